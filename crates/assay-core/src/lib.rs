@@ -1,0 +1,3 @@
+//! The parts of Assay that know neither Python nor CUDA.
+
+pub mod build_info;
