@@ -1,0 +1,51 @@
+# Every target sets up what it needs; `make` alone lists them.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The interpreter that .venv is made from: make setup PYTHON=python3.12
+PYTHON ?= python3
+# Processes that share the Python tests.
+WORKERS ?= 2
+BIN := .venv/bin
+
+.PHONY: help setup run test test-slow lint format bench bundle
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv, install the packages, build the extension
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'error: Python 3.11 or later is needed, got "$(PYTHON)"' >&2; \
+	  echo 'hint: name one that is, such as: make $(MAKECMDGOALS) PYTHON=python3.12' >&2; exit 1; }
+	@$(PYTHON) scripts/set_up.py
+
+run: setup ## price a training run and print the receipt
+	$(BIN)/assay explain econ.cost.per_token --preset dense_training_cost_fixture
+
+test: setup ## run the Rust and Python tests
+	cargo test --workspace --exclude assay-python
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-slow: setup ## run the tests too slow for every change
+	cargo test --workspace --exclude assay-python -- --ignored
+	$(BIN)/python -m pytest -m slow
+
+lint: setup ## check formatting, types and lints; change nothing
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+format: setup ## format the Python and Rust sources in place
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	cargo fmt --all
+
+bench: setup ## time the equation graph
+	$(BIN)/assay bench graph
+
+bundle: setup ## make the offline bundle for a GPU host in dist/bundle
+	$(BIN)/python scripts/bundle.py $(BUNDLE_OPTIONS)
