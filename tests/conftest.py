@@ -1,0 +1,31 @@
+"""What every test shares: the repository's root, and a scratch folder that is not the user's."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# A shared machine pauses when it likes: an example that took long once is no failure.
+settings.register_profile("assay", deadline=None)
+settings.load_profile("assay")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The folder that holds pyproject.toml."""
+    return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keeps caches of this process and its children out of the user's own."""
+    before = os.environ.get("ASSAY_SCRATCH")
+    folder = tmp_path_factory.mktemp("scratch")
+    os.environ["ASSAY_SCRATCH"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["ASSAY_SCRATCH"]
+    else:
+        os.environ["ASSAY_SCRATCH"] = before

@@ -1,0 +1,63 @@
+"""The package as a whole: what it imports, what it was built from, how it is started."""
+
+import importlib.metadata
+import platform
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import assay
+
+IMPORTED_BY_ASSAY = """
+import sys
+before = set(sys.modules)
+import assay
+print(*(set(sys.modules) - before))
+"""
+
+
+def run(*command: str) -> str:
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout
+
+
+def test_import_loads_only_the_standard_library_and_the_extension() -> None:
+    imported = run(sys.executable, "-c", IMPORTED_BY_ASSAY).split()
+    assert {"assay", "assay._native"} <= set(imported)
+    foreign = {
+        name
+        for name in imported
+        if name not in {"assay", "assay._native"}
+        and name.partition(".")[0] not in sys.stdlib_module_names
+    }
+    assert foreign == set()
+
+
+def test_versions_agree(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    workspace = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]
+    assert {
+        project["version"],
+        workspace["package"]["version"],
+        importlib.metadata.version("assay"),
+        assay.build_info()["version"],
+    } == {assay.__version__}
+
+
+def test_build_info_names_this_machine() -> None:
+    info = assay.build_info()
+    assert info["arch"] == {"arm64": "aarch64"}.get(platform.machine(), platform.machine())
+    assert info["os"] == {"darwin": "macos"}.get(sys.platform, sys.platform)
+
+
+def test_stub_agrees_with_the_extension() -> None:
+    run(sys.executable, "-m", "mypy.stubtest", "assay._native")
+
+
+def test_module_is_the_command() -> None:
+    command = Path(sys.executable).with_name("assay")
+    by_module = run(sys.executable, "-m", "assay", "--help")
+    assert "Usage: " in by_module
+    assert by_module.replace("python -m assay", "assay") == run(str(command), "--help")

@@ -1,0 +1,115 @@
+"""The house rules that a program can check, over every tracked file."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Sources that need characters beyond ASCII, each with its reason.
+NOT_ASCII: dict[str, str] = {}
+ASCII_SUFFIXES = {".py", ".pyi", ".rs", ".toml", ".sh", ".cu", ".cuh", ".h"}
+ASCII_NAMES = {"Makefile", "run", ".gitignore"}
+
+# Folders that exist on one machine and not on the next.
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:home|root|Users|tmp|work|workspace|mnt|opt)/\w+")
+
+FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
+ASSAY_COMMAND = re.compile(r"^\$? ?(?:\.venv/bin/|python -m )?assay ([a-z][a-z-]*)", re.MULTILINE)
+MAKE_TARGET = re.compile(r"^\$? ?make ([a-z][a-z-]*)", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def tracked(root: Path) -> dict[str, str]:
+    """The text of every tracked file that is text, by its path."""
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True)
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout: no list of tracked files")
+    texts = {}
+    for name in filter(None, listing.stdout.split("\0")):
+        path = root / name
+        if path.is_file() and b"\0" not in (content := path.read_bytes()):
+            texts[name] = content.decode("utf-8")
+    return texts
+
+
+def lines_with(pattern: re.Pattern[str], texts: dict[str, str]) -> list[str]:
+    return [
+        f"{name}:{number}: {found.group()}"
+        for name, text in texts.items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        for found in pattern.finditer(line)
+    ]
+
+
+def code_blocks(text: str) -> str:
+    return "\n".join(FENCE.findall(text))
+
+
+def test_sources_are_plain_ascii(tracked: dict[str, str]) -> None:
+    sources = {
+        name: text
+        for name, text in tracked.items()
+        if (Path(name).suffix in ASCII_SUFFIXES or Path(name).name in ASCII_NAMES)
+        and name not in NOT_ASCII
+    }
+    assert sources
+    assert lines_with(re.compile(r"[^\x00-\x7f]+"), sources) == []
+
+
+def test_no_file_names_a_folder_of_one_machine(tracked: dict[str, str]) -> None:
+    assert lines_with(MACHINE_PATH, tracked) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_machine_path"),
+    [
+        ("cd " + "/home" + "/someone/assay", True),
+        ('open("' + "/tmp" + '/x")', True),
+        ("https://example.org/home/page", False),
+        ("/usr/bin/rustc", False),
+        ("python/assay/work/x.py", False),
+    ],
+)
+def test_machine_paths_are_told_from_others(line: str, is_machine_path: bool) -> None:
+    assert bool(MACHINE_PATH.search(line)) is is_machine_path
+
+
+def test_relative_links_resolve(root: Path, tracked: dict[str, str]) -> None:
+    broken = []
+    for name, text in tracked.items():
+        if not name.endswith(".md"):
+            continue
+        for target in LINK.findall(FENCE.sub("", text)):
+            if re.match(r"[a-z]+:|#", target):
+                continue
+            if not (root / name).parent.joinpath(target.partition("#")[0]).exists():
+                broken.append(f"{name}: {target}")
+    assert broken == []
+
+
+def test_readme_names_commands_that_exist(tracked: dict[str, str]) -> None:
+    named = set(ASSAY_COMMAND.findall(code_blocks(tracked["README.md"])))
+    if not named:
+        return
+    plain = os.environ | {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
+    listing = subprocess.run(
+        [sys.executable, "-m", "assay", "--help"], env=plain, capture_output=True, text=True
+    )
+    assert listing.returncode == 0, listing.stderr
+    offered = set(re.findall(r"^\W*([a-z][a-z-]*)", listing.stdout, re.MULTILINE))
+    assert named <= offered
+
+
+def test_documents_name_make_targets_that_exist(tracked: dict[str, str]) -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", tracked["Makefile"], re.MULTILINE))
+    named = {
+        target
+        for name, text in tracked.items()
+        if name.endswith(".md")
+        for target in MAKE_TARGET.findall(code_blocks(text))
+    }
+    assert named <= targets
