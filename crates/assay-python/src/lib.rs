@@ -1,5 +1,8 @@
 //! `assay._native`: everything Python sees of the Rust core.
 
+mod float_buffer;
+mod tape;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -18,5 +21,6 @@ fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
+    tape::register(module)?;
     Ok(())
 }
