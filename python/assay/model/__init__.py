@@ -1,0 +1,81 @@
+"""The equation language: declare variables and relations with units, then ask questions."""
+
+from assay.model.distributions import Distribution, interval90
+from assay.model.dynamics import Differential, Iterative, Stochastic
+from assay.model.expression import (
+    Expression,
+    Symbol,
+    ceil,
+    cos,
+    equal,
+    erf,
+    exp,
+    floor,
+    log,
+    log2,
+    log10,
+    maximum,
+    minimum,
+    number,
+    sin,
+    sqrt,
+    tanh,
+    total,
+    where,
+)
+from assay.model.quantity import Quantity, parse_quantity
+from assay.model.registry import Block, Registry
+from assay.model.relations import Approximation, Equation, Inequality, Piecewise, Relation
+from assay.model.resolution import Resolution
+from assay.model.scope import ANY_SIGN, NONNEGATIVE, POSITIVE, Scope
+from assay.model.units import Unit, parse_unit
+from assay.model.variables import UNSOURCED, Constant, Reference, Variable, by_definition, cited
+
+__all__ = [
+    "ANY_SIGN",
+    "NONNEGATIVE",
+    "POSITIVE",
+    "UNSOURCED",
+    "Approximation",
+    "Block",
+    "Constant",
+    "Differential",
+    "Distribution",
+    "Equation",
+    "Expression",
+    "Inequality",
+    "Iterative",
+    "Piecewise",
+    "Quantity",
+    "Reference",
+    "Registry",
+    "Relation",
+    "Resolution",
+    "Scope",
+    "Stochastic",
+    "Symbol",
+    "Unit",
+    "Variable",
+    "by_definition",
+    "ceil",
+    "cited",
+    "cos",
+    "equal",
+    "erf",
+    "exp",
+    "floor",
+    "interval90",
+    "log",
+    "log2",
+    "log10",
+    "maximum",
+    "minimum",
+    "number",
+    "parse_quantity",
+    "parse_unit",
+    "sin",
+    "sqrt",
+    "tanh",
+    "total",
+    "where",
+]

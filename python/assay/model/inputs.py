@@ -1,0 +1,70 @@
+"""What users give: values, texts with units, distributions; turned into base units once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from assay.errors import InputError, unknown_name
+from assay.model.distributions import Distribution, parse_given
+from assay.model.quantity import Quantity, check_dimension
+from assay.model.variables import Variable
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+Given = float | int | str | Quantity | Distribution
+"""A plain number is in base units; a text carries its unit or describes a distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Given values in base units: one number each, and the distribution behind some."""
+
+    values: dict[str, float]
+    distributions: dict[str, Distribution] = field(default_factory=dict)
+
+
+def read_inputs(registry: Registry, given: Mapping[str, Given]) -> Inputs:
+    """Check names, units, bounds and finiteness of everything given."""
+    inputs = Inputs({})
+    for name, item in given.items():
+        if name in registry.constants:
+            raise InputError(f"{name} is a constant of nature and cannot be given")
+        if name not in registry.variables:
+            raise unknown_name("variable", name, registry.variables)
+        variable = registry.variables[name]
+        value = read_given(variable, item)
+        if isinstance(value, Distribution):
+            inputs.distributions[name] = value
+            value = value.median()
+        check_value(variable, value)
+        inputs.values[name] = value
+    return inputs
+
+
+def read_given(variable: Variable, item: Given) -> float | Distribution:
+    """Turn one given item into base units."""
+    if isinstance(item, str):
+        return parse_given(variable.name, item, variable.unit)
+    if isinstance(item, Quantity):
+        check_dimension(variable.name, item.unit, variable.unit)
+        return item.value
+    if isinstance(item, Distribution):
+        return item
+    return float(item)
+
+
+def check_value(variable: Variable, value: float) -> None:
+    """Refuse a value that is not finite or lies outside the variable's bounds."""
+    if not math.isfinite(value):
+        raise InputError(f"{variable.name}: expected a finite number, got {value}")
+    if value < variable.lower:
+        wanted = "> 0" if 0 < variable.lower < 1e-300 else f">= {variable.format(variable.lower)}"
+        raise InputError(f"{variable.name}: expected {wanted}, got {variable.format(value)}")
+    if value > variable.upper:
+        raise InputError(
+            f"{variable.name}: expected <= {variable.format(variable.upper)}, got {variable.format(value)}"
+        )

@@ -1,0 +1,54 @@
+"""Which of several relations defines a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from assay.errors import AmbiguityError, unknown_name
+from assay.model.relations import Relation
+from assay.model.variables import Variable
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+
+def candidates(variable: Variable, variants: Mapping[str, str]) -> list[Relation]:
+    """Relations for a variable, the one to use first, then those to switch to if it is invalid.
+
+    A variant that was asked for comes first; else the sole identity; else the sole
+    approximation. Only an approximation can turn out invalid, so only it has successors.
+    """
+    relations = list(variable.defining_equations)
+    if variable.name in variants:
+        first = find_variant(variable, variants[variable.name])
+    else:
+        identities = [relation for relation in relations if relation.is_identity]
+        preferred = identities or relations
+        if len(preferred) > 1:
+            raise AmbiguityError(
+                f"{variable.name} has {len(preferred)} defining relations: "
+                + ", ".join(relation.name for relation in preferred),
+                f"choose one: --variant {variable.name}={preferred[0].name}",
+            )
+        first = preferred[0]
+    if first.validity is None:
+        return [first]
+    return [first, *(relation for relation in relations if relation is not first)]
+
+
+def find_variant(variable: Variable, wanted: str) -> Relation:
+    """Look a variant up by its full name or by the part after the scope."""
+    for relation in variable.defining_equations:
+        if wanted in (relation.name, relation.name.removeprefix(f"{relation.scope}.")):
+            return relation
+    names = [relation.name for relation in variable.defining_equations]
+    error = unknown_name(f"variant of {variable.name}:", wanted, names)
+    error.hint = error.hint or f"choices: {', '.join(names) or 'none, the variable is an input'}"
+    raise error
+
+
+def check_variants(registry: Registry, variants: Mapping[str, str]) -> None:
+    """Refuse variants of unknown variables and unknown variants."""
+    for name, wanted in variants.items():
+        find_variant(registry.variable(name), wanted)
