@@ -1,0 +1,239 @@
+"""Makes a bundle that installs Assay on an x86_64 Linux GPU host without network.
+
+Run by `make bundle`. The bundle has two parts in dist/bundle: `assay-bundle` holds Assay's wheel,
+the wheels of the packages that the host lacks, and install.sh; `assay-bundle-nvrtc` holds the
+CUDA compiler library, for hosts without one.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from email.parser import Parser
+from pathlib import Path
+
+from host_packages import (
+    UNUSED,
+    Packages,
+    canonical,
+    installation_steps,
+    left_out,
+    read_host_packages,
+    resolve,
+)
+from target_compiler import MissingCompiler, build_environment, target_compiler
+
+ROOT = Path(__file__).resolve().parent.parent
+DESTINATION = ROOT / "dist" / "bundle"
+FIRST_PART = "assay-bundle"
+SECOND_PART = "assay-bundle-nvrtc"
+FIRST_PART_LIMIT = 40_000_000
+
+# glibc 2.x: what the dependencies may ask for, and what Assay's own wheel may.
+DEPENDENCY_GLIBC = 28
+NEWEST_GLIBC = 36
+
+CUDA_COMPILER = "nvidia-cuda-nvrtc>=13,<14"
+
+Entry = dict[str, str | int]
+
+
+class BundleError(Exception):
+    """Why no bundle was made, with a hint on the next line."""
+
+
+def say(text: str) -> None:
+    """Prints one line of progress, apart from the data on standard output."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(*command: str | Path, environment: Mapping[str, str] | None = None) -> None:
+    """Runs a command in the repository."""
+    subprocess.run([*command], cwd=ROOT, env=environment, check=True, stdout=sys.stderr)
+
+
+def build_wheel(folder: Path) -> None:
+    """Builds Assay's release wheel for the host and checks what it asks of the host."""
+    compiler = target_compiler()
+    run(
+        *(sys.executable, "-m", "maturin", "build", "--release", "--out", folder),
+        *compiler.arguments,
+        environment=build_environment(compiler),
+    )
+    (wheel,) = folder.glob("assay-*.whl")
+    check_tag(wheel.name)
+
+
+def check_tag(wheel: str) -> None:
+    """Refuses a wheel that the host could not install."""
+    tag = re.search(r"-abi3-manylinux_2_(\d+)_x86_64\.", wheel)
+    if tag is None or int(tag.group(1)) > NEWEST_GLIBC:
+        raise BundleError(
+            f"expected an x86_64 abi3 wheel for glibc 2.{NEWEST_GLIBC} or older, got {wheel}\n"
+            "hint: build on a machine with an older glibc"
+        )
+
+
+def download(requirements: Iterable[str], python_version: str, folder: Path) -> None:
+    """Downloads the wheel for the host that meets each requirement."""
+    platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(DEPENDENCY_GLIBC, 4, -1)]
+    platforms += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"]
+    run(
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
+        *("--only-binary=:all:", "--python-version", python_version, "--dest", folder),
+        *(f"--platform={platform}" for platform in platforms),
+        *requirements,
+    )
+
+
+def read_metadata(wheel: Path) -> tuple[str, str, list[str]]:
+    """Name, version and requirements that a wheel states."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n))
+        stated = Parser().parsestr(archive.read(name).decode("utf-8"))
+    return canonical(stated["Name"]), stated["Version"], stated.get_all("Requires-Dist", [])
+
+
+def describe(wheel: Path, why: str) -> Entry:
+    """One wheel's entry in the manifest."""
+    name, version, _ = read_metadata(wheel)
+    content = wheel.read_bytes()
+    return {
+        "name": name,
+        "version": version,
+        "file": wheel.name,
+        "size": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "why": why,
+    }
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Writes a text file, one line each."""
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def check_size(size: int, entries: Iterable[Entry], limit: int = FIRST_PART_LIMIT) -> None:
+    """Refuses a first part larger than promised, naming what takes the space."""
+    if size <= limit:
+        return
+    largest = sorted(((int(entry["size"]), entry["name"]) for entry in entries), reverse=True)
+    named = ", ".join(f"{name} {bytes_ / 1e6:.1f} MB" for bytes_, name in largest[:3])
+    raise BundleError(
+        f"{FIRST_PART} would be {size / 1e6:.1f} MB, expected at most {limit / 1e6:.0f} MB; "
+        f"largest: {named}\n"
+        "hint: list what the host has: --host-packages FILE, from pip list --format=freeze"
+    )
+
+
+def make_first_part(
+    folder: Path, python_version: str, host: Packages | None, work: Path
+) -> tuple[list[Entry], list[Entry]]:
+    """Fills the first part; returns manifest entries of what is in it and what was left out."""
+    wheels = folder / "wheels"
+    wheels.mkdir(parents=True)
+    build_wheel(wheels)
+    pins = resolve(ROOT, python_version, DEPENDENCY_GLIBC, host or {}, work)
+    left = left_out(pins, host)
+    carried = [pin for pin in pins if pin.name not in left]
+    say(f"packages: {len(carried)} to download, {len(left)} left out")
+    download((f"{pin.name}=={pin.version}" for pin in carried), python_version, wheels)
+
+    metadata = {wheel: read_metadata(wheel) for wheel in sorted(wheels.glob("*.whl"))}
+    resolved, alone = installation_steps({n: stated for n, _, stated in metadata.values()})
+    write_lines(folder / "requirements.txt", resolved)
+    write_lines(folder / "alone.txt", alone)
+    write_lines(folder / "python-version", [python_version])
+    shutil.copy(ROOT / "scripts" / "install.sh", folder)
+
+    why = {pin.name: f"required by {pin.required_by}" for pin in carried} | {"assay": "Assay"}
+    entries = [describe(wheel, why[name]) for wheel, (name, _, _) in metadata.items()]
+    absent: list[Entry] = [
+        {"name": pin.name, "version": pin.version, "why": left[pin.name]}
+        for pin in pins
+        if pin.name in left
+    ]
+    absent += [{"name": name, "why": reason} for name, reason in UNUSED.items()]
+    check_size(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()), entries)
+    return entries, absent
+
+
+def make_second_part(folder: Path, python_version: str) -> list[Entry]:
+    """Fills the second part; returns manifest entries of what is in it."""
+    wheels = folder / "wheels"
+    wheels.mkdir(parents=True)
+    download([CUDA_COMPILER], python_version, wheels)
+    entries = [describe(wheel, "compiles CUDA C++ at run time") for wheel in wheels.glob("*.whl")]
+    write_lines(folder / "requirements.txt", [f"{e['name']}=={e['version']}" for e in entries])
+    return entries
+
+
+def replace(new: Path, destination: Path, work: Path) -> None:
+    """Puts a finished folder in the place of the one before it."""
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    if destination.exists():
+        destination.rename(work / "before")
+    new.rename(destination)
+
+
+def make_bundle(python_version: str, host: Packages | None) -> None:
+    """Makes both parts and the manifest, then moves them into place at once."""
+    DESTINATION.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".bundle-", dir=DESTINATION.parent) as name:
+        work = Path(name)
+        made = work / "made"
+        entries, absent = make_first_part(made / FIRST_PART, python_version, host, work)
+        compiler = make_second_part(made / SECOND_PART, python_version)
+        manifest = {
+            "host": {"architecture": "x86_64", "system": "Linux", "python": python_version},
+            "host_packages": "assumed" if host is None else "listed",
+            "parts": {FIRST_PART: entries, SECOND_PART: compiler},
+            "left_out": absent,
+        }
+        text = json.dumps(manifest, indent=2) + "\n"
+        (made / FIRST_PART / "MANIFEST.json").write_text(text, encoding="utf-8")
+        replace(made, DESTINATION, work)
+    for part, listed in ((FIRST_PART, entries), (SECOND_PART, compiler)):
+        size = sum(int(entry["size"]) for entry in listed)
+        say(f"{DESTINATION.relative_to(ROOT) / part}: {len(listed)} wheels, {size / 1e6:.1f} MB")
+    for entry in absent:
+        say(f"left out: {entry['name']} ({entry['why']})")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Reads the command line and makes the bundle."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--host-packages",
+        type=Path,
+        metavar="FILE",
+        help="what the host has, from `pip list --format=freeze` there;\n"
+        "without it the host is taken to have NumPy and SciPy and nothing else",
+    )
+    parser.add_argument("--python-version", default="3.12", help="the host's (default: 3.12)")
+    options = parser.parse_args(arguments)
+    try:
+        host = None
+        if options.host_packages is not None:
+            host = read_host_packages(options.host_packages.read_text(encoding="utf-8"))
+        make_bundle(options.python_version, host)
+    except (BundleError, MissingCompiler, OSError) as error:
+        say(f"error: {error}")
+        return 1
+    except subprocess.CalledProcessError as error:
+        line = " ".join(str(word) for word in error.cmd)
+        say(f"error: exit status {error.returncode} from: {line}\nhint: see its output above")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

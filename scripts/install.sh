@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs Assay from this folder, without network, into $PYTHON (default: python3).
+#
+# Packages that the host has in a version that will do are kept as they are.
+# Put the folder assay-bundle-nvrtc beside this one to install the CUDA compiler library too.
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+python="$(command -v "${PYTHON:-python3}")" || {
+  echo "error: no Python: \"${PYTHON:-python3}\" is not on PATH" >&2
+  echo "hint: PYTHON=/path/to/python $0" >&2
+  exit 1
+}
+
+wanted="$(<"$here/python-version")"
+found="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+if [[ "$found" != "$wanted" ]]; then
+  echo "error: this bundle is for Python $wanted, $python is $found" >&2
+  echo "hint: PYTHON=/path/to/python$wanted $0" >&2
+  exit 1
+fi
+
+links=(--find-links "$here/wheels")
+requirements=(-r "$here/requirements.txt")
+compiler="$here/../assay-bundle-nvrtc"
+if [[ -d "$compiler" ]]; then
+  links+=(--find-links "$compiler/wheels")
+  requirements+=(-r "$compiler/requirements.txt")
+fi
+
+install() {
+  # Progress goes to standard error: the build info is all there is on standard output.
+  if command -v uv >/dev/null; then
+    uv pip install --python "$python" --offline --no-index "${links[@]}" "$@" >&2
+  else
+    "$python" -m pip install --no-index "${links[@]}" "$@" >&2
+  fi
+}
+
+install "${requirements[@]}"
+# These ask for packages that Assay never uses; what else they ask for is in requirements.txt.
+install --no-deps -r "$here/alone.txt"
+# A rebuilt wheel has the version of the one it replaces.
+install --no-deps --force-reinstall "$here"/wheels/assay-*.whl
+
+cd /
+"$python" - <<'CHECK'
+import SALib.analyze.sobol, SALib.sample.sobol
+import assay, assay.cli
+print("assay", " ".join(f"{name}={value}" for name, value in assay.build_info().items()))
+CHECK

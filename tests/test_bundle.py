@@ -1,0 +1,160 @@
+"""What the offline bundle carries, and what it refuses to be."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import target_compiler
+from bundle import BundleError, check_size, check_tag, main, read_metadata, replace
+from host_packages import (
+    Pin,
+    installation_steps,
+    left_out,
+    parse_pins,
+    read_host_packages,
+    requirement_name,
+)
+
+RESOLUTION = """\
+multiprocess==0.70.19     # via salib
+numpy==2.5.2              # via pandas, salib, assay (pyproject.toml)
+SALib==1.6.0              # via assay (pyproject.toml)
+typing-extensions==4.16.0  # via pydantic
+"""
+
+
+def test_pins_are_read_with_who_asked() -> None:
+    assert parse_pins(RESOLUTION) == [
+        Pin("multiprocess", "0.70.19", "salib"),
+        Pin("numpy", "2.5.2", "pandas, salib, assay"),
+        Pin("salib", "1.6.0", "assay"),
+        Pin("typing-extensions", "4.16.0", "pydantic"),
+    ]
+
+
+def test_host_list_keeps_what_has_a_version() -> None:
+    listing = "NumPy==2.5.2\ntorch==2.11.0+cu130\nlocal @ file:///x\n-e git+https://x/y#egg=z\n"
+    assert read_host_packages(listing) == {"numpy": "2.5.2", "torch": "2.11.0+cu130"}
+
+
+@pytest.mark.parametrize(
+    ("host", "names"),
+    [
+        (None, {"numpy"}),
+        ({}, set()),
+        ({"numpy": "2.5.2"}, {"numpy"}),
+        ({"numpy": "1.20.0", "salib": "1.6.0", "torch": "2.11.0"}, {"salib"}),
+    ],
+)
+def test_only_what_the_host_has_is_left_out(host: dict[str, str] | None, names: set[str]) -> None:
+    assert left_out(parse_pins(RESOLUTION), host).keys() == names
+
+
+@pytest.mark.parametrize(
+    ("requirement", "name"),
+    [
+        ("numpy>=1.26", "numpy"),
+        ('typing_extensions >=4 ; python_version < "3.13"', "typing-extensions"),
+        ("uvicorn[standard]<1", "uvicorn"),
+        ("multiprocess", "multiprocess"),
+    ],
+)
+def test_requirement_name(requirement: str, name: str) -> None:
+    assert requirement_name(requirement) == name
+
+
+def test_who_asks_for_unused_packages_is_installed_alone() -> None:
+    stated = {
+        "assay": ["numpy>=1.26", "salib>=1.5", "sympy>=1.12 ; extra == 'symbolic'"],
+        "salib": ["matplotlib>=3.5", "multiprocess", "pathos ; extra == 'test'"],
+        "multiprocess": ["dill>=0.4"],
+    }
+    assert installation_steps(stated) == (["multiprocess", "numpy>=1.26"], ["salib>=1.5"])
+    del stated["salib"]
+    assert installation_steps(stated) == (["numpy>=1.26"], ["salib>=1.5"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "assay-0.1.0-cp311-abi3-linux_x86_64.whl",
+        "assay-0.1.0-cp311-abi3-manylinux_2_39_x86_64.whl",
+        "assay-0.1.0-cp311-abi3-manylinux_2_34_aarch64.whl",
+        "assay-0.1.0-cp311-cp311-manylinux_2_34_x86_64.whl",
+    ],
+)
+def test_wheels_for_other_hosts_are_refused(name: str) -> None:
+    check_tag("assay-0.1.0-cp311-abi3-manylinux_2_34_x86_64.whl")
+    with pytest.raises(BundleError, match="got assay-0"):
+        check_tag(name)
+
+
+def test_a_part_that_is_too_large_names_what_is_large() -> None:
+    entries = [{"name": "pandas", "size": 30_000_000}, {"name": "rich", "size": 300_000}]
+    check_size(40_000_000, entries)
+    with pytest.raises(BundleError, match=r"40.0 MB, .* 40 MB; largest: pandas 30.0 MB, rich"):
+        check_size(40_000_001, entries)
+
+
+def test_metadata_is_read_from_the_wheel(tmp_path: Path) -> None:
+    wheel = tmp_path / "Some_Thing-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("some/dist-info/METADATA", "Name: not this one\n")
+        archive.writestr(
+            "some_thing-1.0.dist-info/METADATA",
+            "Metadata-Version: 2.4\nName: Some_Thing\nVersion: 1.0\nRequires-Dist: a>=1\n\ntext\n",
+        )
+    assert read_metadata(wheel) == ("some-thing", "1.0", ["a>=1"])
+
+
+def test_a_new_bundle_takes_the_place_of_the_old(tmp_path: Path) -> None:
+    destination = tmp_path / "dist" / "bundle"
+    for text in ("first", "second"):
+        work = tmp_path / text
+        (work / "made").mkdir(parents=True)
+        (work / "made" / "file").write_text(text)
+        replace(work / "made", destination, work)
+    assert [(path.name, path.read_text()) for path in destination.iterdir()] == [("file", "second")]
+
+
+def test_a_missing_host_list_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--host-packages", "absent.txt"]) == 1
+    assert "absent.txt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("has", "hint"),
+    [
+        (
+            {"rustc": False, "library": False, "linker": False, "amd64": False},
+            "dpkg --add-architecture amd64 && apt-get update && apt-get install "
+            "rustc-web libstd-rust-web-dev:amd64 gcc-x86-64-linux-gnu",
+        ),
+        (
+            {"rustc": True, "library": False, "linker": True, "amd64": True},
+            "apt-get install libstd-rust-web-dev:amd64",
+        ),
+        (
+            {"rustc": False, "library": True, "linker": False, "amd64": False},
+            "apt-get install gcc-x86-64-linux-gnu",
+        ),
+    ],
+)
+def test_hint_names_exactly_what_is_missing(has: dict[str, bool], hint: str) -> None:
+    assert target_compiler.install_hint(**has) == f"on Debian 12, as root: {hint}"
+
+
+def test_another_architecture_compiles_across(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(target_compiler, "has_standard_library", lambda rustc: rustc != "rustc")
+    compiler = target_compiler.target_compiler()
+    assert compiler.arguments == ("--target", "x86_64-unknown-linux-gnu")
+    assert compiler.environment == {
+        "RUSTC": "/usr/bin/rustc",
+        "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER": "/usr/bin/x86_64-linux-gnu-gcc",
+    }
+    monkeypatch.setattr(target_compiler, "has_standard_library", lambda rustc: False)
+    with pytest.raises(target_compiler.MissingCompiler, match=r"aarch64 .* no x86_64-unknown"):
+        target_compiler.target_compiler()

@@ -1,0 +1,123 @@
+"""Set-up takes the steps whose inputs changed, and no others."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import set_up
+
+PYPROJECT = """
+[project]
+dependencies = ["numpy"]
+optional-dependencies.dev = ["uv>=0.9"]
+"""
+
+TakenSteps = Callable[[], list[str]]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small repository whose steps only leave behind what the real ones leave behind."""
+    for name, text in {
+        "pyproject.toml": PYPROJECT,
+        "Cargo.toml": "",
+        "Cargo.lock": "",
+        "crates/core/src/lib.rs": "",
+        "python/assay/__init__.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(set_up, "ROOT", tmp_path)
+    monkeypatch.setattr(set_up, "ENVIRONMENT", tmp_path / ".venv")
+    monkeypatch.setattr(set_up, "PYTHON", tmp_path / ".venv/bin/python")
+    monkeypatch.setattr(set_up, "STAMP", tmp_path / ".venv/set-up.json")
+    monkeypatch.setattr(set_up, "EXTENSION", tmp_path / "python/assay/_native.abi3.so")
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    return tmp_path
+
+
+@pytest.fixture
+def taken(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> TakenSteps:
+    """Runs set-up and returns the steps that it took."""
+    steps: list[str] = []
+
+    def leave(name: str, path: Path) -> Callable[[], None]:
+        def step() -> None:
+            steps.append(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+        return step
+
+    left = {"environment": set_up.PYTHON, "packages": set_up.PYTHON, "extension": set_up.EXTENSION}
+    monkeypatch.setattr(set_up, "STEPS", [(n, n, leave(n, path)) for n, path in left.items()])
+
+    def run() -> list[str]:
+        steps.clear()
+        assert set_up.main() == 0
+        return list(steps)
+
+    return run
+
+
+def test_a_second_time_takes_no_step(taken: TakenSteps) -> None:
+    assert taken() == ["environment", "packages", "extension"]
+    assert taken() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "steps"),
+    [
+        ("crates/core/src/lib.rs", "// changed", ["extension"]),
+        ("crates/core/src/new.rs", "", ["extension"]),
+        ("Cargo.lock", "# changed", ["extension"]),
+        ("pyproject.toml", PYPROJECT.replace("numpy", "scipy"), ["packages", "extension"]),
+        ("python/assay/__init__.py", "# changed", []),
+    ],
+)
+def test_a_change_takes_the_steps_that_read_it(
+    checkout: Path, taken: TakenSteps, name: str, text: str, steps: list[str]
+) -> None:
+    taken()
+    (checkout / name).write_text(text)
+    assert taken() == steps
+
+
+def test_what_was_removed_is_made_again(taken: TakenSteps) -> None:
+    taken()
+    set_up.EXTENSION.unlink()
+    assert taken() == ["extension"]
+    set_up.PYTHON.unlink()
+    assert taken() == ["environment", "packages", "extension"]
+
+
+def test_a_moved_checkout_starts_over(taken: TakenSteps) -> None:
+    taken()
+    stamp = set_up.STAMP.read_text()
+    set_up.STAMP.write_text(stamp.replace(str(set_up.ROOT), "elsewhere"))
+    assert taken() == ["environment", "packages", "extension"]
+
+
+def test_a_step_that_failed_is_taken_again(
+    taken: TakenSteps, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    working = set_up.STEPS
+
+    def fail() -> None:
+        raise set_up.SetUpError("no disk\nhint: buy one")
+
+    monkeypatch.setattr(set_up, "STEPS", [*working[:1], ("packages", "packages", fail)])
+    assert set_up.main() == 1
+    assert capsys.readouterr().err.endswith("error: no disk\nhint: buy one\n")
+    monkeypatch.setattr(set_up, "STEPS", working)
+    assert taken() == ["packages", "extension"]
+
+
+def test_a_missing_tool_is_named_before_anything_is_done(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "cargo" else name)
+    assert set_up.main() == 1
+    assert capsys.readouterr().err.startswith("error: cargo is needed")
+    assert not set_up.ENVIRONMENT.exists()
