@@ -70,10 +70,10 @@ def check_dimension(what: str, unit: Unit, expected: Unit) -> None:
 
 
 def format_number(value: float) -> str:
-    """Up to seven significant digits; whole numbers in full while they stay readable."""
+    """Up to nine significant digits; whole numbers in full while they stay readable."""
     if math.isfinite(value) and value == int(value) and abs(value) < 1e7:
         return str(int(value))
-    return f"{value:.7g}"
+    return f"{value:.9g}"
 
 
 def format_quantity(value: float, unit: Unit) -> str:

@@ -1,0 +1,68 @@
+"""Loading the stack's scopes, in order, through a cache of the checked registry."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from functools import cache as once
+from pathlib import Path
+
+from assay import catalog, model
+from assay.errors import unknown_name
+from assay.model import store
+from assay.model.preset import Preset
+from assay.model.registry import Registry
+from assay.places import cache
+
+SCOPE_MODULES = (
+    "assay.stack.physics",
+    "assay.stack.logic",
+    "assay.stack.gpu",
+    "assay.stack.training",
+    "assay.stack.cluster",
+    "assay.stack.thermal",
+    "assay.stack.econ",
+)
+"""Modules that each hold one `scope`; a scope refers only to itself and to earlier ones."""
+
+
+@once
+def registry() -> Registry:
+    """The registry of the whole stack, loaded once per process.
+
+    The checked registry is kept as a data file and read back while no source file of the
+    stack or of the equation language has changed.
+    """
+    path = cache("registry") / f"{store.fingerprint_files(_sources())}.json"
+    data = store.read_json(path)
+    if data is not None:
+        loaded = Registry(data["registry"])
+        loaded.key = data["key"]
+        return loaded
+    loaded = load_registry()
+    document = {"key": loaded.key, "registry": loaded.to_data()}
+    store.write_cache(path, json.dumps(document, separators=(",", ":")).encode())
+    return loaded
+
+
+def load_registry() -> Registry:
+    """Import every scope and check all of it, without any cache."""
+    return Registry.from_scopes([importlib.import_module(name).scope for name in SCOPE_MODULES])
+
+
+def presets() -> dict[str, Path]:
+    """The scenarios that come with Assay: name and file."""
+    return catalog.scenarios()
+
+
+def preset(name: str) -> Preset:
+    """A scenario that comes with Assay, bound to the stack's registry."""
+    known = presets()
+    if name not in known:
+        raise unknown_name("preset", name, known)
+    return Preset.from_file(known[name], registry())
+
+
+def _sources() -> list[Path]:
+    folders = [Path(__file__).parent, Path(model.__file__).parent]
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
