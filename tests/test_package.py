@@ -5,7 +5,10 @@ import platform
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
+
+import pytest
 
 import assay
 
@@ -17,8 +20,8 @@ print(*(set(sys.modules) - before))
 """
 
 
-def run(*command: str) -> str:
-    finished = subprocess.run(command, capture_output=True, text=True)
+def run(*command: str, cwd: Path | None = None) -> str:
+    finished = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout
 
@@ -61,3 +64,14 @@ def test_module_is_the_command() -> None:
     by_module = run(sys.executable, "-m", "assay", "--help")
     assert "Usage: " in by_module
     assert by_module.replace("python -m assay", "assay") == run(str(command), "--help")
+
+
+@pytest.mark.slow
+def test_wheel_carries_the_whole_package(root: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "maturin", "build", "--quiet", "--out", str(tmp_path), cwd=root)
+    (wheel,) = tmp_path.glob("*.whl")
+    carried = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("assay/")}
+    tracked = run("git", "ls-files", "python/assay", cwd=root).split()
+    files = {name.removeprefix("python/") for name in tracked}
+    assert "assay/py.typed" in files
+    assert files - carried == set()
