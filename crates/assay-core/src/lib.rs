@@ -1,4 +1,7 @@
 //! The parts of Assay that know neither Python nor CUDA.
 
+pub mod backend;
 pub mod build_info;
+pub mod clock;
+pub mod sim;
 pub mod tape;

@@ -1,0 +1,335 @@
+//! Everything a backend can refuse or fail at, one variant per failure.
+
+use super::operation::Operation;
+use super::types::{Address, EventId, GraphId, KernelId, StreamId};
+use std::fmt;
+
+/// Why a call of a backend failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// The memory asked for is not there.
+    OutOfMemory {
+        /// The call.
+        operation: Operation,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes free.
+        free: u64,
+    },
+    /// Zero bytes were asked for.
+    ZeroBytes {
+        /// The call.
+        operation: Operation,
+    },
+    /// The address is in no live allocation, or not at the start of one where that is required.
+    UnknownAddress {
+        /// The call.
+        operation: Operation,
+        /// The address given.
+        address: Address,
+    },
+    /// The range reaches past the end of its allocation.
+    OutOfBounds {
+        /// The call.
+        operation: Operation,
+        /// Where the range begins.
+        address: Address,
+        /// How long it is.
+        bytes: u64,
+        /// How many bytes its allocation has from there on.
+        available: u64,
+    },
+    /// Source and destination of a copy overlap.
+    Overlap {
+        /// Where the copy reads.
+        source: Address,
+        /// Where it writes.
+        destination: Address,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// There is no such stream, or it was destroyed.
+    UnknownStream {
+        /// The call.
+        operation: Operation,
+        /// The stream given.
+        stream: StreamId,
+    },
+    /// The default stream cannot be destroyed.
+    DefaultStream {
+        /// The stream given.
+        stream: StreamId,
+    },
+    /// There is no such event, or it was destroyed.
+    UnknownEvent {
+        /// The call.
+        operation: Operation,
+        /// The event given.
+        event: EventId,
+    },
+    /// The event has no time yet.
+    EventNotFinished {
+        /// The call.
+        operation: Operation,
+        /// The event given.
+        event: EventId,
+    },
+    /// There is no such kernel.
+    UnknownKernel {
+        /// The kernel given.
+        kernel: KernelId,
+    },
+    /// The launch does not fit the kernel's parameters.
+    ArgumentCount {
+        /// The kernel's name.
+        kernel: String,
+        /// Parameters it has.
+        expected: usize,
+        /// Arguments it was given.
+        got: usize,
+    },
+    /// A grid or block has an extent of zero.
+    EmptyLaunch {
+        /// The kernel's name.
+        kernel: String,
+        /// The grid given.
+        grid: [u32; 3],
+        /// The block given.
+        block: [u32; 3],
+    },
+    /// There is no such graph, or it was destroyed.
+    UnknownGraph {
+        /// The call.
+        operation: Operation,
+        /// The graph given.
+        graph: GraphId,
+    },
+    /// The call is not allowed on a stream, or with an event, that belongs to a capture.
+    Capturing {
+        /// The call.
+        operation: Operation,
+        /// The stream.
+        stream: StreamId,
+    },
+    /// The stream is not the one on which a capture began.
+    NotCapturing {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// A stream that joined the capture was not joined back before its end.
+    UnjoinedCapture {
+        /// The stream on which the capture began.
+        origin: StreamId,
+        /// The stream left outside.
+        stream: StreamId,
+    },
+    /// The device keeps no contents, so there is nothing to read.
+    ContentsNotKept {
+        /// The call.
+        operation: Operation,
+    },
+    /// Work queued earlier failed on the device; the stream does no more.
+    Asynchronous {
+        /// The work that failed.
+        operation: Operation,
+        /// The stream it was queued on.
+        stream: StreamId,
+    },
+    /// A fault plan asked for this failure.
+    Injected {
+        /// The call.
+        operation: Operation,
+        /// Which call of that kind it was, counted from one.
+        occurrence: u64,
+    },
+    /// An option of the device cannot be used.
+    InvalidOption {
+        /// Its name.
+        name: &'static str,
+        /// What is allowed.
+        expected: &'static str,
+        /// What was given.
+        got: u64,
+    },
+    /// The driver or library below refused.
+    Driver {
+        /// The call.
+        operation: Operation,
+        /// What it said.
+        message: String,
+    },
+}
+
+impl BackendError {
+    /// A stable name for the failure, for mapping it in other languages.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            BackendError::OutOfMemory { .. } => "out_of_memory",
+            BackendError::ZeroBytes { .. } => "zero_bytes",
+            BackendError::UnknownAddress { .. } => "unknown_address",
+            BackendError::OutOfBounds { .. } => "out_of_bounds",
+            BackendError::Overlap { .. } => "overlap",
+            BackendError::UnknownStream { .. } => "unknown_stream",
+            BackendError::DefaultStream { .. } => "default_stream",
+            BackendError::UnknownEvent { .. } => "unknown_event",
+            BackendError::EventNotFinished { .. } => "event_not_finished",
+            BackendError::UnknownKernel { .. } => "unknown_kernel",
+            BackendError::ArgumentCount { .. } => "argument_count",
+            BackendError::EmptyLaunch { .. } => "empty_launch",
+            BackendError::UnknownGraph { .. } => "unknown_graph",
+            BackendError::Capturing { .. } => "capturing",
+            BackendError::NotCapturing { .. } => "not_capturing",
+            BackendError::UnjoinedCapture { .. } => "unjoined_capture",
+            BackendError::ContentsNotKept { .. } => "contents_not_kept",
+            BackendError::Asynchronous { .. } => "asynchronous",
+            BackendError::Injected { .. } => "injected",
+            BackendError::InvalidOption { .. } => "invalid_option",
+            BackendError::Driver { .. } => "driver",
+        }
+    }
+}
+
+impl fmt::Display for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BackendError::OutOfMemory {
+                operation,
+                requested,
+                free,
+            } => write!(
+                f,
+                "out of memory in {operation}: expected at most {free} bytes, got a request for \
+                 {requested}\nhint: free or evict buffers, or ask for less"
+            ),
+            BackendError::ZeroBytes { operation } => write!(
+                f,
+                "zero bytes in {operation}: expected at least 1 byte, got 0\nhint: an empty array \
+                 needs no memory"
+            ),
+            BackendError::UnknownAddress { operation, address } => write!(
+                f,
+                "unknown address in {operation}: expected an address in a live allocation, got \
+                 {address}\nhint: it may have been freed, or belong to another device"
+            ),
+            BackendError::OutOfBounds {
+                operation,
+                address,
+                bytes,
+                available,
+            } => write!(
+                f,
+                "out of bounds in {operation}: expected at most {available} bytes from {address}, \
+                 got {bytes}"
+            ),
+            BackendError::Overlap {
+                source,
+                destination,
+                bytes,
+            } => write!(
+                f,
+                "overlap in copy: expected disjoint ranges, got {bytes} bytes from {source} to \
+                 {destination}\nhint: copy through a third buffer"
+            ),
+            BackendError::UnknownStream { operation, stream } => write!(
+                f,
+                "unknown stream in {operation}: expected a live stream, got {}\nhint: it may have \
+                 been destroyed, or belong to another device",
+                stream.0
+            ),
+            BackendError::DefaultStream { stream } => write!(
+                f,
+                "destroy_stream of the default stream: expected a stream made by create_stream, \
+                 got {}",
+                stream.0
+            ),
+            BackendError::UnknownEvent { operation, event } => write!(
+                f,
+                "unknown event in {operation}: expected a live event, got {}\nhint: it may have \
+                 been destroyed, or belong to another device",
+                event.0
+            ),
+            BackendError::EventNotFinished { operation, event } => write!(
+                f,
+                "event not finished in {operation}: expected a recorded and finished event, got \
+                 {}\nhint: record it, then synchronize with it",
+                event.0
+            ),
+            BackendError::UnknownKernel { kernel } => write!(
+                f,
+                "unknown kernel in launch: expected a registered kernel, got {}",
+                kernel.0
+            ),
+            BackendError::ArgumentCount {
+                kernel,
+                expected,
+                got,
+            } => write!(
+                f,
+                "wrong arguments in launch of {kernel}: expected {expected}, got {got}"
+            ),
+            BackendError::EmptyLaunch {
+                kernel,
+                grid,
+                block,
+            } => write!(
+                f,
+                "empty launch of {kernel}: expected extents of at least 1, got grid {grid:?} and \
+                 block {block:?}\nhint: skip the launch when there is nothing to compute"
+            ),
+            BackendError::UnknownGraph { operation, graph } => write!(
+                f,
+                "unknown graph in {operation}: expected a live graph, got {}",
+                graph.0
+            ),
+            BackendError::Capturing { operation, stream } => write!(
+                f,
+                "{operation} during capture: expected a stream outside any capture, got stream {} \
+                 inside one\nhint: end the capture first, or use another stream",
+                stream.0
+            ),
+            BackendError::NotCapturing { stream } => write!(
+                f,
+                "end_capture without capture: expected the stream on which the capture began, got \
+                 stream {}",
+                stream.0
+            ),
+            BackendError::UnjoinedCapture { origin, stream } => write!(
+                f,
+                "unjoined capture: expected stream {} to wait for all captured work, got stream \
+                 {} left outside\nhint: record an event there and wait for it before the end",
+                origin.0, stream.0
+            ),
+            BackendError::ContentsNotKept { operation } => write!(
+                f,
+                "no contents in {operation}: expected a device that keeps bytes, got one that \
+                 models time only\nhint: create the simulated device with contents kept"
+            ),
+            BackendError::Asynchronous { operation, stream } => write!(
+                f,
+                "{operation} failed on the device: expected it to finish, got a failure on stream \
+                 {}, which does no more work\nhint: destroy the stream and start again from known \
+                 data",
+                stream.0
+            ),
+            BackendError::Injected {
+                operation,
+                occurrence,
+            } => write!(
+                f,
+                "injected fault in {operation}: expected success, got the planned failure of call \
+                 {occurrence}"
+            ),
+            BackendError::InvalidOption {
+                name,
+                expected,
+                got,
+            } => write!(f, "invalid option {name}: expected {expected}, got {got}"),
+            BackendError::Driver { operation, message } => {
+                write!(f, "driver refused {operation}: {message}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BackendError {}

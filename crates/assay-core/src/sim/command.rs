@@ -1,0 +1,119 @@
+//! What waits in a simulated stream, and what is remembered of it once run.
+
+use crate::backend::{Address, CopyDirection, EventId, KernelId, Launch, Operation, StreamId};
+use std::sync::Arc;
+
+/// The parts of the device that run one thing at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Engine {
+    /// Copies to the device.
+    Upload,
+    /// Copies from the device.
+    Download,
+    /// Kernels, and copies and fills within device memory.
+    Compute,
+    /// Copies and fills within host memory.
+    HostCopy,
+}
+
+impl Engine {
+    pub(super) const ALL: [Engine; 4] = [
+        Engine::Upload,
+        Engine::Download,
+        Engine::Compute,
+        Engine::HostCopy,
+    ];
+}
+
+/// Work that occupies an engine for a time.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    Copy {
+        source: Address,
+        destination: Address,
+        bytes: u64,
+    },
+    Fill {
+        destination: Address,
+        value: u8,
+        bytes: u64,
+    },
+    Launch(Arc<Launch>),
+}
+
+impl Work {
+    pub fn operation(&self) -> Operation {
+        match self {
+            Work::Copy { .. } => Operation::Copy,
+            Work::Fill { .. } => Operation::Fill,
+            Work::Launch(_) => Operation::Launch,
+        }
+    }
+
+    pub fn engine(&self) -> Engine {
+        match self {
+            Work::Copy {
+                source,
+                destination,
+                ..
+            } => match CopyDirection::between(*source, *destination) {
+                CopyDirection::HostToDevice => Engine::Upload,
+                CopyDirection::DeviceToHost => Engine::Download,
+                CopyDirection::DeviceToDevice => Engine::Compute,
+                CopyDirection::HostToHost => Engine::HostCopy,
+            },
+            Work::Fill { destination, .. } => match destination {
+                Address::Device(_) => Engine::Compute,
+                Address::Host(_) => Engine::HostCopy,
+            },
+            Work::Launch(_) => Engine::Compute,
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Work::Copy { bytes, .. } | Work::Fill { bytes, .. } => *bytes,
+            Work::Launch(_) => 0,
+        }
+    }
+
+    pub fn kernel(&self) -> Option<KernelId> {
+        match self {
+            Work::Launch(launch) => Some(launch.kernel),
+            Work::Copy { .. } | Work::Fill { .. } => None,
+        }
+    }
+}
+
+/// One entry of a stream's queue.
+#[derive(Clone, Debug)]
+pub(super) enum Command {
+    Work {
+        work: Work,
+        /// A fault plan has this work fail.
+        fails: bool,
+    },
+    /// Resolves the ticket; the event is told the time if it still carries that ticket.
+    Record { ticket: u64, event: Option<EventId> },
+    /// Holds the stream until the ticket is resolved.
+    Wait { ticket: u64 },
+}
+
+/// One finished piece of work, as a row of the device's timeline.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SimSpan {
+    /// The stream it was queued on.
+    pub stream: StreamId,
+    /// What it was.
+    pub operation: Operation,
+    /// Where it ran.
+    pub engine: Engine,
+    /// The kernel, for a launch.
+    pub kernel: Option<KernelId>,
+    /// Bytes copied or filled.
+    pub bytes: u64,
+    /// When it began.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+}
