@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError
 from assay.model.quantity import check_dimension, format_number, parse_quantity
@@ -47,14 +47,7 @@ class Distribution:
             names = KINDS[self.kind][0]
             if len(p) != len(names):
                 raise InputError(f"{self.kind}: expected {len(names)} parameters ({', '.join(names)}), got {len(p)}")
-        valid = {
-            "normal": lambda: p[1] >= 0,
-            "lognormal": lambda: p[0] > 0 and p[1] >= 0,
-            "uniform": lambda: p[0] <= p[1],
-            "triangular": lambda: p[0] <= p[1] <= p[2],
-            "empirical": lambda: True,
-        }[self.kind]()
-        if not valid:
+        if not describes(self.kind, p):
             raise InputError(
                 f"{self.kind}({', '.join(map(format_number, p))}): parameters out of order or negative spread"
             )
@@ -91,6 +84,20 @@ def median(kind: str, parameters: tuple[float, ...]) -> float:
     return parameters[0]
 
 
+def describes(kind: str, parameters: tuple[Any, ...]) -> Any:
+    """Whether finite parameters, numbers or arrays of them, are those of a distribution."""
+    p = parameters
+    if kind == "normal":
+        return p[1] >= 0
+    if kind == "lognormal":
+        return (p[0] > 0) & (p[1] >= 0)
+    if kind == "uniform":
+        return p[0] <= p[1]
+    if kind == "triangular":
+        return (p[0] <= p[1]) & (p[1] <= p[2])
+    return True
+
+
 def quantile(
     kind: str, probability: NDArray[np.float64], parameters: tuple[NDArray[np.float64] | np.float64, ...]
 ) -> NDArray[np.float64]:
@@ -123,7 +130,9 @@ def interval90(lower: float, upper: float) -> Distribution:
     if lower > upper:
         raise InputError(f"90 % interval {lower:g}..{upper:g}: the lower end lies above the upper")
     if lower > 0:
-        return Distribution("lognormal", (math.sqrt(lower * upper), math.log(upper / lower) / (2 * Z90)))
+        # The root of the ratio neither overflows nor moves an interval of width zero.
+        middle = lower * math.sqrt(upper / lower)
+        return Distribution("lognormal", (middle, math.log(upper / lower) / (2 * Z90)))
     return Distribution("normal", ((lower + upper) / 2, (upper - lower) / (2 * Z90)))
 
 
