@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from assay.model import Scope, exp, log, maximum, minimum, number, sqrt, total, where
@@ -13,7 +12,6 @@ from assay.model.registry import Registry
 from assay.model.variables import Variable
 
 _UNITS = ("s", "B", "FLOP", "USD", "token", "W", "GPU", "B/s", "FLOP/s", "1", "K", "V", "m", "J")
-Draw = Callable[[str], Variable]
 
 
 @dataclass(frozen=True)
@@ -89,17 +87,19 @@ class _Generator:
 
     def formula(self) -> tuple[str, Expression]:
         """One formula; the mix of operations is that of performance models."""
-        unit, other = self.random.choice(_UNITS), self.random.choice(_UNITS)
-        a, b, c = self.draw(unit), self.draw(other), self.draw(other)
+        unit = self.random.choice(_UNITS)
+        a = self.draw(unit)
         kind = self.random.random()
-        if kind < 0.30:
-            return unit, a * b / (b + c)
-        if kind < 0.50:
-            return unit, a * (1 + 0.1 * b / c) + 0.25 * self.draw(unit)
-        if kind < 0.62:
-            return unit, (a + self.draw(unit)) * (b / c)
-        if kind < 0.72:
+        if kind < 0.10:
             return unit, maximum(a, self.draw(unit) * 0.8) + 0.05 * minimum(a, self.draw(unit))
+        other = self.random.choice(_UNITS)
+        b, c = self.draw(other), self.draw(other)
+        if kind < 0.40:
+            return unit, a * b / (b + c)
+        if kind < 0.60:
+            return unit, a * (1 + 0.1 * b / c) + 0.25 * self.draw(unit)
+        if kind < 0.72:
+            return unit, (a + self.draw(unit)) * (b / c)
         if kind < 0.80:
             return unit, sqrt(a * self.draw(unit)) * (b / (b + c))
         if kind < 0.86:
