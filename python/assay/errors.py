@@ -58,6 +58,18 @@ class UnsupportedError(AssayError):
     """A relation cannot take part in what was asked, and is refused by name."""
 
 
+class UnderdeterminedError(AssayError):
+    """Fewer equations than unknowns: some unknowns can take any value."""
+
+
+class OverdeterminedError(AssayError):
+    """More equations than unknowns: some requirements leave no room for others."""
+
+
+class InfeasibleError(AssayError):
+    """No choice fulfils every constraint."""
+
+
 class MissingInputsError(AssayError):
     """Inputs without a value stand between the question and its answer."""
 
@@ -77,8 +89,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     """
     candidates = list(known)
     near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.6)
+    if near:
+        best = _likeness(name, near[0])
+        near = [candidate for candidate in near if _likeness(name, candidate) > best - 0.05]
     if not near:
         tail = name.rsplit(".", 1)[-1]
         near = [candidate for candidate in candidates if candidate.endswith("." + tail)][:3]
     hint = f"did you mean {' or '.join(near)}?" if near else None
     return UnknownNameError(f'unknown {kind} "{name}"', hint)
+
+
+def _likeness(name: str, candidate: str) -> float:
+    return difflib.SequenceMatcher(None, name, candidate).ratio()

@@ -43,8 +43,14 @@ SMOOTH: list[tuple[Ours, Python]] = [
     (lambda a, b, c: (1 + a / c) ** -3, lambda a, b, c: 1 / (1 + a / c) ** 3),
     (lambda a, b, c: a * exp(-b / (b + c)), lambda a, b, c: a * math.exp(-b / (b + c))),
     (lambda a, b, c: a + log(1 + b / c), lambda a, b, c: a + math.log(1 + b / c)),
-    (lambda a, b, c: log2(1 + a) * log10(10 + b * c), lambda a, b, c: math.log2(1 + a) * math.log10(10 + b * c)),
-    (lambda a, b, c: 2 + sin(a) * cos(b) * tanh(c), lambda a, b, c: 2 + math.sin(a) * math.cos(b) * math.tanh(c)),
+    (
+        lambda a, b, c: log2(1 + a) * log10(10 + b * c),
+        lambda a, b, c: math.log2(1 + a) * math.log10(10 + b * c),
+    ),
+    (
+        lambda a, b, c: 2 + sin(a) * cos(b) * tanh(c),
+        lambda a, b, c: 2 + math.sin(a) * math.cos(b) * math.tanh(c),
+    ),
     (lambda a, b, c: 1 + erf(a / (b + c)), lambda a, b, c: 1 + math.erf(a / (b + c))),
     (lambda a, b, c: -(-a - b) * 0.5 + abs(c), lambda a, b, c: (a + b) * 0.5 + abs(c)),
     (lambda a, b, c: (1 + a / b) ** (c / (c + 1)), lambda a, b, c: (1 + a / b) ** (c / (c + 1))),
@@ -57,7 +63,10 @@ KINKED: list[tuple[Ours, Python]] = [
         lambda a, b, c: where((a >= b) & ~(c > 2) | (b > 3), a, b + c),
         lambda a, b, c: a if (a >= b and not c > 2) or b > 3 else b + c,
     ),
-    (lambda a, b, c: floor(a * 3) + ceil(b) + c, lambda a, b, c: math.floor(a * 3) + math.ceil(b) + c),
+    (
+        lambda a, b, c: floor(a * 3) + ceil(b) + c,
+        lambda a, b, c: math.floor(a * 3) + math.ceil(b) + c,
+    ),
     (lambda a, b, c: a % b + c, lambda a, b, c: a % b + c),
     # The branch not taken divides by zero.
     (lambda a, b, c: where(a > 0, a + c, b / (a - a)), lambda a, b, c: a + c),
@@ -106,7 +115,9 @@ def random_graphs(
         # Values stay near one, so that a deep graph stays finite and well conditioned.
         shift = 1.0 - round(value, 2)
         expression = ours(a, b, c) + shift
-        variable = scope.variable(f"v{index}", f"v{index}", "1", "value", equals=expression, bounds=ANY_SIGN)
+        variable = scope.variable(
+            f"v{index}", f"v{index}", "1", "value", equals=expression, bounds=ANY_SIGN
+        )
 
         def shifted(x: float, y: float, z: float, f: Python = python, s: float = shift) -> float:
             return f(x, y, z) + s

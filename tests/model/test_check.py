@@ -9,7 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import UnitError
-from assay.model import ANY_SIGN, Registry, Scope, Symbol, exp, floor, log, maximum, number, sqrt, where
+from assay.model import (
+    ANY_SIGN,
+    Registry,
+    Scope,
+    Symbol,
+    exp,
+    floor,
+    log,
+    maximum,
+    number,
+    sqrt,
+    where,
+)
 from assay.model.expression import Expression
 
 Table = dict[str, str]
@@ -18,7 +30,11 @@ Table = dict[str, str]
 WRONG: list[tuple[str, Table, Callable[..., Expression]]] = [
     ("bits are not bytes", {"size": "B", "bits": "bit"}, lambda bits: bits * 1),
     ("bits over eight are still bits", {"rate": "B/s", "line": "bit/s"}, lambda line: line / 8),
-    ("eight bits are not converted by a bare 8", {"bits": "bit", "size": "B"}, lambda size: size * 8),
+    (
+        "eight bits are not converted by a bare 8",
+        {"bits": "bit", "size": "B"},
+        lambda size: size * 8,
+    ),
     ("gigabit link taken as gigabytes", {"bw": "GB/s", "line": "Gbit/s"}, lambda line: line * 1),
     ("GB and GiB", {"used": "GiB", "size": "GB"}, lambda size: size * 1),
     ("KiB per token as kB per token", {"a": "kB/token", "b": "KiB/token"}, lambda b: b * 1),
@@ -33,9 +49,17 @@ WRONG: list[tuple[str, Table, Callable[..., Expression]]] = [
     ("power of one GPU as of all", {"p": "W", "each": "W/GPU"}, lambda each: each * 1),
     ("all power as per GPU", {"each": "W/GPU", "p": "W"}, lambda p: p * 1),
     ("nodes as GPUs", {"gpus": "GPU", "nodes": "node"}, lambda nodes: nodes * 8),
-    ("GPUs per node times GPUs", {"n": "GPU", "per": "GPU/node", "g": "GPU"}, lambda per, g: per * g),
+    (
+        "GPUs per node times GPUs",
+        {"n": "GPU", "per": "GPU/node", "g": "GPU"},
+        lambda per, g: per * g,
+    ),
     ("tokens as requests", {"r": "request", "t": "token"}, lambda t: t * 1),
-    ("tokens per second as requests per second", {"r": "request/s", "t": "token/s"}, lambda t: t * 1),
+    (
+        "tokens per second as requests per second",
+        {"r": "request/s", "t": "token/s"},
+        lambda t: t * 1,
+    ),
     ("tokens as a pure number", {"n": "1", "t": "token"}, lambda t: t * 1),
     ("6ND without the FLOP", {"f": "FLOP", "n": "1", "d": "token"}, lambda n, d: 6 * n * d),
     ("FLOP per token forgotten", {"f": "FLOP", "d": "token"}, lambda d: number("6 FLOP") * d),
@@ -43,7 +67,11 @@ WRONG: list[tuple[str, Table, Callable[..., Expression]]] = [
     ("bytes over FLOP per second", {"t": "s", "b": "B", "r": "FLOP/s"}, lambda b, r: b / r),
     ("rate instead of time", {"t": "s", "b": "B", "bw": "B/s"}, lambda b, bw: bw / b),
     ("latency plus bytes", {"t": "s", "a": "s", "b": "B"}, lambda a, b: a + b),
-    ("latency plus inverse bandwidth", {"t": "s", "a": "s", "beta": "s/B"}, lambda a, beta: a + beta),
+    (
+        "latency plus inverse bandwidth",
+        {"t": "s", "a": "s", "beta": "s/B"},
+        lambda a, beta: a + beta,
+    ),
     ("milliseconds plus seconds", {"t": "s", "a": "s", "b": "ms"}, lambda a, b: a + b),
     ("microseconds as milliseconds", {"a": "ms", "b": "us"}, lambda b: b * 1),
     ("sum of watts and joules", {"p": "W", "a": "W", "e": "J"}, lambda a, e: a + e),
@@ -55,7 +83,11 @@ WRONG: list[tuple[str, Table, Callable[..., Expression]]] = [
     ("exponent with a unit", {"x": "1", "a": "1", "t": "s"}, lambda a, t: a**t),
     ("variable power of a dimensioned base", {"x": "s", "t": "s", "k": "1"}, lambda t, k: t**k),
     ("square root of an energy", {"v": "m/s", "e": "J"}, lambda e: sqrt(e)),
-    ("checkpoint interval without the root", {"t": "s", "d": "s", "m": "s"}, lambda d, m: 2 * d * m),
+    (
+        "checkpoint interval without the root",
+        {"t": "s", "d": "s", "m": "s"},
+        lambda d, m: 2 * d * m,
+    ),
     ("percent as a share", {"share": "1", "p": "%"}, lambda p: p * 1),
     ("share as percent", {"p": "%", "a": "B", "b": "B"}, lambda a, b: a / b),
     ("PUE as power", {"p": "W", "dc": "W", "it": "W"}, lambda dc, it: dc / it),
@@ -68,12 +100,24 @@ WRONG: list[tuple[str, Table, Callable[..., Expression]]] = [
     ("per month as per second", {"r": "USD/s", "m": "USD/month"}, lambda m: m * 1),
     ("per year as per hour", {"r": "USD/h", "y": "USD/year"}, lambda y: y * 1),
     ("tonnes of carbon as kilograms", {"kg": "kg", "t": "t"}, lambda t: t * 1),
-    ("litres per kWh as cubic metres per joule", {"w": "m^3/J", "l": "L/kWh"}, lambda l: l * 1),
-    ("cost per token from cost per request", {"c": "USD/token", "r": "USD/request"}, lambda r: r * 1),
+    ("litres per kWh as cubic metres per joule", {"w": "m^3/J", "u": "L/kWh"}, lambda u: u * 1),
+    (
+        "cost per token from cost per request",
+        {"c": "USD/token", "r": "USD/request"},
+        lambda r: r * 1,
+    ),
     ("cost per million tokens", {"c": "USD/token", "m": "USD/Mtoken"}, lambda m: m * 1),
     ("floor of gigabytes", {"n": "GB", "b": "GB"}, lambda b: floor(b)),
-    ("choice between seconds and bytes", {"x": "s", "a": "s", "b": "B"}, lambda a, b: where(a > 0, a, b)),
-    ("condition compares seconds with bytes", {"x": "s", "a": "s", "b": "B"}, lambda a, b: where(a > b, a, a)),
+    (
+        "choice between seconds and bytes",
+        {"x": "s", "a": "s", "b": "B"},
+        lambda a, b: where(a > 0, a, b),
+    ),
+    (
+        "condition compares seconds with bytes",
+        {"x": "s", "a": "s", "b": "B"},
+        lambda a, b: where(a > b, a, a),
+    ),
     ("choice on a quantity", {"x": "s", "a": "s"}, lambda a: where(a, a, a)),
     ("truth value as a number", {"x": "1", "a": "s"}, lambda a: a > 0),
     ("literal of the wrong kind", {"p": "W", "a": "W"}, lambda a: a + number("5 s")),
@@ -89,8 +133,16 @@ RIGHT: list[tuple[str, Table, Callable[..., Expression]]] = [
     ("literal in another scale", {"p": "W", "a": "W"}, lambda a: maximum(a, number("1 kW"))),
     ("zero fits everything", {"t": "s", "a": "s", "b": "s"}, lambda a, b: maximum(0, a - b)),
     ("Young's interval", {"t": "s", "d": "s", "m": "s"}, lambda d, m: sqrt(2 * d * m)),
-    ("empirical power over a unit", {"l": "1", "d": "token"}, lambda d: (d / number("1 token")) ** -0.095),
-    ("roofline", {"r": "FLOP/s", "p": "FLOP/s", "b": "B/s", "i": "FLOP/B"}, lambda p, b, i: where(p < b * i, p, b * i)),
+    (
+        "empirical power over a unit",
+        {"l": "1", "d": "token"},
+        lambda d: (d / number("1 token")) ** -0.095,
+    ),
+    (
+        "roofline",
+        {"r": "FLOP/s", "p": "FLOP/s", "b": "B/s", "i": "FLOP/B"},
+        lambda p, b, i: where(p < b * i, p, b * i),
+    ),
     ("half-integer power", {"v": "m/s", "e": "J", "m": "kg"}, lambda e, m: (2 * e / m) ** 0.5),
 ]
 
@@ -99,12 +151,16 @@ def declare(units: Table, build: Callable[..., Expression]) -> Registry:
     scope = Scope("t", "one relation")
     defined, *others = units
     operands = {name: scope.variable(name, name, units[name], "operand") for name in others}
-    scope.variable(defined, defined, units[defined], "defined", equals=build(**operands), bounds=ANY_SIGN)
+    scope.variable(
+        defined, defined, units[defined], "defined", equals=build(**operands), bounds=ANY_SIGN
+    )
     return Registry.from_scopes([scope])
 
 
 @pytest.mark.parametrize(("why", "units", "build"), WRONG, ids=[row[0] for row in WRONG])
-def test_wrong_equation_is_refused(why: str, units: Table, build: Callable[..., Expression]) -> None:
+def test_wrong_equation_is_refused(
+    why: str, units: Table, build: Callable[..., Expression]
+) -> None:
     with pytest.raises(UnitError) as caught:
         declare(units, build)
     assert "\n" not in caught.value.message
@@ -130,10 +186,32 @@ def test_message_names_both_sides() -> None:
     assert caught.value.message == "equation t.a: left side is USD/s, right side is FLOP/s"
 
 
-_UNITS = ["s", "ms", "h", "B", "bit", "GiB", "FLOP", "USD", "token", "GPU", "W", "kW", "J", "kWh", "1", "%"]
+_UNITS = [
+    "s",
+    "ms",
+    "h",
+    "B",
+    "bit",
+    "GiB",
+    "FLOP",
+    "USD",
+    "token",
+    "GPU",
+    "W",
+    "kW",
+    "J",
+    "kWh",
+    "1",
+    "%",
+]
 
 
-@given(st.sampled_from(_UNITS), st.sampled_from(_UNITS), st.sampled_from(_UNITS), st.sampled_from("+-*/"))
+@given(
+    st.sampled_from(_UNITS),
+    st.sampled_from(_UNITS),
+    st.sampled_from(_UNITS),
+    st.sampled_from("+-*/"),
+)
 def test_checker_agrees_with_unit_algebra(left: str, a: str, b: str, operation: str) -> None:
     """The checker accepts a two-operand relation exactly if exact arithmetic on scales does."""
     from assay.model.units import parse_unit
@@ -161,7 +239,9 @@ def test_every_kind_of_relation_is_checked() -> None:
     def attempt(state: Callable[[Scope, dict[str, Symbol]], object]) -> None:
         scope = Scope("t", "one relation")
         names = {"s": "s", "W": "W", "J": "J", "one": "1"}
-        variables: dict[str, Symbol] = {n: scope.variable(n, n, u, "operand") for n, u in names.items()}
+        variables: dict[str, Symbol] = {
+            n: scope.variable(n, n, u, "operand") for n, u in names.items()
+        }
         state(scope, variables)
         with pytest.raises(UnitError):
             Registry.from_scopes([scope])

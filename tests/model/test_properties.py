@@ -6,14 +6,13 @@ import json
 
 import numpy as np
 import pytest
+from graphs import SMOOTH, RandomGraph, random_graphs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from assay.bench.generated import generate, spread_point
 from assay.model import Registry
 from assay.model.expression import decode, encode
-
-from graphs import SMOOTH, RandomGraph, random_graphs
 
 CLOSE = 1e-10
 
@@ -36,7 +35,9 @@ def test_resolve_compile_and_python_agree(graph: RandomGraph) -> None:
 @given(random_graphs(), st.integers(1, 40))
 def test_bulk_evaluation_equals_point_by_point(graph: RandomGraph, points: int) -> None:
     source = np.random.default_rng(points)
-    columns = {name: value * source.uniform(0.8, 1.25, points) for name, value in graph.point.items()}
+    columns = {
+        name: value * source.uniform(0.8, 1.25, points) for name, value in graph.point.items()
+    }
     compiled = graph.registry.compile(list(graph.point), graph.targets)
     bulk = compiled(columns)
     for point in range(points):
@@ -74,7 +75,10 @@ def test_registry_survives_its_data_format(graph: RandomGraph) -> None:
         assert copy.relations[relation.name].text == relation.text
         assert encode(decode(relation.parts["expression"])) == relation.parts["expression"]
     for target in graph.targets:
-        assert copy.resolve(target, graph.point).value == graph.registry.resolve(target, graph.point).value
+        assert (
+            copy.resolve(target, graph.point).value
+            == graph.registry.resolve(target, graph.point).value
+        )
 
 
 @settings(max_examples=25, deadline=None)
@@ -86,7 +90,9 @@ def test_sympy_agrees(graph: RandomGraph) -> None:
     values = {sympy.Symbol(name, real=True): value for name, value in direct.items()}
     for target in graph.targets:
         right = graph.registry.equations[target].as_sympy().rhs
-        assert float(right.subs({s: values[s] for s in right.free_symbols})) == pytest.approx(direct[target], rel=1e-9)
+        assert float(right.subs({s: values[s] for s in right.free_symbols})) == pytest.approx(
+            direct[target], rel=1e-9
+        )
 
 
 @settings(max_examples=50, deadline=None)

@@ -72,7 +72,15 @@ def test_equal_units(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("bit", "B"), ("W*h", "J"), ("GB", "GiB"), ("GPU*h", "h"), ("USD/s", "FLOP/s"), ("token", "1"), ("degC", "K")],
+    [
+        ("bit", "B"),
+        ("W*h", "J"),
+        ("GB", "GiB"),
+        ("GPU*h", "h"),
+        ("USD/s", "FLOP/s"),
+        ("token", "1"),
+        ("degC", "K"),
+    ],
 )
 def test_different_units(one: str, other: str) -> None:
     assert parse_unit(one) != parse_unit(other)
@@ -97,7 +105,9 @@ def test_unknown_unit_says_what_to_write(text: str, hint: str) -> None:
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize("text", ["/", "W//s", "W/", "(W", "W)", "^2", "W^", "W^x", "2 W", "W @ s", "*", "m^(1/"])
+@pytest.mark.parametrize(
+    "text", ["/", "W//s", "W/", "(W", "W)", "^2", "W^", "W^x", "2 W", "W @ s", "*", "m^(1/"]
+)
 def test_malformed_unit(text: str) -> None:
     with pytest.raises(UnitError):
         parse_unit(text)
@@ -124,7 +134,8 @@ def test_parse_quantity(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "GB", "nan", "inf GB", "-inf", "1,000 W", "1e999 W", "--3 W", "one W", "0x10 B", "1e400"]
+    "text",
+    ["", "GB", "nan", "inf GB", "-inf", "1,000 W", "1e999 W", "--3 W", "one W", "0x10 B", "1e400"],
 )
 def test_bad_quantity_is_refused(text: str) -> None:
     with pytest.raises((InputError, UnitError)):

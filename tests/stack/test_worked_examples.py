@@ -57,9 +57,13 @@ GATE = {
 
 @pytest.mark.parametrize(("clock", "status"), [(0.1, "true"), (1.0, "false")])
 def test_elmore_delay_and_timing(clock: float, status: str) -> None:
-    resolution = stack.registry().resolve("logic.gate.delay", {**GATE, "logic.clock.frequency": clock})
+    resolution = stack.registry().resolve(
+        "logic.gate.delay", {**GATE, "logic.clock.frequency": clock}
+    )
     assert resolution.value == 2.0
-    assert {verdict.name: verdict.status for verdict in resolution.constraints} == {"logic.clock.timing": status}
+    assert {verdict.name: verdict.status for verdict in resolution.constraints} == {
+        "logic.clock.timing": status
+    }
     assert not resolution.conflicts
 
 
@@ -76,14 +80,22 @@ def test_timing_is_unknown_without_a_clock() -> None:
 
 
 def test_rack_peak() -> None:
-    given = {"cluster.rack.nodes": "9 node", "cluster.node.gpus": "8 GPU/node", "gpu.peak_flops": "15 PFLOP/(s*GPU)"}
+    given = {
+        "cluster.rack.nodes": "9 node",
+        "cluster.node.gpus": "8 GPU/node",
+        "gpu.peak_flops": "15 PFLOP/(s*GPU)",
+    }
     resolution = stack.registry().resolve("cluster.rack.peak_flops", given)
     assert resolution.value == pytest.approx(1.08e18, rel=1e-15)
 
 
 def test_h100_peak_matches_its_datasheet() -> None:
     """132 multiprocessors, 4096 dense bf16 FLOP a cycle, 1.83 GHz: the datasheet says 989 TFLOP/s."""
-    given = {"gpu.multiprocessors": "132 1/GPU", "gpu.flops_per_cycle": "4096 FLOP", "gpu.clock": "1.83 GHz"}
+    given = {
+        "gpu.multiprocessors": "132 1/GPU",
+        "gpu.flops_per_cycle": "4096 FLOP",
+        "gpu.clock": "1.83 GHz",
+    }
     resolution = stack.registry().resolve("gpu.peak_flops", given)
     assert resolution.value == pytest.approx(989e12, rel=1e-3)
 

@@ -24,7 +24,9 @@ class GeneratedGraph:
     point: dict[str, float]
 
 
-def generate(relations: int, roots: int, targets: int = 4, scopes: int = 1, seed: int = 0) -> GeneratedGraph:
+def generate(
+    relations: int, roots: int, targets: int = 4, scopes: int = 1, seed: int = 0
+) -> GeneratedGraph:
     """Build a graph whose every relation lies in the cone of its targets.
 
     Each relation is scaled so that its value at the point is one, which keeps values finite
@@ -45,7 +47,9 @@ class _Generator:
         for index in range(roots):
             # The first roots visit every unit, so that a formula always finds its operands.
             unit = _UNITS[index % len(_UNITS)]
-            variable = parts[0].variable(f"root{index}", f"r_{index}", unit, "a generated input", boundary="scenario")
+            variable = parts[0].variable(
+                f"root{index}", f"r_{index}", unit, "a generated input", boundary="scenario"
+            )
             self.add(variable, unit, self.random.uniform(0.5, 2.0))
         body = relations - targets
         for index in range(body):
@@ -57,20 +61,35 @@ class _Generator:
         for index in range(targets):
             share = leftovers[index::targets] or [self.by_unit["1"][0]]
             expression = total(*(variable / _one(variable) for variable in share))
-            names.append(self.declare(parts[-1], f"target{index}", "1", expression, target=True).name)
+            names.append(
+                self.declare(parts[-1], f"target{index}", "1", expression, target=True).name
+            )
         registry = Registry.from_scopes(parts)
-        return GeneratedGraph(registry, tuple(registry.roots), tuple(names), {r: self.point[r] for r in registry.roots})
+        return GeneratedGraph(
+            registry,
+            tuple(registry.roots),
+            tuple(names),
+            {r: self.point[r] for r in registry.roots},
+        )
 
     def add(self, variable: Variable, unit: str, value: float) -> None:
         self.by_unit.setdefault(unit, []).append(variable)
         self.unused.setdefault(unit, []).append(variable)
         self.point[variable.name] = value
 
-    def declare(self, part: Scope, name: str, unit: str, expression: Expression, target: bool = False) -> Variable:
+    def declare(
+        self, part: Scope, name: str, unit: str, expression: Expression, target: bool = False
+    ) -> Variable:
         value = evaluate(expression, self.point)
         scale = float(f"{1.0 / value:.3g}")
         variable = part.variable(
-            name, name, unit, "a generated quantity", equals=expression * scale, target=target, bounds=(None, None)
+            name,
+            name,
+            unit,
+            "a generated quantity",
+            equals=expression * scale,
+            target=target,
+            bounds=(None, None),
         )
         if target:
             self.point[variable.name] = value * scale
@@ -120,4 +139,6 @@ def _one(variable: Variable) -> Expression:
 def spread_point(graph: GeneratedGraph, seed: int) -> dict[str, float]:
     """Another point near the graph's own."""
     source = random.Random(seed)
-    return {name: value * math.exp(source.uniform(-0.2, 0.2)) for name, value in graph.point.items()}
+    return {
+        name: value * math.exp(source.uniform(-0.2, 0.2)) for name, value in graph.point.items()
+    }

@@ -51,7 +51,11 @@ def check_agreement(graph: GeneratedGraph) -> None:
 
 
 def _bulk(
-    graph: GeneratedGraph, varying: int, seconds: float, symbolic: float, progress: Callable[[str], None]
+    graph: GeneratedGraph,
+    varying: int,
+    seconds: float,
+    symbolic: float,
+    progress: Callable[[str], None],
 ) -> Row:
     progress(f"tape, {varying} of {ROOTS} inputs varying, batches of {BATCH:,}")
     compiled = graph.registry.compile(graph.roots, graph.targets)
@@ -74,7 +78,9 @@ def _jacobian(graph: GeneratedGraph, seconds: float, progress: Callable[[str], N
     progress(f"exact derivatives of {TARGETS} targets by {ROOTS} inputs at one point")
     compiled = graph.registry.compile(graph.roots, graph.targets)
     timing = measure(lambda: compiled.jacobian(graph.point), seconds=seconds)
-    differences = measure(lambda: _central_differences(compiled, graph), seconds=seconds / 4, at_least=3)
+    differences = measure(
+        lambda: _central_differences(compiled, graph), seconds=seconds / 4, at_least=3
+    )
     return Row(
         f"jacobian, {TARGETS} targets by {ROOTS} inputs, one point", timing.median * 1e3, "ms",
         rival=differences.median * 1e3, ratio=differences.median / timing.median, spread=timing.spread,
@@ -110,7 +116,9 @@ def _sympy_seconds(graph: GeneratedGraph) -> float:
     try:
         import sympy
     except ImportError:
-        raise AssayError("the graph suite compares with SymPy, which is not installed", "pip install sympy") from None
+        raise AssayError(
+            "the graph suite compares with SymPy, which is not installed", "pip install sympy"
+        ) from None
     order = [step.relation for step in graph.registry.resolve(graph.targets[0], graph.point).trace]
     for target in graph.targets[1:]:
         order += [step.relation for step in graph.registry.resolve(target, graph.point).trace]
@@ -119,18 +127,28 @@ def _sympy_seconds(graph: GeneratedGraph) -> float:
     start = time.perf_counter()
     values = {sympy.Symbol(name, real=True): value for name, value in graph.point.items()}
     for name, right in equations:
-        values[sympy.Symbol(name, real=True)] = right.subs({s: values[s] for s in right.free_symbols})
+        values[sympy.Symbol(name, real=True)] = right.subs(
+            {s: values[s] for s in right.free_symbols}
+        )
     elapsed = time.perf_counter() - start
     exact = graph.registry.resolve(graph.targets[0], graph.point).require_value()
     ours = float(values[sympy.Symbol(graph.targets[0], real=True)])
     if abs(ours - exact) > 1e-9 * abs(exact):
-        raise AssayError(f"SymPy and resolver disagree on {graph.targets[0]}: {ours!r} and {exact!r}")
+        raise AssayError(
+            f"SymPy and resolver disagree on {graph.targets[0]}: {ours!r} and {exact!r}"
+        )
     return elapsed
 
 
 def _warm_start(repeats: int, progress: Callable[[str], None]) -> Row:
     progress("assay resolve from a warm cache, beside importing NumPy")
-    question = ["resolve", "econ.cost.per_token", "--preset", "dense_training_cost_fixture", "--json"]
+    question = [
+        "resolve",
+        "econ.cost.per_token",
+        "--preset",
+        "dense_training_cost_fixture",
+        "--json",
+    ]
     ours = _process_time([sys.executable, "-m", "assay", *question], repeats)
     numpy = _process_time([sys.executable, "-c", "import numpy"], repeats)
     return Row(

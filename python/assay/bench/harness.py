@@ -39,11 +39,15 @@ def suites() -> tuple[str, ...]:
     return tuple(_SUITES)
 
 
-def run(suite: str, *, quick: bool = False, progress: Callable[[str], None] | None = None) -> list[Row]:
+def run(
+    suite: str, *, quick: bool = False, progress: Callable[[str], None] | None = None
+) -> list[Row]:
     """Run a suite; `progress` is told what is being measured."""
     if suite not in _SUITES:
         raise unknown_name("suite", suite, _SUITES)
-    rows: list[Row] = importlib.import_module(_SUITES[suite]).run(quick, progress or (lambda _: None))
+    rows: list[Row] = importlib.import_module(_SUITES[suite]).run(
+        quick, progress or (lambda _: None)
+    )
     return rows
 
 

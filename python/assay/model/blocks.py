@@ -65,8 +65,12 @@ def lower_block(
             )
     tears = find_tears(relations)
     rest = [name for name in _order(relations, tears) or () if name not in tears]
+    if not tears:
+        return _lower_opened(program, relations, rest, value_of)
     outside = list(
-        dict.fromkeys(n for relation in relations.values() for n in relation.inputs if n not in relations)
+        dict.fromkeys(
+            n for relation in relations.values() for n in relation.inputs if n not in relations
+        )
     )
     inner = Program(len(tears) + len(outside))
     known = {name: inner.input(index) for index, name in enumerate([*tears, *outside])}
@@ -90,12 +94,34 @@ def lower_block(
     return dict(zip([*tears, *rest], values, strict=True))
 
 
+def _lower_opened(
+    program: Program,
+    relations: Mapping[str, Relation],
+    order: Sequence[str],
+    value_of: Callable[[str], Value],
+) -> dict[str, Value]:
+    """Lower a block that a given member has opened: what is left follows in order."""
+    values: dict[str, Value] = {}
+    for name in order:
+        expression = relations[name].expression
+        assert expression is not None
+        values[name] = program.expression(
+            expression, lambda needed: values[needed] if needed in values else value_of(needed)
+        )
+    return values
+
+
 def lower_iterative(
-    program: Program, relation: Iterative, variable_bounds: tuple[float, float], value_of: Callable[[str], Value]
+    program: Program,
+    relation: Iterative,
+    variable_bounds: tuple[float, float],
+    value_of: Callable[[str], Value],
 ) -> Value:
     """Add an iterated relation to a program as a block of one unknown."""
     inner = Program(1 + len(relation.inputs))
-    known = {name: inner.input(index) for index, name in enumerate([relation.variable, *relation.inputs])}
+    known = {
+        name: inner.input(index) for index, name in enumerate([relation.variable, *relation.inputs])
+    }
     updated = inner.expression(relation.part("update"), known.__getitem__)
     start = program.expression(relation.part("start"), value_of)
     (value,) = program.block(
@@ -130,8 +156,15 @@ def find_tears(relations: Mapping[str, Relation]) -> list[str]:
                     return list(chosen)
     tears: list[str] = []
     while _order(relations, tears) is None:
-        inside = {name: [n for n in relations[name].inputs if n in relations and n not in tears] for name in names}
-        uses = {name: sum(name in needs for needs in inside.values()) for name in names if name not in tears}
+        inside = {
+            name: [n for n in relations[name].inputs if n in relations and n not in tears]
+            for name in names
+        }
+        uses = {
+            name: sum(name in needs for needs in inside.values())
+            for name in names
+            if name not in tears
+        }
         tears.append(max(uses, key=lambda name: uses[name] * (1 + len(inside[name]))))
     return tears
 
@@ -141,7 +174,9 @@ def _order(relations: Mapping[str, Relation], tears: Sequence[str]) -> list[str]
     ready: list[str] = list(tears)
     left = [name for name in relations if name not in tears]
     while left:
-        free = [n for n in left if all(i not in relations or i in ready for i in relations[n].inputs)]
+        free = [
+            n for n in left if all(i not in relations or i in ready for i in relations[n].inputs)
+        ]
         if not free:
             return None
         ready.extend(free)

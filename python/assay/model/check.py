@@ -126,7 +126,9 @@ def _power(node: Operation, operands: list[Unit]) -> Unit:
 def _pure(node: Operation, operands: list[Unit]) -> Unit:
     for unit in _measurable(node, operands):
         if unit != DIMENSIONLESS:
-            raise UnitError(f'in "{node}": expected a pure number, got {unit}', "divide by a unit first")
+            raise UnitError(
+                f'in "{node}": expected a pure number, got {unit}', "divide by a unit first"
+            )
     return DIMENSIONLESS
 
 

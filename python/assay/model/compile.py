@@ -32,7 +32,9 @@ class Compiled:
     inputs are numbers.
     """
 
-    def __init__(self, tape: Tape, inputs: Sequence[str], outputs: Sequence[str], fixed: Mapping[str, float]) -> None:
+    def __init__(
+        self, tape: Tape, inputs: Sequence[str], outputs: Sequence[str], fixed: Mapping[str, float]
+    ) -> None:
         """Wrap a tape whose inputs are `inputs`, then the keys of `fixed`."""
         self.tape = tape
         self.inputs = tuple(inputs)
@@ -46,14 +48,16 @@ class Compiled:
         columns, points = self._columns(positional, named)
         scalar = points is None
         out = np.empty((len(self.outputs), 1 if points is None else points))
-        report = self.tape.evaluate(columns, out.shape[1], out)
+        report = self.tape.evaluate(columns, out.shape[1], out.data)
         if scalar and report.unconverged:
             raise ConvergenceError(
                 f"the compiled cone of {', '.join(self.outputs)} has a simultaneous block that does not converge here"
             )
         return out[:, 0] if scalar else out
 
-    def jacobian(self, *positional: Any, wrt: Sequence[str] | None = None, **named: Any) -> NDArray[np.float64]:
+    def jacobian(
+        self, *positional: Any, wrt: Sequence[str] | None = None, **named: Any
+    ) -> NDArray[np.float64]:
         """Derivatives of all outputs by the inputs in `wrt` (all, if not told) at one point."""
         import numpy as np
 
@@ -67,10 +71,14 @@ class Compiled:
 
     def _position(self, name: str) -> int:
         if name not in self.inputs:
-            raise InputError(f"{name} is not an input of this compiled cone", f"inputs: {', '.join(self.inputs)}")
+            raise InputError(
+                f"{name} is not an input of this compiled cone", f"inputs: {', '.join(self.inputs)}"
+            )
         return self.inputs.index(name)
 
-    def _columns(self, positional: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[list[Any], int | None]:
+    def _columns(
+        self, positional: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[list[Any], int | None]:
         import numpy as np
 
         if len(positional) == 1 and isinstance(positional[0], Mapping):
@@ -130,7 +138,14 @@ def compile_cone(
     def lower() -> Tape:
         return Lowering(registry, [*inputs, *fixed], variants, switch=switch).tape(outputs, extra)
 
-    key = [list(inputs), names, [str(e) for e in extra.values()], list(fixed), sorted(variants.items()), switch]
+    key = [
+        list(inputs),
+        names,
+        [str(e) for e in extra.values()],
+        list(fixed),
+        sorted(variants.items()),
+        switch,
+    ]
     return Compiled(store.cached_tape(registry, key, lower), inputs, names, fixed)
 
 
@@ -138,7 +153,12 @@ class Lowering:
     """Lowers variables to values of a program, each once."""
 
     def __init__(
-        self, registry: Registry, inputs: Sequence[str], variants: Mapping[str, str], *, switch: bool = True
+        self,
+        registry: Registry,
+        inputs: Sequence[str],
+        variants: Mapping[str, str],
+        *,
+        switch: bool = True,
     ) -> None:
         """Start a program whose inputs are the named variables."""
         self.registry = registry
@@ -248,11 +268,15 @@ class Lowering:
     def _walk_block(self, name: str, block: Block) -> Walk[Value]:
         members = [member for member in block.members if member not in self.inputs]
         relations = {m: candidates(self.registry.variables[m], self.variants)[0] for m in members}
-        outside = [n for relation in relations.values() for n in relation.inputs if n not in relations]
+        outside = [
+            n for relation in relations.values() for n in relation.inputs if n not in relations
+        ]
         known = yield from self._collect(outside)
         first = next(starts(self.registry, block, find_tears(relations)))
         start = [self.program.constant(value) for value in first]
-        values = lower_block(self.program, self.registry, block, relations, known.__getitem__, start)
+        values = lower_block(
+            self.program, self.registry, block, relations, known.__getitem__, start
+        )
         for member, value in values.items():
             if member != name:
                 self.values[member] = value

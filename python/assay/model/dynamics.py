@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from assay.errors import ConvergenceError, EvaluationError
@@ -130,10 +130,14 @@ class Differential(Relation):
         what = f"{self.kind} {self.name}"
         check.require_same(f"{what}, rate", units[self.variable] / time_unit, rate)
         check.require_same(
-            f"{what}, initial value", units[self.variable], check.infer_unit(self.part("initial"), units)
+            f"{what}, initial value",
+            units[self.variable],
+            check.infer_unit(self.part("initial"), units),
         )
         for part in ("start", "end"):
-            check.require_same(f"{what}, {part}", time_unit, check.infer_unit(self.part(part), units))
+            check.require_same(
+                f"{what}, {part}", time_unit, check.infer_unit(self.part(part), units)
+            )
 
     def as_sympy(self) -> Any:
         """The differential equation in SymPy."""
@@ -193,7 +197,7 @@ class Stochastic(Relation):
 
         count = len(KINDS[self.distribution][0])
         inner = [as_sympy(self.part(f"parameter{i}")) for i in range(count)]
-        build = {
+        build: Callable[[], Any] = {
             "normal": lambda: stats.Normal(self.variable, *inner),
             "lognormal": lambda: stats.LogNormal(self.variable, sympy.log(inner[0]), inner[1]),
             "uniform": lambda: stats.Uniform(self.variable, *inner),

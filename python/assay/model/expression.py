@@ -320,7 +320,9 @@ def as_sympy(expression: Expression) -> Any:
         else:
             assert isinstance(node, Number)
             value = node.value
-            results[id(node)] = sympy.Integer(int(value)) if value.is_integer() else sympy.Float(value, 17)
+            results[id(node)] = (
+                sympy.Integer(int(value)) if value.is_integer() else sympy.Float(value, 17)
+            )
     return results[id(expression)]
 
 
@@ -337,7 +339,8 @@ def to_text(expression: Expression) -> str:
                 # parentheses, except where grouping cannot matter.
                 grouped = position > 0 and node.operator not in ("add", "mul", "and", "or")
                 if operator.precedence < 100 and (
-                    precedence < operator.precedence or (grouped and precedence == operator.precedence)
+                    precedence < operator.precedence
+                    or (grouped and precedence == operator.precedence)
                 ):
                     text = f"({text})"
                 parts.append(text)

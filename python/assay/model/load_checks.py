@@ -21,7 +21,9 @@ def check_registry(registry: Registry) -> None:
     for block in registry.blocks.values():
         for member in block.members:
             if member not in registry.variables:
-                raise DeclarationError(f"simultaneous block {block.name}: unknown variable {member}")
+                raise DeclarationError(
+                    f"simultaneous block {block.name}: unknown variable {member}"
+                )
             if registry.variables[member].is_root:
                 raise DeclarationError(f"simultaneous block {block.name}: nothing defines {member}")
     for variable in registry.variables.values():
@@ -36,7 +38,9 @@ def _check_references(registry: Registry, relation: Relation, order: dict[str, i
     if relation.variable in registry.constants:
         raise DeclarationError(f"relation {relation.name} defines the constant {relation.variable}")
     if relation.variable and relation.variable not in registry.variables:
-        raise DeclarationError(f"relation {relation.name} defines an unknown variable {relation.variable}")
+        raise DeclarationError(
+            f"relation {relation.name} defines an unknown variable {relation.variable}"
+        )
     block = registry.block_of.get(relation.variable)
     validity = relation.part_variables("valid")
     for name in (*relation.inputs, *validity):

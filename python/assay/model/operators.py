@@ -135,7 +135,9 @@ _ROWS: Final[tuple[Operator, ...]] = (
     Operator("ge", 2, UnitRule.COMPARISON, lambda a, b: float(a >= b), "{} >= {}", 40, "Ge"),
     Operator("eq", 2, UnitRule.COMPARISON, lambda a, b: float(a == b), "{} == {}", 40, "Eq"),
     Operator("ne", 2, UnitRule.COMPARISON, lambda a, b: float(a != b), "{} != {}", 40, "Ne"),
-    Operator("and", 2, UnitRule.LOGIC, lambda a, b: float(bool(a) and bool(b)), "{} and {}", 30, "And"),
+    Operator(
+        "and", 2, UnitRule.LOGIC, lambda a, b: float(bool(a) and bool(b)), "{} and {}", 30, "And"
+    ),
     Operator("or", 2, UnitRule.LOGIC, lambda a, b: float(bool(a) or bool(b)), "{} or {}", 20, "Or"),
     Operator("not", 1, UnitRule.LOGIC, lambda a: float(not a), "not {}", 35, "Not"),
     Operator("select", 3, UnitRule.CHOICE, _choose, "where({}, {}, {})"),

@@ -140,7 +140,9 @@ class Preset:
     def evaluate_targets(self, targets: Sequence[tuple[str, str]] | None = None) -> ScenarioReport:
         """Resolve several targets and report on each; by default the scenario's own."""
         wanted = self.targets if targets is None else targets
-        return ScenarioReport(self.name, tuple(self._report(label, target) for label, target in wanted))
+        return ScenarioReport(
+            self.name, tuple(self._report(label, target) for label, target in wanted)
+        )
 
     def _report(self, label: str, target: str) -> TargetReport:
         try:
@@ -149,6 +151,8 @@ class Preset:
             return TargetReport(label, target, "error", (error.message,), None)
         issues = [f"missing input {gap.variable.name}" for gap in resolution.missing]
         issues += [f"violated constraint {verdict.name}" for verdict in resolution.violated]
-        issues += [f"invalid approximation {v.name}" for v in resolution.validity if v.status == "false"]
+        issues += [
+            f"invalid approximation {v.name}" for v in resolution.validity if v.status == "false"
+        ]
         issues += [f"conflict in {conflict.variable.name}" for conflict in resolution.conflicts]
         return TargetReport(label, target, "issues" if issues else "ok", tuple(issues), resolution)

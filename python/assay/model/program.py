@@ -22,7 +22,7 @@ class Value(NamedTuple):
     """A value of the program under construction."""
 
     place: Literal["input", "constant", "instruction"]
-    index: int
+    number: int
 
 
 class _Instruction(NamedTuple):
@@ -69,7 +69,9 @@ class Program:
         if operation in _COMMUTATIVE:
             operands = tuple(sorted(operands))
         instruction = _Instruction(operation, operands, literal)
-        return self.instructions.setdefault(instruction, Value("instruction", len(self.instructions)))
+        return self.instructions.setdefault(
+            instruction, Value("instruction", len(self.instructions))
+        )
 
     def expression(self, expression: Expression, value_of: Callable[[str], Value]) -> Value:
         """Lower an expression whose variables are already values of the program."""
@@ -100,7 +102,9 @@ class Program:
         """Add a simultaneous block and return its members' values."""
         solved = self.emit("block", literal=len(self.blocks))
         self.blocks.append(block)
-        return [self.emit("extract", solved, literal=member) for member in range(len(block.outputs))]
+        return [
+            self.emit("extract", solved, literal=member) for member in range(len(block.outputs))
+        ]
 
     def finish(self, outputs: Sequence[Value]) -> Tape:
         """Number all values and hand the program to the core."""
@@ -126,7 +130,9 @@ class Program:
 
     def constant_values(self) -> list[float]:
         """The constants in order."""
-        return [key if isinstance(key, float) else (-0.0 if key[1] else 0.0) for key in self.constants]
+        return [
+            key if isinstance(key, float) else (-0.0 if key[1] else 0.0) for key in self.constants
+        ]
 
     def code(self) -> bytes:
         """The instructions in the core's packed form."""
@@ -140,7 +146,7 @@ class Program:
 
     def _number(self, value: Value) -> int:
         if value.place == "input":
-            return value.index
+            return value.number
         if value.place == "constant":
-            return self.n_inputs + value.index
-        return self.n_inputs + len(self.constants) + value.index
+            return self.n_inputs + value.number
+        return self.n_inputs + len(self.constants) + value.number

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from assay.errors import InputError, UnitError
 from assay.model.units import DIMENSIONLESS, Unit, parse_unit
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*)$", re.DOTALL)
+_NUMBER = re.compile(
+    r"\s*([+-]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*)$", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)

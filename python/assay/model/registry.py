@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assay.model.graph import Graph
     from assay.model.inputs import Given
     from assay.model.optimise import Optimum
-    from assay.model.resolve import Resolution
+    from assay.model.resolution import Resolution
     from assay.model.solve import Solution
 
 RELATION_KINDS: dict[str, type[Relation]] = {
@@ -217,7 +217,8 @@ class Registry:
         name = facts["name"]
         if name in self.relations:
             raise DeclarationError(
-                f"relation {name} is declared twice", "give variants of one variable names of their own"
+                f"relation {name} is declared twice",
+                "give variants of one variable names of their own",
             )
         self.relations[name] = RELATION_KINDS[facts["kind"]](
             name=name, variable=facts["variable"], scope=facts["scope"], parts=facts["parts"],

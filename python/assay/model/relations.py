@@ -241,10 +241,14 @@ def margin(condition: Expression) -> Expression:
             return Operation("minimum", *map(margin, operands))
         if condition.operator == "or":
             return Operation("maximum", *map(margin, operands))
-    raise DeclarationError(f"{to_text(condition)} is not a condition: expected one of {', '.join(COMPARISONS)}")
+    raise DeclarationError(
+        f"{to_text(condition)} is not a condition: expected one of {', '.join(COMPARISONS)}"
+    )
 
 
-def _not_finite(relation: Relation, expression: Expression, values: Mapping[str, float]) -> EvaluationError:
+def _not_finite(
+    relation: Relation, expression: Expression, values: Mapping[str, float]
+) -> EvaluationError:
     """Find the innermost operation that first left the finite numbers, and say why."""
     results = evaluate_nodes(expression, values)
     for node in postorder(expression):
@@ -252,8 +256,14 @@ def _not_finite(relation: Relation, expression: Expression, values: Mapping[str,
             operands = [results[id(operand)] for operand in node.operands]
             if all(map(math.isfinite, operands)):
                 reason = _reason(node, operands)
-                zero = [to_text(o) for o, v in zip(node.operands, operands, strict=True) if v == 0.0]
-                hint = f"{zero[-1]} is 0" if node.operator == "div" and zero else f"in: {relation.text}"
+                zero = [
+                    to_text(o) for o, v in zip(node.operands, operands, strict=True) if v == 0.0
+                ]
+                hint = (
+                    f"{zero[-1]} is 0"
+                    if node.operator == "div" and zero
+                    else f"in: {relation.text}"
+                )
                 return EvaluationError(f"{relation.name} has no finite value: {reason}", hint)
     return EvaluationError(f"{relation.name} has no finite value", f"in: {relation.text}")
 

@@ -102,7 +102,12 @@ class Switch:
 
     def to_data(self) -> dict[str, Any]:
         """The switch as plain data."""
-        return {"variable": self.variable, "left": self.left, "used": self.used, "condition": self.condition}
+        return {
+            "variable": self.variable,
+            "left": self.left,
+            "used": self.used,
+            "condition": self.condition,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +139,16 @@ class Resolution:
             raise MissingInputsError(
                 f"{self.target} needs {len(names)} more inputs: {', '.join(names)}",
                 names,
-                "give each a value with --assign name=\"value unit\", or use a preset",
+                'give each a value with --assign name="value unit", or use a preset',
             )
         return self.value
 
     def to_data(self) -> dict[str, Any]:
         """The resolution as plain data, every value in its variable's display unit."""
-        shown = [None if v is None else self.variable.shown(v) for v in (self.value, self.lower, self.upper)]
+        shown = [
+            None if v is None else self.variable.shown(v)
+            for v in (self.value, self.lower, self.upper)
+        ]
         return {
             "target": self.target,
             "value": shown[0],

@@ -68,7 +68,12 @@ class Resolver:
     """Values of variables at one point, each computed when first asked for."""
 
     def __init__(
-        self, registry: Registry, inputs: Inputs, variants: Mapping[str, str], *, switch: bool = True
+        self,
+        registry: Registry,
+        inputs: Inputs,
+        variants: Mapping[str, str],
+        *,
+        switch: bool = True,
     ) -> None:
         """Start from given inputs in base units."""
         self.registry = registry
@@ -104,7 +109,9 @@ class Resolver:
         values = yield from self._collect(relation.inputs)
         return None if values is None else relation.evaluate_rhs(values)
 
-    def _collect(self, names: tuple[str, ...]) -> Generator[str, float | None, dict[str, float] | None]:
+    def _collect(
+        self, names: tuple[str, ...]
+    ) -> Generator[str, float | None, dict[str, float] | None]:
         values: dict[str, float] = {}
         complete = True
         for name in names:
@@ -115,7 +122,9 @@ class Resolver:
                 values[name] = value
         return values if complete else None
 
-    def _first_valid(self, name: str, choices: list[Relation]) -> Generator[str, float | None, Relation]:
+    def _first_valid(
+        self, name: str, choices: list[Relation]
+    ) -> Generator[str, float | None, Relation]:
         """The first relation not known to be invalid; only a usable successor replaces the first."""
         first = choices[0]
         if (yield from self._is_valid(first)) is not False:
@@ -141,7 +150,10 @@ class Resolver:
         relations = {m: candidates(self.registry.variables[m], self.variants)[0] for m in members}
         outside = tuple(
             dict.fromkeys(
-                needed for relation in relations.values() for needed in relation.inputs if needed not in members
+                needed
+                for relation in relations.values()
+                for needed in relation.inputs
+                if needed not in members
             )
         )
         values = yield from self._collect(outside)
@@ -194,17 +206,23 @@ class Resolver:
         for constraint in self.registry.constraints.values():
             if cone.isdisjoint(constraint.inputs):
                 continue
-            verdicts.append(self._verdict(constraint.name, constraint.text, constraint.meaning, constraint))
+            verdicts.append(
+                self._verdict(constraint.name, constraint.text, constraint.meaning, constraint)
+            )
         for name, value in list(self.values.items()):
             if name not in cone or value is None or name not in self.chosen:
                 continue
             variable = self.registry.variables[name]
             if not variable.lower <= value <= variable.upper:
                 text = f"{_bound(variable.lower)} <= {name} <= {_bound(variable.upper)}"
-                verdicts.append(Verdict(f"bounds of {name}", text, "false", "computed value out of bounds"))
+                verdicts.append(
+                    Verdict(f"bounds of {name}", text, "false", "computed value out of bounds")
+                )
         return verdicts
 
-    def _verdict(self, name: str, text: str, meaning: str, relation: Relation, part: str = "expression") -> Verdict:
+    def _verdict(
+        self, name: str, text: str, meaning: str, relation: Relation, part: str = "expression"
+    ) -> Verdict:
         condition = relation.part(part)
         names = variables_of(condition)
         try:
@@ -225,7 +243,9 @@ class Resolver:
             relation = self.chosen.get(name)
             if name in cone and relation is not None and relation.validity is not None:
                 text = str(relation.validity)
-                verdicts.append(self._verdict(relation.name, text, relation.meaning, relation, "valid"))
+                verdicts.append(
+                    self._verdict(relation.name, text, relation.meaning, relation, "valid")
+                )
         return verdicts
 
     def conflicts(self) -> list[Conflict]:

@@ -1,9 +1,9 @@
 """Scopes: where variables and relations are declared, one textbook line each.
 
-    scope = Scope("training", "What a training run takes")
-    steps = scope.variable("steps", "n", "1", "optimiser steps in the run", boundary="scenario")
-    step_time = scope.variable("step_time", "t", "s", "time of one step", boundary="scenario")
-    scope.variable("time", "T", "s", "time of the whole run", equals=steps * step_time)
+scope = Scope("training", "What a training run takes")
+steps = scope.variable("steps", "n", "1", "optimiser steps in the run", boundary="scenario")
+step_time = scope.variable("step_time", "t", "s", "time of one step", boundary="scenario")
+scope.variable("time", "T", "s", "time of the whole run", equals=steps * step_time)
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Scope:
         declared = self._variable_facts(full, unit, display, bounds)
         if boundary is not None and boundary not in BOUNDARIES:
             raise DeclarationError(
-                f'variable {full}: unknown boundary "{boundary}"', f"one of: {', '.join(BOUNDARIES)}"
+                f'variable {full}: unknown boundary "{boundary}"',
+                f"one of: {', '.join(BOUNDARIES)}",
             )
         variable = Variable(
             full, scope=self.name, symbol=symbol, meaning=meaning, reference=reference,
@@ -77,7 +78,9 @@ class Scope:
             self.equation(variable, equals, reference=reference, library=library)
         return variable
 
-    def constant(self, name: str, symbol: str, value: str, meaning: str, *, reference: Reference) -> Constant:
+    def constant(
+        self, name: str, symbol: str, value: str, meaning: str, *, reference: Reference
+    ) -> Constant:
         """Declare a constant of nature, for example `constant("k_B", "k_B", "1.380649e-23 J/K", ...)`."""
         quantity = parse_quantity(value)
         constant = Constant(
@@ -98,7 +101,9 @@ class Scope:
         library: bool = False,
     ) -> None:
         """State an identity; several for one variable are variants to choose from."""
-        self._relation("equation", variable, name, {"expression": equals}, reference, meaning, library)
+        self._relation(
+            "equation", variable, name, {"expression": equals}, reference, meaning, library
+        )
 
     def approximation(
         self,
@@ -130,14 +135,18 @@ class Scope:
     ) -> None:
         """State an identity case by case; the first condition that holds decides."""
         if not cases:
-            raise DeclarationError(f"piecewise {variable.name}: expected at least one case, got none")
+            raise DeclarationError(
+                f"piecewise {variable.name}: expected at least one case, got none"
+            )
         parts: dict[str, Operand] = {}
         for position, (condition, value) in enumerate(cases):
             parts[f"condition{position}"] = condition
             parts[f"case{position}"] = value
         if otherwise is not None:
             parts["otherwise"] = otherwise
-        self._relation("piecewise", variable, name, parts, reference, meaning, library, cases=len(cases))
+        self._relation(
+            "piecewise", variable, name, parts, reference, meaning, library, cases=len(cases)
+        )
 
     def iterative(
         self,
@@ -200,11 +209,19 @@ class Scope:
         if distribution not in KINDS or len(parameters) != len(KINDS[distribution][0]):
             known = "; ".join(f"{kind}({', '.join(names)})" for kind, (names, _) in KINDS.items())
             raise DeclarationError(
-                f"stochastic {variable.name}: {distribution} with {len(parameters)} parameters", f"known: {known}"
+                f"stochastic {variable.name}: {distribution} with {len(parameters)} parameters",
+                f"known: {known}",
             )
         parts = {f"parameter{i}": parameter for i, parameter in enumerate(parameters)}
         self._relation(
-            "stochastic", variable, name, parts, reference, meaning, library, distribution=distribution
+            "stochastic",
+            variable,
+            name,
+            parts,
+            reference,
+            meaning,
+            library,
+            distribution=distribution,
         )
 
     def inequality(
@@ -218,10 +235,20 @@ class Scope:
     ) -> None:
         """State a constraint that a sound scenario fulfils."""
         self.relations.append(
-            self._record("inequality", f"{self.name}.{name}", "", {"expression": condition}, reference, meaning, library)
+            self._record(
+                "inequality",
+                f"{self.name}.{name}",
+                "",
+                {"expression": condition},
+                reference,
+                meaning,
+                library,
+            )
         )
 
-    def simultaneous(self, name: str, members: Sequence[Variable], starts: dict[str, str] | None = None) -> None:
+    def simultaneous(
+        self, name: str, members: Sequence[Variable], starts: dict[str, str] | None = None
+    ) -> None:
         """Declare that these variables define each other and are solved together.
 
         `starts` gives first guesses by full name where the solver needs one.
@@ -244,7 +271,9 @@ class Scope:
         **options: Any,
     ) -> None:
         full = f"{self.name}.{name}" if name else variable.name
-        self.relations.append(self._record(kind, full, variable.name, parts, reference, meaning, library, **options))
+        self.relations.append(
+            self._record(kind, full, variable.name, parts, reference, meaning, library, **options)
+        )
 
     def _record(
         self,
@@ -272,7 +301,9 @@ class Scope:
         lower = self._bound(full, bounds[0], declared, -math.inf)
         upper = self._bound(full, bounds[1], declared, math.inf)
         if lower > upper:
-            raise DeclarationError(f"variable {full}: lower bound {lower:g} lies above upper bound {upper:g}")
+            raise DeclarationError(
+                f"variable {full}: lower bound {lower:g} lies above upper bound {upper:g}"
+            )
         return {"unit": declared, "display": shown, "lower": lower, "upper": upper}
 
     def _bound(self, full: str, bound: Bound, unit: Unit, missing: float) -> float:

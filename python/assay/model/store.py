@@ -20,7 +20,9 @@ FORMAT = 1
 
 def fingerprint(*things: Any) -> str:
     """A short digest of plain data."""
-    text = json.dumps([FORMAT, build_info()["version"], *things], separators=(",", ":"), sort_keys=True)
+    text = json.dumps(
+        [FORMAT, build_info()["version"], *things], separators=(",", ":"), sort_keys=True
+    )
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

@@ -157,8 +157,12 @@ def _exact_power(unit: Unit, exponent: Fraction) -> Fraction:
 def _describe(powers: Powers, scale: Fraction) -> str:
     if name := _names().get((powers, scale)):
         return name
-    above = [_factor(name, power) for name, power in zip(BASE_UNITS, powers, strict=True) if power > 0]
-    below = [_factor(name, -power) for name, power in zip(BASE_UNITS, powers, strict=True) if power < 0]
+    above = [
+        _factor(name, power) for name, power in zip(BASE_UNITS, powers, strict=True) if power > 0
+    ]
+    below = [
+        _factor(name, -power) for name, power in zip(BASE_UNITS, powers, strict=True) if power < 0
+    ]
     text = "*".join(above) or "1"
     if below:
         text += "/" + (below[0] if len(below) == 1 else "(" + "*".join(below) + ")")
@@ -170,7 +174,25 @@ def _describe(powers: Powers, scale: Fraction) -> str:
 @lru_cache(maxsize=1)
 def _names() -> dict[tuple[Powers, Fraction], str]:
     """Names for derived units, so that a message says J rather than kg*m^2/s^2."""
-    wanted = ("Hz", "N", "Pa", "J", "W", "C", "V", "F", "ohm", "S", "H", "bit", "min", "h", "Wh", "kWh", "%")
+    wanted = (
+        "Hz",
+        "N",
+        "Pa",
+        "J",
+        "W",
+        "C",
+        "V",
+        "F",
+        "ohm",
+        "S",
+        "H",
+        "bit",
+        "min",
+        "h",
+        "Wh",
+        "kWh",
+        "%",
+    )
     named = {"Hz": "1/s"}
     return {(_lookup(n).powers, _lookup(n).scale): named.get(n, n) for n in wanted}
 
@@ -285,7 +307,9 @@ class _Parser:
         self.next = 0
 
     def malformed(self, why: str) -> UnitError:
-        return UnitError(f'malformed unit "{self.text}": {why}', "write for example GB/s or USD/(GPU*h)")
+        return UnitError(
+            f'malformed unit "{self.text}": {why}', "write for example GB/s or USD/(GPU*h)"
+        )
 
     def parse(self) -> Unit:
         unit = self.product()

@@ -11,7 +11,13 @@ _DGX = cited("NVIDIA DGX H100/H200 System User Guide", "hardware overview")
 _SUM = by_definition("sum over the parts")
 
 node_gpus = scope.variable(
-    "node.gpus", "n_node", "GPU/node", "GPUs in a node", bounds=POSITIVE, reference=_DGX, boundary="primitive"
+    "node.gpus",
+    "n_node",
+    "GPU/node",
+    "GPUs in a node",
+    bounds=POSITIVE,
+    reference=_DGX,
+    boundary="primitive",
 )
 cpu_power = scope.variable(
     "node.cpu_power", "P_CPU", "W/node", "power of a node's host processors",

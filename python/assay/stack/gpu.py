@@ -9,7 +9,12 @@ scope = Scope("gpu", "One GPU")
 _H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Table 2")
 
 multiprocessors = scope.variable(
-    "multiprocessors", "n_SM", "1/GPU", "streaming multiprocessors", reference=_H100, boundary="primitive"
+    "multiprocessors",
+    "n_SM",
+    "1/GPU",
+    "streaming multiprocessors",
+    reference=_H100,
+    boundary="primitive",
 )
 flops_per_cycle = scope.variable(
     "flops_per_cycle", "F_SM", "FLOP", "floating-point operations of one multiprocessor in a clock cycle",
