@@ -1,0 +1,247 @@
+"""Values of a cone at many points of its uncertain inputs.
+
+A point is one probability for each source of uncertainty. Tapes do the work: one for the
+parameters of each stochastic relation, whose draws the next ones take as an input, and one for
+the targets. Cones that no tape can hold are resolved point by point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from assay._native import Tape
+from assay.errors import AssayError, MissingInputsError
+from assay.model.compile import Lowering
+from assay.model.distributions import KINDS
+from assay.model.dynamics import Stochastic
+from assay.model.expression import Expression
+from assay.model.inputs import Inputs
+from assay.model.program import Value
+from assay.model.relations import Relation
+from assay.model.resolve import Resolver
+from assay.model.sources import Question, Sources
+from assay.model.truncation import Array, draw, draw_given
+from assay.model.walk import Walk
+
+if TYPE_CHECKING:
+    from assay.model.registry import Block
+
+NEGLIGIBLE = 1e-6
+"""A share of a distribution outside its bounds that no percentile can show."""
+
+
+class Evaluator(Protocol):
+    """Computes targets at points.
+
+    `outside` holds, for each variable whose distribution reaches beyond its bounds, the share
+    that was left out; `failure` the reason why the first point without a value has none.
+    """
+
+    outside: dict[str, float]
+    failure: str
+
+    def __call__(self, points: Array) -> Array:
+        """Turn probabilities (sources, points) into values (targets, points), NaN where none."""
+
+
+class TapeEvaluator:
+    """Evaluates all points at once; building one fails where the cone does not compile."""
+
+    def __init__(self, question: Question, sources: Sources, nominal: Mapping[str, float]) -> None:
+        """Lower the cone; `nominal` holds the values at the medians."""
+        self.outside: dict[str, float] = {}
+        self.failure = ""
+        self._question = question
+        self._sources = sources
+        self._nominal = nominal
+        self._fixed = fixed_values(question, sources, nominal)
+        self._stages: list[tuple[int, Stochastic, Tape]] = []
+        columns = list(sources.inputs)
+        for position, relation in enumerate(sources.drawn, start=len(sources.inputs)):
+            try:
+                tape = self._lower(columns, (), parameter_parts(relation))
+            except MissingInputsError:
+                # A relation to switch to that lacks inputs: no point can come to use it.
+                continue
+            self._stages.append((position, relation, tape))
+            columns.append(_column(relation))
+        self._tape = self._lower(columns, question.targets, {})
+
+    def __call__(self, points: Array) -> Array:
+        """Evaluate the targets at all points."""
+        count = points.shape[1]
+        columns = draw_inputs(self._question, self._sources, points, self.outside)
+        for position, relation, tape in self._stages:
+            parameters = tuple(self._run(tape, columns, count))
+            variable = self._question.registry.variables[relation.variable]
+            values, outside = draw(
+                relation.distribution, points[position], parameters, variable.lower, variable.upper
+            )
+            known = outside[np.isfinite(outside)]
+            _note_outside(self.outside, variable.name, float(known.mean()) if known.size else 0.0)
+            columns.append(values)
+        return self._run(self._tape, columns, count)
+
+    def _lower(
+        self, columns: Sequence[str], outputs: Sequence[str], parts: Mapping[str, Expression]
+    ) -> Tape:
+        question = self._question
+        names = [*columns, *self._fixed]
+        lowering = _StagedLowering(
+            question.registry, names, question.variants, switch=question.switch
+        )
+        lowering.nominal = self._nominal
+        return lowering.tape(outputs, parts)
+
+    def _run(self, tape: Tape, columns: Sequence[Array], count: int) -> Array:
+        # Arrays are buffers, which the type checker knows from Python 3.12 on only.
+        out: Any = np.empty((tape.n_outputs, count))
+        inputs: list[Any] = [np.ascontiguousarray(column) for column in columns]
+        tape.evaluate([*inputs, *self._fixed.values()], count, out)
+        return np.asarray(out)
+
+
+class PointEvaluator:
+    """Resolves the targets at one point after the other, whatever their relations."""
+
+    def __init__(self, question: Question, sources: Sources, nominal: Mapping[str, float]) -> None:
+        """Prepare; `nominal` holds the values at the medians."""
+        self.outside: dict[str, float] = {}
+        self.failure = ""
+        self._question = question
+        self._sources = sources
+        self._fixed = fixed_values(question, sources, nominal)
+
+    def __call__(self, points: Array) -> Array:
+        """Evaluate the targets at all points."""
+        question, sources = self._question, self._sources
+        columns = draw_inputs(question, sources, points, self.outside)
+        out = np.full((len(question.targets), points.shape[1]), math.nan)
+        for index, point in enumerate(points.T):
+            given = zip(sources.inputs, (float(column[index]) for column in columns), strict=True)
+            resolver = _DrawingResolver(
+                question.registry,
+                Inputs({**self._fixed, **dict(given)}),
+                question.variants,
+                switch=question.switch,
+            )
+            resolver.outside = self.outside
+            drawn = point[len(sources.inputs) :]
+            resolver.probability = {
+                relation.name: float(share)
+                for relation, share in zip(sources.drawn, drawn, strict=True)
+            }
+            for row, target in enumerate(question.targets):
+                out[row, index] = self._value(resolver, target)
+        return out
+
+    def _value(self, resolver: Resolver, target: str) -> float:
+        try:
+            value = resolver.value(target)
+        except AssayError as error:
+            self.failure = self.failure or error.message
+            return math.nan
+        if value is None:
+            self.failure = self.failure or f"{target} needs an input that was not given"
+            return math.nan
+        return value
+
+
+class _StagedLowering(Lowering):
+    """Takes draws of stochastic relations as inputs and starts blocks at the nominal values."""
+
+    nominal: Mapping[str, float]
+
+    def _relation(self, relation: Relation) -> Walk[Value]:
+        drawn = self.inputs.get(_column(relation))
+        return drawn if drawn is not None else (yield from super()._relation(relation))
+
+    def _walk_block(self, name: str, block: Block) -> Walk[Value]:
+        known = {member: self.nominal[member] for member in block.members if member in self.nominal}
+        started = replace(block, starts={**block.starts, **known})
+        return (yield from super()._walk_block(name, started))
+
+
+class _DrawingResolver(Resolver):
+    """Draws from stochastic relations instead of taking their median."""
+
+    probability: Mapping[str, float]
+    outside: dict[str, float]
+
+    def _walk(self, name: str) -> Walk[float | None]:
+        value = yield from super()._walk(name)
+        relation = self.chosen.get(name)
+        if value is None or not isinstance(relation, Stochastic):
+            return value
+        needed = {key: v for key in relation.inputs if (v := self.values[key]) is not None}
+        variable = self.registry.variables[name]
+        drawn, outside = draw_given(
+            relation.parameters(needed),
+            np.array([self.probability[relation.name]]),
+            variable.lower,
+            variable.upper,
+        )
+        _note_outside(self.outside, name, outside)
+        return float(drawn[0])
+
+
+def fixed_values(
+    question: Question, sources: Sources, nominal: Mapping[str, float]
+) -> dict[str, float]:
+    """Values that are the same at every point, computed ones among them."""
+    known = {**question.inputs.values, **nominal}
+    return {name: value for name, value in known.items() if name not in sources.varying}
+
+
+def nominal_values(question: Question) -> dict[str, float]:
+    """Every value on the way to the targets, with each uncertain input at its median.
+
+    Raises MissingInputsError when the given inputs do not suffice.
+    """
+    resolver = Resolver(
+        question.registry, question.inputs, question.variants, switch=question.switch
+    )
+    for target in question.targets:
+        if resolver.value(target) is None:
+            names = [gap.variable.name for gap in resolver.missing(target)]
+            raise MissingInputsError(
+                f"{target} needs {len(names)} more inputs: {', '.join(names)}",
+                names,
+                "give each a value or a distribution",
+            )
+    return {name: value for name, value in resolver.values.items() if value is not None}
+
+
+def draw_inputs(
+    question: Question, sources: Sources, points: Array, outside: dict[str, float]
+) -> list[Array]:
+    """Values of the given distributions, noting how much of each lies out of bounds."""
+    columns = []
+    for name, probability in zip(sources.inputs, points, strict=False):
+        variable = question.registry.variables[name]
+        distribution = question.inputs.distributions[name]
+        values, left_out = draw_given(distribution, probability, variable.lower, variable.upper)
+        _note_outside(outside, name, left_out)
+        columns.append(values)
+    return columns
+
+
+def parameter_parts(relation: Stochastic) -> dict[str, Expression]:
+    """The expressions of a stochastic relation's parameters, in order."""
+    count = len(KINDS[relation.distribution][0])
+    return {f"parameter{i}": relation.part(f"parameter{i}") for i in range(count)}
+
+
+def _column(relation: Relation) -> str:
+    # No variable has a space in its name.
+    return f"draw of {relation.name}"
+
+
+def _note_outside(outside: dict[str, float], name: str, share: float) -> None:
+    if share > NEGLIGIBLE:
+        outside[name] = max(outside.get(name, 0.0), share)
