@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from assay.errors import InputError, UnitError
 from assay.model.units import DIMENSIONLESS, Unit, parse_unit
 
+_DIGITS = r"\d+(?:_\d+)*"
 _NUMBER = re.compile(
-    r"\s*([+-]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*)$", re.DOTALL
+    rf"\s*([+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?\d+)?)\s*(.*)$", re.DOTALL
 )
 
 

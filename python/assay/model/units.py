@@ -270,6 +270,12 @@ _NOT_UNITS: Final = {
     "GPUh": "GPU*h",
 }  # fmt: skip
 
+# What no unit of measurement exceeds. Units are read from input, and exact powers without a
+# limit would let one word of it take all memory.
+_LONGEST: Final = 200
+_HIGHEST: Final = 99
+_LARGEST_SCALE_BITS: Final = 20_000
+
 _TOKEN: Final = re.compile(r"\s*(?:(\*\*|[*/^()])|([A-Za-z$%]+)|([+-]?\d+(?:\.\d+)?))")
 
 
@@ -295,8 +301,10 @@ class _Parser:
     """Recursive descent over products, quotients, powers and parentheses."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text = text if len(text) <= _LONGEST else f"{text[:40]}..."
         self.tokens: list[str] = []
+        if len(text) > _LONGEST:
+            raise self.malformed(f"longer than {_LONGEST} characters")
         position = 0
         while position < len(text):
             match = _TOKEN.match(text, position)
@@ -338,7 +346,12 @@ class _Parser:
         unit = self.atom()
         if self.peek() in ("^", "**"):
             self.take()
-            unit = unit ** self.exponent()
+            exponent = self.exponent()
+            size = max(unit.scale.numerator.bit_length(), unit.scale.denominator.bit_length())
+            reach = abs(Fraction(exponent))
+            if reach > _HIGHEST or size * reach > _LARGEST_SCALE_BITS:
+                raise self.malformed(f"exponent {exponent} is too large")
+            unit = unit**exponent
         return unit
 
     def exponent(self) -> Fraction | int:
@@ -348,7 +361,10 @@ class _Parser:
         value = self.number(self.take())
         if self.peek() == "/":
             self.take()
-            value = Fraction(value) / self.number(self.take())
+            divisor = self.number(self.take())
+            if divisor == 0:
+                raise self.malformed("an exponent divides by zero")
+            value = Fraction(value) / divisor
         if self.take() != ")":
             raise self.malformed("unclosed parenthesis")
         return _normal(value)
