@@ -219,12 +219,7 @@ def cloud_starts(equations: Equations, centre: Array, count: int) -> Iterator[Ar
 
 def _cloud(equations: Equations, centre: Array, decades: float) -> Array:
     """Evenly spread points: logarithmic around the centre, or linear between two bounds."""
-    dimension = len(centre)
-    # The root of x^(d+1) = x + 1 generalises the golden ratio to d dimensions.
-    ratio = 2.0
-    for _ in range(40):
-        ratio = (1.0 + ratio) ** (1.0 / (dimension + 1))
-    shares = (0.5 + np.outer(ratio ** -np.arange(1.0, dimension + 1), np.arange(_CLOUD))) % 1.0
+    shares = spread(len(centre), _CLOUD)
     points = np.empty_like(shares)
     for row, (low, high) in enumerate(zip(equations.lower, equations.upper, strict=True)):
         size = abs(centre[row]) or 1.0
@@ -235,6 +230,17 @@ def _cloud(equations: Equations, centre: Array, decades: float) -> Array:
             points[row, ::4] = low + (high - low) * shares[row, ::4]
     result: Array = np.clip(points, equations.lower[:, None], equations.upper[:, None])
     return result
+
+
+def spread(dimension: int, count: int) -> Array:
+    """Evenly spread points of the unit cube, one per column."""
+    # The root of x^(d+1) = x + 1 generalises the golden ratio to d dimensions.
+    ratio = 2.0
+    for _ in range(40):
+        ratio = (1.0 + ratio) ** (1.0 / (dimension + 1))
+    steps = ratio ** -np.arange(1.0, dimension + 1)
+    points: Array = (0.5 + np.outer(steps, np.arange(count))) % 1.0
+    return points
 
 
 def is_new(point: Array, known: Sequence[Attempt]) -> bool:
