@@ -140,19 +140,16 @@ class Graph:
         return [found[position] for position in sorted(found)]
 
     def dependent_counts(self) -> dict[str, int]:
-        """For every variable and constant, how many other variables are computed from it."""
-        # One bit per node: a whole row of descendants is joined to another in one operation.
-        bit = {name: 1 << index for index, name in enumerate(self.nodes)}
+        """For every variable and constant, the number of its downstream relations."""
+        # One bit per relation: a whole row of relations is joined to another in one operation.
         rows: dict[str, int] = {}
         for component in digraph.components(self.successors):
-            members = sum(bit[name] for name in component)
-            row = members
+            row = 0
             for name in component:
-                for following in self.successors[name]:
-                    if not bit[following] & members:
-                        row |= rows[following]
+                for relation in self.users[name]:
+                    row |= 1 << relation.position | rows.get(relation.variable, 0)
             rows.update(dict.fromkeys(component, row))
-        return {name: rows[name].bit_count() - 1 for name in self.nodes}
+        return {name: rows[name].bit_count() for name in self.nodes}
 
     def roots(self, variable: str | None = None) -> tuple[str, ...]:
         """Variables that nothing defines: all, or those that a variable is computed from."""
