@@ -3,5 +3,6 @@
 pub mod backend;
 pub mod build_info;
 pub mod clock;
+pub mod memory;
 pub mod sim;
 pub mod tape;

@@ -154,6 +154,9 @@ impl Backend for Broken {
             _ => self.inner.end_capture(stream),
         }
     }
+    fn is_capturing(&self, stream: StreamId) -> Result<bool> {
+        self.inner.is_capturing(stream)
+    }
     fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<()> {
         match self.defect {
             Defect::SidesForgotten => Ok(()),

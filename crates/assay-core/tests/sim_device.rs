@@ -1,7 +1,6 @@
 //! The simulated device's own promises: exact times, overlap, priorities, faults, determinism.
 
 use assay_core::backend::*;
-use assay_core::clock::Clock;
 use assay_core::sim::*;
 use proptest::prelude::*;
 

@@ -120,6 +120,9 @@ pub trait Backend: Send + Sync {
     /// Ends the capture begun on this stream and makes the noted work launchable.
     fn end_capture(&self, stream: StreamId) -> Result<GraphId>;
 
+    /// Whether work queued on the stream would be noted instead of run; safe to ask at any time.
+    fn is_capturing(&self, stream: StreamId) -> Result<bool>;
+
     /// Queues the whole graph on the stream.
     fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<()>;
 

@@ -49,6 +49,8 @@ pub enum Operation {
     BeginCapture,
     /// `end_capture`
     EndCapture,
+    /// `is_capturing`
+    IsCapturing,
     /// `launch_graph`
     LaunchGraph,
     /// `destroy_graph`
@@ -81,6 +83,7 @@ impl Operation {
             Operation::Launch => "launch",
             Operation::BeginCapture => "begin_capture",
             Operation::EndCapture => "end_capture",
+            Operation::IsCapturing => "is_capturing",
             Operation::LaunchGraph => "launch_graph",
             Operation::DestroyGraph => "destroy_graph",
         }

@@ -359,6 +359,12 @@ impl Backend for SimBackend {
         device.end_capture(stream)
     }
 
+    fn is_capturing(&self, stream: StreamId) -> Result<bool> {
+        let operation = Operation::IsCapturing;
+        let mut device = self.begin_query(operation)?;
+        Ok(device.stream(operation, stream)?.capture.is_some())
+    }
+
     fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<()> {
         let (mut device, _) = self.begin_enqueue(Operation::LaunchGraph)?;
         device.launch_graph(graph, stream)

@@ -1,6 +1,6 @@
 //! Clauses on capture and replay.
 
-use super::{BYTES, Checker, Outcome, ok, refused};
+use super::{BYTES, Checker, Outcome, ok, refused, same};
 
 impl Checker<'_> {
     pub(super) fn graphs(&self) -> Outcome {
@@ -80,6 +80,10 @@ impl Checker<'_> {
         ];
         for outcome in forbidden {
             refused("waiting during capture", "capturing", outcome)?;
+        }
+        for (stream, expected) in [(main, true), (side, false)] {
+            let captured = ok(clause, backend.is_capturing(stream))?;
+            same("a stream knows whether it is captured", expected, captured)?;
         }
         ok(clause, backend.wait_event(side, inside))?;
         self.fill(side, device, 1)?;

@@ -12,14 +12,14 @@ use super::{
 };
 use std::fmt;
 
-/// A clause of the contract that a backend broke.
+/// A clause of a contract that does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// The clause.
     pub clause: &'static str,
     /// What it demands.
     pub expected: String,
-    /// What the backend did.
+    /// What happened.
     pub got: String,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "backend contract broken, {}: expected {}, got {}",
+            "contract broken, {}: expected {}, got {}",
             self.clause, self.expected, self.got
         )
     }

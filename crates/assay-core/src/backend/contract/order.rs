@@ -84,13 +84,14 @@ impl Checker<'_> {
         ok("stream end", backend.destroy_stream(stream))?;
         ok("event end", backend.destroy_event(event))?;
         let default = backend.default_stream();
-        let unknown_stream: [crate::backend::Result<()>; 6] = [
+        let unknown_stream: [crate::backend::Result<()>; 7] = [
             backend.destroy_stream(stream),
             backend.query_stream(stream).map(|_| ()),
             backend.synchronize_stream(stream),
             backend.fill(stream, device.into(), 0, BYTES),
             self.increment(stream, device),
             backend.begin_capture(StreamId::HOST),
+            backend.is_capturing(stream).map(|_| ()),
         ];
         for outcome in unknown_stream {
             refused("use of an ended stream", "unknown_stream", outcome)?;

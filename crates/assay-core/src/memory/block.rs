@@ -1,0 +1,218 @@
+//! Descriptions of blocks, kept beside the memory because device memory cannot hold links.
+//!
+//! All lists run through these descriptions as 32-bit indices; nothing is allocated or moved when
+//! a block changes lists.
+
+use std::ops::{Index, IndexMut};
+
+/// The index that means none.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What a description stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BlockState {
+    /// Nothing; waiting to describe a block again.
+    Unused,
+    /// Memory in a caller's hands.
+    Allocated,
+    /// Free, in the bins, joined with its free neighbours.
+    Free,
+    /// Free, in a quick list, not joined.
+    Quick,
+    /// The head of a list.
+    Sentinel,
+}
+
+/// Which part of the heap a block belongs to; blocks of different zones are never joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Zone {
+    /// Divided among small requests.
+    Small,
+    /// Everything else.
+    Large,
+}
+
+/// One block, on one cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(super) struct Block {
+    pub address: u64,
+    pub bytes: u64,
+    /// What the caller asked for.
+    pub requested: u64,
+    /// The blocks just below and above in the same slab.
+    pub below: u32,
+    pub above: u32,
+    /// Neighbours in a bin or quick list.
+    pub previous: u32,
+    pub next: u32,
+    /// Neighbours in the list of what a stream has freed.
+    pub older: u32,
+    pub newer: u32,
+    /// Counts the allocations of this description, so that stale handles are recognised.
+    pub generation: u32,
+    pub tenant: u32,
+    /// The stream slot that may reuse it at once; meaningful while free.
+    pub owner: u16,
+    pub state: BlockState,
+    pub zone: Zone,
+}
+
+impl Block {
+    fn unused() -> Self {
+        Block {
+            address: 0,
+            bytes: 0,
+            requested: 0,
+            below: NONE,
+            above: NONE,
+            previous: NONE,
+            next: NONE,
+            older: NONE,
+            newer: NONE,
+            generation: 0,
+            tenant: 0,
+            owner: 0,
+            state: BlockState::Unused,
+            zone: Zone::Large,
+        }
+    }
+}
+
+/// All descriptions of a pool.
+pub(super) struct Blocks {
+    nodes: Vec<Block>,
+    /// Unused descriptions, linked by `next`.
+    spare: u32,
+}
+
+impl Blocks {
+    pub fn with_capacity(blocks: usize) -> Self {
+        Blocks {
+            nodes: Vec::with_capacity(blocks),
+            spare: NONE,
+        }
+    }
+
+    pub fn get(&self, index: u32) -> Option<&Block> {
+        self.nodes.get(index as usize)
+    }
+
+    /// A description to fill in, with its generation kept.
+    pub fn claim(&mut self) -> u32 {
+        let index = self.spare;
+        if index == NONE {
+            self.nodes.push(Block::unused());
+            return (self.nodes.len() - 1) as u32;
+        }
+        self.spare = self[index].next;
+        let generation = self[index].generation;
+        self[index] = Block {
+            generation,
+            ..Block::unused()
+        };
+        index
+    }
+
+    /// Gives a description back.
+    pub fn retire(&mut self, index: u32) {
+        let spare = self.spare;
+        let block = &mut self[index];
+        block.state = BlockState::Unused;
+        block.next = spare;
+        self.spare = index;
+    }
+
+    /// An empty circular list in the order of freeing.
+    pub fn new_age_list(&mut self) -> u32 {
+        let index = self.claim();
+        let head = &mut self[index];
+        head.state = BlockState::Sentinel;
+        head.older = index;
+        head.newer = index;
+        index
+    }
+
+    /// Adds a block to the end of an age list.
+    pub fn age_push(&mut self, head: u32, index: u32) {
+        let newest = self[head].older;
+        self[index].older = newest;
+        self[index].newer = head;
+        self[newest].newer = index;
+        self[head].older = index;
+    }
+
+    /// Takes a block out of whichever age list it is in.
+    pub fn age_remove(&mut self, index: u32) {
+        let (older, newer) = (self[index].older, self[index].newer);
+        self[older].newer = newer;
+        self[newer].older = older;
+        self[index].older = NONE;
+        self[index].newer = NONE;
+    }
+
+    /// The first of an age list.
+    pub fn age_first(&self, head: u32) -> Option<u32> {
+        let first = self[head].newer;
+        (first != head).then_some(first)
+    }
+
+    /// Moves all of one age list to the end of another, in constant time.
+    pub fn age_splice(&mut self, from: u32, to: u32) {
+        let Some(first) = self.age_first(from) else {
+            return;
+        };
+        let last = self[from].older;
+        let newest = self[to].older;
+        self[newest].newer = first;
+        self[first].older = newest;
+        self[last].newer = to;
+        self[to].older = last;
+        self[from].newer = from;
+        self[from].older = from;
+    }
+}
+
+impl Index<u32> for Blocks {
+    type Output = Block;
+
+    fn index(&self, index: u32) -> &Block {
+        &self.nodes[index as usize]
+    }
+}
+
+impl IndexMut<u32> for Blocks {
+    fn index_mut(&mut self, index: u32) -> &mut Block {
+        &mut self.nodes[index as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_fills_one_cache_line() {
+        assert_eq!(std::mem::size_of::<Block>(), 64);
+    }
+
+    #[test]
+    fn age_lists_keep_order_through_removal_and_splice() {
+        let mut blocks = Blocks::with_capacity(8);
+        let (first, second) = (blocks.new_age_list(), blocks.new_age_list());
+        let members: Vec<u32> = (0..5).map(|_| blocks.claim()).collect();
+        for &index in &members[..4] {
+            blocks.age_push(first, index);
+        }
+        blocks.age_push(second, members[4]);
+        blocks.age_remove(members[1]);
+        blocks.age_splice(first, second);
+        let mut order = Vec::new();
+        while let Some(index) = blocks.age_first(second) {
+            blocks.age_remove(index);
+            order.push(index);
+        }
+        assert_eq!(order, [members[4], members[0], members[2], members[3]]);
+        assert_eq!(blocks.age_first(first), None);
+    }
+}

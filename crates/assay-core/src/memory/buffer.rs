@@ -1,0 +1,62 @@
+//! Memory that frees itself.
+
+use super::resource::{Allocation, MemoryResource, Request, Result};
+use crate::backend::{Address, StreamId};
+use std::sync::Arc;
+
+/// An allocation that is given back when dropped, in the order of its stream.
+pub struct Buffer {
+    resource: Arc<dyn MemoryResource>,
+    allocation: Option<Allocation>,
+    stream: StreamId,
+}
+
+impl Buffer {
+    /// Allocates from a resource.
+    pub fn new(resource: Arc<dyn MemoryResource>, request: &Request) -> Result<Self> {
+        let allocation = resource.allocate(request)?;
+        Ok(Buffer {
+            resource,
+            allocation: Some(allocation),
+            stream: request.stream,
+        })
+    }
+
+    /// Where it begins, or `None` when it has no bytes.
+    pub fn address(&self) -> Option<Address> {
+        let allocation = self.allocation.filter(|allocation| allocation.bytes > 0)?;
+        Some(allocation.address)
+    }
+
+    /// How many bytes were asked for.
+    pub fn bytes(&self) -> u64 {
+        self.allocation.map_or(0, |allocation| allocation.bytes)
+    }
+
+    /// The stream in whose order it will be given back.
+    pub fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// Has it given back in the order of another stream, the last to use it.
+    pub fn set_stream(&mut self, stream: StreamId) {
+        self.stream = stream;
+    }
+
+    /// Gives it back now and says how that went.
+    pub fn free(mut self) -> Result<()> {
+        match self.allocation.take() {
+            Some(allocation) => self.resource.deallocate(allocation, self.stream),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(allocation) = self.allocation.take() {
+            // Nobody is left to hear of a refusal; the pool counts it in its statistics.
+            let _ = self.resource.deallocate(allocation, self.stream);
+        }
+    }
+}

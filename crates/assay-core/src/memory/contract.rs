@@ -1,0 +1,334 @@
+//! The contract every memory resource is held to, as code that any resource's tests can call.
+
+use super::direct::Direct;
+use super::resource::{Allocation, MemoryResource, Request, Result};
+use super::size_class::GRANULE_BYTES;
+use crate::backend::contract::Violation;
+use crate::backend::{Address, Backend, Space, StreamId, StreamPriority};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+type Outcome<T = ()> = std::result::Result<T, Violation>;
+
+/// The least capacity a resource must have to be checked.
+pub const LEAST_CAPACITY_BYTES: u64 = 16 << 20;
+
+/// Runs every clause against a resource that has nothing allocated.
+///
+/// The backend must keep contents. The resource needs [`LEAST_CAPACITY_BYTES`] and should not have
+/// much more, because one clause uses it up.
+pub fn check(backend: &Arc<dyn Backend>, resource: &dyn MemoryResource) -> Outcome {
+    let checker = Checker { backend, resource };
+    checker.nothing()?;
+    checker.disjoint()?;
+    checker.refusals()?;
+    checker.exhaustion()?;
+    checker.stream_order()?;
+    checker.threads()
+}
+
+struct Checker<'a> {
+    backend: &'a Arc<dyn Backend>,
+    resource: &'a dyn MemoryResource,
+}
+
+fn violation<T>(clause: &'static str, expected: &str, got: String) -> Outcome<T> {
+    Err(Violation {
+        clause,
+        expected: expected.to_owned(),
+        got,
+    })
+}
+
+fn ok<T, E: std::fmt::Display>(
+    clause: &'static str,
+    outcome: std::result::Result<T, E>,
+) -> Outcome<T> {
+    outcome.or_else(|error| violation(clause, "success", error.to_string()))
+}
+
+fn refused<T>(clause: &'static str, code: &str, outcome: Result<T>) -> Outcome {
+    match outcome {
+        Ok(_) => violation(clause, code, "success".to_owned()),
+        Err(error) if error.code() == code => Ok(()),
+        Err(error) => violation(clause, code, error.to_string()),
+    }
+}
+
+fn holds(clause: &'static str, expected: &str, condition: bool, got: String) -> Outcome {
+    if condition {
+        Ok(())
+    } else {
+        violation(clause, expected, got)
+    }
+}
+
+/// Live ranges by start, to see at once whether a new one touches an old one.
+#[derive(Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    fn insert(&mut self, allocation: Allocation) -> Outcome {
+        let clause = "allocations are disjoint";
+        let start = allocation.address().value();
+        let end = start + allocation.bytes();
+        let below = self.0.range(..end).next_back();
+        if let Some((other, other_end)) = below.filter(|(_, other_end)| **other_end > start) {
+            let got = format!("{start:#x}..{end:#x} and {other:#x}..{other_end:#x}");
+            return violation(clause, "no common byte", got);
+        }
+        self.0.insert(start, end);
+        Ok(())
+    }
+
+    fn remove(&mut self, allocation: Allocation) {
+        self.0.remove(&allocation.address().value());
+    }
+}
+
+impl Checker<'_> {
+    fn stream(&self) -> StreamId {
+        self.backend.default_stream()
+    }
+
+    fn allocate(&self, clause: &'static str, bytes: u64, stream: StreamId) -> Outcome<Allocation> {
+        ok(clause, self.resource.allocate(&Request::new(bytes, stream)))
+    }
+
+    fn free(&self, clause: &'static str, allocation: Allocation, stream: StreamId) -> Outcome {
+        ok(clause, self.resource.deallocate(allocation, stream))
+    }
+
+    fn expect_empty(&self, clause: &'static str) -> Outcome {
+        let usage = ok(clause, self.resource.usage())?;
+        let empty = (usage.live, usage.allocated_bytes) == (0, 0);
+        holds(clause, "nothing allocated", empty, format!("{usage:?}"))
+    }
+
+    fn nothing(&self) -> Outcome {
+        let clause = "an empty request succeeds";
+        let first = self.allocate(clause, 0, self.stream())?;
+        let second = self.allocate(clause, 0, self.stream())?;
+        holds(clause, "no bytes", first.bytes() == 0, format!("{first:?}"))?;
+        for allocation in [first, second, first] {
+            self.free(clause, allocation, self.stream())?;
+        }
+        self.expect_empty(clause)
+    }
+
+    fn disjoint(&self) -> Outcome {
+        let clause = "allocations are aligned and counted";
+        let stream = self.stream();
+        let mut ranges = Ranges::default();
+        let mut live = Vec::new();
+        let size = |step: u64| 1 + (step * 7919) % 40_000;
+        for step in 0..200 {
+            let allocation = self.allocate(clause, size(step), stream)?;
+            let address = allocation.address();
+            let fine = address.value() % GRANULE_BYTES == 0
+                && address.space() == self.resource.space()
+                && allocation.bytes() == size(step);
+            holds(
+                clause,
+                "what was asked for",
+                fine,
+                format!("{allocation:?}"),
+            )?;
+            ranges.insert(allocation)?;
+            live.push(allocation);
+            if step % 3 == 2 {
+                let freed = live.swap_remove((step as usize * 31) % live.len());
+                ranges.remove(freed);
+                self.free(clause, freed, stream)?;
+            }
+        }
+        let usage = ok(clause, self.resource.usage())?;
+        let requested: u64 = live.iter().map(Allocation::bytes).sum();
+        let counted = usage.live == live.len() as u64
+            && usage.allocated_bytes >= requested
+            && usage.held_bytes >= usage.allocated_bytes
+            && usage.capacity_bytes >= usage.held_bytes;
+        let expected = "requested <= allocated <= held <= capacity";
+        holds(
+            clause,
+            expected,
+            counted,
+            format!("{requested} and {usage:?}"),
+        )?;
+        for allocation in live {
+            self.free(clause, allocation, stream)?;
+        }
+        self.expect_empty(clause)
+    }
+
+    fn refusals(&self) -> Outcome {
+        let stream = self.stream();
+        let clause = "a second free is refused";
+        let allocation = self.allocate(clause, 1000, stream)?;
+        self.free(clause, allocation, stream)?;
+        refused(
+            clause,
+            "already_freed",
+            self.resource.deallocate(allocation, stream),
+        )?;
+
+        let clause = "another's allocation is refused";
+        let other = Direct::new(Arc::clone(self.backend), self.resource.space(), 1 << 20);
+        let foreign = ok(clause, other.allocate(&Request::new(1000, stream)))?;
+        refused(
+            clause,
+            "unknown_allocation",
+            self.resource.deallocate(foreign, stream),
+        )?;
+        ok(clause, other.deallocate(foreign, stream))?;
+
+        let clause = "an unknown stream is refused";
+        let unknown = StreamId(u32::MAX - 1);
+        let request = Request::new(1000, unknown);
+        refused(clause, "unknown_stream", self.resource.allocate(&request))?;
+
+        let clause = "more than there is is refused as shortage";
+        for bytes in [u64::MAX, u64::MAX / 2, 1 << 50] {
+            let refusal = self.resource.allocate(&Request::new(bytes, stream));
+            let shortage = matches!(&refusal, Err(error) if error.is_pressure());
+            holds(clause, "a shortage", shortage, format!("{refusal:?}"))?;
+        }
+        self.expect_empty("refusals leave nothing behind")
+    }
+
+    /// Uses the resource up, gives everything back and uses it up again.
+    fn exhaustion(&self) -> Outcome {
+        let clause = "what is freed can be had again";
+        let stream = self.stream();
+        let piece = 1 << 20;
+        let mut rounds = Vec::new();
+        for _ in 0..3 {
+            let mut live = Vec::new();
+            let refusal = loop {
+                match self.resource.allocate(&Request::new(piece, stream)) {
+                    Ok(allocation) => live.push(allocation),
+                    Err(error) => break error,
+                }
+            };
+            let shortage = refusal.is_pressure();
+            holds(clause, "a shortage", shortage, refusal.to_string())?;
+            rounds.push(live.len());
+            for allocation in live {
+                self.free(clause, allocation, stream)?;
+            }
+        }
+        // Small blocks kept for reuse may stand in the way of the first round, not of later ones.
+        let steady = rounds.windows(2).all(|pair| pair[0] <= pair[1])
+            && rounds[0] as u64 >= LEAST_CAPACITY_BYTES / piece;
+        let expected = "no fewer pieces than before";
+        holds(clause, expected, steady, format!("{rounds:?}"))?;
+        self.expect_empty(clause)
+    }
+
+    /// Memory freed behind slow work must not reach another stream before that work is done.
+    fn stream_order(&self) -> Outcome {
+        let clause = "memory passes between streams in order";
+        let create = || ok(clause, self.backend.create_stream(StreamPriority::Normal));
+        let (first, second) = (create()?, create()?);
+        let bytes = 1 << 20;
+        let source = self.other_side(bytes)?;
+        ok(clause, self.backend.fill(first, source, 1, bytes))?;
+        // Slow copies into blocks that are freed at once. They run on another engine than the
+        // fills below, so that only the resource keeps the two in order.
+        for _ in 0..24 {
+            let Ok(allocation) = self.resource.allocate(&Request::new(bytes, first)) else {
+                break;
+            };
+            let target = allocation.address();
+            for _ in 0..4 {
+                ok(clause, self.backend.copy(first, source, target, bytes))?;
+            }
+            self.free(clause, allocation, first)?;
+        }
+        let mut live = Vec::new();
+        for _ in 0..LEAST_CAPACITY_BYTES / bytes {
+            let allocation = self.allocate(clause, bytes, second)?;
+            ok(
+                clause,
+                self.backend.fill(second, allocation.address(), 2, bytes),
+            )?;
+            live.push(allocation);
+        }
+        ok(clause, self.backend.synchronize_stream(second))?;
+        ok(clause, self.backend.synchronize_stream(first))?;
+        for allocation in live {
+            let seen = self.read(allocation, second)?;
+            let wrong = seen.iter().find(|byte| **byte != 2);
+            let got = format!("{wrong:?} from the other stream");
+            holds(clause, "the new owner's bytes", wrong.is_none(), got)?;
+            self.free(clause, allocation, second)?;
+        }
+        match source {
+            Address::Device(pointer) => ok(clause, self.backend.free_device(pointer))?,
+            Address::Host(pointer) => ok(clause, self.backend.free_host(pointer))?,
+        }
+        self.expect_empty(clause)
+    }
+
+    /// Memory in the space that the resource does not serve.
+    fn other_side(&self, bytes: u64) -> Outcome<Address> {
+        let clause = "memory on the other side";
+        match self.resource.space() {
+            Space::Device => ok(clause, self.backend.allocate_host(bytes)).map(Address::from),
+            Space::Host => ok(clause, self.backend.allocate_device(bytes)).map(Address::from),
+        }
+    }
+
+    fn read(&self, allocation: Allocation, stream: StreamId) -> Outcome<Vec<u8>> {
+        let clause = "reading back";
+        let host = ok(clause, self.backend.allocate_host(allocation.bytes()))?;
+        let target = Address::from(host);
+        let copied = self
+            .backend
+            .copy(stream, allocation.address(), target, allocation.bytes());
+        ok(clause, copied)?;
+        ok(clause, self.backend.synchronize_stream(stream))?;
+        let mut bytes = vec![0; allocation.bytes() as usize];
+        ok(clause, self.backend.read_host(host, &mut bytes))?;
+        ok(clause, self.backend.free_host(host))?;
+        Ok(bytes)
+    }
+
+    fn threads(&self) -> Outcome {
+        let clause = "threads share the resource";
+        let ranges = Mutex::new(Ranges::default());
+        let worker = &|number: u64| -> Outcome {
+            let stream = ok(clause, self.backend.create_stream(StreamPriority::Normal))?;
+            let mut live: Vec<Allocation> = Vec::new();
+            for step in 0..500_u64 {
+                if live.len() > 20 {
+                    let freed = live.swap_remove((step as usize * 17) % live.len());
+                    // Out of the ranges first: once freed it may be anybody's.
+                    ok(clause, ranges.lock())?.remove(freed);
+                    self.free(clause, freed, stream)?;
+                }
+                let bytes = 1 + ((step + number * 1000) * 7919) % 20_000;
+                let allocation = self.allocate(clause, bytes, stream)?;
+                ok(clause, ranges.lock())?.insert(allocation)?;
+                live.push(allocation);
+            }
+            for allocation in live {
+                ok(clause, ranges.lock())?.remove(allocation);
+                self.free(clause, allocation, stream)?;
+            }
+            Ok(())
+        };
+        let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4)
+                .map(|number| scope.spawn(move || worker(number)))
+                .collect();
+            let panicked = || violation(clause, "no panic", "a panic".to_owned());
+            workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap_or_else(|_| panicked()))
+                .collect()
+        });
+        outcomes.into_iter().collect::<Outcome<Vec<()>>>()?;
+        self.expect_empty(clause)
+    }
+}

@@ -1,0 +1,423 @@
+//! The address space of a pool: slabs divided into blocks, free ones listed by owner and size.
+//!
+//! Every free block belongs to the stream slot on which it was freed; slot 0 is the common one,
+//! whose blocks anybody may take. Blocks are joined with free neighbours of the same owner and
+//! zone only, because the others are not free for the same reader at the same time.
+
+use super::bins::Bins;
+use super::block::{Block, BlockState, Blocks, NONE, Zone};
+use super::size_class::{CLASS_COUNT, SMALL_LIMIT_BYTES, class_of};
+
+/// The slot whose blocks no stream still uses.
+pub(super) const COMMON: usize = 0;
+
+/// How much the small zone takes from the large one at a time, and the least it gives back.
+pub(super) const CHUNK_BYTES: u64 = 2 << 20;
+
+/// What one stream has freed.
+pub(super) struct FreeLists {
+    /// Blocks of each size class in the order of freeing, newest first, not joined.
+    quick: [u32; CLASS_COUNT],
+    pub quick_bytes: u64,
+    small: Bins,
+    large: Bins,
+    /// Bytes in the bins.
+    pub binned_bytes: u64,
+    /// Blocks in the bins, freed since the last event was recorded.
+    pub open: u32,
+    /// Blocks in the bins, freed before it.
+    pub sealed: u32,
+}
+
+impl FreeLists {
+    fn bins(&mut self, zone: Zone) -> &mut Bins {
+        match zone {
+            Zone::Small => &mut self.small,
+            Zone::Large => &mut self.large,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.quick_bytes == 0 && self.binned_bytes == 0
+    }
+}
+
+/// A piece of backend memory.
+#[derive(Clone, Copy)]
+pub(super) struct Slab {
+    pub address: u64,
+    pub bytes: u64,
+    /// The block at its beginning, whose index never changes: joins keep the lower block.
+    pub first: u32,
+}
+
+pub(super) struct Heap {
+    pub blocks: Blocks,
+    pub lists: Vec<FreeLists>,
+    pub slabs: Vec<Slab>,
+    pub splits: u64,
+    pub joins: u64,
+    releases: u64,
+    /// For whom everything was joined last, and after how many releases.
+    dissolved: (usize, u64),
+}
+
+impl Heap {
+    pub fn new(expected_blocks: usize) -> Self {
+        let mut heap = Heap {
+            blocks: Blocks::with_capacity(expected_blocks),
+            lists: Vec::new(),
+            slabs: Vec::new(),
+            splits: 0,
+            joins: 0,
+            releases: 0,
+            dissolved: (COMMON, 0),
+        };
+        heap.add_slot();
+        heap
+    }
+
+    /// Makes room for one more owner.
+    pub fn add_slot(&mut self) -> usize {
+        let lists = FreeLists {
+            quick: [NONE; CLASS_COUNT],
+            quick_bytes: 0,
+            small: Bins::new(),
+            large: Bins::new(),
+            binned_bytes: 0,
+            open: self.blocks.new_age_list(),
+            sealed: self.blocks.new_age_list(),
+        };
+        self.lists.push(lists);
+        self.lists.len() - 1
+    }
+
+    /// Adds fresh memory, which belongs to nobody yet.
+    pub fn add_slab(&mut self, address: u64, bytes: u64) {
+        let first = self.blocks.claim();
+        let block = &mut self.blocks[first];
+        block.address = address;
+        block.bytes = bytes;
+        block.state = BlockState::Free;
+        self.slabs.push(Slab {
+            address,
+            bytes,
+            first,
+        });
+        self.insert(first);
+    }
+
+    /// Takes a slab out if all of it is common and free.
+    pub fn remove_slab(&mut self, position: usize) -> Option<Slab> {
+        let slab = *self.slabs.get(position)?;
+        let block = &self.blocks[slab.first];
+        let whole = block.state == BlockState::Free
+            && usize::from(block.owner) == COMMON
+            && block.bytes == slab.bytes;
+        if !whole {
+            return None;
+        }
+        self.remove(slab.first);
+        self.blocks.retire(slab.first);
+        self.slabs.remove(position);
+        Some(slab)
+    }
+
+    /// A block of the class for this slot, from quick lists or the small zone.
+    pub fn take_class(&mut self, slot: usize, class: usize, bytes: u64) -> Option<u32> {
+        if let Some(index) = self.pop_quick(slot, class) {
+            return Some(index);
+        }
+        if slot != COMMON {
+            if let Some(index) = self.pop_quick(COMMON, class) {
+                return Some(index);
+            }
+        }
+        if let Some(index) = self.take(slot, Zone::Small, bytes) {
+            return Some(index);
+        }
+        let chunk = self.take(slot, Zone::Large, CHUNK_BYTES)?;
+        self.blocks[chunk].zone = Zone::Small;
+        // What lay in another zone a moment ago may now be a neighbour to join.
+        let above = self.blocks[chunk].above;
+        if self.joinable(above, chunk) {
+            self.remove(above);
+            self.absorb(chunk, above);
+        }
+        self.divide(chunk, bytes);
+        Some(chunk)
+    }
+
+    fn pop_quick(&mut self, slot: usize, class: usize) -> Option<u32> {
+        let lists = &mut self.lists[slot];
+        let index = lists.quick[class];
+        if index == NONE {
+            return None;
+        }
+        let block = &self.blocks[index];
+        lists.quick[class] = block.next;
+        lists.quick_bytes -= block.bytes;
+        Some(index)
+    }
+
+    /// A block of exactly `bytes`, from what the slot owns or from the common blocks.
+    pub fn take(&mut self, slot: usize, zone: Zone, bytes: u64) -> Option<u32> {
+        let mut owners = [slot, COMMON].into_iter();
+        let index = owners.find_map(|owner| {
+            let lists = &mut self.lists[owner];
+            lists.bins(zone).find(&self.blocks, bytes)
+        })?;
+        self.remove(index);
+        self.divide(index, bytes);
+        Some(index)
+    }
+
+    /// Cuts a block that is in no list to `bytes`; the rest stays with its owner.
+    fn divide(&mut self, index: u32, bytes: u64) {
+        let block = &self.blocks[index];
+        if block.bytes == bytes {
+            return;
+        }
+        let (address, above) = (block.address + bytes, block.above);
+        let (left, owner, zone) = (block.bytes - bytes, block.owner, block.zone);
+        let rest = self.blocks.claim();
+        let block = &mut self.blocks[rest];
+        block.address = address;
+        block.bytes = left;
+        block.below = index;
+        block.above = above;
+        block.owner = owner;
+        block.zone = zone;
+        block.state = BlockState::Free;
+        self.blocks[index].bytes = bytes;
+        self.blocks[index].above = rest;
+        if above != NONE {
+            self.blocks[above].below = rest;
+        }
+        self.splits += 1;
+        self.insert(rest);
+    }
+
+    /// Frees a block for the slot: a small one to its quick list, as it is.
+    pub fn give(&mut self, index: u32, slot: usize, use_quick: bool) {
+        let bytes = self.blocks[index].bytes;
+        if !use_quick || bytes > SMALL_LIMIT_BYTES {
+            return self.release(index, slot);
+        }
+        let (class, _) = class_of(bytes);
+        let lists = &mut self.lists[slot];
+        let block = &mut self.blocks[index];
+        block.state = BlockState::Quick;
+        block.owner = slot as u16;
+        block.next = lists.quick[class];
+        lists.quick[class] = index;
+        lists.quick_bytes += bytes;
+    }
+
+    /// Frees a block that is in no list for the slot, joined with its free neighbours.
+    pub fn release(&mut self, index: u32, slot: usize) {
+        self.releases += 1;
+        let block = &mut self.blocks[index];
+        block.state = BlockState::Free;
+        block.owner = slot as u16;
+        let mut joined = self.join(index);
+        let block = &mut self.blocks[joined];
+        if block.zone == Zone::Small && block.bytes >= CHUNK_BYTES {
+            block.zone = Zone::Large;
+            joined = self.join(joined);
+        }
+        self.insert(joined);
+    }
+
+    /// Joins everything adjacent that the slot may use, across owners and zones.
+    ///
+    /// Common memory is kept common, and small apart from large, for as long as that is possible;
+    /// this is for when it is not.
+    pub fn dissolve(&mut self, slot: usize) {
+        if self.dissolved == (slot, self.releases) {
+            return;
+        }
+        for position in 0..self.slabs.len() {
+            let mut index = self.slabs[position].first;
+            while index != NONE {
+                if self.usable(index, slot) && self.usable(self.blocks[index].above, slot) {
+                    self.join_run(index, slot);
+                }
+                index = self.blocks[index].above;
+            }
+        }
+        self.dissolved = (slot, self.releases);
+    }
+
+    fn usable(&self, index: u32, slot: usize) -> bool {
+        let usable = |block: &Block| {
+            let owner = usize::from(block.owner);
+            block.state == BlockState::Free && (owner == slot || owner == COMMON)
+        };
+        self.blocks.get(index).is_some_and(usable)
+    }
+
+    /// Joins a block with all usable ones above it.
+    fn join_run(&mut self, index: u32, slot: usize) {
+        self.remove(index);
+        let mut owner = self.blocks[index].owner;
+        let mut zone = self.blocks[index].zone;
+        loop {
+            let above = self.blocks[index].above;
+            if !self.usable(above, slot) {
+                break;
+            }
+            self.remove(above);
+            let block = &self.blocks[above];
+            owner = owner.max(block.owner);
+            if block.zone == Zone::Large {
+                zone = Zone::Large;
+            }
+            self.absorb(index, above);
+        }
+        let block = &mut self.blocks[index];
+        block.owner = owner;
+        block.zone = if block.bytes >= CHUNK_BYTES {
+            Zone::Large
+        } else {
+            zone
+        };
+        self.insert(index);
+    }
+
+    fn join(&mut self, index: u32) -> u32 {
+        let mut index = index;
+        let below = self.blocks[index].below;
+        if self.joinable(below, index) {
+            self.remove(below);
+            self.absorb(below, index);
+            index = below;
+        }
+        let above = self.blocks[index].above;
+        if self.joinable(above, index) {
+            self.remove(above);
+            self.absorb(index, above);
+        }
+        index
+    }
+
+    fn joinable(&self, neighbour: u32, index: u32) -> bool {
+        if neighbour == NONE {
+            return false;
+        }
+        let (neighbour, block) = (&self.blocks[neighbour], &self.blocks[index]);
+        neighbour.state == BlockState::Free
+            && neighbour.owner == block.owner
+            && neighbour.zone == block.zone
+    }
+
+    /// Joins two adjacent blocks, neither in a list, into the lower one.
+    fn absorb(&mut self, lower: u32, upper: u32) {
+        let (bytes, above) = (self.blocks[upper].bytes, self.blocks[upper].above);
+        self.blocks[lower].bytes += bytes;
+        self.blocks[lower].above = above;
+        if above != NONE {
+            self.blocks[above].below = lower;
+        }
+        self.blocks.retire(upper);
+        self.joins += 1;
+    }
+
+    fn insert(&mut self, index: u32) {
+        let block = &self.blocks[index];
+        let (owner, zone, bytes) = (usize::from(block.owner), block.zone, block.bytes);
+        let lists = &mut self.lists[owner];
+        lists.binned_bytes += bytes;
+        lists.bins(zone).insert(&mut self.blocks, index);
+        if owner != COMMON {
+            self.blocks.age_push(lists.open, index);
+        }
+    }
+
+    fn remove(&mut self, index: u32) {
+        let block = &self.blocks[index];
+        let (owner, zone, bytes) = (usize::from(block.owner), block.zone, block.bytes);
+        let lists = &mut self.lists[owner];
+        lists.binned_bytes -= bytes;
+        lists.bins(zone).remove(&mut self.blocks, index);
+        if owner != COMMON {
+            self.blocks.age_remove(index);
+        }
+    }
+
+    /// Moves a slot's quick blocks to its bins, joining them.
+    pub fn flush_quick(&mut self, slot: usize) {
+        for class in 0..CLASS_COUNT {
+            while let Some(index) = self.pop_quick(slot, class) {
+                self.release(index, slot);
+            }
+        }
+    }
+
+    /// Seals what the slot has freed so far: an event recorded now covers it.
+    pub fn seal(&mut self, slot: usize) {
+        let lists = &self.lists[slot];
+        let (open, sealed) = (lists.open, lists.sealed);
+        self.blocks.age_splice(open, sealed);
+    }
+
+    /// Hands the slot's sealed blocks to another owner.
+    pub fn hand_over_sealed(&mut self, slot: usize, owner: usize) {
+        let sealed = self.lists[slot].sealed;
+        while let Some(index) = self.blocks.age_first(sealed) {
+            self.remove(index);
+            self.release(index, owner);
+        }
+    }
+
+    /// The largest block in the bins of any slot.
+    pub fn largest_free(&self) -> u64 {
+        let largest = |lists: &FreeLists| {
+            let large = lists.large.largest(&self.blocks);
+            large.max(lists.small.largest(&self.blocks))
+        };
+        self.lists.iter().map(largest).max().unwrap_or(0)
+    }
+
+    /// Every block of the quick lists with its slot and class; for verification.
+    pub fn audit_quick(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
+        self.lists
+            .iter()
+            .enumerate()
+            .flat_map(move |(slot, lists)| {
+                lists
+                    .quick
+                    .iter()
+                    .enumerate()
+                    .flat_map(move |(class, &head)| {
+                        std::iter::successors((head != NONE).then_some(head), move |&index| {
+                            let next = self.blocks[index].next;
+                            (next != NONE).then_some(next)
+                        })
+                        .map(move |index| (slot, class, index))
+                    })
+            })
+    }
+
+    /// Every block of the bins with its slot, zone and whether it is in the right bin.
+    pub fn audit_bins(&self) -> impl Iterator<Item = (usize, Zone, u32, bool)> + '_ {
+        self.lists
+            .iter()
+            .enumerate()
+            .flat_map(move |(slot, lists)| {
+                [(Zone::Small, &lists.small), (Zone::Large, &lists.large)]
+                    .into_iter()
+                    .flat_map(move |(zone, bins)| {
+                        bins.audit(&self.blocks)
+                            .map(move |(index, right)| (slot, zone, index, right))
+                    })
+            })
+    }
+
+    /// Whether the bitmaps of all bins agree with the bins.
+    pub fn marks_are_exact(&self) -> bool {
+        self.lists
+            .iter()
+            .all(|lists| lists.small.marks_are_exact() && lists.large.marks_are_exact())
+    }
+}
