@@ -1,0 +1,184 @@
+"""`assay resolve` and `assay explain`: a value, and what it is made of."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from assay.cli import options
+from assay.cli.output import BAD, FAINT, GOOD, NAME, VALUE, WARN, Canvas, Line, Report, facts, table
+from assay.cli.question import Question, problem_with, read_question
+from assay.cli.verdicts import (
+    answer_line,
+    constraint_summary,
+    interval,
+    missing_table,
+    remarks,
+    trace_table,
+    verdict_table,
+)
+from assay.errors import AssayError
+from assay.model.explain import Receipt, explain
+from assay.model.resolution import Resolution
+
+_STYLES = {
+    "name": NAME, "value": VALUE, "guide": FAINT, "equation": "", "mark": FAINT,
+    "bad": BAD, "good": GOOD, "plain": "",
+}  # fmt: skip
+
+
+def resolve_command(
+    target: options.Target,
+    preset: options.PresetName = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    constraints: Annotated[
+        bool, typer.Option("--constraints", help="List the constraints and what became of each.")
+    ] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="List missing inputs with who needs them.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="List every value in the order of computation.")
+    ] = False,
+    no_switch: options.NoSwitch = False,
+    fail_on_violated: options.FailOnViolated = False,
+    allow_conflicts: options.AllowConflicts = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Compute a variable from given values."""
+    question = read_question(preset, assign, variant)
+    resolution = question.resolve(target, switch=not no_switch)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        yield answer_line(resolution)
+        if resolution.missing:
+            yield ""
+            yield from missing_table(resolution.missing, canvas, in_full=missing)
+        elif missing:
+            yield "missing inputs: none"
+        if constraints:
+            yield ""
+            yield constraint_summary(resolution)
+            yield from verdict_table("constraint", resolution.constraints, canvas)
+            yield from verdict_table("approximation", resolution.validity, canvas)
+        if trace:
+            yield ""
+            yield from trace_table(resolution.trace, canvas)
+
+    problem = problem_with(
+        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
+    )
+    notes = list(remarks(resolution))
+    return Report(resolution.to_data(), text, as_json, problem, notes)
+
+
+def explain_command(
+    target: options.Target,
+    preset: options.PresetName = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            "--depth",
+            metavar="N",
+            help="Levels below the variable; by default as many as read well.",
+        ),
+    ] = None,
+    no_switch: options.NoSwitch = False,
+    fail_on_violated: options.FailOnViolated = False,
+    allow_conflicts: options.AllowConflicts = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Print the receipt of a value, as a tree.
+
+    Each entry has its value, its equation, and the number of its source.
+    """
+    question = read_question(preset, assign, variant)
+    resolution = question.resolve(target, switch=not no_switch)
+    receipt = explain(
+        question.registry,
+        resolution,
+        variants=question.variants,
+        sources=question.sources,
+        depth=depth,
+    )
+    others = other_targets(question, target, switch=not no_switch)
+    data = receipt.to_data()
+    data["targets"] = [
+        {
+            "label": label,
+            "target": other.target,
+            "value": None if other.value is None else other.variable.shown(other.value),
+            "unit": other.variable.display.text,
+        }
+        for label, other in others
+    ]
+    problem = problem_with(
+        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
+    )
+    return Report(
+        data, lambda canvas: receipt_lines(question, receipt, others, canvas), as_json, problem
+    )
+
+
+def other_targets(question: Question, target: str, *, switch: bool) -> list[tuple[str, Resolution]]:
+    """The scenario's further targets, each with its label, at the same point."""
+    found = []
+    for label, name in question.preset.targets if question.preset else ():
+        if name == target:
+            continue
+        try:
+            found.append((label, question.resolve(name, switch=switch)))
+        except AssayError:
+            # A target that fails by itself has its place in the scenario report, not here.
+            continue
+    return found
+
+
+def receipt_lines(
+    question: Question, receipt: Receipt, others: list[tuple[str, Resolution]], canvas: Canvas
+) -> Iterator[Line]:
+    """The whole receipt: heading, tree, sources, then what its reader should know."""
+    from assay.model.receipt import print_sources, print_tree
+
+    resolution = receipt.resolution
+    heading = resolution.variable.meaning
+    if resolution.value is not None:
+        heading += f": {resolution.variable.format(resolution.value)}{interval(resolution)}"
+    yield ((heading, NAME),)
+    if question.preset is not None:
+        scenario = f"{question.preset.name}: {question.preset.description}"
+        yield from facts([("scenario", scenario)], canvas)
+    yield ""
+    guides = (canvas.branch, canvas.last, canvas.pass_by)
+    for line in print_tree(receipt, canvas.width, guides):
+        yield tuple((text, _STYLES[role]) for text, role in line)
+    if receipt.is_cut:
+        yield (
+            (f"... cut at depth {receipt.depth}; --depth {receipt.depth + 1} shows more", FAINT),
+        )
+    yield ""
+    for line in print_sources(receipt, canvas.width):
+        yield tuple((text, _STYLES[role]) for text, role in line)
+    if others:
+        yield ""
+        rows = [
+            (label, other.target, (_value(other), VALUE if other.value is not None else BAD))
+            for label, other in others
+        ]
+        yield from table(("also", "variable", "value"), rows, canvas)
+    if resolution.missing:
+        yield ""
+        yield from missing_table(resolution.missing, canvas)
+    yield ""
+    yield constraint_summary(resolution)
+    for remark in remarks(resolution):
+        yield (("note:", WARN), f" {remark}")
+
+
+def _value(resolution: Resolution) -> str:
+    if resolution.value is None:
+        return f"unknown, {len(resolution.missing)} inputs missing"
+    return resolution.variable.format(resolution.value) + interval(resolution)

@@ -1,0 +1,171 @@
+"""The program `assay`: finds the command, runs it, prints its report, and ends.
+
+Only the module of the command that was asked for is imported, and nothing it does not need:
+a question about the model is answered before NumPy would have been loaded.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+from assay.cli.output import Report, one_line, prepare_streams, show, show_error
+from assay.errors import AssayError, InputError, unknown_name
+
+if TYPE_CHECKING:
+    import typer
+
+COMMANDS: Final = {
+    "stats": "model",
+    "verify": "health",
+    "audit": "health",
+    "list": "model",
+    "show": "model",
+    "cone": "model",
+    "resolve": "answer",
+    "solve": "choose",
+    "minimize": "choose",
+    "sweep": "choose",
+    "explain": "answer",
+    "root-debt": "health",
+    "scenario-report": "scenarios",
+    "scenario-audit": "scenarios",
+    "next-work": "health",
+    "export": "export",
+    "bench": "bench",
+}
+"""Every command and the module of this package that holds it, in the order of the help text."""
+
+EXIT_INTERNAL: Final = 70
+EXIT_INTERRUPTED: Final = 130
+EXIT_BROKEN_PIPE: Final = 141
+EXIT_CODES: Final = {
+    0: "answered",
+    1: "answered, and a check that was asked for does not hold",
+    2: "bad input: unknown names, wrong units, values that contradict each other or have no answer",
+    3: "inputs are missing; they are listed",
+    EXIT_INTERNAL: "a fault in Assay itself",
+    EXIT_INTERRUPTED: "interrupted",
+    EXIT_BROKEN_PIPE: "whoever read the answer stopped reading",
+}
+
+ABOUT: Final = "What a GPU workload should do, what it does, and why they differ."
+EPILOG: Final = (
+    "Answers go to stdout, talk to stderr. Exit codes: 0 answered, 1 a check failed, "
+    "2 bad input, 3 inputs missing."
+)
+
+
+def main() -> NoReturn:
+    """Run the program with the arguments it was started with."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; nothing it meets is raised."""
+    prepare_streams()
+    try:
+        code = _run(list(arguments))
+        sys.stdout.flush()
+        return code
+    except AssayError as error:
+        show_error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read stdout is gone; Python's own flush at exit must not complain of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except Exception as error:
+        return _internal_error(error)
+
+
+def _internal_error(error: Exception) -> int:
+    if os.environ.get("ASSAY_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(error)
+    show_error(
+        AssayError(
+            f"internal error: {type(error).__name__}: {error}",
+            "this is a fault in Assay, not in your input; ASSAY_TRACEBACK=1 shows where it happened",
+        )
+    )
+    return EXIT_INTERNAL
+
+
+def _run(arguments: list[str]) -> int:
+    first = arguments[0] if arguments else "--help"
+    if first == "--version":
+        from assay import __version__
+
+        sys.stdout.write(f"assay {__version__}\n")
+        return 0
+    if first in COMMANDS:
+        return _invoke([first], arguments)
+    if first in ("--help", "-h"):
+        return _invoke(list(COMMANDS), ["--help"])
+    kind, known = ("option", ("--help", "--version")) if first.startswith("-") else ("command", ())
+    error = unknown_name(kind, first, known or COMMANDS)
+    error.hint = error.hint or "assay --help lists the commands"
+    raise error
+
+
+def _invoke(commands: Sequence[str], arguments: list[str]) -> int:
+    from typer.main import get_command
+
+    command = get_command(application(commands))
+    try:
+        result = command.main(args=arguments, prog_name="assay", standalone_mode=False)
+    except Exception as error:
+        # Typer's own errors, whichever library they come from, can format themselves.
+        if not hasattr(error, "format_message"):
+            raise
+        raise usage_error(error) from None
+    if isinstance(result, Report):
+        return show(result)
+    return result if isinstance(result, int) else 0
+
+
+def application(commands: Sequence[str]) -> "typer.Typer":
+    """A Typer application of these commands only."""
+    import typer
+
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+    )
+
+    def program(
+        version: Annotated[
+            bool, typer.Option("--version", help="Print the version and exit.")
+        ] = False,
+    ) -> None:
+        # Keeps a lone command from taking the place of the program; `_run` prints the version.
+        del version
+
+    app.callback(help=ABOUT, epilog=EPILOG)(program)
+    for name in commands:
+        module = import_module(f"assay.cli.{COMMANDS[name]}")
+        app.command(name)(getattr(module, f"{name.replace('-', '_')}_command"))
+    return app
+
+
+def usage_error(error: Any) -> InputError:
+    """A usage error of Typer's in the words and shape of ours.
+
+    Typer has changed the library beneath it, so errors are told apart by what they carry.
+    """
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "assay")
+    hint = f"{path} --help shows what is expected"
+    option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error, "possibilities"):
+        known = [name for p in context.command.params for name in p.opts] if context else []
+        unknown = unknown_name("option", option, known)
+        return InputError(f"{unknown.message} of {path}", unknown.hint or hint)
+    message = one_line(error.format_message()).rstrip(".")
+    return InputError(message[:1].lower() + message[1:], hint)

@@ -1,0 +1,243 @@
+"""`assay solve`, `minimize` and `sweep`: from answers back to questions."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli import options
+from assay.cli.output import (
+    FAINT,
+    NAME,
+    VALUE,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    table,
+    working,
+    wrapped,
+)
+from assay.cli.question import CheckFailedError, read_pairs, read_question
+from assay.cli.verdicts import STATUS, condition_remarks, missing_report, verdict_table
+from assay.errors import InputError, MissingInputsError
+from assay.model.quantity import format_number
+
+if TYPE_CHECKING:
+    from assay.model.optimum import Optimum
+    from assay.model.sweep import Sweep
+
+
+def solve_command(
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option("--unknown", metavar="VARIABLE", help="A variable to find. May be repeated."),
+    ] = None,
+    equal: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--equal",
+            metavar='NAME="VALUE UNIT"',
+            help="A value that a variable must take. May be repeated.",
+        ),
+    ] = None,
+    preset: options.PresetName = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    constraints: Annotated[
+        bool, typer.Option("--constraints", help="List the constraints and what became of each.")
+    ] = False,
+    no_switch: options.NoSwitch = False,
+    fail_on_violated: options.FailOnViolated = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Find the values at which variables take given values."""
+    question = read_question(preset, assign, variant)
+    required = read_pairs("--equal", 'name="value unit"', equal)
+    try:
+        with working("solving"):
+            solution = question.registry.solve(
+                unknown or [], question.given, required, question.variants, switch=not no_switch
+            )
+    except MissingInputsError as error:
+        return missing_report(question.registry, error, as_json)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        for variable in solution.unknowns:
+            value = variable.format(solution.values[variable.name])
+            yield ((variable.name, NAME), " = ", (value, VALUE))
+        for position, other in enumerate(solution.others):
+            shown = ", ".join(f"{v.name} = {v.format(other[v.name])}" for v in solution.unknowns)
+            yield f"also: {shown}" if position == 0 else f"      {shown}"
+        if constraints:
+            yield ""
+            yield from verdict_table("constraint", solution.constraints, canvas)
+            yield from verdict_table("approximation", solution.validity, canvas)
+
+    violated = [v.name for v in solution.constraints if v.status == "false"]
+    problem = CheckFailedError(f"violated: {', '.join(violated)}") if violated else None
+    notes = [*solution.notes, *condition_remarks(solution.constraints, solution.validity)]
+    return Report(solution.to_data(), text, as_json, problem if fail_on_violated else None, notes)
+
+
+def minimize_command(
+    target: options.Target,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="NAME=VALUES",
+            help="What may be chosen: a,b,c UNIT or start:stop:count[:log] UNIT, tried one by one, "
+            "or lower..upper UNIT, refined in; variant:NAME=A,B chooses between relations. May be "
+            "repeated.",
+        ),
+    ] = None,
+    maximize: Annotated[
+        bool, typer.Option("--maximize", help="Make the variable largest instead.")
+    ] = False,
+    ignore_constraints: Annotated[
+        bool, typer.Option("--ignore-constraints", help="Choose as if there were no constraints.")
+    ] = False,
+    alternatives: Annotated[
+        int, typer.Option("--alternatives", metavar="N", help="Further choices to list at most.")
+    ] = 5,
+    preset: options.PresetName = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    no_switch: options.NoSwitch = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Find the choices that make a variable smallest.
+
+    Choices must fulfil every constraint that can be checked.
+    """
+    from assay.cli.ranges import read_choices
+
+    if alternatives < 0:
+        raise InputError(f"alternatives: expected 0 or more, got {alternatives}")
+    question = read_question(preset, assign, variant)
+    choices = read_choices(question.registry, over)
+    try:
+        with working("minimising") as progress:
+            optimum = question.registry.minimize(
+                target,
+                choices,
+                question.given,
+                question.variants,
+                maximize=maximize,
+                constraints=not ignore_constraints,
+                switch=not no_switch,
+                alternatives=alternatives,
+                progress=lambda done, _: progress(f"minimising: {done:,} points"),
+            )
+    except MissingInputsError as error:
+        return missing_report(question.registry, error, as_json)
+    return Report(
+        optimum.to_data(),
+        lambda canvas: _optimum_lines(optimum, canvas),
+        as_json,
+        None,
+        optimum.notes,
+    )
+
+
+def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
+    yield ((optimum.target.name, NAME), " = ", (optimum.target.format(optimum.value), VALUE))
+    for name, value in optimum.choices.items():
+        yield f"  {name} = {_choice(optimum, name, value)}"
+    found = f"{optimum.feasible:,} of {count(optimum.points, 'point')} feasible"
+    yield ((f"by {optimum.method}; {found}", FAINT),)
+    for binding in optimum.binding:
+        yield from wrapped(f"bound by {binding.name}: {binding.text}", canvas)
+    for name, excluded in optimum.excluded.items():
+        yield from wrapped(f"{name} excludes {count(excluded, 'point')}", canvas)
+    for verdict in optimum.unknown:
+        yield from wrapped(
+            f"not checked: {verdict.name} (needs {', '.join(verdict.missing)})", canvas
+        )
+    if optimum.alternatives:
+        yield ""
+        rows: list[tuple[Part, ...]] = [
+            (
+                (optimum.target.format(other.value), VALUE),
+                ", ".join(f"{n} = {_choice(optimum, n, v)}" for n, v in other.choices.items()),
+            )
+            for other in optimum.alternatives
+        ]
+        yield from table(("next best", "choices"), rows, canvas)
+
+
+def _choice(optimum: "Optimum", name: str, value: float | str) -> str:
+    return value if isinstance(value, str) else optimum.variables[name].format(value)
+
+
+def sweep_command(
+    targets: Annotated[
+        list[str], typer.Argument(metavar="VARIABLE...", help="Full names of variables.")
+    ],
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="NAME=VALUES",
+            help="An axis: a,b,c UNIT or start:stop:count[:log] UNIT. May be repeated; the last "
+            "varies fastest.",
+        ),
+    ] = None,
+    preset: options.PresetName = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    no_switch: options.NoSwitch = False,
+    fail_on_violated: options.FailOnViolated = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Compute variables at every combination of values."""
+    from assay.cli.ranges import read_axes
+    from assay.model.sweep import sweep
+
+    question = read_question(preset, assign, variant)
+    axes = read_axes(over)
+    try:
+        with working("sweeping"):
+            found = sweep(
+                question.registry,
+                targets,
+                axes,
+                question.given,
+                question.variants,
+                switch=not no_switch,
+            )
+    except MissingInputsError as error:
+        return missing_report(question.registry, error, as_json)
+    violated = [name for name, column in found.holds.items() if not column.all()]
+    problem = None
+    if fail_on_violated and violated:
+        problem = CheckFailedError(f"violated at some points: {', '.join(violated)}")
+    notes = [*found.notes, *(f"{v.name} could not be checked" for v in found.unknown)]
+    return Report(
+        found.to_data(), lambda canvas: _sweep_lines(found, canvas), as_json, problem, notes
+    )
+
+
+def _sweep_lines(found: "Sweep", canvas: Canvas) -> Iterator[Line]:
+    variables = (*found.axes, *found.targets)
+    symbols = [variable.symbol for variable in variables]
+    if len(set(symbols)) < len(symbols):
+        symbols = [variable.name for variable in variables]
+    for symbol, variable in zip(symbols, variables, strict=True):
+        yield f"{symbol}: {variable.name} [{variable.display}], {variable.meaning}"
+    yield ""
+    rows: list[tuple[Part, ...]] = []
+    for row in found.rows():
+        cells = [_cell(row[variable.name]) for variable in variables]
+        verdict = STATUS[row["constraints"]]
+        if row["violated"]:
+            verdict = (f"{verdict[0]}: {', '.join(row['violated'])}", verdict[1])
+        rows.append((*cells, verdict))
+    right = tuple(range(len(variables)))
+    yield from table((*symbols, "constraints"), rows, canvas, right=right)
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else format_number(value)

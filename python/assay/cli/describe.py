@@ -1,0 +1,164 @@
+"""Variables and relations in full: as data and as text."""
+
+from collections.abc import Iterator
+from math import isinf
+from typing import Any
+
+from assay.cli.output import FAINT, NAME, Canvas, Line, facts, wrapped
+from assay.model.explain import describe_source
+from assay.model.registry import Registry
+from assay.model.relations import Relation
+from assay.model.variables import Constant, Variable
+
+
+def role_of(variable: Variable) -> str:
+    """What a variable is in the graph: `constant`, `root` or `computed`."""
+    if isinstance(variable, Constant):
+        return "constant"
+    return "root" if variable.is_root else "computed"
+
+
+def variable_data(variable: Variable, registry: Registry | None = None) -> dict[str, Any]:
+    """A variable as plain data; with the registry, also what it is tied to."""
+    data: dict[str, Any] = {
+        "name": variable.name,
+        "kind": "variable",
+        "role": role_of(variable),
+        "symbol": variable.symbol,
+        "meaning": variable.meaning,
+        "unit": variable.unit.text,
+        "display": variable.display.text,
+        "lower": None if isinf(variable.lower) else variable.shown(variable.lower),
+        "upper": None if isinf(variable.upper) else variable.shown(variable.upper),
+        "value": variable.shown(variable.value) if isinstance(variable, Constant) else None,
+        "scope": variable.scope,
+        "family": variable.family,
+        "boundary": variable.boundary,
+        "target": variable.target,
+        "library": variable.library,
+        "reference": describe_source(variable.reference),
+    }
+    if registry is not None:
+        block = registry.block_of.get(variable.name)
+        data["block"] = block.name if block else None
+        data["defined_by"] = [relation_data(r) for r in variable.defining_equations]
+        data["used_by"] = [r.name for r in _users(registry, variable)]
+        data["constraints"] = [relation_data(c) for c in _constraints(registry, variable)]
+    return data
+
+
+def relation_data(relation: Relation, registry: Registry | None = None) -> dict[str, Any]:
+    """A relation as plain data; with the registry, also the variables in it."""
+    data: dict[str, Any] = {
+        "name": relation.name,
+        "kind": relation.kind,
+        "variable": relation.variable or None,
+        "text": relation.text,
+        "inputs": list(relation.inputs),
+        "validity": None if relation.validity is None else str(relation.validity),
+        "meaning": relation.meaning,
+        "options": dict(relation.options),
+        "scope": relation.scope,
+        "library": relation.library,
+        "reference": describe_source(relation.reference),
+    }
+    if registry is not None:
+        data["variables"] = [variable_data(v) for v in _variables(registry, relation)]
+    return data
+
+
+def variable_lines(registry: Registry, variable: Variable, canvas: Canvas) -> Iterator[Line]:
+    """A variable in full: first what it is, then what it is tied to."""
+    yield ((variable.name, NAME), f"  {variable.symbol}")
+    yield variable.meaning
+    yield ""
+    block = registry.block_of.get(variable.name)
+    is_constant = isinstance(variable, Constant)
+    yield from facts(
+        (
+            ("value", variable.format(variable.value) if isinstance(variable, Constant) else ""),
+            ("unit", variable.unit.text),
+            ("shown in", variable.display.text if variable.display != variable.unit else ""),
+            ("bounds", "" if is_constant else bounds_text(variable)),
+            ("role", role_of(variable) + (", target" if variable.target else "")),
+            ("boundary", variable.boundary or ""),
+            ("family", variable.family),
+            ("scope", f"{variable.scope}: {registry.scopes[variable.scope]}"),
+            ("library", "yes: no declared target needs it" if variable.library else ""),
+            ("source", describe_source(variable.reference)),
+            ("block", f"{block.name}, solved together with its other members" if block else ""),
+        ),
+        canvas,
+    )
+    for title, relations in (
+        ("defined by", variable.defining_equations),
+        ("constrained by", _constraints(registry, variable)),
+        ("used by", _users(registry, variable)),
+    ):
+        if relations:
+            yield ""
+            yield ((title, FAINT),)
+            for relation in relations:
+                yield from _short(relation, canvas, with_source=title != "used by")
+
+
+def relation_lines(registry: Registry, relation: Relation, canvas: Canvas) -> Iterator[Line]:
+    """A relation in full, with the variables in it."""
+    yield ((relation.name, NAME), f"  {relation.kind}")
+    if relation.meaning:
+        yield relation.meaning
+    yield ""
+    yield from facts([("states", relation.text)], canvas)
+    details = [(name.replace("_", " "), str(value)) for name, value in relation.options.items()]
+    yield from facts(
+        (
+            ("valid if", "" if relation.validity is None else str(relation.validity)),
+            ("scope", f"{relation.scope}: {registry.scopes[relation.scope]}"),
+            ("library", "yes: no declared target needs it" if relation.library else ""),
+            ("source", describe_source(relation.reference)),
+            *details,
+        ),
+        canvas,
+    )
+    yield ""
+    yield from facts(
+        ((v.name, f"{v.meaning} [{v.display}]") for v in _variables(registry, relation)), canvas
+    )
+
+
+def bounds_text(variable: Variable) -> str:
+    """The bounds in words a reader can check a number against."""
+    parts = []
+    if variable.lower > 0 and variable.lower < 1e-300:
+        parts.append("> 0")
+    elif not isinf(variable.lower):
+        parts.append(f">= {variable.format(variable.lower)}")
+    if not isinf(variable.upper):
+        parts.append(f"<= {variable.format(variable.upper)}")
+    return " and ".join(parts) or "any"
+
+
+def _short(relation: Relation, canvas: Canvas, *, with_source: bool) -> Iterator[Line]:
+    yield from wrapped(relation.text, canvas, "  ")
+    if not with_source:
+        return
+    about = [relation.kind]
+    if relation.name != relation.variable:
+        about.append(relation.name)
+    if relation.validity is not None:
+        about.append(f"valid if {relation.validity}")
+    about.append(describe_source(relation.reference))
+    yield from wrapped("; ".join(about), canvas, "      ", FAINT)
+
+
+def _users(registry: Registry, variable: Variable) -> list[Relation]:
+    return [r for r in registry.equations.values() if variable.name in r.inputs]
+
+
+def _constraints(registry: Registry, variable: Variable) -> list[Relation]:
+    return [c for c in registry.constraints.values() if variable.name in c.inputs]
+
+
+def _variables(registry: Registry, relation: Relation) -> list[Variable]:
+    names = [relation.variable, *relation.inputs, *relation.part_variables("valid")]
+    return [registry.variable(name) for name in dict.fromkeys(filter(None, names))]

@@ -1,0 +1,102 @@
+"""`assay export`: the graph in the formats of other tools."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from assay import stack
+from assay.cli import options
+from assay.cli.output import Report
+from assay.cli.question import one_of
+from assay.errors import InputError
+from assay.model.registry import Registry
+from assay.model.subgraph import Direction, Subgraph
+
+FORMATS: Final = ("dot", "graphml", "json", "latex")
+DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
+
+
+def export_command(
+    variable: Annotated[
+        str | None,
+        typer.Argument(metavar="[VARIABLE]", help="Only the part around this variable."),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="|".join(FORMATS), help="The format to write.")
+    ] = "dot",
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write a file instead of stdout."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    direction: Annotated[
+        str,
+        typer.Option(
+            "--direction",
+            metavar="|".join(DIRECTIONS),
+            help="Around the variable: what it is computed from, what depends on it, or both.",
+        ),
+    ] = "up",
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", metavar="N", help="Relations to go from the variable at most."),
+    ] = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Write the graph as DOT, GraphML, JSON or LaTeX."""
+    one_of("format", form, FORMATS)
+    registry = stack.registry()
+    source: Registry | Subgraph = registry
+    if variable is not None:
+        way = one_of("direction", direction, DIRECTIONS)
+        source = registry.graph.subgraph(variable, way, depth)
+    text = write_format(source, form)
+    data = {
+        "format": form,
+        "variables": len(source.variables),
+        "constants": len(source.constants),
+        "relations": len(source.relations),
+        "output": output,
+        "bytes": len(text.encode()),
+        "text": text if output is None else None,
+    }
+    if output is None:
+        return Report(data, lambda _: (), as_json, raw=text)
+    path = write_file(output, text, force=force)
+    return Report(data, lambda _: [f"{path}"], as_json)
+
+
+def write_format(source: Registry | Subgraph, form: str) -> str:
+    """The graph, or a part of it, in one of the formats."""
+    from assay.model import export
+
+    if form == "latex":
+        return export.to_latex(source, standalone=True)
+    writers = {"dot": export.to_dot, "graphml": export.to_graphml, "json": export.to_json}
+    return writers[form](source)
+
+
+def write_file(output: str, text: str, *, force: bool) -> Path:
+    """Write a file whole or not at all; an existing one only by force."""
+    from assay.places import write_atomically
+
+    path = Path(output)
+    try:
+        is_device = path.absolute().parts[1:2] in (("dev",), ("proc",))
+        if is_device or (path.exists() and not path.is_file()):
+            raise InputError(f"{output} is not a plain file", "leave --output out to print instead")
+        if path.exists() and not force:
+            raise InputError(f"{output} exists already", "--force overwrites it")
+        if not path.resolve().parent.is_dir():
+            raise InputError(f"the folder of {output} does not exist", "make it first")
+        write_atomically(path.resolve(), text.encode())
+        # A temporary file is private; the result is a file like any other.
+        mask = os.umask(0)
+        os.umask(mask)
+        path.chmod(0o666 & ~mask)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{output} cannot be written: {reason}") from None
+    return path

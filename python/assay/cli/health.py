@@ -1,0 +1,214 @@
+"""`assay verify`, `audit`, `root-debt` and `next-work`: what the model still owes."""
+
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+import typer
+
+from assay import stack
+from assay.cli import options
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    GOOD,
+    NAME,
+    VALUE,
+    WARN,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    facts,
+    table,
+    working,
+    wrapped,
+)
+from assay.cli.question import CheckFailedError, find_preset, one_of, read_question
+from assay.errors import InputError
+
+RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
+PROFILES: Final[tuple[Literal["fast", "full"], ...]] = ("fast", "full")
+_STATUS: Final = {"ok": GOOD, "failed": BAD, "skipped": WARN}
+
+
+def verify_command(
+    profile: Annotated[
+        str,
+        typer.Option(
+            "--profile",
+            metavar="|".join(PROFILES),
+            help="fast looks at declarations; full also computes what follows from them.",
+        ),
+    ] = "fast",
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Write nothing, not even to the cache.")
+    ] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Check the model against the rules of the house.
+
+    The exit code is 1 if a rule is broken.
+    """
+    from assay.model.verify import verify
+
+    chosen = one_of("profile", profile, PROFILES)
+    registry = stack.load_registry() if read_only else stack.registry()
+    with working(f"verifying, profile {profile}"):
+        report = verify(registry, chosen, read_only)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        rows: list[tuple[Part, ...]] = [
+            ((check.status, _STATUS[check.status]), str(check.count), check.name, check.meaning)
+            for check in report.checks
+        ]
+        yield from table(("status", "looked at", "rule", "meaning"), rows, canvas, right=(1,))
+        for check in report.checks:
+            for detail in check.details:
+                yield from wrapped(f"{check.name}: {detail}", canvas)
+
+    failed = [check.name for check in report.checks if check.status == "failed"]
+    problem = CheckFailedError(f"rules broken: {', '.join(failed)}") if failed else None
+    return Report(report.to_data(), text, as_json, problem)
+
+
+def audit_command(as_json: options.Json = False) -> Report:
+    """Find what is unsourced, unreached or repeated."""
+    from assay.model.audit import audit
+
+    report = audit(stack.registry())
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        for what, counts in report.coverage.items():
+            parts = ", ".join(f"{number} {kind}" for kind, number in counts.items())
+            yield from facts([(what, f"{report.shares[what]:.1%} referenced: {parts}")], canvas)
+        yield ""
+        yield from table(
+            ("boundary", "roots"),
+            [((kind, NAME), str(len(names))) for kind, names in report.roots_by_boundary.items()],
+            canvas,
+            right=(1,),
+        )
+        yield ""
+        for title, found in (
+            ("weak references", [f"{w.of} {w.name}: {w.why}" for w in report.weak_references]),
+            ("relations that reach no target", report.unreached_relations),
+            ("roots that reach no target", report.unreached_roots),
+            ("relations that state the same", [", ".join(d.relations) for d in report.duplicates]),
+            (
+                "variables that mean nearly the same",
+                [", ".join(p) for p in report.similar_variables],
+            ),
+            ("constants that nothing uses", report.unused_constants),
+        ):
+            yield f"{title}: {len(found) or 'none'}"
+            for line in found:
+                yield from wrapped(line, canvas, "    ")
+
+    return Report(report.to_data(), text, as_json)
+
+
+def next_work_command(
+    preset: options.PresetName = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="Items at most.")
+    ] = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Rank what to do next about the model."""
+    from assay.model.audit import next_work
+
+    if limit is not None and limit < 0:
+        raise InputError(f"limit: expected 0 or more, got {limit}")
+    scenario = None if preset is None else find_preset(preset)
+    registry = stack.registry() if scenario is None else scenario.registry
+    with working("weighing what is left to do"):
+        found = next_work(registry, scenario)
+    items = found[:limit]
+    data = {"preset": preset, "of": len(found), "items": [item.to_data() for item in items]}
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        rows: list[tuple[Part, ...]] = [
+            ((f"{item.weight:.1%}", VALUE), item.kind, (item.name, NAME), item.reason)
+            for item in items
+        ]
+        header = ("weight", "work", "on", "reason")
+        yield from table(header, rows, canvas, right=(0,)) or ["nothing left to do"]
+        if len(items) < len(found):
+            yield ((f"{len(items)} of {len(found)} items", FAINT),)
+
+    return Report(data, text, as_json)
+
+
+def root_debt_command(
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="|".join(RANKINGS),
+            help="Rank by relations downstream, or by share of the target's variance.",
+        ),
+    ] = "dependents",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", metavar="VARIABLE", help="Only roots of this variable; variance needs it."
+        ),
+    ] = None,
+    families: Annotated[
+        bool, typer.Option("--families", help="Rank families of roots instead of single ones.")
+    ] = False,
+    include_constraints: Annotated[
+        bool,
+        typer.Option("--include-constraints", help="Count conditions among what is downstream."),
+    ] = False,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Rows at most.")] = None,
+    preset: options.PresetName = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Rank what the model takes as given.
+
+    What ranks high has much hanging on it: relations, or variance of a target.
+    """
+    from assay.model.debt import root_debt
+
+    ranking = one_of("ranking", by, RANKINGS)
+    question = read_question(preset, assign, variant)
+    with working("ranking roots"):
+        rows = root_debt(
+            question.registry,
+            by=ranking,
+            target=target,
+            given=question.given,
+            variants=question.variants,
+            families=families,
+            include_constraints=include_constraints,
+            limit=limit,
+        )
+    data = {
+        "by": by,
+        "target": target,
+        "families": families,
+        "rows": [row.to_data() for row in rows],
+        "degradations": list(rows.degradations),
+    }
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        cells: list[tuple[Part, ...]] = []
+        for row in rows:
+            about = ", ".join(row.members) if families else row.meaning
+            if row.note:
+                about = f"{about}; {row.note}"
+            amount = str(row.dependents) if by == "dependents" else _share(row.variance_share)
+            cells.append(((amount, VALUE), (row.name, NAME), row.boundary, about))
+        first = "relations" if by == "dependents" else "variance"
+        last = "members" if families else "meaning"
+        header = (first, "family" if families else "root", "boundary", last)
+        yield from table(header, cells, canvas, right=(0,)) or [("no roots", FAINT)]
+
+    return Report(data, text, as_json, notes=rows.degradations)
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"

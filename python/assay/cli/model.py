@@ -1,0 +1,224 @@
+"""`assay stats`, `list`, `show` and `cone`: looking at the model itself."""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from assay import stack
+from assay.cli import options
+from assay.cli.describe import (
+    relation_data,
+    relation_lines,
+    role_of,
+    variable_data,
+    variable_lines,
+)
+from assay.cli.output import FAINT, NAME, Canvas, Line, Report, count, facts, table, wrapped
+from assay.cli.question import one_of
+from assay.errors import unknown_name
+from assay.model.registry import Registry
+from assay.model.subgraph import Direction
+from assay.model.variables import Variable
+
+DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
+
+
+def stats_command(as_json: options.Json = False) -> Report:
+    """Count what the model holds."""
+    from assay.model.audit import stats
+
+    counts = stats(stack.registry())
+
+    def text(canvas: Canvas) -> Iterable[Line]:
+        width = max(len(f"{number:,}") for number in counts.values())
+        return facts(
+            ((name.replace("_", " "), f"{number:{width},}") for name, number in counts.items()),
+            canvas,
+        )
+
+    return Report(counts, text, as_json)
+
+
+def list_command(
+    match: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="TEXT", help="Only entries whose line contains the text."),
+    ] = None,
+    scope: Annotated[
+        str | None, typer.Option("--scope", metavar="SCOPE", help="Only what this scope declares.")
+    ] = None,
+    roots: Annotated[
+        bool, typer.Option("--roots", help="Only variables that no relation defines.")
+    ] = False,
+    targets: Annotated[
+        bool, typer.Option("--targets", help="Only variables declared as targets.")
+    ] = False,
+    relations: Annotated[
+        bool, typer.Option("--relations", help="List relations instead of variables.")
+    ] = False,
+    presets: Annotated[
+        bool, typer.Option("--presets", help="List scenarios instead of variables.")
+    ] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """List variables, relations or presets."""
+    if presets:
+        return _list_presets(match, as_json)
+    registry = stack.registry()
+    if scope is not None and scope not in registry.scopes:
+        raise unknown_name("scope", scope, registry.scopes)
+    if relations:
+        return _list_relations(registry, match, scope, as_json)
+    found = [
+        variable
+        for variable in (*registry.constants.values(), *registry.variables.values())
+        if _matches(match, variable.name, variable.symbol, variable.meaning)
+        and scope in (None, variable.scope)
+        and (not roots or role_of(variable) == "root")
+        and (not targets or variable.target)
+    ]
+
+    def text(canvas: Canvas) -> Iterable[Line]:
+        rows = [((v.name, NAME), v.display.text, v.meaning) for v in found]
+        return table(("variable", "unit", "meaning"), rows, canvas)
+
+    return Report([variable_data(variable) for variable in found], text, as_json)
+
+
+def _list_relations(
+    registry: Registry, match: str | None, scope: str | None, as_json: bool
+) -> Report:
+    found = [
+        relation
+        for relation in registry.relations.values()
+        if _matches(match, relation.name, relation.text, relation.meaning)
+        and scope in (None, relation.scope)
+    ]
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        for relation in found:
+            yield ((relation.name, NAME), (f"  {relation.kind}", FAINT))
+            yield from wrapped(relation.text, canvas, "    ")
+
+    return Report([relation_data(relation) for relation in found], text, as_json)
+
+
+def _list_presets(match: str | None, as_json: bool) -> Report:
+    found = [stack.preset(name) for name in stack.presets()]
+    found = [preset for preset in found if _matches(match, preset.name, preset.description)]
+    data = [
+        {
+            "name": preset.name,
+            "description": preset.description,
+            "values": len(preset.assignments),
+            "targets": [{"label": label, "variable": name} for label, name in preset.targets],
+        }
+        for preset in found
+    ]
+
+    def text(canvas: Canvas) -> Iterable[Line]:
+        rows = [((preset.name, NAME), preset.description) for preset in found]
+        return table(("preset", "description"), rows, canvas)
+
+    return Report(data, text, as_json)
+
+
+def _matches(match: str | None, *texts: str) -> bool:
+    return match is None or any(match.casefold() in text.casefold() for text in texts)
+
+
+def show_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A variable, relation or block.")],
+    as_json: options.Json = False,
+) -> Report:
+    """Show all that is known of a variable or relation."""
+    registry = stack.registry()
+    if name in registry.variables or name in registry.constants:
+        variable = registry.variable(name)
+        return Report(
+            variable_data(variable, registry),
+            lambda canvas: variable_lines(registry, variable, canvas),
+            as_json,
+        )
+    if name in registry.relations:
+        relation = registry.relations[name]
+        return Report(
+            relation_data(relation, registry),
+            lambda canvas: relation_lines(registry, relation, canvas),
+            as_json,
+        )
+    if name in registry.blocks:
+        return _show_block(registry, name, as_json)
+    known = dict.fromkeys(
+        (*registry.variables, *registry.constants, *registry.relations, *registry.blocks)
+    )
+    raise unknown_name("name", name, known)
+
+
+def _show_block(registry: Registry, name: str, as_json: bool) -> Report:
+    block = registry.blocks[name]
+    members = [registry.variables[member] for member in block.members]
+    data = {
+        "name": block.name,
+        "kind": "block",
+        "scope": block.scope,
+        "members": [
+            {"name": member.name, "relations": [r.text for r in member.defining_equations]}
+            for member in members
+        ],
+    }
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        yield ((block.name, NAME), "  simultaneous block")
+        for member in members:
+            for relation in member.defining_equations:
+                yield from wrapped(relation.text, canvas, "    ")
+
+    return Report(data, text, as_json)
+
+
+def cone_command(
+    target: options.Target,
+    direction: Annotated[
+        str,
+        typer.Option(
+            "--direction",
+            metavar="|".join(DIRECTIONS),
+            help="up: what it is computed from; down: what depends on it.",
+        ),
+    ] = "up",
+    depth: Annotated[
+        int | None, typer.Option("--depth", metavar="N", help="Relations to go at most.")
+    ] = None,
+    as_json: options.Json = False,
+) -> Report:
+    """List what a variable needs, or what needs it."""
+    part = stack.registry().graph.subgraph(
+        target, one_of("direction", direction, DIRECTIONS), depth
+    )
+    found: list[Variable] = [*part.constants.values(), *part.variables.values()]
+    data: dict[str, Any] = {
+        "variable": target,
+        "direction": direction,
+        "depth": depth,
+        "variables": [variable_data(variable) for variable in found],
+        "relations": [relation_data(relation) for relation in part.relations.values()],
+        "edges": [edge._asdict() for edge in part.edges],
+    }
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        roots = sum(role_of(variable) == "root" for variable in found)
+        yield (
+            (target, NAME),
+            f": {count(len(found), 'variable')}, {count(roots, 'root')}, "
+            f"{count(len(part.relations), 'relation')}",
+        )
+        yield ""
+        rows = [(role_of(v), (v.name, NAME), v.display.text, v.meaning) for v in found]
+        yield from table(("role", "variable", "unit", "meaning"), rows, canvas)
+        yield ""
+        for relation in part.relations.values():
+            yield from wrapped(relation.text, canvas)
+
+    return Report(data, text, as_json)

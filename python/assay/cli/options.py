@@ -1,0 +1,49 @@
+"""Options that several commands share, each declared once."""
+
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Assign = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assign",
+        "--set",
+        metavar='NAME="VALUE UNIT"',
+        help="Give a variable a value, or a distribution such as 450..550 W (a 90 % interval) "
+        "or normal(500, 20) W. May be repeated; goes before the preset's value.",
+    ),
+]
+PresetName = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="PRESET", help="A scenario: its name, or a .toml file."),
+]
+Variant = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="VARIABLE=RELATION",
+        help="Define a variable by this one of its relations. May be repeated.",
+    ),
+]
+NoSwitch = Annotated[
+    bool,
+    typer.Option(
+        "--no-switch", help="Keep an approximation where its validity condition is false."
+    ),
+]
+FailOnViolated = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-violated-constraints", help="End with exit code 1 if a constraint is violated."
+    ),
+]
+AllowConflicts = Annotated[
+    bool,
+    typer.Option(
+        "--allow-conflicts",
+        help="Accept given values that contradict their own equations; they are still listed.",
+    ),
+]
+Target = Annotated[str, typer.Argument(metavar="VARIABLE", help="Full name of the variable.")]

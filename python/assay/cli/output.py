@@ -1,0 +1,239 @@
+"""What the command line prints: answers on stdout, talk on stderr, colour only on a terminal.
+
+Layout is plain text and the same everywhere; a terminal adds colour to it and draws trees with
+finer lines. Text that came from outside is printed with its control characters escaped.
+"""
+
+import math
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TextIO
+
+from assay.errors import AssayError
+
+Part = str | tuple[str, str]
+Line = str | tuple[Part, ...]
+"""A line of text, or its parts, each plain or paired with the style it has on a terminal."""
+
+WIDEST: Final = 100
+"""Columns used at most: beyond that the eye loses the way from a name to its value."""
+
+NAME, VALUE, FAINT, GOOD, BAD, WARN = "bold", "cyan", "dim", "green", "bold red", "yellow"
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """Where text is laid out: how wide it may be and how trees are drawn."""
+
+    width: int = 80
+    branch: str = "|- "
+    last: str = "`- "
+    pass_by: str = "|  "
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A command's answer: data, the same as text, and what is wrong with it, if anything.
+
+    `problem` is printed after the answer and decides the exit code; `notes` are talk. `raw` is
+    text in the format of another tool, printed as it is in place of `text`.
+    """
+
+    data: Any
+    text: Callable[[Canvas], Iterable[Line]]
+    as_json: bool
+    problem: AssayError | None = None
+    notes: Sequence[str] = ()
+    raw: str | None = None
+
+
+def show(report: Report) -> int:
+    """Print a report and return the exit code."""
+    if report.as_json:
+        sys.stdout.write(to_json(report.data) + "\n")
+    elif report.raw is not None:
+        sys.stdout.write(report.raw)
+    else:
+        _print(report.text(_canvas(sys.stdout)), sys.stdout)
+    # What belongs below the answer must not overtake it when both go to one place.
+    sys.stdout.flush()
+    if not report.as_json:
+        _print(((("note:", WARN), f" {one_line(note)}") for note in report.notes), sys.stderr)
+    if report.problem is None:
+        return 0
+    show_error(report.problem)
+    return report.problem.exit_code
+
+
+def show_error(error: AssayError) -> None:
+    """Print an error in one line and its hint in another."""
+    lines: list[Line] = [(("error:", BAD), f" {one_line(error.message)}")]
+    if error.hint:
+        lines.append((("hint:", WARN), f" {one_line(error.hint)}"))
+    _print(lines, sys.stderr)
+
+
+def to_json(data: Any) -> str:
+    """Data as JSON text; numbers that JSON lacks become null."""
+    import json
+
+    return json.dumps(_finite(data), indent=2, allow_nan=False)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {str(key): _finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return data
+
+
+def one_line(text: str) -> str:
+    r"""The text on one line, nothing in it that could move a cursor.
+
+    >>> one_line("a\nb \x1b[2J")
+    'a\\nb \\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+@contextmanager
+def working(what: str, *, log: bool = False) -> Iterator[Callable[[str], None]]:
+    """Say on stderr what is going on, and let the work say more.
+
+    On a terminal it is one line that goes away. Elsewhere nothing is printed, or with `log`
+    what the work says, line by line.
+    """
+    if not is_colourful(sys.stderr):
+        yield lambda text: _print([one_line(text)] if log else [], sys.stderr)
+        return
+    from rich.console import Console
+
+    with Console(file=sys.stderr).status(what) as status:
+        yield lambda text: status.update(one_line(text))
+
+
+def prepare_streams() -> None:
+    """Make printing safe from characters that the terminal's encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
+
+
+def is_colourful(stream: TextIO) -> bool:
+    """Whether a stream is a terminal whose user has not asked for plain text."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+
+
+def _canvas(stream: TextIO) -> Canvas:
+    width = max(40, min(shutil.get_terminal_size().columns, WIDEST))
+    if not stream.isatty() or "utf" not in (stream.encoding or "").lower():
+        return Canvas(width)
+    return Canvas(width, "\u251c\u2500 ", "\u2514\u2500 ", "\u2502  ")
+
+
+def _print(lines: Iterable[Line], stream: TextIO) -> None:
+    if not is_colourful(stream):
+        for line in lines:
+            stream.write(plain(line).rstrip() + "\n")
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, soft_wrap=True, force_terminal=True)
+    for line in lines:
+        parts = (line,) if isinstance(line, str) else line
+        console.print(Text.assemble(*parts, end=""))
+
+
+def plain(line: Line) -> str:
+    """A line without its styles."""
+    if isinstance(line, str):
+        return line
+    return "".join(part if isinstance(part, str) else part[0] for part in line)
+
+
+def table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[Part]],
+    canvas: Canvas,
+    right: Sequence[int] = (),
+) -> list[Line]:
+    """Columns side by side, the last one wrapped within the canvas; no rows, no table.
+
+    `right` lists the columns that are aligned to the right, as numbers are.
+    """
+    if not rows:
+        return []
+    cells = [[_cell(part) for part in row] for row in rows]
+    widths = [
+        max(len(row[column][0]) for row in (*cells, [(title, "") for title in header]))
+        for column, title in enumerate(header)
+    ]
+    lines: list[Line] = []
+    used = sum(widths[:-1]) + 2 * len(widths[:-1])
+    room = canvas.width - used
+    is_below = room < 24 and any(len(row[-1][0]) > room for row in cells)
+    titles = [(title, FAINT) for title in header]
+    for row in (titles, *cells):
+        parts: list[Part] = []
+        for column, (text, style) in enumerate(row[:-1]):
+            padded = text.rjust(widths[column]) if column in right else text.ljust(widths[column])
+            parts += [(padded, style), "  "]
+        text, style = row[-1]
+        if is_below:
+            lines.append(tuple(parts))
+            lines += [] if row is titles else wrapped(text, canvas, "    ", style or FAINT)
+        else:
+            first, *others = _broken(text, room) or [""]
+            lines.append((*parts, (first, style)))
+            lines += [(" " * used, (other, style)) for other in others]
+    return lines
+
+
+def _broken(text: str, room: int) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, max(room, 1), break_long_words=False, break_on_hyphens=False)
+
+
+def _cell(part: Part) -> tuple[str, str]:
+    text, style = (part, "") if isinstance(part, str) else part
+    return one_line(text), style
+
+
+def wrapped(text: str, canvas: Canvas, indent: str = "", style: str = "") -> list[Line]:
+    """A line of text, broken within the canvas; what follows the first line is set in."""
+    first, *others = _broken(one_line(text), canvas.width - len(indent) - 4) or [""]
+    return [(indent, (first, style)), *((f"{indent}    ", (line, style)) for line in others)]
+
+
+def facts(pairs: Iterable[tuple[str, str]], canvas: Canvas) -> list[Line]:
+    """Labels and what they stand for, one below the other; empty ones are left out."""
+    known = [(label, one_line(text)) for label, text in pairs if text]
+    indent = max((len(label) for label, _ in known), default=0) + 2
+    lines: list[Line] = []
+    for label, text in known:
+        first, *others = _broken(text, max(canvas.width - indent, 24)) or [""]
+        lines.append(((label.ljust(indent), FAINT), first))
+        lines += [" " * indent + other for other in others]
+    return lines
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number and its noun.
+
+    >>> count(1, "input"), count(2, "family", "families")
+    ('1 input', '2 families')
+    """
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

@@ -1,0 +1,121 @@
+"""What a command line asks about: the registry, the values given, and where they come from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from assay import stack
+from assay.errors import AssayError, InputError, MissingInputsError, unknown_name
+from assay.model.preset import Preset
+from assay.model.registry import Registry
+from assay.model.resolution import Conflict, Resolution
+
+Word = TypeVar("Word", bound=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A registry with given values and chosen variants; `sources` says who gave which value."""
+
+    registry: Registry
+    preset: Preset | None
+    given: Mapping[str, str]
+    variants: Mapping[str, str]
+    sources: Mapping[str, str]
+
+    def resolve(self, target: str, *, switch: bool = True) -> Resolution:
+        """Resolve a variable at this point."""
+        return self.registry.resolve(target, self.given, self.variants, switch=switch)
+
+
+def read_question(
+    preset_name: str | None, assign: Sequence[str] | None, variant: Sequence[str] | None
+) -> Question:
+    """Put a preset and the values beside it together; the command line's own go first."""
+    preset = None if preset_name is None else find_preset(preset_name)
+    registry = stack.registry() if preset is None else preset.registry
+    assigned = read_pairs("--assign", 'name="value unit"', assign)
+    variants = read_pairs("--variant", "variable=relation", variant)
+    sources = dict.fromkeys(assigned, "given on the command line")
+    if preset is not None:
+        for name, assignment in preset.assignments.items():
+            sources.setdefault(name, f"{assignment.source} ({assignment.kind})")
+        assigned = {**preset.given, **assigned}
+        variants = {**preset.variants, **variants}
+    return Question(registry, preset, assigned, variants, sources)
+
+
+def find_preset(name: str) -> Preset:
+    """A scenario by its name, or read from a file when the name is that of one."""
+    if name.endswith(".toml") or "/" in name:
+        return Preset.from_file(Path(name), stack.registry())
+    return stack.preset(name)
+
+
+def read_pairs(option: str, form: str, texts: Sequence[str] | None) -> dict[str, str]:
+    """Read `name=text` pairs; a name may be repeated only with the same text."""
+    pairs: dict[str, str] = {}
+    for item in texts or ():
+        name, separator, text = item.partition("=")
+        name, text = name.strip(), text.strip()
+        if not separator or not name or not text:
+            raise InputError(
+                f'malformed {option} "{item}": expected {form}', f"write {option} {form}"
+            )
+        if pairs.setdefault(name, text) != text:
+            raise InputError(
+                f'contradictory {option}: {name} is given as "{pairs[name]}" and as "{text}"',
+                "give it once",
+            )
+    return pairs
+
+
+class CheckFailedError(AssayError):
+    """The answer is there, and a check that was asked for does not hold of it."""
+
+    exit_code = 1
+
+
+def problem_with(
+    resolution: Resolution, *, fail_on_violated: bool = False, allow_conflicts: bool = False
+) -> AssayError | None:
+    """What keeps a resolution from being a sound answer, the gravest first."""
+    if resolution.conflicts and not allow_conflicts:
+        return conflict_error(resolution.conflicts)
+    if resolution.value is None:
+        names = [gap.variable.name for gap in resolution.missing]
+        many = "1 more input" if len(names) == 1 else f"{len(names)} more inputs"
+        return MissingInputsError(
+            f"{resolution.target} needs {many}",
+            names,
+            'give each a value with --assign name="value unit", or use --preset',
+        )
+    if fail_on_violated and resolution.violated:
+        names = [verdict.name for verdict in resolution.violated]
+        return CheckFailedError(
+            f"violated: {', '.join(names)}", f"assay show {names[0]} says what it demands"
+        )
+    return None
+
+
+def conflict_error(conflicts: Sequence[Conflict]) -> InputError:
+    """The error for given values that contradict their own equations."""
+    first = conflicts[0]
+    variable = first.variable
+    others = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
+    return InputError(
+        f"contradictory input: {variable.name} is given as {variable.format(first.given)}, but "
+        f"{first.relation.name} gives {variable.format(first.computed)}{others}",
+        f"drop the value of {variable.name} or of what it follows from, or pass --allow-conflicts",
+    )
+
+
+def one_of(what: str, text: str, known: Sequence[Word]) -> Word:
+    """One of a few words, or the error that lists them."""
+    for word in known:
+        if word == text:
+            return word
+    error = unknown_name(what, text, known)
+    error.hint = error.hint or f"one of: {', '.join(known)}"
+    raise error

@@ -1,0 +1,77 @@
+"""Values to go through, as written on a command line: lists, grids and intervals.
+
+The text is only taken apart here; what it says of a variable is checked where it is used.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from assay.cli.question import read_pairs
+from assay.errors import InputError
+from assay.model.choices import VARIANT_PREFIX, choosable, read_axis
+from assay.model.quantity import parse_quantity
+from assay.model.registry import Registry
+
+MOST_VALUES: Final = 10_000_000
+"""Values of one variable; more would only fill memory."""
+
+_GRID = re.compile(r"([^:]+):([^:]+):\s*(\d{1,12})\s*(:\s*log\b)?(.*)", re.DOTALL)
+
+
+def read_axes(over: Sequence[str] | None) -> dict[str, Any]:
+    """Read what to sweep over: a list of values, or (start, stop, count, spacing), by name.
+
+    >>> read_axes(["gpu.power=400,500 W/GPU", "gpu.clock=1:2:3 GHz"])
+    {'gpu.power': ['400 W/GPU', '500 W/GPU'], 'gpu.clock': ('1 GHz', '2 GHz', 3, 'linear')}
+    """
+    return {name: _axis(name, text) for name, text in _pairs(over).items()}
+
+
+def read_choices(registry: Registry, over: Sequence[str] | None) -> dict[str, Any]:
+    """Read what may be chosen: a list of values, or (lower, upper), by name."""
+    choices: dict[str, Any] = {}
+    for name, text in _pairs(over).items():
+        if name.startswith(VARIANT_PREFIX):
+            choices[name] = [item.strip() for item in text.split(",")]
+        elif ".." in text:
+            choices[name] = tuple(_share_unit(text.split("..", 1)))
+        else:
+            axis = read_axis(choosable(registry, name), _axis(name, text))
+            choices[name] = axis.values.tolist()
+    return choices
+
+
+def _pairs(over: Sequence[str] | None) -> dict[str, str]:
+    pairs = read_pairs("--over", "name=values", over)
+    if not pairs:
+        raise InputError(
+            "nothing to go through: --over is missing",
+            'write for example --over training.gpus="8,16,32 GPU"',
+        )
+    return pairs
+
+
+def _axis(name: str, text: str) -> list[str] | tuple[str, str, int, str]:
+    if ":" not in text:
+        return _share_unit(text.split(","))
+    match = _GRID.fullmatch(text)
+    if match is None:
+        raise InputError(
+            f'malformed values "{text}" for {name}: expected start:stop:count unit',
+            f'write for example {name}="1:10:4 GPU", or "1:1000:4:log GPU"',
+        )
+    start, stop, count, is_logarithmic, unit = match.groups()
+    if not 1 <= int(count) <= MOST_VALUES:
+        raise InputError(f"{name}: expected 1 to {MOST_VALUES:,} values, got {int(count):,}")
+    first, last = _share_unit([start, f"{stop.strip()} {unit.strip()}"])
+    return first, last, int(count), "log" if is_logarithmic else "linear"
+
+
+def _share_unit(texts: Sequence[str]) -> list[str]:
+    """Texts of which those without a unit have taken that of the last."""
+    unit = parse_quantity(texts[-1]).unit.text
+    return [
+        f"{text.strip()} {unit}" if parse_quantity(text).unit.text == "1" != unit else text.strip()
+        for text in texts
+    ]

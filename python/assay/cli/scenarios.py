@@ -1,0 +1,182 @@
+"""`assay scenario-report` and `assay scenario-audit`: scenarios as wholes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from assay import stack
+from assay.cli import options
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    GOOD,
+    NAME,
+    VALUE,
+    WARN,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    facts,
+    table,
+)
+from assay.cli.question import CheckFailedError, conflict_error, find_preset
+from assay.cli.verdicts import interval, missing_table
+from assay.errors import AssayError, EvaluationError, MissingInputsError
+from assay.model.preset import Preset, ScenarioReport, TargetReport
+from assay.model.scenario_audit import ScenarioAudit, audit_scenario
+
+Presets = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PRESET]...", help="Names or .toml files; all scenarios if left out."),
+]
+_STATUS = {"ok": GOOD, "issues": WARN, "error": BAD}
+
+
+def scenario_report_command(
+    names: Presets = None,
+    preset: options.PresetName = None,
+    fail_on_violated: options.FailOnViolated = False,
+    allow_conflicts: options.AllowConflicts = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Resolve every target of a scenario and report on each."""
+    reports = [chosen.evaluate_targets() for chosen in _chosen(names, preset)]
+    data = {
+        "ok": sum(report.ok for report in reports),
+        "of": sum(len(report.targets) for report in reports),
+        "reports": [report.to_data() for report in reports],
+    }
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        for position, report in enumerate(reports):
+            if position:
+                yield ""
+            yield from _report_lines(report, canvas)
+
+    problem = _problem(
+        [target for report in reports for target in report.targets],
+        fail_on_violated=fail_on_violated,
+        allow_conflicts=allow_conflicts,
+    )
+    return Report(data, text, as_json, problem)
+
+
+def _chosen(names: Sequence[str] | None, preset: str | None) -> list[Preset]:
+    wanted = dict.fromkeys([*(names or ()), *([preset] if preset is not None else ())])
+    return [find_preset(name) for name in wanted or stack.presets()]
+
+
+def _report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
+    yield ((report.preset, NAME), f": {report.ok} of {count(len(report.targets), 'target')} ok")
+    yield ""
+    rows: list[tuple[Part, ...]] = []
+    for target in report.targets:
+        value: Part = ("-", FAINT)
+        if target.resolution is not None and target.resolution.value is not None:
+            shown = target.resolution.variable.format(target.resolution.value)
+            value = (shown + interval(target.resolution), VALUE)
+        rows.append((target.label, target.target, (target.status, _STATUS[target.status]), value))
+    yield from table(("target", "variable", "status", "value"), rows, canvas)
+    for target in report.targets:
+        for issue in target.issues:
+            yield (("note:", WARN), f" {target.label}: {issue}")
+    gaps = {
+        gap.variable.name: gap
+        for target in report.targets
+        if target.resolution
+        for gap in target.resolution.missing
+    }
+    if gaps:
+        yield ""
+        yield from missing_table(list(gaps.values()), canvas)
+
+
+def _problem(
+    targets: Sequence[TargetReport], *, fail_on_violated: bool, allow_conflicts: bool
+) -> AssayError | None:
+    """The gravest thing that is wrong with any target."""
+    for target in targets:
+        if target.status == "error":
+            return EvaluationError(f"{target.target}: {target.issues[0]}")
+    resolutions = [target.resolution for target in targets if target.resolution]
+    if not allow_conflicts:
+        for resolution in resolutions:
+            if resolution.conflicts:
+                return conflict_error(resolution.conflicts)
+    gaps = dict.fromkeys(gap.variable.name for r in resolutions for gap in r.missing)
+    if gaps:
+        without = sum(resolution.value is None for resolution in resolutions)
+        return MissingInputsError(
+            f"{count(without, 'target')} without a value: {count(len(gaps), 'input')} missing",
+            gaps,
+            "add them to the scenario's [values], each with a source",
+        )
+    violated = dict.fromkeys(verdict.name for r in resolutions for verdict in r.violated)
+    if fail_on_violated and violated:
+        return CheckFailedError(f"violated: {', '.join(violated)}")
+    return None
+
+
+def scenario_audit_command(
+    names: Presets = None,
+    preset: options.PresetName = None,
+    missing_families: Annotated[
+        bool,
+        typer.Option("--missing-families", help="List what further targets would need, by family."),
+    ] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Check what scenarios rest on.
+
+    Also which of their values go unused, and what they cannot answer. The exit code is 1 if a
+    scenario has targets with issues.
+    """
+    audits = [audit_scenario(chosen) for chosen in _chosen(names, preset)]
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        for position, audit in enumerate(audits):
+            if position:
+                yield ""
+            yield from _audit_lines(audit, canvas, families=missing_families)
+
+    failing = [audit.preset.name for audit in audits if not audit.ok]
+    problem = None
+    if failing:
+        problem = CheckFailedError(
+            f"targets with issues in {', '.join(failing)}",
+            f"assay scenario-report {failing[0]} lists them",
+        )
+    return Report({"audits": [audit.to_data() for audit in audits]}, text, as_json, problem)
+
+
+def _audit_lines(audit: ScenarioAudit, canvas: Canvas, *, families: bool) -> Iterator[Line]:
+    yield ((audit.preset.name, NAME),)
+    yield ""
+    kinds = ", ".join(f"{number} {kind}" for kind, number in audit.kinds.items() if number)
+    declared = audit.declared
+    yield from facts(
+        (
+            ("about", audit.preset.description),
+            ("own targets", f"{audit.report.ok} of {len(audit.report.targets)} ok"),
+            ("declared targets", f"{declared.ok} of {len(declared.targets)} ok"),
+            ("values", f"{len(audit.preset.assignments)}: {kinds}"),
+            ("pinned", ", ".join(audit.pinned) or "none"),
+            ("unused", ", ".join(audit.unused) or "none"),
+        ),
+        canvas,
+    )
+    for target in audit.report.targets:
+        for issue in target.issues:
+            yield (("note:", WARN), f" {target.label}: {issue}")
+    if families:
+        yield ""
+        rows = [
+            ((family, NAME), str(len(gaps)), ", ".join(gap.variable.name for gap in gaps))
+            for family, gaps in audit.missing_families.items()
+        ]
+        yield from table(("missing family", "inputs", "names"), rows, canvas, right=(1,)) or [
+            "missing families: none"
+        ]

@@ -1,0 +1,140 @@
+"""Parts of an answer that several commands print: gaps, conditions, conflicts, switches."""
+
+from collections.abc import Iterator, Sequence
+
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    GOOD,
+    NAME,
+    VALUE,
+    WARN,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    table,
+)
+from assay.errors import MissingInputsError
+from assay.model.registry import Registry
+from assay.model.resolution import Missing, Resolution, Step, Verdict
+
+STATUS = {"true": ("holds", GOOD), "false": ("violated", BAD), "unknown": ("unknown", WARN)}
+_COUNTED = {"true": "fulfilled", "false": "violated", "unknown": "unknown"}
+
+
+def answer_line(resolution: Resolution) -> Line:
+    """The target and its value, with the interval where there is one."""
+    name: Part = (resolution.target, NAME)
+    if resolution.value is None:
+        return (name, " = ", ("unknown", BAD))
+    return (
+        name,
+        " = ",
+        (resolution.variable.format(resolution.value), VALUE),
+        interval(resolution),
+    )
+
+
+def interval(resolution: Resolution) -> str:
+    """The central 90 % of an uncertain value, as the end of a line; empty for a certain one."""
+    lower, upper = resolution.lower, resolution.upper
+    if lower is None or upper is None or lower == upper:
+        return ""
+    shown = resolution.variable.format
+    return f"  (90 %: {shown(lower)} to {shown(upper)})"
+
+
+def missing_table(gaps: Sequence[Missing], canvas: Canvas, *, in_full: bool = False) -> list[Line]:
+    """Inputs without a value; in full with their meaning and who needs them."""
+    if not in_full:
+        rows = [
+            (gap.variable.name, gap.variable.display.text, gap.variable.meaning) for gap in gaps
+        ]
+        return table(("missing input", "unit", "meaning"), rows, canvas)
+    full_rows = [
+        (
+            gap.variable.name,
+            gap.variable.display.text,
+            gap.variable.boundary or "",
+            f"{gap.variable.meaning}; for {', '.join(gap.needed_by) or 'itself'}",
+        )
+        for gap in gaps
+    ]
+    return table(("missing input", "unit", "boundary", "meaning and need"), full_rows, canvas)
+
+
+def missing_report(registry: Registry, error: MissingInputsError, as_json: bool) -> Report:
+    """The answer to a question whose inputs are missing: which they are."""
+    gaps = [
+        Missing(registry.variable(name), registry.graph.successors[name]) for name in error.names
+    ]
+    data = {"missing": [gap.to_data() for gap in gaps]}
+    # The names are in the answer; the error need not repeat them.
+    message = error.message.removesuffix(f": {', '.join(error.names)}")
+    problem = MissingInputsError(message, error.names, error.hint)
+    return Report(data, lambda canvas: missing_table(gaps, canvas), as_json, problem)
+
+
+def verdict_table(title: str, verdicts: Sequence[Verdict], canvas: Canvas) -> list[Line]:
+    """Conditions with what became of each."""
+    rows = []
+    for verdict in verdicts:
+        why = verdict.text
+        if verdict.missing:
+            why += f" (needs {', '.join(verdict.missing)})"
+        elif verdict.reason:
+            why += f" ({verdict.reason})"
+        rows.append((STATUS[verdict.status], verdict.name, why))
+    return table(("status", title, "condition"), rows, canvas)
+
+
+def trace_table(steps: Sequence[Step], canvas: Canvas) -> list[Line]:
+    """Values in the order of their computation."""
+    rows: list[tuple[Part, ...]] = []
+    for step in steps:
+        how = step.relation.text if step.relation else "given"
+        how = how.removeprefix(f"{step.variable.name} ")
+        rows.append(((step.variable.format(step.value), VALUE), step.variable.name, (how, FAINT)))
+    return table(("value", "variable", "how"), rows, canvas, right=(0,))
+
+
+def remarks(resolution: Resolution) -> Iterator[str]:
+    """One line for each thing about a value that its reader should know."""
+    for switch in resolution.switches:
+        yield f"{switch.variable} uses {switch.used}: {switch.left} needs {switch.condition}"
+    yield from condition_remarks(resolution.constraints, resolution.validity)
+    for conflict in resolution.conflicts:
+        shown = conflict.variable.format
+        yield (
+            f"{conflict.variable.name} is given as {shown(conflict.given)}, "
+            f"but {conflict.relation.name} gives {shown(conflict.computed)}"
+        )
+
+
+def condition_remarks(constraints: Sequence[Verdict], validity: Sequence[Verdict]) -> Iterator[str]:
+    """One line for each constraint that fails and each approximation that may not hold."""
+    for verdict in validity:
+        if verdict.status == "false":
+            yield f"{verdict.name} is used where it is not valid: it needs {verdict.text}"
+        elif verdict.status == "unknown":
+            yield f"whether {verdict.name} is valid here is unknown: it needs {verdict.text}"
+    for verdict in constraints:
+        if verdict.status == "false":
+            meaning = f" ({verdict.meaning})" if verdict.meaning else ""
+            yield f"{verdict.name} is violated: {verdict.text}{meaning}"
+
+
+def constraint_summary(resolution: Resolution) -> str:
+    """How many constraints touch the value, and how many are violated or unknown."""
+    verdicts = resolution.constraints
+    if not verdicts:
+        return "no constraint touches this value"
+    text = f"{count(len(verdicts), 'constraint')}: "
+    counts = [
+        f"{number} {word}"
+        for status, word in _COUNTED.items()
+        if (number := sum(verdict.status == status for verdict in verdicts))
+    ]
+    return text + ", ".join(counts)

@@ -1,0 +1,98 @@
+"""Writes docs/reference/cli.md from the commands themselves.
+
+python scripts/generate_cli_reference.py          # write it
+python scripts/generate_cli_reference.py --check  # exit with 1 if it is out of date
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from assay.cli.app import ABOUT, COMMANDS, EXIT_CODES, application
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
+COMMAND = "python scripts/generate_cli_reference.py"
+
+
+def write_page() -> str:
+    """The whole page as Markdown."""
+    from typer.main import get_command
+
+    program: Any = get_command(application(list(COMMANDS)))
+    commands = {name: program.commands[name] for name in COMMANDS}
+    lines = [
+        "# Command line",
+        "",
+        f"Written by `{COMMAND}` from the commands themselves; do not edit.",
+        "",
+        ABOUT,
+        "",
+        "Answers go to stdout and talk to stderr, so that what is piped is only data. With `--json`",
+        "the answer is JSON whose keys are an API: they are tested and do not change silently.",
+        "Errors are one line and a hint. Colour appears on terminals only, and never with `NO_COLOR`.",
+        "",
+        "| exit code | meaning |",
+        "|---|---|",
+        *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()),
+        "",
+        *(f"- [`assay {name}`](#assay-{name}): {summary(c)}" for name, c in commands.items()),
+        "",
+    ]
+    for name, command in commands.items():
+        lines += section(name, command)
+    return "\n".join(lines)
+
+
+def summary(command: Any) -> str:
+    """The first sentence of a command's help."""
+    return str(command.help).partition("\n")[0].strip()
+
+
+def section(name: str, command: Any) -> list[str]:
+    """One command: its usage, then what it takes."""
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    words = [f"assay {name}", *(str(p.metavar) for p in arguments), "[OPTIONS]"]
+    rows = [f"| `{p.metavar}` | {described(p)} |" for p in arguments]
+    for option in command.params:
+        if option.param_type_name == "option":
+            value = "" if option.is_flag else f" {option.metavar}"
+            names = ", ".join(option.opts) + value.replace("|", "\\|")
+            rows.append(f"| `{names}` | {described(option)} |")
+    lines = [
+        f"## assay {name}",
+        "",
+        str(command.help).strip(),
+        "",
+        "```",
+        " ".join(words),
+        "```",
+        "",
+    ]
+    return [*lines, "| | |", "|---|---|", *rows, ""] if rows else lines
+
+
+def described(parameter: Any) -> str:
+    """What a parameter is for, with its default where that says something."""
+    text = str(parameter.help)
+    if isinstance(parameter.default, (str, int)) and not isinstance(parameter.default, bool):
+        text += f" Default: {parameter.default}."
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with --check compare it to what stands there."""
+    text = write_page()
+    if arguments == ["--check"]:
+        if PAGE.is_file() and PAGE.read_text() == text:
+            return 0
+        print(f"error: {PAGE.name} is out of date\nhint: run {COMMAND}", file=sys.stderr)
+        return 1
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""`assay resolve`: values, and everything that can be the matter with them."""
+
+from typing import Any
+
+import pytest
+
+FIXTURE = ("econ.cost.per_token", "--preset", "dense_training_cost_fixture")
+SMALL = ("--set", "toy.load=5 W", "--set", "toy.limit=10 W")
+
+
+def test_value_alone(cli: Any) -> None:
+    outcome = cli("resolve", *FIXTURE)
+    assert (outcome.code, outcome.out, outcome.err) == (
+        0,
+        "econ.cost.per_token = 3.000078e-06 USD/token\n",
+        "",
+    )
+
+
+def test_json_is_exact_and_complete(cli: Any) -> None:
+    outcome = cli("resolve", *FIXTURE, "--json")
+    data = outcome.data
+    assert outcome.code == 0
+    assert list(data) == [
+        "target", "value", "unit", "lo", "hi", "missing", "constraints", "validity", "conflicts",
+        "switches", "trace",
+    ]  # fmt: skip
+    assert data["target"] == "econ.cost.per_token"
+    assert data["value"] == pytest.approx(3.000078e-6, rel=1e-12)
+    assert data["unit"] == "USD/token"
+    assert data["lo"] == data["hi"] == data["value"]
+    assert data["missing"] == data["conflicts"] == data["switches"] == data["validity"] == []
+    assert {verdict["status"] for verdict in data["constraints"]} == {"true"}
+    figures = {step["name"]: (step["value"], step["unit"]) for step in data["trace"]}
+    assert figures["training.step_time"] == (pytest.approx(0.15), "s")
+    assert figures["cluster.it_power"] == (4400, "W")
+    assert figures["thermal.dc.power"] == (5200, "W")
+    assert figures["econ.run.power_cost"] == (pytest.approx(0.00078), "USD")
+    assert figures["econ.run.total_cost"] == (pytest.approx(30.00078), "USD")
+
+
+@pytest.mark.parametrize(
+    ("target", "value"),
+    [
+        ("training.tokens_per_second", "6666666.67 token/s"),
+        ("thermal.dc.pue", "1.18181818"),
+        ("training.model_flops_utilisation", "83.3333333 %"),
+    ],
+)
+def test_other_targets_of_the_fixture(cli: Any, target: str, value: str) -> None:
+    outcome = cli("resolve", target, "--preset", "dense_training_cost_fixture")
+    assert outcome.out == f"{target} = {value}\n"
+
+
+def test_assign_goes_before_the_preset_and_takes_any_unit(cli: Any) -> None:
+    changed = cli("resolve", *FIXTURE, "--assign", "econ.capex.rate=0.04 MUSD/h")
+    same = cli("resolve", *FIXTURE, "--set", "econ.capex.rate = 40000 USD / h ")
+    assert changed.out == same.out != cli("resolve", *FIXTURE).out
+
+
+def test_the_same_value_twice_is_no_contradiction(cli: Any) -> None:
+    outcome = cli("resolve", *FIXTURE, *2 * ("--set", "gpu.power=400 W/GPU"))
+    assert outcome.code == 0
+
+
+def test_missing_inputs_are_listed_and_exit_with_three(cli: Any) -> None:
+    outcome = cli("resolve", "thermal.dc.overhead_power", "--set", "thermal.dc.ups_loss=1 W")
+    assert outcome.code == 3
+    assert outcome.out == (
+        "thermal.dc.overhead_power = unknown\n"
+        "\n"
+        "missing input                unit  meaning\n"
+        "thermal.cooling.power        W     power of chillers, pumps, towers and fans\n"
+        "thermal.dc.transformer_loss  W     power lost in transformers\n"
+    )
+    assert outcome.err == (
+        "error: thermal.dc.overhead_power needs 2 more inputs\n"
+        'hint: give each a value with --assign name="value unit", or use --preset\n'
+    )
+
+
+def test_missing_option_adds_who_needs_them(cli: Any) -> None:
+    listed = cli("resolve", "thermal.dc.overhead_power", "--missing").out
+    assert "boundary" in listed
+    assert "for thermal.dc.overhead_power" in " ".join(listed.split())
+    assert cli("resolve", *FIXTURE, "--missing").out.endswith("\nmissing inputs: none\n")
+
+
+def test_missing_inputs_as_json(cli: Any) -> None:
+    outcome = cli("resolve", "thermal.dc.overhead_power", "--json")
+    assert outcome.code == 3
+    assert outcome.data["value"] is outcome.data["lo"] is outcome.data["hi"] is None
+    assert outcome.data["missing"][0] == {
+        "name": "thermal.cooling.power",
+        "unit": "W",
+        "family": "thermal.cooling",
+        "meaning": "power of chillers, pumps, towers and fans",
+        "boundary": "decompose",
+        "needed_by": ["thermal.dc.overhead_power"],
+    }
+
+
+def test_violated_constraint_is_noted_and_fails_only_on_demand(cli: Any, toy: Any) -> None:
+    over = ("toy.share", "--set", "toy.load=15 W", "--set", "toy.limit=10 W")
+    lenient = cli("resolve", *over)
+    assert (lenient.code, lenient.out) == (0, "toy.share = 1.5\n")
+    assert lenient.err == (
+        "note: toy.load.fits is violated: toy.load <= toy.limit (the load stays within the limit)\n"
+    )
+    strict = cli("resolve", *over, "--fail-on-violated-constraints")
+    assert (strict.code, strict.out) == (1, lenient.out)
+    assert "error: violated: toy.load.fits\n" in strict.err
+    assert cli("resolve", "toy.share", *SMALL, "--fail-on-violated-constraints").code == 0
+
+
+def test_constraints_option_lists_all_verdicts(cli: Any, toy: Any) -> None:
+    outcome = cli("resolve", "toy.share", *SMALL, "--constraints")
+    assert outcome.out == (
+        "toy.share = 0.5\n"
+        "\n"
+        "1 constraint: 1 fulfilled\n"
+        "status  constraint     condition\n"
+        "holds   toy.load.fits  toy.load <= toy.limit\n"
+    )
+
+
+def test_trace_option_lists_values_in_order(cli: Any, toy: Any) -> None:
+    outcome = cli("resolve", "toy.share", *SMALL, "--trace")
+    assert outcome.out == (
+        "toy.share = 0.5\n"
+        "\n"
+        "value  variable   how\n"
+        "  5 W  toy.load   given\n"
+        " 10 W  toy.limit  given\n"
+        "  0.5  toy.share  = toy.load / toy.limit\n"
+    )
+
+
+def test_switch_of_an_approximation_is_noted(cli: Any, toy: Any) -> None:
+    hot = ("toy.heat", "--set", "toy.load=30 W", "--set", "toy.limit=10 W")
+    chosen = ("--variant", "toy.heat=heat.linear")
+    switched = cli("resolve", *hot, *chosen)
+    assert switched.out == "toy.heat = 45 K\n"
+    assert (
+        "note: toy.heat uses toy.heat.square: toy.heat.linear needs toy.share < 2" in switched.err
+    )
+    kept = cli("resolve", *hot, *chosen, "--no-switch")
+    assert kept.out == "toy.heat = 30 K\n"
+    assert "note: toy.heat.linear is used where it is not valid" in kept.err
+    assert cli("resolve", *hot, *chosen, "--json").data["switches"] == [
+        {
+            "variable": "toy.heat",
+            "left": "toy.heat.linear",
+            "used": "toy.heat.square",
+            "condition": "toy.share < 2",
+        }
+    ]
+
+
+def test_conflicts_are_shown_and_refused_unless_allowed(cli: Any, toy: Any) -> None:
+    pinned = ("toy.share", *SMALL, "--set", "toy.share=0.7")
+    refused = cli("resolve", *pinned)
+    assert (refused.code, refused.out) == (2, "toy.share = 0.7\n")
+    assert refused.err == (
+        "note: toy.share is given as 0.7, but toy.share gives 0.5\n"
+        "error: contradictory input: toy.share is given as 0.7, but toy.share gives 0.5\n"
+        "hint: drop the value of toy.share or of what it follows from, or pass "
+        "--allow-conflicts\n"
+    )
+    allowed = cli("resolve", *pinned, "--allow-conflicts")
+    assert (allowed.code, allowed.out) == (0, refused.out)
+    assert "error" not in allowed.err
+    data = cli("resolve", *pinned, "--json").data
+    assert data["conflicts"] == [
+        {"name": "toy.share", "given": 0.7, "computed": 0.5, "unit": "1", "relation": "toy.share"}
+    ]
+
+
+def test_uncertain_inputs_give_an_interval(cli: Any, toy: Any) -> None:
+    uncertain = ("--set", "toy.load=4..6 W", "--set", "toy.limit=10 W")
+    data = cli("resolve", "toy.share", *uncertain, "--json").data
+    assert data["lo"] == pytest.approx(0.4, rel=5e-3)
+    assert data["hi"] == pytest.approx(0.6, rel=5e-3)
+    assert data["lo"] < data["value"] < data["hi"]
+    assert "(90 %: 0." in cli("resolve", "toy.share", *uncertain).out
+
+
+def test_preset_may_be_a_file(cli: Any, tmp_path: Any) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\n[values]\n"thermal.dc.ups_loss" = '
+        '{ value = "3 W", source = "meter", kind = "measured" }\n'
+    )
+    outcome = cli("resolve", "thermal.dc.ups_loss", "--preset", str(path))
+    assert (outcome.code, outcome.out) == (0, "thermal.dc.ups_loss = 3 W\n")
