@@ -104,7 +104,13 @@ class Differential(Relation):
 
         def derivative(time: float, state: Any) -> list[float]:
             point[self.variable], point[self.time] = float(state[0]), float(time)
-            return [evaluate(rate, point)]
+            value = evaluate(rate, point)
+            if not math.isfinite(value):
+                raise EvaluationError(
+                    f"{self.name} has no finite rate at {self.time} = {float(time):g}",
+                    f"in: {self.text}",
+                )
+            return [value]
 
         start, end = evaluate(self.part("start"), values), evaluate(self.part("end"), values)
         initial = evaluate(self.part("initial"), values)
@@ -113,9 +119,15 @@ class Differential(Relation):
         if start == end:
             return initial
         tolerance = self.options["tolerance"]
+        # A state that starts at zero has the size of its change; without any size to measure
+        # errors by, the solver's steps would never grow.
+        times = (start, (start + end) / 2, end) if initial == 0.0 else ()
+        change = max(
+            (abs(derivative(time, [initial])[0] * (end - start)) for time in times), default=0.0
+        )
         solution = solve_ivp(
             derivative, (start, end), [initial], method="LSODA",
-            rtol=tolerance, atol=tolerance * max(abs(initial), 1e-300),
+            rtol=tolerance, atol=tolerance * max(abs(initial), change, 1e-90),
         )  # fmt: skip
         result = float(solution.y[0][-1])
         if not solution.success or not math.isfinite(result):
