@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -99,11 +99,10 @@ class TapeEvaluator:
         return lowering.tape(outputs, parts)
 
     def _run(self, tape: Tape, columns: Sequence[Array], count: int) -> Array:
-        # Arrays are buffers, which the type checker knows from Python 3.12 on only.
-        out: Any = np.empty((tape.n_outputs, count))
-        inputs: list[Any] = [np.ascontiguousarray(column) for column in columns]
-        tape.evaluate([*inputs, *self._fixed.values()], count, out)
-        return np.asarray(out)
+        out = np.empty((tape.n_outputs, count))
+        inputs = [np.ascontiguousarray(column).data for column in columns]
+        tape.evaluate([*inputs, *self._fixed.values()], count, out.data)
+        return out
 
 
 class PointEvaluator:
