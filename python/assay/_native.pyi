@@ -101,6 +101,40 @@ class Tape:
         one buffer per output; it may not overlap the inputs. Other threads run meanwhile and
         must not write to the buffers.
         """
+    def jacobian(
+        self,
+        inputs: Iterable[float | Buffer],
+        points: int,
+        wrt: Sequence[int],
+        out: Buffer,
+        values: Buffer | Sequence[Buffer] | None = None,
+    ) -> TapeReport:
+        """Compute the derivatives of every output by the inputs `wrt` at every point.
+
+        `out` is a writable float64 buffer of shape (outputs, len(wrt), points), or
+        (outputs, len(wrt)) for one point. The outputs themselves go to `values`, if given, as in
+        `evaluate`. Branches not taken and paths with slope zero contribute nothing, whatever
+        their values; at a kink the slope is that of the first argument, or 0.
+        """
+    def jvp(
+        self,
+        inputs: Iterable[float | Buffer],
+        points: int,
+        tangents: Iterable[float | Buffer],
+        out: Buffer | Sequence[Buffer],
+    ) -> TapeReport:
+        """Compute the change of every output along `tangents`, one per input, into `out`."""
+    def vjp(
+        self,
+        inputs: Iterable[float | Buffer],
+        points: int,
+        cotangents: Iterable[float | Buffer],
+        out: Buffer | Sequence[Buffer],
+    ) -> TapeReport:
+        """Compute the derivative of the outputs weighted by `cotangents`, one per output.
+
+        `out` has one row per input.
+        """
     def to_bytes(self) -> bytes:
         """The tape in the stored format."""
     @staticmethod

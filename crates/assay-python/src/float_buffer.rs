@@ -31,12 +31,31 @@ impl FloatBuffer {
                 buffer.strides(),
             )));
         }
-        buffer.into_typed().map(FloatBuffer).map_err(|_| {
+        if buffer.buf_ptr().align_offset(align_of::<f64>()) != 0 {
+            return Err(PyValueError::new_err(format!(
+                "{what}: expected memory aligned to 8 bytes, got an odd address\n\
+                 hint: use numpy.require(array, requirements=\"CA\")"
+            )));
+        }
+        let wrong_format = || {
             PyValueError::new_err(format!(
                 "{what}: expected float64 elements (format 'd'), got format '{format}'\n\
                  hint: convert with astype(numpy.float64)"
             ))
-        })
+        };
+        // PyO3 lets the other byte order pass.
+        let swapped = if cfg!(target_endian = "little") {
+            ['>', '!']
+        } else {
+            ['<', '<']
+        };
+        if format.starts_with(swapped) {
+            return Err(wrong_format());
+        }
+        buffer
+            .into_typed()
+            .map(FloatBuffer)
+            .map_err(|_| wrong_format())
     }
 
     /// Like [`FloatBuffer::get`], and refuses memory that must not be written.

@@ -2,6 +2,7 @@
 
 mod float_buffer;
 mod tape;
+mod tape_arguments;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

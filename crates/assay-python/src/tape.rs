@@ -1,15 +1,17 @@
 //! Expression tapes for Python.
 
+use std::collections::BTreeMap;
+
 use assay_core::tape::{
-    Block, EvaluationReport, Input, Instruction, Method, Op, Program, Tape, decode_instructions,
+    Block, EvaluationReport, Instruction, Method, Op, Program, Tape, decode_instructions,
 };
-use pyo3::buffer::PyUntypedBuffer;
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::float_buffer::{FloatBuffer, check_overlap};
+use crate::tape_arguments::{Columns, Rows};
 
 create_exception!(
     assay._native,
@@ -21,6 +23,10 @@ create_exception!(
 /// The one map from the core's errors to Python's.
 fn python_error(error: assay_core::tape::TapeError) -> PyErr {
     TapeError::new_err(error.to_string())
+}
+
+fn report(result: Result<EvaluationReport, assay_core::tape::TapeError>) -> PyResult<PyTapeReport> {
+    result.map(PyTapeReport).map_err(python_error)
 }
 
 /// Adds the tape's names to the module.
@@ -128,9 +134,10 @@ impl PyTapeReport {
     }
 
     fn __repr__(&self) -> String {
+        let counts: BTreeMap<_, _> = self.0.unconverged.iter().copied().collect();
         format!(
-            "TapeReport(points={}, unconverged={:?})",
-            self.0.points, self.0.unconverged
+            "TapeReport(points={}, unconverged={counts:?})",
+            self.0.points
         )
     }
 }
@@ -193,17 +200,90 @@ impl PyTape {
         out: &Bound<'_, PyAny>,
     ) -> PyResult<PyTapeReport> {
         let inputs = Columns::read(inputs, "input")?;
-        let mut outputs = Rows::get(out, self.0.output_count(), points)?;
+        let mut outputs = Rows::get(out, "output", self.0.output_count(), points)?;
         check_overlap(&inputs.buffers(), &outputs.buffers())?;
-        let report = py.detach(|| {
-            // SAFETY: the buffers stay pinned by `inputs` and `outputs`; outputs overlap nothing,
-            // as checked above; and the caller is told not to write to them meanwhile.
-            let inputs = unsafe { inputs.as_inputs() };
-            // SAFETY: as above.
-            let mut rows = unsafe { outputs.as_rows() };
-            self.0.evaluate(&inputs, points, &mut rows)
-        });
-        report.map(PyTapeReport).map_err(python_error)
+        // SAFETY: the buffers stay pinned, the outputs overlap nothing, as just checked, and the
+        // caller is told not to touch them meanwhile.
+        let (inputs, mut rows) = unsafe { (inputs.as_inputs(), outputs.as_rows()) };
+        report(py.detach(|| self.0.evaluate(&inputs, points, &mut rows)))
+    }
+
+    /// Compute the derivatives of every output by the inputs `wrt` at every point into `out`.
+    #[pyo3(signature = (inputs, points, wrt, out, values=None))]
+    fn jacobian(
+        &self,
+        py: Python<'_>,
+        inputs: &Bound<'_, PyAny>,
+        points: usize,
+        wrt: Vec<u32>,
+        out: &Bound<'_, PyAny>,
+        values: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyTapeReport> {
+        let inputs = Columns::read(inputs, "input")?;
+        let mut out = FloatBuffer::get_writable(out, "out")?;
+        let shape = [self.0.output_count(), wrt.len(), points];
+        if out.shape() != shape && (points != 1 || out.shape() != &shape[..2]) {
+            let got = out.shape();
+            return Err(PyValueError::new_err(format!(
+                "out: expected shape {shape:?}, got {got:?}"
+            )));
+        }
+        let rows = |values| Rows::get(values, "output", self.0.output_count(), points);
+        let mut values = values.map(rows).transpose()?;
+        let mut written = values.as_ref().map(Rows::buffers).unwrap_or_default();
+        written.push(&out);
+        check_overlap(&inputs.buffers(), &written)?;
+        // SAFETY: as in `evaluate`.
+        let (inputs, derivatives) = unsafe { (inputs.as_inputs(), out.as_mut_slice()) };
+        // SAFETY: as in `evaluate`.
+        let mut rows = values.as_mut().map(|values| unsafe { values.as_rows() });
+        report(py.detach(|| {
+            let values = rows.as_deref_mut();
+            self.0
+                .jacobian_batch(&inputs, points, &wrt, values, derivatives)
+        }))
+    }
+
+    /// Compute the change of every output along `tangents`, one per input, into `out`.
+    fn jvp(
+        &self,
+        py: Python<'_>,
+        inputs: &Bound<'_, PyAny>,
+        points: usize,
+        tangents: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<PyTapeReport> {
+        let inputs = Columns::read(inputs, "input")?;
+        let tangents = Columns::read(tangents, "tangent")?;
+        let mut outputs = Rows::get(out, "output", self.0.output_count(), points)?;
+        let read = [inputs.buffers(), tangents.buffers()].concat();
+        check_overlap(&read, &outputs.buffers())?;
+        // SAFETY: as in `evaluate`.
+        let (inputs, tangents) = unsafe { (inputs.as_inputs(), tangents.as_inputs()) };
+        // SAFETY: as in `evaluate`.
+        let mut rows = unsafe { outputs.as_rows() };
+        report(py.detach(|| self.0.jvp(&inputs, points, &tangents, &mut rows)))
+    }
+
+    /// Compute the derivative by every input of the outputs weighted by `cotangents` into `out`.
+    fn vjp(
+        &self,
+        py: Python<'_>,
+        inputs: &Bound<'_, PyAny>,
+        points: usize,
+        cotangents: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<PyTapeReport> {
+        let inputs = Columns::read(inputs, "input")?;
+        let cotangents = Columns::read(cotangents, "cotangent")?;
+        let mut gradients = Rows::get(out, "gradient", self.0.input_count(), points)?;
+        let read = [inputs.buffers(), cotangents.buffers()].concat();
+        check_overlap(&read, &gradients.buffers())?;
+        // SAFETY: as in `evaluate`.
+        let (inputs, cotangents) = unsafe { (inputs.as_inputs(), cotangents.as_inputs()) };
+        // SAFETY: as in `evaluate`.
+        let mut rows = unsafe { gradients.as_rows() };
+        report(py.detach(|| self.0.vjp(&inputs, points, &cotangents, &mut rows)))
     }
 
     /// The tape in the stored format.
@@ -215,139 +295,5 @@ impl PyTape {
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
         Tape::from_bytes(data).map(PyTape).map_err(python_error)
-    }
-}
-
-/// One value per point, or one for all.
-enum Column {
-    Uniform(f64),
-    Varying(FloatBuffer),
-}
-
-/// A sequence of numbers and buffers.
-struct Columns(Vec<Column>);
-
-impl Columns {
-    fn read(sequence: &Bound<'_, PyAny>, what: &str) -> PyResult<Columns> {
-        let items = sequence.try_iter()?.enumerate();
-        items
-            .map(|(index, item)| Columns::item(&item?, what, index))
-            .collect::<PyResult<_>>()
-            .map(Columns)
-    }
-
-    fn item(item: &Bound<'_, PyAny>, what: &str, index: usize) -> PyResult<Column> {
-        if let Ok(number) = item.cast::<PyFloat>() {
-            return Ok(Column::Uniform(number.value()));
-        }
-        match PyUntypedBuffer::get(item) {
-            Ok(buffer) if buffer.dimensions() > 0 => {
-                let name = format!("{what} {index}");
-                FloatBuffer::from_untyped(buffer, &name).map(Column::Varying)
-            }
-            _ => item.extract().map(Column::Uniform).map_err(|_| {
-                PyValueError::new_err(format!(
-                    "{what} {index}: expected a number or a float64 buffer, got {}",
-                    item.get_type()
-                ))
-            }),
-        }
-    }
-
-    fn buffers(&self) -> Vec<&FloatBuffer> {
-        let buffer = |column| match column {
-            &Column::Uniform(_) => None,
-            Column::Varying(buffer) => Some(buffer),
-        };
-        self.0.iter().filter_map(buffer).collect()
-    }
-
-    /// # Safety
-    ///
-    /// Nothing may write to the buffers while the result is used.
-    unsafe fn as_inputs(&self) -> Vec<Input<'_>> {
-        let input = |column| match column {
-            &Column::Uniform(value) => Input::Uniform(value),
-            // SAFETY: vouched for by the caller.
-            Column::Varying(buffer) => Input::Varying(unsafe { buffer.as_slice() }),
-        };
-        self.0.iter().map(input).collect()
-    }
-}
-
-/// Where results go: one buffer per row, or one buffer for all.
-struct Rows {
-    buffers: Vec<FloatBuffer>,
-    count: usize,
-    length: usize,
-}
-
-impl Rows {
-    /// Pins `out`: a list or tuple of buffers of `length`, or one buffer of `count` rows.
-    fn get(out: &Bound<'_, PyAny>, count: usize, length: usize) -> PyResult<Rows> {
-        let buffers = if out.is_instance_of::<PyList>() || out.is_instance_of::<PyTuple>() {
-            let items: Vec<Bound<'_, PyAny>> = out.extract()?;
-            let buffer =
-                |(index, item)| FloatBuffer::get_writable(item, &format!("output {index}"));
-            let buffers = items
-                .iter()
-                .enumerate()
-                .map(buffer)
-                .collect::<PyResult<Vec<_>>>()?;
-            Rows::check_shapes(&buffers, count, length)?;
-            buffers
-        } else {
-            let buffer = FloatBuffer::get_writable(out, "out")?;
-            if buffer.shape() != [count, length] {
-                let got = buffer.shape();
-                return Err(PyValueError::new_err(format!(
-                    "out: expected shape [{count}, {length}], got {got:?}"
-                )));
-            }
-            vec![buffer]
-        };
-        Ok(Rows {
-            buffers,
-            count,
-            length,
-        })
-    }
-
-    fn check_shapes(buffers: &[FloatBuffer], count: usize, length: usize) -> PyResult<()> {
-        if buffers.len() != count {
-            let got = buffers.len();
-            return Err(PyValueError::new_err(format!(
-                "out: expected {count} buffers, got {got}"
-            )));
-        }
-        for (index, buffer) in buffers.iter().enumerate() {
-            if buffer.len() != length {
-                let got = buffer.len();
-                return Err(PyValueError::new_err(format!(
-                    "output {index}: expected {length} elements, got {got}"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    fn buffers(&self) -> Vec<&FloatBuffer> {
-        self.buffers.iter().collect()
-    }
-
-    /// # Safety
-    ///
-    /// Nothing else may touch the buffers while the result is used.
-    unsafe fn as_rows(&mut self) -> Vec<&mut [f64]> {
-        if self.length == 0 {
-            return (0..self.count).map(|_| Default::default()).collect();
-        }
-        let mut rows = Vec::with_capacity(self.count);
-        for buffer in &mut self.buffers {
-            // SAFETY: vouched for by the caller.
-            let slice = unsafe { buffer.as_mut_slice() };
-            rows.extend(slice.chunks_exact_mut(self.length));
-        }
-        rows
     }
 }

@@ -1,8 +1,20 @@
 //! Runs a tape over points.
 
+use std::sync::{Arc, PoisonError};
+
 use super::Tape;
+use super::block::BlockSolver;
 use super::error::TapeError;
-use super::scalar::apply;
+use super::level::Level;
+use super::machine::Machine;
+use super::op::Op;
+use super::operations::apply;
+use super::plan::Plan;
+use super::program::Instruction;
+
+/// Points computed together. Measured: fewer leave the cost of choosing the kernel visible, more
+/// push the registers of a large tape out of the second-level cache.
+const CHUNK: usize = 512;
 
 /// One input of an evaluation.
 #[derive(Clone, Copy, Debug)]
@@ -22,72 +34,168 @@ pub struct EvaluationReport {
     pub unconverged: Vec<(usize, usize)>,
 }
 
+impl EvaluationReport {
+    pub(super) fn new(points: usize, failed: &[usize]) -> EvaluationReport {
+        let failed = failed.iter().copied().enumerate();
+        EvaluationReport {
+            points,
+            unconverged: failed.filter(|&(_, count)| count > 0).collect(),
+        }
+    }
+}
+
 impl Tape {
     /// Computes every output at every point.
+    ///
+    /// Each varying input and each output holds one number per point. What depends on uniform
+    /// inputs only is computed once.
     pub fn evaluate(
         &self,
         inputs: &[Input<'_>],
         points: usize,
         outputs: &mut [&mut [f64]],
     ) -> Result<EvaluationReport, TapeError> {
-        self.check_lengths(inputs, points, outputs)?;
-        let mut values =
-            Vec::with_capacity(self.program.first_instruction() + self.program.code.len());
-        for point in 0..points {
-            values.clear();
-            values.extend(inputs.iter().map(|input| match input {
-                Input::Uniform(value) => *value,
-                Input::Varying(column) => column[point],
-            }));
-            values.extend_from_slice(&self.program.constants);
-            for step in &self.program.code {
-                let operand = |index: usize, number: u32| {
-                    if step.op.arity() > index {
-                        values[number as usize]
-                    } else {
-                        0.0
-                    }
-                };
-                let (a, b, c) = (operand(0, step.a), operand(1, step.b), operand(2, step.c));
-                values.push(apply(step.op, a, b, c, step.b));
-            }
-            for (output, &number) in outputs.iter_mut().zip(&self.program.outputs) {
-                output[point] = values[number as usize];
-            }
-        }
-        Ok(EvaluationReport {
-            points,
-            unconverged: Vec::new(),
-        })
+        self.evaluate_at(Level::best(), inputs, points, outputs)
     }
 
-    fn check_lengths(
+    /// Like [`Tape::evaluate`], with the kernels of one processor level.
+    pub(super) fn evaluate_at(
+        &self,
+        level: Level,
+        inputs: &[Input<'_>],
+        points: usize,
+        outputs: &mut [&mut [f64]],
+    ) -> Result<EvaluationReport, TapeError> {
+        self.check_inputs(inputs, points)?;
+        check_rows("output", self.output_count(), points, outputs)?;
+        if points == 0 {
+            return Ok(EvaluationReport::default());
+        }
+        let varying = |input: &Input<'_>| points > 1 && matches!(input, Input::Varying(_));
+        let plan = self.plan(inputs.iter().map(varying).collect());
+        let mut failed = vec![0; self.program.blocks.len()];
+        let uniform = self.uniform_values(level, &plan, inputs, points, &mut failed);
+        let width = CHUNK.min(points);
+        let mut machine = Machine::new(&self.program, level, &plan, inputs, &uniform, width);
+        for start in (0..points).step_by(CHUNK) {
+            let lanes = CHUNK.min(points - start);
+            machine.run(start, lanes, outputs, &mut failed);
+        }
+        Ok(EvaluationReport::new(points, &failed))
+    }
+
+    pub(super) fn check_inputs(
         &self,
         inputs: &[Input<'_>],
         points: usize,
-        outputs: &[&mut [f64]],
     ) -> Result<(), TapeError> {
-        let check = |what: &dyn Fn() -> String, expected: usize, got: usize| {
-            if expected == got {
-                Ok(())
-            } else {
-                Err(TapeError::WrongLength {
-                    what: what(),
-                    expected,
-                    got,
-                })
-            }
-        };
-        check(&|| "inputs".into(), self.input_count(), inputs.len())?;
-        check(&|| "outputs".into(), self.output_count(), outputs.len())?;
+        check_length(&|| "inputs".into(), self.input_count(), inputs.len())?;
         for (index, input) in inputs.iter().enumerate() {
             if let Input::Varying(column) = input {
-                check(&|| format!("input {index}"), points, column.len())?;
+                check_length(&|| format!("input {index}"), points, column.len())?;
             }
-        }
-        for (index, output) in outputs.iter().enumerate() {
-            check(&|| format!("output {index}"), points, output.len())?;
         }
         Ok(())
     }
+
+    /// The schedule for these varying inputs: the last one again, if it was for the same.
+    fn plan(&self, varying: Vec<bool>) -> Arc<Plan> {
+        let mut last = self
+            .last_plan
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(plan) if plan.varying_inputs == varying => Arc::clone(plan),
+            _ => {
+                let plan = Arc::new(Plan::new(&self.program, varying));
+                *last = Some(Arc::clone(&plan));
+                plan
+            }
+        }
+    }
+
+    /// The values that are the same at every point, by value number; zeros for the others.
+    fn uniform_values(
+        &self,
+        level: Level,
+        plan: &Plan,
+        inputs: &[Input<'_>],
+        points: usize,
+        failed: &mut [usize],
+    ) -> Vec<f64> {
+        let program = &self.program;
+        let first = program.first_instruction();
+        let mut values = vec![0.0; first + program.code.len()];
+        for (value, input) in values.iter_mut().zip(inputs) {
+            *value = match input {
+                Input::Uniform(number) => *number,
+                Input::Varying(column) => column[0],
+            };
+        }
+        values[program.input_count..first].copy_from_slice(&program.constants);
+        let mut solved: Vec<Option<BlockSolver<'_>>> = Vec::new();
+        solved.resize_with(program.blocks.len(), || None);
+        for &index in &plan.uniform {
+            let Instruction { op, a, b, c } = program.code[index as usize];
+            let row = first + index as usize;
+            match op {
+                Op::Block => {
+                    let block = &program.blocks[a as usize];
+                    let operands = |numbers: &[u32]| -> Vec<Input<'_>> {
+                        let operand = |&number: &u32| Input::Uniform(values[number as usize]);
+                        numbers.iter().map(operand).collect()
+                    };
+                    let (start, externals) = (operands(&block.start), operands(&block.externals));
+                    let mut solver = BlockSolver::new(block, 1);
+                    if solver.solve(level, &start, &externals, 1) > 0 {
+                        failed[a as usize] += points;
+                    }
+                    solved[a as usize] = Some(solver);
+                }
+                Op::Extract => {
+                    let executed = program.code[a as usize - first].a as usize;
+                    if let Some(solver) = &solved[executed] {
+                        values[row] = solver.member(b as usize, 1)[0];
+                    }
+                }
+                _ => {
+                    let operand = |used: usize, number: u32| match op.arity() > used {
+                        true => values[number as usize],
+                        false => 0.0,
+                    };
+                    values[row] = apply(op, operand(0, a), operand(1, b), operand(2, c), b);
+                }
+            }
+        }
+        values
+    }
+}
+
+pub(super) fn check_length(
+    what: &dyn Fn() -> String,
+    expected: usize,
+    got: usize,
+) -> Result<(), TapeError> {
+    match expected == got {
+        true => Ok(()),
+        false => Err(TapeError::WrongLength {
+            what: what(),
+            expected,
+            got,
+        }),
+    }
+}
+
+/// Checks that there are `count` rows of `points` numbers each.
+pub(super) fn check_rows(
+    what: &str,
+    count: usize,
+    points: usize,
+    rows: &[&mut [f64]],
+) -> Result<(), TapeError> {
+    check_length(&|| format!("{what}s"), count, rows.len())?;
+    for (index, row) in rows.iter().enumerate() {
+        check_length(&|| format!("{what} {index}"), points, row.len())?;
+    }
+    Ok(())
 }

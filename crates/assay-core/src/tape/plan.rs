@@ -1,0 +1,216 @@
+//! Which instructions run once per call, which once per point, and in which registers.
+
+use super::op::Op;
+use super::program::{Instruction, Program};
+use super::simplify::for_each_operand;
+
+/// Where an operand comes from while a chunk of points is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A value that is the same at every point, by value number.
+    Uniform(u32),
+    /// An input that varies, by its number.
+    Input(u32),
+    /// A register.
+    Register(u32),
+}
+
+/// One action per chunk of points.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// Compute an operation into a register.
+    Compute {
+        op: Op,
+        immediate: u32,
+        operands: [Source; 3],
+        register: u32,
+    },
+    /// Solve a block.
+    Solve { block: u32 },
+    /// Copy a member of a solved block into a register.
+    Extract {
+        block: u32,
+        member: u32,
+        register: u32,
+    },
+    /// Copy a register to an output.
+    Store { register: u32, output: u32 },
+}
+
+/// A schedule for one choice of varying inputs.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// For each input, whether it varies.
+    pub(super) varying_inputs: Vec<bool>,
+    /// Indices of the instructions that are the same at every point, in order.
+    pub(super) uniform: Vec<u32>,
+    /// What to do for each chunk of points.
+    pub(super) steps: Vec<Step>,
+    /// Outputs that no step stores: their number and source, which is not a register.
+    pub(super) direct_outputs: Vec<(u32, Source)>,
+    /// For each block that varies, the sources of its start and externals.
+    pub(super) block_sources: Vec<Option<(Vec<Source>, Vec<Source>)>>,
+    pub(super) register_count: usize,
+}
+
+impl Plan {
+    /// Schedules a simplified program.
+    pub(super) fn new(program: &Program, varying_inputs: Vec<bool>) -> Plan {
+        let mut planner = Planner::new(program, &varying_inputs);
+        planner.allocate();
+        let mut plan = planner.plan;
+        plan.varying_inputs = varying_inputs;
+        plan
+    }
+}
+
+struct Planner<'a> {
+    program: &'a Program,
+    first: usize,
+    /// For each value, whether it varies.
+    varying: Vec<bool>,
+    /// For each varying value, where it is; instructions get theirs as they are scheduled.
+    sources: Vec<Source>,
+    /// For each instruction, the index of the last one that reads it.
+    last_use: Vec<usize>,
+    /// Outputs by instruction.
+    outputs_of: Vec<Vec<u32>>,
+    free: Vec<u32>,
+    plan: Plan,
+}
+
+impl<'a> Planner<'a> {
+    fn new(program: &'a Program, varying_inputs: &[bool]) -> Self {
+        let first = program.first_instruction();
+        let total = first + program.code.len();
+        let mut varying = varying_inputs.to_vec();
+        varying.resize(total, false);
+        let mut last_use: Vec<usize> = (0..program.code.len()).collect();
+        for (index, instruction) in program.code.iter().enumerate() {
+            let mut depends = false;
+            for_each_operand(program, instruction, |value| {
+                depends |= varying[value as usize];
+                if let Some(operand) = (value as usize).checked_sub(first) {
+                    last_use[operand] = index;
+                }
+            });
+            varying[first + index] = depends;
+        }
+        let mut plan = Plan {
+            block_sources: vec![None; program.blocks.len()],
+            ..Plan::default()
+        };
+        let mut outputs_of = vec![Vec::new(); program.code.len()];
+        let source = |value: u32| match varying[value as usize] {
+            true => Source::Input(value),
+            false => Source::Uniform(value),
+        };
+        for (output, &value) in program.outputs.iter().enumerate() {
+            match (value as usize).checked_sub(first) {
+                Some(index) if varying[value as usize] => outputs_of[index].push(output as u32),
+                _ => plan.direct_outputs.push((output as u32, source(value))),
+            }
+        }
+        let sources = (0..total as u32).map(source).collect();
+        Planner {
+            program,
+            first,
+            varying,
+            sources,
+            last_use,
+            outputs_of,
+            free: Vec::new(),
+            plan,
+        }
+    }
+
+    fn allocate(&mut self) {
+        for (index, instruction) in self.program.code.iter().enumerate() {
+            if !self.varying[self.first + index] {
+                self.plan.uniform.push(index as u32);
+                continue;
+            }
+            match instruction.op {
+                Op::Block => {
+                    let block = &self.program.blocks[instruction.a as usize];
+                    let sources = (self.all(&block.start), self.all(&block.externals));
+                    self.plan.block_sources[instruction.a as usize] = Some(sources);
+                    self.plan.steps.push(Step::Solve {
+                        block: instruction.a,
+                    });
+                }
+                Op::Extract => {
+                    let executed = self.program.code[instruction.a as usize - self.first];
+                    let (block, member) = (executed.a, instruction.b);
+                    let register = self.take_register(index);
+                    self.plan.steps.push(Step::Extract {
+                        block,
+                        member,
+                        register,
+                    });
+                }
+                op => {
+                    let operand = |used, value| match op.arity() > used {
+                        true => self.sources[value as usize],
+                        false => Source::Uniform(0),
+                    };
+                    let Instruction { a, b, c, .. } = *instruction;
+                    let operands = [operand(0, a), operand(1, b), operand(2, c)];
+                    let register = self.take_register(index);
+                    let immediate = instruction.b;
+                    self.plan.steps.push(Step::Compute {
+                        op,
+                        immediate,
+                        operands,
+                        register,
+                    });
+                }
+            }
+            self.release(index);
+        }
+    }
+
+    fn all(&self, values: &[u32]) -> Vec<Source> {
+        values
+            .iter()
+            .map(|&value| self.sources[value as usize])
+            .collect()
+    }
+
+    /// A register for an instruction; never one of its operands', which are still held.
+    fn take_register(&mut self, index: usize) -> u32 {
+        let register = self.free.pop().unwrap_or_else(|| {
+            self.plan.register_count += 1;
+            self.plan.register_count as u32 - 1
+        });
+        self.sources[self.first + index] = Source::Register(register);
+        register
+    }
+
+    /// Stores what is an output and frees the registers that are read no more.
+    fn release(&mut self, index: usize) {
+        if let Source::Register(register) = self.sources[self.first + index] {
+            for &output in &self.outputs_of[index] {
+                self.plan.steps.push(Step::Store { register, output });
+            }
+            if self.last_use[index] == index {
+                self.free.push(register);
+            }
+        }
+        let mut freed = Vec::new();
+        for_each_operand(self.program, &self.program.code[index], |value| {
+            if let Some(operand) = (value as usize).checked_sub(self.first) {
+                if self.last_use[operand] == index {
+                    freed.push(operand);
+                }
+            }
+        });
+        freed.sort_unstable();
+        freed.dedup();
+        for operand in freed {
+            if let Source::Register(register) = self.sources[self.first + operand] {
+                self.free.push(register);
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of tapes as a whole; what concerns one file is tested there.
+
+mod blocks;
+mod derivatives;
+mod evaluation;
+mod programs;
+mod storage;
+mod validation;
