@@ -323,11 +323,10 @@ def test_graphs_thousands_deep() -> None:
 
 def test_questions_about_1500_relations_take_moments() -> None:
     registry = chain(1501)
-    started = time.perf_counter()
+    started = time.process_time()
     graph = Graph(registry)
     graph.topological_sort()
     graph.find_cycles()
     graph.reachable(["c.v1500"])
     graph.dependent_counts()
-    # Tens of milliseconds where it was written; the slack is for a machine that is busy.
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 0.5

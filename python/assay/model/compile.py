@@ -58,16 +58,17 @@ class Compiled:
     def jacobian(
         self, *positional: Any, wrt: Sequence[str] | None = None, **named: Any
     ) -> NDArray[np.float64]:
-        """Derivatives of all outputs by the inputs in `wrt` (all, if not told) at one point."""
+        """Derivatives of all outputs by the inputs in `wrt` (all, if not told).
+
+        An array of outputs by inputs at one point, of outputs by inputs by points at several.
+        """
         import numpy as np
 
         columns, points = self._columns(positional, named)
-        if points is not None:
-            raise InputError(f"jacobian takes one point, got {points}", "call it point by point")
         numbers = [self._position(name) for name in (self.inputs if wrt is None else wrt)]
-        out = np.empty((len(self.outputs), len(numbers)))
-        self.tape.jacobian(columns, numbers, out)
-        return out
+        out = np.empty((len(self.outputs), len(numbers), 1 if points is None else points))
+        self.tape.jacobian(columns, out.shape[2], numbers, out.data)
+        return out[:, :, 0] if points is None else out
 
     def _position(self, name: str) -> int:
         if name not in self.inputs:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from assay.model.expression import Expression, Number, Operation, Symbol, postorder
 from assay.model.relations import Inequality, Relation
-from assay.model.variables import Variable
+from assay.model.units import Unit
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry
@@ -134,16 +135,28 @@ class _Forms:
 
 def similar_variables(registry: Registry) -> list[tuple[str, str]]:
     """Pairs of variables of one unit whose meanings are made of nearly the same words."""
-    by_unit: dict[Any, list[tuple[Variable, frozenset[str]]]] = {}
+    by_unit: dict[Unit, list[tuple[str, frozenset[str]]]] = {}
     for variable in registry.variables.values():
         if words := meaning_words(variable.meaning):
-            by_unit.setdefault(variable.unit, []).append((variable, words))
-    return [
-        (first.name, second.name)
-        for group in by_unit.values()
-        for (first, words), (second, others) in combinations(group, 2)
-        if len(words & others) >= SIMILAR * len(words | others)
-    ]
+            by_unit.setdefault(variable.unit, []).append((variable.name, words))
+    return [pair for group in by_unit.values() for pair in _similar_pairs(group)]
+
+
+def _similar_pairs(group: list[tuple[str, frozenset[str]]]) -> Iterator[tuple[str, str]]:
+    # Two sets with most words in common share one of the rarest words of each: only variables
+    # that meet there are compared.
+    frequency = Counter(word for _, words in group for word in words)
+    meeting: dict[str, list[int]] = {}
+    for position, (name, words) in enumerate(group):
+        rarest_first = sorted(words, key=lambda word: (frequency[word], word))
+        spare = len(words) - math.ceil(SIMILAR * len(words) - 1e-9)
+        met = {other for word in rarest_first[: spare + 1] for other in meeting.get(word, ())}
+        for other in sorted(met):
+            other_name, other_words = group[other]
+            if len(words & other_words) >= SIMILAR * len(words | other_words):
+                yield other_name, name
+        for word in rarest_first[: spare + 1]:
+            meeting.setdefault(word, []).append(position)
 
 
 def meaning_words(meaning: str) -> frozenset[str]:
