@@ -1,4 +1,4 @@
-"""Damped Newton on a few simultaneous equations whose sizes differ by many decades.
+"""Damped Newton, in the coordinates that make the stack's equations straight.
 
 Positive unknowns move in logarithms and positive sides are compared by ratio, which turns
 products and powers, the bulk of the stack, into straight lines. Where a sign gets in the way,
@@ -14,28 +14,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.model.equations import Equations, Place
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from assay.model.points import PointFunction
-    from assay.model.variables import Variable
-
     Array = NDArray[np.float64]
 
-MAX_ITERATIONS = 80
-FORMS = ((True, True), (True, False), (False, False))
-"""Whether unknowns move in logarithms, and whether sides are compared by ratio."""
-
+_FORMS = ((True, True), (True, False), (False, False))
+_MOST_ITERATIONS = 80
+_PATIENCE = 12
 _HALVINGS = 0.5 ** np.arange(24.0)
 _LARGEST_LOG_STEP = math.log(1e3)
-_SENSITIVITY_SHARE = 0.01
 _CLOUD = 384
 _DISTINCT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Where an iteration ended: `misfit` is the largest scaled difference of the two sides."""
+    """Where an iteration ended, and how far apart the sides are there."""
 
     point: Array
     misfit: float
@@ -43,164 +40,101 @@ class Attempt:
     method: str
 
 
-class Equations:
-    """Left and right sides over some unknowns, everything else held fixed.
-
-    A wanted side is a number, or the position of the input that it equals.
-    """
-
-    def __init__(
-        self,
-        function: PointFunction,
-        unknowns: Sequence[Variable],
-        wanted: Sequence[float],
-        positions: Sequence[int],
-        upstream: Sequence[float],
-    ) -> None:
-        """Take a wanted number where the position is -1, else the input at that position."""
-        self.function = function
-        self.unknowns = list(unknowns)
-        self.lower = np.array([variable.lower for variable in unknowns])
-        self.upper = np.array([variable.upper for variable in unknowns])
-        self._wanted = np.array(wanted)[:, None]
-        self._positions = np.array(positions)
-        self._upstream = np.array(upstream, dtype=np.float64)[:, None]
-
-    def sides(self, points: Array) -> tuple[Array, Array]:
-        """Computed and wanted sides, each of shape (equations, points)."""
-        count = points.shape[1]
-        columns = np.vstack([points, np.repeat(self._upstream, count, axis=1)])
-        own = columns[np.maximum(self._positions, 0)]
-        wanted = np.where(self._positions[:, None] >= 0, own, self._wanted)
-        return self.function(columns), wanted
-
-    def slopes(self, point: Array) -> tuple[Array, Array]:
-        """Derivatives of the computed and of the wanted sides by the unknowns."""
-        count = len(point)
-        computed = self.function.jacobian(np.concatenate([point, self._upstream[:, 0]]), count)
-        wanted = np.zeros_like(computed)
-        for row, position in enumerate(self._positions):
-            if 0 <= position < count:
-                wanted[row, position] = 1.0
-        return computed, wanted
-
-    def scale(self, point: Array, wanted: Array, slopes: Array) -> Array:
-        """By what a difference of the sides is judged.
-
-        The wanted value, or a share of what the unknowns' own sizes amount to where the value
-        is the small difference of large ones.
-        """
-        sensitivity = np.abs(slopes) @ np.abs(point)
-        sensitivity[~np.isfinite(sensitivity)] = 0.0
-        scale: Array = np.maximum(np.abs(wanted), _SENSITIVITY_SHARE * sensitivity)
-        scale[scale == 0.0] = np.finfo(float).tiny
-        return scale
-
-    def misfit(self, point: Array) -> float:
-        """The largest scaled difference of the sides at a point; infinite where there is none."""
-        with np.errstate(all="ignore"):
-            computed, wanted = (side[:, 0] for side in self.sides(point[:, None]))
-            difference = computed - wanted
-            if not np.isfinite(difference).all():
-                return math.inf
-            if not difference.any():
-                return 0.0
-            slopes = np.subtract(*self.slopes(point))
-            return float(np.max(np.abs(difference) / self.scale(point, wanted, slopes)))
-
-
-def newton(
-    equations: Equations, start: Array, tolerance: float, *, log_point: bool, log_sides: bool
-) -> Attempt:
-    """Iterate from a start until the sides agree or no step improves them."""
-    logged = (equations.lower >= 0) & log_point
-    point = np.clip(start, equations.lower, equations.upper)
-    if (point[logged] <= 0).any():
-        return Attempt(point, math.inf, 0, "newton")
-    size = np.where(point == 0.0, 1.0, np.abs(point))
-    best = Attempt(point, equations.misfit(point), 0, "newton")
-    for iteration in range(1, MAX_ITERATIONS + 1):
-        step = _step(equations, point, logged, size, log_sides)
-        if step is None:
-            break
-        moved = _line_search(equations, point, step, logged, size, log_sides)
-        if moved is None:
-            break
-        misfit = equations.misfit(moved)
-        done = best.misfit <= tolerance and misfit > 0.5 * best.misfit
-        if misfit < best.misfit:
-            best = Attempt(moved, misfit, iteration, "newton")
-        if done or misfit == 0.0:
-            break
-        point = moved
-    return best
-
-
-def _residual(computed: Array, wanted: Array, scale: Array, log_sides: bool) -> Array:
-    with np.errstate(all="ignore"):
-        if log_sides:
-            return np.where((computed > 0) & (wanted > 0), np.log(computed / wanted), np.nan)
-        result: Array = (computed - wanted) / scale
-        return result
-
-
-def _step(
-    equations: Equations, point: Array, logged: NDArray[np.bool_], size: Array, log_sides: bool
-) -> Array | None:
-    """The Newton step in the coordinates in use; None where there is none."""
-    computed, wanted = (side[:, 0] for side in equations.sides(point[:, None]))
-    slopes, own = equations.slopes(point)
-    scale = equations.scale(point, wanted, slopes - own)
-    residual = _residual(computed, wanted, scale, log_sides)
-    with np.errstate(all="ignore"):
-        by_ratio = slopes / computed[:, None] - own / wanted[:, None]
-        matrix = by_ratio if log_sides else (slopes - own) / scale[:, None]
-        matrix = matrix * np.where(logged, point, size)
-    if not (np.isfinite(matrix).all() and np.isfinite(residual).all()):
-        return None
-    step = np.asarray(np.linalg.lstsq(matrix, -residual, rcond=None)[0], dtype=np.float64)
-    if not np.isfinite(step).all():
-        return None
-    largest = float(np.max(np.abs(step[logged]), initial=0.0))
-    return step * min(1.0, _LARGEST_LOG_STEP / largest) if largest else step
-
-
-def _line_search(
-    equations: Equations,
-    point: Array,
-    step: Array,
-    logged: NDArray[np.bool_],
-    size: Array,
-    log_sides: bool,
-) -> Array | None:
-    """The longest of ever shorter steps that brings the sides closer, all tried at once."""
-    lengths = np.concatenate([[0.0], _HALVINGS])
-    moves = step[:, None] * lengths
-    with np.errstate(all="ignore"):
-        trial = np.where(
-            logged[:, None], point[:, None] * np.exp(moves), point[:, None] + size[:, None] * moves
-        )
-        trial = np.clip(trial, equations.lower[:, None], equations.upper[:, None])
-        computed, wanted = equations.sides(trial)
-        slopes = np.subtract(*equations.slopes(point))
-        scale = equations.scale(point, wanted[:, 0], slopes)[:, None]
-        merit = np.sum(_residual(computed, wanted, scale, log_sides) ** 2, axis=0)
-    better = merit[1:] < (1.0 - 1e-4 * _HALVINGS) * merit[0]
-    if not better.any():
-        return None
-    found: Array = trial[:, 1 + int(np.argmax(better))]
-    return found
-
-
-def newton_any_form(equations: Equations, start: Array, tolerance: float) -> Attempt:
+def newton(equations: Equations, start: Array, tolerance: float) -> Attempt:
     """Iterate in each form in turn until one converges; else the closest end of all."""
     attempts = []
-    for log_point, log_sides in FORMS:
-        attempt = newton(equations, start, tolerance, log_point=log_point, log_sides=log_sides)
+    for log_point, log_sides in _FORMS:
+        form = _Form(equations, start, log_point=log_point, log_sides=log_sides)
+        attempt = form.iterate(tolerance)
         if attempt.misfit <= tolerance:
             return attempt
         attempts.append(attempt)
     return min(attempts, key=lambda attempt: attempt.misfit)
+
+
+class _Form:
+    """One way to measure unknowns and sides: by logarithm or by plain number."""
+
+    def __init__(
+        self, equations: Equations, start: Array, *, log_point: bool, log_sides: bool
+    ) -> None:
+        self.equations = equations
+        self.start = np.clip(start, equations.lower, equations.upper)
+        self.logged = (equations.lower >= 0) & log_point
+        self.log_sides = log_sides
+        self.size = np.where(self.start == 0.0, 1.0, np.abs(self.start))
+
+    def iterate(self, tolerance: float) -> Attempt:
+        """Go on until the sides agree, no step brings them closer, or progress dies."""
+        if (self.start[self.logged] <= 0).any():
+            return Attempt(self.start, math.inf, 0, "newton")
+        place = self.equations.at(self.start)
+        best, best_iteration, milestone = place, 0, place.misfit
+        for iteration in range(1, _MOST_ITERATIONS + 1):
+            step = self._step(place)
+            moved = None if step is None else self._line_search(place, step)
+            if moved is None:
+                break
+            place = self.equations.at(moved)
+            settled = best.misfit <= tolerance and place.misfit > 0.5 * best.misfit
+            if place.misfit < best.misfit:
+                best, best_iteration = place, iteration
+            if settled or place.misfit == 0.0:
+                break
+            if iteration % _PATIENCE == 0:
+                if best.misfit > 0.5 * milestone:
+                    break
+                milestone = best.misfit
+        return Attempt(best.point, best.misfit, best_iteration, "newton")
+
+    def _residual(self, computed: Array, wanted: Array, scale: Array) -> Array:
+        if self.log_sides:
+            return np.where((computed > 0) & (wanted > 0), np.log(computed / wanted), np.nan)
+        result: Array = (computed - wanted) / scale
+        return result
+
+    def _step(self, place: Place) -> Array | None:
+        """The Newton step in the coordinates in use; None where there is none."""
+        with np.errstate(all="ignore"):
+            residual = self._residual(place.computed, place.wanted, place.scale)
+            if self.log_sides:
+                matrix = place.computed_slopes / place.computed[:, None]
+                matrix = matrix - place.wanted_slopes / place.wanted[:, None]
+            else:
+                matrix = place.slopes / place.scale[:, None]
+            matrix = matrix * np.where(self.logged, place.point, self.size)
+        if not (np.isfinite(matrix).all() and np.isfinite(residual).all()):
+            return None
+        step = np.asarray(np.linalg.lstsq(matrix, -residual, rcond=None)[0], dtype=np.float64)
+        if not np.isfinite(step).all():
+            return None
+        largest = float(np.max(np.abs(step[self.logged]), initial=0.0))
+        return step * min(1.0, _LARGEST_LOG_STEP / largest) if largest else step
+
+    def _line_search(self, place: Place, step: Array) -> Array | None:
+        """The longest of ever shorter steps that brings the sides closer.
+
+        A tape takes them all at once for the price of one; what is resolved is taken singly.
+        """
+        scale = place.scale[:, None]
+        singly = [_HALVINGS[k : k + 1] for k in range(len(_HALVINGS))]
+        with np.errstate(all="ignore"):
+            here = np.sum(self._residual(place.computed, place.wanted, place.scale) ** 2)
+            for lengths in [_HALVINGS] if self.equations.function.exact else singly:
+                trial = self._moved(place.point, step[:, None] * lengths)
+                residual = self._residual(*self.equations.sides(trial), scale)
+                better = np.sum(residual**2, axis=0) < (1.0 - 1e-4 * lengths) * here
+                if better.any():
+                    found: Array = trial[:, int(np.argmax(better))]
+                    return found
+        return None
+
+    def _moved(self, point: Array, moves: Array) -> Array:
+        along = point[:, None] + self.size[:, None] * moves
+        trial = np.where(self.logged[:, None], point[:, None] * np.exp(moves), along)
+        lower, upper = self.equations.lower[:, None], self.equations.upper[:, None]
+        result: Array = np.clip(trial, lower, upper)
+        return result
 
 
 def cloud_starts(equations: Equations, centre: Array, count: int) -> Iterator[Array]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.model.newton import Attempt, Equations, is_new, newton_any_form
+from assay.model.equations import Equations
+from assay.model.newton import Attempt, is_new, newton
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +32,7 @@ class Scan:
     roots: list[Attempt] = field(default_factory=list)
     closest: Attempt | None = None
     jumps: list[float] = field(default_factory=list)
+    edges: list[float] = field(default_factory=list)
     plateau: tuple[float, float] | None = None
     reached: tuple[float, float] | None = None
 
@@ -43,7 +45,15 @@ class Scan:
 def scan_line(equations: Equations, tolerance: float, start: float | None) -> Scan:
     """Find the roots over the whole range of a single unknown, nearest to `start` first."""
     points = _grid(float(equations.lower[0]), float(equations.upper[0]), start)
-    return _scan(equations, points, tolerance, start, iterate=True)
+    scan = _scan(equations, points, tolerance, start, iterate=True)
+    if not scan.roots and scan.edges:
+        # A root may hide in the last step before a pole or before the values end.
+        shares = 10.0 ** -np.arange(1.0, 16.0)
+        near = [edge * (1.0 + sign * shares) for edge in scan.edges for sign in (-1.0, 1.0)]
+        inside = np.clip(np.concatenate(near), equations.lower[0], equations.upper[0])
+        points = np.unique(np.concatenate([points, inside]))
+        scan = _scan(equations, points, tolerance, start, iterate=True)
+    return scan
 
 
 def expand_line(equations: Equations, tolerance: float, centre: float) -> Scan:
@@ -81,20 +91,23 @@ def _scan(
     equations: Equations, points: Array, tolerance: float, start: float | None, *, iterate: bool
 ) -> Scan:
     scan = Scan()
+    computed, wanted = (side[0] for side in equations.sides(points[None, :]))
     with np.errstate(all="ignore"):
-        computed, wanted = (side[0] for side in equations.sides(points[None, :]))
         difference = computed - wanted
     finite = np.isfinite(difference)
     if not finite.any():
         return scan
     scan.reached = float(computed[finite].min()), float(computed[finite].max())
+    ends = np.flatnonzero(np.diff(finite))
+    scan.edges = [float(points[end + 1 - int(finite[end + 1])]) for end in ends[:_MOST_CROSSINGS]]
     _collect_zeros(scan, points, difference)
     _collect_crossings(scan, equations, points, difference, tolerance)
+    scan.edges += scan.jumps
     order = np.argsort(np.where(finite, np.abs(difference), np.inf), kind="stable")
     starts = [] if start is None else [start]
     starts += [float(points[index]) for index in order[:_MOST_TOUCHES]]
     for first in starts if iterate else ():
-        attempt = newton_any_form(equations, np.array([first]), tolerance)
+        attempt = newton(equations, np.array([first]), tolerance)
         if scan.closest is None or attempt.misfit < scan.closest.misfit:
             scan.closest = attempt
         if attempt.misfit <= tolerance and scan.is_new(attempt.point):
@@ -122,7 +135,7 @@ def _collect_crossings(
     crossings = np.flatnonzero(signs[:-1] * signs[1:] < 0)
     for left in crossings[:_MOST_CROSSINGS]:
         point, iterations = close_in(equations, float(points[left]), float(points[left + 1]))
-        misfit = equations.misfit(point)
+        misfit = equations.at(point).misfit
         # At a pole the sides change order without meeting: they part as the ends close in.
         apart = abs(_difference(equations, point)[0]) > np.max(np.abs(difference[left : left + 2]))
         if misfit > tolerance or apart:
@@ -132,8 +145,8 @@ def _collect_crossings(
 
 
 def _difference(equations: Equations, points: Array) -> Array:
+    computed, wanted = equations.sides(points[None, :])
     with np.errstate(all="ignore"):
-        computed, wanted = equations.sides(points[None, :])
         result: Array = (computed - wanted)[0]
     return result
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from assay.errors import AssayError, ConvergenceError, InputError, OverdeterminedError
 from assay.model.inputs import Given, Inputs, check_value, read_inputs
-from assay.model.newton import Equations, newton_any_form
+from assay.model.newton import newton
 from assay.model.points import PointFunction
 from assay.model.resolution import Resolution
 from assay.model.selection import check_variants
@@ -20,11 +20,7 @@ from assay.model.system import Stage, System
 from assay.model.variables import Variable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from assay.model.registry import Registry
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Solution", "solve"]
 
@@ -189,11 +185,12 @@ class _Search:
         equations = self.solver.equations(whole, function, {})
         tolerance = self.solver.tolerance_of(function)
         place = np.array([point[name] for name in self.system.unknown])
-        if equations.misfit(place) > tolerance:
+        if equations.at(place).misfit > tolerance:
             # Errors of stages add up; one more round over all of them takes them out.
-            place = newton_any_form(equations, place, tolerance).point
+            place = newton(equations, place, tolerance).point
         values = dict(zip(self.system.unknown, map(float, place), strict=True))
-        scales = self._scales(whole, equations, place)
+        rows = zip(self.solver.rows(whole), equations.at(place).scale, strict=True)
+        scales = {row.variable: float(scale) for row, scale in rows if row.kind == "requirement"}
         known = {**self.system.given, **values}
         resolutions: dict[str, Resolution] = {}
         try:
@@ -210,13 +207,6 @@ class _Search:
             self.rejections.append(error)
             return None
         return _Found(values, stages, resolutions)
-
-    def _scales(self, whole: Stage, equations: Equations, place: Array) -> dict[str, float]:
-        _, wanted = equations.sides(place[:, None])
-        slopes = np.subtract(*equations.slopes(place))
-        scales = equations.scale(place, wanted[:, 0], slopes)
-        rows = zip(self.solver.rows(whole), scales, strict=True)
-        return {row.variable: float(scale) for row, scale in rows if row.kind == "requirement"}
 
     def _check_bounds(self, values: Mapping[str, float], resolution: Resolution) -> None:
         for step in resolution.trace:

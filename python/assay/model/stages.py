@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assay.errors import ConvergenceError, UnderdeterminedError
+from assay.model.equations import Equations
 from assay.model.expression import Symbol
-from assay.model.newton import Attempt, Equations, cloud_starts, is_new, newton_any_form
+from assay.model.newton import Attempt, cloud_starts, is_new, newton
 from assay.model.points import PointFunction
 from assay.model.scan import Scan, expand_line, scan_line
 from assay.model.system import Stage, Statement, System
@@ -24,7 +25,6 @@ RESOLVED_TOLERANCE = 1e-8
 """How well sides can agree that are integrated or iterated point by point."""
 
 _STARTS_PER_CLOUD = 4
-_SINGULAR = 1e-9
 _FAMILY = 3
 
 
@@ -124,14 +124,18 @@ class StageSolver:
         self, stage: Stage, equations: Equations, starts: Sequence[Array]
     ) -> list[Attempt]:
         tolerance = self.tolerance_of(equations.function)
-        attempts = [newton_any_form(equations, start, tolerance) for start in starts]
+        attempts: list[Attempt] = []
         roots: list[Attempt] = []
-        for attempt in attempts:
+        for start in starts:
+            attempt = newton(equations, start, tolerance)
+            attempts.append(attempt)
             if attempt.misfit <= tolerance and is_new(attempt.point, roots):
                 roots.append(attempt)
+                if not equations.function.exact:
+                    break
         if not roots:
             raise self._no_point(stage, equations, attempts)
-        if _is_singular(equations, roots[0].point):
+        if equations.at(roots[0].point).is_singular:
             self._explain_singular(stage, equations, roots)
         return roots
 
@@ -203,7 +207,7 @@ class StageSolver:
             f"{variable.name} = {variable.format(float(value))}"
             for variable, value in zip(equations.unknowns, closest.point, strict=True)
         )
-        singular = _is_singular(equations, closest.point)
+        singular = equations.at(closest.point).is_singular
         return ConvergenceError(
             f"no solution found for {', '.join(stage.unknowns)} together, from the equations of "
             f"{', '.join(s.variable for s in stage.statements)}{_closest(closest)}",
@@ -226,14 +230,3 @@ def _bounds(variable: Variable) -> str:
         positive = 0 < variable.lower < 1e-300
         return " > 0" if positive else f" >= {variable.format(variable.lower)}"
     return f" <= {variable.format(variable.upper)}" if high else ""
-
-
-def _is_singular(equations: Equations, point: Array) -> bool:
-    """Whether some direction of the unknowns, relative to their sizes, leaves all sides alone."""
-    slopes = np.subtract(*equations.slopes(point))
-    rows = np.abs(slopes) @ np.abs(point)
-    if not np.isfinite(rows).all() or not rows.all():
-        return True
-    scaled = slopes * point / rows[:, None]
-    values = np.linalg.svd(scaled, compute_uv=False)
-    return bool(values[-1] <= _SINGULAR * values[0])
