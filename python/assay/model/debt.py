@@ -154,11 +154,10 @@ def _row(
 ) -> DebtRow:
     graph = registry.graph
     variables = [registry.variables[name] for name in members]
-    dependents: set[str] = set()
-    reached = set(members)
-    for name in members:
-        dependents |= graph.downstream_relations(name, conditions=include_constraints)
-        reached |= graph.descendants(name)
+    reached = set(members).union(*map(graph.descendants, members))
+    dependents = {relation.name for name in reached for relation in graph.users[name]}
+    if include_constraints:
+        dependents.update(relation.name for relation in graph.conditions_on(reached))
     return DebtRow(
         name=label,
         boundary=", ".join(dict.fromkeys(_boundary(variable, given) for variable in variables)),
