@@ -23,7 +23,7 @@ def test_json_is_exact_and_complete(cli: Any) -> None:
     assert outcome.code == 0
     assert list(data) == [
         "target", "value", "unit", "lo", "hi", "missing", "constraints", "validity", "conflicts",
-        "switches", "trace",
+        "switches", "degradations", "trace",
     ]  # fmt: skip
     assert data["target"] == "econ.cost.per_token"
     assert data["value"] == pytest.approx(3.000078e-6, rel=1e-12)

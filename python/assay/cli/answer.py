@@ -1,7 +1,7 @@
 """`assay resolve` and `assay explain`: a value, and what it is made of."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -21,7 +21,10 @@ from assay.errors import AssayError
 from assay.model.explain import Receipt, explain
 from assay.model.resolution import Resolution
 
-_STYLES = {
+MOST_OTHERS: Final = 15
+"""Further targets that a receipt lists; more would bury it."""
+
+_STYLES: Final = {
     "name": NAME, "value": VALUE, "guide": FAINT, "equation": "", "mark": FAINT,
     "bad": BAD, "good": GOOD, "plain": "",
 }  # fmt: skip
@@ -124,16 +127,22 @@ def explain_command(
 
 
 def other_targets(question: Question, target: str, *, switch: bool) -> list[tuple[str, Resolution]]:
-    """The scenario's further targets, each with its label, at the same point."""
+    """What else follows from the same values: the scenario's targets, then the model's."""
+    own = {name: label for label, name in (question.preset.targets if question.preset else ())}
+    declared = {
+        name: question.registry.variables[name].meaning for name in question.registry.targets
+    }
     found = []
-    for label, name in question.preset.targets if question.preset else ():
+    for name, label in {**own, **declared, **own}.items():
         if name == target:
             continue
         try:
-            found.append((label, question.resolve(name, switch=switch)))
+            resolution = question.resolve(name, switch=switch)
         except AssayError:
             # A target that fails by itself has its place in the scenario report, not here.
             continue
+        if resolution.value is not None or name in own:
+            found.append((label, resolution))
     return found
 
 
@@ -165,10 +174,16 @@ def receipt_lines(
     if others:
         yield ""
         rows = [
-            (label, other.target, (_value(other), VALUE if other.value is not None else BAD))
-            for label, other in others
+            (
+                (other.target, NAME),
+                (_value(other), VALUE if other.value is not None else BAD),
+                label,
+            )
+            for label, other in others[:MOST_OTHERS]
         ]
-        yield from table(("also", "variable", "value"), rows, canvas)
+        yield from table(("also follows", "value", "meaning"), rows, canvas, right=(1,))
+        if len(others) > MOST_OTHERS:
+            yield ((f"and {len(others) - MOST_OTHERS} more targets", FAINT),)
     if resolution.missing:
         yield ""
         yield from missing_table(resolution.missing, canvas)

@@ -94,7 +94,7 @@ def trace_table(steps: Sequence[Step], canvas: Canvas) -> list[Line]:
     """Values in the order of their computation."""
     rows: list[tuple[Part, ...]] = []
     for step in steps:
-        how = step.relation.text if step.relation else "given"
+        how = step.relation.text if step.relation else step.kind
         how = how.removeprefix(f"{step.variable.name} ")
         rows.append(((step.variable.format(step.value), VALUE), step.variable.name, (how, FAINT)))
     return table(("value", "variable", "how"), rows, canvas, right=(0,))
@@ -102,6 +102,7 @@ def trace_table(steps: Sequence[Step], canvas: Canvas) -> list[Line]:
 
 def remarks(resolution: Resolution) -> Iterator[str]:
     """One line for each thing about a value that its reader should know."""
+    yield from resolution.degradations
     for switch in resolution.switches:
         yield f"{switch.variable} uses {switch.used}: {switch.left} needs {switch.condition}"
     yield from condition_remarks(resolution.constraints, resolution.validity)

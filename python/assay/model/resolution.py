@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.errors import MissingInputsError
 from assay.model.relations import Relation
-from assay.model.variables import Variable
+from assay.model.variables import Constant, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,13 @@ class Step:
     value: float
     relation: Relation | None
 
+    @property
+    def kind(self) -> str:
+        """The kind of relation, else `constant` or `given`."""
+        if self.relation is not None:
+            return self.relation.kind
+        return "constant" if isinstance(self.variable, Constant) else "given"
+
     def to_data(self) -> dict[str, Any]:
         """The step as plain data, in the variable's display unit."""
         return {
@@ -26,7 +33,7 @@ class Step:
             "value": self.variable.shown(self.value),
             "unit": self.variable.display.text,
             "relation": self.relation.name if self.relation else None,
-            "kind": self.relation.kind if self.relation else "given",
+            "kind": self.kind,
             "text": self.relation.text if self.relation else None,
             "inputs": list(self.relation.inputs) if self.relation else [],
             "source": str(self.relation.reference if self.relation else self.variable.reference),
@@ -112,7 +119,10 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A value with its interval, trace, gaps, verdicts and conflicts; numbers in base units."""
+    """A value with its interval, trace, gaps, verdicts and conflicts; numbers in base units.
+
+    `degradations` says in one line each what was done less well than asked for.
+    """
 
     target: str
     value: float | None
@@ -126,6 +136,7 @@ class Resolution:
     validity: list[Verdict]
     conflicts: list[Conflict]
     switches: list[Switch]
+    degradations: tuple[str, ...] = ()
 
     @property
     def violated(self) -> list[Verdict]:
@@ -160,5 +171,6 @@ class Resolution:
             "validity": [verdict.to_data() for verdict in self.validity],
             "conflicts": [conflict.to_data() for conflict in self.conflicts],
             "switches": [switch.to_data() for switch in self.switches],
+            "degradations": list(self.degradations),
             "trace": [step.to_data() for step in self.trace],
         }

@@ -7,7 +7,6 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
 
 from assay.errors import AssayError
-from assay.model.blocks import solve_block
 from assay.model.dynamics import Stochastic
 from assay.model.expression import evaluate, variables_of
 from assay.model.inputs import Given, Inputs, read_inputs
@@ -40,13 +39,14 @@ def resolve(
     value = resolver.value(target)
     cone = resolver.cone(target)
     lower, upper = value, value
+    degradations: tuple[str, ...] = ()
     uncertain = set(inputs.distributions) & cone or any(
         isinstance(resolver.chosen.get(name), Stochastic) for name in cone
     )
     if value is not None and uncertain:
         from assay.model.uncertainty import interval
 
-        lower, upper = interval(registry, target, inputs, variants, switch=switch)
+        lower, upper, degradations = interval(registry, target, inputs, variants, switch=switch)
     constraints = resolver.constraints(cone)
     return Resolution(
         target=target,
@@ -61,6 +61,7 @@ def resolve(
         validity=resolver.validities(cone),
         conflicts=resolver.conflicts(),
         switches=[resolver.switches[name] for name in resolver.values if name in resolver.switches],
+        degradations=degradations,
     )
 
 
@@ -157,6 +158,9 @@ class Resolver:
             )
         )
         values = yield from self._collect(outside)
+        # Few cones hold a block, and solving one takes much that resolving does not.
+        from assay.model.blocks import solve_block
+
         solved = None if values is None else solve_block(self.registry, block, relations, values)
         for member in members:
             self.chosen[member] = relations[member]

@@ -104,12 +104,23 @@ def propagate(
         wanted, count, replicates = count, min(count, POINTWISE_COUNT), 1
         notes.append(f"{count} points instead of {wanted}, resolved one by one: {reason}")
     values = np.stack(
-        [evaluator(_sobol(len(sources.names), count, seed, index)) for index in range(replicates)]
+        [
+            evaluator(evaluator.place(_sobol(len(sources.names), count, seed, index)))
+            for index in range(replicates)
+        ]
     )
     notes += outside_notes(evaluator)
     for row, name in enumerate(question.targets):
         notes += check_finite(name, values[:, row], evaluator)
     return Sample(question.targets, np.where(np.isfinite(values), values, np.nan), tuple(notes))
+
+
+class Interval(NamedTuple):
+    """The 5th and 95th percentile in base units, and what was done less well than asked for."""
+
+    lower: float
+    upper: float
+    degradations: tuple[str, ...]
 
 
 def interval(
@@ -119,11 +130,11 @@ def interval(
     variants: Mapping[str, str],
     *,
     switch: bool = True,
-) -> tuple[float, float]:
-    """The 5th and 95th percentile of a target in base units."""
+) -> Interval:
+    """The range that holds the central 90 % of a target."""
     sample = propagate(registry, target, inputs, variants, switch=switch, replicates=1)
     lower, upper = sample.quantiles((0.05, 0.95))[0]
-    return float(lower), float(upper)
+    return Interval(float(lower), float(upper), sample.degradations)
 
 
 class Share(NamedTuple):
@@ -206,11 +217,13 @@ def _crossed_outcomes(
     would hold all points of all rows at once, which grows with the square of the sources.
     """
     base = _sobol(2 * len(labels), count, seed, 0)
-    first, second = base[: len(labels)], base[len(labels) :]
+    first, second = (evaluator.place(half) for half in (base[: len(labels)], base[len(labels) :]))
     columns = [evaluator(first)[0]]
     for name in names:
-        exchanged = np.array([label == name for label in labels])
-        columns.append(evaluator(np.where(exchanged[:, None], second, first))[0])
+        rows = [row for row, label in enumerate(labels) if label == name]
+        exchanged = first.copy()
+        exchanged[rows] = second[rows]
+        columns.append(evaluator(exchanged)[0])
     columns.append(evaluator(second)[0])
     return np.stack(columns, axis=1)
 
