@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,109 +35,126 @@ NEGLIGIBLE = 1e-6
 """A share of a distribution outside its bounds that no percentile can show."""
 
 
-class Evaluator(Protocol):
+class Evaluator:
     """Computes targets at points.
 
     `outside` holds, for each variable whose distribution reaches beyond its bounds, the share
     that was left out; `failure` the reason why the first point without a value has none.
     """
 
-    outside: dict[str, float]
-    failure: str
+    def __init__(self, question: Question, sources: Sources, nominal: Mapping[str, float]) -> None:
+        """Prepare to answer a question; `nominal` holds the values at the medians."""
+        self.question = question
+        self.sources = sources
+        self.nominal = nominal
+        self.fixed = fixed_values(question, sources, nominal)
+        self.outside: dict[str, float] = {}
+        self.failure = ""
 
-    def __call__(self, points: Array) -> Array:
-        """Turn probabilities (sources, points) into values (targets, points), NaN where none."""
+    def place(self, probabilities: Array) -> Array:
+        """Put a value for the probability of each given input, one row for each source.
+
+        The rows of stochastic relations stay: their parameters are known later.
+        """
+        placed = probabilities.copy()
+        for row, name in enumerate(self.sources.inputs):
+            variable = self.question.registry.variables[name]
+            distribution = self.question.inputs.distributions[name]
+            placed[row], outside = draw_given(
+                distribution, probabilities[row], variable.lower, variable.upper
+            )
+            self._note_outside(name, outside)
+        return placed
+
+    def __call__(self, placed: Array) -> Array:
+        """Turn placed points (sources, points) into values (targets, points), NaN where none."""
+        raise NotImplementedError
+
+    def _note_outside(self, name: str, share: float) -> None:
+        if share > NEGLIGIBLE:
+            self.outside[name] = max(self.outside.get(name, 0.0), share)
 
 
-class TapeEvaluator:
+class TapeEvaluator(Evaluator):
     """Evaluates all points at once; building one fails where the cone does not compile."""
 
     def __init__(self, question: Question, sources: Sources, nominal: Mapping[str, float]) -> None:
-        """Lower the cone; `nominal` holds the values at the medians."""
-        self.outside: dict[str, float] = {}
-        self.failure = ""
-        self._question = question
-        self._sources = sources
-        self._nominal = nominal
-        self._fixed = fixed_values(question, sources, nominal)
+        """Lower the cone."""
+        super().__init__(question, sources, nominal)
         self._stages: list[tuple[int, Stochastic, Tape]] = []
         columns = list(sources.inputs)
-        for position, relation in enumerate(sources.drawn, start=len(sources.inputs)):
+        for row, relation in enumerate(sources.drawn, start=len(sources.inputs)):
             try:
                 tape = self._lower(columns, (), parameter_parts(relation))
             except MissingInputsError:
                 # A relation to switch to that lacks inputs: no point can come to use it.
                 continue
-            self._stages.append((position, relation, tape))
+            self._stages.append((row, relation, tape))
             columns.append(_column(relation))
         self._tape = self._lower(columns, question.targets, {})
 
-    def __call__(self, points: Array) -> Array:
+    def __call__(self, placed: Array) -> Array:
         """Evaluate the targets at all points."""
-        count = points.shape[1]
-        columns = draw_inputs(self._question, self._sources, points, self.outside)
-        for position, relation, tape in self._stages:
-            parameters = tuple(self._run(tape, columns, count))
-            variable = self._question.registry.variables[relation.variable]
+        columns = list(placed[: len(self.sources.inputs)])
+        for row, relation, tape in self._stages:
+            parameters = tuple(self._run(tape, columns, placed.shape[1]))
+            variable = self.question.registry.variables[relation.variable]
             values, outside = draw(
-                relation.distribution, points[position], parameters, variable.lower, variable.upper
+                relation.distribution, placed[row], parameters, variable.lower, variable.upper
             )
             known = outside[np.isfinite(outside)]
-            _note_outside(self.outside, variable.name, float(known.mean()) if known.size else 0.0)
+            self._note_outside(variable.name, float(known.mean()) if known.size else 0.0)
             columns.append(values)
-        return self._run(self._tape, columns, count)
+        return self._run(self._tape, columns, placed.shape[1])
 
     def _lower(
         self, columns: Sequence[str], outputs: Sequence[str], parts: Mapping[str, Expression]
     ) -> Tape:
-        question = self._question
-        names = [*columns, *self._fixed]
+        question = self.question
         lowering = _StagedLowering(
-            question.registry, names, question.variants, switch=question.switch
+            question.registry,
+            [*columns, *self.fixed],
+            question.variants,
+            switch=question.switch,
         )
-        lowering.nominal = self._nominal
+        lowering.nominal = self.nominal
         return lowering.tape(outputs, parts)
 
     def _run(self, tape: Tape, columns: Sequence[Array], count: int) -> Array:
         out = np.empty((tape.n_outputs, count))
         inputs = [np.ascontiguousarray(column).data for column in columns]
-        tape.evaluate([*inputs, *self._fixed.values()], count, out.data)
+        tape.evaluate([*inputs, *self.fixed.values()], count, out.data)
         return out
 
 
-class PointEvaluator:
+class PointEvaluator(Evaluator):
     """Resolves the targets at one point after the other, whatever their relations."""
 
-    def __init__(self, question: Question, sources: Sources, nominal: Mapping[str, float]) -> None:
-        """Prepare; `nominal` holds the values at the medians."""
-        self.outside: dict[str, float] = {}
-        self.failure = ""
-        self._question = question
-        self._sources = sources
-        self._fixed = fixed_values(question, sources, nominal)
-
-    def __call__(self, points: Array) -> Array:
+    def __call__(self, placed: Array) -> Array:
         """Evaluate the targets at all points."""
-        question, sources = self._question, self._sources
-        columns = draw_inputs(question, sources, points, self.outside)
-        out = np.full((len(question.targets), points.shape[1]), math.nan)
-        for index, point in enumerate(points.T):
-            given = zip(sources.inputs, (float(column[index]) for column in columns), strict=True)
-            resolver = _DrawingResolver(
-                question.registry,
-                Inputs({**self._fixed, **dict(given)}),
-                question.variants,
-                switch=question.switch,
-            )
-            resolver.outside = self.outside
-            drawn = point[len(sources.inputs) :]
-            resolver.probability = {
-                relation.name: float(share)
-                for relation, share in zip(sources.drawn, drawn, strict=True)
-            }
-            for row, target in enumerate(question.targets):
+        targets = self.question.targets
+        out = np.full((len(targets), placed.shape[1]), math.nan)
+        for index, point in enumerate(placed.T):
+            resolver = self._resolver([float(value) for value in point])
+            for row, target in enumerate(targets):
                 out[row, index] = self._value(resolver, target)
+            for name, share in resolver.outside.items():
+                self._note_outside(name, share)
         return out
+
+    def _resolver(self, point: list[float]) -> _DrawingResolver:
+        question, sources = self.question, self.sources
+        given = dict(zip(sources.inputs, point, strict=False))
+        resolver = _DrawingResolver(
+            question.registry,
+            Inputs({**self.fixed, **given}),
+            question.variants,
+            switch=question.switch,
+        )
+        drawn = zip(sources.drawn, point[len(given) :], strict=True)
+        resolver.probability = {relation.name: share for relation, share in drawn}
+        resolver.outside = {}
+        return resolver
 
     def _value(self, resolver: Resolver, target: str) -> float:
         try:
@@ -185,7 +202,7 @@ class _DrawingResolver(Resolver):
             variable.lower,
             variable.upper,
         )
-        _note_outside(self.outside, name, outside)
+        self.outside[name] = outside
         return float(drawn[0])
 
 
@@ -216,20 +233,6 @@ def nominal_values(question: Question) -> dict[str, float]:
     return {name: value for name, value in resolver.values.items() if value is not None}
 
 
-def draw_inputs(
-    question: Question, sources: Sources, points: Array, outside: dict[str, float]
-) -> list[Array]:
-    """Values of the given distributions, noting how much of each lies out of bounds."""
-    columns = []
-    for name, probability in zip(sources.inputs, points, strict=False):
-        variable = question.registry.variables[name]
-        distribution = question.inputs.distributions[name]
-        values, left_out = draw_given(distribution, probability, variable.lower, variable.upper)
-        _note_outside(outside, name, left_out)
-        columns.append(values)
-    return columns
-
-
 def parameter_parts(relation: Stochastic) -> dict[str, Expression]:
     """The expressions of a stochastic relation's parameters, in order."""
     count = len(KINDS[relation.distribution][0])
@@ -239,8 +242,3 @@ def parameter_parts(relation: Stochastic) -> dict[str, Expression]:
 def _column(relation: Relation) -> str:
     # No variable has a space in its name.
     return f"draw of {relation.name}"
-
-
-def _note_outside(outside: dict[str, float], name: str, share: float) -> None:
-    if share > NEGLIGIBLE:
-        outside[name] = max(outside.get(name, 0.0), share)
