@@ -454,6 +454,21 @@ def test_tape_and_point_by_point_agree(
     np.testing.assert_allclose(by_tape, by_point, rtol=1e-12, atol=1e-14)
 
 
+def test_tape_and_point_by_point_leave_the_same_share_out(drawing: Registry) -> None:
+    inputs = read_inputs(drawing, {"d.mean": "uniform(0, 2)", "d.spread": 1.0})
+    question = Question(drawing, ("d.half",), inputs, {})
+    sources, nominal = find_sources(question), nominal_values(question)
+    points = np.random.default_rng(0).uniform(size=(2, 50))
+    told = []
+    for kind in (TapeEvaluator, PointEvaluator):
+        evaluator = kind(question, sources, nominal)
+        evaluator(evaluator.place(points))
+        told.append(evaluator.outside)
+    expected = float(np.mean(stats.norm.cdf(-2 * points[0])))
+    assert told[0] == pytest.approx({"d.half": expected}, rel=1e-9)
+    assert told[1] == pytest.approx({"d.half": expected}, rel=1e-9)
+
+
 def test_a_point_that_cannot_be_resolved_is_told_with_its_reason() -> None:
     scope = Scope("z", "a rate that does not exist where the input is negative")
     x = scenario(scope, "x")
@@ -506,6 +521,24 @@ def test_a_cone_that_resolves_but_does_not_compile_is_resolved() -> None:
     assert "u.unknown" in note
     resolution = registry.resolve("u.y", {"u.x": "uniform(1, 2)"}, {"u.y": "small"})
     assert resolution.lower == pytest.approx(exact[0], rel=0.01)
+    assert resolution.degradations == sample.degradations
+
+
+def test_points_switch_to_draws_but_not_to_those_that_lack_inputs() -> None:
+    scope = Scope("w", "an approximation with stochastic relations to switch to")
+    x, unknown = scenario(scope, "x"), scenario(scope, "unknown")
+    y = scope.variable("y", "y", "1", "y", bounds=ANY_SIGN)
+    scope.approximation(y, x, name="plain", valid=x < 1)
+    scope.stochastic(y, "normal", unknown, 1 + 0 * unknown, name="unusable")
+    scope.stochastic(y, "normal", 10 * x, x, name="usable")
+    registry = Registry.from_scopes([scope])
+    assigned: dict[str, Given] = {"w.x": "uniform(0, 2)"}
+    sample = propagate(registry, ["w.x", "w.y"], assigned, {"w.y": "plain"}, replicates=1)
+    x_values, y_values = sample.samples
+    assert sample.degradations == ()
+    np.testing.assert_array_equal(y_values[x_values < 1], x_values[x_values < 1])
+    scores = (y_values / x_values - 10)[x_values >= 1]
+    np.testing.assert_allclose(np.quantile(scores, TAILS), stats.norm.ppf(TAILS), atol=0.05)
 
 
 def test_missing_inputs_are_named(arithmetic: Registry) -> None:

@@ -46,7 +46,9 @@ class Distribution:
                 )
             names = KINDS[self.kind][0]
             if len(p) != len(names):
-                raise InputError(f"{self.kind}: expected {len(names)} parameters ({', '.join(names)}), got {len(p)}")
+                raise InputError(
+                    f"{self.kind}: expected {len(names)} parameters ({', '.join(names)}), got {len(p)}"
+                )
         if not describes(self.kind, p):
             raise InputError(
                 f"{self.kind}({', '.join(map(format_number, p))}): parameters out of order or negative spread"
@@ -66,7 +68,9 @@ class Distribution:
         if self.kind == "empirical":
             ordered = sorted(p)
             middle = len(ordered) // 2
-            return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+            return (
+                ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+            )
         return median(self.kind, p)
 
 
@@ -99,7 +103,9 @@ def describes(kind: str, parameters: tuple[Any, ...]) -> Any:
 
 
 def quantile(
-    kind: str, probability: NDArray[np.float64], parameters: tuple[NDArray[np.float64] | np.float64, ...]
+    kind: str,
+    probability: NDArray[np.float64],
+    parameters: tuple[NDArray[np.float64] | np.float64, ...],
 ) -> NDArray[np.float64]:
     """Quantiles of a distribution whose parameters may themselves be arrays."""
     import numpy as np
@@ -167,7 +173,8 @@ def _parse_call(name: str, text: str, match: re.Match[str], expected: Unit) -> D
     unit = parse_unit(unit_text)
     if kind not in KINDS and kind != "empirical":
         raise InputError(
-            f'unknown distribution "{kind}" for {name}', f"known: {', '.join(KINDS)}, empirical, and LOWER..UPPER"
+            f'unknown distribution "{kind}" for {name}',
+            f"known: {', '.join(KINDS)}, empirical, and LOWER..UPPER",
         )
     check_dimension(name, unit, expected)
     try:

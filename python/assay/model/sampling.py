@@ -134,12 +134,15 @@ class PointEvaluator(Evaluator):
         """Evaluate the targets at all points."""
         targets = self.question.targets
         out = np.full((len(targets), placed.shape[1]), math.nan)
+        outside: dict[str, list[float]] = {}
         for index, point in enumerate(placed.T):
             resolver = self._resolver([float(value) for value in point])
             for row, target in enumerate(targets):
                 out[row, index] = self._value(resolver, target)
             for name, share in resolver.outside.items():
-                self._note_outside(name, share)
+                outside.setdefault(name, []).append(share)
+        for name, shares in outside.items():
+            self._note_outside(name, sum(shares) / len(shares))
         return out
 
     def _resolver(self, point: list[float]) -> _DrawingResolver:
