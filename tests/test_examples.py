@@ -1,0 +1,49 @@
+"""Everything in the documents and examples that looks like a program is one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_example_runs(path: Path) -> None:
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_link_example_finds_the_closed_form() -> None:
+    """Half of the rate is reached at alpha * b = 5 us * 50 GB/s = 250,000 bytes (Hockney's n_1/2)."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "own_equations.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "250000 bytes" in done.stdout
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_python_blocks_of_documents_run(path: Path) -> None:
+    """Blocks of one document form one program."""
+    blocks = _BLOCK.findall(path.read_text(encoding="utf-8"))
+    if blocks:
+        run("\n".join(blocks))
