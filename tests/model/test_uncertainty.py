@@ -41,6 +41,7 @@ def arithmetic() -> Registry:
         "root": sqrt(a),
         "narrow": sqrt(0.01 - (a - 1) ** 2),
         "same": a - a + b,
+        "shifted": sqrt(a) + b,
     }.items():
         scope.variable(name, name, "1", name, equals=value, bounds=ANY_SIGN)
     return Registry.from_scopes([scope])
@@ -327,6 +328,12 @@ def test_shares_leave_failed_points_out_and_say_so(arithmetic: Registry) -> None
     (note,) = shares.degradations
     assert note.startswith("t.root has no finite value at ")
     assert shares[0] == Share("t.a", 1.0, 1.0, 0.0)
+    both: dict[str, Given] = {"t.a": "normal(2, 1)", "t.b": "normal(0, 0.5)"}
+    root, shift = variance_shares(arithmetic, "t.shifted", both, count=4096)
+    known = stats.truncnorm(-2, np.inf, loc=2)
+    variance = known.expect(lambda a: a) - known.expect(np.sqrt) ** 2
+    assert root.first_order == pytest.approx(variance / (variance + 0.25), abs=0.02)
+    assert shift.first_order == pytest.approx(0.25 / (variance + 0.25), abs=0.02)
 
 
 def test_a_draw_around_an_uncertain_mean(drawing: Registry) -> None:
@@ -522,6 +529,23 @@ def test_a_cone_that_resolves_but_does_not_compile_is_resolved() -> None:
     resolution = registry.resolve("u.y", {"u.x": "uniform(1, 2)"}, {"u.y": "small"})
     assert resolution.lower == pytest.approx(exact[0], rel=0.01)
     assert resolution.degradations == sample.degradations
+
+
+def test_an_input_that_only_decides_validity_is_a_source() -> None:
+    scope = Scope("v", "an approximation whose validity hangs on something else")
+    load, limit = scenario(scope, "load"), scenario(scope, "limit")
+    y = scope.variable("y", "y", "1", "y", bounds=ANY_SIGN)
+    scope.approximation(y, 1 * limit, name="low", valid=load < limit)
+    scope.approximation(y, 3 * limit, name="high")
+    registry = Registry.from_scopes([scope])
+    assigned: dict[str, Given] = {"v.load": "normal(4, 1)", "v.limit": 5.0}
+    sample = propagate(registry, "v.y", assigned, {"v.y": "low"}, replicates=1)
+    assert set(sample.samples[0]) == {5.0, 15.0}
+    assert np.mean(sample.samples == 15.0) == pytest.approx(stats.norm.cdf(-1), abs=0.001)
+    resolution = registry.resolve("v.y", assigned, {"v.y": "low"})
+    assert (resolution.value, resolution.lower, resolution.upper) == (5.0, 5.0, 15.0)
+    fixed = registry.resolve("v.y", assigned, {"v.y": "low"}, switch=False)
+    assert (fixed.lower, fixed.upper) == (5.0, 5.0)
 
 
 def test_points_switch_to_draws_but_not_to_those_that_lack_inputs() -> None:

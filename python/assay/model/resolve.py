@@ -40,13 +40,15 @@ def resolve(
     cone = resolver.cone(target)
     lower, upper = value, value
     degradations: tuple[str, ...] = ()
-    uncertain = set(inputs.distributions) & cone or any(
-        isinstance(resolver.chosen.get(name), Stochastic) for name in cone
-    )
-    if value is not None and uncertain:
-        from assay.model.uncertainty import interval
+    drawn = any(isinstance(resolver.chosen.get(name), Stochastic) for name in cone)
+    if value is not None and (drawn or inputs.distributions):
+        from assay.model.sources import Question, find_sources
 
-        lower, upper, degradations = interval(registry, target, inputs, variants, switch=switch)
+        # An uncertain input may decide which relation is valid without being part of the cone.
+        if find_sources(Question(registry, (target,), inputs, variants, switch)).names:
+            from assay.model.uncertainty import interval
+
+            lower, upper, degradations = interval(registry, target, inputs, variants, switch=switch)
     constraints = resolver.constraints(cone)
     return Resolution(
         target=target,
