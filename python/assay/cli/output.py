@@ -236,4 +236,4 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     >>> count(1, "input"), count(2, "family", "families")
     ('1 input', '2 families')
     """
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -215,7 +215,7 @@ class _Task:
         if self.inputs.distributions:
             yield f"distributions stand at their medians: {', '.join(self.inputs.distributions)}"
         yield from dict.fromkeys(group.truths.note for group, _ in groups if group.truths.note)
-        if not case.groups[0][0].names:
+        if not case.groups[0][0].names and not self.choices.variants:
             yield f"{self.target} depends on none of the choices"
         idle = [n for choices, _, checks in case.groups[1:] if not checks for n in choices.names]
         if idle:

@@ -76,8 +76,11 @@ class PointFunction:
     def __call__(self, columns: Array) -> Array:
         """Values of shape (rows, points) for inputs of shape (inputs, points)."""
         columns = np.ascontiguousarray(columns, dtype=np.float64)
-        if self._compiled is not None:
+        if self._compiled is not None and self.inputs:
             return self._compiled(*columns)
+        if self._compiled is not None:
+            # Without inputs all points are one.
+            return np.repeat(self._compiled()[:, None], columns.shape[1], axis=1)
         table = np.empty((self.rows, columns.shape[1]))
         for point in range(columns.shape[1]):
             table[:, point] = self._resolve(columns[:, point])

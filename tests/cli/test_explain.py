@@ -1,0 +1,93 @@
+"""`assay explain`: the receipt of the worked training-cost scenario, to the letter."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIXTURE = ("econ.cost.per_token", "--preset", "dense_training_cost_fixture")
+RECEIPT = Path(__file__).parent / "receipt.txt"
+
+
+def test_receipt_of_the_worked_example(cli: Any) -> None:
+    outcome = cli("explain", *FIXTURE)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == RECEIPT.read_text()
+
+
+def test_receipt_shows_every_figure_of_the_worked_example() -> None:
+    text = RECEIPT.read_text()
+    for name, figure in (
+        ("training.compute_time", "0.125 s"),
+        ("training.step_time", "0.15 s"),
+        ("training.tokens_per_second", "6666666.67 token/s"),
+        ("cluster.it_power", "4400 W"),
+        ("thermal.dc.power", "5200 W"),
+        ("thermal.dc.pue", "1.18181818"),
+        ("econ.run.power_cost", "0.00078 USD"),
+        ("econ.run.total_cost", "30.00078 USD"),
+        ("econ.cost.per_token", "3.000078e-06 USD/token"),
+    ):
+        assert any(name in line and figure in line for line in text.splitlines()), name
+
+
+def test_receipt_fits_eighty_columns_and_is_plain() -> None:
+    text = RECEIPT.read_text()
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_depth_cuts_and_says_how_to_see_more(cli: Any) -> None:
+    outcome = cli("explain", *FIXTURE, "--depth", "1")
+    tree = outcome.out.split("\n\n")[1]
+    assert tree == (
+        "econ.cost.per_token .............................. 3.000078e-06 USD/token  [1]\n"
+        "|  = econ.run.total_cost / training.total_tokens\n"
+        "|- econ.run.total_cost ..................................... 30.00078 USD  [2]\n"
+        "|     = econ.run.hardware_cost + econ.run.power_cost\n"
+        "|     ...\n"
+        "`- training.total_tokens ................................. 10000000 token  [3]\n"
+        "... cut at depth 1; --depth 2 shows more"
+    )
+
+
+def test_missing_inputs_are_shown_in_place_and_listed(cli: Any) -> None:
+    outcome = cli("explain", "thermal.dc.pue", "--set", "cluster.it_power=10 W")
+    assert outcome.code == 3
+    assert outcome.err.startswith("error: thermal.dc.pue needs 3 more inputs\n")
+    assert re.search(r"- thermal\.dc\.ups_loss \.+ missing, in W\n", outcome.out)
+    assert "missing input                unit  meaning" in outcome.out
+
+
+def test_what_is_wrong_is_printed_below(cli: Any, toy: Any) -> None:
+    given = ("--set", "toy.load=30 W", "--set", "toy.limit=10 W")
+    outcome = cli("explain", "toy.heat", *given, "--variant", "toy.heat=heat.linear")
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[-3:] == [
+        "1 constraint: 1 violated",
+        "note: toy.heat uses toy.heat.square: toy.heat.linear needs toy.share < 2",
+        "note: toy.load.fits is violated: toy.load <= toy.limit (the load stays within the limit)",
+    ]
+    pinned = cli("explain", "toy.share", *given, "--set", "toy.share=3.5")
+    assert pinned.code == 2
+    assert "note: toy.share is given as 3.5, but toy.share gives 3\n" in pinned.out
+    assert pinned.err.startswith("error: contradictory input: toy.share is given as 3.5")
+
+
+def test_stochastic_parts_carry_their_interval(cli: Any, toy: Any) -> None:
+    outcome = cli("explain", "toy.risk", "--set", "toy.load=100 W")
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[0].startswith("load and noise: 200 W  (90 %: 198.")
+    assert "~ normal(toy.load, 1 W)" in outcome.out
+
+
+@pytest.mark.parametrize("depth", ["0", "3", "1000000000"])
+def test_json_tree_agrees_with_its_depth(cli: Any, depth: str) -> None:
+    data = cli("explain", *FIXTURE, "--depth", depth, "--json").data
+    depths = [row["depth"] for row in data["receipt"]]
+    assert max(depths) == min(int(depth), 9)
+    assert data["cut"] is (int(depth) < 9)
+    # Read from top to bottom, no entry lies more than one level below the one before it.
+    assert all(after <= before + 1 for before, after in pairwise(depths))

@@ -1,0 +1,151 @@
+"""`assay verify`, `audit`, `root-debt`, `next-work` and `bench`."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import bench, stack
+from assay.bench import Row
+from assay.model import Registry, Scope, by_definition
+
+PRESET = ("--preset", "dense_training_cost_fixture")
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """A model in which a root does not say why the model ends there."""
+    scope = Scope("f", "a faulty model")
+    root = scope.variable("root", "r", "s", "without a boundary", reference=by_definition())
+    scope.variable("top", "t", "s", "twice it", equals=2 * root, target=True)
+    registry = Registry.from_scopes([scope])
+    monkeypatch.setattr(stack, "registry", lambda: registry)
+    return registry
+
+
+@pytest.mark.parametrize("profile", ["fast", "full"])
+def test_the_stack_verifies(cli: Any, profile: str) -> None:
+    outcome = cli("verify", "--profile", profile, "--json")
+    assert outcome.code == 0, outcome.out
+    assert outcome.data["ok"] is True
+    assert outcome.data["profile"] == profile
+    assert {check["status"] for check in outcome.data["checks"]} <= {"ok", "skipped"}
+
+
+def test_a_broken_rule_is_named_and_ends_with_one(cli: Any, faulty: Registry) -> None:
+    outcome = cli("verify")
+    assert outcome.code == 1
+    assert "failed          1  boundaries" in outcome.out
+    assert "boundaries: root f.root declares no boundary" in outcome.out
+    assert outcome.err == "error: rules broken: boundaries\n"
+
+
+def test_verifying_read_only_writes_nothing(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
+    assert cli("verify", "--profile", "full", "--read-only").code == 0
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_audit_names_what_is_weak(cli: Any, toy: Registry) -> None:
+    data = cli("audit", "--json").data
+    assert data["coverage"]["relations"]["unsourced"] > 0
+    assert {"name": "toy.load.fits", "of": "relation", "why": "unsourced"} in data[
+        "weak_references"
+    ]
+    text = cli("audit").out
+    assert "    relation toy.load.fits: unsourced\n" in text
+    assert f"weak references: {len(data['weak_references'])}\n" in text
+
+
+def test_root_debt_by_dependents(cli: Any) -> None:
+    data = cli("root-debt", "--limit", "3", "--json").data
+    assert (data["by"], data["target"], data["families"]) == ("dependents", None, False)
+    counts = [row["dependents"] for row in data["rows"]]
+    assert len(counts) == 3
+    assert counts == sorted(counts, reverse=True)
+    graph = stack.registry().graph
+    for row in data["rows"]:
+        assert row["dependents"] == len(graph.downstream_relations(row["name"]))
+    more = cli("root-debt", "--include-constraints", "--json").data["rows"]
+    fewer = {row["name"]: row["dependents"] for row in cli("root-debt", "--json").data["rows"]}
+    assert all(row["dependents"] >= fewer[row["name"]] for row in more)
+    assert sum(row["dependents"] for row in more) > sum(fewer.values())
+
+
+def test_root_debt_by_family(cli: Any) -> None:
+    rows = cli("root-debt", "--families", "--json").data["rows"]
+    (gpu,) = [row for row in rows if row["name"] == "gpu"]
+    assert "gpu.clock" in gpu["members"]
+    assert "gpu.clock" in cli("root-debt", "--families").out
+
+
+def test_root_debt_by_variance(cli: Any) -> None:
+    """Of two independent terms of a sum, shares are as their variances."""
+    sure = ("--target", "thermal.dc.overhead_power", "--by", "variance")
+    given = (
+        "--set", "thermal.cooling.power=normal(600, 30) W",
+        "--set", "thermal.dc.ups_loss=normal(400, 40) W",
+        "--set", "thermal.dc.transformer_loss=100 W",
+    )  # fmt: skip
+    rows = cli("root-debt", *sure, *given, "--json").data["rows"]
+    shares = {row["name"]: row["variance_share"] for row in rows}
+    assert shares["thermal.dc.ups_loss"] == pytest.approx(0.64, abs=0.02)
+    assert shares["thermal.cooling.power"] == pytest.approx(0.36, abs=0.02)
+    assert shares["thermal.dc.transformer_loss"] is None
+    text = cli("root-debt", *sure, *given).out
+    assert text.splitlines()[1].split()[1] == "thermal.dc.ups_loss"
+
+
+def test_root_debt_by_variance_needs_a_target(cli: Any) -> None:
+    outcome = cli("root-debt", "--by", "variance")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: ranking by variance needs a target\nhint: ")
+
+
+def test_next_work_ranks_by_weight(cli: Any) -> None:
+    data = cli("next-work", *PRESET, "--limit", "4", "--json").data
+    weights = [item["weight"] for item in data["items"]]
+    assert weights == sorted(weights, reverse=True)
+    assert len(weights) == 4 < data["of"]
+    text = cli("next-work", "--limit", "4").out
+    assert text.splitlines()[-1] == f"4 of {data['of']} items"
+    assert all(item["name"] in text for item in data["items"])
+
+
+def test_bench_prints_rows_and_tells_of_its_progress(
+    cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        Row("fast thing", 2e6, "points/s", rival=1e3, ratio=2000.0, spread=0.034),
+        Row("slow thing", 0.5, "s", ceiling=1.0, ratio=2.0, note="one core"),
+    ]
+
+    def run(suite: str, *, quick: bool, progress: Any) -> list[Row]:
+        assert (suite, quick) == ("graph", True)
+        progress("measuring the fast thing")
+        return rows
+
+    monkeypatch.setattr(bench, "run", run)
+    outcome = cli("bench", "graph", "--quick")
+    assert outcome.out == (
+        "fast thing\n"
+        "    2e+06 points/s, spread 3%, rival 1000, ratio 2000\n"
+        "slow thing\n"
+        "    0.5 s, ceiling 1, ratio 2\n"
+        "    one core\n"
+    )
+    assert outcome.err == "measuring the fast thing\n"
+    data = cli("bench", "graph", "--quick", "--json").data
+    assert list(data[0]) == [
+        "name", "value", "unit", "ceiling", "rival", "ratio", "spread", "note",
+    ]  # fmt: skip
+    assert data[0]["rival"] == 1000
+    assert data[0]["ceiling"] is None
+
+
+def test_unknown_suite(cli: Any) -> None:
+    outcome = cli("bench", "graf")
+    assert outcome.code == 2
+    assert outcome.err == 'error: unknown suite "graf"\nhint: did you mean graph?\n'

@@ -1,0 +1,119 @@
+"""`assay scenario-report` and `assay scenario-audit`."""
+
+from pathlib import Path
+from typing import Any
+
+NAME = "dense_training_cost_fixture"
+SCENARIO = """
+name = "partial"
+description = "some of the losses"
+[[targets]]
+label = "losses"
+variable = "thermal.dc.overhead_power"
+[[targets]]
+label = "cooling"
+variable = "thermal.cooling.power"
+[values]
+"thermal.cooling.power" = { value = "600 W", source = "meter", kind = "measured" }
+"thermal.dc.ups_loss" = { value = "100 W", source = "guess", kind = "assumed" }
+"econ.electricity.price" = { value = "0.1 USD/kWh", source = "bill", kind = "published" }
+"""
+
+
+def test_report_of_the_worked_example(cli: Any) -> None:
+    outcome = cli("scenario-report", NAME)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == (
+        "dense_training_cost_fixture: 4 of 4 targets ok\n"
+        "\n"
+        "target          variable                    status  value\n"
+        "throughput      training.tokens_per_second  ok      6666666.67 token/s\n"
+        "job power       econ.job.dc_power           ok      5200 W\n"
+        "power cost      econ.run.power_cost         ok      0.00078 USD\n"
+        "cost per token  econ.cost.per_token         ok      3.000078e-06 USD/token\n"
+    )
+
+
+def test_a_preset_may_be_named_either_way(cli: Any) -> None:
+    by_argument, by_option, all_of_them = (
+        cli("scenario-report", *words, "--json").data for words in ((NAME,), ("--preset", NAME), ())
+    )
+    assert by_argument == by_option
+    assert by_argument["reports"][0] in all_of_them["reports"]
+
+
+def test_incomplete_scenario(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "partial.toml"
+    path.write_text(SCENARIO)
+    outcome = cli("scenario-report", str(path))
+    assert outcome.code == 3
+    assert outcome.out.startswith("partial: 1 of 2 targets ok\n")
+    assert "note: losses: missing input thermal.dc.transformer_loss\n" in outcome.out
+    assert outcome.err.startswith("error: 1 target without a value: 1 input missing\n")
+    data = cli("scenario-report", str(path), "--json").data
+    assert (data["ok"], data["of"]) == (1, 2)
+    assert data["reports"][0]["missing_families"] == {"thermal.dc": ["thermal.dc.transformer_loss"]}
+
+
+def test_failing_target_is_an_error_with_two(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "zero.toml"
+    path.write_text(
+        '[[targets]]\nlabel = "PUE"\nvariable = "thermal.dc.pue"\n'
+        '[defaults]\nsource = "x"\nkind = "assumed"\n[values]\n'
+        '"cluster.it_power" = "0 W"\n"thermal.dc.power" = "1 W"\n'
+    )
+    outcome = cli("scenario-report", str(path))
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: thermal.dc.pue: thermal.dc.pue has no finite value")
+
+
+def test_violations_and_conflicts_in_a_scenario(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "odd.toml"
+    values = (
+        '[[targets]]\nlabel = "share"\nvariable = "econ.job.share"\n'
+        '[defaults]\nsource = "x"\nkind = "assumed"\n[values]\n'
+        '"training.gpus" = "16 GPU"\n"cluster.nodes" = "1 node"\n"cluster.node.gpus" = "8 GPU/node"\n'
+    )
+    path.write_text(values)
+    assert cli("scenario-report", str(path)).code == 0
+    strict = cli("scenario-report", str(path), "--fail-on-violated-constraints")
+    assert strict.code == 1
+    assert "econ.job.fits_site" in strict.err
+    path.write_text(values + '"cluster.gpus" = "9 GPU"\n')
+    assert cli("scenario-report", str(path)).code == 2
+    assert cli("scenario-report", str(path), "--allow-conflicts").code == 0
+
+
+def test_audit_of_the_worked_example(cli: Any) -> None:
+    outcome = cli("scenario-audit", NAME, "--missing-families")
+    assert outcome.code == 0
+    assert outcome.out == (
+        "dense_training_cost_fixture\n"
+        "\n"
+        "about             A worked example in round numbers: eight GPUs train for ten\n"
+        "                  steps, priced to the token.\n"
+        "own targets       4 of 4 ok\n"
+        "declared targets  11 of 12 ok\n"
+        "values            19: 19 assumed\n"
+        "pinned            gpu.power_limited_peak_flops\n"
+        "unused            none\n"
+        "\n"
+        "missing family  inputs  names\n"
+        "gpu                  3  gpu.multiprocessors, gpu.flops_per_cycle, gpu.clock\n"
+    )
+
+
+def test_audit_finds_unused_values_and_counts_kinds(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "partial.toml"
+    path.write_text(SCENARIO)
+    outcome = cli("scenario-audit", str(path), "--json")
+    assert outcome.code == 1
+    (audit,) = outcome.data["audits"]
+    assert audit["unused"] == ["econ.electricity.price"]
+    assert audit["pinned"] == []
+    assert audit["kinds"] == {"spec": 0, "measured": 1, "published": 1, "assumed": 1}
+    assert (audit["ok"], audit["of"]) == (1, 2)
+    assert [gap["name"] for gap in audit["missing_families"]["thermal.dc"]] == [
+        "thermal.dc.transformer_loss"
+    ]
+    assert outcome.err.startswith("error: targets with issues in partial\nhint: ")
