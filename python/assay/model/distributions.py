@@ -59,7 +59,7 @@ class Distribution:
         import numpy as np
 
         if self.kind == "empirical":
-            return np.quantile(np.asarray(self.parameters), probability)
+            return np.asarray(np.quantile(np.asarray(self.parameters), probability))
         return quantile(self.kind, probability, tuple(np.float64(p) for p in self.parameters))
 
     def median(self) -> float:
