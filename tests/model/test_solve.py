@@ -84,16 +84,15 @@ def test_colebrook_agrees_with_published_values(reynolds: float, factor: float) 
 
 
 def test_colebrook_runs_backwards() -> None:
-    def forward(roughness: float) -> float:
-        sides = lambda f: (
-            1 / math.sqrt(f) + 2 * math.log10(roughness / 3.7 + 2.51 / (1e5 * math.sqrt(f)))
-        )  # noqa: E501, E731
-        return float(brentq(sides, 1e-4, 1.0, xtol=1e-15))
+    def residual(factor: float) -> float:
+        inner = 3e-3 / 3.7 + 2.51 / (1e5 * math.sqrt(factor))
+        return 1 / math.sqrt(factor) + 2 * math.log10(inner)
 
+    factor = brentq(residual, 1e-4, 1.0, xtol=1e-15)
     solution = registry_of(friction).solve(
         ["s.roughness"],
         {"s.reynolds": 1e5},
-        {"s.factor": forward(3e-3)},
+        {"s.factor": factor},
         starts={"s.roughness": 1e-2},
     )
     assert solution.values["s.roughness"] == pytest.approx(3e-3, rel=1e-9)
@@ -306,6 +305,17 @@ def test_a_loop_that_is_no_block_is_solved_when_its_members_are_unknown() -> Non
     assert b == pytest.approx(math.exp(-a) + 1, rel=1e-12)
 
 
+def test_a_fixed_point_that_iteration_leaves_is_no_solution() -> None:
+    def build(scope: Scope) -> None:
+        x = scope.variable("x", "x", "1", "limit")
+        scope.iterative(x, 2.5 * x * (1 - x), start=0.5)
+
+    # The logistic map at 2.5 settles at 0.6; 0 is a fixed point too, but it repels.
+    solution = registry_of(build).solve(["s.x"])
+    assert solution.values["s.x"] == pytest.approx(0.6)
+    assert solution.others == ()
+
+
 def two_models(scope: Scope) -> None:
     size = scope.variable("size", "n", "B", "size", bounds=POSITIVE)
     time = scope.variable("time", "t", "s", "time")
@@ -464,7 +474,7 @@ def monotone_chains(draw: st.DrawFn) -> tuple[Registry, dict[str, float], str]:
 
 
 @given(monotone_chains())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_solve_inverts_resolve_where_it_is_monotone(
     case: tuple[Registry, dict[str, float], str],
 ) -> None:
@@ -480,7 +490,7 @@ def test_solve_inverts_resolve_where_it_is_monotone(
 
 
 @given(random_graphs(formulas=SMOOTH, max_relations=10), st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_solve_meets_what_resolve_gave_where_it_is_not(
     graph: RandomGraph, data: st.DataObject
 ) -> None:
@@ -498,7 +508,7 @@ def test_solve_meets_what_resolve_gave_where_it_is_not(
 
 
 @given(random_graphs(formulas=SMOOTH, max_relations=8), st.data())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_several_unknowns_from_as_many_targets(graph: RandomGraph, data: st.DataObject) -> None:
     roots = sorted(graph.point)
     count = data.draw(st.integers(2, 3))

@@ -77,11 +77,7 @@ def enumerate_grid(
 
     Keeps the best feasible point of each of the `keep` best combinations.
     """
-    if not function.exact and grid.size > RESOLVED_LIMIT:
-        raise InputError(
-            f"{grid.size} points are too many to resolve one by one: at most {RESOLVED_LIMIT}",
-            function.note,
-        )
+    check_affordable(function, grid)
     tally = Tally(excluded=np.zeros(function.rows - 1, dtype=np.int64))
     chunk = max(1, min(_LARGEST_CHUNK, _CHUNK_CELLS // max(1, function.rows)) // grid.block)
     for first in range(0, grid.combinations, chunk):
@@ -93,6 +89,15 @@ def enumerate_grid(
         if progress is not None:
             progress(last * grid.block, grid.size)
     return tally
+
+
+def check_affordable(function: PointFunction, grid: Grid) -> None:
+    """Refuse a grid that would take hours because no tape computes its points."""
+    if not function.exact and grid.size > RESOLVED_LIMIT:
+        raise InputError(
+            f"{grid.size} points are too many to resolve one by one: at most {RESOLVED_LIMIT}",
+            function.note,
+        )
 
 
 def _count(tally: Tally, rows: Array, indexes: Indexes, block: int, keep: int) -> None:

@@ -29,6 +29,7 @@ _STARTS = 6
 _CLOUD_ROUNDS = 14
 _CLOUD_POINTS = 1024
 _PULL_BACK = np.concatenate([[0.0], 10.0 ** np.arange(-15.0, -2.0)])
+_DISTANCE = 1e-7
 _MOST_ITERATIONS = 200
 
 
@@ -86,25 +87,27 @@ class Refiner:
         scales = self._scales(fixed, samples)
         feasible = defined & holds
         anchor = _best(samples, values, feasible)
-        candidates = [] if anchor is None else [anchor]
-        if anchor is not None:
-            candidates.append(self._zoom(fixed, anchor))
-        for start in self._starts(fixed, samples, values, feasible, scales):
-            for tighten in (0.0, 1e-7):
-                end = self._descend(fixed, start, values[defined], scales, tighten)
-                inside = self._pull_inside(fixed, end, anchor)
-                if inside is not None:
-                    candidates.append(inside)
-                    break
-        if not candidates:
+        starts = list(self._starts(fixed, samples, values, feasible, scales))
+
+        def descend(tighten: float) -> list[Array]:
+            sampled = values[defined]
+            return [self._descend(fixed, start, sampled, scales, tighten) for start in starts]
+
+        if anchor is None:
+            # Keeping a small distance from every constraint may end inside where no sample is.
+            inside = np.array(descend(_DISTANCE)).reshape(-1, len(samples)).T
+            if inside.shape[1]:
+                found, holds = self._judge(fixed, inside)
+                anchor = _best(inside, found, np.isfinite(found) & holds)
+        if anchor is None:
             return None
+        candidates = [anchor, self._zoom(fixed, anchor)]
+        candidates += [self._pull_inside(fixed, end, anchor) for end in descend(0.0)]
         points = np.array(candidates).T
-        values, holds = self._judge(fixed, points)
-        shares = _best(points, values, np.isfinite(values) & holds)
-        if shares is None:
-            return None
-        value = float(self._judge(fixed, shares[:, None])[0][0])
-        return Refined(value, shares, self._active(fixed, shares, scales))
+        reached, holds = self._judge(fixed, points)
+        place = int(np.argmin(np.where(np.isfinite(reached) & holds, reached, np.inf)))
+        shares = points[:, place]
+        return Refined(float(reached[place]), shares, self._active(fixed, shares, scales))
 
     def values_at(self, shares: Array) -> Array:
         """Values of the ranges at shares of them, one row each."""
@@ -208,13 +211,12 @@ class Refiner:
             )  # fmt: skip
         return np.clip(_finite(result.x, 0.5, 1.0), 0.0, 1.0)
 
-    def _pull_inside(self, fixed: Array, end: Array, anchor: Array | None) -> Array | None:
+    def _pull_inside(self, fixed: Array, end: Array, anchor: Array) -> Array:
         """The nearest point towards a feasible one at which every check holds to the last bit."""
-        towards = end if anchor is None else anchor
-        points = end[:, None] + (towards - end)[:, None] * _PULL_BACK
+        points = end[:, None] + (anchor - end)[:, None] * _PULL_BACK
         values, holds = self._judge(fixed, points)
         inside = np.flatnonzero(np.isfinite(values) & holds)
-        return points[:, inside[0]] if len(inside) else None
+        return points[:, inside[0]] if len(inside) else anchor
 
     def _active(self, fixed: Array, shares: Array, scales: Array) -> tuple[str, ...]:
         margins = self._margins(fixed, shares[:, None])[:, 0]

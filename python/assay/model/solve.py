@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.errors import AssayError, ConvergenceError, InputError, OverdeterminedError
+from assay.errors import (
+    AssayError,
+    ConvergenceError,
+    CycleError,
+    InputError,
+    OverdeterminedError,
+)
 from assay.model.inputs import Given, Inputs, check_value, read_inputs
 from assay.model.newton import newton
 from assay.model.points import PointFunction
@@ -16,7 +22,7 @@ from assay.model.resolution import Resolution
 from assay.model.selection import check_variants
 from assay.model.solution import Solution, SolvedStage
 from assay.model.stages import RESOLVED_TOLERANCE, StageSolver
-from assay.model.system import Stage, System
+from assay.model.system import Stage, Statement, System
 from assay.model.variables import Variable
 
 if TYPE_CHECKING:
@@ -189,36 +195,53 @@ class _Search:
             # Errors of stages add up; one more round over all of them takes them out.
             place = newton(equations, place, tolerance).point
         values = dict(zip(self.system.unknown, map(float, place), strict=True))
-        rows = zip(self.solver.rows(whole), equations.at(place).scale, strict=True)
-        scales = {row.variable: float(scale) for row, scale in rows if row.kind == "requirement"}
-        known = {**self.system.given, **values}
+        judged = list(zip(self.solver.rows(whole), equations.at(place).scale, strict=True))
         resolutions: dict[str, Resolution] = {}
         try:
             for name, value in values.items():
                 check_value(self.registry.variables[name], value)
-            for name, required in self.system.equal.items():
-                resolution = self.registry.resolve(name, known, self.variants, switch=self.switch)
-                resolutions[name] = resolution
-                value = resolution.require_value()
-                if abs(value - required) > _VERIFY_SLACK * tolerance * scales[name]:
-                    raise self._rejected(values, resolution.variable, value, "not what is required")
-                self._check_bounds(values, resolution)
+            for statement, scale in judged:
+                resolution = self._recompute(statement, values)
+                if resolution is None:
+                    continue
+                self._check(statement, values, resolution, _VERIFY_SLACK * tolerance * float(scale))
+                if statement.kind == "requirement":
+                    resolutions[statement.variable] = resolution
         except AssayError as error:
             self.rejections.append(error)
             return None
-        return _Found(values, stages, resolutions)
+        ordered = {name: resolutions[name] for name in self.system.equal}
+        return _Found(values, stages, ordered)
 
-    def _check_bounds(self, values: Mapping[str, float], resolution: Resolution) -> None:
+    def _recompute(self, statement: Statement, values: Mapping[str, float]) -> Resolution | None:
+        """The side of a statement that is computed, from everything else at the solution."""
+        name = statement.variable
+        known = {**self.system.given, **values}
+        if statement.kind == "own":
+            del known[name]
+        try:
+            return self.registry.resolve(name, known, self.variants, switch=self.switch)
+        except CycleError:
+            # A loop that the unknown itself closes can only be solved, not computed.
+            return None
+
+    def _check(
+        self,
+        statement: Statement,
+        values: Mapping[str, float],
+        resolution: Resolution,
+        slack: float,
+    ) -> None:
+        name, value = statement.variable, resolution.require_value()
+        required = self.system.equal[name] if statement.kind == "requirement" else values[name]
+        if abs(value - required) > slack:
+            why = "not what is required" if statement.kind == "requirement" else "by its relation"
+            raise self._rejected(values, resolution.variable, value, why)
         for step in resolution.trace:
-            variable, value = step.variable, step.value
-            slack = _BOUND_SLACK * abs(value)
-            if step.relation and not variable.lower - slack <= value <= variable.upper + slack:
-                raise self._rejected(values, variable, value, "which is out of its bounds")
-        own = {s.variable for s in self.system.user_statements if s.kind == "own"}
-        for conflict in resolution.conflicts:
-            if conflict.variable.name in own:
-                why = "by its own relation"
-                raise self._rejected(values, conflict.variable, conflict.computed, why)
+            variable, reached = step.variable, step.value
+            slack = _BOUND_SLACK * abs(reached)
+            if step.relation and not variable.lower - slack <= reached <= variable.upper + slack:
+                raise self._rejected(values, variable, reached, "which is out of its bounds")
 
     def _rejected(
         self, values: Mapping[str, float], variable: Variable, value: float, why: str

@@ -11,7 +11,7 @@ import numpy as np
 from assay.errors import InputError, MissingInputsError
 from assay.model.choices import Discrete, choosable, read_axis
 from assay.model.cones import Cones
-from assay.model.grid import RESOLVED_LIMIT, Grid
+from assay.model.grid import Grid, check_affordable
 from assay.model.inputs import Given, read_inputs
 from assay.model.judge import Judge, find_checks
 from assay.model.points import PointFunction
@@ -136,11 +136,7 @@ def sweep(
         registry, list(over), known, variants, switch=switch, outputs=names,
         conditions={check.name: check.condition for check in judge.checks},
     )  # fmt: skip
-    if not function.exact and grid.size > RESOLVED_LIMIT:
-        raise InputError(
-            f"{grid.size} points are too many to resolve one by one: at most {RESOLVED_LIMIT}",
-            function.note,
-        )
+    check_affordable(function, grid)
     table = _evaluate(function, grid)
     values = np.where(np.isfinite(table[: len(names)]), table[: len(names)], np.nan)
     columns = _axis_columns(axes, grid)
