@@ -275,10 +275,13 @@ def test_a_target_that_no_choice_moves() -> None:
         a, b = (scope.variable(n, n, "1", "chosen") for n in "ab")
         scope.variable("f", "f", "1", "", equals=b + 1)
         scope.inequality("large", a >= 2, "")
+        scope.inequality("not_a_choice", b <= 5, "")
 
     best = registry_of(build).minimize("s.f", {"s.a": [1, 2, 3]}, {"s.b": 4})
     assert (best.value, best.choices, best.feasible) == (5.0, {"s.a": 2.0}, 2)
     assert "s.f depends on none of the choices" in best.notes
+    with pytest.raises(InfeasibleError, match=r"s.not_a_choice excludes 1"):
+        registry_of(build).minimize("s.f", {"s.a": [1, 2, 3]}, {"s.b": 6})
 
 
 def test_too_many_points_are_refused() -> None:
