@@ -170,7 +170,8 @@ def make_second_part(folder: Path, python_version: str) -> list[Entry]:
     wheels.mkdir(parents=True)
     download([CUDA_COMPILER], python_version, wheels)
     entries = [describe(wheel, "compiles CUDA C++ at run time") for wheel in wheels.glob("*.whl")]
-    write_lines(folder / "requirements.txt", [f"{e['name']}=={e['version']}" for e in entries])
+    # The range, not the version carried: a host keeps the compiler that its PyTorch came with.
+    write_lines(folder / "requirements.txt", [CUDA_COMPILER])
     return entries
 
 
