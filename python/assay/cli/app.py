@@ -123,7 +123,7 @@ def _invoke(commands: Sequence[str], arguments: list[str]) -> int:
         # Typer's own errors, whichever library they come from, can format themselves.
         if not hasattr(error, "format_message"):
             raise
-        raise usage_error(error) from None
+        raise usage_error(error, f"assay {arguments[0]}") from None
     if isinstance(result, Report):
         return show(result)
     return result if isinstance(result, int) else 0
@@ -154,16 +154,15 @@ def application(commands: Sequence[str]) -> "typer.Typer":
     return app
 
 
-def usage_error(error: Any) -> InputError:
+def usage_error(error: Any, path: str) -> InputError:
     """A usage error of Typer's in the words and shape of ours.
 
     Typer has changed the library beneath it, so errors are told apart by what they carry.
     """
-    context = getattr(error, "ctx", None)
-    path = getattr(context, "command_path", "assay")
     hint = f"{path} --help shows what is expected"
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
+        context = getattr(error, "ctx", None)
         known = [name for p in context.command.params for name in p.opts] if context else []
         unknown = unknown_name("option", option, known)
         return InputError(f"{unknown.message} of {path}", unknown.hint or hint)

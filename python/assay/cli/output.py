@@ -145,15 +145,18 @@ def _canvas(stream: TextIO) -> Canvas:
 def _print(lines: Iterable[Line], stream: TextIO) -> None:
     if not is_colourful(stream):
         for line in lines:
-            stream.write(plain(line).rstrip() + "\n")
+            stream.write(one_line(plain(line)).rstrip() + "\n")
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(file=stream, highlight=False, soft_wrap=True, force_terminal=True)
     for line in lines:
-        parts = (line,) if isinstance(line, str) else line
-        console.print(Text.assemble(*parts, end=""))
+        text = Text(end="")
+        for part in (line,) if isinstance(line, str) else line:
+            words, style = (part, "") if isinstance(part, str) else part
+            text.append(one_line(words), style)
+        console.print(text)
 
 
 def plain(line: Line) -> str:

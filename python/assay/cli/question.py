@@ -1,17 +1,20 @@
 """What a command line asks about: the registry, the values given, and where they come from."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from assay import stack
-from assay.errors import AssayError, InputError, MissingInputsError, unknown_name
+from assay.errors import AssayError, InputError, MissingInputsError, UnknownNameError, unknown_name
 from assay.model.preset import Preset
 from assay.model.registry import Registry
 from assay.model.resolution import Conflict, Resolution
 
 Word = TypeVar("Word", bound=str)
+
+_KNOWN_PRESETS: Final = "assay list --presets lists those that come with Assay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,15 @@ def read_question(
 def find_preset(name: str) -> Preset:
     """A scenario by its name, or read from a file when the name is that of one."""
     if name.endswith(".toml") or "/" in name:
-        return Preset.from_file(Path(name), stack.registry())
-    return stack.preset(name)
+        path = Path(name)
+        if not os.path.isfile(path):
+            raise InputError(f"there is no scenario file {name}", _KNOWN_PRESETS)
+        return Preset.from_file(path, stack.registry())
+    try:
+        return stack.preset(name)
+    except UnknownNameError as error:
+        error.hint = error.hint or _KNOWN_PRESETS
+        raise
 
 
 def read_pairs(option: str, form: str, texts: Sequence[str] | None) -> dict[str, str]:

@@ -93,7 +93,7 @@ class Preset:
         """Read a scenario file (TOML); names and units are checked at once."""
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(f"scenario file {path.name} cannot be read: {error}") from None
         try:
             return cls._from_data(path.stem, data, registry)
@@ -114,14 +114,16 @@ class Preset:
                     f"scenario {name}: {variable} needs a source and a kind",
                     f"kinds: {', '.join(ASSIGNMENT_KINDS)}",
                 )
-            assignments[variable] = Assignment(str(facts["value"]), facts["source"], facts["kind"])
+            source = _text(f"source of {variable}", facts["source"])
+            assignments[variable] = Assignment(str(facts["value"]), source, facts["kind"])
+        targets = [(t["label"], t["variable"]) for t in data.get("targets", ())]
         preset = cls(
-            name=data.get("name", name),
-            description=data.get("description", ""),
+            name=_text("name", data.get("name", name)),
+            description=_text("description", data.get("description", "")),
             registry=registry,
             assignments=assignments,
-            variants=dict(data.get("variants", {})),
-            targets=tuple((t["label"], t["variable"]) for t in data.get("targets", ())),
+            variants={n: _text(f"variant of {n}", v) for n, v in data.get("variants", {}).items()},
+            targets=tuple((_text("label", label), _text("target", v)) for label, v in targets),
         )
         from assay.model.inputs import read_inputs
 
@@ -156,3 +158,9 @@ class Preset:
         ]
         issues += [f"conflict in {conflict.variable.name}" for conflict in resolution.conflicts]
         return TargetReport(label, target, "issues" if issues else "ok", tuple(issues), resolution)
+
+
+def _text(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"scenario: expected a text as {what}, got {value!r}")
+    return value

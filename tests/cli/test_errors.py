@@ -1,0 +1,228 @@
+"""What goes wrong is said in one line and a hint, and ends with the right exit code."""
+
+from typing import Any
+
+import pytest
+
+from assay.cli.app import COMMANDS
+
+PRESET = ("--preset", "dense_training_cost_fixture")
+
+# words, exit code, the error, the hint
+ERRORS: list[tuple[tuple[str, ...], int, str, str]] = [
+    (("resolv", "x"), 2, 'unknown command "resolv"', "did you mean resolve?"),
+    (("zzz",), 2, 'unknown command "zzz"', "assay --help lists the commands"),
+    (("--vrsion",), 2, 'unknown option "--vrsion"', "did you mean --version?"),
+    (("-x",), 2, 'unknown option "-x"', "assay --help lists the commands"),
+    (("",), 2, 'unknown command ""', "assay --help lists the commands"),
+    (("resolve",), 2, "missing argument 'VARIABLE'", "assay resolve --help shows what is expected"),
+    (
+        ("resolve", "a", "b"),
+        2,
+        "got unexpected extra argument(s) (b)",
+        "assay resolve --help shows what is expected",
+    ),
+    (
+        ("resolve", "a", "--jsn"),
+        2,
+        'unknown option "--jsn" of assay resolve',
+        "did you mean --json?",
+    ),
+    (
+        ("resolve", "a", "--assign"),
+        2,
+        "option '--assign' requires an argument",
+        "assay resolve --help shows what is expected",
+    ),
+    (
+        ("resolve", "training.tokens_per_sec"),
+        2,
+        'unknown variable "training.tokens_per_sec"',
+        "did you mean training.tokens_per_second or training.tokens_per_step?",
+    ),
+    (
+        ("resolve", "gpu.clock", "--preset", "dense"),
+        2,
+        'unknown preset "dense"',
+        "assay list --presets lists those that come with Assay",
+    ),
+    (
+        ("resolve", "gpu.clock", "--preset", "no/such.toml"),
+        2,
+        "there is no scenario file no/such.toml",
+        "assay list --presets lists those that come with Assay",
+    ),
+    (
+        ("resolve", "gpu.power", "--set", "gpu.power=5 W"),
+        2,
+        "unit mismatch in gpu.power: expected W/GPU, got W",
+        "gpu.power is per GPU: write W/GPU",
+    ),
+    (
+        ("resolve", "gpu.power", "--set", "gpu.power=5"),
+        2,
+        "gpu.power has no unit: expected one of the dimension of W/GPU",
+        'write for example gpu.power="1 W/GPU"',
+    ),
+    (
+        ("resolve", "gpu.power", "--set", "gpu.power=5 W/GPU", "--set", "gpu.power=6 W/GPU"),
+        2,
+        'contradictory --assign: gpu.power is given as "5 W/GPU" and as "6 W/GPU"',
+        "give it once",
+    ),
+    (
+        ("resolve", "gpu.power", "--set", "gpu.power"),
+        2,
+        'malformed --assign "gpu.power": expected name="value unit"',
+        'write --assign name="value unit"',
+    ),
+    (
+        ("resolve", "gpu.clock", "--variant", "gpu.clock=fast"),
+        2,
+        'unknown variant of gpu.clock: "fast"',
+        "choices: none, the variable is an input",
+    ),
+    (
+        ("resolve", "physics.planck", "--set", "physics.planck=1 J*s"),
+        2,
+        "physics.planck is a constant of nature and cannot be given",
+        "",
+    ),
+    (
+        (
+            "resolve",
+            "thermal.dc.pue",
+            *PRESET,
+            "--set",
+            "cluster.it_power=0 W",
+            "--allow-conflicts",
+        ),
+        2,
+        "thermal.dc.pue has no finite value: division by zero in "
+        "thermal.dc.power / cluster.it_power",
+        "cluster.it_power is 0",
+    ),
+    (("show", "gpu.clok"), 2, 'unknown name "gpu.clok"', "did you mean gpu.clock?"),
+    (("cone", "gpu.clok"), 2, 'unknown variable "gpu.clok"', "did you mean gpu.clock?"),
+    (
+        ("cone", "gpu.clock", "--direction", "dwn"),
+        2,
+        'unknown direction "dwn"',
+        "did you mean down?",
+    ),
+    (
+        ("cone", "gpu.clock", "--depth", "-1"),
+        2,
+        "depth of a subgraph: expected 0 or more, got -1",
+        "",
+    ),
+    (("list", "--scope", "gp"), 2, 'unknown scope "gp"', "did you mean gpu?"),
+    (("verify", "--profile", "slow"), 2, 'unknown profile "slow"', "one of: fast, full"),
+    (
+        ("root-debt", "--by", "weight"),
+        2,
+        'unknown ranking "weight"',
+        "one of: dependents, variance",
+    ),
+    (("root-debt", "--limit", "-1"), 2, "limit: expected 0 or more, got -1", ""),
+    (("next-work", "--limit", "-1"), 2, "limit: expected 0 or more, got -1", ""),
+    (("export", "--format", "pdf"), 2, 'unknown format "pdf"', "one of: dot, graphml, json, latex"),
+    (
+        ("explain", "gpu.clock", "--depth", "-1"),
+        2,
+        "depth: expected a whole number >= 0, got -1",
+        "",
+    ),
+    (
+        ("scenario-report", "dens"),
+        2,
+        'unknown preset "dens"',
+        "assay list --presets lists those that come with Assay",
+    ),
+    (("resolve", "gpu.clock"), 3, "gpu.clock needs 1 more input", None),  # type: ignore[list-item]
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error", "hint"),
+    ERRORS,
+    ids=lambda item: " ".join(item) if isinstance(item, tuple) else "",
+)
+def test_error(cli: Any, words: tuple[str, ...], code: int, error: str, hint: str | None) -> None:
+    outcome = cli(*words)
+    assert outcome.code == code
+    lines = outcome.err.splitlines()
+    assert lines[0] == f"error: {error}"
+    if hint is not None:
+        assert lines[1:] == ([f"hint: {hint}"] if hint else [])
+        assert outcome.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "start"),
+    [
+        (("toy.cost", "--set", "toy.load=1 W"), 2, "error: toy.cost has 2 defining relations"),
+        (("toy.loop",), 2, "error: cyclic definition: toy.loop <- toy.back <- toy.loop"),
+        (("toy.share", "--set", "toy.load=-1 W"), 2, "error: toy.load: expected >= 0 W, got -1 W"),
+    ],
+)
+def test_trouble_in_the_model(
+    cli: Any, toy: Any, words: tuple[str, ...], code: int, start: str
+) -> None:
+    outcome = cli("resolve", *words)
+    assert (outcome.code, outcome.out) == (code, "")
+    assert outcome.err.startswith(start)
+    assert len(outcome.err.splitlines()) == 2 if "hint" in outcome.err else 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_json(cli: Any, name: str) -> None:
+    outcome = cli(name, "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(f"Usage: assay {name} [OPTIONS]")
+    assert "--json" in outcome.out
+    assert outcome.out.isascii()
+    assert cli(name, "-h").out == outcome.out
+
+
+def test_program_help_and_version(cli: Any) -> None:
+    from assay import __version__
+
+    outcome = cli("--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    listed = [line.split()[0] for line in outcome.out.splitlines() if line.startswith("  ")]
+    assert [name for name in listed if name in COMMANDS] == list(COMMANDS)
+    assert "..." not in outcome.out.split("Commands:")[1]
+    assert cli().out == cli("-h").out == outcome.out
+    assert cli("--version").out == f"assay {__version__}\n"
+
+
+def test_internal_errors_name_themselves_and_hide_the_traceback(
+    cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assay import stack
+
+    def broken() -> None:
+        raise RuntimeError("wheel\nfell off")
+
+    monkeypatch.setattr(stack, "registry", broken)
+    outcome = cli("stats")
+    assert (outcome.code, outcome.out) == (70, "")
+    assert outcome.err == (
+        "error: internal error: RuntimeError: wheel\\nfell off\n"
+        "hint: this is a fault in Assay, not in your input; "
+        "ASSAY_TRACEBACK=1 shows where it happened\n"
+    )
+    monkeypatch.setenv("ASSAY_TRACEBACK", "1")
+    assert "Traceback" in cli("stats").err
+
+
+def test_interruption_is_quiet(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from assay import stack
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stack, "registry", interrupted)
+    outcome = cli("stats")
+    assert (outcome.code, outcome.out, outcome.err) == (130, "", "")

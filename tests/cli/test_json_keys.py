@@ -1,0 +1,378 @@
+"""Every `--json` answer, key by key: what programs rely on changes here first."""
+
+from typing import Any
+
+import pytest
+
+PRESET = ("--preset", "dense_training_cost_fixture")
+TEXT, NUMBER, COUNT, FLAG = str, (int, float), int, bool
+MAYBE_TEXT, MAYBE_NUMBER = (str, type(None)), (int, float, type(None))
+
+
+class Each:
+    """A list whose every member has one shape; `some` demands that there is a member."""
+
+    def __init__(self, shape: Any, *, some: bool = True) -> None:
+        self.shape = shape
+        self.some = some
+
+
+class Keyed:
+    """A mapping from names to values of one shape."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+
+
+def check(data: Any, shape: Any, where: str) -> None:
+    if isinstance(shape, dict):
+        assert list(data) == list(shape), where
+        for key, part in shape.items():
+            check(data[key], part, f"{where}.{key}")
+    elif isinstance(shape, Each):
+        assert isinstance(data, list), where
+        assert data or not shape.some, f"{where} is empty"
+        for position, item in enumerate(data):
+            check(item, shape.shape, f"{where}[{position}]")
+    elif isinstance(shape, Keyed):
+        assert isinstance(data, dict), where
+        for key, item in data.items():
+            check(item, shape.shape, f"{where}.{key}")
+    else:
+        # A truth value is an integer to Python, but not to a reader of JSON.
+        assert shape is FLAG or not isinstance(data, bool), where
+        assert isinstance(data, shape), f"{where} is {data!r}"
+
+
+MISSING = {
+    "name": TEXT, "unit": TEXT, "family": TEXT, "meaning": TEXT, "boundary": MAYBE_TEXT,
+    "needed_by": Each(TEXT),
+}  # fmt: skip
+VERDICT = {
+    "name": TEXT, "status": TEXT, "text": TEXT, "meaning": TEXT,
+    "missing": Each(TEXT, some=False), "reason": TEXT,
+}  # fmt: skip
+CONFLICT = {"name": TEXT, "given": NUMBER, "computed": NUMBER, "unit": TEXT, "relation": TEXT}
+SWITCH = {"variable": TEXT, "left": TEXT, "used": TEXT, "condition": TEXT}
+STEP = {
+    "name": TEXT, "symbol": TEXT, "value": NUMBER, "unit": TEXT, "relation": MAYBE_TEXT,
+    "kind": TEXT, "text": MAYBE_TEXT, "inputs": Each(TEXT, some=False), "source": TEXT,
+}  # fmt: skip
+RESOLUTION = {
+    "target": TEXT, "value": MAYBE_NUMBER, "unit": TEXT, "lo": MAYBE_NUMBER, "hi": MAYBE_NUMBER,
+    "missing": Each(MISSING, some=False), "constraints": Each(VERDICT, some=False),
+    "validity": Each(VERDICT, some=False), "conflicts": Each(CONFLICT, some=False),
+    "switches": Each(SWITCH, some=False), "degradations": Each(TEXT, some=False),
+}  # fmt: skip
+RECEIPT = {
+    "name": TEXT, "depth": COUNT, "symbol": TEXT, "meaning": TEXT, "value": MAYBE_NUMBER,
+    "unit": TEXT, "status": TEXT, "relation": MAYBE_TEXT, "text": MAYBE_TEXT, "source": TEXT,
+    "block": MAYBE_TEXT, "parts": TEXT,
+}  # fmt: skip
+VARIABLE = {
+    "name": TEXT, "kind": TEXT, "role": TEXT, "symbol": TEXT, "meaning": TEXT, "unit": TEXT,
+    "display": TEXT, "lower": MAYBE_NUMBER, "upper": MAYBE_NUMBER, "value": MAYBE_NUMBER,
+    "scope": TEXT, "family": TEXT, "boundary": MAYBE_TEXT, "target": FLAG, "library": FLAG,
+    "reference": TEXT,
+}  # fmt: skip
+RELATION = {
+    "name": TEXT, "kind": TEXT, "variable": MAYBE_TEXT, "text": TEXT, "inputs": Each(TEXT),
+    "validity": MAYBE_TEXT, "meaning": TEXT, "options": dict, "scope": TEXT, "library": FLAG,
+    "reference": TEXT,
+}  # fmt: skip
+SHOWN = {"name": TEXT, "value": NUMBER, "unit": MAYBE_TEXT}
+OUTCOME = {
+    "label": TEXT, "target": TEXT, "status": TEXT, "issues": Each(TEXT, some=False),
+}  # fmt: skip
+STATS = (
+    "systems", "variables", "constants", "relations", "root_inputs", "leaves", "cycles",
+    "families", "unit_checked", "variables_referenced", "relations_referenced", "reachable",
+    "library",
+)  # fmt: skip
+COVERAGE = {"cited": COUNT, "definition": COUNT, "unsourced": COUNT}
+DEBT = {
+    "name": TEXT, "boundary": TEXT, "dependents": COUNT, "targets": Each(TEXT, some=False),
+    "unit": TEXT, "meaning": TEXT, "has_reference": FLAG, "members": Each(TEXT, some=False),
+    "variance_share": MAYBE_NUMBER, "first_order_share": MAYBE_NUMBER,
+    "share_half_width": MAYBE_NUMBER, "note": TEXT,
+}  # fmt: skip
+
+ANSWERS: list[tuple[tuple[str, ...], Any]] = [
+    (("stats",), dict.fromkeys(STATS, COUNT)),
+    (
+        ("verify",),
+        {
+            "profile": TEXT,
+            "ok": FLAG,
+            "checks": Each(
+                {
+                    "name": TEXT,
+                    "meaning": TEXT,
+                    "status": TEXT,
+                    "count": COUNT,
+                    "details": Each(TEXT, some=False),
+                }
+            ),
+        },
+    ),
+    (
+        ("audit",),
+        {
+            "referenced": {"relations": NUMBER, "variables": NUMBER},
+            "coverage": {"relations": COVERAGE, "variables": COVERAGE},
+            "relation_kinds": Keyed(COVERAGE),
+            "unreached_relations": Each(TEXT, some=False),
+            "unreached_roots": Each(TEXT, some=False),
+            "duplicates": Each(Each(TEXT), some=False),
+            "similar_variables": Each(Each(TEXT), some=False),
+            "weak_references": Each({"name": TEXT, "of": TEXT, "why": TEXT}, some=False),
+            "roots_by_boundary": Keyed(Each(TEXT)),
+            "unused_constants": Each(TEXT, some=False),
+        },
+    ),
+    (("list",), Each(VARIABLE)),
+    (("list", "--relations"), Each(RELATION)),
+    (
+        ("list", "--presets"),
+        Each(
+            {
+                "name": TEXT,
+                "description": TEXT,
+                "values": COUNT,
+                "targets": Each({"label": TEXT, "variable": TEXT}),
+            }
+        ),
+    ),
+    (
+        ("show", "logic.gate.delay"),
+        {
+            **VARIABLE,
+            "block": MAYBE_TEXT,
+            "defined_by": Each(RELATION),
+            "used_by": Each(TEXT, some=False),
+            "constraints": Each(RELATION),
+        },
+    ),
+    (("show", "logic.clock.timing"), {**RELATION, "variables": Each(VARIABLE)}),
+    (
+        ("cone", "thermal.dc.pue"),
+        {
+            "variable": TEXT,
+            "direction": TEXT,
+            "depth": MAYBE_NUMBER,
+            "variables": Each(VARIABLE),
+            "relations": Each(RELATION),
+            "edges": Each({"source": TEXT, "target": TEXT, "relation": TEXT}),
+        },
+    ),
+    (("resolve", "econ.cost.per_token", *PRESET), {**RESOLUTION, "trace": Each(STEP)}),
+    (("resolve", "econ.cost.per_token"), {**RESOLUTION, "trace": Each(STEP, some=False)}),
+    (
+        ("resolve", "cluster.gpus", *PRESET, "--set", "cluster.gpus=9 GPU"),
+        {**RESOLUTION, "conflicts": Each(CONFLICT), "trace": Each(STEP)},
+    ),
+    (
+        ("explain", "econ.cost.per_token", *PRESET),
+        {
+            **RESOLUTION,
+            "depth": COUNT,
+            "cut": FLAG,
+            "receipt": Each(RECEIPT),
+            "targets": Each({"label": TEXT, "target": TEXT, "value": MAYBE_NUMBER, "unit": TEXT}),
+        },
+    ),
+    (
+        ("solve", "--unknown", "gpu.power", "--equal", "thermal.dc.power=6 kW", *PRESET),
+        {
+            "unknowns": Each(SHOWN),
+            "required": Each({"name": TEXT, "required": NUMBER, "value": NUMBER, "unit": TEXT}),
+            "stages": Each(
+                {
+                    "unknowns": Each(TEXT),
+                    "equations": Each(TEXT),
+                    "method": TEXT,
+                    "iterations": COUNT,
+                    "misfit": NUMBER,
+                }
+            ),
+            "method": TEXT,
+            "iterations": COUNT,
+            "others": Each(Each(SHOWN), some=False),
+            "constraints": Each(VERDICT, some=False),
+            "validity": Each(VERDICT, some=False),
+            "notes": Each(TEXT, some=False),
+        },
+    ),
+    (
+        ("solve", "--unknown", "gpu.power", "--equal", "thermal.dc.power=6 kW"),
+        {"missing": Each(MISSING)},
+    ),
+    (
+        ("minimize", "econ.cost.per_token", "--over", "training.gpus=4,8,16 GPU", *PRESET),
+        {
+            "target": TEXT,
+            "value": NUMBER,
+            "unit": TEXT,
+            "maximized": FLAG,
+            "choices": Each(SHOWN),
+            "method": TEXT,
+            "points": COUNT,
+            "evaluated": COUNT,
+            "feasible": COUNT,
+            "undefined": COUNT,
+            "excluded": Keyed(COUNT),
+            "binding": Each({"name": TEXT, "text": TEXT, "meaning": TEXT}),
+            "unknown": Each(VERDICT, some=False),
+            "alternatives": Each({"value": NUMBER, "choices": Each(SHOWN)}),
+            "notes": Each(TEXT, some=False),
+        },
+    ),
+    (
+        ("sweep", "thermal.dc.pue", "--over", "cluster.nodes=1,2 node", *PRESET),
+        {
+            "axes": Each(TEXT),
+            "targets": Each(TEXT),
+            "units": Keyed(TEXT),
+            "rows": Each(
+                {
+                    "cluster.nodes": NUMBER,
+                    "thermal.dc.pue": MAYBE_NUMBER,
+                    "constraints": TEXT,
+                    "violated": Each(TEXT, some=False),
+                }
+            ),
+            "unknown": Each(VERDICT, some=False),
+            "notes": Each(TEXT, some=False),
+        },
+    ),
+    (
+        ("root-debt",),
+        {
+            "by": TEXT,
+            "target": MAYBE_TEXT,
+            "families": FLAG,
+            "rows": Each(DEBT),
+            "degradations": Each(TEXT, some=False),
+        },
+    ),
+    (
+        ("scenario-report", "dense_training_cost_fixture"),
+        {
+            "ok": COUNT,
+            "of": COUNT,
+            "reports": Each(
+                {
+                    "preset": TEXT,
+                    "ok": COUNT,
+                    "of": COUNT,
+                    "targets": Each(
+                        {
+                            "label": TEXT,
+                            "target": TEXT,
+                            "status": TEXT,
+                            "value": MAYBE_NUMBER,
+                            "unit": MAYBE_TEXT,
+                            "lo": MAYBE_NUMBER,
+                            "hi": MAYBE_NUMBER,
+                            "issues": Each(TEXT, some=False),
+                            "missing": Each(MISSING, some=False),
+                            "constraints": Each(VERDICT, some=False),
+                            "conflicts": Each(CONFLICT, some=False),
+                        }
+                    ),
+                    "missing_families": Keyed(Each(TEXT)),
+                }
+            ),
+        },
+    ),
+    (
+        ("scenario-audit", "dense_training_cost_fixture"),
+        {
+            "audits": Each(
+                {
+                    "preset": TEXT,
+                    "ok": COUNT,
+                    "of": COUNT,
+                    "targets": Each(OUTCOME),
+                    "values": COUNT,
+                    "kinds": {
+                        "spec": COUNT,
+                        "measured": COUNT,
+                        "published": COUNT,
+                        "assumed": COUNT,
+                    },
+                    "pinned": Each(TEXT, some=False),
+                    "unused": Each(TEXT, some=False),
+                    "declared_ok": COUNT,
+                    "declared_of": COUNT,
+                    "declared": Each(OUTCOME),
+                    "missing_families": Keyed(Each(MISSING)),
+                }
+            )
+        },
+    ),
+    (
+        ("next-work",),
+        {
+            "preset": MAYBE_TEXT,
+            "of": COUNT,
+            "items": Each(
+                {
+                    "kind": TEXT,
+                    "name": TEXT,
+                    "reason": TEXT,
+                    "weight": NUMBER,
+                    "dependents": COUNT,
+                    "target": MAYBE_TEXT,
+                }
+            ),
+        },
+    ),
+    (
+        ("export", "thermal.dc.pue"),
+        {
+            "format": TEXT,
+            "variables": COUNT,
+            "constants": COUNT,
+            "relations": COUNT,
+            "output": MAYBE_TEXT,
+            "bytes": COUNT,
+            "text": TEXT,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "shape"),
+    ANSWERS,
+    ids=lambda item: " ".join(item[:3]) if isinstance(item, tuple) else "",
+)
+def test_keys(cli: Any, words: tuple[str, ...], shape: Any) -> None:
+    outcome = cli(*words, "--json")
+    check(outcome.data, shape, words[0])
+    assert "Traceback" not in outcome.err
+
+
+def test_every_command_is_listed_here() -> None:
+    from assay.cli.app import COMMANDS
+
+    tested = {words[0] for words, _ in ANSWERS}
+    # Measuring takes long: its rows are tested with the other health commands.
+    assert set(COMMANDS) - tested == {"bench"}
+
+
+@pytest.mark.parametrize(
+    ("data", "shape"),
+    [
+        ({"a": 1}, {"b": COUNT}),
+        ({"a": 1, "b": 2}, {"a": COUNT}),
+        ({"a": True}, {"a": COUNT}),
+        ({"a": None}, {"a": TEXT}),
+        ([], Each(TEXT)),
+        ([1], Each(TEXT)),
+    ],
+)
+def test_the_check_itself_refuses(data: Any, shape: Any) -> None:
+    with pytest.raises(AssertionError):
+        check(data, shape, "here")

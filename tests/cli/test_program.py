@@ -1,0 +1,150 @@
+"""The program as users start it: a process of its own, with pipes and terminals around it."""
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+FIXTURE = ("econ.cost.per_token", "--preset", "dense_training_cost_fixture")
+ASSAY = (sys.executable, "-m", "assay")
+
+IMPORTED = """
+import sys
+from assay.cli.app import run
+code = run(sys.argv[1:])
+print(code, *sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def plain_environment(**changes: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    return {**kept, "TERM": "xterm-256color", **changes}
+
+
+def assay(*words: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ASSAY, *words], capture_output=True, text=True, env=plain_environment(**changes)
+    )
+
+
+def on_terminal(*words: str, **changes: str) -> str:
+    """What a terminal receives, eighty columns wide."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*ASSAY, *words],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=plain_environment(COLUMNS="80", **changes),
+    )  # fmt: skip
+    os.close(theirs)
+    received = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:
+            # Linux reports the far end's closing as an error.
+            break
+        if not chunk:
+            break
+        received += chunk
+    os.close(ours)
+    process.wait()
+    return received.decode()
+
+
+def test_receipt_through_a_pipe(root: Path) -> None:
+    finished = assay("explain", *FIXTURE)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.stdout == (root / "tests" / "cli" / "receipt.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("resolve", *FIXTURE, "--json"),
+        ("explain", *FIXTURE),
+        ("stats",),
+        ("list",),
+        ("show", "econ.cost.per_token"),
+        ("scenario-report",),
+    ],
+)
+def test_light_commands_load_nothing_heavy(words: Sequence[str]) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-c", IMPORTED, *words],
+        capture_output=True, text=True, env=plain_environment(),
+    )  # fmt: skip
+    code, *modules = finished.stderr.split()
+    assert code == "0"
+    loaded = {name.partition(".")[0] for name in modules}
+    assert loaded & {"numpy", "scipy", "sympy", "SALib", "rich", "pandas", "matplotlib"} == set()
+
+
+def seconds(command: Sequence[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True, env=plain_environment())
+    return time.perf_counter() - start
+
+
+def test_warm_resolve_is_as_quick_as_importing_numpy() -> None:
+    """At most three times `import numpy`, best of pairs: a busy machine slows both alike."""
+    resolve = [*ASSAY, "resolve", *FIXTURE, "--json"]
+    numpy = [sys.executable, "-c", "import numpy"]
+    seconds(resolve)
+    seconds(numpy)
+    ratios = []
+    for _ in range(7):
+        ratios.append(seconds(resolve) / seconds(numpy))
+        if min(ratios) <= 2.0:
+            break
+    assert min(ratios) <= 3.0, ratios
+
+
+def test_a_reader_that_stops_reading_is_no_error() -> None:
+    process = subprocess.Popen(
+        [*ASSAY, "list", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=plain_environment(),
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stderr
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+def test_terminal_gets_colour_and_fine_lines() -> None:
+    shown = on_terminal("explain", *FIXTURE)
+    assert "\x1b[1mecon.cost.per_token\x1b[0m" in shown
+    assert "\u2514\u2500 " in shown
+    assert "`- " not in shown
+
+
+@pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colour_where_it_is_not_wanted(changes: dict[str, str]) -> None:
+    for words in (("resolve", *FIXTURE), ("resolve", "nothing"), ("resolve", "gpu.clock")):
+        assert "\x1b" not in on_terminal(*words, **changes)
+
+
+def test_pipes_get_neither_colour_nor_fine_lines() -> None:
+    finished = assay("explain", *FIXTURE)
+    assert finished.stdout.isascii()
+    assert "\x1b" not in finished.stdout
+    assert "\x1b" not in assay("resolve", "nothing").stderr
+
+
+def test_text_beyond_the_terminals_alphabet_is_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "letters.toml"
+    path.write_text(
+        'name = "\u00e4"\ndescription = "\u6e29\u5ea6"\n[values]\n'
+        '"gpu.power" = { value = "1 W/GPU", source = "\u00b5", kind = "assumed" }\n',
+        encoding="utf-8",
+    )
+    words = ("explain", "gpu.power", "--preset", str(path))
+    assert "\u6e29\u5ea6" in assay(*words, PYTHONIOENCODING="utf-8").stdout
+    narrow = assay(*words, PYTHONIOENCODING="ascii")
+    assert narrow.returncode == 0
+    assert "\\u6e29\\u5ea6" in narrow.stdout
