@@ -1,7 +1,7 @@
 """`assay resolve` and `assay explain`: a value, and what it is made of."""
 
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -18,8 +18,10 @@ from assay.cli.verdicts import (
     verdict_table,
 )
 from assay.errors import AssayError
-from assay.model.explain import Receipt, explain
 from assay.model.resolution import Resolution
+
+if TYPE_CHECKING:
+    from assay.model.explain import Receipt
 
 MOST_OTHERS: Final = 15
 """Further targets that a receipt lists; more would bury it."""
@@ -98,6 +100,8 @@ def explain_command(
 
     Each entry has its value, its equation, and the number of its source.
     """
+    from assay.model.explain import explain
+
     question = read_question(preset, assign, variant)
     resolution = question.resolve(target, switch=not no_switch)
     receipt = explain(
@@ -147,7 +151,7 @@ def other_targets(question: Question, target: str, *, switch: bool) -> list[tupl
 
 
 def receipt_lines(
-    question: Question, receipt: Receipt, others: list[tuple[str, Resolution]], canvas: Canvas
+    question: Question, receipt: "Receipt", others: list[tuple[str, Resolution]], canvas: Canvas
 ) -> Iterator[Line]:
     """The whole receipt: heading, tree, sources, then what its reader should know."""
     from assay.model.receipt import print_sources, print_tree

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError
@@ -23,7 +22,7 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[bool, ...]]]] = {
     "uniform": (("lower", "upper"), (True, True)),
     "triangular": (("lower", "mode", "upper"), (True, True, True)),
 }
-Z90: Final = NormalDist().inv_cdf(0.95)
+Z90: Final = 1.6448536269514727
 """A 90 % interval of a normal distribution reaches this many standard deviations either way."""
 
 
