@@ -8,8 +8,8 @@ from assay.cli.app import COMMANDS
 
 PRESET = ("--preset", "dense_training_cost_fixture")
 
-# words, exit code, the error, the hint
-ERRORS: list[tuple[tuple[str, ...], int, str, str]] = [
+# Words, exit code, the error, the hint: empty where there is none, None where it may vary.
+ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
     (("resolv", "x"), 2, 'unknown command "resolv"', "did you mean resolve?"),
     (("zzz",), 2, 'unknown command "zzz"', "assay --help lists the commands"),
     (("--vrsion",), 2, 'unknown option "--vrsion"', "did you mean --version?"),
@@ -139,7 +139,7 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str]] = [
         'unknown preset "dens"',
         "assay list --presets lists those that come with Assay",
     ),
-    (("resolve", "gpu.clock"), 3, "gpu.clock needs 1 more input", None),  # type: ignore[list-item]
+    (("resolve", "gpu.clock"), 3, "gpu.clock needs 1 more input", None),
 ]
 
 

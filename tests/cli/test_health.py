@@ -149,3 +149,12 @@ def test_unknown_suite(cli: Any) -> None:
     outcome = cli("bench", "graf")
     assert outcome.code == 2
     assert outcome.err == 'error: unknown suite "graf"\nhint: did you mean graph?\n'
+
+
+@pytest.mark.slow
+def test_graph_suite_runs(cli: Any) -> None:
+    rows = cli("bench", "graph", "--quick", "--json").data
+    assert len(rows) >= 5
+    for row in rows:
+        assert row["value"] > 0
+        assert row["ratio"] is None or row["ratio"] > 0

@@ -125,15 +125,17 @@ def test_terminal_gets_colour_and_fine_lines() -> None:
 
 @pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_colour_where_it_is_not_wanted(changes: dict[str, str]) -> None:
-    for words in (("resolve", *FIXTURE), ("resolve", "nothing"), ("resolve", "gpu.clock")):
-        assert "\x1b" not in on_terminal(*words, **changes)
+    shown = on_terminal("resolve", "gpu.clock", **changes)
+    assert "gpu.clock = unknown" in shown
+    assert "error: gpu.clock needs 1 more input" in shown
+    assert "\x1b" not in shown
 
 
 def test_pipes_get_neither_colour_nor_fine_lines() -> None:
-    finished = assay("explain", *FIXTURE)
-    assert finished.stdout.isascii()
-    assert "\x1b" not in finished.stdout
-    assert "\x1b" not in assay("resolve", "nothing").stderr
+    finished = assay("explain", "gpu.peak_flops")
+    assert "`- gpu.clock" in finished.stdout
+    assert finished.stderr.startswith("error: ")
+    assert "\x1b" not in finished.stdout + finished.stderr
 
 
 def test_text_beyond_the_terminals_alphabet_is_escaped(tmp_path: Path) -> None:
