@@ -116,6 +116,22 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
     assert process.wait() == 141
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_is_an_error_in_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        finished = subprocess.run(
+            [*ASSAY, "list", "--json"],
+            stdout=full, stderr=subprocess.PIPE, text=True, env=plain_environment(),
+        )  # fmt: skip
+    assert finished.returncode == 2
+    assert finished.stderr == "error: the answer: No space left on device\n"
+
+
+def test_closed_streams_are_no_fault() -> None:
+    command = f"{sys.executable} -m assay stats >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], env=plain_environment()).returncode == 0
+
+
 def test_terminal_gets_colour_and_fine_lines() -> None:
     shown = on_terminal("explain", *FIXTURE)
     assert "\x1b[1mecon.cost.per_token\x1b[0m" in shown

@@ -88,7 +88,7 @@ def explain_command(
         typer.Option(
             "--depth",
             metavar="N",
-            help="Levels below the variable; by default as many as read well.",
+            help="Levels below the variable; by default as many as 100 entries allow.",
         ),
     ] = None,
     no_switch: options.NoSwitch = False,
@@ -133,13 +133,12 @@ def explain_command(
 def other_targets(question: Question, target: str, *, switch: bool) -> list[tuple[str, Resolution]]:
     """What else follows from the same values: the scenario's targets, then the model's."""
     own = {name: label for label, name in (question.preset.targets if question.preset else ())}
-    declared = {
-        name: question.registry.variables[name].meaning for name in question.registry.targets
-    }
+    labels = dict(own)
+    for name in question.registry.targets:
+        labels.setdefault(name, question.registry.variables[name].meaning)
+    labels.pop(target, None)
     found = []
-    for name, label in {**own, **declared, **own}.items():
-        if name == target:
-            continue
+    for name, label in labels.items():
         try:
             resolution = question.resolve(name, switch=switch)
         except AssayError:

@@ -4,6 +4,7 @@ Only the module of the command that was asked for is imported, and nothing it do
 a question about the model is answered before NumPy would have been loaded.
 """
 
+import contextlib
 import gc
 import os
 import sys
@@ -78,11 +79,20 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read stdout is gone; Python's own flush at exit must not complain of it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()
         return EXIT_BROKEN_PIPE
+    except OSError as error:
+        _abandon_stdout()
+        show_error(AssayError(f"{error.filename or 'the answer'}: {error.strerror or error}"))
+        return AssayError.exit_code
     except Exception as error:
         return _internal_error(error)
+
+
+def _abandon_stdout() -> None:
+    """Send what is left in stdout's buffer nowhere, or Python would fail on it again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _internal_error(error: Exception) -> int:

@@ -122,7 +122,10 @@ def working(what: str, *, log: bool = False) -> Iterator[Callable[[str], None]]:
 
 
 def prepare_streams() -> None:
-    """Make printing safe from characters that the terminal's encoding lacks."""
+    """Make printing safe from closed streams and from characters that their encoding lacks."""
+    # The streams of a process that was started without them are None.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")
