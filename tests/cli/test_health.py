@@ -59,6 +59,20 @@ def test_audit_names_what_is_weak(cli: Any, toy: Registry) -> None:
     assert f"weak references: {len(data['weak_references'])}\n" in text
 
 
+def test_long_lists_are_cut_in_text_only(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    scope = Scope("f", "many faults")
+    for index in range(30):
+        scope.variable(f"root{index}", "r", "s", f"without a boundary, number {index}")
+    registry = Registry.from_scopes([scope])
+    monkeypatch.setattr(stack, "registry", lambda: registry)
+    text = cli("verify").out
+    assert text.count("boundaries: root f.root") == 20
+    assert "boundaries: 10 more; --json lists all\n" in text
+    (check,) = [c for c in cli("verify", "--json").data["checks"] if c["name"] == "boundaries"]
+    assert len(check["details"]) == 30
+    assert "    10 more; --json lists all\n" in cli("audit").out
+
+
 def test_root_debt_by_dependents(cli: Any) -> None:
     data = cli("root-debt", "--limit", "3", "--json").data
     assert (data["by"], data["target"], data["families"]) == ("dependents", None, False)

@@ -1,6 +1,6 @@
 """`assay verify`, `audit`, `root-debt` and `next-work`: what the model still owes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
 import typer
@@ -28,6 +28,9 @@ from assay.errors import InputError
 
 RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
 PROFILES: Final[tuple[Literal["fast", "full"], ...]] = ("fast", "full")
+MOST_LISTED: Final = 20
+"""Findings of one kind that are printed as text."""
+
 _STATUS: Final = {"ok": GOOD, "failed": BAD, "skipped": WARN}
 
 
@@ -63,8 +66,7 @@ def verify_command(
         ]
         yield from table(("status", "looked at", "rule", "meaning"), rows, canvas, right=(1,))
         for check in report.checks:
-            for detail in check.details:
-                yield from wrapped(f"{check.name}: {detail}", canvas)
+            yield from _listed(check.details, canvas, f"{check.name}: ")
 
     failed = [check.name for check in report.checks if check.status == "failed"]
     problem = CheckFailedError(f"rules broken: {', '.join(failed)}") if failed else None
@@ -101,10 +103,18 @@ def audit_command(as_json: options.Json = False) -> Report:
             ("constants that nothing uses", report.unused_constants),
         ):
             yield f"{title}: {len(found) or 'none'}"
-            for line in found:
-                yield from wrapped(line, canvas, "    ")
+            yield from _listed(found, canvas, indent="    ")
 
     return Report(report.to_data(), text, as_json)
+
+
+def _listed(
+    found: Sequence[str], canvas: Canvas, start: str = "", indent: str = ""
+) -> Iterator[Line]:
+    for line in found[:MOST_LISTED]:
+        yield from wrapped(start + line, canvas, indent)
+    if len(found) > MOST_LISTED:
+        yield ((f"{indent}{start}{len(found) - MOST_LISTED:,} more; --json lists all", FAINT),)
 
 
 def next_work_command(
