@@ -42,7 +42,7 @@ impl Direct {
             backend,
             space,
             capacity_bytes,
-            index: DIRECT_MARK | NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % NUMBERS,
+            index: DIRECT_MARK | (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % NUMBERS),
             live: Mutex::new(Live::default()),
         }
     }

@@ -6,7 +6,6 @@ pub mod adaptors;
 mod bins;
 mod block;
 mod buffer;
-#[cfg(not(loom))]
 pub mod contract;
 mod direct;
 mod error;

@@ -89,6 +89,9 @@ impl<R: MemoryResource> MemoryResource for Statistics<R> {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return outcome;
         }
+        if request.bytes == 0 {
+            return outcome;
+        }
         let add =
             |counter: &AtomicU64, amount| counter.fetch_add(amount, Ordering::Relaxed) + amount;
         let bytes = add(&self.bytes, request.bytes);

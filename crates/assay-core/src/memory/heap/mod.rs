@@ -4,9 +4,12 @@
 //! whose blocks anybody may take. Blocks are joined with free neighbours of the same owner and
 //! zone only, because the others are not free for the same reader at the same time.
 
-use super::bins::Bins;
-use super::block::{Block, BlockState, Blocks, NONE, Zone};
-use super::size_class::{CLASS_COUNT, SMALL_LIMIT_BYTES, class_of};
+mod audit;
+mod dissolve;
+
+use crate::memory::bins::Bins;
+use crate::memory::block::{BlockState, Blocks, NONE, Zone};
+use crate::memory::size_class::{CLASS_COUNT, SMALL_LIMIT_BYTES, class_of};
 
 /// The slot whose blocks no stream still uses.
 pub(super) const COMMON: usize = 0;
@@ -229,62 +232,6 @@ impl Heap {
         self.insert(joined);
     }
 
-    /// Joins everything adjacent that the slot may use, across owners and zones.
-    ///
-    /// Common memory is kept common, and small apart from large, for as long as that is possible;
-    /// this is for when it is not.
-    pub fn dissolve(&mut self, slot: usize) {
-        if self.dissolved == (slot, self.releases) {
-            return;
-        }
-        for position in 0..self.slabs.len() {
-            let mut index = self.slabs[position].first;
-            while index != NONE {
-                if self.usable(index, slot) && self.usable(self.blocks[index].above, slot) {
-                    self.join_run(index, slot);
-                }
-                index = self.blocks[index].above;
-            }
-        }
-        self.dissolved = (slot, self.releases);
-    }
-
-    fn usable(&self, index: u32, slot: usize) -> bool {
-        let usable = |block: &Block| {
-            let owner = usize::from(block.owner);
-            block.state == BlockState::Free && (owner == slot || owner == COMMON)
-        };
-        self.blocks.get(index).is_some_and(usable)
-    }
-
-    /// Joins a block with all usable ones above it.
-    fn join_run(&mut self, index: u32, slot: usize) {
-        self.remove(index);
-        let mut owner = self.blocks[index].owner;
-        let mut zone = self.blocks[index].zone;
-        loop {
-            let above = self.blocks[index].above;
-            if !self.usable(above, slot) {
-                break;
-            }
-            self.remove(above);
-            let block = &self.blocks[above];
-            owner = owner.max(block.owner);
-            if block.zone == Zone::Large {
-                zone = Zone::Large;
-            }
-            self.absorb(index, above);
-        }
-        let block = &mut self.blocks[index];
-        block.owner = owner;
-        block.zone = if block.bytes >= CHUNK_BYTES {
-            Zone::Large
-        } else {
-            zone
-        };
-        self.insert(index);
-    }
-
     fn join(&mut self, index: u32) -> u32 {
         let mut index = index;
         let below = self.blocks[index].below;
@@ -377,47 +324,5 @@ impl Heap {
             large.max(lists.small.largest(&self.blocks))
         };
         self.lists.iter().map(largest).max().unwrap_or(0)
-    }
-
-    /// Every block of the quick lists with its slot and class; for verification.
-    pub fn audit_quick(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
-        self.lists
-            .iter()
-            .enumerate()
-            .flat_map(move |(slot, lists)| {
-                lists
-                    .quick
-                    .iter()
-                    .enumerate()
-                    .flat_map(move |(class, &head)| {
-                        std::iter::successors((head != NONE).then_some(head), move |&index| {
-                            let next = self.blocks[index].next;
-                            (next != NONE).then_some(next)
-                        })
-                        .map(move |index| (slot, class, index))
-                    })
-            })
-    }
-
-    /// Every block of the bins with its slot, zone and whether it is in the right bin.
-    pub fn audit_bins(&self) -> impl Iterator<Item = (usize, Zone, u32, bool)> + '_ {
-        self.lists
-            .iter()
-            .enumerate()
-            .flat_map(move |(slot, lists)| {
-                [(Zone::Small, &lists.small), (Zone::Large, &lists.large)]
-                    .into_iter()
-                    .flat_map(move |(zone, bins)| {
-                        bins.audit(&self.blocks)
-                            .map(move |(index, right)| (slot, zone, index, right))
-                    })
-            })
-    }
-
-    /// Whether the bitmaps of all bins agree with the bins.
-    pub fn marks_are_exact(&self) -> bool {
-        self.lists
-            .iter()
-            .all(|lists| lists.small.marks_are_exact() && lists.large.marks_are_exact())
     }
 }
