@@ -316,6 +316,8 @@ fn a_capturing_stream_is_neither_waited_for_nor_made_to_wait() -> Result<()> {
         take(&pool, 8 * MIB, captured).is_ok(),
         "its own memory is there"
     );
+    let forgotten = pool.forget_stream(captured).map_err(|error| error.code());
+    assert_eq!(forgotten, Err("capturing"));
     device.end_capture(captured)?;
     pool.verify()
 }

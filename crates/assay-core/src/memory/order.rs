@@ -11,7 +11,7 @@ use super::heap::{CHUNK_BYTES, COMMON, Heap};
 use super::quota::Ledger;
 use super::resource::Result;
 use super::statistics::PoolStatistics;
-use crate::backend::{Backend, BackendError, EventId, StreamId};
+use crate::backend::{Backend, BackendError, EventId, Operation, StreamId};
 
 /// What the pool knows of a stream.
 struct StreamState {
@@ -243,6 +243,10 @@ impl State {
         let Some(state) = &mut self.streams[slot] else {
             return Ok(());
         };
+        if backend.is_capturing(stream)? {
+            let operation = Operation::RecordEvent;
+            return Err(BackendError::Capturing { operation, stream }.into());
+        }
         backend.record_event(state.event, stream)?;
         state.pending = true;
         state.closed = true;
