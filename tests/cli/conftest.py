@@ -10,7 +10,7 @@ import pytest
 from assay import stack
 from assay.cli.app import run
 from assay.model import Registry, Scope, cited, number
-from assay.model.expression import Number
+from assay.model.language.expression import Number
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from assay.model import (
     tanh,
     where,
 )
-from assay.model.expression import Expression
-from assay.model.variables import Variable
+from assay.model.language.expression import Expression
+from assay.model.language.variables import Variable
 
 Python = Callable[[float, float, float], float]
 Ours = Callable[[Variable, Variable, Variable], Expression]

@@ -33,15 +33,15 @@ from assay.model import (
     number,
     sqrt,
     tanh,
-    verify_numeric,
     where,
 )
-from assay.model.audit import Check, audit, next_work, stats, verify
-from assay.model.compile import Compiled
-from assay.model.duplicates import duplicate_relations, similar_variables
-from assay.model.expression import Expression, as_sympy, decode, encode
+from assay.model.auditing import verify_numeric
+from assay.model.auditing.audit import Check, audit, next_work, stats, verify
+from assay.model.auditing.duplicates import duplicate_relations, similar_variables
+from assay.model.language.expression import Expression, as_sympy, decode, encode
 from assay.model.preset import Assignment, Preset
-from assay.model.program import Program
+from assay.model.tapes.compile import Compiled
+from assay.model.tapes.program import Program
 
 BOOK = cited("A Book", "p. 1")
 

@@ -22,7 +22,7 @@ from assay.model import (
     sqrt,
     where,
 )
-from assay.model.expression import Expression
+from assay.model.language.expression import Expression
 
 Table = dict[str, str]
 
@@ -214,7 +214,7 @@ _UNITS = [
 )
 def test_checker_agrees_with_unit_algebra(left: str, a: str, b: str, operation: str) -> None:
     """The checker accepts a two-operand relation exactly if exact arithmetic on scales does."""
-    from assay.model.units import parse_unit
+    from assay.model.language.units import parse_unit
 
     x, y = parse_unit(a), parse_unit(b)
     expected = {"+": x, "-": x, "*": x * y, "/": x / y}[operation]

@@ -10,7 +10,7 @@ import pytest
 from assay.bench.generated import generate
 from assay.errors import InputError, MissingInputsError, UnknownNameError
 from assay.model import ANY_SIGN, Registry, Scope, by_definition
-from assay.model.debt import CERTAIN, UNUSED, root_debt
+from assay.model.auditing.debt import CERTAIN, UNUSED, root_debt
 from assay.model.inputs import Given
 
 

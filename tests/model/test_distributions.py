@@ -13,8 +13,8 @@ from scipy import stats
 
 from assay.errors import AssayError, InputError, UnitError
 from assay.model import Distribution, interval90, parse_unit
-from assay.model.distributions import Z90, describes, parse_given, quantile
-from assay.model.truncation import draw, draw_given, share_below
+from assay.model.language.distributions import Z90, describes, parse_given, quantile
+from assay.model.uncertainty.truncation import draw, draw_given, share_below
 
 PROBABILITIES = np.array([1e-9, 0.001, 0.05, 0.25, 0.5, 0.6, 0.95, 0.999, 1 - 1e-9])
 

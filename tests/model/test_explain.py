@@ -4,8 +4,8 @@ import pytest
 
 from assay.errors import InputError
 from assay.model import Registry, Scope, by_definition, cited
-from assay.model.explain import READABLE_ENTRIES, Receipt, explain
-from assay.model.receipt import print_tree, to_text
+from assay.model.resolving.explain import READABLE_ENTRIES, Receipt, explain
+from assay.model.resolving.receipt import print_tree, to_text
 
 
 def diamond() -> Registry:

@@ -28,10 +28,10 @@ from assay.model import (
     sqrt,
     where,
 )
-from assay.model.export import to_data, to_dot, to_graphml, to_json, to_latex
-from assay.model.expression import Number, decode, evaluate, evaluate_nodes
-from assay.model.latex import expression_to_latex
-from assay.model.latex_names import symbol, unit
+from assay.model.graphs.export import to_data, to_dot, to_graphml, to_json, to_latex
+from assay.model.graphs.latex import expression_to_latex
+from assay.model.graphs.latex_names import symbol, unit
+from assay.model.language.expression import Number, decode, evaluate, evaluate_nodes
 
 SPACE = "{http://graphml.graphdrawing.org/xmlns}"
 a, b, c, n = (Symbol(name) for name in "abcn")

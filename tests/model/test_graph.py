@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from assay import stack
 from assay.errors import CycleError, InputError, UnknownNameError
 from assay.model import Registry, Scope, Variable, by_definition, total
-from assay.model.digraph import components, cycles, simple_paths
-from assay.model.graph import Graph
+from assay.model.graphs.digraph import components, cycles, simple_paths
+from assay.model.graphs.graph import Graph
 
 NAMES = "abcdef"
 

@@ -29,7 +29,7 @@ from assay.model import (
     sqrt,
     total,
 )
-from assay.model.optimise import minimize
+from assay.model.optimising.optimise import minimize
 
 Build = Callable[[Scope], None]
 

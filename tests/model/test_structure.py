@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
-from assay.model.structure import Matching, strong_components
+from assay.model.solving.structure import Matching, strong_components
 
 
 @st.composite

@@ -16,11 +16,11 @@ from scipy.optimize import brentq
 from assay.errors import EvaluationError, InputError, MissingInputsError, UnknownNameError
 from assay.model import ANY_SIGN, Distribution, Registry, Scope, Symbol, exp, log, sin, sqrt
 from assay.model.inputs import Given, read_inputs
-from assay.model.sampling import PointEvaluator, TapeEvaluator, nominal_values
-from assay.model.sources import Question, find_sources
-from assay.model.truncation import Array
-from assay.model.uncertainty import Share, interval, propagate, variance_shares
-from assay.model.variables import Variable
+from assay.model.language.variables import Variable
+from assay.model.uncertainty.propagate import Share, interval, propagate, variance_shares
+from assay.model.uncertainty.sampling import PointEvaluator, TapeEvaluator, nominal_values
+from assay.model.uncertainty.sources import Question, find_sources
+from assay.model.uncertainty.truncation import Array
 
 TAILS = (0.05, 0.25, 0.5, 0.75, 0.95)
 

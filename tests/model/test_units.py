@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InputError, UnitError
-from assay.model.quantity import check_dimension, format_quantity, parse_quantity
-from assay.model.units import BASE_UNITS, DIMENSIONLESS, parse_unit
+from assay.model.language.quantity import check_dimension, format_quantity, parse_quantity
+from assay.model.language.units import BASE_UNITS, DIMENSIONLESS, parse_unit
 
 # Scales from the SI Brochure (9th ed., tables 5 to 8), IEC 80000-13 and the definitions of the
 # units themselves.

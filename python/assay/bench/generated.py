@@ -7,9 +7,9 @@ import random
 from dataclasses import dataclass
 
 from assay.model import Scope, exp, log, maximum, minimum, number, sqrt, total, where
-from assay.model.expression import Expression, evaluate
+from assay.model.language.expression import Expression, evaluate
+from assay.model.language.variables import Variable
 from assay.model.registry import Registry
-from assay.model.variables import Variable
 
 _UNITS = ("s", "B", "FLOP", "USD", "token", "W", "GPU", "B/s", "FLOP/s", "1", "K", "V", "m", "J")
 

@@ -18,10 +18,10 @@ from assay.cli.verdicts import (
     verdict_table,
 )
 from assay.errors import AssayError
-from assay.model.resolution import Resolution
+from assay.model.resolving.resolution import Resolution
 
 if TYPE_CHECKING:
-    from assay.model.explain import Receipt
+    from assay.model.resolving.explain import Receipt
 
 MOST_OTHERS: Final = 15
 """Further targets that a receipt lists; more would bury it."""
@@ -100,7 +100,7 @@ def explain_command(
 
     Each entry has its value, its equation, and the number of its source.
     """
-    from assay.model.explain import explain
+    from assay.model.resolving.explain import explain
 
     question = read_question(preset, assign, variant)
     resolution = question.resolve(target, switch=not no_switch)
@@ -153,7 +153,7 @@ def receipt_lines(
     question: Question, receipt: "Receipt", others: list[tuple[str, Resolution]], canvas: Canvas
 ) -> Iterator[Line]:
     """The whole receipt: heading, tree, sources, then what its reader should know."""
-    from assay.model.receipt import print_sources, print_tree
+    from assay.model.resolving.receipt import print_sources, print_tree
 
     resolution = receipt.resolution
     heading = resolution.variable.meaning

@@ -22,11 +22,11 @@ from assay.cli.output import (
 from assay.cli.question import CheckFailedError, read_pairs, read_question
 from assay.cli.verdicts import STATUS, condition_remarks, missing_report, verdict_table
 from assay.errors import InputError, MissingInputsError
-from assay.model.quantity import format_number
+from assay.model.language.quantity import format_number
 
 if TYPE_CHECKING:
-    from assay.model.optimum import Optimum
-    from assay.model.sweep import Sweep
+    from assay.model.optimising.optimum import Optimum
+    from assay.model.optimising.sweep import Sweep
 
 
 def solve_command(
@@ -194,7 +194,7 @@ def sweep_command(
 ) -> Report:
     """Compute variables at every combination of values."""
     from assay.cli.ranges import read_axes
-    from assay.model.sweep import sweep
+    from assay.model.optimising.sweep import sweep
 
     question = read_question(preset, assign, variant)
     axes = read_axes(over)

@@ -5,10 +5,10 @@ from math import isinf
 from typing import Any
 
 from assay.cli.output import FAINT, NAME, Canvas, Line, facts, wrapped
-from assay.model.explain import describe_source
+from assay.model.language.relations import Relation
+from assay.model.language.variables import Constant, Variable
 from assay.model.registry import Registry
-from assay.model.relations import Relation
-from assay.model.variables import Constant, Variable
+from assay.model.resolving.explain import describe_source
 
 
 def role_of(variable: Variable) -> str:

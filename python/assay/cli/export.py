@@ -11,8 +11,8 @@ from assay.cli import options
 from assay.cli.output import Report
 from assay.cli.question import one_of
 from assay.errors import InputError
+from assay.model.graphs.subgraph import Direction, Subgraph
 from assay.model.registry import Registry
-from assay.model.subgraph import Direction, Subgraph
 
 FORMATS: Final = ("dot", "graphml", "json", "latex")
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
@@ -70,7 +70,7 @@ def export_command(
 
 def write_format(source: Registry | Subgraph, form: str) -> str:
     """The graph, or a part of it, in one of the formats."""
-    from assay.model import export
+    from assay.model.graphs import export
 
     if form == "latex":
         return export.to_latex(source, standalone=True)

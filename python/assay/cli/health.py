@@ -52,7 +52,7 @@ def verify_command(
 
     The exit code is 1 if a rule is broken.
     """
-    from assay.model.verify import verify
+    from assay.model.auditing.verify import verify
 
     chosen = one_of("profile", profile, PROFILES)
     registry = stack.load_registry() if read_only else stack.registry()
@@ -75,7 +75,7 @@ def verify_command(
 
 def audit_command(as_json: options.Json = False) -> Report:
     """Find what is unsourced, unreached or repeated."""
-    from assay.model.audit import audit
+    from assay.model.auditing.audit import audit
 
     report = audit(stack.registry())
 
@@ -125,7 +125,7 @@ def next_work_command(
     as_json: options.Json = False,
 ) -> Report:
     """Rank what to do next about the model."""
-    from assay.model.audit import next_work
+    from assay.model.auditing.audit import next_work
 
     if limit is not None and limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
@@ -181,7 +181,7 @@ def root_debt_command(
 
     What ranks high has much hanging on it: relations, or variance of a target.
     """
-    from assay.model.debt import root_debt
+    from assay.model.auditing.debt import root_debt
 
     ranking = one_of("ranking", by, RANKINGS)
     question = read_question(preset, assign, variant)

@@ -17,16 +17,16 @@ from assay.cli.describe import (
 from assay.cli.output import FAINT, NAME, Canvas, Line, Report, count, facts, table, wrapped
 from assay.cli.question import one_of
 from assay.errors import unknown_name
+from assay.model.graphs.subgraph import Direction
+from assay.model.language.variables import Variable
 from assay.model.registry import Registry
-from assay.model.subgraph import Direction
-from assay.model.variables import Variable
 
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
 
 
 def stats_command(as_json: options.Json = False) -> Report:
     """Count what the model holds."""
-    from assay.model.audit import stats
+    from assay.model.auditing.audit import stats
 
     counts = stats(stack.registry())
 

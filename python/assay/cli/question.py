@@ -10,7 +10,7 @@ from assay import stack
 from assay.errors import AssayError, InputError, MissingInputsError, UnknownNameError, unknown_name
 from assay.model.preset import Preset
 from assay.model.registry import Registry
-from assay.model.resolution import Conflict, Resolution
+from assay.model.resolving.resolution import Conflict, Resolution
 
 Word = TypeVar("Word", bound=str)
 

@@ -26,7 +26,7 @@ from assay.cli.question import CheckFailedError, conflict_error, find_preset
 from assay.cli.verdicts import interval, missing_table
 from assay.errors import AssayError, EvaluationError, MissingInputsError
 from assay.model.preset import Preset, ScenarioReport, TargetReport
-from assay.model.scenario_audit import ScenarioAudit, audit_scenario
+from assay.model.resolving.scenario_audit import ScenarioAudit, audit_scenario
 
 Presets = Annotated[
     list[str] | None,

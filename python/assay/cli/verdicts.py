@@ -18,7 +18,7 @@ from assay.cli.output import (
 )
 from assay.errors import MissingInputsError
 from assay.model.registry import Registry
-from assay.model.resolution import Missing, Resolution, Step, Verdict
+from assay.model.resolving.resolution import Missing, Resolution, Step, Verdict
 
 STATUS = {"true": ("holds", GOOD), "false": ("violated", BAD), "unknown": ("unknown", WARN)}
 _COUNTED = {"true": "fulfilled", "false": "violated", "unknown": "unknown"}

@@ -1,8 +1,8 @@
 """The equation language: declare variables and relations with units, then ask questions."""
 
-from assay.model.distributions import Distribution, interval90
-from assay.model.dynamics import Differential, Iterative, Stochastic
-from assay.model.expression import (
+from assay.model.language.distributions import Distribution, interval90
+from assay.model.language.dynamics import Differential, Iterative, Stochastic
+from assay.model.language.expression import (
     Expression,
     Symbol,
     ceil,
@@ -23,13 +23,20 @@ from assay.model.expression import (
     total,
     where,
 )
-from assay.model.quantity import Quantity, parse_quantity
+from assay.model.language.quantity import Quantity, parse_quantity
+from assay.model.language.relations import Approximation, Equation, Inequality, Piecewise, Relation
+from assay.model.language.scope import ANY_SIGN, NONNEGATIVE, POSITIVE, Scope
+from assay.model.language.units import Unit, parse_unit
+from assay.model.language.variables import (
+    UNSOURCED,
+    Constant,
+    Reference,
+    Variable,
+    by_definition,
+    cited,
+)
 from assay.model.registry import Block, Registry
-from assay.model.relations import Approximation, Equation, Inequality, Piecewise, Relation
-from assay.model.resolution import Resolution
-from assay.model.scope import ANY_SIGN, NONNEGATIVE, POSITIVE, Scope
-from assay.model.units import Unit, parse_unit
-from assay.model.variables import UNSOURCED, Constant, Reference, Variable, by_definition, cited
+from assay.model.resolving.resolution import Resolution
 
 __all__ = [
     "ANY_SIGN",

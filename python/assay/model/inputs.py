@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assay.errors import InputError, unknown_name
-from assay.model.distributions import Distribution, parse_given
-from assay.model.quantity import Quantity, check_dimension
-from assay.model.variables import Variable
+from assay.model.language.distributions import Distribution, parse_given
+from assay.model.language.quantity import Quantity, check_dimension
+from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry

@@ -1,6 +1,6 @@
 """What every declaration must satisfy before a registry is used.
 
-Each check raises at the first fault in what it looks at; `assay.model.verify` runs them one
+Each check raises at the first fault in what it looks at; `assay.model.auditing.verify` runs them one
 by one and collects the faults instead.
 """
 
@@ -10,8 +10,8 @@ import difflib
 from typing import TYPE_CHECKING
 
 from assay.errors import DeclarationError
-from assay.model.relations import Relation
-from assay.model.variables import Variable
+from assay.model.language.relations import Relation
+from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
     from assay.model.registry import Block, Registry

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import AssayError, InputError
-from assay.model.resolution import Resolution
+from assay.model.resolving.resolution import Resolution
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry

@@ -9,19 +9,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import DeclarationError, unknown_name
-from assay.model.dynamics import Differential, Iterative, Stochastic
-from assay.model.relations import Approximation, Equation, Inequality, Piecewise, Relation
-from assay.model.scope import Scope
-from assay.model.units import Unit, parse_unit
-from assay.model.variables import Constant, Reference, Variable
+from assay.model.language.dynamics import Differential, Iterative, Stochastic
+from assay.model.language.relations import Approximation, Equation, Inequality, Piecewise, Relation
+from assay.model.language.scope import Scope
+from assay.model.language.units import Unit, parse_unit
+from assay.model.language.variables import Constant, Reference, Variable
 
 if TYPE_CHECKING:
-    from assay.model.compile import Compiled
-    from assay.model.graph import Graph
+    from assay.model.graphs.graph import Graph
     from assay.model.inputs import Given
-    from assay.model.optimise import Optimum
-    from assay.model.resolution import Resolution
-    from assay.model.solve import Solution
+    from assay.model.optimising.optimise import Optimum
+    from assay.model.resolving.resolution import Resolution
+    from assay.model.solving.solve import Solution
+    from assay.model.tapes.compile import Compiled
 
 RELATION_KINDS: dict[str, type[Relation]] = {
     cls.kind: cls
@@ -138,7 +138,7 @@ class Registry:
     @cached_property
     def graph(self) -> Graph:
         """The graph of variables and relations."""
-        from assay.model.graph import Graph
+        from assay.model.graphs.graph import Graph
 
         return Graph(self)
 
@@ -151,7 +151,7 @@ class Registry:
         switch: bool = True,
     ) -> Resolution:
         """Compute a variable from given inputs, with trace, gaps, constraints and conflicts."""
-        from assay.model.resolve import resolve
+        from assay.model.resolving.resolve import resolve
 
         return resolve(self, target, given or {}, variants or {}, switch=switch)
 
@@ -164,7 +164,7 @@ class Registry:
         **options: Any,
     ) -> Solution:
         """Find the values of `unknown` at which the variables in `equal` take theirs."""
-        from assay.model.solve import solve
+        from assay.model.solving.solve import solve
 
         return solve(self, unknown, given or {}, equal or {}, variants or {}, **options)
 
@@ -177,7 +177,7 @@ class Registry:
         **options: Any,
     ) -> Compiled:
         """Lower the cone of `outputs` to a vectorised callable with exact derivatives."""
-        from assay.model.compile import compile_cone
+        from assay.model.tapes.compile import compile_cone
 
         return compile_cone(self, inputs, outputs, given or {}, variants or {}, **options)
 
@@ -190,7 +190,7 @@ class Registry:
         **options: Any,
     ) -> Optimum:
         """Find the choices in `over` that make `target` smallest under the graph's constraints."""
-        from assay.model.optimise import minimize
+        from assay.model.optimising.optimise import minimize
 
         return minimize(self, target, over, given or {}, variants or {}, **options)
 

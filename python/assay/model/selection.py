@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from assay.errors import AmbiguityError, unknown_name
-from assay.model.relations import Relation
-from assay.model.variables import Variable
+from assay.model.language.relations import Relation
+from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry

@@ -1,0 +1,1 @@
+"""Checking a registry and ranking what to do next."""

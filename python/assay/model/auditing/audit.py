@@ -1,0 +1,194 @@
+"""What a registry holds, how well it is sourced and connected, and what to do about it next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import UnitError
+from assay.model.auditing.duplicates import Duplicate, duplicate_relations, similar_variables
+from assay.model.auditing.verify import Check, VerifyReport, verify
+from assay.model.auditing.work import WorkItem, next_work
+from assay.model.language.relations import Approximation
+from assay.model.language.variables import BOUNDARIES, Reference, Variable
+from assay.model.load_checks import mentioned
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+__all__ = [
+    "AuditReport", "Check", "VerifyReport", "WeakReference", "WorkItem", "audit", "next_work",
+    "stats", "verify",
+]  # fmt: skip
+
+UNDECLARED = "undeclared"
+"""Stands for the boundary of a root that declares none."""
+
+
+def stats(registry: Registry) -> dict[str, int]:
+    """Counts of everything in the registry.
+
+    `systems` are scopes; `relations` include inequalities. `unit_checked` counts relations whose
+    units agree, found by checking them now. A variable counts as referenced by its own reference
+    or by that of a relation that defines it. `reachable` counts relations that resolving the
+    declared targets may use or judge (see `Graph.reachable`); `library` those tagged so.
+    """
+    graph = registry.graph
+    relations = registry.relations.values()
+    return {
+        "systems": len(registry.scopes),
+        "variables": len(registry.variables),
+        "constants": len(registry.constants),
+        "relations": len(relations),
+        "root_inputs": len(registry.roots),
+        "leaves": len(graph.leaves()),
+        "cycles": len(graph.find_cycles()),
+        "families": len(graph.families()),
+        "unit_checked": sum(_units_agree(registry, name) for name in registry.relations),
+        "variables_referenced": sum(map(is_referenced, registry.variables.values())),
+        "relations_referenced": sum(r.reference.kind != "unsourced" for r in relations),
+        "reachable": len(graph.reachable().relations),
+        "library": sum(relation.library for relation in relations),
+    }
+
+
+def _units_agree(registry: Registry, name: str) -> bool:
+    try:
+        registry.relations[name].check_units(registry.units)
+    except UnitError:
+        return False
+    return True
+
+
+def is_referenced(variable: Variable) -> bool:
+    """Whether a variable, or a relation that defines it, has a source or is a definition."""
+    return any(reference.kind != "unsourced" for reference in _references(variable))
+
+
+@dataclass(frozen=True, slots=True)
+class WeakReference:
+    """A statement that rests on less than it should."""
+
+    name: str
+    of: str
+    why: str
+
+    def to_data(self) -> dict[str, Any]:
+        """The weakness as plain data."""
+        return {"name": self.name, "of": self.of, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What was found; `coverage` counts relations and variables by kind of reference."""
+
+    coverage: dict[str, dict[str, int]]
+    relation_kinds: dict[str, dict[str, int]]
+    unreached_relations: tuple[str, ...]
+    unreached_roots: tuple[str, ...]
+    duplicates: tuple[Duplicate, ...]
+    similar_variables: tuple[tuple[str, str], ...]
+    weak_references: tuple[WeakReference, ...]
+    roots_by_boundary: dict[str, tuple[str, ...]]
+    unused_constants: tuple[str, ...]
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of relations and of variables that are referenced, between 0 and 1."""
+        return {
+            what: 1.0 - counts["unsourced"] / sum(counts.values()) if any(counts.values()) else 1.0
+            for what, counts in self.coverage.items()
+        }
+
+    def to_data(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {
+            "referenced": self.shares,
+            "coverage": self.coverage,
+            "relation_kinds": self.relation_kinds,
+            "unreached_relations": list(self.unreached_relations),
+            "unreached_roots": list(self.unreached_roots),
+            "duplicates": [list(duplicate.relations) for duplicate in self.duplicates],
+            "similar_variables": [list(pair) for pair in self.similar_variables],
+            "weak_references": [weak.to_data() for weak in self.weak_references],
+            "roots_by_boundary": {b: list(names) for b, names in self.roots_by_boundary.items()},
+            "unused_constants": list(self.unused_constants),
+        }
+
+
+def audit(registry: Registry) -> AuditReport:
+    """Look for what is unsourced, unreached, repeated or unused."""
+    graph, relations = registry.graph, registry.relations
+    reach = graph.reachable()
+    kinds: dict[str, Counter[str]] = {}
+    for relation in relations.values():
+        kinds.setdefault(relation.kind, Counter())[_kind(relation.reference)] += 1
+    boundaries: dict[str, list[str]] = {boundary: [] for boundary in (*BOUNDARIES, UNDECLARED)}
+    for name in registry.roots:
+        boundary = registry.variables[name].boundary or UNDECLARED
+        boundaries.setdefault(boundary, []).append(name)
+    used = {name for relation in relations.values() for name in mentioned(relation)}
+    return AuditReport(
+        coverage={
+            "relations": _by_kind(Counter(_kind(r.reference) for r in relations.values())),
+            "variables": _by_kind(Counter(map(_best_reference, registry.variables.values()))),
+        },
+        relation_kinds={kind: _by_kind(counts) for kind, counts in kinds.items()},
+        unreached_relations=tuple(
+            name for name, r in relations.items() if name not in reach.relations and not r.library
+        ),
+        unreached_roots=tuple(
+            name
+            for name in registry.roots
+            if name not in reach.variables and not registry.variables[name].library
+        ),
+        duplicates=tuple(duplicate_relations(registry)),
+        similar_variables=tuple(similar_variables(registry)),
+        weak_references=tuple(_weak_references(registry)),
+        roots_by_boundary={b: tuple(names) for b, names in boundaries.items() if names},
+        unused_constants=tuple(name for name in registry.constants if name not in used),
+    )
+
+
+_KINDS = ("cited", "definition", "unsourced")
+
+
+def _by_kind(counts: Counter[str]) -> dict[str, int]:
+    return {kind: counts[kind] for kind in _KINDS}
+
+
+def _kind(reference: Reference) -> str:
+    return reference.kind if reference.kind in _KINDS else "unsourced"
+
+
+def _best_reference(variable: Variable) -> str:
+    return min(map(_kind, _references(variable)), key=_KINDS.index)
+
+
+def _references(variable: Variable) -> list[Reference]:
+    return [variable.reference, *(r.reference for r in variable.defining_equations)]
+
+
+def _weak_references(registry: Registry) -> list[WeakReference]:
+    found = []
+    for relation in registry.relations.values():
+        if why := _weakness(relation.reference):
+            found.append(WeakReference(relation.name, "relation", why))
+        elif isinstance(relation, Approximation) and relation.reference.kind == "definition":
+            why = "an approximation cannot hold by definition"
+            found.append(WeakReference(relation.name, "relation", why))
+    for variable in (*registry.constants.values(), *registry.variables.values()):
+        # A variable that relations define is judged by them.
+        if variable.is_root and (why := _weakness(variable.reference)):
+            of = "constant" if variable.name in registry.constants else "root"
+            found.append(WeakReference(variable.name, of, why))
+    return found
+
+
+def _weakness(reference: Reference) -> str:
+    if reference.kind == "unsourced":
+        return "unsourced"
+    if reference.kind == "cited" and not reference.where:
+        return "cites a work without the place in it"
+    return ""

@@ -1,0 +1,169 @@
+"""Finding what is declared twice: equal relations, and variables that mean the same."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assay.model.language.expression import Expression, Number, Operation, Symbol, postorder
+from assay.model.language.relations import Inequality, Relation
+from assay.model.language.units import Unit
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+SIMILAR = 0.8
+"""Share of their words that the meanings of two variables must have in common."""
+
+_MIRRORED = {"gt": "lt", "ge": "le"}
+_CHAINED = ("minimum", "maximum", "and", "or")
+_SYMMETRIC = ("eq", "ne")
+_EMPTY_WORDS = frozenset(
+    ("a", "an", "and", "at", "by", "for", "from", "in", "is", "it", "its", "of", "on",
+     "or", "per", "that", "the", "their", "to", "which", "with")
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """Relations that state the same; for one variable, they are no variants of each other."""
+
+    relations: tuple[str, ...]
+    variables: tuple[str, ...]
+
+    @property
+    def same_variable(self) -> bool:
+        """Whether a variable is defined twice in the same way."""
+        return len(set(self.variables)) < len(self.variables)
+
+    def __str__(self) -> str:
+        return " and ".join(self.relations)
+
+
+def duplicate_relations(registry: Registry) -> list[Duplicate]:
+    """Groups of relations with the same right-hand side, up to order of terms and factors."""
+    forms = _Forms()
+    groups: dict[Any, list[Relation]] = {}
+    for relation in registry.relations.values():
+        if relation.inputs:
+            groups.setdefault(forms.of_relation(relation), []).append(relation)
+    return [
+        Duplicate(tuple(r.name for r in group), tuple(r.variable for r in group))
+        for group in groups.values()
+        if len(group) > 1
+    ]
+
+
+class _Forms:
+    """Numbers for expressions, equal for those that differ only in how they are arranged.
+
+    Sums and products are flattened, their members sorted, differences and quotients written
+    with opposites and inverses. A form is a number, so that sharing costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[Any, ...], int] = {}
+        self.chains: dict[int, tuple[str, tuple[int, ...]]] = {}
+        self.undone: dict[tuple[str, int], int] = {}
+
+    def of_relation(self, relation: Relation) -> Any:
+        if isinstance(relation, Inequality):
+            return ("inequality", self.of(relation.part("expression")))
+        if relation.expression is not None:
+            return self.of(relation.expression)
+        parts = tuple((name, self.of(relation.part(name))) for name in sorted(relation.parts))
+        return (relation.kind, relation.options.get("distribution"), parts)
+
+    def of(self, expression: Expression) -> int:
+        found: dict[int, int] = {}
+        for node in postorder(expression):
+            if isinstance(node, Operation):
+                found[id(node)] = self._operation(
+                    node.operator, [found[id(o)] for o in node.operands]
+                )
+            elif isinstance(node, Symbol):
+                found[id(node)] = self._number("symbol", node.name)
+            else:
+                assert isinstance(node, Number)
+                found[id(node)] = self._number("number", node.value, node.unit.powers)
+        return found[id(expression)]
+
+    def _number(self, *form: Any) -> int:
+        return self.numbers.setdefault(form, len(self.numbers))
+
+    def _operation(self, operator: str, operands: list[int]) -> int:
+        if operator in ("add", "sub"):
+            second = self._members("add", operands[1])
+            if operator == "sub":
+                second = tuple(self._undo("neg", member) for member in second)
+            return self._chain("add", (*self._members("add", operands[0]), *second))
+        if operator in ("mul", "div"):
+            second = self._members("mul", operands[1])
+            if operator == "div":
+                second = tuple(self._undo("inverse", member) for member in second)
+            return self._chain("mul", (*self._members("mul", operands[0]), *second))
+        if operator == "neg":
+            opposite = [self._undo("neg", member) for member in self._members("add", operands[0])]
+            return self._chain("add", opposite) if len(opposite) > 1 else opposite[0]
+        if operator in _CHAINED:
+            return self._chain(operator, (m for o in operands for m in self._members(operator, o)))
+        if operator in _MIRRORED:
+            return self._number(_MIRRORED[operator], *reversed(operands))
+        return self._number(operator, *(sorted(operands) if operator in _SYMMETRIC else operands))
+
+    def _members(self, operator: str, form: int) -> tuple[int, ...]:
+        chained, members = self.chains.get(form, ("", ()))
+        return members if chained == operator else (form,)
+
+    def _chain(self, operator: str, members: Iterable[int]) -> int:
+        ordered = tuple(sorted(members))
+        form = self._number(operator, *ordered)
+        self.chains[form] = (operator, ordered)
+        return form
+
+    def _undo(self, operator: str, form: int) -> int:
+        """The opposite or inverse of a form; that of an opposite is the form itself."""
+        if (operator, form) not in self.undone:
+            result = self._number(operator, form)
+            self.undone[operator, form], self.undone[operator, result] = result, form
+        return self.undone[operator, form]
+
+
+def similar_variables(registry: Registry) -> list[tuple[str, str]]:
+    """Pairs of variables of one unit whose meanings are made of nearly the same words."""
+    by_unit: dict[Unit, list[tuple[str, frozenset[str]]]] = {}
+    for variable in registry.variables.values():
+        if words := meaning_words(variable.meaning):
+            by_unit.setdefault(variable.unit, []).append((variable.name, words))
+    return [pair for group in by_unit.values() for pair in _similar_pairs(group)]
+
+
+def _similar_pairs(group: list[tuple[str, frozenset[str]]]) -> Iterator[tuple[str, str]]:
+    # Two sets with most words in common share one of the rarest words of each: only variables
+    # that meet there are compared.
+    frequency = Counter(word for _, words in group for word in words)
+    meeting: dict[str, list[int]] = {}
+    for position, (name, words) in enumerate(group):
+        rarest_first = sorted(words, key=lambda word: (frequency[word], word))
+        spare = len(words) - math.ceil(SIMILAR * len(words) - 1e-9)
+        met = {other for word in rarest_first[: spare + 1] for other in meeting.get(word, ())}
+        for other in sorted(met):
+            other_name, other_words = group[other]
+            if len(words & other_words) >= SIMILAR * len(words | other_words):
+                yield other_name, name
+        for word in rarest_first[: spare + 1]:
+            meeting.setdefault(word, []).append(position)
+
+
+def meaning_words(meaning: str) -> frozenset[str]:
+    """The words that carry a meaning, without their plural.
+
+    >>> sorted(meaning_words("GPUs in the job"))
+    ['gpu', 'job']
+    """
+    words = re.findall(r"[a-z0-9]+", meaning.lower())
+    return frozenset(word.removesuffix("s") for word in words if word not in _EMPTY_WORDS)

@@ -1,0 +1,259 @@
+"""Verify: hold a whole registry against the rules of the house, collecting every fault.
+
+The fast profile looks at declarations; the full one also computes (see
+`assay.model.auditing.verify_numeric`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from assay.errors import AssayError, InputError
+from assay.model import load_checks
+from assay.model.auditing.duplicates import duplicate_relations, similar_variables
+from assay.model.language.relations import Approximation
+from assay.model.language.variables import BOUNDARIES, Reference
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+Thing = TypeVar("Thing")
+
+PROFILES = ("fast", "full")
+REPORTED = ("choices", "reach", "equal relations", "similar variables")
+"""Checks whose findings are listed but do not fail."""
+_REFERENCE_KINDS = ("cited", "definition", "unsourced")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How many things a rule looked at, and what it found.
+
+    Findings are against the rule, notes are not. `skipped` says why the rule was not applied.
+    """
+
+    count: int
+    findings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    skipped: str = ""
+
+
+class Rule(NamedTuple):
+    """One thing to verify."""
+
+    name: str
+    meaning: str
+    look: Callable[[Registry], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What came of one rule: `ok`, `failed` or `skipped`, with the number of things looked at."""
+
+    name: str
+    meaning: str
+    status: str
+    count: int
+    details: tuple[str, ...] = ()
+
+    def to_data(self) -> dict[str, Any]:
+        """The check as plain data."""
+        return {
+            "name": self.name, "meaning": self.meaning, "status": self.status,
+            "count": self.count, "details": list(self.details),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """All checks of a profile."""
+
+    profile: str
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return all(check.status != "failed" for check in self.checks)
+
+    def to_data(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {
+            "profile": self.profile,
+            "ok": self.ok,
+            "checks": [check.to_data() for check in self.checks],
+        }
+
+
+def verify(
+    registry: Registry,
+    profile: Literal["fast", "full"] = "fast",
+    read_only: bool = False,
+) -> VerifyReport:
+    """Check every declaration and, in the full profile, every number that follows from them.
+
+    The full profile goes through the cache of tapes, as any use does; with `read_only` nothing
+    is written to it.
+    """
+    if profile not in PROFILES:
+        raise InputError(f'unknown profile "{profile}"', f"one of: {', '.join(PROFILES)}")
+    rules = list(_RULES)
+    if profile == "full":
+        from assay.model.auditing.verify_numeric import numeric_rules
+
+        rules += numeric_rules(read_only=read_only)
+    names = _check(registry, _NAMES)
+    if names.status == "failed":
+        # Nothing else can be told about relations that mention what does not exist.
+        later = [Check(r.name, r.meaning, "skipped", 0, ("names do not resolve",)) for r in rules]
+    else:
+        later = [_check(registry, rule) for rule in rules]
+    return VerifyReport(profile, (names, *later))
+
+
+def _check(registry: Registry, rule: Rule) -> Check:
+    outcome = rule.look(registry)
+    if outcome.skipped:
+        return Check(rule.name, rule.meaning, "skipped", outcome.count, (outcome.skipped,))
+    failed = outcome.findings and rule.name not in REPORTED
+    status = "failed" if failed else "ok"
+    return Check(
+        rule.name, rule.meaning, status, outcome.count, (*outcome.findings, *outcome.notes)
+    )
+
+
+def collect(check: Callable[[Thing], None], things: Iterable[Thing]) -> list[str]:
+    """Run a check that raises on every thing and gather its messages."""
+    findings = []
+    for thing in things:
+        try:
+            check(thing)
+        except AssayError as error:
+            findings.append(f"{error.message} ({error.hint})" if error.hint else error.message)
+    return findings
+
+
+def _names(registry: Registry) -> Outcome:
+    relations, blocks = registry.relations.values(), registry.blocks.values()
+    findings = collect(partial(load_checks.check_names, registry), relations)
+    findings += collect(partial(load_checks.check_block, registry), blocks)
+    return Outcome(len(relations) + len(blocks), findings)
+
+
+def _order(registry: Registry) -> Outcome:
+    order = load_checks.scope_order(registry)
+    relations = registry.relations.values()
+    findings = collect(lambda r: load_checks.check_order(registry, r, order), relations)
+    return Outcome(len(relations), findings)
+
+
+def _units(registry: Registry) -> Outcome:
+    units, relations = registry.units, registry.relations.values()
+    return Outcome(len(relations), collect(lambda r: r.check_units(units), relations))
+
+
+def _display(registry: Registry) -> Outcome:
+    findings = [
+        f"{v.name} is declared in {v.unit} and displayed in {v.display}"
+        for v in registry.variables.values()
+        if not v.display.same_dimension(v.unit)
+    ]
+    return Outcome(len(registry.variables), findings)
+
+
+def _references(registry: Registry) -> Outcome:
+    things = [*registry.constants.values(), *registry.variables.values()]
+    stated = [(t.name, t.reference) for t in things]
+    stated += [(f"relation {r.name}", r.reference) for r in registry.relations.values()]
+    findings = [f"{name}: {fault}" for name, r in stated if (fault := _reference_fault(r))]
+    return Outcome(len(stated), findings)
+
+
+def _reference_fault(reference: Reference) -> str:
+    if reference.kind not in _REFERENCE_KINDS:
+        return f'unknown kind of reference "{reference.kind}"'
+    if reference.kind == "cited" and not reference.work:
+        return "cites no work"
+    return ""
+
+
+def _boundaries(registry: Registry) -> Outcome:
+    found = collect(load_checks.check_boundary, registry.variables.values())
+    for name in registry.roots:
+        boundary = registry.variables[name].boundary
+        if boundary is None:
+            found.append(f"root {name} declares no boundary (one of: {', '.join(BOUNDARIES)})")
+        elif boundary not in BOUNDARIES:
+            found.append(f'root {name} has the unknown boundary "{boundary}"')
+    return Outcome(len(registry.roots), found)
+
+
+def _cycles(registry: Registry) -> Outcome:
+    found = registry.graph.find_cycles()
+    findings = [" -> ".join([*cycle, cycle[0]]) for cycle in found]
+    if not found.complete:
+        findings.append(f"and more than these {len(found)}")
+    return Outcome(len(registry.equations), findings)
+
+
+def _choices(registry: Registry) -> Outcome:
+    findings = []
+    for variable in registry.variables.values():
+        identities = [r for r in variable.defining_equations if r.is_identity]
+        preferred = identities or variable.defining_equations
+        if len(preferred) > 1:
+            listed = ", ".join(relation.name for relation in preferred)
+            findings.append(f"{variable.name} needs a choice among {listed}")
+    return Outcome(len(registry.variables), findings)
+
+
+def _validity(registry: Registry) -> Outcome:
+    found = [r for r in registry.relations.values() if isinstance(r, Approximation)]
+    missing = [f"{r.name} does not say where it is valid" for r in found if r.validity is None]
+    return Outcome(len(found), missing)
+
+
+def _reach(registry: Registry) -> Outcome:
+    reached = registry.graph.reachable().relations
+    findings = [
+        f"{name} reaches no target and is not tagged library"
+        for name, relation in registry.relations.items()
+        if name not in reached and not relation.library
+    ]
+    return Outcome(len(registry.relations), findings)
+
+
+def _repeated(registry: Registry) -> Outcome:
+    repeated = [d for d in duplicate_relations(registry) if d.same_variable]
+    return Outcome(len(registry.relations), [f"{d} state the same" for d in repeated])
+
+
+def _equal(registry: Registry) -> Outcome:
+    equal = [d for d in duplicate_relations(registry) if not d.same_variable]
+    return Outcome(len(registry.relations), [f"{d} have the same right-hand side" for d in equal])
+
+
+def _similar(registry: Registry) -> Outcome:
+    pairs = similar_variables(registry)
+    findings = [f"{a} and {b} mean nearly the same, in the same unit" for a, b in pairs]
+    return Outcome(len(registry.variables), findings)
+
+
+_NAMES = Rule("names", "every name that a relation or block uses is declared", _names)
+_RULES = (
+    Rule("order", "a scope refers only to itself and to earlier ones", _order),
+    Rule("units", "both sides of every relation agree in dimension and scale", _units),
+    Rule("display units", "variables are displayed in units of their dimension", _display),
+    Rule("references", "references are of a known kind, and citations name a work", _references),
+    Rule("boundaries", "every root says where the model ends, and nothing else does", _boundaries),
+    Rule("cycles", "nothing is defined through itself outside a simultaneous block", _cycles),
+    Rule("choices", "variables with several relations of equal standing", _choices),
+    Rule("validity", "every approximation says where it is valid", _validity),
+    Rule("reach", "every relation reaches a target or is tagged library", _reach),
+    Rule("repeated relations", "no variable is defined twice in the same way", _repeated),
+    Rule("equal relations", "no two variables have the same right-hand side", _equal),
+    Rule("similar variables", "no two variables mean nearly the same", _similar),
+)

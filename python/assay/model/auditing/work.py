@@ -1,0 +1,114 @@
+"""What to do next about a model: its debts, ranked by how much rests on each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import AssayError
+from assay.model.inputs import read_inputs
+
+if TYPE_CHECKING:
+    from assay.model.preset import Preset
+    from assay.model.registry import Registry
+
+_ROOT_WORK = {
+    "needs-source": ("source root", "its value needs a source"),
+    "decompose": ("decompose root", "a further layer can compute it"),
+    None: ("declare boundary", "it does not say why the model ends there"),
+}
+SHARES_COUNT = 256
+"""Sample points a source: enough to rank by, and a ranking is all that is made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """One thing to do, and how much rests on it.
+
+    `weight` lies between 0 and 1: the share of all relations that depend on the thing or, for
+    an assumed input, of the variance of the `target` that depends on it most.
+    """
+
+    kind: str
+    name: str
+    reason: str
+    weight: float
+    dependents: int
+    target: str | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        """The item as plain data."""
+        return {
+            "kind": self.kind, "name": self.name, "reason": self.reason, "weight": self.weight,
+            "dependents": self.dependents, "target": self.target,
+        }  # fmt: skip
+
+
+def next_work(registry: Registry, preset: Preset | None = None) -> list[WorkItem]:
+    """Work on the model, weightiest first.
+
+    Roots that need a source or can be decomposed, relations without a source, relations that
+    reach no target; and with a preset, its assumed inputs by the variance that rests on them,
+    and the targets it gives no value for.
+    """
+    items = [*_root_items(registry), *_relation_items(registry)]
+    if preset is not None:
+        items += _scenario_items(registry, preset)
+    return sorted(items, key=lambda item: (-item.weight, item.kind, item.name))
+
+
+def _root_items(registry: Registry) -> list[WorkItem]:
+    counts, total = registry.graph.dependent_counts(), max(len(registry.relations), 1)
+    items = []
+    for name in registry.roots:
+        boundary = registry.variables[name].boundary
+        if boundary in _ROOT_WORK:
+            kind, reason = _ROOT_WORK[boundary]
+            items.append(WorkItem(kind, name, reason, counts[name] / total, counts[name]))
+    return items
+
+
+def _relation_items(registry: Registry) -> list[WorkItem]:
+    counts, total = registry.graph.dependent_counts(), max(len(registry.relations), 1)
+    reached = registry.graph.reachable().relations
+    items = []
+    for name, relation in registry.relations.items():
+        count = counts[relation.variable] if relation.variable else 0
+        if relation.reference.kind == "unsourced":
+            # The relation itself rests on its source, too.
+            weight = (count + 1) / total
+            items.append(WorkItem("source relation", name, "it has no source", weight, count))
+        if name not in reached and not relation.library:
+            reason = "it reaches no target and is not tagged library"
+            items.append(WorkItem("connect relation", name, reason, 1 / total, count))
+    return items
+
+
+def _scenario_items(registry: Registry, preset: Preset) -> list[WorkItem]:
+    counts = registry.graph.dependent_counts()
+    inputs = read_inputs(registry, preset.given)
+    assumed = {n for n in inputs.distributions if preset.assignments[n].kind == "assumed"}
+    largest: dict[str, tuple[float, str]] = {}
+    items = []
+    for _, target in preset.targets:
+        try:
+            # Central values alone: what a gap needs to be found, without sampling intervals.
+            registry.resolve(target, inputs.values, preset.variants).require_value()
+            shares = _shares(registry, preset, target) if assumed else {}
+        except AssayError as error:
+            items.append(WorkItem("complete scenario", target, error.message, 1.0, 0, target))
+            continue
+        for name in assumed & shares.keys():
+            largest[name] = max(largest.get(name, (0.0, target)), (shares[name], target))
+    for name, (share, target) in largest.items():
+        reason = f"an assumed value on which {share:.0%} of the variance of {target} rests"
+        weight = min(max(share, 0.0), 1.0)
+        items.append(WorkItem("measure input", name, reason, weight, counts[name], target))
+    return items
+
+
+def _shares(registry: Registry, preset: Preset, target: str) -> dict[str, float]:
+    from assay.model.uncertainty.propagate import variance_shares
+
+    found = variance_shares(registry, target, preset.given, preset.variants, count=SHARES_COUNT)
+    return {share.name: share.total_order for share in found}

@@ -1,0 +1,1 @@
+"""The graph of variables and relations: walking it and writing it out."""

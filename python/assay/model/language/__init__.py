@@ -1,0 +1,1 @@
+"""The language itself: units, expressions, variables, relations, scopes."""

@@ -1,0 +1,329 @@
+"""Scopes: where variables and relations are declared, one textbook line each.
+
+scope = Scope("training", "What a training run takes")
+steps = scope.variable("steps", "n", "1", "optimiser steps in the run", boundary="scenario")
+step_time = scope.variable("step_time", "t", "s", "time of one step", boundary="scenario")
+scope.variable("time", "T", "s", "time of the whole run", equals=steps * step_time)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from assay.errors import DeclarationError
+from assay.model.language.check import declared_unit
+from assay.model.language.distributions import KINDS
+from assay.model.language.expression import Expression, Operand, Symbol, as_expression, encode
+from assay.model.language.quantity import check_dimension, parse_quantity
+from assay.model.language.units import Unit
+from assay.model.language.variables import BOUNDARIES, UNSOURCED, Constant, Reference, Variable
+
+ANY_SIGN = (None, None)
+NONNEGATIVE = (0, None)
+POSITIVE = ("positive", None)
+"""Bounds that exclude zero itself; a number or a text with a unit may stand at either end."""
+
+Bound = float | int | str | None
+_TINY = 5e-324
+
+
+class Scope:
+    """An ordered collection of declarations under one name."""
+
+    def __init__(self, name: str, meaning: str) -> None:
+        """Open a scope; its names start with `name` and a dot."""
+        self.name = name
+        self.meaning = meaning
+        self.variables: list[Variable] = []
+        self.relations: list[dict[str, Any]] = []
+        self.blocks: list[dict[str, Any]] = []
+
+    def variable(
+        self,
+        name: str,
+        symbol: str,
+        unit: str,
+        meaning: str,
+        *,
+        equals: Operand | None = None,
+        display: str | None = None,
+        bounds: tuple[Bound, Bound] = NONNEGATIVE,
+        reference: Reference = UNSOURCED,
+        boundary: str | None = None,
+        family: str | None = None,
+        target: bool = False,
+        library: bool = False,
+    ) -> Variable:
+        """Declare a quantity and, with `equals`, the identity that defines it.
+
+        Quantities are non-negative unless their bounds say otherwise. A quantity that nothing
+        defines says with `boundary` where the model ends there: `decompose` (a later layer will
+        compute it), `primitive` (a datum), `scenario` (a choice), `needs-source`.
+        """
+        full = f"{self.name}.{name}"
+        declared = self._variable_facts(full, unit, display, bounds)
+        if boundary is not None and boundary not in BOUNDARIES:
+            raise DeclarationError(
+                f'variable {full}: unknown boundary "{boundary}"',
+                f"one of: {', '.join(BOUNDARIES)}",
+            )
+        variable = Variable(
+            full, scope=self.name, symbol=symbol, meaning=meaning, reference=reference,
+            boundary=boundary, family=family, target=target, library=library, **declared,
+        )  # fmt: skip
+        self.variables.append(variable)
+        if equals is not None:
+            self.equation(variable, equals, reference=reference, library=library)
+        return variable
+
+    def constant(
+        self, name: str, symbol: str, value: str, meaning: str, *, reference: Reference
+    ) -> Constant:
+        """Declare a constant of nature, for example `constant("k_B", "k_B", "1.380649e-23 J/K", ...)`."""
+        quantity = parse_quantity(value)
+        constant = Constant(
+            f"{self.name}.{name}", value=quantity.value, scope=self.name, symbol=symbol,
+            unit=quantity.unit, meaning=meaning, reference=reference,
+        )  # fmt: skip
+        self.variables.append(constant)
+        return constant
+
+    def equation(
+        self,
+        variable: Variable,
+        equals: Operand,
+        *,
+        name: str | None = None,
+        reference: Reference = UNSOURCED,
+        meaning: str = "",
+        library: bool = False,
+    ) -> None:
+        """State an identity; several for one variable are variants to choose from."""
+        self._relation(
+            "equation", variable, name, {"expression": equals}, reference, meaning, library
+        )
+
+    def approximation(
+        self,
+        variable: Variable,
+        equals: Operand,
+        *,
+        name: str,
+        valid: Expression | None = None,
+        reference: Reference = UNSOURCED,
+        meaning: str = "",
+        library: bool = False,
+    ) -> None:
+        """State a relation that holds approximately where `valid` is true."""
+        parts: dict[str, Operand] = {"expression": equals}
+        if valid is not None:
+            parts["valid"] = valid
+        self._relation("approximation", variable, name, parts, reference, meaning, library)
+
+    def piecewise(
+        self,
+        variable: Variable,
+        cases: Sequence[tuple[Expression, Operand]],
+        *,
+        otherwise: Operand | None = None,
+        name: str | None = None,
+        reference: Reference = UNSOURCED,
+        meaning: str = "",
+        library: bool = False,
+    ) -> None:
+        """State an identity case by case; the first condition that holds decides."""
+        if not cases:
+            raise DeclarationError(
+                f"piecewise {variable.name}: expected at least one case, got none"
+            )
+        parts: dict[str, Operand] = {}
+        for position, (condition, value) in enumerate(cases):
+            parts[f"condition{position}"] = condition
+            parts[f"case{position}"] = value
+        if otherwise is not None:
+            parts["otherwise"] = otherwise
+        self._relation(
+            "piecewise", variable, name, parts, reference, meaning, library, cases=len(cases)
+        )
+
+    def iterative(
+        self,
+        variable: Variable,
+        update: Operand,
+        *,
+        start: Operand,
+        tolerance: float = 1e-12,
+        max_iterations: int = 1000,
+        name: str | None = None,
+        reference: Reference = UNSOURCED,
+        meaning: str = "",
+        library: bool = False,
+    ) -> None:
+        """State a fixed point: `update` refers to the variable and is repeated to convergence."""
+        parts = {"update": update, "start": start}
+        self._relation(
+            "iterative", variable, name, parts, reference, meaning, library,
+            tolerance=tolerance, max_iterations=max_iterations,
+        )  # fmt: skip
+
+    def differential(
+        self,
+        variable: Variable,
+        rate: Operand,
+        *,
+        time: Symbol,
+        time_like: Variable,
+        initial: Operand,
+        start: Operand,
+        end: Operand,
+        tolerance: float = 1e-9,
+        name: str | None = None,
+        reference: Reference = UNSOURCED,
+        meaning: str = "",
+        library: bool = False,
+    ) -> None:
+        """State dx/dt = rate; the variable is its value at `end`.
+
+        `rate` may refer to the variable itself and to `time`, a symbol bound in this relation
+        and measured like `time_like`.
+        """
+        parts = {"rate": rate, "initial": initial, "start": start, "end": end}
+        self._relation(
+            "differential", variable, name, parts, reference, meaning, library,
+            time=time.name, time_like=time_like.name, tolerance=tolerance,
+        )  # fmt: skip
+
+    def stochastic(
+        self,
+        variable: Variable,
+        distribution: str,
+        *parameters: Operand,
+        name: str | None = None,
+        reference: Reference = UNSOURCED,
+        meaning: str = "",
+        library: bool = False,
+    ) -> None:
+        """State that the variable is drawn from a distribution with these parameters."""
+        if distribution not in KINDS or len(parameters) != len(KINDS[distribution][0]):
+            known = "; ".join(f"{kind}({', '.join(names)})" for kind, (names, _) in KINDS.items())
+            raise DeclarationError(
+                f"stochastic {variable.name}: {distribution} with {len(parameters)} parameters",
+                f"known: {known}",
+            )
+        parts = {f"parameter{i}": parameter for i, parameter in enumerate(parameters)}
+        self._relation(
+            "stochastic",
+            variable,
+            name,
+            parts,
+            reference,
+            meaning,
+            library,
+            distribution=distribution,
+        )
+
+    def inequality(
+        self,
+        name: str,
+        condition: Expression,
+        meaning: str,
+        *,
+        reference: Reference = UNSOURCED,
+        library: bool = False,
+    ) -> None:
+        """State a constraint that a sound scenario fulfils."""
+        self.relations.append(
+            self._record(
+                "inequality",
+                f"{self.name}.{name}",
+                "",
+                {"expression": condition},
+                reference,
+                meaning,
+                library,
+            )
+        )
+
+    def simultaneous(
+        self, name: str, members: Sequence[Variable], starts: dict[str, str] | None = None
+    ) -> None:
+        """Declare that these variables define each other and are solved together.
+
+        `starts` gives first guesses by full name where the solver needs one.
+        """
+        first = {key: parse_quantity(text).value for key, text in (starts or {}).items()}
+        self.blocks.append(
+            {"name": f"{self.name}.{name}", "scope": self.name,
+             "members": [member.name for member in members], "starts": first}
+        )  # fmt: skip
+
+    def _relation(
+        self,
+        kind: str,
+        variable: Variable,
+        name: str | None,
+        parts: dict[str, Operand],
+        reference: Reference,
+        meaning: str,
+        library: bool,
+        **options: Any,
+    ) -> None:
+        full = f"{self.name}.{name}" if name else variable.name
+        self.relations.append(
+            self._record(kind, full, variable.name, parts, reference, meaning, library, **options)
+        )
+
+    def _record(
+        self,
+        kind: str,
+        name: str,
+        variable: str,
+        parts: dict[str, Operand],
+        reference: Reference,
+        meaning: str,
+        library: bool,
+        **options: Any,
+    ) -> dict[str, Any]:
+        return {
+            "kind": kind, "name": name, "variable": variable, "scope": self.name,
+            "parts": {key: encode(as_expression(part)) for key, part in parts.items()},
+            "reference": [reference.kind, reference.work, reference.where],
+            "meaning": meaning, "library": library, "options": options,
+        }  # fmt: skip
+
+    def _variable_facts(
+        self, full: str, unit: str, display: str | None, bounds: tuple[Bound, Bound]
+    ) -> dict[str, Any]:
+        declared = declared_unit(f"variable {full}", unit)
+        shown = parse_display(full, display, declared)
+        lower = self._bound(full, bounds[0], declared, -math.inf)
+        upper = self._bound(full, bounds[1], declared, math.inf)
+        if lower > upper:
+            raise DeclarationError(
+                f"variable {full}: lower bound {lower:g} lies above upper bound {upper:g}"
+            )
+        return {"unit": declared, "display": shown, "lower": lower, "upper": upper}
+
+    def _bound(self, full: str, bound: Bound, unit: Unit, missing: float) -> float:
+        if bound is None:
+            return missing
+        if bound == "positive":
+            return _TINY
+        if isinstance(bound, str):
+            quantity = parse_quantity(bound)
+            check_dimension(f"bound of {full}", quantity.unit, unit)
+            return quantity.value
+        return unit.to_coherent(float(bound))
+
+
+def parse_display(full: str, display: str | None, declared: Unit) -> Unit:
+    """Read a display unit, which may differ from the declared one in scale but not in kind."""
+    from assay.model.language.units import parse_unit
+
+    if display is None:
+        return declared
+    shown = parse_unit(display)
+    check_dimension(f"display unit of {full}", shown, declared)
+    return shown

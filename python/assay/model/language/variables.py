@@ -1,0 +1,113 @@
+"""Variables and constants: each quantity once, with unit, meaning, bounds and source."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assay.model.language.expression import Symbol
+from assay.model.language.quantity import format_quantity
+from assay.model.language.units import Unit
+
+if TYPE_CHECKING:
+    from assay.model.language.relations import Relation
+
+BOUNDARIES = ("decompose", "primitive", "scenario", "needs-source")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Where a statement comes from.
+
+    `kind` is `cited` for an outside work, `definition` for what holds by the meaning of the
+    words, `unsourced` for what nobody has found a source for.
+    """
+
+    kind: str
+    work: str = ""
+    where: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "unsourced":
+            return "unsourced"
+        return f"{self.work}, {self.where}" if self.where else self.work or "by definition"
+
+
+UNSOURCED = Reference("unsourced")
+
+
+def cited(work: str, where: str = "") -> Reference:
+    """Refer to an outside work, and to the place in it."""
+    return Reference("cited", work, where)
+
+
+def by_definition(note: str = "") -> Reference:
+    """Mark a statement that holds by the meaning of its terms."""
+    return Reference("definition", note)
+
+
+class Variable(Symbol):
+    """A quantity: once in the graph, with symbol, unit, meaning, bounds and reference."""
+
+    __slots__ = (
+        "boundary", "defining_equations", "display", "family", "library", "lower", "meaning",
+        "reference", "scope", "symbol", "target", "unit", "upper",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        scope: str,
+        symbol: str,
+        unit: Unit,
+        meaning: str,
+        display: Unit | None = None,
+        lower: float = -math.inf,
+        upper: float = math.inf,
+        reference: Reference = UNSOURCED,
+        boundary: str | None = None,
+        family: str | None = None,
+        target: bool = False,
+        library: bool = False,
+    ) -> None:
+        """Bounds are in base units; `display` is the unit values are printed in."""
+        super().__init__(name)
+        self.scope = scope
+        self.symbol = symbol
+        self.unit = unit
+        self.display = display or unit
+        self.meaning = meaning
+        self.lower = lower
+        self.upper = upper
+        self.reference = reference
+        self.boundary = boundary
+        self.family = family or name.rpartition(".")[0]
+        self.target = target
+        self.library = library
+        self.defining_equations: tuple[Relation, ...] = ()
+
+    @property
+    def is_root(self) -> bool:
+        """Whether no relation defines the variable, so that its value must be given."""
+        return not self.defining_equations
+
+    def format(self, value: float) -> str:
+        """Print a value given in base units in the variable's display unit."""
+        return format_quantity(value, self.display)
+
+    def shown(self, value: float) -> float:
+        """Turn a value in base units into one in the display unit."""
+        return self.display.from_coherent(value)
+
+
+class Constant(Variable):
+    """A constant of nature, the same in every scenario."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, name: str, *, value: float, **facts: Any) -> None:
+        """Take the value in base units."""
+        super().__init__(name, **facts)
+        self.value = value

@@ -1,0 +1,184 @@
+"""What may be chosen or swept: lists of values, ranges, variants of a relation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.errors import InputError
+from assay.model.inputs import Given, check_value, read_given
+from assay.model.language.distributions import Distribution
+from assay.model.language.variables import Variable
+from assay.model.selection import find_variant
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from assay.model.registry import Registry
+
+    Array = NDArray[np.float64]
+
+VARIANT_PREFIX = "variant:"
+SPACINGS = ("linear", "log")
+_LOG_RATIO = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Discrete:
+    """A variable that takes one of several values, in base units."""
+
+    variable: Variable
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Continuous:
+    """A variable that takes any value between two ends, in base units."""
+
+    variable: Variable
+    lower: float
+    upper: float
+
+    @property
+    def in_decades(self) -> bool:
+        """Whether the range is so wide that its middle is a ratio rather than a mean."""
+        return self.lower > 0 and self.upper / self.lower >= _LOG_RATIO
+
+    def at(self, shares: Array) -> Array:
+        """Values at shares of the way from the lower to the upper end."""
+        if self.in_decades:
+            values: Array = self.lower * (self.upper / self.lower) ** shares
+        else:
+            values = self.lower + (self.upper - self.lower) * shares
+        return np.clip(values, self.lower, self.upper)
+
+    def share_of(self, value: float) -> float:
+        """The share of the way at which a value lies."""
+        if self.in_decades:
+            return math.log(value / self.lower) / math.log(self.upper / self.lower)
+        return (value - self.lower) / (self.upper - self.lower)
+
+    def slope(self, value: float) -> float:
+        """How fast the value changes with the share."""
+        if self.in_decades:
+            return value * math.log(self.upper / self.lower)
+        return self.upper - self.lower
+
+
+@dataclass(slots=True)
+class Choices:
+    """Everything that a search may choose."""
+
+    discrete: list[Discrete] = field(default_factory=list)
+    continuous: list[Continuous] = field(default_factory=list)
+    variants: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The variables to be chosen."""
+        variables = [choice.variable for choice in self.discrete]
+        variables += [choice.variable for choice in self.continuous]
+        return [variable.name for variable in variables]
+
+    def only(self, names: Iterable[str]) -> Choices:
+        """The choices of some variables."""
+        wanted = set(names)
+        return Choices(
+            [choice for choice in self.discrete if choice.variable.name in wanted],
+            [choice for choice in self.continuous if choice.variable.name in wanted],
+        )
+
+
+def read_choices(registry: Registry, over: Mapping[str, Any]) -> Choices:
+    """Read a mapping from variables to lists of values or (lower, upper) ranges.
+
+    A key `variant:NAME` maps to names of relations among which that of NAME is chosen.
+    """
+    if not over:
+        raise InputError("nothing to choose", "name at least one variable and its values or range")
+    choices = Choices()
+    for key, spec in over.items():
+        if key.startswith(VARIANT_PREFIX):
+            name = key.removeprefix(VARIANT_PREFIX)
+            wanted = (spec,) if isinstance(spec, str) else tuple(spec)
+            if not wanted:
+                raise InputError(f"no variants of {name} to choose from")
+            relations = [find_variant(registry.variable(name), variant) for variant in wanted]
+            choices.variants[name] = tuple(dict.fromkeys(relation.name for relation in relations))
+            continue
+        variable = choosable(registry, key)
+        if isinstance(spec, tuple):
+            choices.continuous.append(_read_range(variable, spec))
+        else:
+            choices.discrete.append(Discrete(variable, read_values(variable, spec)))
+    return choices
+
+
+def choosable(registry: Registry, name: str) -> Variable:
+    """Look a variable up that may take several values."""
+    variable = registry.variable(name)
+    if name in registry.constants:
+        raise InputError(f"{name} is a constant of nature and cannot be chosen")
+    return variable
+
+
+def read_values(variable: Variable, spec: Given | Sequence[Given]) -> Array:
+    """Read a list of values, dropping repetitions."""
+    items = [spec] if isinstance(spec, (str, int, float)) else list(spec)  # type: ignore[arg-type]
+    if not items:
+        raise InputError(f"no values for {variable.name}", "give at least one")
+    return np.array(list(dict.fromkeys(read_number(variable, item) for item in items)))
+
+
+def read_number(variable: Variable, item: Given) -> float:
+    """Read one value, which must be a single number within the variable's bounds."""
+    value = read_given(variable, item)
+    if isinstance(value, Distribution):
+        raise InputError(f"{variable.name}: expected a single value, got a distribution: {item}")
+    check_value(variable, value)
+    return value
+
+
+def read_axis(variable: Variable, spec: Any) -> Discrete:
+    """Read a list of values, or (start, stop, count) with a spacing of `linear` or `log`."""
+    if not isinstance(spec, tuple):
+        return Discrete(variable, read_values(variable, spec))
+    if len(spec) not in (3, 4):
+        raise InputError(
+            f"{variable.name}: expected (start, stop, count, spacing), got {len(spec)} entries"
+        )
+    start, stop = (read_number(variable, end) for end in spec[:2])
+    count, spacing = spec[2], spec[3] if len(spec) == 4 else "linear"
+    if not isinstance(count, int) or count < 1:
+        raise InputError(f"{variable.name}: expected a positive count of values, got {count!r}")
+    if spacing not in SPACINGS:
+        raise InputError(
+            f'{variable.name}: unknown spacing "{spacing}"', f"one of: {', '.join(SPACINGS)}"
+        )
+    if spacing == "linear":
+        return Discrete(variable, np.linspace(start, stop, count))
+    if start <= 0 or stop <= 0:
+        raise InputError(
+            f"{variable.name}: a log spacing needs positive ends, "
+            f"got {variable.format(start)} and {variable.format(stop)}"
+        )
+    return Discrete(variable, np.geomspace(start, stop, count))
+
+
+def _read_range(variable: Variable, spec: tuple[Any, ...]) -> Continuous:
+    if len(spec) != 2:
+        raise InputError(
+            f"{variable.name}: expected a range (lower, upper), got {len(spec)} entries",
+            "write a list for single values",
+        )
+    lower, upper = (read_number(variable, end) for end in spec)
+    if not lower < upper:
+        raise InputError(
+            f"{variable.name}: the range from {variable.format(lower)} to "
+            f"{variable.format(upper)} is empty"
+        )
+    return Continuous(variable, lower, upper)

@@ -1,0 +1,136 @@
+"""Exact enumeration of all combinations of choices, in chunks, without storing the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from assay.model.tapes.points import PointFunction
+
+    Array = NDArray[np.float64]
+    Indexes = NDArray[np.int64]
+
+Progress = Callable[[int, int], None]
+
+RESOLVED_LIMIT = 20_000
+"""Points at most where each is resolved on its own, which takes about a millisecond."""
+
+_CHUNK_CELLS = 1 << 22
+_LARGEST_CHUNK = 1 << 17
+
+
+class Grid:
+    """The product of some axes with a set of samples, numbered row by row.
+
+    Samples are columns over further variables and vary fastest; `block` is their number.
+    """
+
+    def __init__(self, axes: Sequence[Array], samples: Array | None = None) -> None:
+        """Take one array of values per axis."""
+        self.axes = list(axes)
+        self.samples = np.empty((0, 1)) if samples is None else samples
+        self.block: int = self.samples.shape[1]
+        self.combinations = prod(len(axis) for axis in self.axes)
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return self.combinations * self.block
+
+    def columns(self, indexes: Indexes) -> Array:
+        """Coordinates of shape (axes and sampled variables, points) of numbered points."""
+        combination, sample = np.divmod(indexes, self.block)
+        result = np.empty((len(self.axes) + len(self.samples), len(indexes)))
+        for row in range(len(self.axes) - 1, -1, -1):
+            combination, digit = np.divmod(combination, len(self.axes[row]))
+            result[row] = self.axes[row][digit]
+        result[len(self.axes) :] = self.samples[:, sample]
+        return result
+
+
+@dataclass(slots=True)
+class Tally:
+    """What an enumeration found, counting every point once."""
+
+    points: int = 0
+    feasible: int = 0
+    undefined: int = 0
+    excluded: Indexes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    best: list[tuple[float, int]] = field(default_factory=list)
+    unconstrained: tuple[float, int] | None = None
+    least_violating: tuple[int, float, int] | None = None
+
+
+def enumerate_grid(
+    function: PointFunction, grid: Grid, *, keep: int, progress: Progress | None = None
+) -> Tally:
+    """Evaluate every point: the first row is to be smallest, the others must hold.
+
+    Keeps the best feasible point of each of the `keep` best combinations.
+    """
+    check_affordable(function, grid)
+    tally = Tally(excluded=np.zeros(function.rows - 1, dtype=np.int64))
+    chunk = max(1, min(_LARGEST_CHUNK, _CHUNK_CELLS // max(1, function.rows)) // grid.block)
+    for first in range(0, grid.combinations, chunk):
+        last = min(first + chunk, grid.combinations)
+        indexes = np.arange(first * grid.block, last * grid.block, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            rows = function(grid.columns(indexes))
+        _count(tally, rows, indexes, grid.block, keep)
+        if progress is not None:
+            progress(last * grid.block, grid.size)
+    return tally
+
+
+def check_affordable(function: PointFunction, grid: Grid) -> None:
+    """Refuse a grid that would take hours because no tape computes its points."""
+    if not function.exact and grid.size > RESOLVED_LIMIT:
+        raise InputError(
+            f"{grid.size} points are too many to resolve one by one: at most {RESOLVED_LIMIT}",
+            function.note,
+        )
+
+
+def _count(tally: Tally, rows: Array, indexes: Indexes, block: int, keep: int) -> None:
+    values, holds = rows[0], rows[1:] > 0
+    defined = np.isfinite(values)
+    feasible = defined & holds.all(axis=0)
+    tally.points += len(indexes)
+    tally.undefined += int(np.count_nonzero(~defined))
+    tally.feasible += int(np.count_nonzero(feasible))
+    tally.excluded += np.count_nonzero(~holds & defined, axis=1)
+    if defined.any():
+        at = int(np.argmin(np.where(defined, values, np.inf)))
+        if tally.unconstrained is None or values[at] < tally.unconstrained[0]:
+            tally.unconstrained = (float(values[at]), int(indexes[at]))
+    if feasible.any():
+        # The best of each combination, then the best combinations; first come on equal values.
+        table = np.where(feasible, values, np.inf).reshape(-1, block)
+        inner = np.argmin(table, axis=1)
+        best = table[np.arange(len(table)), inner]
+        count = min(keep, len(best))
+        some = np.argpartition(best, count - 1)[:count] if count < len(best) else np.arange(count)
+        cutoff = best[some].max()
+        chosen = [*np.flatnonzero(best < cutoff), *np.flatnonzero(best == cutoff)[:keep]]
+        tally.best += [
+            (float(best[row]), int(indexes[row * block + inner[row]]))
+            for row in chosen
+            if np.isfinite(best[row])
+        ]
+        tally.best = sorted(tally.best)[:keep]
+    elif not tally.feasible and defined.any():
+        violated = np.where(defined, np.count_nonzero(~holds, axis=0), len(holds) + 1)
+        fewest = int(violated.min())
+        at = int(np.argmin(np.where(violated == fewest, values, np.inf)))
+        found = (fewest, float(values[at]), int(indexes[at]))
+        if tally.least_violating is None or found < tally.least_violating:
+            tally.least_violating = found

@@ -1,0 +1,111 @@
+"""Which constraints judge a point, and what each of them depends on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from assay.errors import AssayError, DeclarationError
+from assay.model.language.expression import Expression, Number, Symbol, where
+from assay.model.language.relations import margin
+from assay.model.language.variables import Variable
+from assay.model.resolving.resolution import Verdict
+from assay.model.tapes.cones import Cones
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition that a sound point fulfils, and the choices that it depends on."""
+
+    name: str
+    text: str
+    meaning: str
+    condition: Expression
+    choices: frozenset[str]
+
+    @property
+    def margin(self) -> Expression:
+        """How far the condition is from failing; negative where it fails."""
+        try:
+            return margin(self.condition)
+        except DeclarationError:
+            return where(self.condition, Number(0.0), Number(-1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """All checks on a question, and the constraints that lack inputs to be checked."""
+
+    checks: list[Check] = field(default_factory=list)
+    unknown: list[Verdict] = field(default_factory=list)
+
+
+def find_checks(cones: Cones, targets: Sequence[str], choices: Collection[str]) -> Judge:
+    """Collect the constraints that the choices or the targets' cones touch.
+
+    Besides the graph's inequalities these are the bounds of every computed variable in sight.
+    """
+    judge = Judge()
+    target_cone = set(cones.below(targets))
+    in_sight = dict.fromkeys(cones.below(targets))
+    chosen = set(choices)
+    for constraint in cones.registry.constraints.values():
+        facts = (constraint.name, constraint.text)
+        try:
+            below = cones.below(constraint.inputs)
+            if chosen.isdisjoint(below) and target_cone.isdisjoint(constraint.inputs):
+                continue
+            gaps = cones.gaps(constraint.inputs)
+        except AssayError as error:
+            judge.unknown.append(
+                Verdict(*facts, "unknown", constraint.meaning, reason=error.message)
+            )
+            continue
+        if gaps:
+            judge.unknown.append(
+                Verdict(*facts, "unknown", constraint.meaning, missing=tuple(gaps))
+            )
+            continue
+        in_sight.update(dict.fromkeys(below))
+        condition = constraint.part("expression")
+        depends = frozenset(chosen.intersection(below))
+        judge.checks.append(Check(*facts, constraint.meaning, condition, depends))
+    judge.checks.extend(_bound_checks(cones, in_sight, chosen))
+    return judge
+
+
+def _bound_checks(cones: Cones, names: Iterable[str], chosen: set[str]) -> list[Check]:
+    checks = []
+    for name in names:
+        if not cones.needs(name):
+            continue
+        variable = cones.registry.variables[name]
+        condition = _within_bounds(variable)
+        if condition is None:
+            continue
+        depends = frozenset(chosen.intersection(cones.below([name])))
+        text = _bounds_text(variable)
+        checks.append(
+            Check(f"bounds of {name}", text, "computed value within its bounds", condition, depends)
+        )
+    return checks
+
+
+def _within_bounds(variable: Variable) -> Expression | None:
+    value = Symbol(variable.name)
+    above = value >= variable.lower if math.isfinite(variable.lower) else None
+    below = value <= variable.upper if math.isfinite(variable.upper) else None
+    if above is None or below is None:
+        return above if below is None else below
+    return above & below
+
+
+def _bounds_text(variable: Variable) -> str:
+    ends = [variable.lower, variable.upper]
+    low, high = (variable.format(end) if math.isfinite(end) else "" for end in ends)
+    if 0 < variable.lower < 1e-300:
+        return f"{variable.name} > 0" + (f" and <= {high}" if high else "")
+    if low and high:
+        return f"{low} <= {variable.name} <= {high}"
+    return f"{variable.name} >= {low}" if low else f"{variable.name} <= {high}"

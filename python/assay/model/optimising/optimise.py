@@ -1,0 +1,278 @@
+"""Minimise: the choices that make a target smallest under the graph's own constraints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import InfeasibleError, InputError, MissingInputsError
+from assay.model.inputs import Given, Inputs, read_inputs
+from assay.model.language.expression import Expression, Number, Symbol
+from assay.model.optimising.choices import VARIANT_PREFIX, Choices, choosable, read_choices
+from assay.model.optimising.grid import Progress
+from assay.model.optimising.group import Candidate, Group, GroupResult
+from assay.model.optimising.judge import Check, Judge, find_checks
+from assay.model.optimising.optimum import Alternative, Chosen, Optimum
+from assay.model.resolving.resolution import Resolution, Verdict
+from assay.model.selection import check_variants
+from assay.model.tapes.cones import Cones
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+__all__ = ["Optimum", "minimize"]
+
+LIMIT = 10_000_000
+
+
+def minimize(
+    registry: Registry,
+    target: str,
+    over: Mapping[str, Any],
+    given: Mapping[str, Given],
+    variants: Mapping[str, str],
+    *,
+    maximize: bool = False,
+    limit: int = LIMIT,
+    switch: bool = True,
+    constraints: bool = True,
+    alternatives: int = 5,
+    progress: Callable[[int, int], None] | None = None,
+) -> Optimum:
+    """Find the choices in `over` at which `target` is smallest, or largest.
+
+    A list of values is enumerated exactly, a tuple (lower, upper) is a range to refine in, and
+    `variant:NAME` chooses between relations of NAME. Choices must fulfil every constraint that
+    can be checked, bounds of computed variables included, unless `constraints` is false.
+    `progress` is told the points done and the points in all.
+    """
+    check_variants(registry, variants)
+    choices = read_choices(registry, over)
+    if target in choices.names:
+        raise InputError(f"{target} is the target and cannot be chosen as well")
+    choosable(registry, target)
+    inputs = read_inputs(registry, given)
+    task = _Task(registry, target, choices, inputs, switch, constraints, maximize)
+    cases = [task.case({**variants, **chosen}) for chosen in _combinations(choices.variants)]
+    total = sum(case.points for case in cases)
+    if total > limit:
+        raise InputError(
+            f"the choices make {total} points, more than the limit of {limit}",
+            "offer fewer values, or raise the limit",
+        )
+    counter = _Counter(progress, total)
+    results = [case.search(limit, alternatives + 1, counter) for case in cases]
+    return task.conclude(cases, results, alternatives)
+
+
+def _combinations(variants: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+    for chosen in product(*variants.values()):
+        yield dict(zip(variants, chosen, strict=True))
+
+
+class _Counter:
+    """Adds up the points of successive enumerations for a single progress report."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress = progress
+        self.total = total
+        self.before = 0
+
+    def __call__(self, done: int, size: int) -> None:
+        if self.progress is not None:
+            self.progress(self.before + done, self.total)
+        if done == size:
+            self.before += size
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One choice of relations: its groups of interacting choices, the target's first."""
+
+    task: _Task
+    variants: dict[str, str]
+    groups: list[tuple[Choices, Expression, list[Check]]]
+    unknown: list[Verdict]
+
+    @property
+    def points(self) -> int:
+        """Points that must be evaluated at least."""
+        return sum(prod(len(c.values) for c in choices.discrete) for choices, *_ in self.groups)
+
+    def search(self, limit: int, keep: int, progress: Progress) -> list[tuple[Group, GroupResult]]:
+        """Search every group on its own."""
+        results = []
+        for choices, objective, checks in self.groups:
+            group = Group(
+                self.task.registry, choices, objective, checks, self.task.inputs.values,
+                self.variants, switch=self.task.switch, limit=limit,
+            )  # fmt: skip
+            results.append((group, group.search(keep, progress)))
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is asked, whatever the choice of relations."""
+
+    registry: Registry
+    target: str
+    choices: Choices
+    inputs: Inputs
+    switch: bool
+    constraints: bool
+    maximize: bool
+
+    def case(self, variants: dict[str, str]) -> _Case:
+        """Find the checks under some relations, and the groups that they tie together."""
+        names = self.choices.names
+        known = dict.fromkeys([*self.inputs.values, *names])
+        cones = Cones(self.registry, known, variants, switch=self.switch)
+        if gaps := cones.gaps([self.target]):
+            raise MissingInputsError(
+                f"{self.target} needs {len(gaps)} more inputs: {', '.join(gaps)}",
+                gaps,
+                "give each a value, or list it among the choices",
+            )
+        judge = find_checks(cones, [self.target], names) if self.constraints else Judge()
+        target_choices = set(names).intersection(cones.below([self.target]))
+        value = Symbol(self.target)
+        objective: Expression = -value if self.maximize else value
+        groups = []
+        for position, members in enumerate(_groups(names, target_choices, judge.checks)):
+            is_main = position == 0
+            checks = [c for c in judge.checks if c.choices & members or (is_main and not c.choices)]
+            groups.append(
+                (self.choices.only(members), objective if is_main else Number(0.0), checks)
+            )
+        return _Case(self, variants, groups, judge.unknown)
+
+    def conclude(
+        self,
+        cases: Sequence[_Case],
+        results: Sequence[Sequence[tuple[Group, GroupResult]]],
+        alternatives: int,
+    ) -> Optimum:
+        """Compare the cases and account for the best; InfeasibleError where none has a point."""
+        ranked: list[tuple[float, int, Candidate]] = []
+        for number, groups in enumerate(results):
+            if all(result.candidates for _, result in groups):
+                others = [result.candidates[0] for _, result in groups[1:]]
+                for candidate in groups[0][1].candidates:
+                    merged = dict(candidate.choices)
+                    for other in others:
+                        merged.update(other.choices)
+                    ranked.append((candidate.value, number, Candidate(candidate.value, merged)))
+        excluded: Counter[str] = Counter()
+        for groups in results:
+            for _, result in groups:
+                excluded.update(result.excluded)
+        if not ranked:
+            raise self._infeasible(results, excluded)
+        ranked.sort(key=lambda entry: entry[:2])
+        _, number, best = ranked[0]
+        case, groups = cases[number], results[number]
+        resolution = self._resolve(case, best)
+        return Optimum(
+            target=self.registry.variables[self.target],
+            value=resolution.require_value(),
+            choices=self._chosen(case, best),
+            resolution=resolution,
+            method=_method(groups),
+            points=sum(prod(result.points for _, result in pairs) for pairs in results),
+            evaluated=sum(result.points for pairs in results for _, result in pairs),
+            feasible=sum(prod(result.feasible for _, result in pairs) for pairs in results),
+            undefined=sum(result.undefined for pairs in results for _, result in pairs),
+            excluded=dict(excluded),
+            binding=tuple(groups[0][1].binding),
+            unknown=tuple(case.unknown),
+            alternatives=tuple(
+                Alternative(-value if self.maximize else value, self._chosen(cases[n], candidate))
+                for value, n, candidate in ranked[1 : 1 + alternatives]
+            ),
+            variables=self.registry.variables,
+            maximized=self.maximize,
+            notes=tuple(self._notes(case, groups, resolution)),
+        )
+
+    def _resolve(self, case: _Case, best: Candidate) -> Resolution:
+        known = {**self.inputs.values, **best.choices}
+        return self.registry.resolve(self.target, known, case.variants, switch=self.switch)
+
+    def _chosen(self, case: _Case, candidate: Candidate) -> Chosen:
+        chosen: Chosen = {name: candidate.choices[name] for name in self.choices.names}
+        for name in self.choices.variants:
+            chosen[VARIANT_PREFIX + name] = case.variants[name]
+        return chosen
+
+    def _notes(
+        self, case: _Case, groups: Sequence[tuple[Group, GroupResult]], resolution: Resolution
+    ) -> Iterator[str]:
+        if self.inputs.distributions:
+            yield f"distributions stand at their medians: {', '.join(self.inputs.distributions)}"
+        yield from dict.fromkeys(group.truths.note for group, _ in groups if group.truths.note)
+        if not case.groups[0][0].names and not self.choices.variants:
+            yield f"{self.target} depends on none of the choices"
+        idle = [n for choices, _, checks in case.groups[1:] if not checks for n in choices.names]
+        if idle:
+            yield f"without influence, left at the first value: {', '.join(idle)}"
+        for verdict in resolution.validity:
+            if verdict.status == "false":
+                yield f"{verdict.name} is used outside its validity: {verdict.text}"
+        for conflict in resolution.conflicts:
+            yield (
+                f"{conflict.variable.name} is set to {conflict.variable.format(conflict.given)}, "
+                f"although {conflict.relation.name} makes it "
+                f"{conflict.variable.format(conflict.computed)}"
+            )
+
+    def _infeasible(
+        self, results: Sequence[Sequence[tuple[Group, GroupResult]]], excluded: Counter[str]
+    ) -> InfeasibleError:
+        failed = [r for groups in results for _, r in groups if not r.candidates]
+        points = sum(result.points for result in failed)
+        if not excluded:
+            return InfeasibleError(
+                f"{self.target} has no finite value at any of {points} points",
+                "check the given values for zeros and the choices for ranges without a case",
+            )
+        counts = ", ".join(f"{name} excludes {count}" for name, count in excluded.most_common(5))
+        closest = [r.least_violating for r in failed if r.least_violating is not None]
+        hint = None
+        if closest:
+            least = min(closest, key=lambda candidate: (len(candidate.active), candidate.value))
+            at = ", ".join(
+                f"{name} = {self.registry.variables[name].format(value)}"
+                for name, value in least.choices.items()
+            )
+            hint = f"closest: {at or 'the given values'} violates only {', '.join(least.active)}"
+        return InfeasibleError(f"none of {points} points fulfils every constraint: {counts}", hint)
+
+
+def _groups(
+    names: Sequence[str], target_choices: set[str], checks: Sequence[Check]
+) -> list[set[str]]:
+    """Sets of choices tied together by the target or by checks; the target's own first."""
+    groups = [set(target_choices)]
+    for members in [*(check.choices for check in checks), *(frozenset([name]) for name in names)]:
+        touching = [group for group in groups if group & members]
+        rest = [group for group in groups if not group & members]
+        if not members:
+            continue
+        merged = set(members).union(*touching)
+        main = [merged] if groups[0] in touching else [groups[0]]
+        rest = [group for group in rest if group is not groups[0]]
+        groups = main + rest + ([] if merged in main else [merged])
+    return groups
+
+
+def _method(groups: Sequence[tuple[Group, GroupResult]]) -> str:
+    refined = any(group.refiner is not None for group, _ in groups)
+    enumerated = any(group.choices.discrete for group, _ in groups)
+    if refined:
+        return "enumeration, then local refinement" if enumerated else "local refinement"
+    return "enumeration"

@@ -1,0 +1,102 @@
+"""The result of minimising: the best choices and the account of what held them back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.model.language.variables import Variable
+from assay.model.resolving.resolution import Resolution, Verdict
+
+Chosen = dict[str, float | str]
+"""Chosen values in base units by variable; names of relations under `variant:NAME`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A constraint, or the end of a range, that keeps the target from being better."""
+
+    name: str
+    text: str
+    meaning: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        """The constraint as plain data."""
+        return {"name": self.name, "text": self.text, "meaning": self.meaning}
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Choices and the target's value there, in base units."""
+
+    value: float
+    choices: Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The choices at which the target is smallest, or largest; numbers in base units.
+
+    Of `points` combinations `feasible` fulfil every constraint, and `undefined` give the target
+    no finite value. `evaluated` is lower than `points` where independent choices were told
+    apart. `unknown` names the constraints that could not be checked.
+    """
+
+    target: Variable
+    value: float
+    choices: Chosen
+    resolution: Resolution = field(repr=False)
+    method: str
+    points: int
+    evaluated: int
+    feasible: int
+    undefined: int
+    excluded: dict[str, int]
+    binding: tuple[Binding, ...]
+    unknown: tuple[Verdict, ...]
+    alternatives: tuple[Alternative, ...]
+    variables: dict[str, Variable] = field(repr=False)
+    maximized: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Every value at the optimum, in base units."""
+        return self.resolution.values
+
+    def to_data(self) -> dict[str, Any]:
+        """The optimum as plain data, every value in its variable's display unit."""
+        return {
+            "target": self.target.name,
+            "value": self.target.shown(self.value),
+            "unit": self.target.display.text,
+            "maximized": self.maximized,
+            "choices": self._shown(self.choices),
+            "method": self.method,
+            "points": self.points,
+            "evaluated": self.evaluated,
+            "feasible": self.feasible,
+            "undefined": self.undefined,
+            "excluded": dict(self.excluded),
+            "binding": [binding.to_data() for binding in self.binding],
+            "unknown": [verdict.to_data() for verdict in self.unknown],
+            "alternatives": [
+                {
+                    "value": self.target.shown(alternative.value),
+                    "choices": self._shown(alternative.choices),
+                }
+                for alternative in self.alternatives
+            ],
+            "notes": list(self.notes),
+        }
+
+    def _shown(self, choices: Chosen) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for name, value in choices.items():
+            if isinstance(value, str):
+                rows.append({"name": name, "value": value, "unit": None})
+            else:
+                variable = self.variables[name]
+                shown = variable.shown(value)
+                rows.append({"name": name, "value": shown, "unit": variable.display.text})
+        return rows

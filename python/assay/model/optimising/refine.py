@@ -1,0 +1,246 @@
+"""Local refinement of continuous choices under constraints, from many starts."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.model.language.expression import Operation, postorder
+from assay.model.optimising.choices import Continuous
+from assay.model.optimising.judge import Check
+from assay.model.solving.newton import spread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from assay.model.tapes.points import PointFunction
+
+    Array = NDArray[np.float64]
+
+ACTIVE = 1e-6
+"""A constraint is active when its margin is this share of its usual size, or less."""
+
+_STARTS = 6
+_CLOUD_ROUNDS = 14
+_CLOUD_POINTS = 1024
+_PULL_BACK = np.concatenate([[0.0], 10.0 ** np.arange(-15.0, -2.0)])
+_DISTANCE = 1e-7
+_MOST_ITERATIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """A feasible point, shares of the ranges, and the checks that are tight there."""
+
+    value: float
+    shares: Array
+    active: tuple[str, ...]
+
+
+def sample_shares(dimension: int, most: int) -> Array:
+    """Points of the unit cube: a full grid while it is fine enough, else evenly spread."""
+    if dimension == 0:
+        return np.empty((0, 1))
+    count = int(most ** (1.0 / dimension) + 1e-9)
+    if count >= 5:
+        ends = np.linspace(0.0, 1.0, count)
+        return np.array(np.meshgrid(*[ends] * dimension, indexing="ij")).reshape(dimension, -1)
+    return spread(dimension, most)
+
+
+class Refiner:
+    """Makes the first row of `truths` smallest over ranges, its other rows being true.
+
+    `margins` has the same rows, with the checks as signed margins. The inputs of both are fixed
+    ones, then the ranges.
+    """
+
+    def __init__(
+        self,
+        truths: PointFunction,
+        margins: PointFunction,
+        checks: Sequence[Check],
+        ranges: Sequence[Continuous],
+    ) -> None:
+        """Take a check for each row after the first."""
+        self.truths = truths
+        self.margins = margins
+        self.checks = checks
+        self.ranges = ranges
+        names = {choice.variable.name for choice in ranges}
+        # Whether something is equal is no matter of more or less: such checks only filter.
+        self.smooth = np.array(
+            [bool(c.choices & names) and not _is_logical(c) for c in checks], dtype=bool
+        )
+
+    def refine(self, fixed: Array, samples: Array) -> Refined | None:
+        """The best feasible point for fixed values of the other choices; None if there is none."""
+        values, holds = self._judge(fixed, samples)
+        defined = np.isfinite(values)
+        if not defined.any():
+            return None
+        scales = self._scales(fixed, samples)
+        feasible = defined & holds
+        anchor = _best(samples, values, feasible)
+        starts = list(self._starts(fixed, samples, values, feasible, scales))
+
+        def descend(tighten: float) -> list[Array]:
+            sampled = values[defined]
+            return [self._descend(fixed, start, sampled, scales, tighten) for start in starts]
+
+        if anchor is None:
+            # Keeping a small distance from every constraint may end inside where no sample is.
+            inside = np.array(descend(_DISTANCE)).reshape(-1, len(samples)).T
+            if inside.shape[1]:
+                found, holds = self._judge(fixed, inside)
+                anchor = _best(inside, found, np.isfinite(found) & holds)
+        if anchor is None:
+            return None
+        candidates = [anchor, self._zoom(fixed, anchor)]
+        candidates += [self._pull_inside(fixed, end, anchor) for end in descend(0.0)]
+        points = np.array(candidates).T
+        reached, holds = self._judge(fixed, points)
+        place = int(np.argmin(np.where(np.isfinite(reached) & holds, reached, np.inf)))
+        shares = points[:, place]
+        return Refined(float(reached[place]), shares, self._active(fixed, shares, scales))
+
+    def values_at(self, shares: Array) -> Array:
+        """Values of the ranges at shares of them, one row each."""
+        rows = [choice.at(row) for choice, row in zip(self.ranges, shares, strict=True)]
+        return np.array(rows)
+
+    def _columns(self, fixed: Array, shares: Array) -> Array:
+        repeated = np.repeat(fixed[:, None], shares.shape[1], axis=1)
+        return np.vstack([repeated, self.values_at(shares)])
+
+    def _judge(self, fixed: Array, shares: Array) -> tuple[Array, NDArray[np.bool_]]:
+        with np.errstate(all="ignore"):
+            rows = self.truths(self._columns(fixed, shares))
+        holds: NDArray[np.bool_] = np.all(rows[1:] > 0, axis=0)
+        return rows[0], holds
+
+    def _margins(self, fixed: Array, shares: Array) -> Array:
+        with np.errstate(all="ignore"):
+            rows: Array = self.margins(self._columns(fixed, shares))[1:]
+        return rows
+
+    def _scales(self, fixed: Array, samples: Array) -> Array:
+        sizes = np.abs(self._margins(fixed, samples))
+        usable = np.isfinite(sizes) & (sizes > 0)
+        return np.array(
+            [
+                np.median(row[mask]) if mask.any() else 1.0
+                for row, mask in zip(sizes, usable, strict=True)
+            ]
+        )
+
+    def _starts(
+        self,
+        fixed: Array,
+        samples: Array,
+        values: Array,
+        feasible: NDArray[np.bool_],
+        scales: Array,
+    ) -> Iterator[Array]:
+        """The best feasible samples, then those that violate least."""
+        order = np.argsort(np.where(feasible, values, np.inf), kind="stable")
+        best = order[: min(_STARTS, int(np.count_nonzero(feasible)))]
+        yield from (samples[:, index] for index in best)
+        violation = np.maximum(-self._margins(fixed, samples) / scales[:, None], 0.0).sum(axis=0)
+        violation[~np.isfinite(values) | ~np.isfinite(violation) | feasible] = np.inf
+        worse = np.argsort(violation, kind="stable")[: 2 if len(best) else _STARTS]
+        yield from (samples[:, index] for index in worse if math.isfinite(violation[index]))
+
+    def _zoom(self, fixed: Array, centre: Array) -> Array:
+        """Ever smaller clouds around the best point: slow, but no kink or step misleads it."""
+        rounds, count = (_CLOUD_ROUNDS, _CLOUD_POINTS) if self.truths.exact else (4, 24)
+        cloud = spread(len(centre), count)
+        for step in range(rounds):
+            points = np.clip(centre[:, None] + (2 * cloud - 1) * 0.5 ** (step + 1), 0.0, 1.0)
+            points[:, 0] = centre
+            values, holds = self._judge(fixed, points)
+            centre_or_none = _best(points, values, np.isfinite(values) & holds)
+            centre = centre if centre_or_none is None else centre_or_none
+        return centre
+
+    def _descend(
+        self, fixed: Array, start: Array, sampled: Array, scales: Array, tighten: float
+    ) -> Array:
+        """Sequential quadratic programming with exact gradients; `tighten` keeps a distance."""
+        from scipy import optimize
+
+        minimize: Any = optimize.minimize
+        best = float(sampled.min())
+        size = float(np.median(sampled)) - best or abs(best) or 1.0
+        used = np.concatenate([[False], self.smooth])
+
+        def rows(shares: Array) -> Array:
+            with np.errstate(all="ignore"):
+                return self.margins(self._columns(fixed, shares[:, None]))[:, 0]
+
+        def slopes(shares: Array) -> Array:
+            values = self.values_at(shares[:, None])[:, 0]
+            table = self.margins.jacobian(np.concatenate([fixed, values]))[:, len(fixed) :]
+            by_share = [c.slope(float(v)) for c, v in zip(self.ranges, values, strict=True)]
+            return _finite(table * np.array(by_share), 0.0, 0.0)
+
+        def objective(shares: Array) -> float:
+            value = float(rows(shares)[0]) / size
+            return value if math.isfinite(value) else 1e30
+
+        constraints = []
+        if self.smooth.any():
+            chosen = scales[self.smooth]
+            constraints.append({
+                "type": "ineq",
+                "fun": lambda shares: _finite(rows(shares)[used] / chosen - tighten, -1.0, 1e6),
+                "jac": lambda shares: slopes(shares)[used] / chosen[:, None],
+            })  # fmt: skip
+        with warnings.catch_warnings():
+            # Steps beyond the ranges are clipped by the method and mentioned in a warning.
+            warnings.simplefilter("ignore")
+            result = minimize(
+                objective, start, jac=lambda shares: slopes(shares)[0] / size,
+                method="SLSQP", bounds=[(0.0, 1.0)] * len(start), constraints=constraints,
+                options={"maxiter": _MOST_ITERATIONS, "ftol": 1e-14},
+            )  # fmt: skip
+        return np.clip(_finite(result.x, 0.5, 1.0), 0.0, 1.0)
+
+    def _pull_inside(self, fixed: Array, end: Array, anchor: Array) -> Array:
+        """The nearest point towards a feasible one at which every check holds to the last bit."""
+        points = end[:, None] + (anchor - end)[:, None] * _PULL_BACK
+        values, holds = self._judge(fixed, points)
+        inside = np.flatnonzero(np.isfinite(values) & holds)
+        return points[:, inside[0]] if len(inside) else anchor
+
+    def _active(self, fixed: Array, shares: Array, scales: Array) -> tuple[str, ...]:
+        margins = self._margins(fixed, shares[:, None])[:, 0]
+        tight = self.smooth & (np.abs(margins) <= ACTIVE * scales)
+        return tuple(
+            check.name for check, is_tight in zip(self.checks, tight, strict=True) if is_tight
+        )
+
+
+def _finite(values: Array, undefined: float, infinite: float) -> Array:
+    """The values with something finite where they are not: the method knows no other numbers."""
+    result: Array = np.nan_to_num(values, nan=undefined, posinf=infinite, neginf=-infinite)
+    return result
+
+
+def _best(points: Array, values: Array, feasible: NDArray[np.bool_]) -> Array | None:
+    if not feasible.any():
+        return None
+    found: Array = points[:, int(np.argmin(np.where(feasible, values, np.inf)))]
+    return found
+
+
+def _is_logical(check: Check) -> bool:
+    return any(
+        isinstance(node, Operation) and node.operator in ("eq", "ne", "not", "select")
+        for node in postorder(check.condition)
+    )

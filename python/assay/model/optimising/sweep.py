@@ -1,0 +1,177 @@
+"""Sweep: targets over the full product of some axes, as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.errors import InputError, MissingInputsError
+from assay.model.inputs import Given, read_inputs
+from assay.model.language.units import Unit
+from assay.model.language.variables import Variable
+from assay.model.optimising.choices import Discrete, choosable, read_axis
+from assay.model.optimising.grid import Grid, check_affordable
+from assay.model.optimising.judge import Judge, find_checks
+from assay.model.resolving.resolution import Verdict
+from assay.model.selection import check_variants
+from assay.model.tapes.cones import Cones
+from assay.model.tapes.points import PointFunction
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from assay.model.registry import Registry
+
+    Array = NDArray[np.float64]
+
+LIMIT = 1_000_000
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A table of one row per combination, in display units; the last axis varies fastest.
+
+    A target without a finite value is NaN. `holds` has a column per constraint that could be
+    checked; `unknown` names the others.
+    """
+
+    axes: tuple[Variable, ...]
+    targets: tuple[Variable, ...]
+    columns: dict[str, Array] = field(repr=False)
+    holds: dict[str, NDArray[np.bool_]] = field(repr=False)
+    unknown: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.columns[self.axes[0].name])
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The display unit of each column."""
+        return {variable.name: variable.display.text for variable in (*self.axes, *self.targets)}
+
+    @property
+    def verdicts(self) -> NDArray[np.str_]:
+        """For each row `true`, `false`, or `unknown` where a value or some constraint is."""
+        sound = np.ones(len(self), dtype=bool)
+        for column in self.holds.values():
+            sound &= column
+        verdicts = np.where(sound, "unknown" if self.unknown else "true", "false")
+        return np.where(self._defined(), verdicts, "unknown")
+
+    def _defined(self) -> NDArray[np.bool_]:
+        table = np.array([self.columns[variable.name] for variable in self.targets])
+        defined: NDArray[np.bool_] = np.all(np.isfinite(table), axis=0)
+        return defined
+
+    def violated(self, row: int) -> list[str]:
+        """Names of the constraints that a row violates; none where a target has no value."""
+        if any(not np.isfinite(self.columns[variable.name][row]) for variable in self.targets):
+            return []
+        return [name for name, column in self.holds.items() if not column[row]]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows as mappings, with `constraints` and `violated` besides the columns."""
+        for row, verdict in enumerate(self.verdicts):
+            cells: dict[str, Any] = {
+                name: float(column[row]) if np.isfinite(column[row]) else None
+                for name, column in self.columns.items()
+            }
+            yield {**cells, "constraints": str(verdict), "violated": self.violated(row)}
+
+    def to_data(self) -> dict[str, Any]:
+        """The table as plain data."""
+        return {
+            "axes": [variable.name for variable in self.axes],
+            "targets": [variable.name for variable in self.targets],
+            "units": self.units,
+            "rows": list(self.rows()),
+            "unknown": [verdict.to_data() for verdict in self.unknown],
+            "notes": list(self.notes),
+        }
+
+
+def sweep(
+    registry: Registry,
+    targets: str | Sequence[str],
+    over: Mapping[str, Any],
+    given: Mapping[str, Given],
+    variants: Mapping[str, str],
+    *,
+    switch: bool = True,
+    constraints: bool = True,
+    limit: int = LIMIT,
+) -> Sweep:
+    """Compute the targets at every combination of the values in `over`.
+
+    An axis is a list of values, or (start, stop, count) with a spacing of `linear` or `log`.
+    """
+    check_variants(registry, variants)
+    names = [targets] if isinstance(targets, str) else list(dict.fromkeys(targets))
+    axes = [read_axis(choosable(registry, name), spec) for name, spec in over.items()]
+    if not names or not axes:
+        raise InputError("nothing to sweep", "name at least one target and one axis")
+    shown = tuple(registry.variable(name) for name in names)
+    inputs = read_inputs(registry, given)
+    known = {name: value for name, value in inputs.values.items() if name not in over}
+    cones = Cones(registry, [*known, *over], variants, switch=switch)
+    if gaps := cones.gaps(names):
+        raise MissingInputsError(
+            f"{', '.join(names)} cannot be swept without {len(gaps)} more inputs: {', '.join(gaps)}",
+            gaps,
+            "give each a value, or sweep over it",
+        )
+    grid = Grid([axis.values for axis in axes])
+    if grid.size > limit:
+        raise InputError(
+            f"the axes make {grid.size} points, more than the limit of {limit}",
+            "sweep over fewer values, or raise the limit",
+        )
+    judge = find_checks(cones, names, list(over)) if constraints else Judge()
+    function = PointFunction(
+        registry, list(over), known, variants, switch=switch, outputs=names,
+        conditions={check.name: check.condition for check in judge.checks},
+    )  # fmt: skip
+    check_affordable(function, grid)
+    table = _evaluate(function, grid)
+    values = np.where(np.isfinite(table[: len(names)]), table[: len(names)], np.nan)
+    columns = _axis_columns(axes, grid)
+    columns.update(
+        (variable.name, _shown(values[row], variable.display)) for row, variable in enumerate(shown)
+    )
+    notes = [function.note] if function.note else []
+    if inputs.distributions:
+        notes.append(f"distributions stand at their medians: {', '.join(inputs.distributions)}")
+    return Sweep(
+        axes=tuple(axis.variable for axis in axes),
+        targets=shown,
+        columns=columns,
+        holds={c.name: table[len(names) + row] > 0 for row, c in enumerate(judge.checks)},
+        unknown=tuple(judge.unknown),
+        notes=tuple(notes),
+    )
+
+
+def _evaluate(function: PointFunction, grid: Grid) -> Array:
+    table = np.empty((function.rows, grid.size))
+    for first in range(0, grid.size, _CHUNK):
+        last = min(first + _CHUNK, grid.size)
+        with np.errstate(all="ignore"):
+            table[:, first:last] = function(grid.columns(np.arange(first, last)))
+    return table
+
+
+def _axis_columns(axes: Sequence[Discrete], grid: Grid) -> dict[str, Array]:
+    """The axes' columns, each distinct value converted exactly once."""
+    exact = [np.array([axis.variable.shown(float(v)) for v in axis.values]) for axis in axes]
+    rows = Grid(exact).columns(np.arange(grid.size))
+    return {axis.variable.name: row for axis, row in zip(axes, rows, strict=True)}
+
+
+def _shown(values: Array, unit: Unit) -> Array:
+    shifted = values - float(unit.offset)
+    return shifted * unit.scale.denominator / unit.scale.numerator

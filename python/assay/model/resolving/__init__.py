@@ -1,0 +1,1 @@
+"""Computing one variable, with the whole account of it."""

@@ -1,0 +1,188 @@
+"""Explain: what a resolved value is made of, as a tree cut at a depth.
+
+The tree is kept flat, in the order in which it is read: each entry has a depth, and its parts
+follow it. A variable whose parts were listed once is referred to afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.errors import InputError
+from assay.model.language.relations import Relation
+from assay.model.language.variables import Constant, Reference, Variable
+from assay.model.resolving.resolution import Resolution
+from assay.model.selection import candidates
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+READABLE_ENTRIES: Final = 100
+READABLE_DEPTH: Final = 12
+"""How long and how deep a receipt grows when no depth is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the receipt, in base units.
+
+    `status` is `computed`, `given`, `constant`, `missing` (an input without a value) or
+    `incomplete` (computed, but inputs are missing). `parts` says what follows: `listed`,
+    `above` (listed once already), `cut` (below the depth) or `none`.
+    """
+
+    variable: Variable
+    depth: int
+    value: float | None
+    status: str
+    relation: Relation | None
+    parts: str
+    source: str
+    block: str | None
+
+    def to_data(self) -> dict[str, Any]:
+        """The entry as plain data, in the variable's display unit."""
+        return {
+            "name": self.variable.name,
+            "depth": self.depth,
+            "symbol": self.variable.symbol,
+            "meaning": self.variable.meaning,
+            "value": None if self.value is None else self.variable.shown(self.value),
+            "unit": self.variable.display.text,
+            "status": self.status,
+            "relation": self.relation.name if self.relation else None,
+            "text": self.relation.text if self.relation else None,
+            "source": self.source,
+            "block": self.block,
+            "parts": self.parts,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A resolution and the entries that account for its value, down to `depth`."""
+
+    resolution: Resolution
+    depth: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether parts were left out below the depth."""
+        return any(entry.parts == "cut" for entry in self.entries)
+
+    def to_data(self) -> dict[str, Any]:
+        """The receipt as plain data; the resolution's own keys, with entries for the trace."""
+        data = self.resolution.to_data()
+        del data["trace"]
+        data["depth"] = self.depth
+        data["cut"] = self.is_cut
+        data["receipt"] = [entry.to_data() for entry in self.entries]
+        return data
+
+
+def explain(
+    registry: Registry,
+    resolution: Resolution,
+    *,
+    variants: Mapping[str, str] | None = None,
+    sources: Mapping[str, str] | None = None,
+    depth: int | None = None,
+) -> Receipt:
+    """Account for a resolved value, down to `depth` levels below it.
+
+    Without a depth the receipt is as deep as still reads well. `sources` says where given
+    values come from, and `variants` are those the value was resolved with.
+    """
+    builder = _Builder(registry, resolution, variants or {}, sources or {})
+    if depth is not None:
+        if depth < 0:
+            raise InputError(f"depth: expected a whole number >= 0, got {depth}")
+        return Receipt(resolution, depth, tuple(builder.entries(depth)))
+    chosen = Receipt(resolution, 0, tuple(builder.entries(0)))
+    for deeper in range(1, READABLE_DEPTH + 1):
+        if not chosen.is_cut:
+            break
+        following = Receipt(resolution, deeper, tuple(builder.entries(deeper)))
+        if len(following.entries) > READABLE_ENTRIES and deeper > 1:
+            break
+        chosen = following
+    return chosen
+
+
+def describe_source(reference: Reference) -> str:
+    """A reference in the words of a receipt."""
+    if reference.kind == "definition":
+        return f"by definition: {reference.work}" if reference.work else "by definition"
+    return str(reference)
+
+
+class _Builder:
+    def __init__(
+        self,
+        registry: Registry,
+        resolution: Resolution,
+        variants: Mapping[str, str],
+        sources: Mapping[str, str],
+    ) -> None:
+        self.registry = registry
+        self.target = resolution.target
+        self.steps = {step.variable.name: step for step in resolution.trace}
+        self.variants = variants
+        self.sources = sources
+
+    def entries(self, depth: int) -> list[Entry]:
+        """All entries down to the depth, each before its parts."""
+        listed: set[str] = set()
+        entries: list[Entry] = []
+        stack = [(self.target, 0)]
+        while stack:
+            name, level = stack.pop()
+            relation = self.relation(name)
+            inputs = relation.inputs if relation else ()
+            if not inputs:
+                parts = "none"
+            elif name in listed:
+                parts = "above"
+            elif level >= depth:
+                parts = "cut"
+            else:
+                parts = "listed"
+                listed.add(name)
+                stack += [(needed, level + 1) for needed in reversed(inputs)]
+            entries.append(self.entry(name, level, relation, parts))
+        return entries
+
+    def relation(self, name: str) -> Relation | None:
+        """The relation behind a value; where inputs are missing, the one that would be used."""
+        if name in self.steps:
+            return self.steps[name].relation
+        variable = self.registry.variable(name)
+        return None if variable.is_root else candidates(variable, self.variants)[0]
+
+    def entry(self, name: str, level: int, relation: Relation | None, parts: str) -> Entry:
+        """One entry with its status and source."""
+        variable = self.registry.variable(name)
+        step = self.steps.get(name)
+        if relation is not None:
+            status = "computed" if step else "incomplete"
+            source = describe_source(relation.reference)
+        elif isinstance(variable, Constant):
+            status, source = "constant", describe_source(variable.reference)
+        elif step is not None:
+            status, source = "given", self.sources.get(name, "given")
+        else:
+            status, source = "missing", ""
+        block = self.registry.block_of.get(name) if relation else None
+        return Entry(
+            variable=variable,
+            depth=level,
+            value=step.value if step else None,
+            status=status,
+            relation=relation,
+            parts=parts,
+            source=source,
+            block=block.name if block else None,
+        )

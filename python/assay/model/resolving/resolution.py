@@ -1,0 +1,176 @@
+"""The result of resolving a variable: its value and the whole account of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.errors import MissingInputsError
+from assay.model.language.relations import Relation
+from assay.model.language.variables import Constant, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One value in the order of computation; `relation` is None for what was given."""
+
+    variable: Variable
+    value: float
+    relation: Relation | None
+
+    @property
+    def kind(self) -> str:
+        """The kind of relation, else `constant` or `given`."""
+        if self.relation is not None:
+            return self.relation.kind
+        return "constant" if isinstance(self.variable, Constant) else "given"
+
+    def to_data(self) -> dict[str, Any]:
+        """The step as plain data, in the variable's display unit."""
+        return {
+            "name": self.variable.name,
+            "symbol": self.variable.symbol,
+            "value": self.variable.shown(self.value),
+            "unit": self.variable.display.text,
+            "relation": self.relation.name if self.relation else None,
+            "kind": self.kind,
+            "text": self.relation.text if self.relation else None,
+            "inputs": list(self.relation.inputs) if self.relation else [],
+            "source": str(self.relation.reference if self.relation else self.variable.reference),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An input without a value, and the variables that need it."""
+
+    variable: Variable
+    needed_by: tuple[str, ...]
+
+    def to_data(self) -> dict[str, Any]:
+        """The gap as plain data."""
+        return {
+            "name": self.variable.name,
+            "unit": self.variable.display.text,
+            "family": self.variable.family,
+            "meaning": self.variable.meaning,
+            "boundary": self.variable.boundary,
+            "needed_by": list(self.needed_by),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A condition judged `true`, `false` or `unknown`."""
+
+    name: str
+    text: str
+    status: str
+    meaning: str = ""
+    missing: tuple[str, ...] = ()
+    reason: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        """The verdict as plain data."""
+        return {
+            "name": self.name, "status": self.status, "text": self.text, "meaning": self.meaning,
+            "missing": list(self.missing), "reason": self.reason,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A given value that its own equation contradicts."""
+
+    variable: Variable
+    given: float
+    computed: float
+    relation: Relation
+
+    def to_data(self) -> dict[str, Any]:
+        """The conflict as plain data."""
+        return {
+            "name": self.variable.name,
+            "given": self.variable.shown(self.given),
+            "computed": self.variable.shown(self.computed),
+            "unit": self.variable.display.text,
+            "relation": self.relation.name,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """An approximation left because its validity condition is false."""
+
+    variable: str
+    left: str
+    used: str
+    condition: str
+
+    def to_data(self) -> dict[str, Any]:
+        """The switch as plain data."""
+        return {
+            "variable": self.variable,
+            "left": self.left,
+            "used": self.used,
+            "condition": self.condition,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A value with its interval, trace, gaps, verdicts and conflicts; numbers in base units.
+
+    `degradations` says in one line each what was done less well than asked for.
+    """
+
+    target: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    variable: Variable
+    values: dict[str, float] = field(repr=False)
+    trace: list[Step] = field(repr=False)
+    missing: list[Missing]
+    constraints: list[Verdict]
+    validity: list[Verdict]
+    conflicts: list[Conflict]
+    switches: list[Switch]
+    degradations: tuple[str, ...] = ()
+
+    @property
+    def violated(self) -> list[Verdict]:
+        """Constraints that do not hold."""
+        return [verdict for verdict in self.constraints if verdict.status == "false"]
+
+    def require_value(self) -> float:
+        """The value, or MissingInputsError naming every gap."""
+        if self.value is None:
+            names = [gap.variable.name for gap in self.missing]
+            raise MissingInputsError(
+                f"{self.target} needs {len(names)} more inputs: {', '.join(names)}",
+                names,
+                'give each a value with --assign name="value unit", or use a preset',
+            )
+        return self.value
+
+    def to_data(self) -> dict[str, Any]:
+        """The resolution as plain data, every value in its variable's display unit."""
+        shown = [
+            None if v is None else self.variable.shown(v)
+            for v in (self.value, self.lower, self.upper)
+        ]
+        return {
+            "target": self.target,
+            "value": shown[0],
+            "unit": self.variable.display.text,
+            "lo": shown[1],
+            "hi": shown[2],
+            "missing": [gap.to_data() for gap in self.missing],
+            "constraints": [verdict.to_data() for verdict in self.constraints],
+            "validity": [verdict.to_data() for verdict in self.validity],
+            "conflicts": [conflict.to_data() for conflict in self.conflicts],
+            "switches": [switch.to_data() for switch in self.switches],
+            "degradations": list(self.degradations),
+            "trace": [step.to_data() for step in self.trace],
+        }

@@ -1,0 +1,287 @@
+"""Resolve: compute a variable from given inputs and keep the whole account of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING
+
+from assay.errors import AssayError
+from assay.model.inputs import Given, Inputs, read_inputs
+from assay.model.language.dynamics import Stochastic
+from assay.model.language.expression import evaluate, variables_of
+from assay.model.language.relations import Relation
+from assay.model.registry import Block
+from assay.model.resolving.resolution import Conflict, Missing, Resolution, Step, Switch, Verdict
+from assay.model.selection import candidates, check_variants
+from assay.model.walk import Walk, walk
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+CONFLICT_TOLERANCE = 1e-9
+"""Relative difference up to which a pinned value agrees with its own equation."""
+
+
+def resolve(
+    registry: Registry,
+    target: str,
+    given: Mapping[str, Given],
+    variants: Mapping[str, str],
+    *,
+    switch: bool = True,
+) -> Resolution:
+    """Compute `target`; gaps, verdicts and conflicts are part of the result, not errors."""
+    variable = registry.variable(target)
+    check_variants(registry, variants)
+    inputs = read_inputs(registry, given)
+    resolver = Resolver(registry, inputs, variants, switch=switch)
+    value = resolver.value(target)
+    cone = resolver.cone(target)
+    lower, upper = value, value
+    degradations: tuple[str, ...] = ()
+    drawn = any(isinstance(resolver.chosen.get(name), Stochastic) for name in cone)
+    if value is not None and (drawn or inputs.distributions):
+        from assay.model.uncertainty.sources import Question, find_sources
+
+        # An uncertain input may decide which relation is valid without being part of the cone.
+        if find_sources(Question(registry, (target,), inputs, variants, switch)).names:
+            from assay.model.uncertainty.propagate import interval
+
+            lower, upper, degradations = interval(registry, target, inputs, variants, switch=switch)
+    constraints = resolver.constraints(cone)
+    return Resolution(
+        target=target,
+        value=value,
+        lower=lower,
+        upper=upper,
+        variable=variable,
+        values={name: v for name, v in resolver.values.items() if v is not None},
+        trace=resolver.trace(cone),
+        missing=resolver.missing(target),
+        constraints=constraints,
+        validity=resolver.validities(cone),
+        conflicts=resolver.conflicts(),
+        switches=[resolver.switches[name] for name in resolver.values if name in resolver.switches],
+        degradations=degradations,
+    )
+
+
+class Resolver:
+    """Values of variables at one point, each computed when first asked for."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        inputs: Inputs,
+        variants: Mapping[str, str],
+        *,
+        switch: bool = True,
+    ) -> None:
+        """Start from given inputs in base units."""
+        self.registry = registry
+        self.inputs = inputs
+        self.variants = variants
+        self.switch = switch
+        self.values: dict[str, float | None] = {}
+        self.chosen: dict[str, Relation] = {}
+        self.needs: dict[str, tuple[str, ...]] = {}
+        self.switches: dict[str, Switch] = {}
+
+    def value(self, name: str) -> float | None:
+        """The value of a variable in base units, None when inputs are missing."""
+        return walk(name, self._walk, self.values)
+
+    def _walk(self, name: str) -> Walk[float | None]:
+        if name in self.inputs.values:
+            return self.inputs.values[name]
+        if name in self.registry.constants:
+            return self.registry.constants[name].value
+        variable = self.registry.variable(name)
+        if variable.is_root:
+            return None
+        block = self.registry.block_of.get(name)
+        if block is not None:
+            return (yield from self._walk_block(name, block))
+        choices = candidates(variable, self.variants)
+        relation = choices[0]
+        if self.switch and len(choices) > 1:
+            relation = yield from self._first_valid(name, choices)
+        self.chosen[name] = relation
+        self.needs[name] = relation.inputs
+        values = yield from self._collect(relation.inputs)
+        return None if values is None else relation.evaluate_rhs(values)
+
+    def _collect(
+        self, names: tuple[str, ...]
+    ) -> Generator[str, float | None, dict[str, float] | None]:
+        values: dict[str, float] = {}
+        complete = True
+        for name in names:
+            value = yield name
+            if value is None:
+                complete = False
+            else:
+                values[name] = value
+        return values if complete else None
+
+    def _first_valid(
+        self, name: str, choices: list[Relation]
+    ) -> Generator[str, float | None, Relation]:
+        """The first relation not known to be invalid; only a usable successor replaces the first."""
+        first = choices[0]
+        if (yield from self._is_valid(first)) is not False:
+            return first
+        for relation in choices[1:]:
+            if (yield from self._is_valid(relation)) is False:
+                continue
+            if (yield from self._collect(relation.inputs)) is None:
+                continue
+            self.switches[name] = Switch(name, first.name, relation.name, str(first.validity))
+            return relation
+        return first
+
+    def _is_valid(self, relation: Relation) -> Generator[str, float | None, bool | None]:
+        condition = relation.validity
+        if condition is None:
+            return True
+        values = yield from self._collect(variables_of(condition))
+        return None if values is None else bool(evaluate(condition, values))
+
+    def _walk_block(self, name: str, block: Block) -> Walk[float | None]:
+        members = [member for member in block.members if member not in self.inputs.values]
+        relations = {m: candidates(self.registry.variables[m], self.variants)[0] for m in members}
+        outside = tuple(
+            dict.fromkeys(
+                needed
+                for relation in relations.values()
+                for needed in relation.inputs
+                if needed not in members
+            )
+        )
+        values = yield from self._collect(outside)
+        # Few cones hold a block, and solving one takes much that resolving does not.
+        from assay.model.tapes.blocks import solve_block
+
+        solved = None if values is None else solve_block(self.registry, block, relations, values)
+        for member in members:
+            self.chosen[member] = relations[member]
+            self.needs[member] = relations[member].inputs
+            if member != name:
+                self.values[member] = None if solved is None else solved[member]
+        return None if solved is None else solved[name]
+
+    def cone(self, target: str) -> set[str]:
+        """The target and everything its value was or would be computed from."""
+        seen = {target}
+        stack = [target]
+        while stack:
+            for needed in self.needs.get(stack.pop(), ()):
+                if needed not in seen:
+                    seen.add(needed)
+                    stack.append(needed)
+        return seen
+
+    def missing(self, target: str) -> list[Missing]:
+        """Inputs without a value below the target, with those who need them."""
+        cone = self.cone(target)
+        needed_by: dict[str, list[str]] = {}
+        for dependent in self.values:
+            if dependent in cone:
+                for needed in self.needs.get(dependent, ()):
+                    needed_by.setdefault(needed, []).append(dependent)
+        gaps = []
+        for name in self.values:
+            if name in cone and self.values[name] is None and name not in self.needs:
+                variable = self.registry.variables[name]
+                gaps.append(Missing(variable, tuple(needed_by.get(name, ()))))
+        return gaps
+
+    def trace(self, cone: set[str]) -> list[Step]:
+        """The steps of the computation in the order in which they were taken."""
+        steps = []
+        for name, value in list(self.values.items()):
+            if name in cone and value is not None:
+                relation = self.chosen.get(name)
+                steps.append(Step(self.registry.variable(name), value, relation))
+        return steps
+
+    def constraints(self, cone: set[str]) -> list[Verdict]:
+        """Verdicts on every inequality and bound that touches the cone."""
+        verdicts = []
+        for constraint in self.registry.constraints.values():
+            if cone.isdisjoint(constraint.inputs):
+                continue
+            verdicts.append(
+                self._verdict(constraint.name, constraint.text, constraint.meaning, constraint)
+            )
+        for name, value in list(self.values.items()):
+            if name not in cone or value is None or name not in self.chosen:
+                continue
+            variable = self.registry.variables[name]
+            if not variable.lower <= value <= variable.upper:
+                text = f"{_bound(variable.lower)} <= {name} <= {_bound(variable.upper)}"
+                verdicts.append(
+                    Verdict(f"bounds of {name}", text, "false", "computed value out of bounds")
+                )
+        return verdicts
+
+    def _verdict(
+        self, name: str, text: str, meaning: str, relation: Relation, part: str = "expression"
+    ) -> Verdict:
+        condition = relation.part(part)
+        names = variables_of(condition)
+        try:
+            values = {needed: self.value(needed) for needed in names}
+        except AssayError as error:
+            return Verdict(name, text, "unknown", meaning, reason=error.message)
+        gaps = tuple(needed for needed, value in values.items() if value is None)
+        if gaps:
+            return Verdict(name, text, "unknown", meaning, missing=gaps)
+        known = {needed: value for needed, value in values.items() if value is not None}
+        holds = bool(evaluate(condition, known))
+        return Verdict(name, text, "true" if holds else "false", meaning)
+
+    def validities(self, cone: set[str]) -> list[Verdict]:
+        """Verdicts on the validity of every approximation in use."""
+        verdicts = []
+        for name in list(self.values):
+            relation = self.chosen.get(name)
+            if name in cone and relation is not None and relation.validity is not None:
+                text = str(relation.validity)
+                verdicts.append(
+                    self._verdict(relation.name, text, relation.meaning, relation, "valid")
+                )
+        return verdicts
+
+    def conflicts(self) -> list[Conflict]:
+        """Pinned values that contradict their own equation."""
+        found = []
+        for name, pinned in self.inputs.values.items():
+            variable = self.registry.variables[name]
+            if variable.is_root:
+                continue
+            computed = self._recompute(name)
+            if computed is None:
+                continue
+            relation, value = computed
+            if abs(value - pinned) > CONFLICT_TOLERANCE * max(abs(value), abs(pinned)):
+                found.append(Conflict(variable, pinned, value, relation))
+        return found
+
+    def _recompute(self, name: str) -> tuple[Relation, float] | None:
+        variable = self.registry.variables[name]
+        try:
+            relation = candidates(variable, self.variants)[0]
+            values = {needed: self.value(needed) for needed in relation.inputs}
+            if any(value is None for value in values.values()):
+                return None
+            known = {needed: value for needed, value in values.items() if value is not None}
+            return relation, relation.evaluate_rhs(known)
+        except AssayError:
+            # An equation that is ambiguous or has no value here cannot be contradicted.
+            return None
+
+
+def _bound(value: float) -> str:
+    return "any" if math.isinf(value) else f"{value:g}"

@@ -1,0 +1,1 @@
+"""Finding values that make other values come true."""

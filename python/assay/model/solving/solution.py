@@ -1,0 +1,118 @@
+"""The result of solving: values of the unknowns and the whole account of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.model.language.variables import Variable
+from assay.model.resolving.resolution import Resolution, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SolvedStage:
+    """Unknowns solved together: from which equations, how, and how well.
+
+    `misfit` is the largest difference between the two sides of an equation, as a share of the
+    value that was wanted.
+    """
+
+    unknowns: tuple[str, ...]
+    equations: tuple[str, ...]
+    method: str
+    iterations: int
+    misfit: float
+
+    def to_data(self) -> dict[str, Any]:
+        """The stage as plain data."""
+        return {
+            "unknowns": list(self.unknowns), "equations": list(self.equations),
+            "method": self.method, "iterations": self.iterations, "misfit": self.misfit,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Values of the unknowns, in base units, at which every requirement is met.
+
+    `resolutions` holds each required variable computed afresh from the solution; `others`
+    holds further solutions, found from other starts.
+    """
+
+    unknowns: tuple[Variable, ...]
+    values: dict[str, float]
+    required: dict[str, float]
+    resolutions: dict[str, Resolution] = field(repr=False)
+    stages: tuple[SolvedStage, ...]
+    others: tuple[dict[str, float], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def residuals(self) -> dict[str, float]:
+        """What each required variable comes to, less what was required."""
+        return {
+            name: resolution.require_value() - self.required[name]
+            for name, resolution in self.resolutions.items()
+        }
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of all stages together."""
+        return sum(stage.iterations for stage in self.stages)
+
+    @property
+    def method(self) -> str:
+        """How the stages were solved, each method once."""
+        return ", ".join(dict.fromkeys(stage.method for stage in self.stages))
+
+    @property
+    def all_values(self) -> dict[str, float]:
+        """Every value that was given, found or computed on the way, in base units."""
+        values = dict(self.values)
+        for resolution in self.resolutions.values():
+            values.update(resolution.values)
+        return values
+
+    @property
+    def constraints(self) -> list[Verdict]:
+        """Verdicts on the constraints around every required variable, each once."""
+        verdicts = [v for r in self.resolutions.values() for v in r.constraints]
+        return list({verdict.name: verdict for verdict in verdicts}.values())
+
+    @property
+    def validity(self) -> list[Verdict]:
+        """Verdicts on the approximations in use, each once."""
+        verdicts = [v for r in self.resolutions.values() for v in r.validity]
+        return list({verdict.name: verdict for verdict in verdicts}.values())
+
+    def to_data(self) -> dict[str, Any]:
+        """The solution as plain data, every value in its variable's display unit."""
+        return {
+            "unknowns": [_shown(variable, self.values) for variable in self.unknowns],
+            "required": [
+                {
+                    "name": name,
+                    "required": resolution.variable.shown(self.required[name]),
+                    "value": resolution.variable.shown(resolution.require_value()),
+                    "unit": resolution.variable.display.text,
+                }
+                for name, resolution in self.resolutions.items()
+            ],
+            "stages": [stage.to_data() for stage in self.stages],
+            "method": self.method,
+            "iterations": self.iterations,
+            "others": [
+                [_shown(variable, other) for variable in self.unknowns] for other in self.others
+            ],
+            "constraints": [verdict.to_data() for verdict in self.constraints],
+            "validity": [verdict.to_data() for verdict in self.validity],
+            "notes": list(self.notes),
+        }
+
+
+def _shown(variable: Variable, values: dict[str, float]) -> dict[str, Any]:
+    return {
+        "name": variable.name,
+        "value": variable.shown(values[variable.name]),
+        "unit": variable.display.text,
+    }

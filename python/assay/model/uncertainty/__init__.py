@@ -1,0 +1,1 @@
+"""What uncertain inputs make of a result."""

@@ -1,0 +1,308 @@
+"""Uncertainty: what distributions of the inputs make of the targets.
+
+Quasi-Monte Carlo: scrambled Sobol points, mapped through the quantiles of each source of
+uncertainty. Sources are independent of each other. Seeds are fixed, so that the same question
+has the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from assay.errors import AssayError, EvaluationError, InputError
+from assay.model.inputs import Given, Inputs, read_inputs
+from assay.model.selection import check_variants
+from assay.model.uncertainty.sampling import (
+    Evaluator,
+    PointEvaluator,
+    TapeEvaluator,
+    nominal_values,
+)
+from assay.model.uncertainty.sources import Question, Sources, find_sources
+from assay.model.uncertainty.truncation import Array
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+COUNT = 4096
+POINTWISE_COUNT = 256
+"""Points where each must be resolved by itself, which takes milliseconds."""
+REPLICATES = 8
+SHARES_COUNT = 1024
+POINTWISE_SHARES_COUNT = 64
+_HALF_CELL = 2.0**-31
+"""Sobol points lie on a grid of 2^-30 from 0; their cells' middles are never 0 nor 1."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Values of targets in base units, one row each; NaN where a point has no value.
+
+    `replicates` holds independent repetitions of the whole sample, the first being `samples`;
+    `degradations` says in one line each what was done less well than asked for.
+    """
+
+    names: tuple[str, ...]
+    replicates: Array = field(repr=False)
+    degradations: tuple[str, ...] = ()
+
+    @property
+    def samples(self) -> Array:
+        """Values of shape (targets, points)."""
+        first: Array = self.replicates[0]
+        return first
+
+    @property
+    def mean(self) -> Array:
+        """Mean of each target."""
+        return np.asarray(np.nanmean(self.samples, axis=1))
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation of each target."""
+        return np.asarray(np.nanstd(self.samples, axis=1))
+
+    def quantiles(self, probabilities: Sequence[float]) -> Array:
+        """Quantiles of shape (targets, probabilities)."""
+        return np.asarray(np.nanquantile(self.samples, probabilities, axis=1).T)
+
+    def standard_errors(self, probabilities: Sequence[float]) -> Array | None:
+        """Standard errors of `quantiles`, from its spread over repetitions; None without any."""
+        if len(self.replicates) < 2:
+            return None
+        each = np.nanquantile(self.replicates, probabilities, axis=2)
+        return np.asarray(each.std(axis=1, ddof=1).T)
+
+
+def propagate(
+    registry: Registry,
+    targets: str | Sequence[str],
+    given: Inputs | Mapping[str, Given],
+    variants: Mapping[str, str] | None = None,
+    *,
+    count: int = COUNT,
+    seed: int = 0,
+    switch: bool = True,
+    replicates: int = REPLICATES,
+) -> Sample:
+    """Sample the targets over the distributions among the given inputs.
+
+    `count` is a power of two. Cones with relations that no tape can hold are resolved at
+    fewer points, without repetitions, and the result says so.
+    """
+    check_count(count)
+    question = ask(
+        registry, [targets] if isinstance(targets, str) else targets, given, variants, switch
+    )
+    nominal = nominal_values(question)
+    sources = find_sources(question)
+    if not sources.names:
+        certain = np.array([nominal[name] for name in question.targets])
+        return Sample(question.targets, np.tile(certain[:, None], (replicates, 1, count)))
+    evaluator, reason = choose_evaluator(question, sources, nominal)
+    notes = []
+    if reason:
+        wanted, count, replicates = count, min(count, POINTWISE_COUNT), 1
+        notes.append(f"{count} points instead of {wanted}, resolved one by one: {reason}")
+    values = np.stack(
+        [
+            evaluator(evaluator.place(_sobol(len(sources.names), count, seed, index)))
+            for index in range(replicates)
+        ]
+    )
+    notes += outside_notes(evaluator)
+    for row, name in enumerate(question.targets):
+        notes += check_finite(name, values[:, row], evaluator)
+    return Sample(question.targets, np.where(np.isfinite(values), values, np.nan), tuple(notes))
+
+
+class Interval(NamedTuple):
+    """The 5th and 95th percentile in base units, and what was done less well than asked for."""
+
+    lower: float
+    upper: float
+    degradations: tuple[str, ...]
+
+
+def interval(
+    registry: Registry,
+    target: str,
+    inputs: Inputs,
+    variants: Mapping[str, str],
+    *,
+    switch: bool = True,
+) -> Interval:
+    """The range that holds the central 90 % of a target."""
+    sample = propagate(registry, target, inputs, variants, switch=switch, replicates=1)
+    lower, upper = sample.quantiles((0.05, 0.95))[0]
+    return Interval(float(lower), float(upper), sample.degradations)
+
+
+class Share(NamedTuple):
+    """What a source of uncertainty contributes to the variance of a target, as shares of one.
+
+    `first_order` is what it contributes by itself: the variance that would go, on average, if
+    it were known. `total_order` adds what it contributes together with others. Either is
+    within `half_width` of its true value with 95 % confidence.
+    """
+
+    name: str
+    first_order: float
+    total_order: float
+    half_width: float
+
+
+class VarianceShares(list[Share]):
+    """Shares of a target's variance; `degradations` as in `Sample`."""
+
+    degradations: tuple[str, ...] = ()
+
+
+def variance_shares(
+    registry: Registry,
+    target: str,
+    given: Inputs | Mapping[str, Given],
+    variants: Mapping[str, str] | None = None,
+    *,
+    count: int = SHARES_COUNT,
+    seed: int = 0,
+    switch: bool = True,
+    groups: Mapping[str, str] | None = None,
+) -> VarianceShares:
+    """Divide a target's variance among its sources of uncertainty (Sobol indices).
+
+    `groups` maps names of uncertain variables to a label; those that share one are treated as
+    a single source. The target is evaluated at `count` points for each source, plus two.
+    """
+    check_count(count)
+    question = ask(registry, [target], given, variants, switch)
+    nominal = nominal_values(question)
+    sources = find_sources(question)
+    labels = [(groups or {}).get(name, name) for name in sources.names]
+    names = tuple(dict.fromkeys(labels))
+    shares = VarianceShares()
+    if not names:
+        return shares
+    evaluator, reason = choose_evaluator(question, sources, nominal)
+    notes = []
+    if reason:
+        wanted, count = count, min(count, POINTWISE_SHARES_COUNT)
+        notes.append(f"{count} points a source instead of {wanted}, resolved one by one: {reason}")
+    outcomes = _crossed_outcomes(evaluator, labels, names, count, seed)
+    notes += outside_notes(evaluator)
+    notes += check_finite(target, outcomes, evaluator)
+    # The estimators compare outcomes within a row, so a row is used whole or not at all.
+    outcomes = outcomes[np.isfinite(outcomes).all(axis=1)]
+    if len(outcomes) < 2:
+        raise EvaluationError(
+            f"{target} has too few finite values to tell shares of its variance",
+            evaluator.failure or "narrow the distributions of its inputs",
+        )
+    if np.ptp(outcomes) <= 1e-14 * np.abs(outcomes).max():
+        notes.append(f"{target} does not vary with its uncertain inputs")
+        shares.extend(Share(name, 0.0, 0.0, 0.0) for name in names)
+    elif len(names) == 1:
+        shares.append(Share(names[0], 1.0, 1.0, 0.0))
+    else:
+        shares.extend(_indices(names, outcomes, seed))
+    shares.degradations = tuple(notes)
+    return shares
+
+
+def _crossed_outcomes(
+    evaluator: Evaluator, labels: Sequence[str], names: Sequence[str], count: int, seed: int
+) -> Array:
+    """Outcomes of Saltelli's design: a point, it with one source exchanged each, and another.
+
+    One row for each of `count` points, as SALib's analysis expects them. SALib's own sampler
+    would hold all points of all rows at once, which grows with the square of the sources.
+    """
+    base = _sobol(2 * len(labels), count, seed, 0)
+    first, second = (evaluator.place(half) for half in (base[: len(labels)], base[len(labels) :]))
+    columns = [evaluator(first)[0]]
+    for name in names:
+        rows = [row for row, label in enumerate(labels) if label == name]
+        exchanged = first.copy()
+        exchanged[rows] = second[rows]
+        columns.append(evaluator(exchanged)[0])
+    columns.append(evaluator(second)[0])
+    return np.stack(columns, axis=1)
+
+
+def _indices(names: Sequence[str], outcomes: Array, seed: int) -> tuple[Share, ...]:
+    from SALib.analyze import sobol
+
+    problem = {"num_vars": len(names), "names": list(names), "bounds": [[0.0, 1.0]] * len(names)}
+    # SALib takes a seed of zero for none.
+    found = sobol.analyze(problem, outcomes.ravel(), calc_second_order=False, seed=seed + 1)
+    return tuple(
+        Share(name, float(first), float(total), float(max(first_width, total_width)))
+        for name, first, total, first_width, total_width in zip(
+            names, found["S1"], found["ST"], found["S1_conf"], found["ST_conf"], strict=True
+        )
+    )
+
+
+def check_count(count: int) -> None:
+    """Refuse a number of points that is not a power of two, on which the sequence relies."""
+    if count < 2 or count & (count - 1):
+        raise InputError(
+            f"number of points: expected a power of two, got {count}", "use 1024 or 4096"
+        )
+
+
+def ask(
+    registry: Registry,
+    targets: Sequence[str],
+    given: Inputs | Mapping[str, Given],
+    variants: Mapping[str, str] | None,
+    switch: bool,
+) -> Question:
+    """Check names and values of a question."""
+    for name in targets:
+        registry.variable(name)
+    check_variants(registry, variants or {})
+    inputs = given if isinstance(given, Inputs) else read_inputs(registry, given)
+    return Question(registry, tuple(targets), inputs, variants or {}, switch)
+
+
+def choose_evaluator(
+    question: Question, sources: Sources, nominal: Mapping[str, float]
+) -> tuple[Evaluator, str]:
+    """The tape where the cone compiles; else point by point, and the reason why."""
+    try:
+        return TapeEvaluator(question, sources, nominal), ""
+    except AssayError as error:
+        return PointEvaluator(question, sources, nominal), error.message
+
+
+def outside_notes(evaluator: Evaluator) -> list[str]:
+    """One line for each distribution that reaches beyond its variable's bounds."""
+    return [
+        f"{name} is drawn within its bounds: {share:.2g} of its distribution lies outside"
+        for name, share in evaluator.outside.items()
+    ]
+
+
+def check_finite(name: str, values: Array, evaluator: Evaluator) -> list[str]:
+    """A line on points without a finite value; an error where they are more than half."""
+    failed = int(np.count_nonzero(~np.isfinite(values)))
+    if not failed:
+        return []
+    text = f"{name} has no finite value at {failed} of {values.size} points"
+    if 2 * failed > values.size:
+        raise EvaluationError(text, evaluator.failure or "narrow the distributions of its inputs")
+    return [f"{text}, which are left out" + (f": {evaluator.failure}" if evaluator.failure else "")]
+
+
+def _sobol(dimensions: int, count: int, seed: int, replicate: int) -> Array:
+    from scipy.stats import qmc
+
+    random = np.random.default_rng([seed, replicate])
+    sequence = qmc.Sobol(dimensions, scramble=True, seed=random)
+    points = sequence.random_base2(count.bit_length() - 1)
+    return np.asarray(points.T + _HALF_CELL)
