@@ -4,5 +4,6 @@ pub mod backend;
 pub mod build_info;
 pub mod clock;
 pub mod memory;
+pub mod scheduler;
 pub mod sim;
 pub mod tape;

@@ -1,0 +1,109 @@
+//! The lock around the books, and waiting for them to change.
+
+use super::books::Books;
+use super::error::SchedulerError;
+use super::sync::{Condvar, Mutex, MutexGuard};
+use crate::clock::Clock;
+use std::sync::{Arc, PoisonError};
+
+/// The longest sleep before a waiting thread looks again whether it is still wanted.
+const SLICE_NS: u64 = 1_000_000;
+
+/// What a waiting thread waits for.
+pub(super) enum Outlook<T> {
+    /// It is there.
+    Ready(T),
+    /// It comes with time, at this moment, if nothing else happens.
+    At(u64),
+    /// It comes when another thread changes something.
+    OnChange,
+}
+
+/// The books with their lock and clock, shared by every handle.
+///
+/// One lock guards everything. It is held for the length of a decision, a fraction of a
+/// microsecond, and no foreign code but [`MemorySource`](super::MemorySource) runs under it.
+pub(super) struct Shared {
+    books: Mutex<Books>,
+    changed: Condvar,
+    clock: Arc<dyn Clock>,
+}
+
+impl Shared {
+    pub fn new(books: Books, clock: Arc<dyn Clock>) -> Self {
+        Shared {
+            books: Mutex::new(books),
+            changed: Condvar::new(),
+            clock,
+        }
+    }
+
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// Works on the books as they are now.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Books) -> T) -> Result<T, SchedulerError> {
+        let now_ns = self.clock.now_ns();
+        let mut books = self.books.lock().map_err(|_| SchedulerError::Poisoned)?;
+        books.advance(now_ns);
+        let result = work(&mut books);
+        self.unlock(books);
+        Ok(result)
+    }
+
+    /// Works on the books even if a thread panicked over them, for giving things back.
+    pub fn with_always(&self, work: impl FnOnce(&mut Books)) {
+        let now_ns = self.clock.now_ns();
+        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+        books.advance(now_ns);
+        work(&mut books);
+        self.unlock(books);
+    }
+
+    fn unlock(&self, mut books: MutexGuard<'_, Books>) {
+        let wake = std::mem::take(&mut books.changed) && books.waiters > 0;
+        drop(books);
+        if wake {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Blocks until `look` finds what it looks for.
+    ///
+    /// Waiting for time goes through the clock, so that it also ends on a clock that moves only
+    /// when someone sleeps on it.
+    pub fn wait<T>(
+        &self,
+        mut look: impl FnMut(&mut Books) -> Outlook<T>,
+    ) -> Result<T, SchedulerError> {
+        let mut books = self.books.lock().map_err(|_| SchedulerError::Poisoned)?;
+        loop {
+            let now_ns = self.clock.now_ns();
+            books.advance(now_ns);
+            match look(&mut books) {
+                Outlook::Ready(value) => {
+                    self.unlock(books);
+                    return Ok(value);
+                }
+                Outlook::At(instant_ns) => {
+                    self.unlock(books);
+                    let slice = now_ns.saturating_add(SLICE_NS);
+                    self.clock.sleep_until_ns(instant_ns.min(slice));
+                    books = self.books.lock().map_err(|_| SchedulerError::Poisoned)?;
+                }
+                Outlook::OnChange => {
+                    // Whatever this thread changed on the way, others must hear of before it
+                    // sleeps.
+                    if std::mem::take(&mut books.changed) && books.waiters > 0 {
+                        self.changed.notify_all();
+                    }
+                    books.waiters += 1;
+                    let woken = self.changed.wait(books);
+                    books = woken.map_err(|_| SchedulerError::Poisoned)?;
+                    books.waiters -= 1;
+                }
+            }
+        }
+    }
+}
