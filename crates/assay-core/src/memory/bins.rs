@@ -78,6 +78,23 @@ impl Bins {
         }
     }
 
+    /// The first non-empty bin from `bin` on.
+    pub fn first_bin(&self, bin: usize) -> Option<usize> {
+        let (level, within) = (bin / SECOND_LEVEL, bin % SECOND_LEVEL);
+        let here = self.second.get(level)? & (u32::MAX << within);
+        if here != 0 {
+            return Some(level * SECOND_LEVEL + here.trailing_zeros() as usize);
+        }
+        let levels = self.first & (!1_u32 << level);
+        let level = (levels != 0).then(|| levels.trailing_zeros() as usize)?;
+        Some(level * SECOND_LEVEL + self.second[level].trailing_zeros() as usize)
+    }
+
+    /// The first block of a bin.
+    pub fn head(&self, bin: usize) -> u32 {
+        self.heads[bin]
+    }
+
     /// The tightest of the first `compared` blocks in a bin that hold `bytes`.
     fn tightest(&self, blocks: &Blocks, bin: usize, bytes: u64, compared: usize) -> Option<u32> {
         let mut best: Option<(u64, u32)> = None;

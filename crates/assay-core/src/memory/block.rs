@@ -19,8 +19,6 @@ pub(super) enum BlockState {
     Free,
     /// Free, in a quick list, not joined.
     Quick,
-    /// The head of a list.
-    Sentinel,
 }
 
 /// Which part of the heap a block belongs to; blocks of different zones are never joined.
@@ -46,9 +44,8 @@ pub(super) struct Block {
     /// Neighbours in a bin or quick list.
     pub previous: u32,
     pub next: u32,
-    /// Neighbours in the list of what a stream has freed.
-    pub older: u32,
-    pub newer: u32,
+    /// When it was put in the bins, in its owner's count.
+    pub epoch: u64,
     /// Counts the allocations of this description, so that stale handles are recognised.
     pub generation: u32,
     pub tenant: u32,
@@ -68,8 +65,7 @@ impl Block {
             above: NONE,
             previous: NONE,
             next: NONE,
-            older: NONE,
-            newer: NONE,
+            epoch: 0,
             generation: 0,
             tenant: 0,
             owner: 0,
@@ -122,55 +118,6 @@ impl Blocks {
         block.next = spare;
         self.spare = index;
     }
-
-    /// An empty circular list in the order of freeing.
-    pub fn new_age_list(&mut self) -> u32 {
-        let index = self.claim();
-        let head = &mut self[index];
-        head.state = BlockState::Sentinel;
-        head.older = index;
-        head.newer = index;
-        index
-    }
-
-    /// Adds a block to the end of an age list.
-    pub fn age_push(&mut self, head: u32, index: u32) {
-        let newest = self[head].older;
-        self[index].older = newest;
-        self[index].newer = head;
-        self[newest].newer = index;
-        self[head].older = index;
-    }
-
-    /// Takes a block out of whichever age list it is in.
-    pub fn age_remove(&mut self, index: u32) {
-        let (older, newer) = (self[index].older, self[index].newer);
-        self[older].newer = newer;
-        self[newer].older = older;
-        self[index].older = NONE;
-        self[index].newer = NONE;
-    }
-
-    /// The first of an age list.
-    pub fn age_first(&self, head: u32) -> Option<u32> {
-        let first = self[head].newer;
-        (first != head).then_some(first)
-    }
-
-    /// Moves all of one age list to the end of another, in constant time.
-    pub fn age_splice(&mut self, from: u32, to: u32) {
-        let Some(first) = self.age_first(from) else {
-            return;
-        };
-        let last = self[from].older;
-        let newest = self[to].older;
-        self[newest].newer = first;
-        self[first].older = newest;
-        self[last].newer = to;
-        self[to].older = last;
-        self[from].newer = from;
-        self[from].older = from;
-    }
 }
 
 impl Index<u32> for Blocks {
@@ -194,25 +141,5 @@ mod tests {
     #[test]
     fn a_block_fills_one_cache_line() {
         assert_eq!(std::mem::size_of::<Block>(), 64);
-    }
-
-    #[test]
-    fn age_lists_keep_order_through_removal_and_splice() {
-        let mut blocks = Blocks::with_capacity(8);
-        let (first, second) = (blocks.new_age_list(), blocks.new_age_list());
-        let members: Vec<u32> = (0..5).map(|_| blocks.claim()).collect();
-        for &index in &members[..4] {
-            blocks.age_push(first, index);
-        }
-        blocks.age_push(second, members[4]);
-        blocks.age_remove(members[1]);
-        blocks.age_splice(first, second);
-        let mut order = Vec::new();
-        while let Some(index) = blocks.age_first(second) {
-            blocks.age_remove(index);
-            order.push(index);
-        }
-        assert_eq!(order, [members[4], members[0], members[2], members[3]]);
-        assert_eq!(blocks.age_first(first), None);
     }
 }

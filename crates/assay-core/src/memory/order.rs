@@ -162,11 +162,10 @@ impl State {
 
     /// Records the slot's event after all it has freed, and says whether one is now pending.
     fn seal(&mut self, backend: &dyn Backend, slot: usize) -> Result<bool> {
-        let open = self.heap.lists[slot].open;
         let Some(state) = &mut self.streams[slot] else {
             return Ok(false);
         };
-        if state.pending || state.closed || self.heap.blocks.age_first(open).is_none() {
+        if state.pending || state.closed || !self.heap.lists[slot].has_open {
             return Ok(false);
         }
         if !takes_events(backend, state.stream)? {

@@ -2,7 +2,6 @@
 
 use super::block::{BlockState, NONE, Zone};
 use super::error::MemoryError;
-use super::heap::COMMON;
 use super::order::State;
 use super::resource::Result;
 use super::size_class::class_of;
@@ -48,7 +47,7 @@ fn walk_slabs(state: &State) -> Result<Walk> {
                 }
                 BlockState::Free => walk.free += 1,
                 BlockState::Quick => walk.quick += 1,
-                BlockState::Unused | BlockState::Sentinel => {
+                BlockState::Unused => {
                     broken(format!("block {index} of a slab is {:?}", block.state))?;
                 }
             }
@@ -86,6 +85,8 @@ fn check_lists(state: &State, walk: &Walk) -> Result<()> {
             || block.state != BlockState::Free
             || block.zone != zone
             || usize::from(block.owner) != slot
+            || block.epoch > heap.lists[slot].epoch
+            || (block.epoch == heap.lists[slot].epoch && !heap.lists[slot].has_open)
             || (zone == Zone::Small && block.bytes >= super::heap::CHUNK_BYTES);
         if wrong {
             broken(format!(
@@ -113,10 +114,6 @@ fn check_lists(state: &State, walk: &Walk) -> Result<()> {
         if (binned[slot].1, quick[slot].1) != (lists.binned_bytes, lists.quick_bytes) {
             broken(format!("the free bytes of slot {slot} do not add up"))?;
         }
-        let aged = [lists.open, lists.sealed].map(|head| age_length(state, head));
-        if slot != COMMON && aged[0] + aged[1] != binned[slot].0 {
-            broken(format!("the ages of slot {slot} do not cover its blocks"))?;
-        }
     }
     let listed = |counts: &[(usize, u64)]| counts.iter().map(|(count, _)| count).sum::<usize>();
     if (listed(&binned), listed(&quick)) != (walk.free, walk.quick) {
@@ -126,16 +123,6 @@ fn check_lists(state: &State, walk: &Walk) -> Result<()> {
         broken("a bitmap differs from its bins".to_owned())?;
     }
     Ok(())
-}
-
-fn age_length(state: &State, head: u32) -> usize {
-    let blocks = &state.heap.blocks;
-    let first = blocks.age_first(head);
-    std::iter::successors(first, |&index| {
-        let newer = blocks[index].newer;
-        (newer != head).then_some(newer)
-    })
-    .count()
 }
 
 fn check_totals(state: &State, walk: &Walk) -> Result<()> {

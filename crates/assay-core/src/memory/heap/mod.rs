@@ -26,10 +26,10 @@ pub(super) struct FreeLists {
     large: Bins,
     /// Bytes in the bins.
     pub binned_bytes: u64,
-    /// Blocks in the bins, freed since the last event was recorded.
-    pub open: u32,
-    /// Blocks in the bins, freed before it.
-    pub sealed: u32,
+    /// Blocks put in the bins now get this number.
+    pub epoch: u64,
+    /// Whether any did.
+    pub has_open: bool,
 }
 
 impl FreeLists {
@@ -88,8 +88,8 @@ impl Heap {
             small: Bins::new(),
             large: Bins::new(),
             binned_bytes: 0,
-            open: self.blocks.new_age_list(),
-            sealed: self.blocks.new_age_list(),
+            epoch: 1,
+            has_open: false,
         };
         self.lists.push(lists);
         self.lists.len() - 1
@@ -275,10 +275,9 @@ impl Heap {
         let (owner, zone, bytes) = (usize::from(block.owner), block.zone, block.bytes);
         let lists = &mut self.lists[owner];
         lists.binned_bytes += bytes;
+        lists.has_open = true;
+        self.blocks[index].epoch = lists.epoch;
         lists.bins(zone).insert(&mut self.blocks, index);
-        if owner != COMMON {
-            self.blocks.age_push(lists.open, index);
-        }
     }
 
     fn remove(&mut self, index: u32) {
@@ -287,9 +286,6 @@ impl Heap {
         let lists = &mut self.lists[owner];
         lists.binned_bytes -= bytes;
         lists.bins(zone).remove(&mut self.blocks, index);
-        if owner != COMMON {
-            self.blocks.age_remove(index);
-        }
     }
 
     /// Moves a slot's quick blocks to its bins, joining them.
@@ -303,17 +299,32 @@ impl Heap {
 
     /// Seals what the slot has freed so far: an event recorded now covers it.
     pub fn seal(&mut self, slot: usize) {
-        let lists = &self.lists[slot];
-        let (open, sealed) = (lists.open, lists.sealed);
-        self.blocks.age_splice(open, sealed);
+        let lists = &mut self.lists[slot];
+        lists.epoch += 1;
+        lists.has_open = false;
     }
 
     /// Hands the slot's sealed blocks to another owner.
+    ///
+    /// All its blocks are looked at. What is not sealed yet will be by the next time, so that each
+    /// is looked at twice at most.
     pub fn hand_over_sealed(&mut self, slot: usize, owner: usize) {
-        let sealed = self.lists[slot].sealed;
-        while let Some(index) = self.blocks.age_first(sealed) {
-            self.remove(index);
-            self.release(index, owner);
+        let epoch = self.lists[slot].epoch;
+        for zone in [Zone::Small, Zone::Large] {
+            let mut bin = self.lists[slot].bins(zone).first_bin(0);
+            while let Some(current) = bin {
+                let mut index = self.lists[slot].bins(zone).head(current);
+                while index != NONE {
+                    // Another owner's blocks never join with this one's, so the next stays put.
+                    let next = self.blocks[index].next;
+                    if self.blocks[index].epoch < epoch {
+                        self.remove(index);
+                        self.release(index, owner);
+                    }
+                    index = next;
+                }
+                bin = self.lists[slot].bins(zone).first_bin(current + 1);
+            }
         }
     }
 
