@@ -33,6 +33,7 @@ from assay.model import (
     log,
     log10,
     number,
+    sin,
     sqrt,
 )
 
@@ -529,3 +530,20 @@ def test_several_unknowns_from_as_many_targets(graph: RandomGraph, data: st.Data
     assert {n: again[n] for n in targets} == pytest.approx(
         {n: values[n] for n in targets}, rel=1e-7
     )
+
+
+def test_far_out_on_a_wave_nothing_is_taken_for_a_solution() -> None:
+    scope = Scope("s", "a wave")
+    angle = scope.variable("angle", "a", "1", "angle", boundary="scenario", bounds=ANY_SIGN)
+    scope.variable("height", "h", "1", "height", equals=sin(angle), bounds=ANY_SIGN)
+    registry = Registry.from_scopes([scope])
+    with pytest.raises(ConvergenceError, match="no s.angle makes s.height 2"):
+        registry.solve(["s.angle"], {}, {"s.height": 2})
+    solution = registry.solve(["s.angle"], {}, {"s.height": 0.5})
+    assert solution.values["s.angle"] == pytest.approx(math.pi / 6)
+    for point in solution.others:
+        assert math.sin(point["s.angle"]) == pytest.approx(0.5, rel=1e-6)
+    level = registry.solve(["s.angle"], {}, {"s.height": 0})
+    assert level.values["s.angle"] == 0
+    for point in level.others:
+        assert math.sin(point["s.angle"]) == pytest.approx(0, abs=1e-6)

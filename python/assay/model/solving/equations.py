@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SENSITIVITY_SHARE = 0.01
 _PROBE = 1e-3
+_MOST_CLAIMED = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +101,31 @@ class Equations:
             difference = np.abs(computed - wanted)
             doubtful = (_SENSITIVITY_SHARE * sensitivity > np.abs(wanted)) & (difference > 0)
             if doubtful.any():
-                sensitivity[doubtful & self._falls_away_from(point, difference)] = 0.0
+                credible = self._credible(point, computed - wanted, wanted)
+                sensitivity[doubtful] = np.minimum(sensitivity, credible)[doubtful]
             scale = np.maximum(np.abs(wanted), _SENSITIVITY_SHARE * sensitivity)
             scale[scale == 0.0] = np.finfo(float).tiny
             misfit = float(np.max(np.where(difference == 0.0, 0.0, difference / scale)))
         misfit = misfit if math.isfinite(misfit) else math.inf
         return Place(point, computed, wanted, slopes, self._wanted_slopes, scale, misfit)
 
-    def _falls_away_from(self, point: Array, difference: Array) -> NDArray[np.bool_]:
-        """Whether sides are closer all around a point, as they are around a pole."""
+    def _credible(self, point: Array, difference: Array, wanted: Array) -> Array:
+        """The most that slopes may claim the unknowns' own sizes amount to.
+
+        Far out on a sine they claim anything, since they hold over less than the step to the
+        next float. The sides must really come apart that far when the unknowns move, or come
+        out within a millionth of the wanted value, which is all that floats allow beside a pole.
+        Nothing, where sides are closer all around the point, as they are at a pole.
+        """
         moved = np.repeat(point[:, None], 2 * len(point), axis=1)
         for row in range(len(point)):
             moved[row, 2 * row : 2 * row + 2] *= 1.0 + np.array([-_PROBE, _PROBE])
-        computed, wanted = self.sides(moved)
-        around = np.abs(computed - wanted)
-        falls: NDArray[np.bool_] = np.all((around < difference[:, None]) | np.isnan(around), axis=1)
-        return falls
+        computed, others = self.sides(moved)
+        around = computed - others
+        change = np.abs(around - difference[:, None]).reshape(len(difference), -1, 2)
+        largest = np.max(np.where(np.isfinite(change), change, 0.0), axis=2)
+        credible: Array = np.sum(largest, axis=1) / _PROBE
+        credible = np.maximum(credible, _MOST_CLAIMED * np.abs(wanted))
+        closer = np.abs(around) < np.abs(difference)[:, None]
+        credible[np.all(closer | np.isnan(around), axis=1)] = 0.0
+        return credible

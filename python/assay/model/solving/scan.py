@@ -43,7 +43,7 @@ class Scan:
 
 
 def scan_line(equations: Equations, tolerance: float, start: float | None) -> Scan:
-    """Find the roots over the whole range of a single unknown, nearest to `start` first."""
+    """Find the roots over the whole range of a single unknown, nearest to `start`, else to 0, first."""
     points = _grid(float(equations.lower[0]), float(equations.upper[0]), start)
     scan = _scan(equations, points, tolerance, start, iterate=True)
     if not scan.roots and scan.edges:
@@ -100,8 +100,8 @@ def _scan(
     scan.reached = float(computed[finite].min()), float(computed[finite].max())
     ends = np.flatnonzero(np.diff(finite))
     scan.edges = [float(points[end + 1 - int(finite[end + 1])]) for end in ends[:_MOST_CROSSINGS]]
-    _collect_zeros(scan, points, difference)
-    _collect_crossings(scan, equations, points, difference, tolerance)
+    _collect_zeros(scan, points, difference, start)
+    _collect_crossings(scan, equations, points, difference, tolerance, start)
     scan.edges += scan.jumps
     order = np.argsort(np.where(finite, np.abs(difference), np.inf), kind="stable")
     starts = [] if start is None else [start]
@@ -112,27 +112,35 @@ def _scan(
             scan.closest = attempt
         if attempt.misfit <= tolerance and scan.is_new(attempt.point):
             scan.roots.append(attempt)
-    near = start if start is not None else -math.inf
-    scan.roots.sort(key=lambda root: _distance(float(root.point[0]), near))
+    scan.roots.sort(key=lambda root: _distance(float(root.point[0]), start))
     return scan
 
 
-def _collect_zeros(scan: Scan, points: Array, difference: Array) -> None:
+def _collect_zeros(scan: Scan, points: Array, difference: Array, start: float | None) -> None:
     """Points that solve the equation exactly; neighbours count as one solution."""
     exact = np.flatnonzero(difference == 0.0)
     for run in np.split(exact, np.flatnonzero(np.diff(exact) > 1) + 1):
         if len(run):
-            scan.roots.append(Attempt(points[run[:1]], 0.0, 0, "scan"))
+            nearest = min(run, key=lambda index: _distance(float(points[index]), start))
+            scan.roots.append(Attempt(points[nearest : nearest + 1], 0.0, 0, "scan"))
             if len(run) > 1:
                 scan.plateau = float(points[run[0]]), float(points[run[-1]])
 
 
 def _collect_crossings(
-    scan: Scan, equations: Equations, points: Array, difference: Array, tolerance: float
+    scan: Scan,
+    equations: Equations,
+    points: Array,
+    difference: Array,
+    tolerance: float,
+    start: float | None,
 ) -> None:
     close_in = _close_in_by_sections if equations.function.exact else _close_in_by_secants
     signs = np.sign(difference)
-    crossings = np.flatnonzero(signs[:-1] * signs[1:] < 0)
+    crossings = sorted(
+        np.flatnonzero(signs[:-1] * signs[1:] < 0),
+        key=lambda left: _distance(float(points[left]), start),
+    )
     for left in crossings[:_MOST_CROSSINGS]:
         point, iterations = close_in(equations, float(points[left]), float(points[left + 1]))
         misfit = equations.at(point).misfit
@@ -181,9 +189,10 @@ def _close_in_by_secants(equations: Equations, low: float, high: float) -> tuple
     return np.array([root]), int(report.iterations)
 
 
-def _distance(value: float, start: float) -> float:
-    if math.isinf(start):
-        return value
+def _distance(value: float, start: float | None) -> float:
+    """What roots are ordered by: how far from the start, else how large."""
+    if start is None:
+        return abs(value)
     if value * start > 0:
         return abs(math.log(value / start))
     return 1e3 + abs(value - start)
