@@ -95,6 +95,43 @@ fn finished_memory_passes_without_a_wait() -> Result<()> {
 }
 
 #[test]
+fn an_event_covers_only_what_was_freed_before_it() -> Result<()> {
+    let device = device();
+    let pool = pool_of(&device, |_| {});
+    let (first, second) = (stream(&device), stream(&device));
+    let before = take(&pool, 7 * MIB, first)?;
+    // Kept, so that the two do not join.
+    take(&pool, 40_000, first)?;
+    let after = take(&pool, 7 * MIB, first)?;
+    let host = device.allocate_host(MIB)?;
+    device.copy(first, host.into(), before.address(), MIB)?;
+    pool.deallocate(before, first)?;
+    assert_eq!(pool.trim()?, 0, "the event is recorded and has not passed");
+    for _ in 0..10 {
+        device.copy(first, host.into(), after.address(), MIB)?;
+    }
+    pool.deallocate(after, first)?;
+    device.virtual_clock().advance_ns(60_000);
+
+    let free = take(&pool, 7 * MIB, second)?;
+    assert_eq!(free.address(), before.address());
+    assert_eq!(
+        device.query_stream(second),
+        Ok(true),
+        "it waits for nothing"
+    );
+    let busy = take(&pool, 7 * MIB, second)?;
+    assert_eq!(busy.address(), after.address());
+    assert_eq!(
+        device.query_stream(second),
+        Ok(false),
+        "it waits for the copies"
+    );
+    assert_eq!(pool.statistics()?.stream_waits, 1);
+    pool.verify()
+}
+
+#[test]
 fn policies_differ_in_what_they_do_about_other_streams() -> Result<()> {
     let table = [
         (CrossStream::GrowFirst, Ok((0, 2))),
