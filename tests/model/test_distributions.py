@@ -130,6 +130,10 @@ def test_the_normal_interval_constant_is_scipys() -> None:
         ("0.45 to 0.55 kW", "W", "lognormal", (math.sqrt(450 * 550), math.log(550 / 450) / 2 / Z90)),
         ("-1..3", "1", "normal", (1.0, 2 / Z90)),
         ("10..20 %", "1", "lognormal", (math.sqrt(0.02), math.log(2) / 2 / Z90)),
+        ("10%..20%", "1", "lognormal", (math.sqrt(0.02), math.log(2) / 2 / Z90)),
+        ("450 W..0.55 kW", "W", "lognormal", (math.sqrt(450 * 550), math.log(550 / 450) / 2 / Z90)),
+        ("1mW to 2mW", "W", "lognormal", (math.sqrt(2e-6), math.log(2) / 2 / Z90)),
+        ("-5..5 degC", "K", "lognormal", (math.sqrt(268.15 * 278.15), math.log(278.15 / 268.15) / 2 / Z90)),
     ],
 )  # fmt: skip
 def test_texts_are_read_in_their_unit(
@@ -157,7 +161,8 @@ def test_texts_are_read_in_their_unit(
         ("normal(1, 2)", UnitError, "x has no unit"),
         ("550..450 W", InputError, "the lower end lies above the upper"),
         ("450..550 J", UnitError, "expected W, got J"),
-        ("450 W..550 W", UnitError, "unit"),
+        ("450 J..550 W", UnitError, "expected W, got J"),
+        ("450 W..550", UnitError, "x has no unit"),
     ],
 )
 def test_wrong_texts_are_refused(text: str, error: type[AssayError], message: str) -> None:

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError
-from assay.model.language.quantity import check_dimension, format_number, parse_quantity
-from assay.model.language.units import Unit, parse_unit
+from assay.model.language.quantity import (
+    Quantity,
+    check_dimension,
+    format_number,
+    parse_quantity,
+)
+from assay.model.language.units import DIMENSIONLESS, Unit, parse_unit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,7 +147,7 @@ def interval90(lower: float, upper: float) -> Distribution:
 
 
 _CALL = re.compile(r"\s*([a-z0-9]+)\s*\(([^()]*)\)\s*(.*)$", re.DOTALL)
-_RANGE = re.compile(r"\s*(\S+?)\s*(?:\.\.|\bto\b)\s*(\S.*)$", re.DOTALL)
+_RANGE = re.compile(r"\s*(\S.*?)\s*(?:\.\.|\bto\b)\s*(\S.*)$", re.DOTALL)
 
 
 def parse_given(name: str, text: str, expected: Unit) -> float | Distribution:
@@ -160,7 +165,11 @@ def parse_given(name: str, text: str, expected: Unit) -> float | Distribution:
     if match := _RANGE.match(text):
         upper = parse_quantity(match[2])
         check_dimension(name, upper.unit, expected)
-        lower = parse_quantity(f"{match[1]} {upper.unit if upper.unit.text != '1' else ''}")
+        lower = parse_quantity(match[1])
+        if lower.unit == DIMENSIONLESS:
+            # `450..550 W` states the unit once, for both ends.
+            lower = Quantity(upper.unit.to_coherent(lower.value), upper.unit)
+        check_dimension(name, lower.unit, expected)
         return interval90(lower.value, upper.value)
     quantity = parse_quantity(text)
     check_dimension(name, quantity.unit, expected)
