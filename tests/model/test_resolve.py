@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -228,6 +229,43 @@ def test_pinned_value_and_its_conflict(registry: Registry) -> None:
     }
     agreeing = registry.resolve("t.energy", {**given, "t.energy": "1 kWh"})
     assert not agreeing.conflicts
+
+
+def test_a_pinned_value_is_compared_with_the_relation_that_is_valid(registry: Registry) -> None:
+    given = {"t.x": 2.0, "t.sine": math.sin(2.0)}
+    resolution = registry.resolve("t.sine", given, {"t.sine": "small_angle"})
+    assert not resolution.conflicts
+    assert not resolution.switches
+    kept = registry.resolve("t.sine", given, {"t.sine": "small_angle"}, switch=False)
+    assert [conflict.relation.name for conflict in kept.conflicts] == ["t.small_angle"]
+
+
+def test_a_pinned_draw_contradicts_nothing() -> None:
+    scope = Scope("s", "a draw")
+    middle = scope.variable("middle", "m", "1", "median", boundary="scenario")
+    drawn = scope.variable("drawn", "d", "1", "drawn value")
+    scope.stochastic(drawn, "normal", middle, 1)
+    resolution = Registry.from_scopes([scope]).resolve("s.drawn", {"s.middle": 5, "s.drawn": 5.5})
+    assert resolution.value == 5.5
+    assert not resolution.conflicts
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [
+        ((None, None), "any s.power"),
+        ((0, None), "s.power >= 0 kW"),
+        (POSITIVE, "s.power > 0"),
+        ((None, "2 kW"), "s.power <= 2 kW"),
+        (("1 kW", "2 kW"), "1 kW <= s.power <= 2 kW"),
+        (("positive", "2 kW"), "0 < s.power <= 2 kW"),
+    ],
+)
+def test_bounds_are_told_in_the_display_unit(bounds: tuple[Any, Any], text: str) -> None:
+    power = Scope("s", "a scope").variable(
+        "power", "P", "W", "power", bounds=bounds, display="kW", boundary="scenario"
+    )
+    assert power.bounds == text
 
 
 @pytest.mark.parametrize(("x", "value"), [(-2.0, -1.0), (0.5, 0.5), (4.0, 1.0)])

@@ -93,6 +93,21 @@ class Variable(Symbol):
         """Whether no relation defines the variable, so that its value must be given."""
         return not self.defining_equations
 
+    @property
+    def bounds(self) -> str:
+        """The bounds as a condition on the variable, in its display unit."""
+        if 0 < self.lower < 1e-300:
+            condition = f"{self.name} > 0"
+            return condition if math.isinf(self.upper) else f"0 < {self._below()}"
+        if math.isinf(self.lower):
+            return f"any {self.name}" if math.isinf(self.upper) else self._below()
+        if math.isinf(self.upper):
+            return f"{self.name} >= {self.format(self.lower)}"
+        return f"{self.format(self.lower)} <= {self._below()}"
+
+    def _below(self) -> str:
+        return f"{self.name} <= {self.format(self.upper)}"
+
     def format(self, value: float) -> str:
         """Print a value given in base units in the variable's display unit."""
         return format_quantity(value, self.display)

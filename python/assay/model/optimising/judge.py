@@ -85,9 +85,14 @@ def _bound_checks(cones: Cones, names: Iterable[str], chosen: set[str]) -> list[
         if condition is None:
             continue
         depends = frozenset(chosen.intersection(cones.below([name])))
-        text = _bounds_text(variable)
         checks.append(
-            Check(f"bounds of {name}", text, "computed value within its bounds", condition, depends)
+            Check(
+                f"bounds of {name}",
+                variable.bounds,
+                "computed value within its bounds",
+                condition,
+                depends,
+            )
         )
     return checks
 
@@ -99,13 +104,3 @@ def _within_bounds(variable: Variable) -> Expression | None:
     if above is None or below is None:
         return above if below is None else below
     return above & below
-
-
-def _bounds_text(variable: Variable) -> str:
-    ends = [variable.lower, variable.upper]
-    low, high = (variable.format(end) if math.isfinite(end) else "" for end in ends)
-    if 0 < variable.lower < 1e-300:
-        return f"{variable.name} > 0" + (f" and <= {high}" if high else "")
-    if low and high:
-        return f"{low} <= {variable.name} <= {high}"
-    return f"{variable.name} >= {low}" if low else f"{variable.name} <= {high}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.language.dynamics import Stochastic
 from assay.model.language.expression import evaluate, variables_of
 from assay.model.language.relations import Relation
+from assay.model.language.variables import Variable
 from assay.model.registry import Block
 from assay.model.resolving.resolution import Conflict, Missing, Resolution, Step, Switch, Verdict
 from assay.model.selection import candidates, check_variants
@@ -220,10 +220,8 @@ class Resolver:
                 continue
             variable = self.registry.variables[name]
             if not variable.lower <= value <= variable.upper:
-                text = f"{_bound(variable.lower)} <= {name} <= {_bound(variable.upper)}"
-                verdicts.append(
-                    Verdict(f"bounds of {name}", text, "false", "computed value out of bounds")
-                )
+                meaning = "computed value out of bounds"
+                verdicts.append(Verdict(f"bounds of {name}", variable.bounds, "false", meaning))
         return verdicts
 
     def _verdict(
@@ -272,7 +270,10 @@ class Resolver:
     def _recompute(self, name: str) -> tuple[Relation, float] | None:
         variable = self.registry.variables[name]
         try:
-            relation = candidates(variable, self.variants)[0]
+            relation = self._relation_of(variable)
+            if isinstance(relation, Stochastic):
+                # A value that could have been drawn contradicts nothing.
+                return None
             values = {needed: self.value(needed) for needed in relation.inputs}
             if any(value is None for value in values.values()):
                 return None
@@ -282,6 +283,18 @@ class Resolver:
             # An equation that is ambiguous or has no value here cannot be contradicted.
             return None
 
-
-def _bound(value: float) -> str:
-    return "any" if math.isinf(value) else f"{value:g}"
+    def _relation_of(self, variable: Variable) -> Relation:
+        """The relation that would define a pinned variable, the switch to it unrecorded."""
+        choices = candidates(variable, self.variants)
+        if not self.switch or len(choices) == 1 or variable.name in self.registry.block_of:
+            return choices[0]
+        steps = self._first_valid(variable.name, choices)
+        answer: float | None = None
+        try:
+            while True:
+                # The first `send` of a generator must be None, which is what it starts from.
+                answer = self.value(steps.send(answer))
+        except StopIteration as finished:
+            self.switches.pop(variable.name, None)
+            relation: Relation = finished.value
+            return relation
