@@ -41,18 +41,20 @@ class Iterative(Relation):
         point = dict(values)
         current = evaluate(self.part("start"), point)
         recent: list[float] = [current]
-        for _ in range(limit):
+        for taken in range(1, limit + 1):
             point[self.variable] = current
             following = evaluate(self.part("update"), point)
             if not math.isfinite(following):
-                break
+                raise self._diverged(f"leaves the finite numbers after {taken} iterations", recent)
             if abs(following - current) <= tolerance * max(abs(following), abs(current)):
                 return following
             current = following
             recent = [*recent[-3:], current]
-        raise ConvergenceError(
-            f"{self.name} does not converge in {limit} iterations: "
-            f"last iterates {', '.join(f'{value:.6g}' for value in recent)}",
+        raise self._diverged(f"does not converge in {limit} iterations", recent)
+
+    def _diverged(self, how: str, recent: list[float]) -> ConvergenceError:
+        return ConvergenceError(
+            f"{self.name} {how}: last iterates {', '.join(f'{value:.6g}' for value in recent)}",
             "check the inputs, or damp the update",
         )
 

@@ -146,11 +146,15 @@ def number(text: str) -> Number:
     value, _, unit_text = text.strip().partition(" ")
     unit = parse_unit(unit_text)
     try:
-        return Number(unit.to_coherent(float(value)), unit)
+        quantity = unit.to_coherent(float(value))
     except ValueError:
+        quantity = math.nan
+    if not math.isfinite(quantity):
         raise DeclarationError(
-            f'malformed literal "{text}": "{value}" is not a number', 'write number("6 FLOP/token")'
-        ) from None
+            f'malformed literal "{text}": "{value}" is not a finite number',
+            'write number("6 FLOP/token")',
+        )
+    return Number(quantity, unit)
 
 
 def _function(operator: str, *operands: Operand) -> Expression:
@@ -335,9 +339,12 @@ def to_text(expression: Expression) -> str:
             parts = []
             for position, operand in enumerate(node.operands):
                 text, precedence = results[id(operand)]
-                # Infix operators group to the left: a right operand of equal rank keeps its
-                # parentheses, except where grouping cannot matter.
-                grouped = position > 0 and node.operator not in ("add", "mul", "and", "or")
+                # Infix operators group to the left, and towers of powers read either way: an
+                # operand of equal rank keeps its parentheses where grouping matters.
+                loose = node.operator in ("add", "mul", "and", "or") and not (
+                    isinstance(operand, Operation) and operand.operator == "modulo"
+                )
+                grouped = node.operator == "pow" or (position > 0 and not loose)
                 if operator.precedence < 100 and (
                     precedence < operator.precedence
                     or (grouped and precedence == operator.precedence)

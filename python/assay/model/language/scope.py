@@ -253,7 +253,17 @@ class Scope:
 
         `starts` gives first guesses by full name where the solver needs one.
         """
-        first = {key: parse_quantity(text).value for key, text in (starts or {}).items()}
+        units = {member.name: member.unit for member in members}
+        first: dict[str, float] = {}
+        for key, text in (starts or {}).items():
+            if key not in units:
+                raise DeclarationError(
+                    f"simultaneous block {self.name}.{name}: a start for {key}, "
+                    "which is not one of its members"
+                )
+            quantity = parse_quantity(text)
+            check_dimension(f"start of {key}", quantity.unit, units[key])
+            first[key] = quantity.value
         self.blocks.append(
             {"name": f"{self.name}.{name}", "scope": self.name,
              "members": [member.name for member in members], "starts": first}
