@@ -73,6 +73,10 @@ def test_long_lists_are_cut_in_text_only(cli: Any, monkeypatch: pytest.MonkeyPat
     assert "    10 more; --json lists all\n" in cli("audit").out
 
 
+def test_root_debt_without_rows(cli: Any) -> None:
+    assert cli("root-debt", "--limit", "0").out == "no roots\n"
+
+
 def test_root_debt_by_dependents(cli: Any) -> None:
     data = cli("root-debt", "--limit", "3", "--json").data
     assert (data["by"], data["target"], data["families"]) == ("dependents", None, False)

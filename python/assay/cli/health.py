@@ -215,7 +215,7 @@ def root_debt_command(
         first = "relations" if by == "dependents" else "variance"
         last = "members" if families else "meaning"
         header = (first, "family" if families else "root", "boundary", last)
-        yield from table(header, cells, canvas, right=(0,)) or [("no roots", FAINT)]
+        yield from table(header, cells, canvas, right=(0,)) or [(("no roots", FAINT),)]
 
     return Report(data, text, as_json, notes=rows.degradations)
 
