@@ -1,17 +1,11 @@
 //! Exact derivatives of a tape's outputs by its inputs.
 
 use super::Tape;
-use super::block::BlockSolver;
 use super::error::TapeError;
 use super::evaluate::{EvaluationReport, Input, check_length, check_rows};
 use super::level::Level;
-use super::rows::Rows;
 use super::sweep::{Sweep, add};
-use super::trace::{compute_values, value_rows};
-
-/// Floats that values and seeds of a chunk may take together: half a mebibyte of them, to stay
-/// in the second-level cache.
-const WORKING_SET: usize = 1 << 16;
+use super::tracer::{Tracer, fill};
 
 impl Tape {
     /// The derivatives of every output by each of the inputs `wrt` at one point, output by
@@ -184,13 +178,6 @@ fn check_columns(
     Ok(())
 }
 
-fn fill(row: &mut [f64], input: &Input<'_>, start: usize) {
-    match input {
-        Input::Uniform(value) => row.fill(*value),
-        Input::Varying(column) => row.copy_from_slice(&column[start..start + row.len()]),
-    }
-}
-
 /// One sweep per input or one per output, whichever are fewer.
 enum Sweeps {
     Forward(Vec<Sweep>),
@@ -207,101 +194,5 @@ impl Sweeps {
         let forward = Sweep::forward(program, wrt);
         let sweep = |&output: &u32| forward.backward_from(program, &[output]);
         Sweeps::Backward(program.outputs.iter().map(sweep).collect())
-    }
-}
-
-/// Values and seeds of a chunk of points.
-struct Tracer<'a> {
-    tape: &'a Tape,
-    level: Level,
-    width: usize,
-    values: Rows,
-    seeds: Rows,
-    solvers: Vec<BlockSolver<'a>>,
-}
-
-impl<'a> Tracer<'a> {
-    fn new(tape: &'a Tape, level: Level, points: usize) -> Tracer<'a> {
-        let program = &tape.program;
-        let value_count = program.first_instruction() + program.code.len();
-        let width = (WORKING_SET / value_count.max(1))
-            .clamp(16, 512)
-            .min(points.max(1));
-        let solver = |block| BlockSolver::new(block, width);
-        Tracer {
-            tape,
-            level,
-            width,
-            values: value_rows(program, width),
-            seeds: Rows::new(value_count, width),
-            solvers: program.blocks.iter().map(solver).collect(),
-        }
-    }
-
-    /// Computes all values of each chunk and hands it to `visit` with its start and length.
-    fn for_each_chunk(
-        &mut self,
-        inputs: &[Input<'_>],
-        points: usize,
-        mut visit: impl FnMut(&mut Self, usize, usize),
-    ) -> Result<EvaluationReport, TapeError> {
-        let mut failed = vec![0; self.solvers.len()];
-        for start in (0..points).step_by(self.width) {
-            let lanes = self.width.min(points - start);
-            for (index, input) in inputs.iter().enumerate() {
-                fill(self.values.row_mut(index, lanes), input, start);
-            }
-            let program = &self.tape.program;
-            let (values, solvers) = (&mut self.values, &mut self.solvers);
-            compute_values(program, self.level, values, lanes, solvers, &mut failed);
-            visit(self, start, lanes);
-        }
-        Ok(EvaluationReport::new(points, &failed))
-    }
-
-    fn copy_outputs(&self, outputs: &mut [&mut [f64]], start: usize, lanes: usize) {
-        for (output, &value) in outputs.iter_mut().zip(&self.tape.program.outputs) {
-            output[start..start + lanes].copy_from_slice(self.values.row(value as usize, lanes));
-        }
-    }
-
-    fn forward(&mut self, sweep: &Sweep, lanes: usize) {
-        let (program, seeds) = (&self.tape.program, &mut self.seeds);
-        sweep.run_forward(
-            program,
-            self.level,
-            &self.values,
-            seeds,
-            lanes,
-            &mut self.solvers,
-        );
-    }
-
-    fn clear(&mut self, sweep: &Sweep, lanes: usize) {
-        sweep.clear(
-            &self.tape.program,
-            &mut self.seeds,
-            lanes,
-            &mut self.solvers,
-        );
-    }
-
-    fn backward(&mut self, sweep: &Sweep, lanes: usize) {
-        let (program, seeds) = (&self.tape.program, &mut self.seeds);
-        sweep.run_backward(
-            program,
-            self.level,
-            &self.values,
-            seeds,
-            lanes,
-            &mut self.solvers,
-        );
-    }
-
-    /// The tangent or adjoint of a value, if the sweep reached it.
-    fn seed(&self, sweep: &Sweep, value: u32, lanes: usize) -> Option<&[f64]> {
-        sweep
-            .influences(value)
-            .then(|| self.seeds.row(value as usize, lanes))
     }
 }

@@ -3,10 +3,14 @@
 //! Everything here is inlined into functions compiled for each processor level (see `level`),
 //! where the compiler turns the loops into vector instructions. Which operands vary is a
 //! compile-time choice, so that a uniform one is loaded once and not once per point.
+//!
+//! Loops go by index: all lengths are then the same to the compiler, which otherwise leaves the
+//! last vectors of every call to a loop over single lanes.
+#![allow(clippy::needless_range_loop)]
 
 use std::marker::PhantomData;
 
-use super::functions;
+use super::functions::{self, Double, Ratio, Scaled};
 use super::op::Op;
 use super::operations::{self, Binary, Unary, elementwise};
 
@@ -46,6 +50,16 @@ impl<const LANES: bool> Operand<'_, LANES> {
         Operand(unsafe { std::slice::from_raw_parts(first, length) })
     }
 
+    /// `lanes` lanes from `start` on.
+    #[inline(always)]
+    fn part(self, start: usize, lanes: usize) -> Self {
+        if LANES {
+            Operand(&self.0[start..start + lanes])
+        } else {
+            self
+        }
+    }
+
     #[inline(always)]
     fn at(self, lane: usize) -> f64 {
         if LANES { self.0[lane] } else { self.0[0] }
@@ -59,8 +73,8 @@ impl<O: Unary> Loop for UnaryLoop<O> {
     unsafe fn run(out: &mut [f64], operands: &Operands) {
         // SAFETY: vouched for by the caller.
         let a = unsafe { Operand::<true>::new(operands.first[0], out.len()) };
-        for (lane, value) in out.iter_mut().enumerate() {
-            *value = O::apply(a.at(lane));
+        for lane in 0..out.len() {
+            out[lane] = O::apply(a.at(lane));
         }
     }
 }
@@ -74,8 +88,8 @@ impl<O: Binary, const A: bool, const B: bool> Loop for BinaryLoop<O, A, B> {
         let a = unsafe { Operand::<A>::new(operands.first[0], out.len()) };
         // SAFETY: the same.
         let b = unsafe { Operand::<B>::new(operands.first[1], out.len()) };
-        for (lane, value) in out.iter_mut().enumerate() {
-            *value = O::apply(a.at(lane), b.at(lane));
+        for lane in 0..out.len() {
+            out[lane] = O::apply(a.at(lane), b.at(lane));
         }
     }
 }
@@ -91,19 +105,9 @@ impl<const A: bool, const B: bool, const C: bool> Loop for SelectLoop<A, B, C> {
         let b = unsafe { Operand::<B>::new(operands.first[1], out.len()) };
         // SAFETY: the same.
         let c = unsafe { Operand::<C>::new(operands.first[2], out.len()) };
-        for (lane, value) in out.iter_mut().enumerate() {
-            *value = operations::select(a.at(lane), b.at(lane), c.at(lane));
+        for lane in 0..out.len() {
+            out[lane] = operations::select(a.at(lane), b.at(lane), c.at(lane));
         }
-    }
-}
-
-/// The part of the general power that needs no branches.
-struct RegularPow;
-
-impl Binary for RegularPow {
-    #[inline(always)]
-    fn apply(a: f64, b: f64) -> f64 {
-        functions::pow_regular(a, b)
     }
 }
 
@@ -113,22 +117,80 @@ impl<const A: bool, const B: bool> Loop for PowLoop<A, B> {
     #[inline(always)]
     unsafe fn run(out: &mut [f64], operands: &Operands) {
         // SAFETY: vouched for by the caller.
-        unsafe { BinaryLoop::<RegularPow, A, B>::run(out, operands) };
+        let a = unsafe { Operand::<A>::new(operands.first[0], out.len()) };
+        // SAFETY: the same.
+        let b = unsafe { Operand::<B>::new(operands.first[1], out.len()) };
+        for start in (0..out.len()).step_by(TILE) {
+            let lanes = TILE.min(out.len() - start);
+            let tile = &mut out[start..start + lanes];
+            pow_tile(tile, a.part(start, lanes), b.part(start, lanes));
+        }
         let mut irregular = false;
         for value in out.iter() {
             irregular |= value.is_nan();
         }
         if irregular {
-            // SAFETY: vouched for by the caller.
-            let a = unsafe { Operand::<A>::new(operands.first[0], out.len()) };
-            // SAFETY: the same.
-            let b = unsafe { Operand::<B>::new(operands.first[1], out.len()) };
             for (lane, value) in out.iter_mut().enumerate() {
                 if value.is_nan() {
                     *value = functions::pow_irregular(a.at(lane), b.at(lane));
                 }
             }
         }
+    }
+}
+
+/// Lanes of a power that go through each stage together.
+const TILE: usize = 64;
+
+/// The general power as if every lane were regular, NaN where it is not.
+///
+/// In one loop the stages would form a chain longer than a processor looks ahead, and it would
+/// wait for each; in a loop of its own, a stage of one vector runs beside that of the next.
+#[inline(always)]
+fn pow_tile<const A: bool, const B: bool>(out: &mut [f64], a: Operand<'_, A>, b: Operand<'_, B>) {
+    let lanes = out.len().min(TILE);
+    let mut exponents = [0.0; TILE];
+    let mut highs = [0.0; TILE];
+    let mut lows = [0.0; TILE];
+    for lane in 0..lanes {
+        let ratio = Ratio::of(a.at(lane));
+        exponents[lane] = ratio.exponent;
+        highs[lane] = ratio.s.high;
+        lows[lane] = ratio.s.low;
+    }
+    for lane in 0..lanes {
+        let s = Double {
+            high: highs[lane],
+            low: lows[lane],
+        };
+        let logarithm = Ratio {
+            exponent: exponents[lane],
+            s,
+        }
+        .log2();
+        highs[lane] = logarithm.high;
+        lows[lane] = logarithm.low;
+    }
+    for lane in 0..lanes {
+        let logarithm = Double {
+            high: highs[lane],
+            low: lows[lane],
+        };
+        let scaled = Scaled::of(b.at(lane), logarithm);
+        exponents[lane] = scaled.exponent;
+        highs[lane] = scaled.rest.high;
+        lows[lane] = scaled.rest.low;
+    }
+    for lane in 0..lanes {
+        let rest = Double {
+            high: highs[lane],
+            low: lows[lane],
+        };
+        out[lane] = Scaled {
+            exponent: exponents[lane],
+            rest,
+        }
+        .finish(a.at(lane));
     }
 }
 

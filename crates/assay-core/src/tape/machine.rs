@@ -6,8 +6,9 @@
 use super::block::BlockSolver;
 use super::evaluate::Input;
 use super::kernels::{Operands, Varying};
-use super::level::{Kernel, Level};
+use super::level::Kernel;
 use super::plan::{Plan, Source, Step};
+use super::prefetch::Prefetch;
 use super::program::Program;
 use super::rows::Rows;
 
@@ -37,10 +38,11 @@ enum Action {
 
 /// A resolved plan with its registers.
 pub(super) struct Machine<'a> {
-    level: Level,
     plan: &'a Plan,
     inputs: &'a [Input<'a>],
     uniform: &'a [f64],
+    points: usize,
+    prefetch: Prefetch,
     actions: Vec<Action>,
     /// By block number; blocks that do not vary have none.
     solvers: Vec<Option<BlockSolver<'a>>>,
@@ -48,26 +50,41 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Resolves `plan` for chunks of at most `width` points.
+    /// Resolves `plan` for chunks of at most `width` of all `points`.
     ///
     /// `uniform` holds a number for every value that does not vary.
     pub(super) fn new(
         program: &'a Program,
-        level: Level,
         plan: &'a Plan,
         inputs: &'a [Input<'a>],
         uniform: &'a [f64],
+        points: usize,
         width: usize,
     ) -> Machine<'a> {
+        for (index, varies) in plan.varying_inputs.iter().enumerate() {
+            let lengths_agree = match inputs[index] {
+                Input::Varying(column) => column.len() == points,
+                Input::Uniform(_) => !varies,
+            };
+            assert!(lengths_agree, "input {index} does not fit the plan");
+        }
         let solvers = program.blocks.iter().zip(&plan.block_sources);
         let solver = |(block, sources): (_, &Option<_>)| {
             sources.as_ref().map(|_| BlockSolver::new(block, width))
         };
+        let columns = inputs
+            .iter()
+            .zip(&plan.varying_inputs)
+            .filter_map(|(input, varies)| match input {
+                Input::Varying(column) if *varies => Some(column),
+                _ => None,
+            });
         let mut machine = Machine {
-            level,
             plan,
             inputs,
             uniform,
+            points,
+            prefetch: Prefetch::new(columns.map(|column| column.as_ptr()).collect()),
             actions: Vec::with_capacity(plan.steps.len()),
             solvers: solvers.map(solver).collect(),
             registers: Registers::new(plan.register_count, width),
@@ -82,35 +99,30 @@ impl<'a> Machine<'a> {
     fn resolve(&self, step: &Step) -> Action {
         match *step {
             Step::Compute {
-                op,
+                kernel,
                 immediate,
                 operands,
                 register,
             } => {
-                let mut varying = 0;
                 let mut inputs = 0;
-                let mut first = [self.uniform.as_ptr(); 3];
-                for (bit, &source) in operands.iter().enumerate().take(op.arity()) {
+                let mut first = [std::ptr::null(); 3];
+                for (bit, &source) in operands.iter().enumerate() {
                     assert_ne!(
                         source,
                         Source::Register(register),
-                        "a kernel's result is apart"
+                        "a result is not an operand"
                     );
                     first[bit] = match source {
                         Source::Uniform(value) => &raw const self.uniform[value as usize],
-                        Source::Register(register) => {
-                            varying |= 1 << bit;
-                            self.registers.address(register)
-                        }
+                        Source::Register(register) => self.registers.address(register),
                         Source::Input(input) => {
-                            varying |= 1 << bit;
                             inputs |= 1 << bit;
                             self.column(input).as_ptr()
                         }
                     };
                 }
                 Action::Compute {
-                    kernel: self.level.kernel(op, varying),
+                    kernel,
                     out: self.registers.address(register),
                     operands: Operands { first, immediate },
                     inputs,
@@ -151,8 +163,11 @@ impl<'a> Machine<'a> {
         outputs: &mut [&mut [f64]],
         failed: &mut [usize],
     ) {
-        self.check_span(start, lanes);
         let span = start..start + lanes;
+        assert!(lanes <= self.registers.width && span.end <= self.points);
+        let next_lanes = (self.points - span.end).min(self.registers.width);
+        self.prefetch
+            .begin(span.end, next_lanes, self.actions.len());
         for index in 0..self.actions.len() {
             match self.actions[index] {
                 Action::Compute {
@@ -161,6 +176,7 @@ impl<'a> Machine<'a> {
                     mut operands,
                     inputs,
                 } => {
+                    self.prefetch.advance();
                     for (bit, first) in operands.first.iter_mut().enumerate() {
                         *first = first.wrapping_add(usize::from(inputs >> bit & 1) * start);
                     }
@@ -201,16 +217,6 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Refuses to run where a kernel would read or write beyond what there is.
-    fn check_span(&self, start: usize, lanes: usize) {
-        assert!(lanes <= self.registers.width);
-        for input in 0..self.inputs.len() {
-            if self.plan.varying_inputs[input] {
-                assert!(start + lanes <= self.column(input as u32).len());
-            }
-        }
-    }
-
     fn solve(&mut self, block: usize, start: usize, lanes: usize) -> usize {
         let (Some(sources), Some(mut solver)) =
             (&self.plan.block_sources[block], self.solvers[block].take())
@@ -224,7 +230,7 @@ impl<'a> Machine<'a> {
         };
         let starts: Vec<Input<'_>> = sources.0.iter().map(operand).collect();
         let externals: Vec<Input<'_>> = sources.1.iter().map(operand).collect();
-        let failed = solver.solve(self.level, &starts, &externals, lanes);
+        let failed = solver.solve(self.plan.level, &starts, &externals, lanes);
         self.solvers[block] = Some(solver);
         failed
     }

@@ -14,17 +14,17 @@ mod functions;
 mod jacobian;
 mod kernels;
 mod level;
-mod linear;
 mod machine;
-mod newton;
 mod op;
 mod operations;
 mod plan;
+mod prefetch;
 mod program;
 mod rows;
 mod simplify;
 mod sweep;
 mod trace;
+mod tracer;
 mod validate;
 
 #[cfg(test)]

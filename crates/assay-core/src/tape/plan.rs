@@ -1,5 +1,6 @@
 //! Which instructions run once per call, which once per point, and in which registers.
 
+use super::level::{Kernel, Level};
 use super::op::Op;
 use super::program::{Instruction, Program};
 use super::simplify::for_each_operand;
@@ -18,9 +19,9 @@ pub(super) enum Source {
 /// One action per chunk of points.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// Compute an operation into a register.
+    /// Compute an operation into a register; sources of operands it does not use are arbitrary.
     Compute {
-        op: Op,
+        kernel: Kernel,
         immediate: u32,
         operands: [Source; 3],
         register: u32,
@@ -38,10 +39,12 @@ pub(super) enum Step {
 }
 
 /// A schedule for one choice of varying inputs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Plan {
     /// For each input, whether it varies.
     pub(super) varying_inputs: Vec<bool>,
+    /// The processor level of the kernels.
+    pub(super) level: Level,
     /// Indices of the instructions that are the same at every point, in order.
     pub(super) uniform: Vec<u32>,
     /// What to do for each chunk of points.
@@ -55,12 +58,10 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Schedules a simplified program.
-    pub(super) fn new(program: &Program, varying_inputs: Vec<bool>) -> Plan {
-        let mut planner = Planner::new(program, &varying_inputs);
+    pub(super) fn new(program: &Program, level: Level, varying_inputs: Vec<bool>) -> Plan {
+        let mut planner = Planner::new(program, level, varying_inputs);
         planner.allocate();
-        let mut plan = planner.plan;
-        plan.varying_inputs = varying_inputs;
-        plan
+        planner.plan
     }
 }
 
@@ -80,10 +81,10 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(program: &'a Program, varying_inputs: &[bool]) -> Self {
+    fn new(program: &'a Program, level: Level, varying_inputs: Vec<bool>) -> Self {
         let first = program.first_instruction();
         let total = first + program.code.len();
-        let mut varying = varying_inputs.to_vec();
+        let mut varying = varying_inputs.clone();
         varying.resize(total, false);
         let mut last_use: Vec<usize> = (0..program.code.len()).collect();
         for (index, instruction) in program.code.iter().enumerate() {
@@ -97,8 +98,13 @@ impl<'a> Planner<'a> {
             varying[first + index] = depends;
         }
         let mut plan = Plan {
+            varying_inputs,
+            level,
+            uniform: Vec::new(),
+            steps: Vec::new(),
+            direct_outputs: Vec::new(),
             block_sources: vec![None; program.blocks.len()],
-            ..Plan::default()
+            register_count: 0,
         };
         let mut outputs_of = vec![Vec::new(); program.code.len()];
         let source = |value: u32| match varying[value as usize] {
@@ -149,25 +155,27 @@ impl<'a> Planner<'a> {
                         register,
                     });
                 }
-                op => {
-                    let operand = |used, value| match op.arity() > used {
-                        true => self.sources[value as usize],
-                        false => Source::Uniform(0),
-                    };
-                    let Instruction { a, b, c, .. } = *instruction;
-                    let operands = [operand(0, a), operand(1, b), operand(2, c)];
-                    let register = self.take_register(index);
-                    let immediate = instruction.b;
-                    self.plan.steps.push(Step::Compute {
-                        op,
-                        immediate,
-                        operands,
-                        register,
-                    });
-                }
+                _ => self.compute(index, instruction),
             }
             self.release(index);
         }
+    }
+
+    fn compute(&mut self, index: usize, instruction: &Instruction) {
+        let Instruction { op, a, b, c } = *instruction;
+        let mut operands = [Source::Uniform(0); 3];
+        let mut varying = 0;
+        for (bit, &value) in [a, b, c][..op.arity()].iter().enumerate() {
+            operands[bit] = self.sources[value as usize];
+            varying |= u8::from(self.varying[value as usize]) << bit;
+        }
+        let register = self.take_register(index);
+        self.plan.steps.push(Step::Compute {
+            kernel: self.plan.level.kernel(op, varying),
+            immediate: b,
+            operands,
+            register,
+        });
     }
 
     fn all(&self, values: &[u32]) -> Vec<Source> {

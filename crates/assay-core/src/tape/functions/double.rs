@@ -2,9 +2,9 @@
 
 /// The sum `high + low`, with `low` below half a unit in the last place of `high`.
 #[derive(Clone, Copy)]
-pub(super) struct Double {
-    pub(super) high: f64,
-    pub(super) low: f64,
+pub(in super::super) struct Double {
+    pub(in super::super) high: f64,
+    pub(in super::super) low: f64,
 }
 
 /// The upper 26 bits of a float; the rest is what is left after subtracting them.

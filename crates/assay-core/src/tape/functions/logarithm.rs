@@ -1,5 +1,6 @@
 //! Logarithms.
 
+use super::cubic;
 use super::double::{self, Double};
 
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
@@ -75,17 +76,6 @@ fn with_special_cases(x: f64, result: f64) -> f64 {
     if x < 0.0 { f64::NAN } else { result }
 }
 
-#[inline(always)]
-fn horner<const N: usize>(coefficients: &[f64; N], z: f64) -> f64 {
-    let mut value = coefficients[N - 1];
-    let mut degree = N - 1;
-    while degree > 0 {
-        degree -= 1;
-        value = value * z + coefficients[degree];
-    }
-    value
-}
-
 /// Natural logarithm; less than 1 unit in the last place off.
 #[inline(always)]
 pub(in super::super) fn log(x: f64) -> f64 {
@@ -96,44 +86,66 @@ pub(in super::super) fn log(x: f64) -> f64 {
     // With h = f^2 / 2, 2 s = f - s f gives log(1 + f) = f - (h - s (h + z T)), where what is
     // rounded first is small beside f.
     let half_square = 0.5 * f * f;
-    let tail = s * (half_square + z * horner(&LOG_COEFFICIENTS, z)) + exponent * LN_2_LOW;
+    let [c0, c1, c2, c3, c4, c5, c6] = LOG_COEFFICIENTS;
+    let square = z * z;
+    let upper = (c4 + c5 * z) + c6 * square;
+    let series = cubic([c0, c1, c2, c3], z, square) + upper * (square * square);
+    let tail = s * (half_square + z * series) + exponent * LN_2_LOW;
     let result = exponent * LN_2_HIGH - ((half_square - tail) - f);
     with_special_cases(x, result)
 }
 
-/// Logarithm to base 2 of a positive finite number, wrong by less than 2^-64 of it.
-#[inline(always)]
-pub(super) fn log2_double(x: f64) -> Double {
-    let (exponent, mantissa) = decompose(x);
-    let f = mantissa - 1.0;
-    // 1 + mantissa does not always fit a float; mantissa - (denominator - 1) is what is lost.
-    let denominator = 1.0 + mantissa;
-    let lost = mantissa - (denominator - 1.0);
-    let quotient = f / denominator;
-    let back = double::product(quotient, denominator);
-    let remainder = ((f - back.high) - back.low) - quotient * lost;
-    let s = double::sum(quotient, remainder / denominator);
-    let z = s.times(s);
-    let tail = z.high * horner(&LOG2_COEFFICIENTS, z.high);
-    let second = double::sum(LOG2_SECOND.high, tail);
-    let second = Double {
-        high: second.high,
-        low: second.low + LOG2_SECOND.low,
-    };
-    let series = z.times(second).plus_larger(LOG2_FIRST);
-    let fraction = s.times(series);
-    let whole = double::sum(exponent, fraction.high);
-    double::sum(whole.high, whole.low + fraction.low)
+/// A positive finite number `2^exponent (1 + s) / (1 - s)`.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Ratio {
+    pub(in super::super) exponent: f64,
+    pub(in super::super) s: Double,
+}
+
+impl Ratio {
+    #[inline(always)]
+    pub(in super::super) fn of(x: f64) -> Ratio {
+        let (exponent, mantissa) = decompose(x);
+        let f = mantissa - 1.0;
+        // 1 + mantissa does not always fit a float; mantissa - (denominator - 1) is what is lost.
+        let denominator = 1.0 + mantissa;
+        let lost = mantissa - (denominator - 1.0);
+        let reciprocal = 1.0 / denominator;
+        let quotient = f * reciprocal;
+        let back = double::product(quotient, denominator);
+        let remainder = ((f - back.high) - back.low) - quotient * lost;
+        let s = double::sum(quotient, remainder * reciprocal);
+        Ratio { exponent, s }
+    }
+
+    /// The logarithm to base 2, wrong by less than 2^-64 of it.
+    #[inline(always)]
+    pub(in super::super) fn log2(self) -> Double {
+        let z = self.s.times(self.s);
+        let [c0, c1, c2, c3, c4, c5, c6, c7] = LOG2_COEFFICIENTS;
+        let square = z.high * z.high;
+        let upper = cubic([c4, c5, c6, c7], z.high, square);
+        let tail = z.high * (cubic([c0, c1, c2, c3], z.high, square) + upper * (square * square));
+        let second = double::sum(LOG2_SECOND.high, tail);
+        let second = Double {
+            high: second.high,
+            low: second.low + LOG2_SECOND.low,
+        };
+        let series = z.times(second).plus_larger(LOG2_FIRST);
+        let fraction = self.s.times(series);
+        let whole = double::sum(self.exponent, fraction.high);
+        double::sum(whole.high, whole.low + fraction.low)
+    }
 }
 
 /// Logarithm to base 2; correctly rounded but for rare last places, exact for powers of two.
 #[inline(always)]
 pub(in super::super) fn log2(x: f64) -> f64 {
-    with_special_cases(x, log2_double(x).high)
+    with_special_cases(x, Ratio::of(x).log2().high)
 }
 
 /// Logarithm to base 10; correctly rounded but for rare last places, exact for powers of ten.
 #[inline(always)]
 pub(in super::super) fn log10(x: f64) -> f64 {
-    with_special_cases(x, log2_double(x).times(LOG10_2).high)
+    with_special_cases(x, Ratio::of(x).log2().times(LOG10_2).high)
 }

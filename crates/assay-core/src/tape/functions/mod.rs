@@ -9,7 +9,18 @@ mod exponential;
 mod logarithm;
 mod power;
 
+pub(super) use double::Double;
 pub(super) use exponential::exp;
 pub(super) use libm::{atan, cos, erf, expm1, log1p, sin, tan, tanh};
-pub(super) use logarithm::{log, log2, log10};
-pub(super) use power::{pow, pow_irregular, pow_regular};
+pub(super) use logarithm::{Ratio, log, log2, log10};
+pub(super) use power::{Scaled, pow, pow_irregular};
+
+/// Four terms of a polynomial, given `x` and its square.
+///
+/// Longer polynomials are made of these (Estrin's scheme). Horner's takes fewer multiplications,
+/// but each of its steps waits for the one before, and a loop over it leaves a processor's
+/// multipliers idle.
+#[inline(always)]
+fn cubic(terms: [f64; 4], x: f64, square: f64) -> f64 {
+    (terms[0] + terms[1] * x) + (terms[2] + terms[3] * x) * square
+}

@@ -2,7 +2,7 @@
 
 use super::double::{self, Double};
 use super::exponential::{INTEGER_SHIFT, exp_reduced, power_of_two};
-use super::logarithm::log2_double;
+use super::logarithm::Ratio;
 
 const LN_2: Double = Double {
     high: std::f64::consts::LN_2,
@@ -22,19 +22,41 @@ pub(in super::super) fn pow(x: f64, y: f64) -> f64 {
 
 /// The power where `x` is a positive normal number and the result is normal too; NaN elsewhere.
 #[inline(always)]
-pub(in super::super) fn pow_regular(x: f64, y: f64) -> f64 {
-    let logarithm = log2_double(x);
-    let leading = double::product(y, logarithm.high);
-    let rest = leading.low + y * logarithm.low;
-    let exponent = (leading.high + INTEGER_SHIFT) - INTEGER_SHIFT;
-    let fraction = double::sum(leading.high - exponent, rest);
-    let reduced = fraction.times(LN_2);
-    let result = exp_reduced(reduced.high, reduced.low) * power_of_two(exponent);
-    let in_range = leading.high.abs() < 1021.0;
-    if in_range && (f64::MIN_POSITIVE..f64::INFINITY).contains(&x) {
-        result
-    } else {
-        f64::NAN
+fn pow_regular(x: f64, y: f64) -> f64 {
+    Scaled::of(y, Ratio::of(x).log2()).finish(x)
+}
+
+/// A power `2^exponent e^rest`, the rest at most ln(2) / 2.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Scaled {
+    pub(in super::super) exponent: f64,
+    pub(in super::super) rest: Double,
+}
+
+impl Scaled {
+    /// 2 to the power of `y` times a logarithm to base 2.
+    #[inline(always)]
+    pub(in super::super) fn of(y: f64, logarithm: Double) -> Scaled {
+        let leading = double::product(y, logarithm.high);
+        let exponent = (leading.high + INTEGER_SHIFT) - INTEGER_SHIFT;
+        let trailing = leading.low + y * logarithm.low;
+        let fraction = double::sum(leading.high - exponent, trailing);
+        Scaled {
+            exponent,
+            rest: fraction.times(LN_2),
+        }
+    }
+
+    /// The power itself, of `x`; NaN unless `x` and the power are positive normal numbers.
+    #[inline(always)]
+    pub(in super::super) fn finish(self, x: f64) -> f64 {
+        let result = exp_reduced(self.rest.high, self.rest.low) * power_of_two(self.exponent);
+        let regular = (f64::MIN_POSITIVE..f64::INFINITY).contains(&x);
+        if regular && self.exponent.abs() < 1021.0 {
+            result
+        } else {
+            f64::NAN
+        }
     }
 }
 

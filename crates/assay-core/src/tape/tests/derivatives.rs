@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::programs::{Builder, any_program, same, smooth_program};
+use super::programs::{Builder, any_program, same};
+use super::smooth::smooth_program;
 use crate::tape::{Input, Op, Program, Tape};
 
 fn uniform(inputs: &[f64]) -> Vec<Input<'_>> {

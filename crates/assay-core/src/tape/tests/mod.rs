@@ -4,5 +4,6 @@ mod blocks;
 mod derivatives;
 mod evaluation;
 mod programs;
+mod smooth;
 mod storage;
 mod validation;

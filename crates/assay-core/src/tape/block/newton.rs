@@ -1,7 +1,7 @@
 //! One point's search for the solution of a block: what to try next.
 
 use super::linear::Factored;
-use super::program::{Block, Method};
+use crate::tape::program::{Block, Method};
 
 /// Whether a point's search goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
