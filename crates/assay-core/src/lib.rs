@@ -3,7 +3,9 @@
 pub mod backend;
 pub mod build_info;
 pub mod clock;
+pub mod dispatch;
 pub mod memory;
 pub mod scheduler;
 pub mod sim;
 pub mod tape;
+pub mod transfer;

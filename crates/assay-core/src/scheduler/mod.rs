@@ -24,7 +24,7 @@ mod record;
 pub(crate) mod ring;
 mod service;
 mod shared;
-mod slab;
+pub(crate) mod slab;
 mod snapshot;
 pub(crate) mod sync;
 mod task;

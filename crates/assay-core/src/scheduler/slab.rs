@@ -2,7 +2,7 @@
 
 /// Values by number. The upper half of a key counts the uses of its place, so that a key is never
 /// given out twice.
-pub(super) struct Slab<T> {
+pub(crate) struct Slab<T> {
     places: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
 }

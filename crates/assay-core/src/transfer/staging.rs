@@ -1,0 +1,51 @@
+//! The slots of pinned memory through which pageable bytes travel.
+
+use crate::backend::{Address, HostPointer};
+use std::collections::VecDeque;
+
+/// One slot, in the hands of one chunk.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub pointer: HostPointer,
+}
+
+impl Slot {
+    pub fn address(&self) -> Address {
+        self.pointer.into()
+    }
+}
+
+/// Slots handed out in rotation. A slot comes back by being given back, in any order.
+pub(super) struct StagingRing {
+    free: VecDeque<Slot>,
+    slots: usize,
+}
+
+impl StagingRing {
+    pub fn new(base: u64, slot_bytes: u64, slots: u32) -> Self {
+        let slot = |index: u32| Slot {
+            pointer: HostPointer(base + u64::from(index) * slot_bytes),
+        };
+        StagingRing {
+            free: (0..slots).map(slot).collect(),
+            slots: slots as usize,
+        }
+    }
+
+    pub fn take(&mut self) -> Option<Slot> {
+        self.free.pop_front()
+    }
+
+    pub fn give_back(&mut self, slot: Slot) {
+        self.free.push_back(slot);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Slots in use.
+    pub fn used(&self) -> usize {
+        self.slots - self.free.len()
+    }
+}
