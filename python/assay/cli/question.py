@@ -112,12 +112,10 @@ def problem_with(
 def conflict_error(conflicts: Sequence[Conflict]) -> InputError:
     """The error for given values that contradict their own equations."""
     first = conflicts[0]
-    variable = first.variable
     others = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
     return InputError(
-        f"contradictory input: {variable.name} is given as {variable.format(first.given)}, but "
-        f"{first.relation.name} gives {variable.format(first.computed)}{others}",
-        f"drop the value of {variable.name} or of what it follows from, or pass --allow-conflicts",
+        f"contradictory input: {first.text}{others}",
+        f"drop the value of {first.variable.name} or of what it follows from, or pass --allow-conflicts",
     )
 
 

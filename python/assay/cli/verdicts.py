@@ -107,11 +107,7 @@ def remarks(resolution: Resolution) -> Iterator[str]:
         yield f"{switch.variable} uses {switch.used}: {switch.left} needs {switch.condition}"
     yield from condition_remarks(resolution.constraints, resolution.validity)
     for conflict in resolution.conflicts:
-        shown = conflict.variable.format
-        yield (
-            f"{conflict.variable.name} is given as {shown(conflict.given)}, "
-            f"but {conflict.relation.name} gives {shown(conflict.computed)}"
-        )
+        yield conflict.text
 
 
 def condition_remarks(constraints: Sequence[Verdict], validity: Sequence[Verdict]) -> Iterator[str]:

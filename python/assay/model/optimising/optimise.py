@@ -224,11 +224,7 @@ class _Task:
             if verdict.status == "false":
                 yield f"{verdict.name} is used outside its validity: {verdict.text}"
         for conflict in resolution.conflicts:
-            yield (
-                f"{conflict.variable.name} is set to {conflict.variable.format(conflict.given)}, "
-                f"although {conflict.relation.name} makes it "
-                f"{conflict.variable.format(conflict.computed)}"
-            )
+            yield conflict.text
 
     def _infeasible(
         self, results: Sequence[Sequence[tuple[Group, GroupResult]]], excluded: Counter[str]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.errors import InputError, MissingInputsError
+from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model.inputs import Given, read_inputs
 from assay.model.language.units import Unit
 from assay.model.language.variables import Variable
@@ -146,6 +146,8 @@ def sweep(
     notes = [function.note] if function.note else []
     if inputs.distributions:
         notes.append(f"distributions stand at their medians: {', '.join(inputs.distributions)}")
+    first = {axis.variable.name: float(axis.values[0]) for axis in axes}
+    notes += _conflicts(registry, names[0], known, first, variants, switch)
     return Sweep(
         axes=tuple(axis.variable for axis in axes),
         targets=shown,
@@ -154,6 +156,26 @@ def sweep(
         unknown=tuple(judge.unknown),
         notes=tuple(notes),
     )
+
+
+def _conflicts(
+    registry: Registry,
+    target: str,
+    known: Mapping[str, float],
+    first: Mapping[str, float],
+    variants: Mapping[str, str],
+    switch: bool,
+) -> list[str]:
+    """Given values that their own equations contradict, judged at the first point."""
+    if all(registry.variables[name].is_root for name in known):
+        return []
+    try:
+        resolution = registry.resolve(target, {**known, **first}, variants, switch=switch)
+    except AssayError:
+        # Without a value at the first point there is nothing to compare; the rows will say so.
+        return []
+    found = [conflict for conflict in resolution.conflicts if conflict.variable.name in known]
+    return [f"at the first point, {conflict.text}" for conflict in found]
 
 
 def _evaluate(function: PointFunction, grid: Grid) -> Array:

@@ -87,6 +87,15 @@ class Conflict:
     computed: float
     relation: Relation
 
+    @property
+    def text(self) -> str:
+        """The conflict as one line of text."""
+        shown = self.variable.format
+        return (
+            f"{self.variable.name} is given as {shown(self.given)}, "
+            f"but {self.relation.name} gives {shown(self.computed)}"
+        )
+
     def to_data(self) -> dict[str, Any]:
         """The conflict as plain data."""
         return {

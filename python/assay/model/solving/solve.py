@@ -115,6 +115,8 @@ class _Search:
         if len(found) > 1:
             self.notes[f"{len(found)} solutions were found; this is the first of them"] = None
         self.notes.update(self.solver.notes)
+        for resolution in found[0].resolutions.values():
+            self.notes.update(dict.fromkeys(conflict.text for conflict in resolution.conflicts))
         return Solution(
             unknowns=tuple(self.registry.variables[name] for name in self.system.unknown),
             values=found[0].point,
