@@ -41,6 +41,24 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
         "did you mean training.tokens_per_second or training.tokens_per_step?",
     ),
     (
+        ("list", "--presets", "--roots"),
+        2,
+        "--presets and --roots cannot be combined",
+        "drop --roots",
+    ),
+    (
+        ("list", "--relations", "--targets"),
+        2,
+        "--relations and --targets cannot be combined",
+        "drop --targets",
+    ),
+    (
+        ("root-debt", "--assign", "gpu.pwer=5 W/GPU"),
+        2,
+        'unknown variable "gpu.pwer"',
+        "did you mean gpu.power?",
+    ),
+    (
         ("resolve", "gpu.clock", "--preset", "dense"),
         2,
         'unknown preset "dense"',

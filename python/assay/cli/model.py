@@ -1,6 +1,6 @@
 """`assay stats`, `list`, `show` and `cone`: looking at the model itself."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import typer
@@ -16,7 +16,7 @@ from assay.cli.describe import (
 )
 from assay.cli.output import FAINT, NAME, Canvas, Line, Report, count, facts, table, wrapped
 from assay.cli.question import one_of
-from assay.errors import unknown_name
+from assay.errors import InputError, unknown_name
 from assay.model.graphs.subgraph import Direction
 from assay.model.language.variables import Variable
 from assay.model.registry import Registry
@@ -63,6 +63,12 @@ def list_command(
     as_json: options.Json = False,
 ) -> Report:
     """List variables, relations or presets."""
+    _refuse_together(
+        {"--presets": presets}, {"--relations": relations, "--scope": scope is not None}
+    )
+    _refuse_together(
+        {"--presets": presets, "--relations": relations}, {"--roots": roots, "--targets": targets}
+    )
     if presets:
         return _list_presets(match, as_json)
     registry = stack.registry()
@@ -84,6 +90,12 @@ def list_command(
         return table(("variable", "unit", "meaning"), rows, canvas)
 
     return Report([variable_data(variable) for variable in found], text, as_json)
+
+
+def _refuse_together(some: Mapping[str, bool], others: Mapping[str, bool]) -> None:
+    for option, is_given in some.items():
+        for other in (name for name, is_other in others.items() if is_given and is_other):
+            raise InputError(f"{option} and {other} cannot be combined", f"drop {other}")
 
 
 def _list_relations(

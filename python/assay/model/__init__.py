@@ -35,6 +35,7 @@ from assay.model.language.variables import (
     by_definition,
     cited,
 )
+from assay.model.preset import Preset
 from assay.model.registry import Block, Registry
 from assay.model.resolving.resolution import Resolution
 
@@ -53,6 +54,7 @@ __all__ = [
     "Inequality",
     "Iterative",
     "Piecewise",
+    "Preset",
     "Quantity",
     "Reference",
     "Registry",

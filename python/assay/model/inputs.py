@@ -54,7 +54,12 @@ def read_given(variable: Variable, item: Given) -> float | Distribution:
         return item.value
     if isinstance(item, Distribution):
         return item
-    return float(item)
+    try:
+        return float(item)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"{variable.name}: expected a number, a text, a quantity or a distribution, got {item!r}"
+        ) from None
 
 
 def check_value(variable: Variable, value: float) -> None:

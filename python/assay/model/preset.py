@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from assay.model.registry import Registry
 
 ASSIGNMENT_KINDS = ("spec", "measured", "published", "assumed")
+_SECTIONS = ("name", "description", "defaults", "values", "variants", "targets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Preset:
 
     @classmethod
     def from_file(cls, path: Path, registry: Registry) -> Preset:
-        """Read a scenario file (TOML); names and units are checked at once."""
+        """Read a scenario file (TOML); names and units of its values are checked at once."""
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
@@ -105,6 +106,11 @@ class Preset:
 
     @classmethod
     def _from_data(cls, name: str, data: dict[str, Any], registry: Registry) -> Preset:
+        if strangers := [key for key in data if key not in _SECTIONS]:
+            raise InputError(
+                f'scenario {name}: unknown entry "{strangers[0]}"',
+                f"a scenario has: {', '.join(_SECTIONS)}",
+            )
         defaults = data.get("defaults", {})
         assignments: dict[str, Assignment] = {}
         for variable, item in data.get("values", {}).items():

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from assay.errors import InputError
+from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.language.variables import Variable
+from assay.model.selection import check_variants
 
 if TYPE_CHECKING:
-    from assay.model.inputs import Given
     from assay.model.registry import Registry
     from assay.model.uncertainty.propagate import VarianceShares
 
@@ -87,10 +88,12 @@ def root_debt(
         )
     if limit is not None and limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
+    inputs = read_inputs(registry, given or {})
+    check_variants(registry, variants or {})
     names = list(registry.graph.roots(target))
     variance: _Variance | None = None
     if by == "variance" and target is not None:
-        variance = _variance(registry, target, given or {}, variants, families)
+        variance = _variance(registry, target, inputs, variants, families)
         names += [name for name in variance.sources if name not in names]
     grouped: dict[str, list[str]] = {}
     for name in names:
@@ -129,15 +132,13 @@ class _Variance:
 def _variance(
     registry: Registry,
     target: str,
-    given: Mapping[str, Given],
+    inputs: Inputs,
     variants: Mapping[str, str] | None,
     families: bool,
 ) -> _Variance:
-    from assay.model.inputs import read_inputs
     from assay.model.uncertainty.propagate import variance_shares
     from assay.model.uncertainty.sources import Question, find_sources
 
-    inputs = read_inputs(registry, given)
     groups = {name: v.family for name, v in registry.variables.items()} if families else {}
     shares = variance_shares(registry, target, inputs, variants, groups=groups)
     sources = find_sources(Question(registry, (target,), inputs, variants or {}))

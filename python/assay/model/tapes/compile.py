@@ -99,7 +99,10 @@ class Compiled:
             if isinstance(value, (int, float)):
                 columns.append(float(value))
                 continue
-            column = np.ascontiguousarray(value, dtype=np.float64)
+            try:
+                column = np.ascontiguousarray(value, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise InputError(f"{name}: expected numbers in base units, got {value!r}") from None
             if column.ndim == 0:
                 columns.append(float(column))
                 continue
