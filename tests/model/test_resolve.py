@@ -24,6 +24,7 @@ from assay.model import (
     Scope,
     Symbol,
     cos,
+    equal,
     exp,
     log,
     number,
@@ -393,3 +394,29 @@ def test_contract_of_the_design(registry: Registry) -> None:
     assert registry.equations["t.energy"] is relation
     assert relation.evaluate_rhs({"t.power": 2.0, "t.time": 3.0}) == 6.0
     assert str(relation.as_sympy().rhs) == "t.power*t.time"
+
+
+def test_what_is_not_a_number_decides_nothing() -> None:
+    scope = Scope("s", "a ratio of zeros")
+    x = scope.variable("x", "x", "1", "numerator", boundary="scenario", bounds=ANY_SIGN)
+    y = scope.variable("y", "y", "1", "denominator", boundary="scenario", bounds=ANY_SIGN)
+    z = scope.variable("z", "z", "1", "result", bounds=ANY_SIGN)
+    scope.approximation(z, x + 1, name="near", valid=(x / y < 1) & (x > -5))
+    scope.approximation(z, x + 2, name="far")
+    scope.inequality("small", x / y <= 1, "ratio is small")
+    scope.inequality("not_large", ~(x / y > 1), "ratio is not large")
+    scope.inequality("unequal", ~equal(x / y, 1), "ratio is not one")
+    scope.inequality("either", (x / y > 1) | (x > -5), "one is true whatever the other is")
+    registry = Registry.from_scopes([scope])
+    near = {"s.z": "near"}
+    compiled = registry.compile(["s.x", "s.y"], ["s.z"], variants=near)
+    for place, value, statuses in (
+        ((0.0, 0.0), 1.0, ["unknown", "unknown", "unknown", "true"]),
+        ((1.0, 2.0), 2.0, ["true", "true", "true", "true"]),
+        ((2.0, 1.0), 4.0, ["false", "false", "true", "true"]),
+        ((-6.0, 0.0), -4.0, ["true", "true", "true", "false"]),
+    ):
+        resolution = registry.resolve("s.z", dict(zip(("s.x", "s.y"), place, strict=True)), near)
+        assert resolution.value == value
+        assert compiled(*place)[0] == value
+        assert [v.status for v in resolution.constraints] == statuses

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from assay.errors import AssayError
 from assay.model.inputs import Given, Inputs, read_inputs
+from assay.model.language.conditions import verdict
 from assay.model.language.dynamics import Stochastic
-from assay.model.language.expression import evaluate, variables_of
+from assay.model.language.expression import variables_of
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Variable
 from assay.model.registry import Block
@@ -146,7 +147,7 @@ class Resolver:
         if condition is None:
             return True
         values = yield from self._collect(variables_of(condition))
-        return None if values is None else bool(evaluate(condition, values))
+        return None if values is None else verdict(condition, values)
 
     def _walk_block(self, name: str, block: Block) -> Walk[float | None]:
         members = [member for member in block.members if member not in self.inputs.values]
@@ -237,7 +238,9 @@ class Resolver:
         if gaps:
             return Verdict(name, text, "unknown", meaning, missing=gaps)
         known = {needed: value for needed, value in values.items() if value is not None}
-        holds = bool(evaluate(condition, known))
+        holds = verdict(condition, known)
+        if holds is None:
+            return Verdict(name, text, "unknown", meaning, reason="a side of it is not a number")
         return Verdict(name, text, "true" if holds else "false", meaning)
 
     def validities(self, cone: set[str]) -> list[Verdict]:

@@ -9,6 +9,7 @@ from assay._native import Tape
 from assay.errors import ConvergenceError, InputError, MissingInputsError, UnsupportedError
 from assay.model import store
 from assay.model.inputs import Given, read_inputs
+from assay.model.language.conditions import possible
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
 from assay.model.language.expression import Expression, encode, variables_of
 from assay.model.language.relations import Relation
@@ -246,7 +247,7 @@ class Lowering:
 
     def _condition(self, condition: Expression) -> Walk[Value]:
         known = yield from self._collect(variables_of(condition))
-        return self.program.expression(condition, known.__getitem__)
+        return self.program.expression(possible(condition), known.__getitem__)
 
     def _collect(self, names: Sequence[str]) -> Generator[str, Value, dict[str, Value]]:
         values: dict[str, Value] = {}
