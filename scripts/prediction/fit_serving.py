@@ -42,7 +42,6 @@ PRIORS: list[tuple[str, Prior]] = [
     ("decode_attention", Prior(0.3, 0.3, "decode attention, share of the 16-bit peak")),
     ("prompt_attention", Prior(0.5, 0.2, "causal prompt attention, share of the 16-bit peak")),
     ("attention_start", Prior(5e-6, 0.4, "seconds an attention kernel takes beyond its work")),
-    ("expert_stream", Prior(0.7, 0.3, "bandwidth of reading experts over that of weights")),
     ("expert_rate", Prior(0.6, 0.3, "rate of grouped products over that of one product")),
     ("expert_rows", Prior(16, 0.5, "token rows that an expert with one token pays for")),
     ("reduce_start", Prior(7e-6, 0.4, "seconds of an empty all-reduce between two GPUs")),
@@ -50,11 +49,12 @@ PRIORS: list[tuple[str, Prior]] = [
     ("cache_reuse", Prior(3, 0.3, "rereads of grouped keys that caches absorb, old kernels")),
     ("queue_power", Prior(0.8, 0.3, "growth of the queue before a first token with requests")),
     ("queue_apart", Prior(0.3, 1.0, "own prompt times waited, per request, separate prefill")),
-    ("request", Prior(0.03, 0.7, "seconds of a request outside the model")),
 ]
 ENGINE_PRIORS = {
     "layer_start": (8e-6, 0.5, "seconds of a layer's small kernels"),
     "expert_start": (25e-6, 0.5, "seconds of routing, sorting and gathering in a mixture layer"),
+    "expert_stream": (0.7, 0.3, "bandwidth of reading experts over that of weights"),
+    "request": (0.03, 0.7, "seconds of a request outside the model"),
     "host": (1e-3, 0.7, "seconds of the host between iterations"),
     "host_sequence": (1e-6, 1.0, "seconds of the host for each sequence"),
 }
@@ -203,8 +203,7 @@ def main() -> None:
         print(f"constant  {name:22} {belief.family:5} {value:.4g} (prior {belief.value:.4g})")
     if options.write:
         options.write.write_text(document(point, figures))
-    held_out("held out", figures, lambda f: f.suite if f.suite.startswith("trtllm") else None)
-    held_out("held out", figures, lambda f: f.group if f.suite == "vllm" else None)
+    held_out("held out", figures, lambda f: f.suite if f.suite != "rows" else None)
     held_out("held out", figures, lambda f: f.group if f.suite == "rows" else None)
 
 

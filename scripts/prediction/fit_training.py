@@ -1,6 +1,6 @@
 """Fit the training constants and print every figure of the design page.
 
-PYTHONPATH=scripts python -m prediction.fit_training published_cases.json [--write FILE]
+PYTHONPATH=scripts python -m prediction.fit_training published_cases.json [--write FILE] [--without ...]
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ PRIORS: list[tuple[str, Prior]] = [
 SCALE = 0.05
 
 
-def constants(point: Vector) -> dict[str, Constants]:
-    """The constants of every accelerator at a point of the fit."""
+def constants(point: Vector, without: str = "") -> dict[str, Constants]:
+    """The constants of every accelerator at a point of the fit, one of them taken as zero."""
     found = {}
     for name, device in ACCELERATORS.items():
         family = "A100" if device.family == "A100" else "H100"
         found[name] = {"rate8": 0.8, **fitting.constants(PRIORS, point, family)}
+        if without:
+            found[name][without] = 0.0
     return found
 
 
@@ -63,9 +65,9 @@ def cost(table: dict[str, Constants], case: Case, job: Job) -> float:
     return step_time(table[job.accelerator], job) * (job.gpus if case.counts_gpus else 1)
 
 
-def tuned(point: Vector, cases: Sequence[Case]) -> list[Job]:
+def tuned(point: Vector, cases: Sequence[Case], without: str = "") -> list[Job]:
     """For each case the fastest job that fits in memory."""
-    table = constants(point)
+    table = constants(point, without)
     chosen = []
     for case in cases:
         fitting_jobs = [job for job in case.jobs if memory(job) < job.device.capacity]
@@ -74,14 +76,14 @@ def tuned(point: Vector, cases: Sequence[Case]) -> list[Job]:
     return chosen
 
 
-def predict(point: Vector, cases: Sequence[Case], jobs: Sequence[Job]) -> Vector:
+def predict(point: Vector, cases: Sequence[Case], jobs: Sequence[Job], without: str = "") -> Vector:
     """Predicted seconds of each case."""
-    table = constants(point)
+    table = constants(point, without)
     pairs = zip(cases, jobs, strict=True)
     return np.array([cost(table, case, job) for case, job in pairs])
 
 
-def fit(cases: Sequence[Case]) -> Vector:
+def fit(cases: Sequence[Case], without: str = "") -> Vector:
     """Constants fitted with every suite weighing the same, in two rounds of tuning."""
     suites = [case.suite for case in cases]
     weights = np.array([suites.count(suite) ** -0.5 for suite in suites])
@@ -89,19 +91,20 @@ def fit(cases: Sequence[Case]) -> Vector:
     observed = np.log([case.observed for case in cases])
     point = fitting.starting_point(PRIORS)
     for _ in range(2):
-        jobs = tuned(point, cases)
+        jobs = tuned(point, cases, without)
 
         def ratios(at: Vector, jobs: list[Job] = jobs) -> Vector:
-            logs: Vector = np.log(predict(at, cases, jobs)) - observed
+            logs: Vector = np.log(predict(at, cases, jobs, without)) - observed
             return logs
 
         point = fitting.fit(PRIORS, ratios, weights, SCALE, point)
     return point
 
 
-def errors(point: Vector, cases: Sequence[Case]) -> Vector:
+def errors(point: Vector, cases: Sequence[Case], without: str = "") -> Vector:
     """Predicted over observed, less one."""
-    ratios: Vector = predict(point, cases, tuned(point, cases)) / [c.observed for c in cases] - 1
+    predicted = predict(point, cases, tuned(point, cases, without), without)
+    ratios: Vector = predicted / [case.observed for case in cases] - 1
     return ratios
 
 
@@ -189,13 +192,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", type=Path)
     parser.add_argument("--write", type=Path, help="write the constants to this file")
+    parser.add_argument("--without", nargs="*", default=[], help="refit with these constants zero")
     options = parser.parse_args()
     everything = load(options.cases)
     cases = step_cases(everything)
+    for name in options.without:
+        print_suites(f"no {name}", cases, errors(fit(cases, name), cases, name))
+    if options.without:
+        return
     prior = fitting.starting_point(PRIORS)
     print_suites("prior", cases, errors(prior, cases))
     point = fit(cases)
     print_suites("fitted", cases, errors(point, cases))
+    unseen = [case for case in step_cases(everything, "B") if not case.counts_gpus]
+    print_suites("tier B", unseen, errors(point, unseen))
     for (name, belief), value in zip(PRIORS, np.exp(point), strict=True):
         print(f"constant  {name:18} {belief.family:5} {value:.4g} (prior {belief.value:.4g})")
     print_baselines(cases)

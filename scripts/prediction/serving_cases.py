@@ -22,6 +22,8 @@ from prediction.serving_model import (
 BATCH_LIMIT = 2048
 TOKEN_BUDGET = 8192.0
 STATIC_PROMPT_TOKENS = 16384
+UNSTATED_WORKERS = 3
+"""Decode workers of a separated deployment that does not state them: median of those that do."""
 
 LLAMA_8B = Architecture(32, 4096, 32, 8, 128, 14336, 128256)
 DEEPSEEK = Architecture(
@@ -241,6 +243,11 @@ def row_figures(path: Path) -> list[Figure]:
     return [_row_figure(row) for row in rows]
 
 
+def _same_shapes(model: Architecture) -> str:
+    """The first name of a model, so that its variants are held out together."""
+    return next(name.split("/")[1] for name, known in ARCHITECTURES.items() if known == model)
+
+
 def _row_figure(row: dict[str, str]) -> Figure:
     model = ARCHITECTURES[row["model_path"]]
     quantised = row["gemm_quant_mode"]
@@ -262,10 +269,9 @@ def _row_figure(row: dict[str, str]) -> Figure:
     if weight_size(model, place) > 0.9 * place.tensor * ACCELERATORS[accelerator].capacity:
         wide = 16 if accelerator == "H100" else 8
         place = Placement(wide, wide, wide, bits, weight, expert, 2.0)
-    # Where the number of decode workers is not stated, one is taken.
-    workers = 1 if together else _whole(row["decode_num_workers"])
+    workers = 1 if together else _whole(row["decode_num_workers"], UNSTATED_WORKERS)
     return Figure(
-        row["id"], "rows", row["model_path"].split("/")[1].split("-Instruct")[0], row["backend"],
+        row["id"], "rows", _same_shapes(model), row["backend"],
         accelerator, model, place,
         (float(row["silicon_tpot_ms"]) / 1e3, float(row["silicon_ttft_ms"]) / 1e3), "concurrent",
         int(row["isl"]), int(row["osl"]), _concurrency(row) / workers,

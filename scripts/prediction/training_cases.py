@@ -20,7 +20,7 @@ RUN_YIELD = 0.75
 """Share of a published run's GPU-hours that its steps explain: median over the tier B runs."""
 
 DATES = {
-    "megatron2021": 2021.3, "megatron": 2021.0, "korthikanti2022": 2022.4, "bloom": 2022.2,
+    "megatron2020": 2020.7, "megatron2021": 2021.3, "megatron": 2021.0, "korthikanti2022": 2022.4, "bloom": 2022.2,
     "dgxc": 2024.8, "mosaic": 2023.5, "llama1": 2023.0, "llama2": 2023.3, "llama3.1": 2024.4,
     "deepseek": 2024.9,
 }  # fmt: skip
@@ -107,13 +107,15 @@ def _megatron(case: dict[str, Any], suite: str, job: Job) -> Case | None:
     per_rank = job.batch // job.data
     sizes = [inputs["micro_batch"]] if inputs.get("micro_batch") else [1, 2, 4, 8, 16]
     splits = [inputs["interleave"]] if "interleave" in inputs else [1, 2, 3, 4]
-    if job.pipeline == 1 or suite in ("megatron", "bloom"):
+    if job.pipeline == 1 or suite in ("megatron2020", "megatron", "bloom"):
         splits = [1]  # the older software does not interleave
     jobs = tuple(
         replace(job, micro_batch=size, interleave=split)
         for size, split in itertools.product(sizes, splits)
         if per_rank % size == 0 and (split == 1 or job.layers % (job.pipeline * split) == 0)
     )
+    if "iteration_time_ms" in observed:
+        return Case(case["id"], suite, jobs, observed["iteration_time_ms"] / 1e3)
     if "iteration_time_s" in observed:
         return Case(case["id"], suite, jobs, observed["iteration_time_s"])
     if "achieved_tflops_per_gpu" in observed:

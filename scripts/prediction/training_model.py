@@ -281,9 +281,9 @@ def memory(job: Job) -> float:
     }[job.sharding]
     tokens = job.micro_batch * job.sequence / job.context
     layers, tensor = job.layers / job.pipeline, job.tensor
-    in_flight = 1.0
-    if job.pipeline > 1:
-        in_flight = job.pipeline + (job.pipeline - 1) / job.interleave
+    in_flight = float(job.pipeline)
+    if job.interleave > 1:
+        in_flight += (job.pipeline - 1) / job.interleave
     if job.recompute == "full":
         kept = tokens * job.hidden * (2 * layers * in_flight + 34)
     else:
