@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from assay import stack
@@ -102,3 +104,17 @@ def test_h100_peak_matches_its_datasheet() -> None:
 
 def test_cached_and_fresh_registries_are_equal() -> None:
     assert stack.registry().to_data() == stack.load_registry().to_data()
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "{}", "[1]", "null", '{"key": "", "registry": {"scopes": [{}]}}']
+)
+def test_a_damaged_cache_is_made_again(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
+    fresh = stack.registry.__wrapped__()
+    (path,) = (tmp_path / "cache" / "registry").iterdir()
+    path.write_text(damage, encoding="utf-8")
+    assert stack.registry.__wrapped__().to_data() == fresh.to_data()
+    assert path.read_text(encoding="utf-8") != damage

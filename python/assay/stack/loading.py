@@ -8,7 +8,7 @@ from functools import cache as once
 from pathlib import Path
 
 from assay import catalog, model
-from assay.errors import unknown_name
+from assay.errors import AssayError, unknown_name
 from assay.model import store
 from assay.model.preset import Preset
 from assay.model.registry import Registry
@@ -34,14 +34,24 @@ def registry() -> Registry:
     stack or of the equation language has changed.
     """
     path = cache("registry") / f"{store.fingerprint_files(_sources())}.json"
-    data = store.read_json(path)
-    if data is not None:
-        loaded = Registry(data["registry"])
-        loaded.key = data["key"]
-        return loaded
+    if (cached := _read_cached(path)) is not None:
+        return cached
     loaded = load_registry()
     document = {"key": loaded.key, "registry": loaded.to_data()}
     store.write_cache(path, json.dumps(document, separators=(",", ":")).encode())
+    return loaded
+
+
+def _read_cached(path: Path) -> Registry | None:
+    data = store.read_json(path)
+    if data is None:
+        return None
+    try:
+        loaded = Registry(data["registry"])
+        loaded.key = data["key"]
+    except (AssayError, AttributeError, KeyError, TypeError, ValueError):
+        # Damaged, though still JSON: it can be made again.
+        return None
     return loaded
 
 
