@@ -59,6 +59,12 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
         "did you mean gpu.power?",
     ),
     (
+        ("resolve", "physics.boltzman"),
+        2,
+        'unknown variable "physics.boltzman"',
+        "did you mean physics.boltzmann?",
+    ),
+    (
         ("resolve", "gpu.clock", "--preset", "dense"),
         2,
         'unknown preset "dense"',

@@ -121,7 +121,7 @@ class Registry:
             return self.variables[name]
         if name in self.constants:
             return self.constants[name]
-        raise unknown_name("variable", name, self.variables)
+        raise unknown_name("variable", name, self.units)
 
     def relation(self, name: str) -> Relation:
         """Look a relation up, suggesting near names when it is unknown."""
