@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -121,7 +122,7 @@ def make_environment() -> None:
 def install_packages() -> None:
     """Installs the requirements with uv, which is quick, else with pip."""
     wanted = requirements()
-    run(PYTHON, "-m", "pip", "install", "--quiet", *(w for w in wanted if w.startswith("uv")))
+    run(PYTHON, "-m", "pip", "install", "--quiet", *(w for w in wanted if re.match(r"uv\b", w)))
     try:
         run(PYTHON, "-m", "uv", "pip", "install", "--quiet", "--python", PYTHON, *wanted)
     except SetUpError:

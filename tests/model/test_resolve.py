@@ -327,6 +327,48 @@ def test_pinning_a_member_opens_the_block(registry: Registry) -> None:
     assert resolution.value == pytest.approx(math.exp(-3.0), rel=1e-14)
 
 
+def test_a_relation_of_unknown_validity_is_not_switched_to() -> None:
+    scope = Scope("s", "three approximations")
+    x = scope.variable("x", "x", "1", "input", boundary="scenario")
+    unknown = scope.variable("unknown", "u", "1", "nobody gives it", boundary="scenario")
+    y = scope.variable("y", "y", "1", "approximated")
+    scope.approximation(y, x, name="first", valid=x < 1)
+    scope.approximation(y, 2 * x, name="unsure", valid=unknown > 0)
+    scope.approximation(y, 3 * x, name="undefined", valid=(x - x) / (x - x) > 0)
+    scope.approximation(y, 4 * x, name="sure", valid=x < 10)
+    registry = Registry.from_scopes([scope])
+    for value, expected in ((0.5, 0.5), (2.0, 8.0), (20.0, 20.0)):
+        assert registry.resolve("s.y", {"s.x": value}, {"s.y": "first"}).value == expected
+        assert registry.compile(["s.x"], ["s.y"], variants={"s.y": "first"})(value)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "x", "used"), [(0.2, 0.2, None), (3.0, 1.0, "s.large"), (30.0, 30.0, "s.huge")]
+)
+def test_approximations_switch_inside_a_block(offset: float, x: float, used: str | None) -> None:
+    """x = y/2 below y = 1, y/4 below 10, else y/2 again; y = x + c: solved by hand for each c."""
+    scope = Scope("s", "a block of approximations")
+    c = scope.variable("c", "c", "1", "offset", boundary="scenario")
+    unknown = scope.variable("unknown", "u", "1", "nobody gives it", boundary="scenario")
+    a = scope.variable("x", "x", "1", "a share of y")
+    b = scope.variable("y", "y", "1", "x and an offset", equals=a + c)
+    scope.approximation(a, b / 2, name="small", valid=b < 1)
+    scope.approximation(a, b / 3, name="out_of_reach", valid=unknown > 0)
+    scope.approximation(a, b / 4, name="large", valid=b < 10)
+    scope.approximation(a, b * 0.5, name="huge")
+    scope.simultaneous("loop", [a, b])
+    registry = Registry.from_scopes([scope])
+    variants = {"s.x": "small"}
+    resolution = registry.resolve("s.x", {"s.c": offset}, variants)
+    assert resolution.value == pytest.approx(x, rel=1e-12)
+    assert [s.used for s in resolution.switches] == ([used] if used else [])
+    compiled = registry.compile(["s.c"], ["s.x"], variants=variants)
+    assert compiled(offset)[0] == pytest.approx(x, rel=1e-12)
+    fixed = registry.resolve("s.x", {"s.c": offset}, variants, switch=False)
+    assert fixed.value == pytest.approx(offset, rel=1e-12)
+    assert not fixed.switches
+
+
 def test_undeclared_cycle_is_named(registry: Registry) -> None:
     with pytest.raises(CycleError, match=r"t\.hen <- t\.egg <- t\.hen"):
         registry.resolve("t.hen")

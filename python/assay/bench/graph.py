@@ -97,16 +97,15 @@ def _central_differences(compiled: Any, graph: GeneratedGraph) -> Any:
 
 
 def _load(progress: Callable[[str], None]) -> Row:
-    progress(f"loading {LOAD_RELATIONS} relations with all unit checks")
+    progress(f"declaring and loading {LOAD_RELATIONS} relations with all unit checks")
     samples = []
     for seed in range(3):
-        graph = generate(LOAD_RELATIONS, 700, TARGETS, scopes=15, seed=seed)
         start = time.perf_counter()
-        type(graph.registry)(graph.registry.to_data()).check()
+        generate(LOAD_RELATIONS, 700, TARGETS, scopes=15, seed=seed)
         samples.append(time.perf_counter() - start)
     samples.sort()
     return Row(
-        f"load and check {LOAD_RELATIONS} relations", samples[1], "s",
+        f"declare, load and check {LOAD_RELATIONS} relations", samples[1], "s",
         spread=(samples[2] - samples[0]) / samples[1],
     )  # fmt: skip
 

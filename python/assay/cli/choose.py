@@ -19,9 +19,9 @@ from assay.cli.output import (
     working,
     wrapped,
 )
-from assay.cli.question import CheckFailedError, read_pairs, read_question
+from assay.cli.question import CheckFailedError, contradiction, read_pairs, read_question
 from assay.cli.verdicts import STATUS, condition_remarks, missing_report, verdict_table
-from assay.errors import InputError, MissingInputsError
+from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model.language.quantity import format_number
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def solve_command(
     ] = False,
     no_switch: options.NoSwitch = False,
     fail_on_violated: options.FailOnViolated = False,
+    allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
 ) -> Report:
     """Find the values at which variables take given values."""
@@ -76,9 +77,13 @@ def solve_command(
             yield from verdict_table("approximation", solution.validity, canvas)
 
     violated = [v.name for v in solution.constraints if v.status == "false"]
-    problem = CheckFailedError(f"violated: {', '.join(violated)}") if violated else None
+    problem: AssayError | None = contradiction(
+        question, unknown or [], switch=not no_switch, allow_conflicts=allow_conflicts
+    )
+    if problem is None and violated and fail_on_violated:
+        problem = CheckFailedError(f"violated: {', '.join(violated)}")
     notes = [*solution.notes, *condition_remarks(solution.constraints, solution.validity)]
-    return Report(solution.to_data(), text, as_json, problem if fail_on_violated else None, notes)
+    return Report(solution.to_data(), text, as_json, problem, notes)
 
 
 def minimize_command(
@@ -106,6 +111,7 @@ def minimize_command(
     assign: options.Assign = None,
     variant: options.Variant = None,
     no_switch: options.NoSwitch = False,
+    allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
 ) -> Report:
     """Find the choices that make a variable smallest.
@@ -137,7 +143,7 @@ def minimize_command(
         optimum.to_data(),
         lambda canvas: _optimum_lines(optimum, canvas),
         as_json,
-        None,
+        contradiction(question, choices, switch=not no_switch, allow_conflicts=allow_conflicts),
         optimum.notes,
     )
 
@@ -190,6 +196,7 @@ def sweep_command(
     variant: options.Variant = None,
     no_switch: options.NoSwitch = False,
     fail_on_violated: options.FailOnViolated = False,
+    allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
 ) -> Report:
     """Compute variables at every combination of values."""
@@ -211,8 +218,10 @@ def sweep_command(
     except MissingInputsError as error:
         return missing_report(question.registry, error, as_json)
     violated = [name for name, column in found.holds.items() if not column.all()]
-    problem = None
-    if fail_on_violated and violated:
+    problem: AssayError | None = contradiction(
+        question, axes, switch=not no_switch, allow_conflicts=allow_conflicts
+    )
+    if problem is None and fail_on_violated and violated:
         problem = CheckFailedError(f"violated at some points: {', '.join(violated)}")
     notes = [*found.notes, *(f"{v.name} could not be checked" for v in found.unknown)]
     return Report(

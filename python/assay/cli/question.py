@@ -1,7 +1,7 @@
 """What a command line asks about: the registry, the values given, and where they come from."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -127,3 +127,16 @@ def one_of(what: str, text: str, known: Sequence[Word]) -> Word:
     error = unknown_name(what, text, known)
     error.hint = error.hint or f"one of: {', '.join(known)}"
     raise error
+
+
+def contradiction(
+    question: Question, free: Iterable[str], *, switch: bool, allow_conflicts: bool
+) -> InputError | None:
+    """The error for a question whose given values contradict each other, `free` ones left aside."""
+    from assay.model.resolving.resolve import find_conflicts
+
+    if allow_conflicts:
+        return None
+    fixed = {name: text for name, text in question.given.items() if name not in set(free)}
+    conflicts = find_conflicts(question.registry, fixed, question.variants, switch=switch)
+    return conflict_error(conflicts) if conflicts else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from assay.errors import AmbiguityError, unknown_name
-from assay.model.language.relations import Relation
+from assay.model.language.conditions import certain, possible
+from assay.model.language.expression import encode, where
+from assay.model.language.relations import Equation, Relation
 from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
@@ -35,6 +37,44 @@ def candidates(variable: Variable, variants: Mapping[str, str]) -> list[Relation
     if first.validity is None:
         return [first]
     return [first, *(relation for relation in relations if relation is not first)]
+
+
+def combined(choices: Sequence[Relation]) -> Relation:
+    """One relation that makes the choice between several at each point.
+
+    The members of a simultaneous block are found together, so that which of their relations is
+    valid is known only with the solution: the choice has to be part of what is solved.
+    """
+    first = choices[0]
+    if len(choices) == 1 or first.validity is None or first.expression is None:
+        return first
+    chosen = first.expression
+    for relation in reversed(until_certain(choices[1:])):
+        if relation.expression is not None:
+            condition = relation.validity
+            chosen = (
+                relation.expression
+                if condition is None
+                else where(certain(condition), relation.expression, chosen)
+            )
+    chosen = where(possible(first.validity), first.expression, chosen)
+    return Equation(
+        name=first.name,
+        variable=first.variable,
+        scope=first.scope,
+        parts={"expression": encode(chosen)},
+        reference=first.reference,
+    )
+
+
+def until_certain(relations: Sequence[Relation]) -> list[Relation]:
+    """Relations up to the first that is always valid; what follows it is never used."""
+    found: list[Relation] = []
+    for relation in relations:
+        found.append(relation)
+        if relation.validity is None:
+            break
+    return found
 
 
 def find_variant(variable: Variable, wanted: str) -> Relation:

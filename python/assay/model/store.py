@@ -14,7 +14,7 @@ from assay.places import cache, write_atomically
 if TYPE_CHECKING:
     from assay.model.registry import Registry
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever the meaning of a cached file changes."""
 
 

@@ -14,7 +14,7 @@ from assay.model.language.relations import Relation
 from assay.model.language.variables import Variable
 from assay.model.registry import Block
 from assay.model.resolving.resolution import Conflict, Missing, Resolution, Step, Switch, Verdict
-from assay.model.selection import candidates, check_variants
+from assay.model.selection import candidates, check_variants, combined, until_certain
 from assay.model.walk import Walk, walk
 
 if TYPE_CHECKING:
@@ -66,6 +66,17 @@ def resolve(
         switches=[resolver.switches[name] for name in resolver.values if name in resolver.switches],
         degradations=degradations,
     )
+
+
+def find_conflicts(
+    registry: Registry,
+    given: Mapping[str, Given],
+    variants: Mapping[str, str],
+    *,
+    switch: bool = True,
+) -> list[Conflict]:
+    """Given values that contradict their own equations, whatever the question."""
+    return Resolver(registry, read_inputs(registry, given), variants, switch=switch).conflicts()
 
 
 class Resolver:
@@ -129,16 +140,16 @@ class Resolver:
     def _first_valid(
         self, name: str, choices: list[Relation]
     ) -> Generator[str, float | None, Relation]:
-        """The first relation not known to be invalid; only a usable successor replaces the first."""
+        """The first relation, unless it is known to be invalid and a later one to be valid."""
         first = choices[0]
         if (yield from self._is_valid(first)) is not False:
             return first
         for relation in choices[1:]:
-            if (yield from self._is_valid(relation)) is False:
+            if (yield from self._is_valid(relation)) is not True:
                 continue
             if (yield from self._collect(relation.inputs)) is None:
                 continue
-            self.switches[name] = Switch(name, first.name, relation.name, str(first.validity))
+            self._record_switch(name, first, relation)
             return relation
         return first
 
@@ -151,26 +162,50 @@ class Resolver:
 
     def _walk_block(self, name: str, block: Block) -> Walk[float | None]:
         members = [member for member in block.members if member not in self.inputs.values]
-        relations = {m: candidates(self.registry.variables[m], self.variants)[0] for m in members}
-        outside = tuple(
-            dict.fromkeys(
-                needed
-                for relation in relations.values()
-                for needed in relation.inputs
-                if needed not in members
-            )
-        )
-        values = yield from self._collect(outside)
+        choices: dict[str, list[Relation]] = {}
+        for member in members:
+            choices[member] = yield from self._usable(member, members)
+        relations = {member: combined(found) for member, found in choices.items()}
+        needed = dict.fromkeys(n for r in relations.values() for n in r.inputs if n not in members)
+        values = yield from self._collect(tuple(needed))
         # Few cones hold a block, and solving one takes much that resolving does not.
         from assay.model.tapes.blocks import solve_block
 
         solved = None if values is None else solve_block(self.registry, block, relations, values)
         for member in members:
-            self.chosen[member] = relations[member]
-            self.needs[member] = relations[member].inputs
+            relation = choices[member][0]
+            if values is not None and solved is not None:
+                relation = _valid_at(choices[member], {**values, **solved})
+                self._record_switch(member, choices[member][0], relation)
+            self.chosen[member] = relation
+            self.needs[member] = relation.inputs
             if member != name:
                 self.values[member] = None if solved is None else solved[member]
         return None if solved is None else solved[name]
+
+    def _usable(
+        self, name: str, members: list[str]
+    ) -> Generator[str, float | None, list[Relation]]:
+        """Relations of a block's member that can be switched between with what is known outside."""
+        first, *others = candidates(self.registry.variables[name], self.variants)
+        if not self.switch or not (yield from self._known(first.part_variables("valid"), members)):
+            return [first]
+        usable = [first]
+        for relation in others:
+            needed = (*relation.part_variables("valid"), *relation.inputs)
+            if relation.expression is not None and (yield from self._known(needed, members)):
+                usable.append(relation)
+        return usable
+
+    def _known(
+        self, names: tuple[str, ...], members: list[str]
+    ) -> Generator[str, float | None, bool]:
+        outside = tuple(name for name in names if name not in members)
+        return (yield from self._collect(outside)) is not None
+
+    def _record_switch(self, name: str, left: Relation, used: Relation) -> None:
+        if used is not left:
+            self.switches[name] = Switch(name, left.name, used.name, str(left.validity))
 
     def cone(self, target: str) -> set[str]:
         """The target and everything its value was or would be computed from."""
@@ -301,3 +336,14 @@ class Resolver:
             self.switches.pop(variable.name, None)
             relation: Relation = finished.value
             return relation
+
+
+def _valid_at(choices: list[Relation], point: Mapping[str, float]) -> Relation:
+    """The relation that a combined one uses at a point."""
+    first, *others = choices
+    if first.validity is None or verdict(first.validity, point) is not False:
+        return first
+    for relation in until_certain(others):
+        if relation.validity is None or verdict(relation.validity, point):
+            return relation
+    return first

@@ -9,11 +9,11 @@ from assay._native import Tape
 from assay.errors import ConvergenceError, InputError, MissingInputsError, UnsupportedError
 from assay.model import store
 from assay.model.inputs import Given, read_inputs
-from assay.model.language.conditions import possible
+from assay.model.language.conditions import certain, possible
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
 from assay.model.language.expression import Expression, encode, variables_of
 from assay.model.language.relations import Relation
-from assay.model.selection import candidates, check_variants
+from assay.model.selection import candidates, check_variants, combined
 from assay.model.tapes.blocks import find_tears, lower_block, lower_iterative, starts
 from assay.model.tapes.program import Program, Value
 from assay.model.walk import Walk, walk
@@ -233,13 +233,13 @@ class Lowering:
             if condition is None:
                 alternatives.append((None, value))
                 break
-            alternatives.append(((yield from self._condition(condition)), value))
+            alternatives.append(((yield from self._condition(certain(condition))), value))
         chosen = first
         for valid, value in reversed(alternatives):
             chosen = value if valid is None else self.program.emit("select", value, chosen, valid)
         condition = choices[0].validity
         assert condition is not None
-        valid_first = yield from self._condition(condition)
+        valid_first = yield from self._condition(possible(condition))
         return self.program.emit("select", first, chosen, valid_first)
 
     def _known(self, relation: Relation, part: str) -> bool:
@@ -247,7 +247,7 @@ class Lowering:
 
     def _condition(self, condition: Expression) -> Walk[Value]:
         known = yield from self._collect(variables_of(condition))
-        return self.program.expression(possible(condition), known.__getitem__)
+        return self.program.expression(condition, known.__getitem__)
 
     def _collect(self, names: Sequence[str]) -> Generator[str, Value, dict[str, Value]]:
         values: dict[str, Value] = {}
@@ -272,7 +272,7 @@ class Lowering:
 
     def _walk_block(self, name: str, block: Block) -> Walk[Value]:
         members = [member for member in block.members if member not in self.inputs]
-        relations = {m: candidates(self.registry.variables[m], self.variants)[0] for m in members}
+        relations = {member: combined(self._usable(member)) for member in members}
         outside = [
             n for relation in relations.values() for n in relation.inputs if n not in relations
         ]
@@ -286,3 +286,13 @@ class Lowering:
             if member != name:
                 self.values[member] = value
         return values[name]
+
+    def _usable(self, name: str) -> list[Relation]:
+        """Relations of a block's member that can be switched between with what is known."""
+        first, *others = candidates(self.registry.variables[name], self.variants)
+        if not self.switch or not self._known(first, "valid"):
+            return [first]
+        return [
+            first,
+            *(r for r in others if self._known(r, "valid") and not self.gaps(r.inputs)),
+        ]
