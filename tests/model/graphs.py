@@ -12,8 +12,10 @@ from assay.model import (
     ANY_SIGN,
     Registry,
     Scope,
+    atan,
     ceil,
     cos,
+    different,
     erf,
     exp,
     floor,
@@ -24,6 +26,7 @@ from assay.model import (
     minimum,
     sin,
     sqrt,
+    tan,
     tanh,
     where,
 )
@@ -52,12 +55,20 @@ SMOOTH: list[tuple[Ours, Python]] = [
         lambda a, b, c: 2 + math.sin(a) * math.cos(b) * math.tanh(c),
     ),
     (lambda a, b, c: 1 + erf(a / (b + c)), lambda a, b, c: 1 + math.erf(a / (b + c))),
+    (
+        lambda a, b, c: a + tan(atan(b)) * atan(c),
+        lambda a, b, c: a + math.tan(math.atan(b)) * math.atan(c),
+    ),
     (lambda a, b, c: -(-a - b) * 0.5 + abs(c), lambda a, b, c: (a + b) * 0.5 + abs(c)),
     (lambda a, b, c: (1 + a / b) ** (c / (c + 1)), lambda a, b, c: (1 + a / b) ** (c / (c + 1))),
 ]
 KINKED: list[tuple[Ours, Python]] = [
     (lambda a, b, c: minimum(a, b, c) + 1, lambda a, b, c: min(a, b, c) + 1),
     (lambda a, b, c: maximum(a, b) / c, lambda a, b, c: max(a, b) / c),
+    (
+        lambda a, b, c: where(different(a, b), a + c, 2 * c),
+        lambda a, b, c: a + c if a != b else 2 * c,
+    ),
     (lambda a, b, c: where(a < b, a + c, b * c), lambda a, b, c: a + c if a < b else b * c),
     (
         lambda a, b, c: where((a >= b) & ~(c > 2) | (b > 3), a, b + c),

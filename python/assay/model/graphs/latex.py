@@ -33,7 +33,7 @@ _ASSOCIATIVE: Final = ("add", "and", "or")
 _CALLED: Final = {
     "exp": r"\exp", "log": r"\ln", "log2": r"\log_{2}", "log10": r"\log_{10}", "sin": r"\sin",
     "cos": r"\cos", "tan": r"\tan", "atan": r"\arctan", "tanh": r"\tanh",
-    "erf": r"\operatorname{erf}", "round": r"\operatorname{round}",
+    "erf": r"\operatorname{erf}",
     "minimum": r"\min", "maximum": r"\max",
 }  # fmt: skip
 _ENCLOSED: Final = {

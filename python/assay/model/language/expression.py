@@ -195,6 +195,11 @@ def equal(a: Operand, b: Operand) -> Expression:
     return _function("eq", a, b)
 
 
+def different(a: Operand, b: Operand) -> Expression:
+    """Whether both sides differ."""
+    return _function("ne", a, b)
+
+
 def sqrt(a: Operand) -> Expression:
     """Square root."""
     return _function("sqrt", a)
@@ -243,6 +248,16 @@ def sin(a: Operand) -> Expression:
 def cos(a: Operand) -> Expression:
     """Cosine of an angle in radians."""
     return _function("cos", a)
+
+
+def tan(a: Operand) -> Expression:
+    """Tangent of an angle in radians."""
+    return _function("tan", a)
+
+
+def atan(a: Operand) -> Expression:
+    """The angle in radians whose tangent is the operand."""
+    return _function("atan", a)
 
 
 def erf(a: Operand) -> Expression:

@@ -127,7 +127,6 @@ _ROWS: Final[tuple[Operator, ...]] = (
     Operator("maximum", 2, UnitRule.SAME, _maximum, "max({}, {})", sympy="Max"),
     Operator("floor", 1, UnitRule.WHOLE, _whole(math.floor), "floor({})", sympy="floor"),
     Operator("ceil", 1, UnitRule.WHOLE, _whole(math.ceil), "ceil({})", sympy="ceiling"),
-    Operator("round", 1, UnitRule.WHOLE, _whole(round), "round({})"),
     Operator("modulo", 2, UnitRule.SAME, _modulo, "{} % {}", 60, "Mod"),
     Operator("lt", 2, UnitRule.COMPARISON, lambda a, b: float(a < b), "{} < {}", 40, "Lt"),
     Operator("le", 2, UnitRule.COMPARISON, lambda a, b: float(a <= b), "{} <= {}", 40, "Le"),
@@ -161,7 +160,6 @@ def to_sympy(name: str, operands: list[Any]) -> Any:
         "pow": lambda a, b: a**b,
         "log2": lambda a: sympy.log(a, 2),
         "log10": lambda a: sympy.log(a, 10),
-        "round": lambda a: sympy.floor(a + sympy.Rational(1, 2)),
         "select": lambda c, a, b: sympy.Piecewise((a, c), (b, True)),
     }
     if name in arithmetic:
