@@ -30,7 +30,8 @@ class TapeBlock:
     its outputs are the updated unknowns, then any further members. `start` and `externals` are
     value numbers of the outer tape. There, `block` (a = number of the block) solves it, and
     `extract` (a = value number of that instruction, b = member) reads a result. A point that
-    does not converge gives NaN for all members.
+    does not converge gives NaN for all members. Each unknown is found to within the absolute
+    tolerance plus its share by the relative one: a solution at zero needs an absolute one.
     """
 
     def __new__(

@@ -97,7 +97,7 @@ pub struct Block {
     pub relative_tolerance: f64,
     /// Tolerance added to the relative one.
     pub absolute_tolerance: f64,
-    /// Iterations after which a point is given up.
+    /// Steps after which a point is given up; trying a part of one again does not count.
     pub max_iterations: u32,
     /// Lower bound of each unknown; the search is clipped to it.
     pub lower: Vec<f64>,

@@ -130,11 +130,9 @@ impl<'a> BlockSolver<'a> {
         let mut relations = vec![0.0; unknowns];
         let mut derivatives = vec![0.0; unknowns * unknowns];
         self.clip_start(lanes);
-        for _ in 0..self.block.max_iterations {
+        // Ends, because every search does: steps and their shares are both limited.
+        while !places.is_empty() {
             let active = places.len();
-            if active == 0 {
-                break;
-            }
             self.compute_inner(level, active);
             if self.block.method == Method::Newton {
                 self.differentiate(level, unknowns, active);
@@ -164,10 +162,6 @@ impl<'a> BlockSolver<'a> {
                 }
             }
             places.truncate(kept);
-        }
-        for place in places {
-            failed.push(place);
-            self.finish(place, lanes, &vec![f64::NAN; unknowns]);
         }
         failed
     }

@@ -18,8 +18,6 @@ pub(super) enum Progress {
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 /// Smallest share of a step that is tried.
 const SHORTEST_STEP: f64 = 1.0 / 1_073_741_824.0;
-/// A residual this small, when no step improves it, is as good as rounding allows.
-const STALLED: f64 = 64.0 * f64::EPSILON;
 /// Share of the promised decrease that a step must deliver (Armijo's rule).
 const SUFFICIENT: f64 = 1e-4;
 
@@ -33,6 +31,8 @@ pub(super) struct Search {
     base_norm: f64,
     /// Share of the step that led to the present position; 0 before the first step.
     share: f64,
+    /// Steps taken; trying shares of one does not count.
+    steps: u32,
 }
 
 impl Search {
@@ -45,7 +45,13 @@ impl Search {
         derivatives: &[f64],
     ) -> Progress {
         match block.method {
-            Method::FixedPoint { damping } => substitute(block, damping, position, relations),
+            Method::FixedPoint { damping } => {
+                self.steps += 1;
+                match substitute(block, damping, position, relations) {
+                    Progress::Continue if self.steps >= block.max_iterations => Progress::Failed,
+                    progress => progress,
+                }
+            }
             Method::Newton => self.newton(block, position, relations, derivatives),
         }
     }
@@ -76,6 +82,10 @@ impl Search {
         if (0..residual.len()).all(|index| residual[index].abs() <= ROUNDING / 2.0 * size(index)) {
             return Progress::Converged;
         }
+        if self.steps == block.max_iterations {
+            return Progress::Failed;
+        }
+        self.steps += 1;
         self.step = newton_step(&residual, derivatives);
         self.scale = (0..residual.len())
             .map(|index| {
@@ -88,19 +98,14 @@ impl Search {
         self.base = position.to_vec();
         self.share = 1.0;
         let mut small = true;
-        let mut inside = true;
         for (index, x) in position.iter_mut().enumerate() {
             let full = *x + self.step[index];
-            let allowed = tolerance(block, x.abs().max(full.abs()));
-            let clipped = full.clamp(block.lower[index], block.upper[index]);
-            small &= self.step[index].abs() <= allowed;
-            inside &= (clipped - full).abs() <= allowed;
-            *x = clipped;
+            small &= self.step[index].abs() <= tolerance(block, x.abs().max(full.abs()));
+            *x = full.clamp(block.lower[index], block.upper[index]);
         }
-        match (small, inside) {
-            (true, true) => Progress::Converged,
-            (true, false) => Progress::Failed,
-            _ => Progress::Continue,
+        match small {
+            true => Progress::Converged,
+            false => Progress::Continue,
         }
     }
 
@@ -108,13 +113,7 @@ impl Search {
     fn shorten(&mut self, block: &Block, position: &mut [f64]) -> Progress {
         self.share *= 0.5;
         if self.share < SHORTEST_STEP {
-            position.copy_from_slice(&self.base);
-            let stalled = self.base_norm <= STALLED;
-            return if stalled {
-                Progress::Converged
-            } else {
-                Progress::Failed
-            };
+            return Progress::Failed;
         }
         for (index, x) in position.iter_mut().enumerate() {
             let shorter = self.base[index] + self.share * self.step[index];

@@ -105,18 +105,13 @@ fn points_that_fail_are_counted_and_nan() {
 #[test]
 fn bounds_choose_the_root_and_are_no_root_themselves() {
     // x = x - (x^2 - p): roots at plus and minus sqrt(p).
-    let mut inner = Builder::new(2, &[]);
-    let square = inner.push(Op::Mul, 0, 0, 0);
-    let residual = inner.push(Op::Sub, square, 1, 0);
-    let next = inner.push(Op::Sub, 0, residual, 0);
-    inner.0.outputs = vec![next];
-    let mut outer = Builder::new(2, &[]);
-    let solved = outer.push(Op::Block, 0, 0, 0);
-    let root = outer.push(Op::Extract, solved, 0, 0);
-    outer.0.outputs = vec![root];
-    outer.0.blocks = vec![block(inner.0, &[1], &[0])];
+    let unbounded = single_unknown(&[], |inner| {
+        let square = inner.push(Op::Mul, 0, 0, 0);
+        let residual = inner.push(Op::Sub, square, 1, 0);
+        inner.push(Op::Sub, 0, residual, 0)
+    });
     let bounded = |lower: f64, upper: f64| {
-        let mut program = outer.0.clone();
+        let mut program = unbounded.clone();
         program.blocks[0].lower = vec![lower];
         program.blocks[0].upper = vec![upper];
         outputs(&Tape::new(&program).unwrap(), &[9.0, 0.5])[0]
@@ -125,6 +120,70 @@ fn bounds_choose_the_root_and_are_no_root_themselves() {
     assert!((bounded(-10.0, -0.1) + 3.0).abs() < 1e-12);
     assert!(bounded(4.0, 10.0).is_nan());
     assert!(bounded(0.1, 2.0).is_nan());
+}
+
+/// Inputs `p` and a start; outputs the unknown that `relation` of unknown 0 and `p` 1 yields.
+fn single_unknown(constants: &[f64], relation: impl Fn(&mut Builder) -> u32) -> Program {
+    let mut inner = Builder::new(2, constants);
+    let next = relation(&mut inner);
+    inner.0.outputs = vec![next];
+    let mut outer = Builder::new(2, &[]);
+    let solved = outer.push(Op::Block, 0, 0, 0);
+    let found = outer.push(Op::Extract, solved, 0, 0);
+    outer.0.outputs = vec![found];
+    outer.0.blocks = vec![block(inner.0, &[1], &[0])];
+    outer.0
+}
+
+#[test]
+fn steps_that_overshoot_are_shortened() {
+    // x = x - atan(x - p): full Newton steps diverge from starts further than 1.4 from p.
+    let program = single_unknown(&[], |inner| {
+        let distance = inner.push(Op::Sub, 0, 1, 0);
+        let angle = inner.push(Op::Atan, distance, 0, 0);
+        inner.push(Op::Sub, 0, angle, 0)
+    });
+    let tape = Tape::new(&program).unwrap();
+    for start in [-300.0, -2.0, 1.0, 5.0, 1e4] {
+        let found = outputs(&tape, &[2.0, start])[0];
+        assert!((found - 2.0).abs() < 1e-12, "from {start}: {found}");
+    }
+}
+
+#[test]
+fn a_solution_at_zero_needs_an_absolute_tolerance() {
+    // x = x / 2 halves for ever; no step is small beside x itself.
+    let mut program = single_unknown(&[0.5], |inner| inner.push(Op::Mul, 0, 2, 0));
+    program.blocks[0].method = Method::FixedPoint { damping: 1.0 };
+    let found = |program: &Program| outputs(&Tape::new(program).unwrap(), &[0.0, 1.0])[0];
+    assert!(found(&program).is_nan());
+    program.blocks[0].absolute_tolerance = 1e-6;
+    assert!(found(&program).abs() <= 1e-6);
+    program.blocks[0].max_iterations = 19;
+    assert!(found(&program).is_nan());
+}
+
+#[test]
+fn a_residual_that_only_rounding_keeps_up_is_a_solution() {
+    // x = (x + 30) - 30 + (p - x^2) / 10^6: adding 30 rounds x, more than the slope makes up for.
+    let program = single_unknown(&[30.0, 1e-6], |inner| {
+        let raised = inner.push(Op::Add, 0, 2, 0);
+        let rounded = inner.push(Op::Sub, raised, 2, 0);
+        let square = inner.push(Op::Mul, 0, 0, 0);
+        let difference = inner.push(Op::Sub, 1, square, 0);
+        let slight = inner.push(Op::Mul, difference, 3, 0);
+        inner.push(Op::Add, rounded, slight, 0)
+    });
+    let tape = Tape::new(&program).unwrap();
+    let squares: Vec<f64> = (0..500)
+        .map(|number| 1.5 + f64::from(number) * 1e-3)
+        .collect();
+    let inputs = [Input::Varying(&squares), Input::Uniform(1.0)];
+    let (values, report) = evaluate(&tape, &inputs, squares.len());
+    assert_eq!(report.unconverged, []);
+    for (square, root) in squares.iter().zip(&values[0]) {
+        assert!((root - square.sqrt()).abs() < 1e-8, "{square}: {root}");
+    }
 }
 
 #[test]

@@ -131,6 +131,20 @@ fn dead_and_repeated_instructions_are_left_out() {
 }
 
 #[test]
+fn constants_are_told_apart_by_their_bits() {
+    let constants = [0.0, -0.0, 2.0, -2.0, f64::NAN, 2.0];
+    let mut program = Builder::new(0, &constants).0;
+    program.outputs = (0..6).collect();
+    let values = evaluate(&Tape::new(&program).unwrap(), Level::best(), &[], 1).concat();
+    assert!(
+        values
+            .iter()
+            .zip(constants)
+            .all(|(value, constant)| same(*value, constant))
+    );
+}
+
+#[test]
 fn a_branch_not_taken_leaves_no_trace() {
     let mut builder = Builder::new(1, &[0.0, 1.0]);
     let positive = builder.push(Op::Gt, 0, 1, 0);
