@@ -8,6 +8,7 @@ the targets. Cones that no tape can hold are resolved point by point.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ NEGLIGIBLE = 1e-6
 """A share of a distribution outside its bounds that no percentile can show."""
 
 
-class Evaluator:
+class Evaluator(ABC):
     """Computes targets at points.
 
     `outside` holds, for each variable whose distribution reaches beyond its bounds, the share
@@ -66,9 +67,9 @@ class Evaluator:
             self._note_outside(name, outside)
         return placed
 
+    @abstractmethod
     def __call__(self, placed: Array) -> Array:
         """Turn placed points (sources, points) into values (targets, points), NaN where none."""
-        raise NotImplementedError
 
     def _note_outside(self, name: str, share: float) -> None:
         if share > NEGLIGIBLE:
