@@ -437,6 +437,18 @@ fn a_dropped_handle_lets_the_transfer_go_on() {
     world.assert_idle();
 }
 
+#[test]
+fn an_engine_that_goes_away_records_what_it_did_not_finish() {
+    let world = world(MB, 2);
+    let bytes = vec![1; 10 * MB as usize];
+    drop(world.upload(&bytes, world.memory(10 * MB), TransferTerms::default()));
+    drop(world.engine);
+    let records = world.recorder.take().records;
+    let failures: Vec<_> = records.iter().map(|record| record.failure).collect();
+    assert_eq!(failures, [Some("cancelled")]);
+    assert_eq!(world.device.used_bytes(Space::Host), Ok(0));
+}
+
 /// A buffer whose owner breaks the rules.
 struct Shrinking(Vec<u8>, AtomicUsize);
 

@@ -32,7 +32,7 @@ fn upload(engine: &TransferEngine, bytes: &[u8], memory: DevicePointer) -> Trans
 
 fn model(body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
+    builder.preemption_bound = Some(3);
     builder.check(body);
 }
 

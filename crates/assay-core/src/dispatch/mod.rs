@@ -1,9 +1,249 @@
 //! What is queued on a device, and a record of every piece of it.
+//!
+//! Work goes straight to its stream as long as fewer than a limit of pieces are in flight there,
+//! everything it comes after is queued, and its task has a turn; otherwise it waits here, in
+//! order, and past a second limit it is refused. Order between streams is kept by events. A
+//! stream under capture notes work instead of running it, and the graph that comes of it knows
+//! the operation behind every node. `docs/design/transfer-and-dispatch.md` says why it is so.
+//!
+//! No thread of its own: submitting to a stream, waiting and [`DispatchController::poll`] move
+//! work on and take finished work in.
 
 #![forbid(unsafe_code)]
 
+mod capture;
+mod error;
+mod flight;
+mod graph;
 pub(crate) mod mark;
+mod memory;
+mod meter;
+mod options;
+mod queue;
 mod record;
+mod submit;
 pub(crate) mod timeline;
+mod wait;
+mod work;
 
+pub use capture::Capture;
+pub use error::DispatchError;
+pub use graph::{Graph, GraphNode};
+pub use memory::RecordedMemory;
+pub use options::{DispatchOptions, Timing};
 pub use record::{RecordTotals, Recorder, Span, WorkKind, WorkRecord};
+pub use work::{Work, WorkId, WorkRequest};
+
+use crate::backend::{Backend, StreamId, StreamPriority};
+use crate::memory::MemoryResource;
+use crate::scheduler::Driver;
+use crate::scheduler::sync::{Mutex, MutexGuard};
+use capture::CaptureBooks;
+use flight::Tools;
+use mark::MarkPool;
+use meter::Meter;
+use queue::StreamQueue;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use timeline::Timeline;
+
+/// What a call of the controller gives.
+pub type Result<T> = std::result::Result<T, DispatchError>;
+
+/// Everything behind the handles.
+struct Shared {
+    tools: Tools,
+    /// Held only to look a stream up.
+    queues: Mutex<BTreeMap<StreamId, Arc<StreamQueue>>>,
+    captures: Mutex<Vec<Arc<CaptureBooks>>>,
+    /// How many captures there are, so that the usual case, none, takes no lock.
+    capture_count: AtomicUsize,
+    numbers: AtomicU64,
+}
+
+fn lock<T>(books: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
+    books.lock().map_err(|_| DispatchError::Poisoned)
+}
+
+impl Shared {
+    fn queue(&self, stream: StreamId) -> Result<Arc<StreamQueue>> {
+        let mut queues = lock(&self.queues)?;
+        let queue = queues
+            .entry(stream)
+            .or_insert_with(|| Arc::new(StreamQueue::new(stream)));
+        Ok(Arc::clone(queue))
+    }
+
+    fn all_queues(&self) -> Result<Vec<Arc<StreamQueue>>> {
+        Ok(lock(&self.queues)?.values().cloned().collect())
+    }
+
+    fn poll(&self) -> Result<()> {
+        for queue in self.all_queues()? {
+            let mut books = lock(&queue.books)?;
+            // During capture a mark would be captured; all work before it is marked already.
+            if books.capture.is_none() {
+                books.is_marked(&self.tools, queue.stream);
+            }
+            drop(books);
+            self.pump(&queue)?;
+        }
+        Ok(())
+    }
+
+    fn captures(&self) -> Result<MutexGuard<'_, Vec<Arc<CaptureBooks>>>> {
+        lock(&self.captures)
+    }
+
+    fn fresh_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The stream of the capture that this stream or the calling thread takes part in, if any.
+    fn capturing(&self, stream: StreamId) -> Option<StreamId> {
+        if self.capture_count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let of_thread = self.thread_capture().ok().flatten();
+        if let Some(capture) = of_thread {
+            return Some(capture.origin);
+        }
+        let queue = self.queue(stream).ok()?;
+        let books = lock(&queue.books).ok()?;
+        books.capture.as_ref().map(|capture| capture.origin)
+    }
+}
+
+/// How much a stream has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamUsage {
+    /// Pieces queued on the device and not yet taken in.
+    pub in_flight: usize,
+    /// Pieces that wait here.
+    pub waiting: usize,
+}
+
+/// The dispatch controller of one device. Clones are handles of the same one.
+///
+/// When the last handle is gone, work in flight is waited for and work in line is recorded as
+/// abandoned.
+#[derive(Clone)]
+pub struct DispatchController {
+    shared: Arc<Shared>,
+}
+
+impl DispatchController {
+    /// A controller that writes its records to `recorder`.
+    pub fn new(
+        backend: Arc<dyn Backend>,
+        options: DispatchOptions,
+        recorder: Arc<Recorder>,
+    ) -> Result<Self> {
+        options.validate()?;
+        let marks = Arc::new(MarkPool::new(Arc::clone(&backend)));
+        let timeline = match options.timing {
+            Timing::Full => Some(Timeline::new(Arc::clone(&backend), Arc::clone(&marks))?),
+            Timing::Off => None,
+        };
+        Ok(DispatchController {
+            shared: Arc::new(Shared {
+                tools: Tools {
+                    backend,
+                    marks,
+                    timeline,
+                    recorder,
+                    meter: Meter::default(),
+                    options,
+                },
+                queues: Mutex::new(BTreeMap::new()),
+                captures: Mutex::new(Vec::new()),
+                capture_count: AtomicUsize::new(0),
+                numbers: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    /// The records.
+    pub fn recorder(&self) -> &Arc<Recorder> {
+        &self.shared.tools.recorder
+    }
+
+    /// Makes a stream.
+    pub fn create_stream(&self, priority: StreamPriority) -> Result<StreamId> {
+        Ok(self.shared.tools.backend.create_stream(priority)?)
+    }
+
+    /// Ends a stream after everything submitted to it, and forgets what it knew of it.
+    pub fn destroy_stream(&self, stream: StreamId) -> Result<()> {
+        let outcome = self.shared.synchronize(stream);
+        lock(&self.shared.queues)?.remove(&stream);
+        self.shared.tools.backend.destroy_stream(stream)?;
+        outcome
+    }
+
+    /// Queues work, or puts it in line if its stream is full or it must wait for others.
+    ///
+    /// An error that an earlier piece met while it stood in line is returned by the next call for
+    /// its stream.
+    pub fn submit(&self, request: WorkRequest) -> Result<WorkId> {
+        if let Some(task) = &request.task {
+            let driver: Arc<dyn Driver> = self.shared.clone();
+            task.add_driver(&driver);
+        }
+        self.shared.submit(request)
+    }
+
+    /// Queues work, blocking while the line of its stream is full.
+    pub fn submit_blocking(&self, request: WorkRequest) -> Result<WorkId> {
+        loop {
+            match self.submit(request.clone()) {
+                Err(DispatchError::TooManyWaiting { stream, .. }) => {
+                    self.shared.wait_for_room(stream)?;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Whether the work is over, after moving its stream on.
+    pub fn is_over(&self, work: WorkId) -> Result<bool> {
+        self.shared.pump(&*self.shared.queue(work.stream())?)?;
+        self.shared.is_over(work)
+    }
+
+    /// Blocks until the work is over.
+    pub fn wait(&self, work: WorkId) -> Result<()> {
+        self.shared.wait(work)
+    }
+
+    /// Blocks until everything submitted to the stream so far is over.
+    pub fn synchronize(&self, stream: StreamId) -> Result<()> {
+        self.shared.synchronize(stream)
+    }
+
+    /// Moves every stream on and takes in what is over.
+    pub fn poll(&self) -> Result<()> {
+        self.shared.poll()
+    }
+
+    /// How much a stream has to do.
+    pub fn usage(&self, stream: StreamId) -> Result<StreamUsage> {
+        let queue = self.shared.queue(stream)?;
+        let books = lock(&queue.books)?;
+        Ok(StreamUsage {
+            in_flight: books.in_flight(),
+            waiting: books.waiting.len(),
+        })
+    }
+
+    /// From here on, work submitted to the stream is captured instead of run.
+    pub fn begin_capture(&self, stream: StreamId) -> Result<Capture> {
+        self.shared.begin_capture(stream)
+    }
+
+    /// The resource with its allocations recorded here, and refused during capture.
+    pub fn record_memory<R: MemoryResource>(&self, resource: R, name: &str) -> RecordedMemory<R> {
+        RecordedMemory::new(resource, name, Arc::clone(&self.shared))
+    }
+}

@@ -1,6 +1,7 @@
 //! One record for every launch, copy, fill, graph, allocation and free.
 
 use crate::backend::{CopyDirection, GraphId, StreamId};
+use crate::memory::CallSite;
 use crate::scheduler::ring::Ring;
 use crate::scheduler::sync::{Mutex, MutexGuard};
 use crate::scheduler::{Taken, TaskId};
@@ -79,6 +80,8 @@ pub struct WorkRecord {
     pub graph: Option<GraphId>,
     /// The task it was charged to.
     pub task: Option<TaskId>,
+    /// The line of source that asked, for allocations.
+    pub site: Option<CallSite>,
     /// When it was submitted.
     pub submitted_ns: u64,
     /// When it ran, where events were recorded around it.

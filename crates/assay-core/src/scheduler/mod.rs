@@ -13,6 +13,7 @@
 mod admission;
 mod books;
 mod bucket;
+mod driver;
 mod error;
 mod fair;
 mod lane;
@@ -32,6 +33,7 @@ mod ticket;
 mod turns;
 
 pub use bucket::Rate;
+pub use driver::Driver;
 pub use error::SchedulerError;
 pub use lane::{Lane, PerLane};
 pub use life::TaskState;

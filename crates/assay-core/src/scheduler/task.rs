@@ -1,6 +1,7 @@
 //! A task in its owner's hands. Dropping it ends it, on every path.
 
 use super::Scheduler;
+use super::driver::Driver;
 use super::error::SchedulerError;
 use super::lane::Lane;
 use super::life::TaskState;
@@ -93,7 +94,7 @@ impl Task {
                 books.admit(partition);
                 return Outlook::At(u64::MAX);
             }
-            deadline.map_or(Outlook::OnChange, Outlook::At)
+            deadline.map_or(Outlook::OnChange(None), Outlook::At)
         })?
     }
 
@@ -176,6 +177,13 @@ impl Task {
             }
         }
         Ok(outcome)
+    }
+
+    /// Names someone who will hold this task's turns while work runs on the device.
+    ///
+    /// Threads that wait for turns of the same scheduler move it on.
+    pub fn add_driver(&self, driver: &Arc<dyn Driver>) {
+        self.shared.add_driver(driver);
     }
 
     /// Whether this task belongs to that scheduler.

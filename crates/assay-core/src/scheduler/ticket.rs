@@ -60,7 +60,7 @@ impl Ticket {
             // Only a limit on its own task lets time alone bring a turn.
             TurnState::Waiting | TurnState::Refused => books
                 .held_until_ns(turn.lane, turn.task)
-                .map_or(Outlook::OnChange, Outlook::At),
+                .map_or(Outlook::OnChange(Some(turn.lane)), Outlook::At),
         }
     }
 
@@ -76,7 +76,7 @@ impl Ticket {
         match outlook {
             Outlook::Ready(Ok(())) => Ok(Poll::Ready(Turn { held: self.held })),
             Outlook::Ready(Err(error)) => Err(error),
-            Outlook::At(_) | Outlook::OnChange => Ok(Poll::Waiting(self)),
+            Outlook::At(_) | Outlook::OnChange(_) => Ok(Poll::Waiting(self)),
         }
     }
 

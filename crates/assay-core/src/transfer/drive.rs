@@ -9,6 +9,7 @@ use super::error::TransferError;
 use super::job::{Chunk, ChunkError, Route, Way};
 use super::{Shared, lock};
 use crate::backend::BackendError;
+use crate::scheduler::{Driver, Lane};
 
 /// What a thread that drives has in hand.
 enum InHand {
@@ -45,6 +46,32 @@ impl Shared {
             }
             self.changed.notify_all();
         }
+    }
+}
+
+impl Driver for Shared {
+    fn drive(&self) {
+        // Whoever waits for one of the transfers meets the error.
+        let _ = Shared::drive(self);
+    }
+
+    fn wait_for_turn_end(&self, lane: Option<Lane>) -> bool {
+        let Ok(books) = lock(&self.books) else {
+            return false;
+        };
+        let holds = |chunk: &&Chunk| chunk.turn.is_some() && chunk.mark.is_some();
+        let oldest = Way::ALL
+            .into_iter()
+            .filter(|way| lane.is_none_or(|lane| lane == way.lane()))
+            .find_map(|way| books.ways[way as usize].under_way.iter().find(holds));
+        let Some(mark) = oldest.and_then(|chunk| chunk.mark.clone()) else {
+            return false;
+        };
+        drop(books);
+        // A failure shows again, with its chunk, when the books are next brought up to date.
+        let _ = mark.wait();
+        Driver::drive(self);
+        true
     }
 }
 

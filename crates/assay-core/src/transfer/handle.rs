@@ -18,7 +18,8 @@ pub struct Progress {
     pub bytes: u64,
 }
 
-/// A transfer. Dropping the handle lets it go on by itself; [`Transfer::cancel`] ends it.
+/// A transfer. Dropping the handle lets it go on as long as the engine lives;
+/// [`Transfer::cancel`] ends it.
 ///
 /// When [`Transfer::wait`] has returned, with or without an error, neither end of the transfer is
 /// touched any more.

@@ -67,6 +67,15 @@ pub(super) enum Way {
 
 impl Way {
     pub const ALL: [Way; 3] = [Way::Up, Way::Down, Way::Within];
+
+    /// The lane that chunks of this way take turns in.
+    pub const fn lane(self) -> Lane {
+        match self {
+            Way::Up => Lane::Upload,
+            Way::Down => Lane::Download,
+            Way::Within => Lane::Compute,
+        }
+    }
 }
 
 impl Route {
@@ -134,16 +143,14 @@ impl Job {
 
     /// The lane and cost of a chunk, as the scheduler counts them.
     pub fn cost(&self, bytes: u64, device_copy_bytes_per_second: u64) -> (Lane, u64) {
-        match self.route.way() {
-            Way::Up => (Lane::Upload, bytes),
-            Way::Down => (Lane::Download, bytes),
-            Way::Within => {
-                let nanoseconds = u128::from(bytes) * 1_000_000_000
-                    / u128::from(device_copy_bytes_per_second.max(1));
-                let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX);
-                (Lane::Compute, nanoseconds.max(1))
-            }
+        let way = self.route.way();
+        if way != Way::Within {
+            return (way.lane(), bytes);
         }
+        let nanoseconds =
+            u128::from(bytes) * 1_000_000_000 / u128::from(device_copy_bytes_per_second.max(1));
+        let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX);
+        (way.lane(), nanoseconds.max(1))
     }
 
     pub fn fail(&mut self, error: TransferError) {

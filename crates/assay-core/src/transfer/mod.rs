@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod books;
+mod claim;
 mod drive;
 mod error;
 mod handle;
@@ -28,6 +29,7 @@ use crate::backend::{Address, Backend, BackendError, DevicePointer, HostPointer,
 use crate::dispatch::Recorder;
 use crate::dispatch::mark::MarkPool;
 use crate::dispatch::timeline::Timeline;
+use crate::scheduler::Driver;
 use crate::scheduler::slab::Slab;
 use crate::scheduler::sync::{Condvar, Mutex, MutexGuard};
 use books::{Books, WayBooks};
@@ -63,6 +65,9 @@ pub struct TransferUsage {
 }
 
 /// The transfer engine of one device. Clones are handles of the same one.
+///
+/// When the last handle of the engine and of its transfers is gone, what is unfinished ends there
+/// and is recorded as cancelled.
 #[derive(Clone)]
 pub struct TransferEngine {
     shared: Arc<Shared>,
@@ -190,6 +195,10 @@ impl TransferEngine {
         bytes: u64,
         terms: TransferTerms,
     ) -> Result<Transfer> {
+        if let Some(task) = &terms.task {
+            let driver: Arc<dyn Driver> = self.shared.clone();
+            task.add_driver(&driver);
+        }
         let submitted_ns = self.shared.backend.clock().now_ns();
         let key = {
             let mut books = lock(&self.shared.books)?;
@@ -250,6 +259,8 @@ impl Drop for Shared {
             }
             way.under_way.clear();
         }
+        books.to_drain.clear();
+        books.abandon();
         let _ = self.backend.free_host(self.ring);
     }
 }
