@@ -12,9 +12,9 @@ use super::operations::apply;
 use super::plan::Plan;
 use super::program::Instruction;
 
-/// Points computed together. Measured on 400 relations: half as many cost a tenth more for
-/// choosing kernels; twice as many a twentieth more, with inputs and registers that no longer
-/// fit the second-level cache together.
+/// Points computed together. Measured on 400 relations: twice as many cost a tenth more, with
+/// inputs and registers that no longer fit the second-level cache together; half as many gain
+/// nothing.
 const CHUNK: usize = 256;
 
 /// One input of an evaluation.

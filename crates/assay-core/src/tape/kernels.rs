@@ -37,14 +37,14 @@ pub(super) trait Loop {
 
 /// An operand that varies (`LANES`) or is the same at every point.
 #[derive(Clone, Copy)]
-struct Operand<'a, const LANES: bool>(&'a [f64]);
+pub(super) struct Operand<'a, const LANES: bool>(&'a [f64]);
 
 impl<const LANES: bool> Operand<'_, LANES> {
     /// # Safety
     ///
     /// As in [`Loop::run`].
     #[inline(always)]
-    unsafe fn new(first: *const f64, lanes: usize) -> Self {
+    pub(super) unsafe fn new(first: *const f64, lanes: usize) -> Self {
         let length = if LANES { lanes } else { 1 };
         // SAFETY: vouched for by the caller.
         Operand(unsafe { std::slice::from_raw_parts(first, length) })
@@ -61,7 +61,7 @@ impl<const LANES: bool> Operand<'_, LANES> {
     }
 
     #[inline(always)]
-    fn at(self, lane: usize) -> f64 {
+    pub(super) fn at(self, lane: usize) -> f64 {
         if LANES { self.0[lane] } else { self.0[0] }
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 use super::derivative::{self, Link};
+use super::fusion::fused_kernel;
 use super::kernels::{self, Compile, Loop, Operands, Varying};
 use super::op::Op;
 
@@ -66,6 +67,23 @@ impl Level {
             Kind::Avx2 => kernels::kernel::<Avx2>(op, varying),
             #[cfg(all(target_arch = "x86_64", assay_avx512))]
             Kind::Avx512 => kernels::kernel::<Avx512>(op, varying),
+        }
+    }
+
+    /// The kernel of two operations in a row, as in [`fused_kernel`].
+    pub(super) fn fused_kernel(
+        self,
+        first: Op,
+        second: Op,
+        swapped: bool,
+        varying: Varying,
+    ) -> Kernel {
+        match self.0 {
+            Kind::Baseline => fused_kernel::<Baseline>(first, second, swapped, varying),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => fused_kernel::<Avx2>(first, second, swapped, varying),
+            #[cfg(all(target_arch = "x86_64", assay_avx512))]
+            Kind::Avx512 => fused_kernel::<Avx512>(first, second, swapped, varying),
         }
     }
 

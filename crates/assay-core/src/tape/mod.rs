@@ -11,6 +11,7 @@ mod derivative;
 mod error;
 mod evaluate;
 mod functions;
+mod fusion;
 mod jacobian;
 mod kernels;
 mod level;

@@ -1,5 +1,7 @@
 //! Which instructions run once per call, which once per point, and in which registers.
 
+use super::fusion::Fusion;
+use super::kernels::Varying;
 use super::level::{Kernel, Level};
 use super::op::Op;
 use super::program::{Instruction, Program};
@@ -72,7 +74,8 @@ struct Planner<'a> {
     varying: Vec<bool>,
     /// For each varying value, where it is; instructions get theirs as they are scheduled.
     sources: Vec<Source>,
-    /// For each instruction, the index of the last one that reads it.
+    fusion: Fusion,
+    /// For each instruction, the index of the last one whose loop reads it.
     last_use: Vec<usize>,
     /// Outputs by instruction.
     outputs_of: Vec<Vec<u32>>,
@@ -86,14 +89,10 @@ impl<'a> Planner<'a> {
         let total = first + program.code.len();
         let mut varying = varying_inputs.clone();
         varying.resize(total, false);
-        let mut last_use: Vec<usize> = (0..program.code.len()).collect();
         for (index, instruction) in program.code.iter().enumerate() {
             let mut depends = false;
             for_each_operand(program, instruction, |value| {
                 depends |= varying[value as usize];
-                if let Some(operand) = (value as usize).checked_sub(first) {
-                    last_use[operand] = index;
-                }
             });
             varying[first + index] = depends;
         }
@@ -118,22 +117,50 @@ impl<'a> Planner<'a> {
             }
         }
         let sources = (0..total as u32).map(source).collect();
-        Planner {
+        let mut planner = Planner {
             program,
             first,
+            fusion: Fusion::new(program, &varying),
             varying,
             sources,
-            last_use,
+            last_use: (0..program.code.len()).collect(),
             outputs_of,
             free: Vec::new(),
             plan,
+        };
+        for index in 0..program.code.len() {
+            for operand in planner.reads(index) {
+                planner.last_use[operand] = index;
+            }
         }
+        planner
+    }
+
+    /// The instructions whose results the loop of this one reads, each once.
+    fn reads(&self, index: usize) -> Vec<usize> {
+        let mut operands = Vec::new();
+        if self.fusion.is_absorbed(index) {
+            return operands;
+        }
+        let earlier = self.fusion.absorbs(index);
+        for instruction in [Some(index), earlier].into_iter().flatten() {
+            for_each_operand(self.program, &self.program.code[instruction], |value| {
+                operands.extend((value as usize).checked_sub(self.first));
+            });
+        }
+        operands.retain(|&operand| Some(operand) != earlier);
+        operands.sort_unstable();
+        operands.dedup();
+        operands
     }
 
     fn allocate(&mut self) {
         for (index, instruction) in self.program.code.iter().enumerate() {
             if !self.varying[self.first + index] {
                 self.plan.uniform.push(index as u32);
+                continue;
+            }
+            if self.fusion.is_absorbed(index) {
                 continue;
             }
             match instruction.op {
@@ -163,19 +190,38 @@ impl<'a> Planner<'a> {
 
     fn compute(&mut self, index: usize, instruction: &Instruction) {
         let Instruction { op, a, b, c } = *instruction;
-        let mut operands = [Source::Uniform(0); 3];
-        let mut varying = 0;
-        for (bit, &value) in [a, b, c][..op.arity()].iter().enumerate() {
-            operands[bit] = self.sources[value as usize];
-            varying |= u8::from(self.varying[value as usize]) << bit;
-        }
+        let level = self.plan.level;
+        let (kernel, operands) = match self.fusion.absorbs(index) {
+            None => {
+                let (operands, varying) = self.operands(&[a, b, c][..op.arity()]);
+                (level.kernel(op, varying), operands)
+            }
+            Some(earlier) => {
+                let first = self.program.code[earlier];
+                let swapped = b as usize == self.first + earlier;
+                let other = if swapped { a } else { b };
+                let (operands, varying) = self.operands(&[first.a, first.b, other]);
+                (level.fused_kernel(first.op, op, swapped, varying), operands)
+            }
+        };
         let register = self.take_register(index);
         self.plan.steps.push(Step::Compute {
-            kernel: self.plan.level.kernel(op, varying),
+            kernel,
             immediate: b,
             operands,
             register,
         });
+    }
+
+    /// Where these values are, and which of them vary.
+    fn operands(&self, values: &[u32]) -> ([Source; 3], Varying) {
+        let mut sources = [Source::Uniform(0); 3];
+        let mut varying = 0;
+        for (bit, &value) in values.iter().enumerate() {
+            sources[bit] = self.sources[value as usize];
+            varying |= u8::from(self.varying[value as usize]) << bit;
+        }
+        (sources, varying)
     }
 
     fn all(&self, values: &[u32]) -> Vec<Source> {
@@ -205,19 +251,11 @@ impl<'a> Planner<'a> {
                 self.free.push(register);
             }
         }
-        let mut freed = Vec::new();
-        for_each_operand(self.program, &self.program.code[index], |value| {
-            if let Some(operand) = (value as usize).checked_sub(self.first) {
-                if self.last_use[operand] == index {
-                    freed.push(operand);
+        for operand in self.reads(index) {
+            if self.last_use[operand] == index {
+                if let Source::Register(register) = self.sources[self.first + operand] {
+                    self.free.push(register);
                 }
-            }
-        });
-        freed.sort_unstable();
-        freed.dedup();
-        for operand in freed {
-            if let Source::Register(register) = self.sources[self.first + operand] {
-                self.free.push(register);
             }
         }
     }

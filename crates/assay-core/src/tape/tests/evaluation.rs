@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::programs::{Builder, Columns, any_columns, any_program, interpret, same};
+use super::programs::{
+    Builder, Columns, any_columns, any_program, arithmetic_program, interpret, same,
+};
 use crate::tape::level::Level;
 use crate::tape::{EvaluationReport, Input, Op, Program, Tape};
 
@@ -33,7 +35,7 @@ fn as_inputs(columns: &Columns, points: usize) -> Vec<Input<'_>> {
 }
 
 fn case() -> impl Strategy<Value = (Program, (usize, Columns))> {
-    any_program().prop_flat_map(|program| {
+    prop_oneof![any_program(), arithmetic_program()].prop_flat_map(|program| {
         let columns = any_columns(program.input_count);
         (Just(program), columns)
     })

@@ -14,9 +14,18 @@ fn elementwise() -> Vec<Op> {
 
 /// Any program without blocks; outputs may repeat, and may be inputs or constants.
 pub(super) fn any_program() -> impl Strategy<Value = Program> {
+    program_of(elementwise())
+}
+
+/// A program of the operations that run in pairs.
+pub(super) fn arithmetic_program() -> impl Strategy<Value = Program> {
+    program_of(vec![Op::Add, Op::Sub, Op::Mul, Op::Div])
+}
+
+fn program_of(operations: Vec<Op>) -> impl Strategy<Value = Program> {
     let drafts = prop::collection::vec(
         (
-            prop::sample::select(elementwise()),
+            prop::sample::select(operations),
             any::<u32>(),
             any::<u32>(),
             any::<u32>(),
