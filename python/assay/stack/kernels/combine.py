@@ -1,0 +1,72 @@
+"""How times that overlap, and data that grows cold, are put together in an expression."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from assay.model import (
+    Expression,
+    Scope,
+    Variable,
+    by_definition,
+    exp,
+    maximum,
+    minimum,
+    sqrt,
+    total,
+)
+
+SHARP = 6
+"""Exponent for limits of one pipeline: two equal ones cost 12 % more than one."""
+
+QUANTILE_95 = 1.645
+"""Standard deviations between the median of a normal distribution and its 95 % quantile."""
+
+_QUANTILES = by_definition("quantiles of a lognormal error: the spread times 1.645 either side")
+
+
+def sharp_maximum(*times: Expression) -> Expression:
+    """The largest of several limits that act on one pipeline, rounded where they meet."""
+    largest = maximum(*times)
+    return largest * total(*((time / largest) ** SHARP for time in times)) ** Fraction(1, SHARP)
+
+
+def overlap(first: Expression, second: Expression, exponent: Expression) -> Expression:
+    """Two activities that hide each other: not at all at exponent 1, the better the higher."""
+    larger, smaller = maximum(first, second), minimum(first, second)
+    return larger * (1 + (smaller / larger) ** exponent) ** (1 / exponent)
+
+
+def exposed(first: Expression, second: Expression, share: Expression) -> Expression:
+    """The longer of two activities and the share of the shorter that shows."""
+    return maximum(first, second) + share * minimum(first, second)
+
+
+def cold_share(footprint: Expression, capacity: Expression) -> Expression:
+    """Share of data that has left a cache since its last use.
+
+    `footprint` is what was touched in between. A cyclic sweep over more than the capacity
+    evicts everything; the fourth power spans that change within a factor of two in size.
+    """
+    ratio = (footprint / capacity) ** 4
+    return ratio / (1 + ratio)
+
+
+def transfer_time(size: Expression, bandwidth: Expression, ramp: Expression) -> Expression:
+    """Time to move bytes when the rate grows with size: half the bandwidth at `ramp` bytes."""
+    return (size + sqrt(size * ramp)) / bandwidth
+
+
+def declare_interval(
+    scope: Scope, prefix: str, time: Variable, spread: Variable
+) -> tuple[Variable, Variable]:
+    """Declare the ends of the interval that holds nine in ten measurements."""
+    low = scope.variable(
+        f"{prefix}time_low", "t_5", "s", f"one in twenty is faster: {time.meaning}", display="us",
+        equals=time * exp(-QUANTILE_95 * spread), reference=_QUANTILES,
+    )  # fmt: skip
+    high = scope.variable(
+        f"{prefix}time_high", "t_95", "s", f"one in twenty is slower: {time.meaning}", display="us",
+        equals=time * exp(QUANTILE_95 * spread), reference=_QUANTILES,
+    )  # fmt: skip
+    return low, high
