@@ -119,7 +119,7 @@ proptest! {
 
     #[test]
     fn work_on_many_streams_keeps_the_order_it_was_told(
-        steps in prop::collection::vec((0_usize..4, 0_usize..3, any::<u8>()), 1..60),
+        steps in prop::collection::vec((0_usize..4, 0_usize..3, 0_u8..3, any::<u8>()), 1..60),
         in_flight in 1_usize..6,
         timed in any::<bool>(),
         wait_for in any::<prop::sample::Index>(),
@@ -129,30 +129,58 @@ proptest! {
         let streams: Vec<_> = (0..4).map(|_| world.stream()).collect();
         let cells = world.device.allocate_device(3 * 256).expect("room");
         let cell = |index: usize| DevicePointer(cells.0 + 256 * index as u64);
-        let stream = streams[0];
+        // One host cell for each step: what is uploaded, or what was downloaded.
+        let host = world.device.allocate_host(4 * 60).expect("room");
+        let host_cell = |step: usize| HostPointer(host.0 + 4 * step as u64);
         let fill = Work::Fill { destination: cells.into(), value: 0, bytes: 3 * 256 };
-        let first = world.submit(WorkRequest::new("fill", stream, fill));
+        let first = world.submit(WorkRequest::new("fill", streams[0], fill));
         let mut last = [first; 3];
         let mut expected = [0_u32; 3];
+        let mut downloaded = Vec::new();
         let mut all = Vec::new();
-        for (stream, index, number) in &steps {
-            let number = u32::from(*number);
-            let mut request = world.mix(streams[*stream], cell(*index), number);
+        // Kernels, uploads and downloads run on engines of their own, so only what the work was
+        // told to come after keeps them in order.
+        for (step, (stream, index, kind, number)) in steps.iter().enumerate() {
+            let (stream, number) = (streams[*stream], u32::from(*number));
+            let copy = |source: Address, destination: Address| {
+                let work = Work::Copy { source, destination, bytes: 4 };
+                WorkRequest::new("copy", stream, work)
+            };
+            let mut request = match kind {
+                0 => {
+                    expected[*index] = mixed(expected[*index], number);
+                    world.mix(stream, cell(*index), number)
+                }
+                1 => {
+                    expected[*index] = number;
+                    let written = world.device.write_host(host_cell(step), &number.to_le_bytes());
+                    written.expect("fits");
+                    copy(host_cell(step).into(), cell(*index).into())
+                }
+                _ => {
+                    downloaded.push((step, expected[*index]));
+                    copy(cell(*index).into(), host_cell(step).into())
+                }
+            };
             request.after = vec![last[*index]];
             last[*index] = world.submit(request);
             all.push(last[*index]);
-            expected[*index] = mixed(expected[*index], number);
         }
         world.controller.wait(all[wait_for.index(all.len())]).expect("sound");
         for stream in &streams {
             world.controller.synchronize(*stream).expect("sound");
         }
-        for (index, expected) in expected.into_iter().enumerate() {
+        let at_the_end = (0..3).map(|index| (Address::from(cell(index)), expected[index]));
+        let on_the_way = downloaded
+            .iter()
+            .map(|(step, expected)| (Address::from(host_cell(*step)), *expected));
+        for (address, expected) in at_the_end.chain(on_the_way) {
             let mut bytes = [0; 4];
-            world.device.peek(cell(index).into(), &mut bytes).expect("allocated");
+            world.device.peek(address, &mut bytes).expect("allocated");
             prop_assert_eq!(u32::from_le_bytes(bytes), expected);
         }
-        prop_assert_eq!(world.controller.recorder().totals().launches, steps.len() as u64);
+        let totals = world.controller.recorder().totals();
+        prop_assert_eq!(totals.launches + totals.copies, steps.len() as u64);
         for stream in streams {
             let idle = StreamUsage { in_flight: 0, waiting: 0 };
             prop_assert_eq!(world.controller.usage(stream), Ok(idle));
