@@ -105,8 +105,9 @@ fn magnitudes(program: &Program, inputs: &[f64]) -> Vec<f64> {
         for (operand, &value) in operands[..step.op.arity()].iter().enumerate() {
             let mut partial = [0.0];
             Level::best().accumulate(&link, operand, &[1.0], &mut partial);
-            for input in 0..inputs.len() {
-                paths[result][input] += partial[0].abs() * paths[value as usize][input];
+            let through = paths[value as usize].clone();
+            for (sum, term) in paths[result].iter_mut().zip(through) {
+                *sum += partial[0].abs() * term;
             }
         }
     }
