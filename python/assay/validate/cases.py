@@ -1,0 +1,80 @@
+"""Published cases: what was run, what was observed, and who says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.errors import InputError
+
+KINDS = {"kernels": "hardware", "training": "training", "inference": "inference"}
+"""What `--suite` calls a kind of case, and what the files call it."""
+
+_TIERS = ("A", "B", "C")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One published figure, or several of one run."""
+
+    id: str
+    kind: str
+    inputs: dict[str, Any]
+    observed: dict[str, Any]
+    source: dict[str, Any] = field(default_factory=dict)
+    notes: str = ""
+    tier: str = "B"
+
+    @property
+    def suite(self) -> str:
+        """The group of cases that came together: the id up to its first hyphen."""
+        return self.id.partition("-")[0]
+
+
+def read_cases(path: Path) -> list[Case]:
+    """Read a file of cases; whatever is malformed is named."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise InputError(f"cases file {path.name} cannot be read: {error}") from None
+    if not isinstance(data, list):
+        raise InputError(
+            f"cases file {path.name}: expected a list of cases, got {type(data).__name__}",
+            "each case is an object with id, kind, inputs, observed, source and tier",
+        )
+    cases = [_case(path.name, position, item) for position, item in enumerate(data)]
+    _check_unique(path.name, cases)
+    return cases
+
+
+def _case(file: str, position: int, item: Any) -> Case:
+    if not isinstance(item, dict):
+        raise InputError(f"cases file {file}: entry {position} is not an object")
+    where = f"cases file {file}: case {item.get('id', position)}"
+    for name, kind in (("id", str), ("kind", str), ("inputs", dict), ("observed", dict)):
+        if not isinstance(item.get(name), kind):
+            raise InputError(f'{where}: expected a {kind.__name__} as "{name}"')
+    if item["kind"] not in KINDS.values():
+        raise InputError(
+            f'{where}: unknown kind "{item["kind"]}"', f"kinds: {', '.join(KINDS.values())}"
+        )
+    tier = item.get("tier", "B")
+    if tier not in _TIERS:
+        raise InputError(f'{where}: unknown tier "{tier}"', f"tiers: {', '.join(_TIERS)}")
+    source = item.get("source")
+    return Case(
+        id=item["id"], kind=item["kind"], inputs=item["inputs"], observed=item["observed"],
+        source=source if isinstance(source, dict) else {"title": str(source or "")},
+        notes=str(item.get("notes") or ""), tier=tier,
+    )  # fmt: skip
+
+
+def _check_unique(file: str, cases: Sequence[Case]) -> None:
+    seen: set[str] = set()
+    for case in cases:
+        if case.id in seen:
+            raise InputError(f"cases file {file}: two cases are called {case.id}")
+        seen.add(case.id)
