@@ -32,6 +32,12 @@ class Row:
     gap: str = ""
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if (self.predicted is None) != bool(self.gap):
+            raise ValueError(f"{self.case}: either a prediction or the reason why there is none")
+        if self.predicted is not None and not math.isfinite(self.predicted):
+            raise ValueError(f"{self.case}: predicted {self.predicted} is no figure")
+
     @property
     def error(self) -> float | None:
         """Predicted over observed, less one."""

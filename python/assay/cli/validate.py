@@ -1,0 +1,133 @@
+"""`assay validate`: predictions beside what was published."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli import options
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    NAME,
+    VALUE,
+    WARN,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    table,
+    working,
+    wrapped,
+)
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.validate.score import Errors, Row, Score
+
+_FAR = 0.2
+"""Relative error from which a line is marked."""
+
+
+def validate_command(
+    suite: Annotated[
+        str,
+        typer.Option(
+            "--suite",
+            metavar="kernels|training|inference|all|NAME",
+            help="Which cases: those of a kind, of one suite, or all.",
+        ),
+    ] = "all",
+    cases: Annotated[
+        Path | None,
+        typer.Option(
+            "--cases", metavar="FILE", help="A file of cases; by default the published ones."
+        ),
+    ] = None,
+    tier: Annotated[
+        str,
+        typer.Option("--tier", metavar="TIERS", help="Tiers to take, such as A or AB."),
+    ] = "ABC",
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Print the scores without the cases.")
+    ] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Predict published runs and kernels, and score the predictions.
+
+    Every case shows what is predicted, its 90 % interval, what was observed, and what the
+    prediction is made of. Beside the error of each suite stand those of simpler rules.
+    """
+    from assay.validate.run import validate
+
+    if not tier or set(tier) - set("ABC"):
+        raise InputError(f'expected tiers out of A, B and C, got "{tier}"', "such as --tier AB")
+    with working("predicting", log=False) as progress:
+        found = validate(suite, cases, tier, progress)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        if not summary:
+            for score in found:
+                if not score.is_pool and "/" not in score.name:
+                    yield from _suite_lines(score, canvas)
+        yield from _score_lines(found, canvas)
+
+    return Report([score.to_data() for score in found], text, as_json)
+
+
+def _suite_lines(score: "Score", canvas: Canvas) -> Iterator[Line]:
+    yield ((score.name, NAME),)
+    for row in score.rows:
+        yield from _row_lines(row, canvas)
+    yield ""
+
+
+def _row_lines(row: "Row", canvas: Canvas) -> Iterator[Line]:
+    if row.predicted is None or row.error is None:
+        yield (f"  {row.case}  ", ("not predicted", WARN), f": {row.gap}")
+        return
+    style = BAD if abs(row.error) > _FAR else VALUE
+    interval = "" if row.lo is None else f" ({row.lo:.4g} to {row.hi:.4g})"
+    yield (f"  {row.case}  {row.quantity}",)
+    yield (
+        "      predicted ",
+        (f"{row.predicted:.4g} {row.unit}", VALUE),
+        f"{interval}, observed {row.observed:.4g}: ",
+        (f"{row.error:+.1%}", style),
+    )
+    largest = sorted(row.terms.items(), key=lambda item: -abs(item[1]))
+    if largest:
+        parts = ", ".join(f"{name} {value:.3g}" for name, value in largest)
+        yield from wrapped(parts, canvas, "      ", FAINT)
+    for note in row.notes:
+        yield from wrapped(f"taken: {note}", canvas, "      ", FAINT)
+
+
+def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
+    rows: list[tuple[Part, ...]] = []
+    for score in found:
+        errors = score.errors
+        rows.append(
+            (
+                (score.name, NAME if score.is_pool else ""),
+                f"{score.covered}/{score.cases}",
+                *(_share(errors, name) for name in ("mape", "median", "p90")),
+                "-" if score.coverage90 is None else f"{score.coverage90:.0%}",
+                ", ".join(f"{name} {e.mape:.1%}" for name, e in score.baselines.items()) or "-",
+            )
+        )
+    header = ("suite", "covered", "mean", "median", "p90", "in 90 %", "mean error of simpler rules")
+    yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5))
+    gaps = sum(
+        score.cases - score.covered
+        for score in found
+        if not score.is_pool and "/" not in score.name
+    )
+    if gaps:
+        yield f"{count(gaps, 'case')} not predicted; each says why above, or with --json"
+
+
+def _share(errors: "Errors | None", name: str) -> str:
+    return "-" if errors is None else f"{getattr(errors, name):.1%}"

@@ -1,0 +1,72 @@
+"""Which cases are predicted by which part of the stack, and the scores of all."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from assay import catalog
+from assay.errors import InputError, unknown_name
+from assay.validate.cases import KINDS, Case, read_cases
+from assay.validate.score import Row, Score, score_pool, scores
+
+Progress = Callable[[str], None]
+ALL = "all"
+
+
+def published_cases() -> Path:
+    """The cases that come with Assay."""
+    return Path(catalog.__file__).parent / "cases" / "published.json"
+
+
+def validate(
+    suite: str = ALL,
+    path: Path | None = None,
+    tiers: str = "ABC",
+    progress: Progress = lambda _: None,
+) -> list[Score]:
+    """Predict every case of a suite, of a kind, or all of them, and score the predictions.
+
+    `suite` is `kernels`, `training`, `inference`, `all`, or the name of one suite.
+    """
+    cases = [case for case in read_cases(path or published_cases()) if case.tier in tiers]
+    chosen = _chosen(suite, cases)
+    if not chosen:
+        raise InputError(
+            f'no cases of "{suite}" in tiers {", ".join(tiers)}',
+            f"suites: {', '.join(sorted({case.suite for case in cases})) or 'none'}",
+        )
+    found: list[Score] = []
+    pools: list[Score] = []
+    for name, kind in KINDS.items():
+        group = [case for case in chosen if case.kind == kind]
+        if not group:
+            continue
+        progress(f"predicting {len(group)} cases of {name}")
+        part = scores(name, _predict(name, group))
+        found += part
+        pools.append(part[-1])
+    if len(pools) > 1:
+        found.append(score_pool(ALL, [s for s in found if not s.is_pool and "/" not in s.name]))
+    return found
+
+
+def _chosen(suite: str, cases: Sequence[Case]) -> list[Case]:
+    if suite == ALL:
+        return list(cases)
+    if suite in KINDS:
+        return [case for case in cases if case.kind == KINDS[suite]]
+    known = {case.suite for case in cases}
+    if suite not in known:
+        raise unknown_name("suite", suite, [*KINDS, ALL, *sorted(known)])
+    return [case for case in cases if case.suite == suite]
+
+
+def _predict(name: str, cases: Sequence[Case]) -> list[Row]:
+    module = importlib.import_module(f"assay.validate.{name}")
+    rows: list[Row] = module.predict(cases)
+    silent = {case.id for case in cases} - {row.case for row in rows}
+    if silent:
+        raise AssertionError(f"{module.__name__} says nothing of {sorted(silent)[0]}")
+    return rows
