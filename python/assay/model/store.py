@@ -14,7 +14,7 @@ from assay.places import cache, write_atomically
 if TYPE_CHECKING:
     from assay.model.registry import Registry
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever the meaning of a cached file changes."""
 
 

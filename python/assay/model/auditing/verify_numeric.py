@@ -99,9 +99,9 @@ def lower(relation: Relation, expression: Expression) -> Compiled:
 def _encoding(registry: Registry) -> Outcome:
     findings, count = [], 0
     for relation in registry.relations.values():
-        for name, entries in relation.parts.items():
+        for name, text in relation.parts.items():
             count += 1
-            if encode(decode(json.loads(json.dumps(entries)))) != entries:
+            if encode(decode(text)) != text:
                 findings.append(f"{relation.name}, {name} changes when written and read")
     return Outcome(count, findings)
 

@@ -210,7 +210,8 @@ def _relation_data(relation: Relation) -> dict[str, Any]:
     return {
         "name": relation.name, "kind": relation.kind, "variable": relation.variable or None,
         "scope": relation.scope, "inputs": list(relation.inputs), "text": relation.text,
-        "parts": relation.parts, "options": relation.options, "meaning": relation.meaning,
+        "parts": {name: json.loads(text) for name, text in relation.parts.items()},
+        "options": relation.options, "meaning": relation.meaning,
         "library": relation.library,
         "reference": {"kind": reference.kind, "work": reference.work, "where": reference.where},
     }  # fmt: skip

@@ -63,7 +63,8 @@ def _same(node: Operation, operands: list[Unit]) -> Unit:
     for unit, free in zip(operands, literal, strict=True):
         if unit is TRUTH:
             raise UnitError(f'in "{node}": expected a quantity, got a truth value')
-        if not (free and unit.same_dimension(first)):
+        # The text of a large expression is worth writing only when there is something to say.
+        if unit != first and unit is not _ZERO and not (free and unit.same_dimension(first)):
             require_same(f'in "{node}"', first, unit)
     return first
 

@@ -10,6 +10,7 @@ equation in the paper:
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from fractions import Fraction
@@ -384,11 +385,12 @@ def _number_text(node: Number) -> tuple[str, int]:
     return text, 100 if simple else 65
 
 
-def encode(expression: Expression) -> list[Any]:
-    """The expression as plain data: one entry per node, operands before operations.
+def encode(expression: Expression) -> str:
+    """The expression as JSON text: one entry per node, operands before operations.
 
     An entry is a number, `{"value", "unit"}`, a name, or an operation followed by the positions
-    of its operands. Flat, so that neither depth nor sharing costs anything.
+    of its operands. Flat, so that neither depth nor sharing costs anything; and text, so that
+    a registry is read without looking into expressions that nobody asks for.
     """
     entries: list[Any] = []
     positions: dict[int, int] = {}
@@ -402,13 +404,13 @@ def encode(expression: Expression) -> list[Any]:
             assert isinstance(node, Number)
             plain = node.unit.text == "1"
             entries.append(node.value if plain else {"value": node.value, "unit": node.unit.text})
-    return entries
+    return json.dumps(entries, separators=(",", ":"))
 
 
-def decode(entries: list[Any]) -> Expression:
+def decode(text: str) -> Expression:
     """Read back what `encode` wrote."""
     nodes: list[Expression] = []
-    for entry in entries:
+    for entry in json.loads(text):
         if isinstance(entry, str):
             nodes.append(Symbol(entry))
         elif isinstance(entry, list):

@@ -42,7 +42,7 @@ class Relation:
     name: str
     variable: str
     scope: str
-    parts: dict[str, list[Any]]
+    parts: dict[str, str]
     reference: Reference = UNSOURCED
     meaning: str = ""
     library: bool = False
