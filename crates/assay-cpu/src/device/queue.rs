@@ -1,0 +1,286 @@
+//! The books of streams and events: what is queued, what may run, what has finished.
+
+use super::capture::Capture;
+use assay_core::backend::{
+    Address, BackendError, EventId, GraphId, Launch, Operation, Result, StreamId, StreamPriority,
+};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Work that went wrong, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Failure {
+    pub operation: Operation,
+    pub stream: StreamId,
+}
+
+impl From<Failure> for BackendError {
+    fn from(failure: Failure) -> Self {
+        BackendError::Asynchronous {
+            operation: failure.operation,
+            stream: failure.stream,
+        }
+    }
+}
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    Copy {
+        source: Address,
+        destination: Address,
+        bytes: u64,
+    },
+    Fill {
+        destination: Address,
+        value: u8,
+        bytes: u64,
+    },
+    Launch(Arc<Launch>),
+    /// Captured work in the order of its capture, which keeps every dependency.
+    Graph(Arc<[Work]>),
+}
+
+impl Work {
+    pub fn operation(&self) -> Operation {
+        match self {
+            Work::Copy { .. } => Operation::Copy,
+            Work::Fill { .. } => Operation::Fill,
+            Work::Launch(_) => Operation::Launch,
+            Work::Graph(_) => Operation::LaunchGraph,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Command {
+    Work(Work),
+    /// Resolves the ticket, and gives the event its time if it still carries that ticket.
+    Record {
+        ticket: u64,
+        event: EventId,
+    },
+    /// Holds the stream until the ticket is resolved.
+    Wait {
+        ticket: u64,
+    },
+}
+
+/// Where an event's latest record stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Mark {
+    Never,
+    Pending {
+        ticket: u64,
+    },
+    Finished {
+        time_ns: u64,
+    },
+    Failed(Failure),
+    /// Recorded inside a capture: a place in a graph, not a moment.
+    Captured {
+        capture: u64,
+        /// How much of each lane had been captured where the event was recorded.
+        seen: Vec<u64>,
+        stream: StreamId,
+    },
+}
+
+pub(super) struct Stream {
+    pub queue: VecDeque<(u64, Command)>,
+    pub running: bool,
+    pub priority: StreamPriority,
+    pub failure: Option<Failure>,
+    /// The capture this stream belongs to, and its lane there.
+    pub capture: Option<(u64, usize)>,
+    /// Destroyed by its owner; kept until its queue is empty.
+    pub closed: bool,
+}
+
+impl Stream {
+    fn new(priority: StreamPriority) -> Self {
+        Stream {
+            queue: VecDeque::new(),
+            running: false,
+            priority,
+            failure: None,
+            capture: None,
+            closed: false,
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        !self.running && self.queue.is_empty()
+    }
+}
+
+/// Everything behind the device's lock.
+pub(super) struct State {
+    pub streams: BTreeMap<StreamId, Stream>,
+    pub events: HashMap<EventId, Mark>,
+    pub captures: HashMap<u64, Capture>,
+    pub graphs: HashMap<GraphId, Arc<[Work]>>,
+    pub ends: bool,
+    pending_tickets: HashSet<u64>,
+    failed_tickets: HashMap<u64, Failure>,
+    next_stream: u32,
+    next_number: u64,
+}
+
+impl State {
+    pub fn new(default_stream: StreamId) -> Self {
+        let default = (default_stream, Stream::new(StreamPriority::Normal));
+        State {
+            streams: BTreeMap::from([default]),
+            events: HashMap::new(),
+            captures: HashMap::new(),
+            graphs: HashMap::new(),
+            ends: false,
+            pending_tickets: HashSet::new(),
+            failed_tickets: HashMap::new(),
+            next_stream: default_stream.0 + 1,
+            next_number: 1,
+        }
+    }
+
+    pub fn fresh_number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    pub fn create_stream(&mut self, priority: StreamPriority) -> StreamId {
+        let stream = StreamId(self.next_stream);
+        self.next_stream += 1;
+        self.streams.insert(stream, Stream::new(priority));
+        stream
+    }
+
+    /// The caller's stream of this name, or the error that names the call.
+    pub fn stream(&mut self, operation: Operation, stream: StreamId) -> Result<&mut Stream> {
+        self.streams
+            .get_mut(&stream)
+            .filter(|found| !found.closed)
+            .ok_or(BackendError::UnknownStream { operation, stream })
+    }
+
+    pub fn close_stream(&mut self, stream: StreamId) {
+        if let Some(found) = self.streams.get_mut(&stream) {
+            found.closed = true;
+            if found.is_idle() {
+                self.streams.remove(&stream);
+            }
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.streams.values().all(Stream::is_idle)
+    }
+
+    pub fn is_stream_idle(&self, stream: StreamId) -> bool {
+        self.streams.get(&stream).is_none_or(Stream::is_idle)
+    }
+
+    pub fn enqueue(&mut self, stream: StreamId, command: Command) {
+        let sequence = self.fresh_number();
+        if let Some(found) = self.streams.get_mut(&stream) {
+            found.queue.push_back((sequence, command));
+        }
+    }
+
+    /// A mark at the end of the stream's queue, under a ticket others can wait for.
+    pub fn record(&mut self, event: EventId, stream: StreamId) {
+        let ticket = self.fresh_number();
+        self.pending_tickets.insert(ticket);
+        self.events.insert(event, Mark::Pending { ticket });
+        self.enqueue(stream, Command::Record { ticket, event });
+    }
+
+    pub fn is_pending(&self, ticket: u64) -> bool {
+        self.pending_tickets.contains(&ticket)
+    }
+
+    /// The next piece of work that may run now; its stream is running from here on.
+    pub fn take_ready(&mut self) -> Option<(StreamId, Work)> {
+        let waiting = self.streams.iter().filter(|(_, stream)| !stream.running);
+        let ready = waiting.filter_map(|(id, stream)| match stream.queue.front() {
+            Some((sequence, Command::Work(_))) => Some((stream.priority, *sequence, *id)),
+            _ => None,
+        });
+        let urgent_then_old = |(priority, sequence, _): &(StreamPriority, u64, StreamId)| {
+            (*priority, std::cmp::Reverse(*sequence))
+        };
+        let (_, _, id) = ready.max_by_key(urgent_then_old)?;
+        let stream = self.streams.get_mut(&id)?;
+        match stream.queue.pop_front() {
+            Some((_, Command::Work(work))) => {
+                stream.running = true;
+                Some((id, work))
+            }
+            _ => None,
+        }
+    }
+
+    /// Lets all marks pass that can.
+    pub fn settle(&mut self, now_ns: u64) {
+        while self.pass_marks(now_ns) {}
+    }
+
+    /// Takes marks, and the work of failed streams, off the heads of all queues.
+    fn pass_marks(&mut self, now_ns: u64) -> bool {
+        let State {
+            streams,
+            events,
+            pending_tickets,
+            failed_tickets,
+            ..
+        } = self;
+        let mut moved = false;
+        for stream in streams.values_mut().filter(|stream| !stream.running) {
+            while let Some((_, command)) = stream.queue.front() {
+                match command {
+                    Command::Work(_) if stream.failure.is_none() => break,
+                    Command::Work(_) => {}
+                    Command::Wait { ticket } if pending_tickets.contains(ticket) => break,
+                    Command::Wait { ticket } => {
+                        let spread = failed_tickets.get(ticket).copied();
+                        stream.failure = stream.failure.or(spread);
+                    }
+                    Command::Record { ticket, event } => {
+                        pending_tickets.remove(ticket);
+                        let reached = match stream.failure {
+                            Some(failure) => {
+                                failed_tickets.insert(*ticket, failure);
+                                Mark::Failed(failure)
+                            }
+                            None => Mark::Finished { time_ns: now_ns },
+                        };
+                        let pending = Mark::Pending { ticket: *ticket };
+                        if events.get(event) == Some(&pending) {
+                            events.insert(*event, reached);
+                        }
+                    }
+                }
+                stream.queue.pop_front();
+                moved = true;
+            }
+        }
+        if moved {
+            streams.retain(|_, stream| !(stream.closed && stream.is_idle()));
+        }
+        moved
+    }
+
+    /// Notes the end of the work its stream was running.
+    pub fn finish(&mut self, stream: StreamId, failed: Option<Operation>, now_ns: u64) {
+        if let Some(found) = self.streams.get_mut(&stream) {
+            found.running = false;
+            let failure = failed.map(|operation| Failure { operation, stream });
+            found.failure = found.failure.or(failure);
+            if found.closed && found.is_idle() {
+                self.streams.remove(&stream);
+            }
+        }
+        self.settle(now_ns);
+    }
+}
