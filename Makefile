@@ -10,7 +10,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
 
-.PHONY: help setup run test test-slow lint format bench bundle
+.PHONY: help setup run test test-slow loom validate lint format bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,15 @@ test: setup ## run the Rust and Python tests
 test-slow: setup ## run the tests too slow for every change
 	cargo test --workspace --exclude assay-python -- --ignored
 	$(BIN)/python -m pytest -m slow
+
+loom: ## try every order in which threads of the runtime core can meet
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p assay-core \
+	  --test loom_memory --test scheduler_loom --test transfer_loom --test dispatch_loom
+
+validate: setup ## predict published runs, and kernels of the installed tables
+	$(BIN)/assay validate --summary
+	$(BIN)/uv pip install -q --python $(BIN)/python -r pyproject.toml --extra validate
+	$(BIN)/python -m assay.validate.kernels
 
 lint: setup ## check formatting, types and lints; change nothing
 	$(BIN)/ruff check

@@ -89,7 +89,7 @@ class Unit:
         return Unit(powers, _exact_power(self, Fraction(exponent)))
 
     def __eq__(self, other: object) -> bool:
-        return (
+        return self is other or (
             isinstance(other, Unit)
             and self.powers == other.powers
             and self.scale == other.scale
