@@ -17,50 +17,41 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.catalog.kernel_constants import (
-    KernelCalibration,
-    calibrated_systems,
-    kernel_calibration,
-)
+from assay.catalog import constants
 from assay.errors import AssayError
-from assay.model.registry import Registry
 from assay.model.tapes.compile import Compiled
-from assay.stack import gpu
-from assay.stack.kernels import SCOPES
-from assay.validate.tables import OPERATIONS, Column, Table, load, read_sample
+from assay.stack import registry
+from assay.validate.tables import FRAMEWORKS, OPERATIONS, Column, Table, load, read_sample
 
 _WEIGHT_COPIES = 6
 _MOST_COPIES_BY_CACHE = 5
 _BYTES = 2.0
 _SPREAD_90 = 1.645
 
-_SCOPE = {"gemm": "kernels.gemm", "prefill": "kernels.prefill", "decode": "kernels.decode"}
-DEVICE_INPUTS = ("kernels.device.multiprocessors", "kernels.device.cache_capacity")
+SCOPE = {"gemm": "kernels.gemm", "prefill": "kernels.prefill", "decode": "kernels.decode"}
+DEVICE_INPUTS = (
+    "kernels.device.multiprocessors", "kernels.device.cache_capacity", "kernels.device.peak_flops",
+    "kernels.device.memory_bandwidth", "kernels.device.clock_ratio", "gpu.rate_8bit",
+    "gpu.rate_4bit",
+)  # fmt: skip
 SHAPE_INPUTS = {
-    "gemm": ("rows", "columns", "depth", "weight_element", "activation_element", "output_element",
-             "weight_footprint", "activation_footprint", "toggling"),
-    "prefill": ("batch", "length", "window", "heads", "kv_heads", "width", "element", "kv_element"),
-    "decode": ("batch", "context", "window", "heads", "kv_heads", "width", "element", "kv_element",
-               "footprint"),
+    "gemm": ("rows", "columns", "depth", "bits", "weight_element", "activation_element",
+             "output_element", "weight_footprint", "activation_footprint", "toggling"),
+    "prefill": ("batch", "length", "keys", "window", "heads", "kv_heads", "width", "value_width",
+                "element", "kv_element", "caching", "bits"),
+    "decode": ("batch", "context", "window", "heads", "kv_heads", "width", "value_width", "element",
+               "kv_element", "footprint"),
 }  # fmt: skip
 
 
 @cache
-def registry() -> Registry:
-    """The GPU and its kernels, without the rest of the stack."""
-    return Registry.from_scopes([gpu.scope, *SCOPES])
-
-
-@cache
-def compiled(operation: str, constants: tuple[str, ...]) -> Compiled:
+def compiled(operation: str, names: tuple[str, ...]) -> Compiled:
     """Time, FLOPs and bytes of an operation by constants, device and shape."""
-    scope = _SCOPE[operation]
-    inputs = [f"{scope}.{name}" for name in constants]
-    inputs += DEVICE_INPUTS
+    scope = SCOPE[operation]
+    inputs = [*names, *DEVICE_INPUTS]
     inputs += [f"{scope}.{name}" for name in SHAPE_INPUTS[operation]]
-    size = {"gemm": "size", "prefill": "stream_size", "decode": "kv_size"}[operation]
     return registry().compile(
-        inputs=inputs, outputs=[f"{scope}.{name}" for name in ("time", "flops", size)]
+        inputs=inputs, outputs=[f"{scope}.{name}" for name in ("time", "flops", "size")]
     )
 
 
@@ -74,15 +65,14 @@ def shape_values(table: Table, cache_capacity: float) -> dict[str, Column | floa
         "kv_heads": raw["num_key_value_heads"], "width": raw["head_dim"],
         "element": _BYTES, "kv_element": _BYTES,
     }  # fmt: skip
+    attention["value_width"] = raw["head_dim"]
+    attention["window"] = raw["window_size"]
     if table.operation == "prefill":
-        length = raw["isl"]
-        window = np.where(raw["window_size"] > 0, raw["window_size"], length)
-        return {**attention, "length": length, "window": window}
+        return {**attention, "length": raw["isl"], "keys": raw["isl"], "caching": 1.0, "bits": 16.0}
     context = raw["step"] + 1
-    window = np.where(raw["window_size"] > 0, raw["window_size"], context)
-    keys = np.minimum(window, context)
+    keys = np.where(raw["window_size"] > 0, np.minimum(raw["window_size"], context), context)
     seen = 2 * raw["batch_size"] * raw["num_key_value_heads"] * raw["head_dim"] * keys * _BYTES
-    return {**attention, "context": context, "window": window, "footprint": seen}
+    return {**attention, "context": context, "footprint": seen}
 
 
 def _product_values(table: Table, cache_capacity: float) -> dict[str, Column | float]:
@@ -95,7 +85,7 @@ def _product_values(table: Table, cache_capacity: float) -> dict[str, Column | f
     copies = np.where(by_cache, needed, copies)
     own_activations = table.framework == "sglang"
     return {
-        "rows": rows, "columns": columns, "depth": depth,
+        "rows": rows, "columns": columns, "depth": depth, "bits": 8 * _BYTES,
         "weight_element": _BYTES, "activation_element": _BYTES, "output_element": _BYTES,
         "weight_footprint": copies * (weights + np.where(own_activations, activations, 0.0))
         + np.where(own_activations, 0.0, activations) + outputs,
@@ -106,13 +96,15 @@ def _product_values(table: Table, cache_capacity: float) -> dict[str, Column | f
 
 
 def evaluate(
-    table: Table, constants: Mapping[str, float], device: Mapping[str, float]
+    table: Table, values: Mapping[str, float], device: Mapping[str, float]
 ) -> NDArray[np.float64]:
-    """Predicted time, FLOPs and bytes of every row."""
-    function = compiled(table.operation, tuple(constants))
-    shape = shape_values(table, device["cache_capacity"])
-    values = [*constants.values(), device["multiprocessors"], device["cache_capacity"]]
-    return function(*values, *(shape[name] for name in SHAPE_INPUTS[table.operation]))
+    """Predicted time, FLOPs and bytes of every row; constants and device by full name."""
+    function = compiled(table.operation, tuple(values))
+    shape = shape_values(table, device["kernels.device.cache_capacity"])
+    return function(
+        *values.values(), *(device[name] for name in DEVICE_INPUTS),
+        *(shape[name] for name in SHAPE_INPUTS[table.operation]),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,20 +122,25 @@ class Score:
     roofline_median: float
 
 
-def score(table: Table, calibration: KernelCalibration) -> list[Score]:
-    """Score the rows of a table, for each set of constants that the calibration has."""
+def score(table: Table) -> list[Score]:
+    """Score the rows of a table: products at once, attention by the engine it was measured on."""
     scores = []
-    for framework, constants in calibration.constants[table.operation].items():
+    device = {**constants.find(table.system).device, "kernels.device.clock_ratio": 1.0}
+    for framework in ("all",) if table.operation == "gemm" else FRAMEWORKS:
         mask = np.full(len(table), True)
         if framework != "all":
             mask = table.framework == framework
         if not mask.any():
             continue
         part = table.where(mask)
-        spread = calibration.spread[table.operation][framework]
-        time, flops, size = evaluate(part, constants, calibration.device)
+        every = constants.given(table.system, None if framework == "all" else framework)
+        scope = f"{SCOPE[table.operation]}."
+        values = {name: value for name, value in every.items() if name.startswith(scope)}
+        spread = values.pop(f"{scope}spread")
+        time, flops, size = evaluate(part, values, device)
+        peak, bandwidth = device[DEVICE_INPUTS[2]], device[DEVICE_INPUTS[3]]
+        roofline = np.maximum(flops / peak, size / bandwidth)
         error = np.log(time / part.seconds)
-        roofline = np.maximum(flops / calibration.peak_flops, size / calibration.peak_bandwidth)
         absolute = np.abs(np.expm1(error))
         scores.append(
             Score(
@@ -164,20 +161,16 @@ def score(table: Table, calibration: KernelCalibration) -> list[Score]:
 def score_installed() -> list[Score]:
     """Score every calibrated system on the held-out rows of the installed tables."""
     scores = []
-    for system in calibrated_systems():
+    for system in constants.calibrated():
         for operation in OPERATIONS:
             table = load(operation, system)
-            scores += score(table.where(table.held_out), kernel_calibration(system))
+            scores += score(table.where(table.held_out))
     return scores
 
 
 def score_sample(path: Path) -> list[Score]:
     """Score the rows of a CSV file."""
-    return [
-        line
-        for table in read_sample(path)
-        for line in score(table, kernel_calibration(table.system))
-    ]
+    return [line for table in read_sample(path) for line in score(table)]
 
 
 def report(scores: list[Score]) -> str:

@@ -1,15 +1,23 @@
 """Kernels: FLOPs, bytes and time of every operation, one module per family."""
 
-from assay.stack.kernels import attention_decode, attention_prefill, device, elementwise, gemm, moe
+from assay.stack.kernels import (
+    attention_decode,
+    attention_prefill,
+    device,
+    experts,
+    gemm,
+    passes,
+    product,
+)
 
 SCOPES = (
     device.scope,
     gemm.scope,
     attention_prefill.scope,
     attention_decode.scope,
-    elementwise.scope,
-    moe.scope,
+    passes.scope,
+    experts.scope,
 )
-"""The scopes of this package in the order of loading; they refer to `assay.stack.gpu` below them."""
+"""The scopes of this package in the order of loading; they refer to `gpu` below them."""
 
-__all__ = ["SCOPES"]
+__all__ = ["SCOPES", "product"]

@@ -57,16 +57,13 @@ def transfer_time(size: Expression, bandwidth: Expression, ramp: Expression) -> 
     return (size + sqrt(size * ramp)) / bandwidth
 
 
-def declare_interval(
-    scope: Scope, prefix: str, time: Variable, spread: Variable
-) -> tuple[Variable, Variable]:
+def declare_interval(scope: Scope, time: Variable, spread: Variable) -> None:
     """Declare the ends of the interval that holds nine in ten measurements."""
-    low = scope.variable(
-        f"{prefix}time_low", "t_5", "s", f"one in twenty is faster: {time.meaning}", display="us",
-        equals=time * exp(-QUANTILE_95 * spread), reference=_QUANTILES,
+    scope.variable(
+        "time_low", "t_5", "s", f"one in twenty is faster: {time.meaning}", display="us",
+        equals=time * exp(-QUANTILE_95 * spread), reference=_QUANTILES, library=True,
     )  # fmt: skip
-    high = scope.variable(
-        f"{prefix}time_high", "t_95", "s", f"one in twenty is slower: {time.meaning}", display="us",
-        equals=time * exp(QUANTILE_95 * spread), reference=_QUANTILES,
+    scope.variable(
+        "time_high", "t_95", "s", f"one in twenty is slower: {time.meaning}", display="us",
+        equals=time * exp(QUANTILE_95 * spread), reference=_QUANTILES, library=True,
     )  # fmt: skip
-    return low, high

@@ -1,20 +1,45 @@
-"""What kernels see of the GPU they run on."""
+"""What kernels see of the GPU they run on: the rates that their shares are shares of."""
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, by_definition, cited, number
-from assay.stack import gpu
+from assay.model import POSITIVE, Expression, Scope, Symbol, by_definition, number, where
 
 scope = Scope("kernels.device", "The GPU as its kernels see it")
 
-_CUDA = cited("NVIDIA CUDA C++ Programming Guide", "sec. Device Memory L2 Access Management")
+_ONE_GPU = by_definition("a kernel runs on one GPU")
+_GPU = number("1 GPU")
 
 multiprocessors = scope.variable(
     "multiprocessors", "n_SM", "1", "multiprocessors that a kernel's blocks are spread over",
-    equals=gpu.multiprocessors * number("1 GPU"), bounds=POSITIVE,
-    reference=by_definition("a kernel runs on one GPU"),
+    equals=Symbol("gpu.multiprocessors") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
 )  # fmt: skip
 cache_capacity = scope.variable(
     "cache_capacity", "C_L2", "byte", "capacity of the cache between multiprocessors and memory",
-    display="MB", bounds=POSITIVE, reference=_CUDA, boundary="primitive",
+    display="MB", equals=Symbol("gpu.cache.capacity") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
 )  # fmt: skip
+peak_flops = scope.variable(
+    "peak_flops", "P", "FLOP/s", "peak rate of 16-bit products", display="TFLOP/s",
+    equals=Symbol("gpu.peak_flops") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
+)  # fmt: skip
+memory_bandwidth = scope.variable(
+    "memory_bandwidth", "B", "byte/s", "peak rate of the GPU's memory", display="TB/s",
+    equals=Symbol("gpu.memory.bandwidth") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
+)  # fmt: skip
+link_bandwidth = scope.variable(
+    "link_bandwidth", "B_link", "byte/s", "rate of the links to other GPUs, one direction",
+    display="GB/s", equals=Symbol("gpu.link.bandwidth") * _GPU, reference=_ONE_GPU,
+)  # fmt: skip
+clock_ratio = scope.variable(
+    "clock_ratio", "eta", "1", "clock under this load over the clock under which constants were fitted",
+    equals=Symbol("gpu.throttle") / Symbol("gpu.throttle_reference"), bounds=POSITIVE,
+    reference=by_definition("both are shares of the boost clock"),
+)  # fmt: skip
+
+tile_peak = peak_flops / multiprocessors
+"""Peak rate of one multiprocessor on 16-bit operands."""
+
+
+def rate_multiple(bits: Expression) -> Expression:
+    """How much faster than 16 bits the tensor cores multiply operands of `bits` bits."""
+    narrow = where(bits > 4, Symbol("gpu.rate_8bit"), Symbol("gpu.rate_4bit"))
+    return where(bits > 8, 1, narrow)

@@ -23,7 +23,7 @@ from assay.model import (
     number,
     where,
 )
-from assay.stack.kernels import device
+from assay.stack.kernels import device, fitted, gemm
 from assay.stack.kernels.combine import (
     cold_share,
     declare_interval,
@@ -36,11 +36,10 @@ from assay.stack.kernels.combine import (
 TILES = ((16, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 128))
 """Output tiles, rows by columns; more shapes did not predict better."""
 
-SPLITS = (1, 2, 3, 4, 6, 8, 16, 32)
-"""Into how many parts the depth of a tile may be cut."""
-
 LEAST_DEPTH = 128
 """Depth below which a part is not worth a block."""
+
+MOST_PARTS = 32
 
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
@@ -63,41 +62,23 @@ _HORIZON = number("4 ms")
 # Parts are kept in 32 bits, written once and read once.
 _PART = number("8 byte")
 
-
-@dataclass(frozen=True)
-class ProductConstants:
-    """What the hardware and the library contribute; fitted per accelerator."""
-
-    launch_time: Variable
-    tile_rate: Variable
-    sustained_rate: Variable
-    step_time: Variable
-    ingest_bandwidth: Variable
-    read_bandwidth: Variable
-    cache_bandwidth: Variable
-    overlap_exponent: Variable
-    block_time: Variable
-    split_time: Variable
-    write_bandwidth: Variable
-    write_exposure: Variable
-    tail_cost: Variable
-    throttle_depth: Variable
-    ramp: Variable
-    spread: Variable
+_BANDWIDTH = device.memory_bandwidth
 
 
 @dataclass(frozen=True)
 class ProductShape:
     """What is multiplied.
 
-    A footprint is what the GPU touches between two uses of the weights, or of the activations:
-    it decides whether they are still in the cache. `toggling` is 1 for operands that look
-    random, as real ones do, and 0 for constant ones, which draw less power.
+    `bits` is the width of the operands inside the tensor core, which may be more than what a
+    weight takes in memory. A footprint is what the GPU touches between two uses of the weights,
+    or of the activations: it decides whether they are still in the cache. `toggling` is 1 for
+    operands that look random, as real ones do, and 0 for constant ones, which draw less power.
     """
 
     rows: Expression
     columns: Expression
     depth: Expression
+    bits: Expression
     weight_element: Expression
     activation_element: Expression
     output_element: Expression
@@ -113,118 +94,111 @@ class Product:
     flops: Variable
     size: Variable
     time: Variable
-    time_low: Variable
-    time_high: Variable
 
 
-def declare_product(
-    scope: Scope, prefix: str, shape: ProductShape, constants: ProductConstants
+def declare(
+    scope: Scope,
+    prefix: str,
+    shape: ProductShape,
+    *,
+    what: str = "a product",
+    library: bool = False,
 ) -> Product:
     """Declare FLOPs, bytes and time of a product in a scope, under names with a prefix."""
-    flops, size, output_size, read_time = _declare_work(scope, prefix, shape, constants)
-    write_time = scope.variable(
-        f"{prefix}write_time", "t_w", "s", "time to write the outputs", display="us",
-        equals=transfer_time(output_size, constants.write_bandwidth, constants.ramp),
-        reference=_ROOFLINE,
-    )  # fmt: skip
-    rate = constants.sustained_rate * device.multiprocessors
-    power_time = scope.variable(
-        f"{prefix}power_time", "t_P", "s", "time of all operations under the power limit",
-        display="us", equals=flops / (rate * (1 + _RELIEF * (1 - shape.toggling))),
-        reference=_POWER,
-    )  # fmt: skip
-    limits = Limits(shape, constants, power_time, read_time, write_time)
-    tiled = [_declare_tile(scope, prefix, limits, *tile) for tile in TILES]
-    best = scope.variable(
-        f"{prefix}tiled_time", "t_best", "s", "time in the tiles that end first", display="us",
-        equals=minimum(*tiled), reference=_TILES,
-    )  # fmt: skip
-    sunk = shape.toggling * constants.throttle_depth * best / (best + _HORIZON)
-    time = scope.variable(
-        f"{prefix}time", "t", "s", "time of a product", display="us",
-        equals=constants.launch_time + best * (1 + sunk),
-    )  # fmt: skip
-    return Product(flops, size, time, *declare_interval(scope, prefix, time, constants.spread))
-
-
-def _declare_work(
-    scope: Scope, prefix: str, shape: ProductShape, constants: ProductConstants
-) -> tuple[Variable, Variable, Variable, Variable]:
     flops = scope.variable(
-        f"{prefix}flops", "F", "FLOP", "floating-point operations of a product", display="GFLOP",
+        f"{prefix}flops", "F", "FLOP", f"floating-point operations of {what}", display="GFLOP",
         equals=number("2 FLOP") * shape.rows * shape.columns * shape.depth, reference=_BOUNDS,
+        library=library,
     )  # fmt: skip
-    weight_size = scope.variable(
-        f"{prefix}weight_size", "S_W", "byte", "bytes of the weights", display="MB",
-        equals=shape.columns * shape.depth * shape.weight_element, reference=_BOUNDS,
-    )  # fmt: skip
-    activation_size = scope.variable(
-        f"{prefix}activation_size", "S_A", "byte", "bytes of the activations", display="MB",
-        equals=shape.rows * shape.depth * shape.activation_element, reference=_BOUNDS,
-    )  # fmt: skip
-    output_size = scope.variable(
-        f"{prefix}output_size", "S_C", "byte", "bytes of the outputs", display="MB",
-        equals=shape.rows * shape.columns * shape.output_element, reference=_BOUNDS,
-    )  # fmt: skip
+    weights = shape.columns * shape.depth * shape.weight_element
+    activations = shape.rows * shape.depth * shape.activation_element
+    outputs = shape.rows * shape.columns * shape.output_element
     size = scope.variable(
-        f"{prefix}size", "S", "byte", "least bytes that a product moves", display="MB",
-        equals=weight_size + activation_size + output_size, reference=_BOUNDS,
+        f"{prefix}size", "S", "byte", f"least bytes that {what} moves", display="MB",
+        equals=weights + activations + outputs, reference=_BOUNDS, library=library,
     )  # fmt: skip
     # Each half of the chip keeps its own copy of what its multiprocessors read.
     capacity = device.cache_capacity / 2
-    cold_weights = weight_size * cold_share(shape.weight_footprint, capacity)
-    cold_activations = activation_size * cold_share(shape.activation_footprint, capacity)
-    read_size = scope.variable(
-        f"{prefix}read_size", "S_r", "byte", "operand bytes that come from memory, not the cache",
-        display="MB", equals=cold_weights + cold_activations,
-    )  # fmt: skip
+    cold = weights * cold_share(shape.weight_footprint, capacity) + activations * cold_share(
+        shape.activation_footprint, capacity
+    )
     read_time = scope.variable(
-        f"{prefix}read_time", "t_r", "s", "time to read operands from memory", display="us",
-        equals=transfer_time(read_size, constants.read_bandwidth, constants.ramp),
-        reference=_ROOFLINE,
+        f"{prefix}read_time", "t_r", "s", f"time of {what} to read cold operands", display="us",
+        equals=transfer_time(cold, gemm.read_share * _BANDWIDTH, gemm.ramp), reference=_ROOFLINE,
+        library=library,
     )  # fmt: skip
-    return flops, size, output_size, read_time
+    write_time = scope.variable(
+        f"{prefix}write_time", "t_w", "s", f"time of {what} to write the outputs", display="us",
+        equals=transfer_time(outputs, gemm.write_share * _BANDWIDTH, gemm.ramp),
+        reference=_ROOFLINE, library=library,
+    )  # fmt: skip
+    multiple = device.rate_multiple(shape.bits)
+    sustained = where(shape.bits > 8, 1, gemm.eight_bit_share) * gemm.sustained_share
+    relief = 1 + _RELIEF * (1 - shape.toggling)
+    power_time = scope.variable(
+        f"{prefix}power_time", "t_P", "s", f"time of {what} under the power limit", display="us",
+        equals=flops / (sustained * multiple * device.peak_flops * device.clock_ratio * relief),
+        reference=_POWER, library=library,
+    )  # fmt: skip
+    limits = _Limits(shape, multiple, power_time, read_time, write_time)
+    tiled = [_declare_tile(scope, prefix, limits, *tile, what, library) for tile in TILES]
+    best = minimum(*tiled)
+    sunk = shape.toggling * gemm.throttle_depth * best / (best + _HORIZON)
+    time = scope.variable(
+        f"{prefix}time", "t", "s", f"time of {what}, in the tiles that end first", display="us",
+        equals=gemm.launch_time + best * (1 + sunk), reference=_TILES, library=library,
+    )  # fmt: skip
+    return Product(flops, size, time)
 
 
 @dataclass(frozen=True)
-class Limits:
+class _Limits:
     """What bounds a product whatever its tiles."""
 
     shape: ProductShape
-    constants: ProductConstants
+    multiple: Expression
     power_time: Variable
     read_time: Variable
     write_time: Variable
 
 
-def _declare_tile(scope: Scope, prefix: str, limits: Limits, rows: int, columns: int) -> Variable:
-    shape, constants = limits.shape, limits.constants
-    tiles = scope.variable(
-        f"{prefix}tile_{rows}x{columns}.tiles", "n_t", "1", f"output tiles of {rows} by {columns}",
-        equals=ceil(shape.rows / rows) * ceil(shape.columns / columns), reference=_TILES,
-    )  # fmt: skip
+def _declare_tile(
+    scope: Scope, prefix: str, limits: _Limits, rows: int, columns: int, what: str, library: bool
+) -> Variable:
+    shape = limits.shape
+    tiles = ceil(shape.rows / rows) * ceil(shape.columns / columns)
     operands = rows * shape.activation_element + columns * shape.weight_element
-    computing = number(f"{2 * rows * columns} FLOP") / constants.tile_rate
-    per_depth = maximum(computing + operands / constants.ingest_bandwidth, constants.step_time)
-    cache_time = tiles * shape.depth * operands / constants.cache_bandwidth
+    computing = number(f"{2 * rows * columns} FLOP") / gemm.tile_share
+    stepping = gemm.step_work / limits.multiple
+    feeding = operands * gemm.ingest_intensity
+    per_depth = maximum(computing / limits.multiple + feeding, stepping) / device.tile_peak
+    cache_time = tiles * shape.depth * operands * gemm.cache_intensity / device.peak_flops
 
-    def in_parts(parts: int) -> Expression:
-        blocks = tiles * parts
-        busy = waves_of(blocks, constants.tail_cost) * (shape.depth / parts) * per_depth
+    def in_parts(parts: Expression | None = None) -> Expression:
+        blocks = tiles if parts is None else tiles * parts
+        depth = shape.depth if parts is None else shape.depth / parts
+        busy = waves_of(blocks, gemm.tail_cost) * depth * per_depth
         inner = sharp_maximum(busy, cache_time, limits.power_time)
-        time = overlap(inner, limits.read_time, constants.overlap_exponent)
-        time = time + constants.block_time * blocks
-        if parts > 1:
-            joined = parts * shape.rows * shape.columns * _PART / constants.write_bandwidth
-            time = time + constants.split_time + joined
-        return exposed(time, limits.write_time, constants.write_exposure)
+        time = overlap(inner, limits.read_time, gemm.overlap_exponent) + gemm.block_time * blocks
+        if parts is not None:
+            joined = shape.rows * shape.columns * _PART * parts / (gemm.write_share * _BANDWIDTH)
+            time = time + where(parts > 1, gemm.split_time + joined, number("0 s"))
+        return exposed(time, limits.write_time, gemm.write_exposure)
 
-    whole = in_parts(1)
-    split = [where(shape.depth >= LEAST_DEPTH * n, in_parts(n), whole) for n in SPLITS[1:]]
     return scope.variable(
-        f"{prefix}tile_{rows}x{columns}.time", "t_t", "s", f"time in tiles of {rows} by {columns}",
-        display="us", equals=minimum(whole, *split), reference=_STREAM_K,
+        f"{prefix}tile_{rows}x{columns}.time", "t_t", "s",
+        f"time of {what} in tiles of {rows} by {columns}", display="us",
+        equals=minimum(in_parts(), *(in_parts(parts) for parts in _splits(tiles, shape.depth))),
+        reference=_STREAM_K, library=library,
     )  # fmt: skip
+
+
+def _splits(tiles: Expression, depth: Expression) -> list[Expression]:
+    """Into how many parts tiles may be cut: as many as fill one wave of blocks, or two."""
+    most = minimum(MOST_PARTS, floor(depth / LEAST_DEPTH))
+    return [
+        maximum(1, minimum(floor(waves * device.multiprocessors / tiles), most)) for waves in (1, 2)
+    ]
 
 
 def waves_of(blocks: Expression, tail_cost: Expression) -> Expression:
@@ -237,3 +211,31 @@ def waves_of(blocks: Expression, tail_cost: Expression) -> Expression:
     rest = waves - floor(waves)
     tail = where(rest > 0, tail_cost + (1 - tail_cost) * rest, 0)
     return maximum(floor(waves) + tail, 1)
+
+
+def _free(name: str, symbol: str, unit: str, meaning: str) -> Variable:
+    return fitted.free(gemm.scope, name, symbol, unit, meaning)
+
+
+shape = ProductShape(
+    rows=_free("rows", "m", "1", "rows of the activations: tokens"),
+    columns=_free("columns", "n", "1", "columns of the outputs: features out"),
+    depth=_free("depth", "k", "1", "length of the sums: features in"),
+    bits=_free("bits", "b", "1", "bits of an operand in the tensor core"),
+    weight_element=_free("weight_element", "b_W", "byte", "bytes of a weight"),
+    activation_element=_free("activation_element", "b_A", "byte", "bytes of an activation"),
+    output_element=_free("output_element", "b_C", "byte", "bytes of an output"),
+    weight_footprint=_free(
+        "weight_footprint", "f_W", "byte", "bytes touched between two uses of the weights"
+    ),
+    activation_footprint=_free(
+        "activation_footprint", "f_A", "byte", "bytes touched between two uses of the activations"
+    ),
+    toggling=fitted.free(
+        gemm.scope, "toggling", "u", "1", "1 for operands that look random, 0 for constant ones",
+        fitted.SHARE,
+    ),
+)  # fmt: skip
+standalone = declare(gemm.scope, "", shape, library=True)
+"""A product of any shape."""
+declare_interval(gemm.scope, standalone.time, gemm.spread)

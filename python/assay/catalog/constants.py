@@ -1,0 +1,125 @@
+"""Fitted constants of accelerators, keyed by the names of the graph's variables.
+
+Every file of `calibration/` that names a `system` and has `constants` counts; several may
+describe one system. `common` holds what does not depend on the accelerator. Constants that
+belong to one engine's kernels stand under `engines`; the default engine's are the system's own.
+
+    >>> given("h100_sxm")["kernels.gemm.read_share"] > 0.8
+    True
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from assay.errors import unknown_name
+
+_FOLDER = Path(__file__).parent / "calibration"
+COMMON = "common"
+
+LENDERS = (
+    (("a100", "a800", "a30", "v100", "t4", "a10", "l4", "l40", "rtx"), "a100_sxm"),
+    (("h200", "h20"), "h200_sxm"),
+    (("h100", "h800", "gh200"), "h100_sxm"),
+    (("b200", "gb200", "b300", "gb300", "b100"), "b200_sxm"),
+)
+"""Whose constants an accelerator without own ones borrows, by the start of its name.
+
+Kernels of one generation of tensor cores are alike; those before Hopper issue products the way
+the A100 does. An accelerator named nowhere borrows the H100's.
+"""
+_LAST_LENDER = "h100_sxm"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Constants of one accelerator in base units, with how sure they are and where they are from."""
+
+    system: str
+    lender: str
+    engine: str
+    values: dict[str, float]
+    log_standard_errors: dict[str, float]
+    device: dict[str, float]
+    """What the shares among the constants are shares of, by full name."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a prediction that uses these constants should say."""
+        if self.lender == self.system:
+            return ()
+        return (f"no kernel measurements of {self.system}: constants of {self.lender}",)
+
+
+def calibrated() -> list[str]:
+    """Names of the accelerators that have fitted constants of their own."""
+    return sorted({str(data["system"]) for data in _files()} - {COMMON})
+
+
+def engines(system: str) -> list[str]:
+    """Engines whose kernels were measured on an accelerator, the default one first."""
+    names = [
+        str(data["default_engine"]) for data in _of(lender(system)) if "default_engine" in data
+    ]
+    names += [name for data in _of(lender(system)) for name in data.get("engines", {})]
+    return list(dict.fromkeys(names))
+
+
+def lender(system: str) -> str:
+    """Whose constants an accelerator uses: its own where it has some."""
+    known = calibrated()
+    if system in known:
+        return system
+    for starts, name in LENDERS:
+        if system.startswith(starts) and name in known:
+            return name
+    return _LAST_LENDER
+
+
+def find(system: str, engine: str | None = None) -> Calibration:
+    """All fitted constants of an accelerator, its own or borrowed, for an engine's kernels."""
+    source = lender(system)
+    chosen = engines(system)
+    if engine is not None and engine not in chosen:
+        raise unknown_name("engine", engine, chosen)
+    entries: dict[str, Any] = {}
+    for data in (*_of(COMMON), *_of(source)):
+        entries.update(data["constants"])
+    if engine is not None:
+        for data in _of(source):
+            entries.update(data.get("engines", {}).get(engine, {}))
+    return Calibration(
+        system,
+        source,
+        engine or (chosen[0] if chosen else ""),
+        {name: float(entry["value"]) for name, entry in entries.items()},
+        {
+            name: float(entry["log_standard_error"])
+            for name, entry in entries.items()
+            if "log_standard_error" in entry
+        },
+        {
+            name: float(entry["value"])
+            for data in _of(source)
+            for name, entry in data.get("device", {}).items()
+        },
+    )
+
+
+def given(system: str, engine: str | None = None) -> dict[str, float]:
+    """Values by full name, as `registry.resolve(given=...)` takes them."""
+    return find(system, engine).values
+
+
+def _of(system: str) -> list[dict[str, Any]]:
+    return [data for data in _files() if data["system"] == system]
+
+
+@cache
+def _files() -> tuple[dict[str, Any], ...]:
+    read = [json.loads(path.read_text()) for path in sorted(_FOLDER.glob("*.json"))]
+    return tuple(data for data in read if "system" in data and "constants" in data)

@@ -1,0 +1,147 @@
+"""Products of experts: which weights a batch touches, FLOPs, bytes and time.
+
+Tokens are sent to experts as evenly as chance allows. Each touched expert's rows fill tiles of
+their own, so that few tokens per expert cost as much as a tile of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assay.model import (
+    Expression,
+    Scope,
+    Variable,
+    ceil,
+    cited,
+    maximum,
+    number,
+    where,
+)
+from assay.stack.kernels import device, fitted, gemm
+from assay.stack.kernels.combine import declare_interval, overlap, transfer_time
+
+scope = Scope("kernels.experts", "Products of experts")
+
+_SWITCH = cited(
+    "Fedus, Zoph and Shazeer 2022, Switch transformers: scaling to trillion parameter models"
+)
+_OCCUPANCY = cited(
+    "Feller 1968, An introduction to probability theory and its applications, vol. 1, 3rd edition",
+    "ch. IV on occupancy",
+)
+_ROOFLINE = cited(
+    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
+    "for multicore architectures"
+)
+
+launch_time = fitted.constant(
+    scope,
+    "launch_time",
+    "t_0",
+    "s",
+    "us",
+    "time of a grouped product with nothing to do",
+    (0, None),
+)
+sustained_share = fitted.constant(
+    scope, "sustained_share", "r_P", "1", "1", "rate of full tiles, over the peak"
+)
+read_share = fitted.constant(
+    scope, "read_share", "r_r", "1", "1", "rate of reading experts, over the data sheet's"
+)
+tile_rows = fitted.constant(
+    scope, "tile_rows", "b_m", "1", "1", "rows of a tile of one expert", (1, None)
+)
+spread = fitted.spread(scope)
+
+
+@dataclass(frozen=True)
+class ExpertsShape:
+    """One product of every expert that lies on the GPU.
+
+    `tokens` are those of the batch that choose among these `experts`, `chosen` how many of them
+    each takes on average; `columns` and `depth` are the sides of one expert's weights.
+    """
+
+    tokens: Expression
+    experts: Expression
+    chosen: Expression
+    columns: Expression
+    depth: Expression
+    bits: Expression
+    weight_element: Expression
+    activation_element: Expression
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The variables of one declared product of experts."""
+
+    touched: Variable
+    flops: Variable
+    size: Variable
+    time: Variable
+
+
+def declare(
+    into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "experts", library: bool = False
+) -> Experts:
+    """Declare touched experts, FLOPs, bytes and time of a grouped product."""
+    touched = into.variable(
+        f"{prefix}touched", "E_t", "1", f"of {what}, those that at least one token is sent to",
+        equals=shape.experts * (1 - (1 - shape.chosen / shape.experts) ** shape.tokens),
+        reference=_OCCUPANCY, library=library,
+    )  # fmt: skip
+    rows = shape.tokens * shape.chosen
+    flops = into.variable(
+        f"{prefix}flops", "F", "FLOP", f"floating-point operations of {what}", display="GFLOP",
+        equals=number("2 FLOP") * rows * shape.columns * shape.depth, reference=_SWITCH,
+        library=library,
+    )  # fmt: skip
+    weights = touched * shape.columns * shape.depth * shape.weight_element
+    activations = rows * (shape.columns + shape.depth) * shape.activation_element
+    size = into.variable(
+        f"{prefix}size", "S", "byte", f"bytes of the touched weights and the activations of {what}",
+        display="MB", equals=weights + activations, reference=_SWITCH, library=library,
+    )  # fmt: skip
+    # Nearly every touched expert ends in a tile that is part filled, on average half.
+    padded = maximum(rows + touched * tile_rows / 2, ceil(rows / tile_rows) * tile_rows)
+    multiple = device.rate_multiple(shape.bits)
+    sustained = where(shape.bits > 8, 1, gemm.eight_bit_share) * sustained_share
+    rate = sustained * multiple * device.peak_flops * device.clock_ratio
+    compute_time = into.variable(
+        f"{prefix}compute_time", "t_c", "s", f"time of the tiles of {what}", display="us",
+        equals=number("2 FLOP") * padded * shape.columns * shape.depth / rate,
+        reference=_ROOFLINE, library=library,
+    )  # fmt: skip
+    memory_time = into.variable(
+        f"{prefix}memory_time", "t_b", "s", f"time to move the bytes of {what}", display="us",
+        equals=transfer_time(size, read_share * device.memory_bandwidth, gemm.ramp),
+        reference=_ROOFLINE, library=library,
+    )  # fmt: skip
+    time = into.variable(
+        f"{prefix}time", "t", "s", f"time of {what}", display="us",
+        equals=launch_time + overlap(compute_time, memory_time, gemm.overlap_exponent),
+        reference=_ROOFLINE, library=library,
+    )  # fmt: skip
+    return Experts(touched, flops, size, time)
+
+
+def _free(name: str, symbol: str, unit: str, meaning: str) -> Variable:
+    return fitted.free(scope, name, symbol, unit, meaning)
+
+
+shape = ExpertsShape(
+    tokens=_free("tokens", "n", "1", "tokens of the batch"),
+    experts=_free("experts", "E", "1", "experts whose weights lie on the GPU"),
+    chosen=_free("chosen", "k", "1", "experts that a token is sent to"),
+    columns=_free("columns", "n_c", "1", "features out of one expert's product"),
+    depth=_free("depth", "n_k", "1", "features into one expert's product"),
+    bits=_free("bits", "b", "1", "bits of an operand in the tensor core"),
+    weight_element=_free("weight_element", "b_W", "byte", "bytes of a weight"),
+    activation_element=_free("activation_element", "b_A", "byte", "bytes of an activation"),
+)
+standalone = declare(scope, "", shape, library=True)
+"""A product of experts of any shape."""
+declare_interval(scope, standalone.time, spread)

@@ -1,0 +1,41 @@
+"""How constants and free shapes of kernels are declared."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Scope, Variable, by_definition
+
+Bounds = tuple[float | str | None, float | str | None]
+
+SHARE: Bounds = (0, 1)
+
+_FITTED = by_definition("fitted on measured kernels, docs/design/kernel-model.md")
+_SHAPE = by_definition("shape of the operation")
+
+
+def constant(
+    scope: Scope, name: str, symbol: str, unit: str, display: str, meaning: str,
+    bounds: Bounds = POSITIVE,
+) -> Variable:  # fmt: skip
+    """Declare what is fitted per accelerator."""
+    return scope.variable(
+        name, symbol, unit, meaning, display=display, bounds=bounds, reference=_FITTED,
+        boundary="needs-source",
+    )  # fmt: skip
+
+
+def free(
+    scope: Scope, name: str, symbol: str, unit: str, meaning: str, bounds: Bounds = POSITIVE
+) -> Variable:
+    """Declare one side of the shape of an operation that stands on its own."""
+    return scope.variable(
+        name, symbol, unit, meaning, bounds=bounds, reference=_SHAPE, boundary="scenario",
+        library=True,
+    )  # fmt: skip
+
+
+def spread(scope: Scope) -> Variable:
+    """Declare the spread of measured over predicted times of a kind of kernel."""
+    return scope.variable(
+        "spread", "sigma", "1", "logarithmic spread of measured over predicted",
+        reference=_FITTED, boundary="needs-source", library=True,
+    )  # fmt: skip
