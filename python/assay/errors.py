@@ -81,8 +81,12 @@ class MissingInputsError(AssayError):
         self.names = tuple(names)
 
 
+_FEW = 12
+"""Names that still fit into a hint."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-    """Build the error for a name that is not known, suggesting the nearest ones.
+    """Build the error for a name that is not known, suggesting the nearest ones, or all of few.
 
     >>> str(unknown_name("variable", "gpu.pwer", ["gpu.power", "econ.price"]))
     'unknown variable "gpu.pwer"'
@@ -96,6 +100,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
         tail = name.rsplit(".", 1)[-1]
         near = [candidate for candidate in candidates if candidate.endswith("." + tail)][:3]
     hint = f"did you mean {' or '.join(near)}?" if near else None
+    if not near and 0 < len(candidates) <= _FEW:
+        hint = f"one of: {', '.join(candidates)}"
     return UnknownNameError(f'unknown {kind} "{name}"', hint)
 
 

@@ -165,7 +165,9 @@ def show_command(
     known = dict.fromkeys(
         (*registry.variables, *registry.constants, *registry.relations, *registry.blocks)
     )
-    raise unknown_name("name", name, known)
+    error = unknown_name("name", name, known)
+    error.hint = error.hint or "assay list shows the names"
+    raise error
 
 
 def _show_block(registry: Registry, name: str, as_json: bool) -> Report:
