@@ -33,7 +33,7 @@ from assay.stack.kernels.combine import (
     transfer_time,
 )
 
-TILES = ((16, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 128))
+TILES = ((64, 64), (64, 128), (128, 128), (128, 256))
 """Output tiles, rows by columns; more shapes did not predict better."""
 
 LEAST_DEPTH = 128
