@@ -1,23 +1,36 @@
-"""One GPU: what it can compute and what it draws."""
+"""One GPU: what it computes, remembers and sends, and what it draws while doing so.
+
+Clock, power and temperature close a loop: a faster clock needs a higher voltage and draws more,
+more power heats the die, a hotter die leaks more, and the power controller lowers the clock until
+board power meets its limit. The design page gpu-power.md derives the relations.
+"""
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, by_definition, cited
+from assay.model import POSITIVE, Scope, by_definition, cited, exp, maximum, minimum, number, total
+from assay.stack import hbm
 
 scope = Scope("gpu", "One GPU")
 
+_SHARE = (0, 1)
 _H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Table 2")
+_NVLINK = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "NVLink")
+_CMOS = "Weste and Harris, CMOS VLSI Design, 4th edition 2011"
+_DYNAMIC = cited(_CMOS, "sec. 5.2, dynamic power")
+_STATIC = cited(_CMOS, "sec. 5.3, static power")
+_VOLTAGE = cited(
+    "Guerreiro et al. 2018, GPGPU Power Modeling for Multi-domain Voltage-Frequency Scaling, HPCA"
+)
+_THERMAL = cited("Skadron et al. 2003, Temperature-aware microarchitecture, ISCA")
+_NVML = cited("NVIDIA Management Library (NVML) API Reference Guide", "power management limit")
 
 multiprocessors = scope.variable(
-    "multiprocessors",
-    "n_SM",
-    "1/GPU",
-    "streaming multiprocessors",
-    reference=_H100,
+    "multiprocessors", "n_SM", "1/GPU", "streaming multiprocessors", reference=_H100,
     boundary="primitive",
-)
+)  # fmt: skip
 flops_per_cycle = scope.variable(
-    "flops_per_cycle", "F_SM", "FLOP", "floating-point operations of one multiprocessor in a clock cycle",
+    "flops_per_cycle", "F_SM", "FLOP",
+    "dense 16-bit tensor operations of one multiprocessor in a clock cycle",
     reference=_H100, boundary="primitive",
 )  # fmt: skip
 clock = scope.variable(
@@ -25,19 +38,171 @@ clock = scope.variable(
     reference=_H100, boundary="primitive",
 )  # fmt: skip
 peak_flops = scope.variable(
-    "peak_flops", "P_peak", "FLOP/(s*GPU)", "peak rate at the boost clock", display="TFLOP/(s*GPU)",
-    equals=multiprocessors * flops_per_cycle * clock, reference=_H100, target=True,
+    "peak_flops", "P_peak", "FLOP/(s*GPU)", "peak rate of dense 16-bit products at the boost clock",
+    display="TFLOP/(s*GPU)", equals=multiprocessors * flops_per_cycle * clock, reference=_H100,
+    target=True,
+)  # fmt: skip
+rate_8bit = scope.variable(
+    "rate_8bit", "m_8", "1", "peak rate of 8-bit products over 16-bit ones; 1 without such units",
+    bounds=POSITIVE, reference=_H100, boundary="primitive",
+)  # fmt: skip
+rate_4bit = scope.variable(
+    "rate_4bit", "m_4", "1", "peak rate of 4-bit products over 16-bit ones; 1 without such units",
+    bounds=POSITIVE, reference=_H100, boundary="primitive",
+)  # fmt: skip
+
+memory_bandwidth = scope.variable(
+    "memory.bandwidth", "B", "byte/(s*GPU)", "peak rate of the memory", display="TB/(s*GPU)",
+    equals=hbm.stacks * hbm.stack_bandwidth, reference=_H100,
+)  # fmt: skip
+memory_capacity = scope.variable(
+    "memory.capacity", "C", "byte/GPU", "capacity of the memory", display="GB/GPU",
+    equals=hbm.stacks * hbm.stack_capacity, reference=_H100,
+)  # fmt: skip
+cache_capacity = scope.variable(
+    "cache.capacity", "C_L2", "byte/GPU", "capacity of the cache between multiprocessors and memory",
+    display="MB/GPU", reference=_H100, boundary="primitive",
+)  # fmt: skip
+
+link_count = scope.variable(
+    "link.count", "n_l", "1/GPU", "links to other GPUs", reference=_NVLINK, boundary="primitive"
+)
+link_lanes = scope.variable(
+    "link.lanes", "n_lane", "1", "lanes of a link in one direction", reference=_NVLINK,
+    boundary="primitive",
+)  # fmt: skip
+link_lane_rate = scope.variable(
+    "link.lane_rate", "r_lane", "bit/s", "rate of a lane", display="Gbit/s", reference=_NVLINK,
+    boundary="primitive",
+)  # fmt: skip
+link_bandwidth = scope.variable(
+    "link.bandwidth", "B_l", "byte/(s*GPU)", "rate of all links to other GPUs in one direction",
+    display="GB/(s*GPU)", equals=link_count * link_lanes * link_lane_rate / hbm.BITS_PER_BYTE, reference=_NVLINK,
+)  # fmt: skip
+
+power_limit = scope.variable(
+    "power.limit", "P_lim", "W/GPU", "board power that the power controller keeps", bounds=POSITIVE,
+    reference=_NVML, boundary="primitive",
+)  # fmt: skip
+power_idle = scope.variable(
+    "power.idle", "P_0", "W/GPU", "board power when nothing runs", reference=_NVML,
+    boundary="primitive",
+)  # fmt: skip
+activity = scope.variable(
+    "activity", "a", "1", "switching of the workload over that of dense products of random numbers",
+    reference=_DYNAMIC, boundary="scenario",
+)  # fmt: skip
+memory_duty = scope.variable(
+    "memory.duty", "u_m", "1", "share of the memory's peak rate that the workload uses",
+    bounds=_SHARE, reference=by_definition("rate over peak rate"), boundary="scenario",
+)  # fmt: skip
+duty = scope.variable(
+    "duty", "u", "1", "share of time in which kernels run", bounds=_SHARE,
+    reference=by_definition("busy time over time"), boundary="scenario",
+)  # fmt: skip
+cycle_energy = scope.variable(
+    "cycle_energy", "E_c", "J/GPU",
+    "energy switched in a clock cycle at the boost clock's voltage, activity 1",
+    reference=_DYNAMIC, boundary="primitive",
+)  # fmt: skip
+voltage_slope = scope.variable(
+    "voltage_slope", "s_V", "1", "relative change of voltage by relative change of clock, at boost",
+    bounds=_SHARE, reference=_VOLTAGE, boundary="primitive",
+)  # fmt: skip
+voltage_floor = scope.variable(
+    "voltage_floor", "v_0", "1", "least voltage over that of the boost clock", bounds=_SHARE,
+    reference=_VOLTAGE, boundary="primitive",
+)  # fmt: skip
+leakage_reference = scope.variable(
+    "power.leakage_reference", "P_L0", "W/GPU", "leakage at the boost clock's voltage and 300 K",
+    reference=_STATIC, boundary="primitive",
+)  # fmt: skip
+leakage_scale = scope.variable(
+    "leakage_scale", "T_L", "K", "warming that multiplies leakage by e", bounds=POSITIVE,
+    reference=_STATIC, boundary="primitive",
+)  # fmt: skip
+thermal_resistance = scope.variable(
+    "thermal_resistance", "R_th", "K*GPU/W", "warming of the die by board power, over the coolant",
+    reference=_THERMAL, boundary="primitive",
+)  # fmt: skip
+coolant_temperature = scope.variable(
+    "coolant_temperature", "T_c", "K", "temperature of the air or liquid that reaches the GPU",
+    bounds=POSITIVE, reference=_THERMAL, boundary="scenario",
+)  # fmt: skip
+temperature_limit = scope.variable(
+    "temperature_limit", "T_max", "K", "die temperature at which the clock is lowered",
+    bounds=POSITIVE, reference=_NVML, boundary="primitive",
+)  # fmt: skip
+
+power_memory = scope.variable(
+    "power.memory", "P_m", "W/GPU", "power of moving bytes between memory and GPU",
+    equals=memory_duty * memory_bandwidth * hbm.access_energy,
+    reference=by_definition("bytes per second times energy per byte"),
+)  # fmt: skip
+power_ceiling = scope.variable(
+    "power.ceiling", "P_max", "W/GPU", "power at which the clock is lowered: board or die limit",
+    equals=minimum(power_limit, (temperature_limit - coolant_temperature) / thermal_resistance),
+    reference=_NVML,
 )  # fmt: skip
 throttle = scope.variable(
-    "throttle", "eta_P", "1", "share of the boost clock that the power limit leaves", bounds=(0, 1),
-    reference=by_definition("clock under load over boost clock"), boundary="decompose",
+    "throttle", "eta_P", "1", "share of the boost clock that the power limit leaves", bounds=_SHARE
+)
+voltage = scope.variable(
+    "voltage", "v", "1", "voltage over that of the boost clock",
+    equals=maximum(voltage_floor, 1 - voltage_slope * (1 - throttle)), reference=_VOLTAGE,
+)  # fmt: skip
+temperature = scope.variable("temperature", "T", "K", "temperature of the die", bounds=POSITIVE)
+power_leakage = scope.variable(
+    "power.leakage", "P_L", "W/GPU", "power that flows whether or not anything switches",
+    equals=leakage_reference * voltage * exp((temperature - number("300 K")) / leakage_scale),
+    reference=_STATIC,
+)  # fmt: skip
+power_dynamic = scope.variable(
+    "power.dynamic", "P_d", "W/GPU", "power of switching",
+    equals=activity * cycle_energy * clock * throttle * voltage**2, reference=_DYNAMIC,
+)  # fmt: skip
+power_busy = scope.variable(
+    "power.busy", "P_b", "W/GPU", "board power while kernels run",
+    equals=total(power_idle, power_memory, power_leakage, power_dynamic),
+    reference=by_definition("sum over the parts"),
+)  # fmt: skip
+scope.equation(
+    temperature, coolant_temperature + thermal_resistance * power_busy, reference=_THERMAL
+)
+# What the ceiling leaves for switching, over what switching would take at the whole boost clock.
+scope.equation(
+    throttle,
+    minimum(
+        1,
+        maximum(power_ceiling - power_idle - power_memory - power_leakage, number("0 W/GPU"))
+        / (activity * cycle_energy * clock * voltage**2),
+    ),
+    reference=_NVML,
+    meaning="the controller holds board power at its limit by lowering the clock",
+)
+scope.simultaneous(
+    "clock_power_temperature",
+    [throttle, voltage, temperature, power_leakage, power_dynamic, power_busy],
+    starts={throttle.name: "0.9", temperature.name: "330 K"},
+)
+throttle_reference = scope.variable(
+    "throttle_reference", "eta_0", "1", "throttle under which kernel constants were measured",
+    bounds=_SHARE, reference=by_definition("throttle of the measuring machine"),
+    boundary="primitive",
 )  # fmt: skip
 power_limited_peak_flops = scope.variable(
-    "power_limited_peak_flops", "P_lim", "FLOP/(s*GPU)", "peak rate at the clock the power limit leaves",
-    display="TFLOP/(s*GPU)", equals=throttle * peak_flops,
-    reference=by_definition("peak rate at the throttled clock"),
+    "power_limited_peak_flops", "P_sus", "FLOP/(s*GPU)",
+    "peak rate at the clock the power limit leaves", display="TFLOP/(s*GPU)",
+    equals=throttle * peak_flops, reference=by_definition("peak rate at the throttled clock"),
 )  # fmt: skip
 power = scope.variable(
-    "power", "P_GPU", "W/GPU", "power drawn by one GPU under the workload",
-    reference=by_definition("board power"), boundary="decompose",
+    "power", "P_GPU", "W/GPU", "power drawn by one GPU under the workload, on average",
+    equals=power_idle + duty * (power_busy - power_idle),
+    reference=by_definition("busy and idle power by their shares of time"),
 )  # fmt: skip
+scope.inequality(
+    "power_cap",
+    power_busy <= power_limit * (1 + 1e-9),
+    "the controller can hold the limit: what does not depend on the clock leaves room",
+    reference=_NVML,
+)

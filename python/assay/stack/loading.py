@@ -17,6 +17,7 @@ from assay.places import cache
 SCOPE_MODULES = (
     "assay.stack.physics",
     "assay.stack.logic",
+    "assay.stack.hbm",
     "assay.stack.gpu",
     "assay.stack.training",
     "assay.stack.cluster",

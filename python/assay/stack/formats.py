@@ -1,0 +1,77 @@
+"""Number formats: what a floating-point format of given fields holds, and how fast it multiplies."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Expression, Scope, cited, number, where
+from assay.stack import gpu
+
+scope = Scope("formats", "Number formats")
+
+_IEEE = cited("IEEE 754-2019, Standard for Floating-Point Arithmetic", "sec. 3.3 and 3.4")
+_FP8 = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning, arXiv:2209.05433", "Table 1")
+_ROUNDING = cited(
+    "Higham 2002, Accuracy and Stability of Numerical Algorithms, 2nd edition", "sec. 2.1"
+)
+_MX = cited("Rouhani et al. 2023, Microscaling Data Formats for Deep Learning, arXiv:2310.10537")
+
+exponent_bits = scope.variable(
+    "exponent_bits", "e", "1", "bits of the exponent field", bounds=(1, None), reference=_IEEE,
+    boundary="scenario", library=True,
+)  # fmt: skip
+mantissa_bits = scope.variable(
+    "mantissa_bits", "m", "1", "bits of the fraction field, without the hidden one",
+    reference=_IEEE, boundary="scenario", library=True,
+)  # fmt: skip
+finite_only = scope.variable(
+    "finite_only", "g", "1",
+    "1 where the largest exponent holds numbers and only the all-ones pattern is not a number, "
+    "0 where it holds infinities", bounds=(0, 1), reference=_FP8, boundary="scenario",
+    library=True,
+)  # fmt: skip
+bits = scope.variable(
+    "bits", "b", "1", "bits of a number: sign, exponent and fraction",
+    equals=1 + exponent_bits + mantissa_bits, reference=_IEEE, library=True,
+)  # fmt: skip
+bias = scope.variable(
+    "bias", "e_0", "1", "what is taken from the exponent field", equals=2 ** (exponent_bits - 1) - 1,
+    reference=_IEEE, library=True,
+)  # fmt: skip
+largest_exponent = scope.variable(
+    "largest_exponent", "e_max", "1", "exponent of the largest number",
+    equals=2**exponent_bits - 2 + finite_only - bias, reference=_FP8, library=True,
+)  # fmt: skip
+# A format without infinities loses only the all-ones fraction at its largest exponent.
+largest = scope.variable(
+    "largest", "x_max", "1", "largest finite number",
+    equals=(2 - 2 ** (finite_only - mantissa_bits)) * 2**largest_exponent,
+    reference=_FP8, library=True,
+)  # fmt: skip
+smallest_normal = scope.variable(
+    "smallest_normal", "x_min", "1", "smallest number with a hidden one", bounds=POSITIVE,
+    equals=2 ** (1 - bias), reference=_IEEE, library=True,
+)  # fmt: skip
+smallest_subnormal = scope.variable(
+    "smallest_subnormal", "x_sub", "1", "smallest number above zero", bounds=POSITIVE,
+    equals=smallest_normal * 2 ** (-mantissa_bits), reference=_IEEE, library=True,
+)  # fmt: skip
+round_off = scope.variable(
+    "round_off", "u", "1", "largest relative error of rounding to nearest",
+    equals=2 ** (-mantissa_bits - 1), reference=_ROUNDING, library=True,
+)  # fmt: skip
+block_size = scope.variable(
+    "block.size", "k", "1", "numbers that share one scale", bounds=(1, None), reference=_MX,
+    boundary="scenario", library=True,
+)  # fmt: skip
+scale_bits = scope.variable(
+    "block.scale_bits", "w", "1", "bits of the shared scale; 0 for formats without one",
+    reference=_MX, boundary="scenario", library=True,
+)  # fmt: skip
+element_size = scope.variable(
+    "element_size", "s", "byte", "bytes that a stored number takes, its part of the scale included",
+    equals=number("0.125 byte") * (bits + scale_bits / block_size), reference=_MX, library=True,
+)  # fmt: skip
+
+
+def rate_multiple(operand_bits: Expression) -> Expression:
+    """How much faster than 16 bits the tensor cores multiply operands of so many bits."""
+    return where(operand_bits > 8, 1, where(operand_bits > 4, gpu.rate_8bit, gpu.rate_4bit))
