@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from assay.catalog import models
 from assay.model import Registry
 from assay.stack import architecture
-
-GROUPED = {"architecture.kv.layer_bytes_per_token": "architecture.kv.grouped"}
-LATENT = {"architecture.kv.layer_bytes_per_token": "architecture.kv.latent"}
 
 
 @pytest.fixture(scope="module")
@@ -16,47 +14,89 @@ def registry() -> Registry:
     return Registry.from_scopes([architecture.scope])
 
 
-def shapes(**values: float | str) -> dict[str, float | str]:
-    return {f"architecture.{name}": value for name, value in values.items()}
+GPT_175B = {
+    "num_hidden_layers": 96, "hidden_size": 12288, "num_attention_heads": 96,
+    "vocab_size": 50257, "n_positions": 2048, "model_type": "gpt2",
+}  # fmt: skip
+
+# Counts as the model's own safetensors index or model card states them.
+EXACT = {
+    "llama-3.1-8b": 8_030_261_248,
+    "llama-3.1-70b": 70_553_706_496,
+    "llama-3.1-405b": 405_853_388_800,
+    "mixtral-8x7b": 46_702_792_704,
+    "mixtral-8x22b": 140_620_634_112,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-8b": 8_190_735_360,
+    "qwen3-32b": 32_762_123_264,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "qwen3-235b-a22b": 235_093_634_560,
+    "deepseek-v3": 671_026_419_200,
+}
 
 
-LLAMA_405B = shapes(
-    layers=126, hidden=16384, heads=128, kv_heads=8, ffn=53248, ffn_matrices=3,
-    vocabulary=128256, embedding_tables=2,
-)  # fmt: skip
-GPT_175B = shapes(
-    layers=96, hidden=12288, heads=96, kv_heads=96, ffn=49152, ffn_matrices=2, vocabulary=51200,
-    embedding_tables=1, sequence="2048 token",
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "count"), EXACT.items())
+def test_parameters_are_exact(registry: Registry, name: str, count: int) -> None:
+    given = models.find(name).given
+    assert registry.resolve("architecture.parameters", given).value == pytest.approx(count, abs=0.5)
 
 
-def test_parameters_of_llama_405b(registry: Registry) -> None:
-    found = registry.resolve("architecture.parameters", given=LLAMA_405B)
-    assert found.value == pytest.approx(4.0585e11, rel=2e-5)
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("deepseek-v3", 37.5),
+        ("mixtral-8x7b", 12.9),
+        ("mixtral-8x22b", 39.1),
+        ("qwen3-235b-a22b", 22.2),
+        ("qwen3-30b-a3b", 3.35),
+        ("kimi-k2", 32.9),
+        ("qwen3.5-397b-a17b", 17.35),
+    ],
+)
+def test_active_parameters(registry: Registry, name: str, billions: float) -> None:
+    given = models.find(name).given
+    found = registry.resolve("architecture.active_parameters", given).value
+    assert found == pytest.approx(billions * 1e9, rel=0.004)
+
+
+def test_parameters_of_gpt_3_are_those_of_its_table(registry: Registry) -> None:
+    given = models.from_config(GPT_175B).given
+    found = registry.resolve("architecture.parameters", given).value
+    assert found / 1e6 == pytest.approx(174_600, abs=50)
 
 
 def test_training_flops_are_those_of_narayanan_et_al(registry: Registry) -> None:
-    found = registry.resolve("architecture.training.flops_per_token", given=GPT_175B)
+    model = models.from_dimensions(layers=96, hidden=12288, heads=96, vocabulary=51200)
+    given = {**model.given, "architecture.sequence": "2048 token"}
+    found = registry.resolve("architecture.training.flops_per_token", given)
     layers, hidden, sequence, vocabulary = 96, 12288, 2048, 51200
     stated = 72 * layers * hidden**2 * (1 + sequence / (6 * hidden)) + 6 * hidden * vocabulary
     assert found.value == pytest.approx(stated, rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("variants", "given", "size"),
-    [
-        (GROUPED, shapes(kv_heads=8, hidden=4096, heads=32), 4096),
-        (LATENT, {"architecture.latent.width": 512, "architecture.latent.rotary_width": 64}, 1152),
-    ],
+    ("name", "elements"),
+    [("llama-3.1-8b", 2 * 8 * 128), ("deepseek-v3", 512 + 64), ("qwen3-32b", 2 * 8 * 128)],
 )
-def test_cache_of_a_token_and_layer_in_bf16(
-    registry: Registry, variants: dict[str, str], given: dict[str, float | str], size: float
-) -> None:
-    given = {**given, "architecture.kv.element_bytes": "2 byte"}
-    target = "architecture.kv.layer_bytes_per_token"
-    assert registry.resolve(target, given=given, variants=variants).value == pytest.approx(size)
+def test_cache_of_a_token_and_layer(registry: Registry, name: str, elements: float) -> None:
+    found = registry.resolve("architecture.kv.layer_elements_per_token", models.find(name).given)
+    assert found.value == elements
+
+
+def test_windowed_layers_see_no_more_than_their_window(registry: Registry) -> None:
+    given = {**models.find("gpt-oss-120b").given, "architecture.sequence": "8192 token"}
+    found = registry.resolve("architecture.attention.seen_tokens", given)
+    assert found.value == pytest.approx((8192 + 128) / 2)
+
+
+def test_layers_with_a_fixed_state_keep_no_keys(registry: Registry) -> None:
+    given = models.find("qwen3.5-397b-a17b").given
+    kept = registry.resolve("architecture.kv.elements_per_token", given).value
+    assert kept == 15 * 2 * 2 * 256
+    state = registry.resolve("architecture.kv.state_elements", given).value
+    assert state == 45 * (64 * 128 * 128 + 3 * (2 * 16 * 128 + 64 * 128))
 
 
 def test_more_key_heads_than_query_heads_are_reported(registry: Registry) -> None:
-    given = {**GPT_175B, "architecture.kv_heads": 192}
-    assert registry.resolve("architecture.parameters", given=given).violated
+    given = {**models.find("llama-3.1-8b").given, "architecture.kv_heads": 64.0}
+    assert registry.resolve("architecture.parameters", given).violated

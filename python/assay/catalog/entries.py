@@ -1,0 +1,134 @@
+"""Catalogue entries: values keyed by graph variables, each with where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from assay.errors import InputError, unknown_name
+
+KINDS = ("spec", "measured", "published", "assumed")
+_FOLDER = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value: its text with unit, source, how it was got, when, and how sure it is.
+
+    `uncertainty` is the relative half-width of the interval that holds the truth nine times in
+    ten; zero means that the value is exact, such as a count.
+    """
+
+    text: str
+    source: str
+    kind: str
+    date: str = ""
+    uncertainty: float = 0.0
+
+    @property
+    def distribution(self) -> str:
+        """The value as `resolve` takes it: an interval where it is uncertain."""
+        if not self.uncertainty:
+            return self.text
+        from assay.model.language.quantity import parse_quantity
+
+        amount = parse_quantity(self.text).value
+        head, _, unit = self.text.partition(" ")
+        number = float(head)
+        if not amount:
+            return self.text
+        factor = 1.0 + self.uncertainty
+        return f"{number / factor:.9g}..{number * factor:.9g} {unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named group of values, such as an accelerator or a tariff."""
+
+    group: str
+    name: str
+    title: str
+    values: Mapping[str, Value]
+    aliases: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """How scenarios include the entry, such as `accelerators/h100_sxm`."""
+        return f"{self.group}/{self.name}"
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Values by variable, as `resolve` takes them."""
+        return {name: value.text for name, value in self.values.items()}
+
+    @property
+    def base(self) -> dict[str, float]:
+        """Values by variable in base units, as compiled functions take them."""
+        from assay.model.language.quantity import parse_quantity
+
+        return {name: parse_quantity(value.text).value for name, value in self.values.items()}
+
+
+def groups() -> list[str]:
+    """Groups that hold entries, such as `accelerators`."""
+    return sorted(folder.name for folder in _FOLDER.iterdir() if folder.is_dir())
+
+
+def names(group: str) -> list[str]:
+    """Names of the entries of a group."""
+    return sorted(path.stem for path in (_FOLDER / group).glob("*.json"))
+
+
+@cache
+def read(group: str, name: str) -> Entry:
+    """One entry by group and exact name."""
+    path = _FOLDER / group / f"{name}.json"
+    if name not in names(group):
+        raise unknown_name(f"entry of {group}", name, names(group))
+    return from_data(json.loads(path.read_text(encoding="utf-8")), group, name)
+
+
+def entries(group: str) -> Iterator[Entry]:
+    """All entries of a group."""
+    return (read(group, name) for name in names(group))
+
+
+def from_data(data: Mapping[str, Any], group: str, name: str) -> Entry:
+    """An entry from its file's content; facts of a value default to those of the entry."""
+    defaults = data.get("defaults", {})
+    values = {}
+    for variable, item in data.get("values", {}).items():
+        facts = {**defaults, **(item if isinstance(item, Mapping) else {"value": item})}
+        if "value" not in facts or not facts.get("source") or facts.get("kind") not in KINDS:
+            raise InputError(
+                f"{group}/{name}: {variable} needs a value, a source and a kind",
+                f"kinds: {', '.join(KINDS)}",
+            )
+        uncertainty = float(facts.get("uncertainty", 0.0))
+        values[variable] = Value(
+            str(facts["value"]), facts["source"], facts["kind"], facts.get("date", ""), uncertainty
+        )
+    known = ("title", "aliases", "defaults", "values")
+    return Entry(
+        group, name, data.get("title", name), values, tuple(data.get("aliases", ())),
+        {key: item for key, item in data.items() if key not in known},
+    )  # fmt: skip
+
+
+def plain(name: str) -> str:
+    """A name without case, spaces and marks, by which spellings are compared."""
+    return "".join(letter for letter in name.lower() if letter.isalnum() or letter == ".")
+
+
+def find(group: str, name: str, what: str) -> Entry:
+    """The entry of a group that has this name, or is known under it."""
+    wanted = plain(name)
+    for entry in entries(group):
+        if wanted in {plain(spelling) for spelling in (entry.name, entry.title, *entry.aliases)}:
+            return entry
+    raise unknown_name(what, name, names(group))

@@ -1,0 +1,172 @@
+"""Models of the catalogue and of any `config.json`, as values of the `architecture` scope."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from assay.catalog.configs import Shapes, read_shapes
+from assay.catalog.entries import Entry, Value, plain
+from assay.errors import InputError, unknown_name
+
+GROUP = "models"
+_FOLDER = Path(__file__).parent / "data" / GROUP
+_LARGEST_FILE = 4_000_000
+_SUFFIXES = re.compile(
+    r"[-_ ](instruct|chat|base|hf|it|bf16|fp16|fp8|fp4|nvfp4|mxfp4|w8a8|awq|gptq|bnb|int8|int4|"
+    r"static|pertensor|dynamic|kv)(?=$|[-_ ])",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's shapes, what they were read from, and what had to be assumed."""
+
+    name: str
+    shapes: Mapping[str, float]
+    config: Mapping[str, Any]
+    source: str
+    kind: str = "spec"
+    date: str = ""
+    title: str = ""
+    aliases: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    published: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def given(self) -> dict[str, float]:
+        """Values by variable: all shapes, not the sequence, which is a choice."""
+        return {f"architecture.{name}": value for name, value in self.shapes.items()}
+
+    @property
+    def context(self) -> int | None:
+        """Longest sequence in tokens that the configuration states."""
+        for part in (self.config, self.config.get("text_config") or {}):
+            for field_name in ("max_position_embeddings", "n_positions", "max_seq_len"):
+                if isinstance(part.get(field_name), int):
+                    return int(part[field_name])
+        return None
+
+    @property
+    def entry(self) -> Entry:
+        """The model as a catalogue entry."""
+        values = {
+            name: Value(f"{value:.15g}", self.source, self.kind, self.date)
+            for name, value in self.given.items()
+        }
+        facts = {"config": dict(self.config), "notes": list(self.notes)}
+        return Entry(GROUP, self.name, self.title or self.name, values, self.aliases, facts)
+
+
+def names() -> list[str]:
+    """Names of all models of the catalogue."""
+    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+
+
+@cache
+def read(name: str) -> Model:
+    """A model of the catalogue by its exact name."""
+    if name not in names():
+        raise unknown_name("model", name, names())
+    data = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    shapes = read_shapes(data["config"], name)
+    return Model(
+        name, shapes.values, data["config"], data["source"], data.get("kind", "spec"),
+        data.get("date", ""), data.get("title", name), tuple(data.get("aliases", ())),
+        (*shapes.notes, *data.get("notes", ())), data.get("published", {}),
+    )  # fmt: skip
+
+
+def all_models() -> Iterator[Model]:
+    """Every model of the catalogue."""
+    return (read(name) for name in names())
+
+
+def find(name: str) -> Model:
+    """A model by its name or an alias, such as `meta-llama/Llama-3.1-8B-Instruct`.
+
+    The owner before a slash and endings that do not change shapes (`-Instruct`, `-FP8`) are
+    left out when the whole name is unknown.
+    """
+    bare = name.rpartition("/")[2]
+    shorter = _SUFFIXES.sub("", bare)
+    known = _spellings()
+    for spelling in (name, bare, shorter):
+        if (found := known.get(plain(spelling))) is not None:
+            return read(found)
+    raise unknown_name("model", name, names())
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    """Catalogue names by plain spelling; two models may not share one."""
+    known: dict[str, str] = {}
+    for name in names():
+        data = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        for spelling in (name, data.get("title", name), *data.get("aliases", ())):
+            if known.setdefault(plain(spelling), name) != name:
+                raise InputError(f'models {known[plain(spelling)]} and {name}: both "{spelling}"')
+    return known
+
+
+def from_config(source: str | Path | Mapping[str, Any], name: str = "") -> Model:
+    """A model from a user's `config.json`, given as its path or its content."""
+    if isinstance(source, Mapping):
+        config, label, origin = source, name or "config", "configuration given in memory"
+    else:
+        path = Path(source)
+        config, origin = _read_config(path), f"configuration file {path.name}"
+        label = name or (path.parent.name if path.name == "config.json" else path.stem) or path.stem
+    shapes = read_shapes(config, label)
+    return Model(label, shapes.values, config, origin, notes=shapes.notes)
+
+
+def from_dimensions(
+    *,
+    layers: float,
+    hidden: float,
+    heads: float,
+    vocabulary: float,
+    name: str = "dimensions",
+    source: str = "dimensions given",
+    model_type: str = "",
+    **fields: Any,
+) -> Model:
+    """A model from bare dimensions, as published runs state them.
+
+    `fields` are further fields of a `config.json`. Where no feed-forward width is stated, the
+    model is a plain decoder of the GPT kind, four times as wide there as its hidden state.
+    """
+    notes: list[str] = []
+    config: dict[str, Any] = {
+        "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+        "vocab_size": vocabulary, **{key: item for key, item in fields.items() if item is not None},
+    }  # fmt: skip
+    if model_type:
+        config["model_type"] = model_type
+    elif config.get("intermediate_size") is None:
+        config["model_type"] = "gpt_neox"
+        config.setdefault("tie_word_embeddings", True)
+        notes.append("no feed-forward width is stated: a plain one of four times the width")
+    shapes: Shapes = read_shapes(config, name)
+    return Model(name, shapes.values, config, source, notes=(*notes, *shapes.notes))
+
+
+def _read_config(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.is_dir():
+            path = path / "config.json"
+        if path.stat().st_size > _LARGEST_FILE:
+            raise InputError(f"model configuration {path.name} is larger than 4 MB")
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"model configuration {path.name} cannot be read: {error}") from None
+    if not isinstance(config, dict):
+        raise InputError(f"model configuration {path.name}: expected an object of fields")
+    return config

@@ -1,0 +1,43 @@
+"""Keys and values that a token leaves behind."""
+
+from __future__ import annotations
+
+from assay.model import Reference, Variable, number, where
+from assay.model.language.expression import Operand
+from assay.stack.architecture import parameters as p
+from assay.stack.architecture import shapes as s
+
+
+def _elements(
+    name: str, symbol: str, meaning: str, equals: Operand, reference: Reference
+) -> Variable:
+    return s.scope.variable(name, symbol, "1/token", meaning, equals=equals, reference=reference)
+
+
+layer_elements = _elements(
+    "kv.layer_elements_per_token", "k_l", "elements kept of one token in one layer with keys",
+    number("1 1/token")
+    * (where(s.latent_width > 0, s.latent_width + s.rotary_width, p.kv_size) + s.index_size),
+    s.LATENT,
+)  # fmt: skip
+full_elements = _elements(
+    "kv.full_elements_per_token", "k_f", "elements kept in layers that see every token",
+    p.full_layers * layer_elements, s.GROUPED,
+)  # fmt: skip
+window_elements = _elements(
+    "kv.window_elements_per_token", "k_w", "elements kept in windowed layers, while in the window",
+    p.window_layers * layer_elements, s.WINDOW,
+)  # fmt: skip
+elements_per_token = _elements(
+    "kv.elements_per_token", "k", "elements kept of one token in all layers",
+    full_elements + window_elements, s.GROUPED,
+)  # fmt: skip
+state_elements = s.scope.variable(
+    "kv.state_elements", "k_s", "1", "elements of the fixed states of one sequence",
+    equals=p.linear_layers
+    * (
+        s.linear_value_heads * s.linear_key_size * s.linear_value_size
+        + where(s.convolution > 1, s.convolution - 1, 0) * p.linear_channels
+    ),
+    reference=s.LINEAR,
+)  # fmt: skip

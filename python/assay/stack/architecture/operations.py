@@ -1,0 +1,85 @@
+"""Operations of a model on one token, as published counts of model FLOPs take them."""
+
+from __future__ import annotations
+
+from assay.model import Reference, Variable, cited, minimum, number, where
+from assay.model.language.expression import Operand
+from assay.stack.architecture import parameters as p
+from assay.stack.architecture import shapes as s
+
+_SCALING = cited("Kaplan et al. 2020, Scaling Laws for Neural Language Models", "sec. 2.1")
+_MEGATRON = cited(
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters",
+    "appendix, floating-point operations",
+)
+_MULTIPLY_ADD = number("2 FLOP/token")
+
+
+def _count(name: str, symbol: str, meaning: str, equals: Operand, reference: Reference) -> Variable:
+    return s.scope.variable(name, symbol, "FLOP/token", meaning, equals=equals, reference=reference)
+
+
+projection_parameters = s.scope.variable(
+    "projection.parameters", "M", "1", "layer weights that multiply a token",
+    equals=p.attention_layers * p.attention_matrices
+    + p.linear_layers * p.linear_matrices
+    + p.plain_layers * p.ffn_matrix_parameters
+    + p.expert_layers
+    * (
+        (s.experts_per_token + s.shared_experts) * p.expert_matrix_parameters
+        + s.experts * s.hidden
+    ),
+    reference=_SCALING,
+)  # fmt: skip
+projection_flops = _count(
+    "projection.flops_per_token", "c_p", "products with layer weights, forward",
+    _MULTIPLY_ADD * projection_parameters, _SCALING,
+)  # fmt: skip
+seen_tokens = s.scope.variable(
+    "attention.seen_tokens", "s_a", "token",
+    "tokens a token attends to, the mean over layers with keys, no mask counted",
+    equals=(
+        p.full_layers * s.sequence
+        + p.window_layers * minimum(s.sequence, number("1 token") * s.window)
+    )
+    / where(p.attention_layers > 0, p.attention_layers, 1),
+    reference=_MEGATRON,
+)  # fmt: skip
+attended_tokens = s.scope.variable(
+    "attention.attended_tokens", "s_i", "token", "tokens attended to after choosing",
+    equals=where(
+        s.index_tokens > 0, minimum(seen_tokens, number("1 token") * s.index_tokens), seen_tokens
+    ),
+    reference=s.INDEX,
+)  # fmt: skip
+attention_flops = _count(
+    "attention.flops_per_token", "c_a", "scores and weighted values, forward, no mask counted",
+    number("2 FLOP/token^2")
+    * p.attention_layers
+    * (
+        s.heads * (s.head_size + s.value_size) * attended_tokens
+        + s.index_heads * s.index_size * seen_tokens
+    ),
+    _MEGATRON,
+)  # fmt: skip
+linear_flops = _count(
+    "linear.flops_per_token", "c_l", "reading, correcting and writing the fixed state, forward",
+    3 * _MULTIPLY_ADD
+    * p.linear_layers
+    * s.linear_value_heads
+    * s.linear_key_size
+    * s.linear_value_size,
+    s.LINEAR,
+)  # fmt: skip
+logit_flops = _count(
+    "logit.flops_per_token", "c_v", "product with the output table, forward",
+    _MULTIPLY_ADD * s.vocabulary * s.hidden, _MEGATRON,
+)  # fmt: skip
+forward_flops = _count(
+    "forward.flops_per_token", "c_f", "operations of one token, forward",
+    projection_flops + attention_flops + linear_flops + logit_flops, _MEGATRON,
+)  # fmt: skip
+training_flops = _count(
+    "training.flops_per_token", "c_t", "operations of one token, forward and twice that backward",
+    3 * forward_flops, _MEGATRON,
+)  # fmt: skip

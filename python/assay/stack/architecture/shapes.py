@@ -1,0 +1,115 @@
+"""What a configuration file states of a decoder: counts, widths and flags."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited
+
+scope = Scope("architecture", "Shapes of a transformer decoder")
+
+ATTENTION = cited("Vaswani et al. 2017, Attention Is All You Need", "sec. 3.2")
+GROUPED = cited("Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models")
+LATENT = cited("DeepSeek-AI 2024, DeepSeek-V2", "sec. 2.1")
+GATED = cited("Shazeer 2020, GLU Variants Improve Transformer", "sec. 2")
+EXPERTS = cited("Shazeer et al. 2017, Outrageously Large Neural Networks", "sec. 2")
+SHARED = cited("Dai et al. 2024, DeepSeekMoE", "sec. 3.2")
+WINDOW = cited("Beltagy et al. 2020, Longformer: The Long-Document Transformer", "sec. 3.1")
+LINEAR = cited("Yang et al. 2024, Gated Delta Networks", "sec. 3")
+TIED = cited("Press and Wolf 2017, Using the Output Embedding to Improve Language Models")
+POSITIONS = cited("Radford et al. 2019, Language Models are Unsupervised Multitask Learners")
+NORM = cited("Zhang and Sennrich 2019, Root Mean Square Layer Normalization", "sec. 3")
+HEAD_NORM = cited("Dehghani et al. 2023, Scaling Vision Transformers to 22 Billion Parameters")
+INDEX = cited("DeepSeek-AI 2025, DeepSeek-V3.2-Exp", "sec. 2.1")
+_BIAS = by_definition("the model's configuration file: which products add a bias")
+_FILE = by_definition("the model's configuration file")
+
+_AT_LEAST_ONE = (1, None)
+_FLAG = (0, 1)
+
+
+def _shape(
+    name: str,
+    symbol: str,
+    meaning: str,
+    reference: Reference,
+    bounds: tuple[float | str | None, float | str | None] = (0, None),
+) -> Variable:
+    return scope.variable(
+        name, symbol, "1", meaning, bounds=bounds, reference=reference, boundary="primitive",
+        family="architecture",
+    )  # fmt: skip
+
+
+layers = _shape("layers", "L", "transformer layers", _FILE, _AT_LEAST_ONE)
+hidden = _shape("hidden", "h", "width of the residual stream", ATTENTION, _AT_LEAST_ONE)
+heads = _shape("heads", "a", "query heads", ATTENTION, _AT_LEAST_ONE)
+kv_heads = _shape("kv_heads", "g", "key and value heads", GROUPED, _AT_LEAST_ONE)
+head_size = _shape("head_size", "d_h", "elements of a query or key head", ATTENTION, _AT_LEAST_ONE)
+value_size = _shape("value_size", "d_v", "elements of a value head", ATTENTION, _AT_LEAST_ONE)
+ffn = _shape("ffn", "f", "width of the dense feed-forward", ATTENTION)
+ffn_matrices = _shape(
+    "ffn_matrices", "n_f", "matrices of a feed-forward: 2 plain, 3 gated", GATED, (2, 3)
+)
+vocabulary = _shape("vocabulary", "V", "rows of the embedding table", _FILE, _AT_LEAST_ONE)
+embedding_tables = _shape(
+    "embedding_tables", "n_e", "tables of vocabulary by width: 1 tied, 2 untied", TIED, (1, 2)
+)
+positions = _shape("positions", "n_pos", "rows of a learned position table; 0: none", POSITIONS)
+
+experts = _shape("experts", "E", "routed experts of a layer; 0: dense", EXPERTS)
+experts_per_token = _shape("experts_per_token", "k", "experts a token is sent to", EXPERTS)
+expert_ffn = _shape("expert_ffn", "f_e", "width of one expert", EXPERTS)
+shared_experts = _shape(
+    "shared_experts", "E_s", "experts every token passes, in widths of a routed one", SHARED
+)
+dense_layers = _shape(
+    "dense_layers", "L_d", "layers with a dense feed-forward although there are experts", SHARED
+)
+router_bias = _shape("router_bias", "b_r", "1: the router has a bias for each expert", _BIAS, _FLAG)
+shared_gate = _shape("shared_gate", "b_s", "1: a gate scales the shared experts", _FILE, _FLAG)
+
+latent_width = _shape("latent.width", "d_c", "compressed keys and values; 0: none", LATENT)
+rotary_width = _shape("latent.rotary_width", "d_r", "elements of the shared rotary key", LATENT)
+query_width = _shape("latent.query_width", "d_q", "compressed queries; 0: none", LATENT)
+
+window = _shape("window", "w", "tokens that windowed layers see; 0: no window", WINDOW)
+window_share = _shape("window_share", "s_w", "share of layers with the window", WINDOW, _FLAG)
+linear_share = _shape(
+    "linear_share", "s_l", "share of layers whose attention keeps a state of fixed size", LINEAR,
+    _FLAG,
+)  # fmt: skip
+linear_key_heads = _shape("linear.key_heads", "a_k", "key heads of such a layer", LINEAR)
+linear_key_size = _shape("linear.key_size", "d_k", "elements of such a key head", LINEAR)
+linear_value_heads = _shape("linear.value_heads", "a_v", "value heads of such a layer", LINEAR)
+linear_value_size = _shape("linear.value_size", "d_u", "elements of such a value head", LINEAR)
+convolution = _shape("linear.convolution", "n_c", "taps of its short convolution", LINEAR)
+
+index_heads = _shape("index.heads", "a_i", "heads that choose which tokens to attend to", INDEX)
+index_size = _shape("index.size", "d_i", "elements of such a head", INDEX)
+index_tokens = _shape("index.tokens", "n_i", "tokens chosen at most; 0: all are attended to", INDEX)
+
+attention_gate = _shape(
+    "attention.gate", "b_g", "1: a product of the hidden state gates the attention's output",
+    cited("Qiu et al. 2025, Gated Attention for Large Language Models"), _FLAG,
+)  # fmt: skip
+sinks = _shape(
+    "attention.sinks", "b_k", "1: every head learns a score that takes no value",
+    cited("OpenAI 2025, gpt-oss-120b and gpt-oss-20b Model Card"), _FLAG,
+)  # fmt: skip
+qkv_bias = _shape("bias.qkv", "b_q", "1: queries, keys and values have biases", _BIAS, _FLAG)
+output_bias = _shape("bias.output", "b_o", "1: the attention's output has a bias", _BIAS, _FLAG)
+ffn_bias = _shape("bias.ffn", "b_f", "1: the matrices of feed-forwards have biases", _BIAS, _FLAG)
+logit_bias = _shape("bias.logits", "b_v", "1: the output table has a bias", _BIAS, _FLAG)
+layer_norms = _shape("norm.layer_count", "n_n", "norms of the full width in a layer", NORM)
+outer_norms = _shape("norm.outer_count", "n_o", "norms of the full width outside layers", NORM)
+norm_vectors = _shape(
+    "norm.vectors", "n_g", "vectors of a norm: 0 none, 1 gain, 2 gain and bias", NORM, (0, 2)
+)
+head_norms = _shape(
+    "norm.heads", "n_h", "norms of queries and keys: 0 none, 1 one for all heads, 2 one a head",
+    HEAD_NORM, (0, 2),
+)  # fmt: skip
+
+sequence = scope.variable(
+    "sequence", "s", "token", "tokens of a training sequence", bounds=POSITIVE, reference=_FILE,
+    boundary="scenario", family="architecture",
+)  # fmt: skip
