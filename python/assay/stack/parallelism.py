@@ -2,126 +2,290 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, by_definition, cited, number, total, where
-from assay.stack import architecture
+from assay.model import (
+    POSITIVE,
+    Expression,
+    Reference,
+    Scope,
+    Variable,
+    by_definition,
+    cited,
+    equal,
+    floor,
+    maximum,
+    minimum,
+    number,
+    where,
+)
+from assay.model.language.expression import Operand
+from assay.stack import architecture, gpu, optimizer, software
 
 scope = Scope("parallelism", "Splits of a job and memory of a GPU")
 
-_MEGATRON = "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters"
+_MEGATRON = (
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
+    "Using Megatron-LM"
+)
 _SPLIT = cited(_MEGATRON, "sec. 2 and 3")
 _BUBBLE = cited(_MEGATRON, "sec. 2.2")
-_ZERO = cited("Rajbhandari et al. 2020, ZeRO: Memory Optimizations", "sec. 3.1 and 5")
+_TENSOR = cited(
+    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
+    "Model Parallelism",
+    "sec. 3",
+)
+_ZERO = cited(
+    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+    "sec. 3.1 and 5",
+)
 _ACTIVATIONS = cited(
     "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
     "sec. 4",
 )
-_SUM = by_definition("sum over the parts")
+_RECOMPUTE = cited(
+    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
+    "sec. 5",
+)
+_CONTEXT = cited(
+    "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite "
+    "Context"
+)
+_EXPERTS = cited(
+    "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and "
+    "Automatic Sharding"
+)
+_PER_GPU = number("1 1/GPU")
 
 
-tensor = scope.variable(
-    "tensor", "t", "1", "ranks that split every layer's weights", bounds=(1, None),
-    reference=_SPLIT, boundary="scenario",
+def _choice(
+    name: str,
+    symbol: str,
+    meaning: str,
+    reference: Reference,
+    bounds: tuple[float | str | None, float | str | None] = (1, None),
+) -> Variable:
+    return scope.variable(
+        name, symbol, "1", meaning, bounds=bounds, reference=reference, boundary="scenario",
+        family="parallelism",
+    )  # fmt: skip
+
+
+tensor = _choice("tensor", "t", "ranks that split every layer's weights", _TENSOR)
+pipeline = _choice("pipeline", "p", "stages that split the layers", _SPLIT)
+interleave = _choice("interleave", "v", "parts of the model that a stage holds in turn", _BUBBLE)
+context = _choice("context", "c", "ranks that split every sequence", _CONTEXT)
+expert = _choice(
+    "expert", "e", "ranks, out of those that split the batch, that split the experts", _EXPERTS
+)
+micro_batch = _choice("micro_batch", "b", "sequences in one pass through a stage", _SPLIT, POSITIVE)
+zero_stage = _choice(
+    "zero_stage", "z",
+    "what replicas split: 0 nothing, 1 optimiser states, 2 gradients too, 3 weights too", _ZERO,
+    (0, 3),
 )  # fmt: skip
-pipeline = scope.variable(
-    "pipeline", "p", "1", "stages that split the layers", bounds=(1, None), reference=_SPLIT,
-    boundary="scenario",
+sequence_parallel = _choice(
+    "sequence_parallel", "u_s", "1: tensor ranks split norms and residuals by tokens", _ACTIVATIONS,
+    (0, 1),
 )  # fmt: skip
-interleave = scope.variable(
-    "interleave", "v", "1", "parts of the model that a stage holds in turn", bounds=(1, None),
-    reference=_BUBBLE, boundary="scenario",
+recompute = _choice(
+    "recompute", "r", "what is computed again backward: 0 nothing, 1 attention, 2 every layer",
+    _RECOMPUTE, (0, 2),
 )  # fmt: skip
 data = scope.variable(
-    "data", "d", "1", "replicas that split the batch", bounds=(1, None), reference=_SPLIT,
-    boundary="scenario",
-)  # fmt: skip
-micro_batch = scope.variable(
-    "micro_batch", "b", "1", "sequences in one pass through a stage", bounds=POSITIVE,
-    reference=_SPLIT, boundary="scenario",
-)  # fmt: skip
-batch = scope.variable(
-    "batch", "B", "1", "sequences in one step", bounds=POSITIVE, reference=_SPLIT,
-    boundary="scenario",
-)  # fmt: skip
-gpus = scope.variable(
-    "gpus", "n", "GPU", "GPUs of the job", equals=number("1 GPU") * tensor * pipeline * data,
-    reference=_SPLIT,
-)  # fmt: skip
+    "data", "d", "1", "replicas that split the batch", bounds=(1, None), reference=_SPLIT
+)
 micro_batches = scope.variable(
-    "micro_batches", "m", "1", "passes of a replica in one step",
-    equals=batch / (data * micro_batch), reference=_SPLIT,
-)  # fmt: skip
+    "micro_batches", "m", "1", "passes of a replica in one step", bounds=POSITIVE, reference=_SPLIT
+)
+
 bubble_overhead = scope.variable(
     "bubble_overhead", "o_b", "1", "idle time of a stage over its busy time",
     equals=(pipeline - 1) / (interleave * micro_batches), reference=_BUBBLE,
 )  # fmt: skip
-bubble_multiplier = scope.variable(
-    "bubble_multiplier", "1+o_b", "1", "time of the passes of a step over the busy time of a stage",
-    equals=1 + bubble_overhead, reference=_BUBBLE,
+shards = scope.variable(
+    "shards", "n_z", "1", "ranks that hold the same weights and may split their states",
+    equals=data * context, reference=_ZERO,
+)  # fmt: skip
+expert_weights = scope.variable(
+    "expert_weights", "N_X", "1", "weights of all routed experts",
+    equals=architecture.expert_layers * architecture.experts * architecture.expert_parameters,
+    reference=_EXPERTS,
 )  # fmt: skip
 shard_parameters = scope.variable(
     "shard_parameters", "N_s", "1", "weights that one GPU works with",
-    equals=architecture.parameters / (tensor * pipeline), reference=_SPLIT,
+    equals=(architecture.parameters - expert_weights + expert_weights / expert)
+    / (tensor * pipeline),
+    reference=_SPLIT,
 )  # fmt: skip
-weight_bytes = scope.variable(
-    "weight_bytes", "b_w", "byte", "bytes of a weight in use", reference=_ZERO, boundary="scenario"
+owned_parameters = scope.variable(
+    "owned_parameters", "N_o", "1", "weights whose states one GPU would own if all split them",
+    equals=architecture.parameters / (tensor * pipeline * shards), reference=_ZERO,
+)  # fmt: skip
+
+
+def _memory(
+    name: str, symbol: str, meaning: str, equals: Operand, reference: Reference
+) -> Variable:
+    return scope.variable(
+        f"memory.{name}", symbol, "byte/GPU", meaning, display="GiB/GPU", equals=equals,
+        reference=reference,
+    )  # fmt: skip
+
+
+def _kept_from(stage: int) -> Expression:
+    """Weights whose state of some kind a GPU keeps when replicas split it from a stage on."""
+    return _PER_GPU * where(zero_stage >= stage, owned_parameters, shard_parameters)
+
+
+weight_memory = _memory(
+    "weights", "M_w", "weights in use", optimizer.weight_bytes * _kept_from(3), _ZERO
 )
-gradient_bytes = scope.variable(
-    "gradient_bytes", "b_g", "byte", "bytes of a gradient", reference=_ZERO, boundary="scenario"
+gradient_memory = _memory(
+    "gradients", "M_g", "gradients", optimizer.gradient_bytes * _kept_from(2), _ZERO
 )
-optimizer_bytes = scope.variable(
-    "optimizer_bytes", "b_o", "byte", "bytes of a weight's optimiser state", reference=_ZERO,
-    boundary="scenario",
+optimizer_memory = _memory(
+    "optimizer", "M_o", "optimiser states", optimizer.state_bytes * _kept_from(1), _ZERO
+)
+state_memory = _memory(
+    "states", "M_s", "weights, gradients and optimiser states",
+    weight_memory + gradient_memory + optimizer_memory, _ZERO,
 )  # fmt: skip
-state_bytes = scope.variable(
-    "state_bytes", "b_s", "byte", "bytes that a GPU keeps for each weight it works with",
-    reference=_ZERO,
+
+tokens = scope.variable(
+    "tokens", "T", "1", "tokens of one pass on one rank",
+    equals=number("1 1/token") * micro_batch * architecture.sequence / context, reference=_CONTEXT,
 )  # fmt: skip
-for _name, _whole, _split in (
-    ("replicated", (weight_bytes, gradient_bytes, optimizer_bytes), ()),
-    ("zero1", (weight_bytes, gradient_bytes), (optimizer_bytes,)),
-    ("zero2", (weight_bytes,), (gradient_bytes, optimizer_bytes)),
-    ("zero3", (), (weight_bytes, gradient_bytes, optimizer_bytes)),
-):
-    _kept = [total(*_whole)] if _whole else []
-    _shared = [total(*_split) / data] if _split else []
-    scope.equation(
-        state_bytes, total(*_kept, *_shared), name=f"parallelism.states.{_name}", reference=_ZERO
+ffn_width = scope.variable(
+    "ffn_width", "f_m", "1", "feed-forward elements of a token in a layer, the mean over layers",
+    equals=(
+        architecture.plain_layers * architecture.ffn
+        + architecture.expert_layers
+        * (architecture.experts_per_token + architecture.shared_experts)
+        * architecture.expert_ffn
     )
-state_memory = scope.variable(
-    "memory.states", "M_s", "byte", "weights, gradients and optimiser states of a GPU",
-    display="GiB", equals=shard_parameters * state_bytes, reference=_ZERO,
+    / architecture.layers,
+    reference=_EXPERTS,
 )  # fmt: skip
-sequences_in_flight = scope.variable(
-    "in_flight", "n_f", "1", "passes whose activations the first stage holds at once",
-    equals=pipeline + where(interleave > 1, (pipeline - 1) / interleave, 0),
+shared_width = scope.variable(
+    "activation.whole", "w_0", "byte",
+    "bytes kept of a token in a layer that tensor ranks all hold: inputs of products and norms, "
+    "masks of dropout",
+    equals=number("10 byte") * architecture.hidden, reference=_ACTIVATIONS,
+)  # fmt: skip
+split_width = scope.variable(
+    "activation.split", "w_1", "byte",
+    "bytes kept of a token in a layer that tensor ranks split: queries, keys, values, outputs of "
+    "heads, feed-forward",
+    equals=number("2 byte")
+    * (
+        architecture.query_size
+        + architecture.kv_size
+        + architecture.output_size
+        + architecture.ffn_matrices * ffn_width
+    ),
+    reference=_ACTIVATIONS,
+)  # fmt: skip
+score_width = scope.variable(
+    "activation.scores", "w_2", "byte", "bytes kept of a token's attention scores in a layer",
+    equals=where(
+        (software.attention < 0.5) & (recompute < 0.5),
+        number("5 byte/token") * architecture.heads * architecture.sequence,
+        number("0 byte"),
+    ),
     reference=_ACTIVATIONS,
 )  # fmt: skip
 activation_width = scope.variable(
-    "activation_width", "w_a", "byte", "bytes kept of each element of the residual stream in a layer",
+    "activation.width", "w_a", "byte", "bytes kept of a token in a layer on one rank",
+    equals=where(
+        recompute > 1.5,
+        number("2 byte") * architecture.hidden,
+        where(sequence_parallel > 0.5, shared_width / tensor, shared_width)
+        + (split_width + score_width) / tensor,
+    ),
     reference=_ACTIVATIONS,
 )  # fmt: skip
-_scores = number("5 byte/token") * architecture.heads * architecture.sequence / architecture.hidden
-for _name, _width in (
-    ("tensor", number("10 byte") + (number("24 byte") + _scores) / tensor),
-    ("sequence", (number("34 byte") + _scores) / tensor),
-    ("sequence_selective", number("34 byte") / tensor),
-    ("full", number("2 byte")),
-):
-    scope.equation(
-        activation_width, _width, name=f"parallelism.activations.{_name}", reference=_ACTIVATIONS
-    )
-activation_memory = scope.variable(
-    "memory.activations", "M_a", "byte", "activations of a GPU of the first stage", display="GiB",
-    equals=number("1 1/token")
-    * architecture.sequence
-    * micro_batch
-    * architecture.hidden
-    * (architecture.layers / pipeline)
-    * sequences_in_flight
-    * activation_width,
+in_flight = scope.variable(
+    "in_flight", "n_f", "1", "passes whose activations the first stage holds at once",
+    equals=minimum(
+        pipeline + where(interleave > 1, (pipeline - 1) / interleave, 0),
+        maximum(micro_batches, 1),
+    ),
     reference=_ACTIVATIONS,
 )  # fmt: skip
-memory = scope.variable(
-    "memory.total", "M", "byte", "memory that a GPU needs", display="GiB",
-    equals=state_memory + activation_memory, reference=_SUM,
+activation_memory = _memory(
+    "activations", "M_a", "activations on the first stage",
+    _PER_GPU * tokens * (architecture.layers / pipeline) * in_flight * activation_width,
+    _ACTIVATIONS,
+)  # fmt: skip
+logit_memory = _memory(
+    "logits", "M_l", "scores of the vocabulary on the last stage, in 16 and 32 bits, with gradient",
+    _PER_GPU * number("10 byte") * tokens * architecture.vocabulary / tensor, _ACTIVATIONS,
+)  # fmt: skip
+reserve = scope.variable(
+    "reserve", "M_r", "byte/GPU", "memory that driver, libraries and allocator keep for themselves",
+    display="GiB/GPU", reference=by_definition("capacity less what a job can have"),
+    boundary="needs-source", family="parallelism",
+)  # fmt: skip
+workspace_memory = _memory(
+    "workspace", "M_x",
+    "the reserve, two layers gathered whole where weights are split, and one layer computed again",
+    reserve
+    + _PER_GPU
+    * (
+        where(
+            zero_stage > 2.5,
+            2 * (optimizer.weight_bytes + optimizer.gradient_bytes)
+            * architecture.active_layer_parameters / tensor,
+            number("0 byte"),
+        )
+        + where(
+            recompute > 1.5, tokens * (shared_width + split_width) / tensor, number("0 byte")
+        )
+    ),
+    _ZERO,
+)  # fmt: skip
+memory = _memory(
+    "total", "M", "memory that a GPU needs: the first or the last stage, whichever needs more",
+    state_memory
+    + workspace_memory
+    + maximum(activation_memory, activation_memory / in_flight + logit_memory),
+    _ACTIVATIONS,
+)  # fmt: skip
+
+
+def is_whole(value: Expression) -> Expression:
+    """Whether a quotient has no rest."""
+    return equal(value, floor(value))
+
+
+scope.inequality(
+    "fits_memory", memory <= gpu.memory_capacity, "what a GPU needs fits in its memory",
+    reference=by_definition("capacity"),
+)  # fmt: skip
+scope.inequality(
+    "heads_divide", is_whole(architecture.heads / tensor), "tensor ranks split whole heads",
+    reference=_TENSOR,
+)  # fmt: skip
+scope.inequality(
+    "layers_divide",
+    is_whole(architecture.layers / (pipeline * interleave))
+    | is_whole((architecture.layers + 2) / (pipeline * interleave)),
+    "stages hold the same number of layers, or the ends one less each",
+    reference=_SPLIT,
+)
+scope.inequality(
+    "interleave_needs_stages", (interleave <= 1) | (pipeline > 1),
+    "only a pipeline has stages to interleave", reference=_BUBBLE,
+)  # fmt: skip
+scope.inequality(
+    "replicas_divide", is_whole(data), "GPUs split evenly over replicas", reference=_SPLIT
+)
+scope.inequality(
+    "batch_divides", is_whole(micro_batches), "every replica makes the same whole number of passes",
+    reference=_SPLIT,
+)  # fmt: skip
+scope.inequality(
+    "experts_divide",
+    (architecture.experts < 0.5)
+    | (is_whole(architecture.experts / expert) & is_whole(shards / expert)),
+    "experts split evenly over ranks that split the batch", reference=_EXPERTS,
 )  # fmt: skip

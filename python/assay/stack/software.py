@@ -1,0 +1,67 @@
+"""What training software does and does not do, as numbers that a sweep may vary."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, exp
+
+scope = Scope("software", "Features of training software")
+
+_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_FLASH = cited(
+    "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness"
+)
+_FUSION = cited(
+    "Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers"
+)
+_OVERLAP = cited(
+    "Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel"
+)
+_ZERO = cited(
+    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
+)
+_FLAG = (0, 1)
+
+
+def _feature(name: str, symbol: str, meaning: str, most: int, reference: Reference) -> Variable:
+    return scope.variable(
+        name, symbol, "1", meaning, bounds=(0, most), reference=reference, boundary="scenario",
+        family="software",
+    )  # fmt: skip
+
+
+attention = _feature(
+    "attention", "u_a", "attention kernels: 0 unfused, 1 the first fused ones, 2 present ones", 2,
+    _FLASH,
+)  # fmt: skip
+fused_passes = _feature(
+    "fused_passes", "u_f", "1: norms, biases and activations are fused with their neighbours", 1,
+    _FUSION,
+)  # fmt: skip
+overlap = _feature(
+    "overlap", "u_o", "1: communication runs beside computing where it can", 1, _OVERLAP
+)
+gradient_all_reduce = _feature(
+    "gradient_all_reduce", "u_g",
+    "1: gradients of a sharded optimiser are reduced to every rank, not to their owner", 1, _ZERO,
+)  # fmt: skip
+owner_broadcast = _feature(
+    "owner_broadcast", "u_b", "1: sharded weights are broadcast by their owner, not gathered", 1,
+    _ZERO,
+)  # fmt: skip
+age = scope.variable(
+    "age", "a_s", "s", "time from the accelerator's launch to the software's release",
+    display="yr", reference=by_definition("difference of two dates"), boundary="scenario",
+    family="software",
+)  # fmt: skip
+immaturity = scope.variable(
+    "immaturity", "i_0", "1", "share of the rate that libraries lack at an accelerator's launch",
+    bounds=_FLAG, reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+maturing_time = scope.variable(
+    "maturing_time", "tau_m", "s", "time in which that lack falls to a third", display="yr",
+    bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+maturity = scope.variable(
+    "maturity", "m_s", "1", "share of today's rate that libraries of that age reach",
+    equals=1 - immaturity * exp(-age / maturing_time), reference=_FITTED,
+)  # fmt: skip

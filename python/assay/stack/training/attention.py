@@ -1,0 +1,136 @@
+"""Attention of one layer on one pass: unfused, first fused or present kernels, both directions."""
+
+from __future__ import annotations
+
+from assay.model import Expression, Variable, by_definition, cited, number, where
+from assay.stack import architecture, parallelism, software
+from assay.stack.kernels import attention_prefill, device, passes, product
+from assay.stack.training.job import scope
+
+_FLASH = cited(
+    "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness"
+)
+_FLASH2 = cited(
+    "Dao 2023, FlashAttention-2: faster attention with better parallelism and work partitioning",
+    "sec. 4.1",
+)
+_UNFUSED = cited(
+    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
+    "sec. 4",
+)
+_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_HALF = number("2 byte")
+
+first_share = scope.variable(
+    "first_attention_share", "r_a", "1", "rate of the first fused kernels over the peak",
+    bounds=("positive", 1), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+backward_share = scope.variable(
+    "backward_attention_share", "r_b", "1", "rate of fused attention backward over forward",
+    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+
+_length = number("1 1/token") * architecture.sequence
+sequences = scope.variable(
+    "sequences", "n_s", "1", "whole sequences whose attention one rank computes in a pass",
+    equals=parallelism.micro_batch / parallelism.context,
+    reference=cited(
+        "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for "
+        "Near-Infinite Context"
+    ),
+)  # fmt: skip
+_heads = architecture.heads / parallelism.tensor
+# Ranks beyond the key heads hold copies of them.
+_kv_heads = where(
+    architecture.kv_heads > parallelism.tensor, architecture.kv_heads / parallelism.tensor, 1
+)
+
+
+def _declare_fused(name: str, window: Expression, what: str) -> attention_prefill.Attention:
+    return attention_prefill.declare(
+        scope, f"attention.{name}.",
+        attention_prefill.PrefillShape(
+            batch=sequences, length=_length, keys=_length, window=window, heads=_heads,
+            kv_heads=where(architecture.latent_width > 0, _heads, _kv_heads),
+            width=architecture.head_size, value_width=architecture.value_size, element=_HALF,
+            kv_element=_HALF, caching=number("0"),
+        ),
+        what=what,
+    )  # fmt: skip
+
+
+full = _declare_fused("full", number("0"), "attention of a layer that sees every token, forward")
+windowed = _declare_fused(
+    "windowed", architecture.window, "attention of a layer that sees a window, forward"
+)
+
+
+def _mean(in_full: Expression, in_window: Expression) -> Expression:
+    """The mean over layers; those with a state of fixed size do not attend."""
+    return (
+        architecture.full_layers * in_full + architecture.window_layers * in_window
+    ) / architecture.layers
+
+
+flops = scope.variable(
+    "attention.flops", "F_a", "FLOP", "operations of a layer's attention, forward, the mean",
+    display="GFLOP", equals=_mean(full.flops, windowed.flops), reference=_FLASH2,
+)  # fmt: skip
+present_time = scope.variable(
+    "attention.present_time", "t_a2", "s", "attention of a layer in present kernels, forward",
+    display="us", equals=_mean(full.time, windowed.time) / software.maturity, reference=_FLASH2,
+)  # fmt: skip
+first_time = scope.variable(
+    "attention.first_time", "t_a1", "s", "attention of a layer in the first fused kernels, forward",
+    display="us", equals=flops / (first_share * device.peak_flops * device.clock_ratio),
+    reference=_FLASH,
+)  # fmt: skip
+fused_time = scope.variable(
+    "attention.fused_time", "t_af", "s", "attention of a layer in fused kernels, forward",
+    display="us", equals=where(software.attention > 1.5, present_time, first_time),
+    reference=_FLASH,
+)  # fmt: skip
+
+_score_rows = sequences * _heads * _length
+score_product = product.declare(
+    scope, "attention.score_product.",
+    product.ProductShape(
+        rows=_score_rows, columns=_length, depth=architecture.head_size, bits=number("16"),
+        weight_element=_HALF, activation_element=_HALF, output_element=_HALF,
+        weight_footprint=_score_rows * _length * _HALF,
+        activation_footprint=_score_rows * _length * _HALF, toggling=number("1"),
+    ),
+    what="unfused scores of a layer, masked ones too",
+)  # fmt: skip
+_scores = _score_rows * _length
+
+
+def _declare_scores(name: str, each: str, what: str) -> Variable:
+    return passes.declare(scope, f"attention.{name}.", _scores * number(each), 3, what=what).time
+
+
+# Forward: scale and mask (read, write), softmax (read, write), dropout (read, write, mask).
+forward_scores = _declare_scores("forward_scores", "13 byte", "softmax and dropout, forward")
+# Backward: the same with a second operand for softmax and dropout, masks read.
+backward_scores = _declare_scores("backward_scores", "17 byte", "softmax and dropout, backward")
+_unfused_product = score_product.time / software.maturity
+unfused_forward = scope.variable(
+    "attention.unfused_forward", "t_u", "s", "attention of a layer, unfused, forward", display="us",
+    equals=2 * _unfused_product + forward_scores, reference=_UNFUSED,
+)  # fmt: skip
+unfused_backward = scope.variable(
+    "attention.unfused_backward", "t_ub", "s", "attention of a layer, unfused, backward",
+    display="us", equals=4 * _unfused_product + backward_scores, reference=_UNFUSED,
+)  # fmt: skip
+_is_unfused = software.attention < 0.5
+forward_time = scope.variable(
+    "attention.forward_time", "t_a", "s", "attention of a layer, forward", display="us",
+    equals=where(_is_unfused, unfused_forward, fused_time), reference=_FLASH,
+)  # fmt: skip
+backward_time = scope.variable(
+    "attention.backward_time", "t_ab", "s",
+    "attention of a layer, backward: five products for two where scores are computed again",
+    display="us",
+    equals=where(_is_unfused, unfused_backward, 2.5 * fused_time / backward_share),
+    reference=_FLASH2,
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""A training job: its GPUs, its batch, its number format, and how these split over replicas."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Scope, by_definition, cited, number
+from assay.stack import architecture, parallelism
+
+scope = Scope("training", "What a training run takes")
+
+_SPLIT = cited(
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
+    "Using Megatron-LM",
+    "sec. 2 and 3",
+)
+_FP8 = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning")
+
+gpus = scope.variable(
+    "gpus", "n", "GPU", "GPUs in the job", bounds=POSITIVE, reference=by_definition(),
+    boundary="scenario", family="training",
+)  # fmt: skip
+batch = scope.variable(
+    "batch", "B", "1", "sequences in one optimiser step", bounds=POSITIVE, reference=_SPLIT,
+    boundary="scenario", family="training",
+)  # fmt: skip
+compute_bits = scope.variable(
+    "compute_bits", "b_c", "1", "bits of the operands of layer products", bounds=(4, 16),
+    reference=_FP8, boundary="scenario", family="training",
+)  # fmt: skip
+operand_bytes = scope.variable(
+    "operand_bytes", "b_x", "byte", "bytes of an operand of layer products",
+    equals=number("1 byte") * compute_bits / 8, reference=by_definition("eight bits to a byte"),
+)  # fmt: skip
+tokens_per_step = scope.variable(
+    "tokens_per_step", "B_t", "token", "tokens in one optimiser step", bounds=POSITIVE,
+    equals=batch * architecture.sequence, reference=by_definition("sequences by their length"),
+)  # fmt: skip
+scope.equation(
+    parallelism.data,
+    gpus / (number("1 GPU") * parallelism.tensor * parallelism.pipeline * parallelism.context),
+    name="replicas",
+    meaning="replicas share out the job's GPUs",
+    reference=_SPLIT,
+)
+scope.equation(
+    parallelism.micro_batches,
+    batch / (parallelism.data * parallelism.micro_batch),
+    name="passes",
+    meaning="replicas share out the batch",
+    reference=_SPLIT,
+)

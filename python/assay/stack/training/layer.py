@@ -1,0 +1,235 @@
+"""One layer on one pass: its products, its passes over activations, forward and backward.
+
+Layers of different kinds are averaged: a stage holds some of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assay.model import Expression, Variable, by_definition, cited, number, where
+from assay.stack import architecture, optimizer, parallelism, software
+from assay.stack.kernels import experts as expert_kernels
+from assay.stack.kernels import passes, product
+from assay.stack.training.job import compute_bits, operand_bytes, scope
+
+_COUNTED = cited(
+    "Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers"
+)
+_BACKWARD = cited(
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
+    "Using Megatron-LM",
+    "appendix, floating-point operations",
+)
+_SWITCH = cited(
+    "Fedus, Zoph and Shazeer 2022, Switch transformers: scaling to trillion parameter models"
+)
+_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_HALF = number("2 byte")
+_BITS_16 = number("16")
+_RANDOM = number("1")
+
+tokens, tensor = parallelism.tokens, parallelism.tensor
+is_gated = architecture.ffn_matrices > 2.5
+is_mixture = architecture.experts > 0.5
+is_narrow = compute_bits < 15.5
+
+narrow_share = scope.variable(
+    "narrow_share", "r_8", "1",
+    "rate of narrow products inside a step over that of the same products alone",
+    bounds=(0, 1), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+stretch = scope.variable(
+    "product_stretch", "s_p", "1", "time of a product in this software over its time in today's",
+    equals=1 / (software.maturity * where(is_narrow, narrow_share, 1)), reference=_FITTED,
+)  # fmt: skip
+_stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A weight matrix in use: a product forward, two backward."""
+
+    forward: Variable
+    backward: Variable
+    flops: Variable
+
+
+def declare_weight(
+    name: str, columns: Expression, depth: Expression, bits: Expression, what: str
+) -> Weight:
+    """Declare the three products with a matrix of `columns` features out and `depth` in."""
+    element = where(bits < 15.5, operand_bytes, _HALF)
+    activations = tokens * (columns + depth) * _HALF
+
+    def one(
+        part: str, rows: Expression, out: Expression, into: Expression, *, is_gradient: bool
+    ) -> product.Product:
+        return product.declare(
+            scope, f"{name}.{part}.",
+            product.ProductShape(
+                rows=rows, columns=out, depth=into, bits=bits, weight_element=element,
+                activation_element=element,
+                output_element=optimizer.gradient_bytes if is_gradient else _HALF,
+                weight_footprint=activations if is_gradient else _stage_weights,
+                activation_footprint=activations, toggling=_RANDOM,
+            ),
+            what=f"{part} product of {what}",
+        )  # fmt: skip
+
+    forward = one("forward", tokens, columns, depth, is_gradient=False)
+    inputs = one("inputs", tokens, depth, columns, is_gradient=False)
+    weights = one("weights", columns, depth, tokens, is_gradient=True)
+    slow = stretch if bits is compute_bits else 1 / software.maturity
+    forward_time = scope.variable(
+        f"{name}.forward_time", "t_f", "s", f"forward product of {what}", display="us",
+        equals=slow * forward.time, reference=_FITTED,
+    )  # fmt: skip
+    backward_time = scope.variable(
+        f"{name}.backward_time", "t_b", "s", f"products backward of {what}: inputs and weights",
+        display="us", equals=slow * (inputs.time + weights.time), reference=_BACKWARD,
+    )  # fmt: skip
+    flops = scope.variable(
+        f"{name}.flops", "F", "FLOP", f"operations of {what}, forward and backward",
+        display="GFLOP", equals=forward.flops + inputs.flops + weights.flops, reference=_BACKWARD,
+    )  # fmt: skip
+    return Weight(forward_time, backward_time, flops)
+
+
+projection_columns = scope.variable(
+    "projection_columns", "n_q", "1",
+    "features into attention, the mean over layers; compression and expansion by their operations",
+    equals=(
+        architecture.attention_layers * architecture.attention_matrices
+        + architecture.linear_layers * architecture.linear_matrices
+    )
+    / (architecture.layers * architecture.hidden)
+    - architecture.output_size,
+    reference=_BACKWARD,
+)  # fmt: skip
+projection = declare_weight(
+    "projection", projection_columns / tensor, architecture.hidden, compute_bits,
+    "queries, keys and values",
+)  # fmt: skip
+output = declare_weight(
+    "output", architecture.hidden, architecture.output_size / tensor, compute_bits,
+    "the attention's output",
+)  # fmt: skip
+# A mixture without dense layers may state no dense width; its share is then zero anyway.
+_dense_width = where(architecture.ffn > 0, architecture.ffn, 1) / tensor
+up = declare_weight(
+    "up", (architecture.ffn_matrices - 1) * _dense_width, architecture.hidden, compute_bits,
+    "the feed-forward's first part",
+)  # fmt: skip
+down = declare_weight(
+    "down", architecture.hidden, _dense_width, compute_bits, "the feed-forward's second part"
+)
+
+
+def _declare_experts(
+    name: str, columns: Expression, depth: Expression, what: str
+) -> expert_kernels.Experts:
+    """All experts of a rank: its own share of the experts, and tokens from all that share them."""
+    local = (architecture.experts + architecture.shared_experts) / parallelism.expert
+    chosen = (architecture.experts_per_token + architecture.shared_experts) / parallelism.expert
+    return expert_kernels.declare(
+        scope, f"{name}.",
+        expert_kernels.ExpertsShape(
+            tokens=tokens * parallelism.expert, experts=where(is_mixture, local, 1),
+            chosen=where(is_mixture, chosen, 1), columns=columns, depth=depth, bits=compute_bits,
+            weight_element=operand_bytes, activation_element=operand_bytes,
+        ),
+        what=what,
+    )  # fmt: skip
+
+
+_expert_width = where(is_mixture, architecture.expert_ffn, 1) / tensor
+expert_up = _declare_experts(
+    "expert_up", (architecture.ffn_matrices - 1) * _expert_width, architecture.hidden,
+    "the experts' first part, shared ones included",
+)  # fmt: skip
+expert_down = _declare_experts(
+    "expert_down", architecture.hidden, _expert_width,
+    "the experts' second part, shared ones included",
+)  # fmt: skip
+expert_share = scope.variable(
+    "expert_share", "s_e", "1", "share of layers with experts", bounds=(0, 1),
+    equals=architecture.expert_layers / architecture.layers, reference=_SWITCH,
+)  # fmt: skip
+expert_time = scope.variable(
+    "expert_time", "t_e", "s", "products of a layer's experts, forward", display="us",
+    equals=stretch * (expert_up.time + expert_down.time), reference=_SWITCH,
+)  # fmt: skip
+products_forward = scope.variable(
+    "layer.products_forward", "t_pf", "s", "products of a layer, forward", display="us",
+    equals=projection.forward
+    + output.forward
+    + (1 - expert_share) * (up.forward + down.forward)
+    + expert_share * expert_time,
+    reference=_BACKWARD,
+)  # fmt: skip
+products_backward = scope.variable(
+    "layer.products_backward", "t_pb", "s", "products of a layer, backward", display="us",
+    equals=projection.backward
+    + output.backward
+    + (1 - expert_share) * (up.backward + down.backward)
+    + expert_share * 2 * expert_time,
+    reference=_BACKWARD,
+)  # fmt: skip
+
+rows = tokens / where(parallelism.sequence_parallel > 0.5, tensor, 1)
+_heads = architecture.query_size + architecture.kv_size
+# Two norms (read, write) and two residual sums (two reads, a write); the activation; then what
+# older kernels add (biases and dropout), or rotations of queries and keys in gated models.
+_fused = rows * architecture.hidden * number(
+    "20 byte"
+) + tokens * parallelism.ffn_width / tensor * (where(is_gated, number("6 byte"), number("4 byte")))
+_older = rows * architecture.hidden * _HALF + tokens * architecture.hidden / tensor * number(
+    "8 byte"
+)
+_rotated = tokens * (architecture.query_size + architecture.kv_size / 2) / tensor * number("4 byte")
+_eager = rows * architecture.hidden * number("24 byte") + tokens * (
+    parallelism.ffn_width + _heads
+) / tensor * number("4 byte")
+# Tokens are copied into the order of their experts and back.
+_sorted = (
+    expert_share * tokens * architecture.experts_per_token * architecture.hidden * number("8 byte")
+)
+elementwise_size = scope.variable(
+    "layer.elementwise_size", "S_e", "byte", "bytes of the passes of a layer, forward",
+    display="MB",
+    equals=where(
+        software.fused_passes > 0.5,
+        _fused
+        + where(
+            software.attention < 0.5, _older, where(is_gated, _rotated, number("0 byte"))
+        ),
+        _eager,
+    )
+    + _sorted,
+    reference=_COUNTED,
+)  # fmt: skip
+cast_elements = scope.variable(
+    "layer.cast_elements", "n_8", "1", "inputs of products that are cast to a narrow format",
+    equals=where(
+        is_narrow,
+        tokens
+        * (
+            2 * architecture.hidden
+            + (architecture.output_size + parallelism.ffn_width) / tensor
+        ),
+        0,
+    ),
+    reference=_COUNTED,
+)  # fmt: skip
+_kernels = where(software.fused_passes > 0.5, 8, 12)
+forward_passes = passes.declare(
+    scope, "layer.forward_passes.", elementwise_size + cast_elements * number("4 byte"), _kernels,
+    what="norms, sums, activations and casts of a layer, forward",
+)  # fmt: skip
+# Backward, the same passes read the gradient too: seven arrays for every four.
+backward_passes = passes.declare(
+    scope, "layer.backward_passes.",
+    elementwise_size * 1.75 + cast_elements * number("6 byte"), _kernels * 1.5,
+    what="norms, sums, activations and casts of a layer, backward",
+)  # fmt: skip

@@ -1,0 +1,79 @@
+"""A whole training run: throughput, utilisation, steps, time and GPU-hours."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, by_definition, cited, where
+from assay.stack import architecture, gpu, parallelism
+from assay.stack.kernels import device
+from assay.stack.training.job import compute_bits, gpus, scope, tokens_per_step
+from assay.stack.training.step import flops_per_step, peak_flops, step_time
+
+_PALM = cited("Chowdhery et al. 2022, PaLM: Scaling Language Modeling with Pathways", "appendix B")
+_RUN = cited(
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
+    "Using Megatron-LM",
+    "sec. 5.1",
+)
+_RECOMPUTE = cited(
+    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
+    "sec. 6",
+)
+
+total_tokens = scope.variable(
+    "total_tokens", "D", "token", "tokens in the whole run", bounds=POSITIVE,
+    reference=by_definition(), boundary="scenario", family="training",
+)  # fmt: skip
+tokens_per_second = scope.variable(
+    "tokens_per_second", "R", "token/s", "training throughput",
+    equals=tokens_per_step / step_time, reference=_PALM, target=True,
+)  # fmt: skip
+steps = scope.variable(
+    "steps", "n_step", "1", "optimiser steps in the run", equals=total_tokens / tokens_per_step,
+    reference=by_definition("total tokens over tokens per step"),
+)  # fmt: skip
+time_to_train = scope.variable(
+    "time_to_train", "T", "s", "wall-clock time of the run without interruptions", display="day",
+    equals=steps * step_time, reference=_RUN, target=True,
+)  # fmt: skip
+run_yield = scope.variable(
+    "run_yield", "y", "1", "share of a run's GPU-hours that its steps account for",
+    bounds=("positive", 1), boundary="needs-source",
+    reference=by_definition("the rest: restarts, evaluation, idle and lost work"),
+)  # fmt: skip
+gpu_hours = scope.variable(
+    "gpu_hours", "H", "GPU*s", "GPU time that a run is charged", display="GPU*h",
+    equals=gpus * time_to_train / run_yield, reference=_RUN, target=True,
+)  # fmt: skip
+
+achieved_flops = scope.variable(
+    "achieved_flops", "P_ach", "FLOP/s", "rate at which the model's operations are done",
+    display="TFLOP/s", equals=flops_per_step / step_time, reference=_PALM, target=True,
+)  # fmt: skip
+model_flops_utilisation = scope.variable(
+    "model_flops_utilisation", "u_P", "1", "achieved over power-limited peak rate", display="%",
+    equals=achieved_flops / peak_flops, reference=_PALM, target=True,
+)  # fmt: skip
+tensor_peak = scope.variable(
+    "tensor_peak", "P_t", "FLOP/s", "data-sheet peak of all GPUs for the format of layer products",
+    display="TFLOP/s", equals=gpus * gpu.peak_flops * device.rate_multiple(compute_bits),
+    reference=_PALM,
+)  # fmt: skip
+mfu = scope.variable(
+    "mfu", "MFU", "1", "model FLOPs utilisation: operations of the model over peak", display="%",
+    equals=achieved_flops / tensor_peak, reference=_PALM, target=True,
+)  # fmt: skip
+executed_flops = scope.variable(
+    "executed_flops", "F_hw", "FLOP", "operations of a step, those computed again included",
+    equals=flops_per_step
+    + tokens_per_step
+    * where(
+        parallelism.recompute > 1.5,
+        architecture.projection_flops + architecture.attention_flops,
+        where(parallelism.recompute > 0.5, architecture.attention_flops, 0 * architecture.attention_flops),
+    ),
+    reference=_RECOMPUTE,
+)  # fmt: skip
+hfu = scope.variable(
+    "hfu", "HFU", "1", "hardware FLOPs utilisation: operations executed over peak", display="%",
+    equals=executed_flops / (step_time * tensor_peak), reference=_PALM, target=True,
+)  # fmt: skip

@@ -1,0 +1,218 @@
+"""The time of one optimiser step: stages, passes, bubbles, and communication that nothing hides."""
+
+from __future__ import annotations
+
+from assay.model import (
+    by_definition,
+    ceil,
+    cited,
+    floor,
+    log,
+    maximum,
+    minimum,
+    number,
+    sqrt,
+    where,
+)
+from assay.stack import architecture, gpu, optimizer, parallelism, software
+from assay.stack.kernels import combine, passes
+from assay.stack.training import attention, head, layer, traffic
+from assay.stack.training.job import gpus, scope, tokens_per_step
+
+_MEGATRON = (
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
+    "Using Megatron-LM"
+)
+_STAGES = cited(_MEGATRON, "sec. 2.2")
+_FLOPS = cited(_MEGATRON, "appendix, floating-point operations")
+_RECOMPUTE = cited(
+    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
+    "sec. 5",
+)
+_FSDP = cited("Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel")
+_EXTREME = cited("Cramer 1946, Mathematical Methods of Statistics", "sec. 28.6")
+_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_NONE = number("0 s")
+_SHARE = (0, 1)
+
+
+tensor_overlap = scope.variable(
+    "tensor_overlap", "o_t", "1", "share of the traffic inside layers that overlapping hides",
+    bounds=_SHARE, reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+data_overlap = scope.variable(
+    "data_overlap", "o_d", "1", "share of busy time in which traffic between replicas can hide",
+    bounds=_SHARE, reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+contention = scope.variable(
+    "contention", "k", "1", "time that hidden traffic costs the kernels beside it, over its own",
+    reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+gpu_spread = scope.variable(
+    "gpu_spread", "sigma_g", "1", "relative spread of the speeds of GPUs of one kind",
+    reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+step_start = scope.variable(
+    "step_start", "t_0", "s", "time that a step takes whatever its size", display="ms",
+    reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+
+layer_compute = scope.variable(
+    "layer.compute_time", "t_L", "s", "kernels of a layer in one pass, recomputation included",
+    display="ms",
+    equals=layer.products_forward
+    + layer.products_backward
+    + layer.forward_passes.time
+    + layer.backward_passes.time
+    + attention.forward_time
+    + attention.backward_time
+    + where(
+        parallelism.recompute > 1.5,
+        layer.products_forward + layer.forward_passes.time + attention.forward_time,
+        where(parallelism.recompute > 0.5, attention.forward_time, _NONE),
+    ),
+    reference=_RECOMPUTE,
+)  # fmt: skip
+inner_exposed = scope.variable(
+    "layer.exposed_share", "e_t", "1", "share of the traffic inside layers that shows",
+    equals=where(software.overlap > 0.5, 1 - tensor_overlap, 1), reference=_FITTED,
+)  # fmt: skip
+layer_traffic = scope.variable(
+    "layer.traffic_time", "t_Lc", "s", "traffic of a layer in one pass that nothing hides",
+    display="ms",
+    equals=where(parallelism.recompute > 1.5, 3, 2)
+    * (inner_exposed * (traffic.tensor_time + traffic.expert_exchange_time) + traffic.context_time),
+    reference=_RECOMPUTE,
+)  # fmt: skip
+_slots = parallelism.pipeline * parallelism.interleave
+stage_layers = scope.variable(
+    "stage.layers", "L_s", "1", "layers of the longest stage",
+    equals=where(
+        parallelism.pipeline > 1,
+        ceil(architecture.layers / _slots) * parallelism.interleave,
+        architecture.layers,
+    ),
+    reference=_STAGES,
+)  # fmt: skip
+_short_ends = (
+    (parallelism.pipeline > 1)
+    & (architecture.layers / _slots > floor(architecture.layers / _slots))
+    & parallelism.is_whole((architecture.layers + 2) / _slots)
+)
+head_extra = scope.variable(
+    "head.extra_time", "t_hx", "s",
+    "time by which the head lengthens the last stage; ends that hold a layer less have room for it",
+    display="ms",
+    equals=where(
+        _short_ends,
+        maximum(_NONE, head.head_time - layer_compute - layer_traffic),
+        head.head_time,
+    ),
+    reference=_STAGES,
+)  # fmt: skip
+passes_made = maximum(parallelism.micro_batches, 1)
+warm_up = scope.variable(
+    "stage.idle_passes", "n_b", "1", "passes in whose time the first and the last stage wait",
+    equals=(parallelism.pipeline - 1) / parallelism.interleave, reference=_STAGES,
+)  # fmt: skip
+pass_time = scope.variable(
+    "kernels_time", "t_k", "s", "kernels of all passes of a step", display="ms",
+    equals=passes_made * (stage_layers * layer_compute + head_extra), reference=_STAGES,
+)  # fmt: skip
+bubble_time = scope.variable(
+    "bubble_time", "t_bub", "s", "time in which stages wait for the first and the last pass",
+    display="ms",
+    equals=warm_up * (stage_layers * (layer_compute + layer_traffic) + traffic.hop_time),
+    reference=_STAGES,
+)  # fmt: skip
+_kept = where(
+    parallelism.zero_stage > 0.5, parallelism.owned_parameters, parallelism.shard_parameters
+)
+update = passes.declare(
+    scope, "update.",
+    _kept * optimizer.update_bytes + parallelism.shard_parameters * optimizer.clearing_bytes, 12,
+    what="the optimiser's update",
+)  # fmt: skip
+straggling = scope.variable(
+    "straggling", "s_n", "1", "time of the slowest of all GPUs over that of a middling one",
+    equals=1 + gpu_spread * sqrt(2 * log(maximum(gpus / number("1 GPU"), 1))), reference=_EXTREME,
+)  # fmt: skip
+
+inner_traffic = scope.variable(
+    "inner_traffic_time", "t_it", "s", "traffic inside layers of a step that nothing hides",
+    display="ms", equals=passes_made * stage_layers * layer_traffic, reference=_STAGES,
+)  # fmt: skip
+outer_exposed = scope.variable(
+    "data.exposed_share", "e_d", "1", "share of traffic between stages or replicas that shows",
+    equals=where(software.overlap > 0.5, 1 - data_overlap, 1), reference=_FITTED,
+)  # fmt: skip
+hop_traffic = scope.variable(
+    "hop_traffic_time", "t_ht", "s", "traffic between stages of a step that nothing hides",
+    display="ms", equals=passes_made * traffic.hop_time * outer_exposed, reference=_STAGES,
+)  # fmt: skip
+busy = scope.variable(
+    "busy_time", "t_busy", "s", "time of a step before replicas exchange anything", display="ms",
+    equals=pass_time + bubble_time + inner_traffic + hop_traffic, reference=_STAGES,
+)  # fmt: skip
+_volume = passes_made * traffic.each_time
+_hidden = minimum(_volume, data_overlap * busy)
+sharded_traffic = scope.variable(
+    "data.sharded_time", "t_ds", "s",
+    "what exchanges in every pass add to a step: beyond what hides, beside what they slow down",
+    display="ms",
+    equals=_volume - _hidden + contention * _hidden + passes_made * traffic.each_latency,
+    reference=_FSDP,
+)  # fmt: skip
+owner_traffic = scope.variable(
+    "data.owner_time", "t_do", "s", "what broadcasts by owners in every pass add to a step",
+    display="ms",
+    equals=combine.overlap(busy, passes_made * traffic.broadcast_time, number("4")) - busy,
+    reference=_FITTED,
+)  # fmt: skip
+data_traffic = scope.variable(
+    "data_traffic_time", "t_dt", "s", "what the exchange between replicas adds to a step",
+    display="ms",
+    equals=where(
+        parallelism.shards > 1,
+        where(
+            parallelism.zero_stage > 1.5,
+            where(software.owner_broadcast > 0.5, owner_traffic, sharded_traffic),
+            traffic.once_time * outer_exposed,
+        ),
+        _NONE,
+    ),
+    reference=_FSDP,
+)  # fmt: skip
+
+flops_per_step = scope.variable(
+    "flops_per_step", "F", "FLOP", "floating-point operations of the model in one optimiser step",
+    equals=tokens_per_step * architecture.training_flops, reference=_FLOPS,
+)  # fmt: skip
+peak_flops = scope.variable(
+    "peak_flops", "P_run", "FLOP/s", "power-limited peak rate of all GPUs in the job",
+    display="TFLOP/s", equals=gpus * gpu.power_limited_peak_flops,
+    reference=by_definition("sum over the job's GPUs"),
+)  # fmt: skip
+compute_time = scope.variable(
+    "compute_time", "t_comp", "s", "time of a step in which stages compute or wait for one another"
+)
+scope.equation(
+    compute_time,
+    straggling * (pass_time + bubble_time + update.time + step_start),
+    reference=_STAGES,
+)
+scope.approximation(
+    compute_time, flops_per_step / peak_flops, name="at_peak",
+    meaning="all operations at the power-limited peak rate, nothing else", reference=_FLOPS,
+)  # fmt: skip
+exposed_communication_time = scope.variable(
+    "exposed_communication_time", "t_comm", "s",
+    "communication in a step that no computation hides",
+    equals=straggling * (inner_traffic + hop_traffic + data_traffic + traffic.tied_time),
+    reference=by_definition("communication time less overlap"),
+)  # fmt: skip
+step_time = scope.variable(
+    "step_time", "t_step", "s", "time of one optimiser step",
+    equals=compute_time + exposed_communication_time,
+    reference=by_definition("busy plus exposed time"), target=True,
+)  # fmt: skip

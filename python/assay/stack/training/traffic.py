@@ -1,0 +1,179 @@
+"""What ranks of a job send each other, and how long it takes when nothing hides it."""
+
+from __future__ import annotations
+
+from assay.model import by_definition, cited, maximum, minimum, number, where
+from assay.stack import (
+    alpha_beta,
+    architecture,
+    collectives,
+    interconnect,
+    optimizer,
+    parallelism,
+    software,
+)
+from assay.stack.training import attention
+from assay.stack.training.job import operand_bytes, scope
+from assay.stack.training.layer import expert_share, tensor, tokens
+
+_TENSOR = cited(
+    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
+    "Model Parallelism",
+    "sec. 3",
+)
+_PIPELINE = cited(
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
+    "Using Megatron-LM",
+    "sec. 3.2 and 4.1",
+)
+_ZERO = cited(
+    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+    "sec. 7",
+)
+_CONTEXT = cited(
+    "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite "
+    "Context"
+)
+_EXPERTS = cited(
+    "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and "
+    "Automatic Sharding"
+)
+_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_HALF = number("2 byte")
+_NONE = number("0 s")
+_stream = tokens * architecture.hidden
+
+_inside = tensor <= interconnect.node_ranks
+tensor_reduction = collectives.all_reduce(
+    scope, "tensor.reduction.",
+    # Gathers of narrow operands carry them as they are, reductions carry 16 bits.
+    size=_stream * (operand_bytes + _HALF) / 2, ranks=tensor,
+    latency=where(_inside, interconnect.link_latency, interconnect.nic_latency),
+    bandwidth=where(_inside, interconnect.link_rate, interconnect.nic_rate),
+)  # fmt: skip
+tensor_time = scope.variable(
+    "tensor.time", "t_t", "s", "reductions between tensor ranks in a layer and direction: two",
+    display="us", equals=2 * tensor_reduction, reference=_TENSOR,
+)  # fmt: skip
+
+model_ranks = scope.variable(
+    "node.model_ranks", "r_m", "1", "ranks of a node that split one layer of one sequence",
+    equals=minimum(tensor, interconnect.node_ranks), bounds=(1, None), reference=_TENSOR,
+)  # fmt: skip
+local_ranks = scope.variable(
+    "node.replica_ranks", "r_d", "1", "ranks of a node that hold the same weights",
+    equals=maximum(1, minimum(interconnect.node_ranks / model_ranks, parallelism.shards)),
+    bounds=(1, None), reference=_PIPELINE,
+)  # fmt: skip
+exchange_size = scope.variable(
+    "context.size", "S_c", "byte", "keys and values that a rank passes round in a layer",
+    display="MB",
+    equals=(parallelism.context - 1)
+    * tokens
+    * maximum(architecture.kv_size / tensor, architecture.head_size + architecture.value_size)
+    * _HALF,
+    reference=_CONTEXT,
+)  # fmt: skip
+context_time = scope.variable(
+    "context.time", "t_c", "s",
+    "keys and values round the ranks of a sequence in a layer, beyond what attention hides",
+    display="us",
+    equals=maximum(
+        _NONE,
+        exchange_size
+        / where(
+            tensor * parallelism.context <= interconnect.node_ranks,
+            interconnect.link_rate,
+            interconnect.nic_rate,
+        )
+        - attention.forward_time,
+    ),
+    reference=_CONTEXT,
+)  # fmt: skip
+expert_exchange = collectives.spanning_all_to_all(
+    scope, "expert.exchange.",
+    size=_stream * architecture.experts_per_token * (operand_bytes + _HALF) / 2,
+    span=collectives.span_of(
+        parallelism.expert, minimum(parallelism.expert, interconnect.node_ranks / model_ranks)
+    ),
+)  # fmt: skip
+expert_exchange_time = scope.variable(
+    "expert.exchange_time", "t_x", "s",
+    "tokens sent to their experts and back in a layer and direction, the mean over layers",
+    display="us", equals=2 * expert_share * expert_exchange, reference=_EXPERTS,
+)  # fmt: skip
+hop_time = scope.variable(
+    "pipeline.hop_time", "t_hop", "s",
+    "activations and their gradients from stage to stage for one pass", display="us",
+    equals=where(
+        parallelism.pipeline > 1,
+        2 * parallelism.interleave * _stream * _HALF / tensor / interconnect.nic_rate,
+        _NONE,
+    ),
+    reference=_PIPELINE,
+)  # fmt: skip
+
+
+replicas = collectives.span_of(parallelism.shards, local_ranks)
+gradient_scatter = collectives.spanning_reduce_scatter(
+    scope, "data.scatter.", size=parallelism.shard_parameters * optimizer.gradient_bytes,
+    span=replicas,
+)  # fmt: skip
+weight_gather = collectives.spanning_all_gather(
+    scope, "data.gather.", size=parallelism.shard_parameters * optimizer.weight_bytes,
+    span=replicas,
+)  # fmt: skip
+ring_latency = scope.variable(
+    "data.ring_latency", "alpha_d", "s", "time of a round of all replicas without any bytes",
+    display="us", equals=alpha_beta.spanning_ring_all_gather(number("0 byte"), replicas),
+    reference=_ZERO,
+)  # fmt: skip
+once_time = scope.variable(
+    "data.once_time", "t_d1", "s",
+    "gradients reduced and, where states are split, weights gathered once a step", display="ms",
+    equals=where(
+        parallelism.zero_stage < 0.5,
+        2 * gradient_scatter,
+        gradient_scatter * where(software.gradient_all_reduce > 0.5, 2, 1) + weight_gather,
+    ),
+    reference=_ZERO,
+)  # fmt: skip
+gathers = where(parallelism.zero_stage > 2.5, 2, 1)
+each_time = scope.variable(
+    "data.each_time", "t_d2", "s",
+    "weights gathered, before each direction where they are split, and gradients scattered in "
+    "every pass", display="ms",
+    equals=gathers * weight_gather + gradient_scatter, reference=_ZERO,
+)  # fmt: skip
+each_latency = scope.variable(
+    "data.each_latency", "t_d0", "s", "rounds of the replicas for every layer of a pass",
+    display="ms",
+    equals=(architecture.layers / parallelism.pipeline) * (gathers + 1) * ring_latency,
+    reference=_ZERO,
+)  # fmt: skip
+broadcast_share = scope.variable(
+    "broadcast_share", "r_c", "1", "share of one adapter's line rate that a broadcast reaches",
+    bounds=("positive", 1), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+broadcast_time = scope.variable(
+    "data.broadcast_time", "t_d3", "s",
+    "weights, twice, and gradients of a pass through the adapter of one owner", display="ms",
+    equals=parallelism.shard_parameters
+    * (2 * optimizer.weight_bytes + optimizer.gradient_bytes)
+    / (broadcast_share * interconnect.nic_bandwidth * number("1 GPU")),
+    reference=_ZERO,
+)  # fmt: skip
+tied_time = scope.variable(
+    "pipeline.tied_time", "t_v", "s",
+    "gradients of a table that the first and the last stage share", display="ms",
+    equals=where(
+        (parallelism.pipeline > 1) & (architecture.embedding_tables < 1.5),
+        architecture.vocabulary
+        * architecture.hidden
+        / tensor
+        * optimizer.gradient_bytes
+        / interconnect.nic_rate,
+        _NONE,
+    ),
+    reference=_PIPELINE,
+)  # fmt: skip
