@@ -1,0 +1,6 @@
+"""Serving: prompts and answers on GPUs, from kernels to time per token and goodput."""
+
+from assay.stack.serving import latency
+from assay.stack.serving.deployment import scope
+
+__all__ = ["latency", "scope"]

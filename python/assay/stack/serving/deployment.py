@@ -1,0 +1,100 @@
+"""What is served, on what, and to whom: the choices of a deployment."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, number
+
+scope = Scope("serving", "A model that answers requests")
+
+_CHOICE = by_definition("a choice of the deployment")
+_MEGATRON = cited(
+    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
+    "Model Parallelism",
+    "sec. 3",
+)
+_GPIPE = cited(
+    "Huang et al. 2019, GPipe: Efficient Training of Giant Neural Networks using Pipeline "
+    "Parallelism"
+)
+_SWITCH = cited(
+    "Fedus, Zoph and Shazeer 2022, Switch transformers: scaling to trillion parameter models",
+    "sec. 5",
+)
+_DATA_PARALLEL_ATTENTION = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.4")
+_FORMATS = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning")
+_CHUNKED = cited(
+    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
+    "sec. 4",
+)
+_ORCA = cited(
+    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
+    "sec. 4",
+)
+_SPLITWISE = cited(
+    "Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting"
+)
+
+ONE_TOKEN = number("1 token")
+ONE_REQUEST = number("1 request")
+ONE_GPU = number("1 GPU")
+
+
+def _choice(
+    name: str, symbol: str, unit: str, meaning: str, reference: Reference = _CHOICE
+) -> Variable:
+    return scope.variable(
+        name, symbol, unit, meaning, bounds=POSITIVE, reference=reference, boundary="scenario"
+    )
+
+
+def _flag(name: str, symbol: str, meaning: str, reference: Reference) -> Variable:
+    return scope.variable(
+        name, symbol, "1", meaning, bounds=(0, 1), reference=reference, boundary="scenario"
+    )
+
+
+tensor = _choice("tensor", "t", "1", "GPUs that share every layer", _MEGATRON)
+pipeline = _choice("pipeline", "p", "1", "stages of consecutive layers", _GPIPE)
+expert = _choice("expert", "e", "1", "groups of GPUs with whole experts of their own", _SWITCH)
+attention_replicas = _choice(
+    "attention_replicas", "r", "1", "copies of the attention weights, each with requests of its own",
+    _DATA_PARALLEL_ATTENTION,
+)  # fmt: skip
+gpus = scope.variable(
+    "gpus", "n_GPU", "GPU", "GPUs of one deployment", equals=tensor * pipeline * ONE_GPU,
+    bounds=POSITIVE, reference=_MEGATRON,
+)  # fmt: skip
+attention_ranks = scope.variable(
+    "attention_ranks", "t_a", "1", "GPUs that share the attention of one request",
+    equals=tensor / attention_replicas, bounds=POSITIVE, reference=_DATA_PARALLEL_ATTENTION,
+)  # fmt: skip
+
+compute_bits = _choice(
+    "compute_bits", "b", "1", "bits of operands in the tensor cores, projections", _FORMATS
+)
+expert_bits = _choice(
+    "expert_bits", "b_e", "1", "bits of operands in the tensor cores, experts", _FORMATS
+)
+weight_bytes = _choice("weight_bytes", "B_w", "byte", "bytes of a stored weight", _FORMATS)
+expert_bytes = _choice(
+    "expert_bytes", "B_x", "byte", "bytes of a stored weight of experts", _FORMATS
+)
+kv_bytes = _choice("kv_bytes", "B_k", "byte", "bytes of a stored key or value element", _FORMATS)
+
+prompt = _choice("prompt", "s_p", "token", "tokens of a prompt")
+output = _choice("output", "s_o", "token", "tokens of an answer")
+concurrency = _choice("concurrency", "c", "request", "requests in flight, waiting ones included")
+batch_limit = _choice(
+    "batch_limit", "B_max", "request", "requests that the engine works on at most", _ORCA
+)
+prompt_budget = _choice(
+    "prompt_budget", "n_max", "token", "tokens of an iteration at most, per attention replica",
+    _CHUNKED,
+)  # fmt: skip
+static = _flag(
+    "static", "f_s", "1: a fixed batch, all prompts first; 0: requests join any time", _ORCA
+)
+separate = _flag(
+    "separate", "f_d", "1: prompts run on GPUs of their own; 0: among the decoding requests",
+    _SPLITWISE,
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""Constants of the serving software, fitted on measured serving figures per engine."""
+
+from __future__ import annotations
+
+from assay.model import Variable, by_definition, cited
+from assay.stack.serving.deployment import scope
+
+_FITTED = by_definition("fitted on measured serving figures, docs/design/serving-model.md")
+_SETTING = by_definition("a setting of the engine")
+_PAGED = cited(
+    "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with "
+    "PagedAttention",
+    "sec. 4",
+)
+_GROUPED = cited(
+    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from "
+    "Multi-Head Checkpoints"
+)
+_CLIENT = by_definition("a property of the client that sends the requests")
+
+
+def _fitted(name: str, symbol: str, unit: str, display: str, meaning: str) -> Variable:
+    return scope.variable(
+        name, symbol, unit, meaning, display=display, reference=_FITTED, boundary="needs-source"
+    )
+
+
+host_time = _fitted("host_time", "t_h", "s", "ms", "time of the host between iterations")
+host_sequence_time = _fitted(
+    "host_sequence_time", "tau_h", "s", "us", "time of the host per decoding request and iteration"
+)
+request_time = _fitted(
+    "request_time", "t_r", "s", "ms", "time of a request outside the model, before its first token"
+)
+layer_kernels = _fitted("layer_kernels", "n_k", "1", "1", "small kernels of a layer")
+expert_kernels = _fitted(
+    "expert_kernels", "n_x", "1", "1", "further small kernels of a layer with experts"
+)
+reduction_latency = _fitted(
+    "reduction_latency", "alpha_r", "s", "us", "time of a step of the engine's sums over GPUs"
+)
+expert_slowdown = _fitted(
+    "expert_slowdown", "z_x", "1", "1", "time of the engine's expert products over the fitted ones"
+)
+decode_slowdown = _fitted(
+    "decode_slowdown", "z_d", "1", "1", "time of the engine's decode attention over the fitted one"
+)
+queue_factor = _fitted(
+    "queue_factor", "q", "1", "1", "own prompt times waited where prompts take every iteration"
+)
+first_iterations = scope.variable(
+    "first_iterations", "n_s", "1", "iterations that pass before a first token reaches the client",
+    reference=_SETTING, boundary="needs-source",
+)  # fmt: skip
+burst_share = scope.variable(
+    "burst_share", "phi", "1", "share of requests that arrive all at once, at the start",
+    bounds=(0, 1), reference=_CLIENT, boundary="needs-source",
+)  # fmt: skip
+memory_share = scope.variable(
+    "memory_share", "u", "1", "share of the memory that the engine takes", bounds=(0, 1),
+    reference=_SETTING, boundary="needs-source",
+)  # fmt: skip
+reserved_memory = _fitted(
+    "reserved_memory", "M_r", "byte", "GB", "memory of a GPU for activations and the software"
+)
+reserved_output = scope.variable(
+    "reserved_output", "kappa", "1", "share of an answer whose cache is taken on average",
+    bounds=(0, 1), reference=_PAGED, boundary="needs-source",
+)  # fmt: skip
+group_limit = scope.variable(
+    "group_limit", "g_max", "1", "query heads that share one reading of a key at most, in decoding",
+    bounds=(1, None), reference=_GROUPED, boundary="needs-source",
+)  # fmt: skip

@@ -1,0 +1,149 @@
+"""Time per output token, time to the first token, rates, and what meets the objectives."""
+
+from __future__ import annotations
+
+from assay.model import (
+    POSITIVE,
+    Expression,
+    by_definition,
+    cited,
+    erf,
+    log,
+    maximum,
+    number,
+    sqrt,
+    where,
+)
+from assay.stack.serving import deployment as d
+from assay.stack.serving import engine, loads, memory
+from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
+
+_ORCA = cited(
+    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
+    "sec. 4",
+)
+_CHUNKED = cited(
+    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
+    "sec. 3 and 4",
+)
+_LITTLE = cited("Little 1961, A Proof for the Queuing Formula: L = lambda W")
+_DISTSERVE = cited(
+    "Zhong et al. 2024, DistServe: Disaggregating Prefill and Decoding for Goodput-optimized "
+    "Large Language Model Serving",
+    "sec. 2",
+)
+_LOGNORMAL = by_definition("latencies err by factors: lognormal around the predicted one")
+_CLIENT = by_definition("mean over the requests of a client that starts many at once")
+
+step_time = scope.variable(
+    "step_time", "t_s", "s", "mean time between two tokens of a request", display="ms",
+    equals=where(
+        (d.static > 0.5) | (d.separate > 0.5),
+        loads.decode.time,
+        loads.decode.time + loads.prompt_share * maximum(loads.mixed.time - loads.decode.time, number("0 s")),
+    ),
+    reference=_CHUNKED,
+)  # fmt: skip
+time_per_output_token = scope.variable(
+    "time_per_output_token", "TPOT", "s/token", "mean time between two tokens of a request",
+    display="ms/token", equals=step_time / ONE_TOKEN, reference=_ORCA, target=True,
+)  # fmt: skip
+
+bursts = memory.batch / ONE_REQUEST * d.prompt / ONE_TOKEN / loads.burst_tokens
+burst_time = scope.variable(
+    "burst_time", "t_b", "s", "time of all prompts of a batch, one iteration after the other",
+    display="ms", equals=bursts * loads.burst.time, reference=_ORCA,
+)  # fmt: skip
+own_time = scope.variable(
+    "own_prompt_time", "t_o", "s", "time of the iterations that carry a request's own prompt",
+    display="ms",
+    equals=maximum(d.prompt / ONE_TOKEN / loads.room, 1) * loads.mixed.time, reference=_CHUNKED,
+)  # fmt: skip
+# A request that arrives waits for the running iteration, then for prompts before its own.
+steady_time = scope.variable(
+    "steady_prompt_time", "t_y", "s", "time to the end of the prompt, requests coming one by one",
+    display="ms",
+    equals=own_time * (1 + engine.queue_factor * loads.prompt_share)
+    + where(memory.batch > ONE_REQUEST, step_time / 2, number("0 s")),
+    reference=_CHUNKED,
+)  # fmt: skip
+mean_burst_time = (burst_time + loads.burst.time) / 2
+waiting_time = scope.variable(
+    "waiting_time", "t_w", "s", "time until there is memory for a request", display="ms",
+    equals=maximum(d.concurrency / memory.batch - 1, 0) * d.output / ONE_TOKEN * step_time,
+    reference=_LITTLE,
+)  # fmt: skip
+prompt_time = scope.variable(
+    "prompt_time", "t_p", "s", "time from the start of a request to the end of its prompt",
+    display="ms",
+    equals=where(
+        d.static > 0.5,
+        burst_time,
+        (1 - engine.burst_share) * steady_time
+        + engine.burst_share * maximum(mean_burst_time, steady_time),
+    ),
+    reference=_CLIENT,
+)  # fmt: skip
+time_to_first_token = scope.variable(
+    "time_to_first_token", "TTFT", "s", "mean time from a request to its first token",
+    display="ms",
+    equals=engine.request_time + waiting_time + prompt_time + engine.first_iterations * step_time,
+    reference=_DISTSERVE, target=True,
+)  # fmt: skip
+
+answer_time = scope.variable(
+    "answer_time", "t_a", "s", "time that a request is worked on", display="s",
+    equals=where(d.static > 0.5, burst_time, own_time)
+    + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
+    reference=_LITTLE,
+)  # fmt: skip
+worked_on = where(d.static > 0.5, memory.batch, loads.decoding * d.pipeline * ONE_REQUEST)
+request_rate = scope.variable(
+    "request_rate", "lambda", "request/s", "requests answered per second, requests never lacking",
+    equals=worked_on / answer_time, reference=_LITTLE,
+)  # fmt: skip
+throughput = scope.variable(
+    "throughput", "X", "token/s", "output tokens per second of the deployment",
+    equals=request_rate * d.output / ONE_REQUEST, reference=_LITTLE, target=True,
+)  # fmt: skip
+prompt_throughput = scope.variable(
+    "prompt_throughput", "X_p", "token/s", "prompt tokens per second of GPUs that only run prompts",
+    equals=ONE_TOKEN * loads.burst_tokens / loads.burst.time, reference=_DISTSERVE,
+)  # fmt: skip
+
+first_token_limit = scope.variable(
+    "slo.time_to_first_token", "L_1", "s", "longest time to the first token that is acceptable",
+    bounds=POSITIVE, reference=_DISTSERVE, boundary="scenario",
+)  # fmt: skip
+output_token_limit = scope.variable(
+    "slo.time_per_output_token", "L_t", "s/token", "longest time per token that is acceptable",
+    bounds=POSITIVE, reference=_DISTSERVE, boundary="scenario",
+)  # fmt: skip
+latency_spread = scope.variable(
+    "latency_spread", "sigma", "1", "logarithmic spread of latencies over requests",
+    bounds=POSITIVE, reference=_LOGNORMAL, boundary="scenario",
+)  # fmt: skip
+
+
+def _share_within(ratio: Expression) -> Expression:
+    return (1 + erf(log(ratio) / (latency_spread * sqrt(number("2"))))) / 2
+
+
+attainment = scope.variable(
+    "slo.attainment", "a", "1", "share of requests that meet both limits", bounds=(0, 1),
+    equals=_share_within(first_token_limit / time_to_first_token)
+    * _share_within(output_token_limit / time_per_output_token),
+    reference=_LOGNORMAL,
+)  # fmt: skip
+goodput = scope.variable(
+    "goodput", "G", "request/s", "requests per second that meet both limits",
+    equals=attainment * request_rate, reference=_DISTSERVE, target=True,
+)  # fmt: skip
+scope.inequality(
+    "serving.first_token_in_time", time_to_first_token <= first_token_limit,
+    "the first token comes within the limit", reference=_DISTSERVE,
+)  # fmt: skip
+scope.inequality(
+    "serving.output_tokens_in_time", time_per_output_token <= output_token_limit,
+    "tokens come within the limit", reference=_DISTSERVE,
+)  # fmt: skip

@@ -1,0 +1,67 @@
+"""The iterations that latencies are made of: decoding alone, with prompts, and prompts alone."""
+
+from __future__ import annotations
+
+from assay.model import cited, maximum, minimum
+from assay.stack.serving import deployment as d
+from assay.stack.serving import iteration, memory
+from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
+from assay.stack.serving.iteration import Load
+
+_CHUNKED = cited(
+    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
+    "sec. 4",
+)
+_ORCA = cited(
+    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
+    "sec. 4",
+)
+_LITTLE = cited("Little 1961, A Proof for the Queuing Formula: L = lambda W")
+
+budget = scope.variable(
+    "iteration_budget", "n_b", "1", "tokens of an iteration at most, all replicas",
+    equals=d.prompt_budget * d.attention_replicas / ONE_TOKEN, reference=_CHUNKED,
+)  # fmt: skip
+per_answer = d.prompt / d.output
+# Prompts must keep pace with answers within the budget of an iteration.
+pace = budget / (1 + per_answer * (1 - d.separate))
+decoding = scope.variable(
+    "decoding", "B_d", "1", "requests that decode in an iteration of one pipeline stage",
+    equals=minimum(memory.batch / (ONE_REQUEST * d.pipeline), pace), reference=_ORCA,
+)  # fmt: skip
+prompt_rate = scope.variable(
+    "prompt_rate", "n_p", "1", "prompt tokens per iteration that keep pace with the answers",
+    equals=decoding * per_answer, reference=_LITTLE,
+)  # fmt: skip
+room = scope.variable(
+    "prompt_room", "n_o", "1", "prompt tokens that fit in an iteration beside decoding requests",
+    equals=maximum(budget - decoding, 1), reference=_CHUNKED,
+)  # fmt: skip
+chunk = scope.variable(
+    "chunk", "n_c", "1", "prompt tokens of an iteration that carries some",
+    equals=minimum(maximum(prompt_rate, minimum(d.prompt / ONE_TOKEN, room)), room),
+    reference=_CHUNKED,
+)  # fmt: skip
+prompt_share = scope.variable(
+    "prompt_share", "rho", "1", "share of iterations that carry prompt tokens", bounds=(0, 1),
+    equals=minimum(prompt_rate / chunk, 1), reference=_LITTLE,
+)  # fmt: skip
+context = scope.variable(
+    "context", "s_c", "token", "tokens that a decoding request has, on average",
+    equals=d.prompt + d.output / 2, reference=_ORCA,
+)  # fmt: skip
+
+decode = iteration.declare(
+    "decode.", "an iteration of decoding requests", Load(decoding, context, None, d.prompt)
+)
+others = decoding * (1 - d.separate) * (1 - ONE_REQUEST / memory.batch)
+mixed = iteration.declare(
+    "mixed.", "an iteration with prompt tokens", Load(others, context, chunk, d.prompt)
+)
+burst_tokens = scope.variable(
+    "burst_tokens", "n_f", "1", "prompt tokens of an iteration when all requests arrive at once",
+    equals=minimum(memory.batch / ONE_REQUEST * d.prompt / ONE_TOKEN, budget), reference=_CHUNKED,
+)  # fmt: skip
+burst = iteration.declare(
+    "burst.", "an iteration full of prompts", Load(None, d.prompt, burst_tokens, d.prompt)
+)

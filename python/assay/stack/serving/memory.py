@@ -1,0 +1,115 @@
+"""What fits: weights, keys and values on a GPU, and how many requests that leaves room for."""
+
+from __future__ import annotations
+
+from assay.model import Expression, cited, maximum, minimum, number, where
+from assay.stack import architecture as model
+from assay.stack import gpu
+from assay.stack.serving import deployment as d
+from assay.stack.serving import engine
+from assay.stack.serving.deployment import ONE_GPU, ONE_REQUEST, ONE_TOKEN, scope
+
+_POPE = cited("Pope et al. 2022, Efficiently Scaling Transformer Inference", "sec. 3")
+_PAGED = cited(
+    "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with "
+    "PagedAttention",
+    "sec. 2 and 4",
+)
+_LATENT = cited(
+    "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts "
+    "Language Model",
+    "sec. 2.1",
+)
+# Embedding, output table and norms stay in 16 bits.
+_WIDE = number("2 byte")
+
+expert_parameters = scope.variable(
+    "expert_parameters", "N_x", "1", "weights of all routed experts",
+    equals=model.expert_layers * model.experts * model.expert_parameters, reference=_POPE,
+)  # fmt: skip
+attention_parameters = scope.variable(
+    "attention_parameters", "N_a", "1", "weights of the attention of all layers",
+    equals=model.attention_layers * model.attention_parameters
+    + model.linear_layers * model.linear_parameters,
+    reference=_POPE,
+)  # fmt: skip
+weight_memory = scope.variable(
+    "weight_memory", "M_w", "byte/GPU", "weights on one GPU", display="GB/GPU",
+    equals=(
+        expert_parameters * d.expert_bytes
+        + model.embedding_parameters * _WIDE
+        + (model.parameters - expert_parameters - model.embedding_parameters) * d.weight_bytes
+        + (d.attention_replicas - 1) * attention_parameters * d.weight_bytes
+    )
+    / d.gpus,
+    reference=_POPE,
+)  # fmt: skip
+cache_memory = scope.variable(
+    "cache_memory", "M_c", "byte/GPU", "memory of one GPU left for keys and values",
+    display="GB/GPU",
+    equals=maximum(
+        engine.memory_share * gpu.memory_capacity
+        - weight_memory
+        - engine.reserved_memory / ONE_GPU,
+        number("1 byte/GPU"),
+    ),
+    reference=_PAGED,
+)  # fmt: skip
+# A key head is not cut: more GPUs than key heads hold copies, and all hold the whole latent.
+copies: Expression = where(
+    model.latent_width > 0, d.attention_ranks, maximum(d.attention_ranks / model.kv_heads, 1)
+)
+cache_copies = scope.variable(
+    "kv.copies", "n_c", "1", "copies of the same keys and values within a replica",
+    equals=copies, reference=_LATENT,
+)  # fmt: skip
+
+
+def sequence_memory(tokens: Expression) -> Expression:
+    """Bytes that keys, values and states of one request of some tokens take, in one copy."""
+    kept = minimum(tokens, ONE_TOKEN * where(model.window > 0, model.window, tokens / ONE_TOKEN))
+    elements = model.full_elements * tokens + model.window_elements * kept + model.state_elements
+    return elements * d.kv_bytes
+
+
+held_tokens = scope.variable(
+    "kv.held_tokens", "s_h", "token", "tokens of a request whose keys are held, on average",
+    equals=d.prompt + engine.reserved_output * d.output, reference=_PAGED,
+)  # fmt: skip
+request_memory = scope.variable(
+    "kv.request_memory", "m_c", "byte", "keys and values held for one request, all copies",
+    display="MB", equals=cache_copies * sequence_memory(held_tokens), reference=_PAGED,
+)  # fmt: skip
+token_memory = scope.variable(
+    "kv.bytes_per_token", "k", "byte/token", "keys and values of one more token, one copy",
+    equals=model.elements_per_token * d.kv_bytes, reference=_LATENT,
+)  # fmt: skip
+capacity = scope.variable(
+    "kv.capacity", "C", "token", "tokens whose keys and values fit, all replicas",
+    equals=cache_memory * d.gpus * held_tokens / request_memory, reference=_PAGED,
+)  # fmt: skip
+requests_that_fit = scope.variable(
+    "requests_that_fit", "B_f", "request", "requests whose keys and values fit",
+    equals=ONE_REQUEST * capacity / held_tokens, reference=_PAGED,
+)  # fmt: skip
+batch = scope.variable(
+    "batch", "B", "request", "requests that are worked on at the same time",
+    equals=maximum(minimum(d.concurrency, d.batch_limit, requests_that_fit), ONE_REQUEST),
+    reference=_PAGED,
+)  # fmt: skip
+one_request = scope.variable(
+    "one_request_memory", "m_1", "byte/GPU", "keys and values of one request at its end, per GPU",
+    equals=cache_copies * sequence_memory(d.prompt + d.output) / (d.attention_ranks * ONE_GPU * d.pipeline),
+    display="GB/GPU", reference=_PAGED,
+)  # fmt: skip
+scope.inequality(
+    "serving.fits_memory",
+    weight_memory + one_request + engine.reserved_memory / ONE_GPU
+    <= engine.memory_share * gpu.memory_capacity,
+    "weights and the keys of one request fit in the memory of a GPU",
+    reference=_PAGED,
+)  # fmt: skip
+scope.inequality(
+    "serving.experts_divide", d.expert <= maximum(model.experts, 1),
+    "there are no more groups than experts", reference=_POPE,
+)  # fmt: skip
