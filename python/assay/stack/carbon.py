@@ -1,0 +1,121 @@
+"""Greenhouse gas and water of a run and of a deployment: of use, and of making the machines."""
+
+from __future__ import annotations
+
+from assay.model import Scope, cited
+from assay.stack import cluster, econ, thermal, training
+
+scope = Scope("carbon", "Emissions and water of a run and of a deployment")
+
+_SCOPE_2 = cited(
+    "GHG Protocol Scope 2 Guidance, 2015", "ch. 6, location-based and market-based methods"
+)
+_CUE = cited("ISO/IEC 30134-8:2022, Carbon usage effectiveness", "definition of CUE")
+_LLAMA = cited(
+    "Touvron et al. 2023, LLaMA: Open and Efficient Foundation Language Models",
+    "sec. 6, carbon footprint",
+)
+_BLOOM = cited(
+    "Luccioni, Viguier and Ligozat 2023, Estimating the Carbon Footprint of BLOOM",
+    "embodied emissions of the computing equipment",
+)
+_LLM = cited(
+    "Faiz et al. 2024, LLMCarbon: Modeling the End-to-End Carbon Footprint of LLMs",
+    "operational and embodied carbon",
+)
+_THIRST = cited("Li et al. 2023, Making AI Less Thirsty", "on-site and off-site water")
+
+grid_intensity = scope.variable(
+    "grid.intensity", "I_grid", "kg/J", "emissions of the grid by energy, in CO2 equivalents",
+    display="kg/kWh", reference=_SCOPE_2, boundary="scenario",
+)  # fmt: skip
+market_based = scope.variable(
+    "market_based", "b_m", "1", "1 for the market-based method, 0 for the location-based one",
+    bounds=(0, 1), reference=_SCOPE_2, boundary="scenario",
+)  # fmt: skip
+contracted_share = scope.variable(
+    "contracted.share", "s_c", "1", "share of the energy covered by contracts with suppliers",
+    display="%", bounds=(0, 1), reference=_SCOPE_2, boundary="scenario",
+)  # fmt: skip
+contracted_intensity = scope.variable(
+    "contracted.intensity", "I_c", "kg/J", "emissions of contracted supply by energy",
+    display="kg/kWh", reference=_SCOPE_2, boundary="scenario",
+)  # fmt: skip
+intensity = scope.variable(
+    "intensity", "I", "kg/J", "emissions by energy under the method chosen", display="kg/kWh",
+    equals=grid_intensity
+    + market_based * contracted_share * (contracted_intensity - grid_intensity),
+    reference=_SCOPE_2,
+)  # fmt: skip
+cue = scope.variable(
+    "cue", "CUE", "kg/J", "emissions of the site over the energy of its machines",
+    display="kg/kWh", equals=intensity * thermal.pue, reference=_CUE, target=True,
+)  # fmt: skip
+
+gpu_embodied = scope.variable(
+    "gpu.embodied", "m_GPU", "kg/GPU", "emissions of making one GPU",
+    reference=_BLOOM, boundary="primitive",
+)  # fmt: skip
+node_embodied = scope.variable(
+    "node.embodied", "m_node", "kg/node", "emissions of making a node without its GPUs",
+    reference=_BLOOM, boundary="primitive",
+)  # fmt: skip
+site_embodied = scope.variable(
+    "site.embodied", "m_site", "kg/W", "emissions of building the site by its design power",
+    reference=_LLM, boundary="primitive",
+)  # fmt: skip
+embodied_rate = scope.variable(
+    "embodied.rate", "g_emb", "kg/(s*GPU)", "emissions of making what one GPU needs, by time held",
+    display="kg/(h*GPU)",
+    equals=(
+        (gpu_embodied + node_embodied / cluster.node_gpus) / econ.machine_lifetime
+        + site_embodied * cluster.design_power / cluster.gpus / econ.site_lifetime
+    )
+    / econ.utilisation,
+    reference=_BLOOM,
+)  # fmt: skip
+
+run_operational = scope.variable(
+    "run.operational", "G_op", "kg", "emissions of the run's electricity", display="t",
+    equals=econ.run_energy * intensity, reference=_LLAMA, target=True,
+)  # fmt: skip
+run_embodied = scope.variable(
+    "run.embodied", "G_emb", "kg", "emissions of making the machines, by the run's part of them",
+    display="t", equals=embodied_rate * training.gpus * training.time_to_train, reference=_BLOOM,
+)  # fmt: skip
+run_total = scope.variable(
+    "run.total", "G", "kg", "emissions of the run", display="t",
+    equals=run_operational + run_embodied, reference=_LLM, target=True,
+)  # fmt: skip
+per_token = scope.variable(
+    "per_token", "g_tok", "kg/token", "emissions of training on one token", display="ug/token",
+    equals=run_total / training.total_tokens, reference=_LLM, target=True,
+)  # fmt: skip
+serving_rate = scope.variable(
+    "serving.rate", "g_s", "kg/s", "emissions of the deployment by time", display="kg/h",
+    equals=econ.serving_power * intensity + embodied_rate * econ.serving_gpus, reference=_LLM,
+)  # fmt: skip
+per_output_token = scope.variable(
+    "per_output_token", "g_out", "kg/token", "emissions of one output token", display="ug/token",
+    equals=serving_rate / (econ.serving_throughput * econ.serving_load), reference=_LLM,
+    target=True,
+)  # fmt: skip
+
+grid_water = scope.variable(
+    "grid.water", "w_grid", "m^3/J", "water that generating electricity takes, by energy",
+    display="L/kWh", reference=_THIRST, boundary="scenario",
+)  # fmt: skip
+water_by_energy = scope.variable(
+    "water.by_energy", "w_E", "m^3/J", "water on site and off site by energy of the machines",
+    display="L/kWh", equals=thermal.wue + thermal.pue * grid_water, reference=_THIRST,
+)  # fmt: skip
+run_water = scope.variable(
+    "run.water", "V_run", "m^3", "water of the run, on site and off site",
+    equals=econ.run_energy / thermal.pue * water_by_energy, reference=_THIRST, target=True,
+)  # fmt: skip
+water_per_output_token = scope.variable(
+    "water.per_output_token", "v_out", "m^3/token", "water of one output token",
+    display="mL/token",
+    equals=econ.energy_per_output_token / thermal.pue * water_by_energy, reference=_THIRST,
+    target=True,
+)  # fmt: skip
