@@ -1,0 +1,124 @@
+"""Failures and checkpoints: what they leave of the time of a run."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, by_definition, cited, exp, minimum, sqrt, where
+from assay.stack import architecture, optimizer, training
+from assay.stack.cluster.nodes import DGX, node_gpus, scope
+
+_ZERO = cited(
+    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+    "sec. 3.1",
+)
+_LLAMA = cited("Llama Team 2024, The Llama 3 Herd of Models", "sec. 3.3.4 and Table 5")
+_RELIABILITY = cited(
+    "Kokolis et al. 2025, Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
+    "mean time to failure by size of job",
+)
+_DALY_WORK = (
+    "Daly 2006, A higher order estimate of the optimum checkpoint interval for restart dumps"
+)
+_DALY = cited(_DALY_WORK, "optimum interval by perturbation")
+_DALY_TIME = cited(_DALY_WORK, "wall time under Poisson failures")
+_YOUNG = cited(
+    "Young 1974, A first order approximation to the optimum checkpoint interval", "CACM 17(9)"
+)
+
+
+# Failures: independent parts fail at constant rates, and one failure stops the whole job.
+job_nodes = scope.variable(
+    "job.nodes", "n_job", "node", "nodes that the job holds", equals=training.gpus / node_gpus,
+    reference=by_definition("the job's GPUs over those of a node"),
+)  # fmt: skip
+gpu_failure_rate = scope.variable(
+    "failures.gpu_rate", "lambda_GPU", "1/(s*GPU)", "interruptions caused by one GPU, by time",
+    display="1/(year*GPU)", reference=_LLAMA, boundary="primitive",
+)  # fmt: skip
+node_failure_rate = scope.variable(
+    "failures.node_rate", "lambda_node", "1/(s*node)",
+    "interruptions caused by the rest of one node, by time",
+    display="1/(year*node)", reference=_LLAMA, boundary="primitive",
+)  # fmt: skip
+shared_failure_rate = scope.variable(
+    "failures.shared_rate", "lambda_0", "1/s",
+    "interruptions by time that do not grow with the job: storage, scheduler, software",
+    display="1/year", reference=_LLAMA, boundary="primitive",
+)  # fmt: skip
+failure_rate = scope.variable(
+    "job.failure_rate", "lambda", "1/s", "interruptions of the job, by time", display="1/day",
+    equals=training.gpus * gpu_failure_rate + job_nodes * node_failure_rate + shared_failure_rate,
+    reference=_RELIABILITY,
+)  # fmt: skip
+mtbf = scope.variable(
+    "job.mtbf", "M", "s", "mean time between interruptions of the job", display="h",
+    equals=1 / failure_rate, reference=_RELIABILITY,
+)  # fmt: skip
+checkpoint_size = scope.variable(
+    "checkpoint.size", "S_ckpt", "byte", "size of one checkpoint: weights and optimiser states",
+    display="GB",
+    equals=architecture.parameters * (optimizer.weight_bytes + optimizer.state_bytes),
+    reference=_ZERO,
+)  # fmt: skip
+storage_bandwidth = scope.variable(
+    "storage.bandwidth", "B_store", "byte/s", "rate at which the shared store takes checkpoints",
+    display="GB/s", bounds=POSITIVE, reference=_LLAMA, boundary="primitive",
+)  # fmt: skip
+node_storage_bandwidth = scope.variable(
+    "storage.node_bandwidth", "b_store", "byte/(s*node)", "rate at which one node writes to the store",
+    display="GB/(s*node)", bounds=POSITIVE, reference=DGX, boundary="primitive",
+)  # fmt: skip
+checkpoint_time = scope.variable(
+    "checkpoint.time", "t_ckpt", "s", "time to write or read one checkpoint",
+    equals=checkpoint_size / minimum(storage_bandwidth, job_nodes * node_storage_bandwidth),
+    reference=_LLAMA,
+)  # fmt: skip
+hidden_share = scope.variable(
+    "checkpoint.hidden_share", "s_hid", "1", "share of writing during which training goes on",
+    bounds=(0, 1), reference=_LLAMA, boundary="scenario",
+)  # fmt: skip
+checkpoint_stall = scope.variable(
+    "checkpoint.stall", "delta", "s", "time for which a checkpoint stops training",
+    equals=checkpoint_time * (1 - hidden_share), reference=_DALY,
+)  # fmt: skip
+restart_delay = scope.variable(
+    "failures.restart_delay", "t_start", "s",
+    "time to notice a failure, replace the part and start the job", display="min",
+    reference=_RELIABILITY, boundary="scenario",
+)  # fmt: skip
+restart_time = scope.variable(
+    "job.restart_time", "R", "s", "time from an interruption until training goes on", display="min",
+    equals=restart_delay + checkpoint_time, reference=_DALY_TIME,
+)  # fmt: skip
+interval = scope.variable(
+    "checkpoint.interval", "tau", "s", "training time between checkpoints", display="min",
+    bounds=POSITIVE,
+    equals=where(
+        checkpoint_stall < 2 * mtbf,
+        sqrt(2 * checkpoint_stall * mtbf)
+        * (1 + sqrt(checkpoint_stall / (2 * mtbf)) / 3 + checkpoint_stall / (2 * mtbf) / 9)
+        - checkpoint_stall,
+        mtbf,
+    ),
+    reference=_DALY,
+)  # fmt: skip
+scope.approximation(
+    interval, sqrt(2 * checkpoint_stall * mtbf), name="checkpoint.young",
+    valid=checkpoint_stall < mtbf / 10, meaning="first order in the stall over the mean time",
+    reference=_YOUNG,
+)  # fmt: skip
+planned_share = scope.variable(
+    "run.planned_share", "s_plan", "1", "share of the wall-clock time lost to planned stops",
+    bounds=(0, 1), reference=_LLAMA, boundary="scenario",
+)  # fmt: skip
+availability = scope.variable(
+    "run.availability", "A", "1", "share of the wall-clock time that ends as kept training",
+    bounds=(0, 1),
+    equals=(1 - planned_share)
+    * interval
+    / (mtbf * exp(restart_time / mtbf) * (exp((interval + checkpoint_stall) / mtbf) - 1)),
+    reference=_DALY_TIME,
+)  # fmt: skip
+interruptions = scope.variable(
+    "run.interruptions", "n_fail", "1", "interruptions to expect during the run",
+    equals=failure_rate * training.time_to_train, reference=_RELIABILITY, target=True,
+)  # fmt: skip

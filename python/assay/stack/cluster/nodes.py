@@ -1,0 +1,74 @@
+"""A node: its GPUs, and the power of processors, memory and storage beside them."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Scope, by_definition, cited
+
+scope = Scope("cluster", "Nodes, network, racks, failures")
+
+DGX = cited("NVIDIA DGX H100/H200 System User Guide", "hardware overview")
+_PROVISIONING = "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer"
+PARTS = cited(_PROVISIONING, "power of a server as the sum over its components")
+FLEET = cited(_PROVISIONING, "power of racks and clusters as the sum over their servers")
+_IDLE_BUSY = cited(_PROVISIONING, "power between idle and busy, by CPU utilisation")
+
+node_gpus = scope.variable(
+    "node.gpus", "n_node", "GPU/node", "GPUs in a node", bounds=POSITIVE,
+    reference=DGX, boundary="primitive",
+)  # fmt: skip
+nodes = scope.variable(
+    "nodes", "N", "node", "nodes on the site", bounds=POSITIVE,
+    reference=by_definition(), boundary="scenario",
+)  # fmt: skip
+gpus = scope.variable(
+    "gpus", "N_GPU", "GPU", "GPUs on the site", equals=nodes * node_gpus, reference=FLEET
+)
+
+# A node without its GPUs: every part may be pinned where only its power is known.
+liquid_share = scope.variable(
+    "node.liquid_share", "s_liq", "1", "share of a node's heat that leaves in liquid",
+    bounds=(0, 1), reference=by_definition("heat into liquid over all heat"), boundary="scenario",
+)  # fmt: skip
+cpus = scope.variable(
+    "node.cpus", "n_CPU", "1/node", "host processors of a node", reference=DGX,
+    boundary="primitive",
+)  # fmt: skip
+cpu_idle_power = scope.variable(
+    "cpu.idle_power", "P_idle", "W", "power of an idle host processor",
+    reference=_IDLE_BUSY, boundary="primitive",
+)  # fmt: skip
+cpu_busy_power = scope.variable(
+    "cpu.busy_power", "P_busy", "W", "power of a fully used host processor",
+    reference=_IDLE_BUSY, boundary="primitive",
+)  # fmt: skip
+cpu_load = scope.variable(
+    "cpu.load", "u", "1", "utilisation of the host processors", display="%", bounds=(0, 1),
+    reference=_IDLE_BUSY, boundary="scenario",
+)  # fmt: skip
+cpu_power = scope.variable(
+    "node.cpu_power", "P_CPU", "W/node", "power of a node's host processors",
+    equals=cpus * (cpu_idle_power + cpu_load * (cpu_busy_power - cpu_idle_power)),
+    reference=_IDLE_BUSY,
+)  # fmt: skip
+memory_size = scope.variable(
+    "node.memory_size", "M_host", "byte/node", "host memory of a node", display="GB/node",
+    reference=DGX, boundary="primitive",
+)  # fmt: skip
+memory_unit_power = scope.variable(
+    "memory.power_by_size", "p_RAM", "W/byte", "power of host memory by its size",
+    display="W/GB", reference=PARTS, boundary="primitive",
+)  # fmt: skip
+memory_power = scope.variable(
+    "node.memory_power", "P_RAM", "W/node", "power of a node's host memory",
+    equals=memory_size * memory_unit_power, reference=PARTS,
+)  # fmt: skip
+drives = scope.variable(
+    "node.drives", "n_SSD", "1/node", "drives of a node", reference=DGX, boundary="primitive"
+)
+drive_power = scope.variable(
+    "drive.power", "P_drive", "W", "power of one drive", reference=PARTS, boundary="primitive"
+)
+storage_power = scope.variable(
+    "node.storage_power", "P_SSD", "W/node", "power of a node's local storage",
+    equals=drives * drive_power, reference=PARTS,
+)  # fmt: skip

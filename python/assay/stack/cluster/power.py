@@ -1,0 +1,82 @@
+"""Power of a node, of a rack and of all machines of the site."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, by_definition, ceil, total
+from assay.stack import gpu
+from assay.stack.cluster.network import (
+    nic_power,
+)
+from assay.stack.cluster.nodes import (
+    FLEET,
+    PARTS,
+    cpu_power,
+    liquid_share,
+    memory_power,
+    node_gpus,
+    nodes,
+    scope,
+    storage_power,
+)
+
+node_gpu_power = scope.variable(
+    "node.gpu_power", "P_GPUs", "W/node", "power of all GPUs in a node",
+    equals=node_gpus * gpu.power, reference=PARTS,
+)  # fmt: skip
+fan_share = scope.variable(
+    "node.fan_share", "s_fan", "1", "power of an air-cooled node's fans over that of its parts",
+    bounds=(0, 1), reference=PARTS, boundary="primitive",
+)  # fmt: skip
+supply_efficiency = scope.variable(
+    "node.supply_efficiency", "eta_PSU", "1", "efficiency of a node's power supplies",
+    bounds=("positive", 1), reference=PARTS, boundary="primitive",
+)  # fmt: skip
+other_share = scope.variable(
+    "node.other_share", "s_misc", "1", "power of fans and lost in supplies over that of the parts",
+    equals=(1 + fan_share * (1 - liquid_share)) / supply_efficiency - 1, reference=PARTS,
+)  # fmt: skip
+other_power = scope.variable(
+    "node.other_power", "P_misc", "W/node", "power of fans, boards and supplies of a node",
+    equals=total(node_gpu_power, cpu_power, memory_power, nic_power, storage_power) * other_share,
+    reference=PARTS,
+)  # fmt: skip
+node_power = scope.variable(
+    "node.power", "P_node", "W/node", "power of a node",
+    equals=total(node_gpu_power, cpu_power, memory_power, nic_power, storage_power, other_power),
+    reference=PARTS,
+)  # fmt: skip
+it_power = scope.variable(
+    "it_power", "P_IT", "W", "power of all machines on the site", equals=nodes * node_power,
+    reference=FLEET,
+)  # fmt: skip
+design_node_power = scope.variable(
+    "node.design_power", "P_node_max", "W/node", "power of a node whose GPUs all draw their limit",
+    equals=node_power + node_gpus * (gpu.power_limit - gpu.power), reference=PARTS,
+)  # fmt: skip
+design_power = scope.variable(
+    "design_power", "P_design", "W", "power of machines that the site is built for", display="kW",
+    bounds=POSITIVE, equals=nodes * design_node_power, reference=FLEET,
+)  # fmt: skip
+scope.inequality(
+    "within_design", it_power <= design_power, "the machines draw no more than the site is built for",
+    reference=FLEET,
+)  # fmt: skip
+rack_nodes = scope.variable(
+    "rack.nodes", "N_rack", "node", "nodes in a rack", bounds=POSITIVE,
+    reference=by_definition(), boundary="scenario",
+)  # fmt: skip
+racks = scope.variable(
+    "racks", "n_rack", "1", "racks of the site", equals=ceil(nodes / rack_nodes), reference=FLEET
+)
+rack_power_limit = scope.variable(
+    "rack.power_limit", "P_rack_max", "W", "power that a rack is supplied with",
+    reference=FLEET, boundary="scenario",
+)  # fmt: skip
+scope.inequality(
+    "rack.within_limit", rack_nodes * node_power <= rack_power_limit,
+    "the nodes of a rack draw no more than it is supplied with", reference=FLEET,
+)  # fmt: skip
+rack_peak_flops = scope.variable(
+    "rack.peak_flops", "P_rack", "FLOP/s", "peak rate of a rack", display="PFLOP/s",
+    equals=rack_nodes * node_gpus * gpu.peak_flops, reference=FLEET, library=True,
+)  # fmt: skip

@@ -1,0 +1,114 @@
+"""What the loops of coolant and air need beyond free cooling."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Variable, cited, maximum, minimum, number, where
+from assay.stack import cluster, gpu
+from assay.stack.thermal.supply import (
+    air_heat,
+    liquid_heat,
+    scope,
+)
+from assay.stack.thermal.weather import (
+    sink_temperature,
+)
+
+_PLANT = cited(
+    "Beitelmal and Patel 2006, Model-Based Approach for Optimizing a Data Center Centralized "
+    "Cooling System",
+    "energy equations of chiller and tower",
+)
+_CARNOT = cited(
+    "Gordon and Ng 2000, Cool Thermodynamics", "coefficient of performance and its Carnot limit"
+)
+_ECONOMISER = cited(
+    "Diaz et al. 2020, Effect of climate conditions on the thermodynamic performance of a data "
+    "center cooling system under water-side economization",
+    "water-side economiser",
+)
+_LIQUID = cited(
+    "ASHRAE TC 9.9, Liquid Cooling Guidelines for Datacom Equipment Centers, 2nd edition",
+    "facility water and technology cooling loops",
+)
+_AIR = cited("ASHRAE TC 9.9, Thermal Guidelines for Data Processing Environments", "class A1")
+
+coolant_rise = scope.variable(
+    "coolant.rise", "dT_liq", "K", "warming of the coolant in the machines", bounds=POSITIVE,
+    reference=_LIQUID, boundary="scenario",
+)  # fmt: skip
+coolant_approach = scope.variable(
+    "coolant.approach", "dT_CDU", "K", "coolant above the facility's water, at the heat exchanger",
+    reference=_LIQUID, boundary="scenario",
+)  # fmt: skip
+room_temperature = scope.variable(
+    "room.temperature", "T_room", "K", "air of the room where liquid cools the GPUs", display="degC",
+    bounds=POSITIVE, reference=_AIR, boundary="scenario",
+)  # fmt: skip
+air_temperature = scope.variable(
+    "air.temperature", "T_air", "K", "air as it enters the machines", display="degC",
+    equals=where(cluster.liquid_share > 0, room_temperature, gpu.coolant_temperature),
+    bounds=POSITIVE, reference=_AIR,
+)  # fmt: skip
+air_rise = scope.variable(
+    "air.rise", "dT_air", "K", "warming of the air in the machines", bounds=POSITIVE,
+    reference=_AIR, boundary="scenario",
+)  # fmt: skip
+air_approach = scope.variable(
+    "air.approach", "dT_coil", "K", "air above the facility's water, at the coil",
+    reference=_PLANT, boundary="scenario",
+)  # fmt: skip
+chilled_rise = scope.variable(
+    "chilled.rise", "dT_ch", "K", "warming of the facility's water in the coils", bounds=POSITIVE,
+    reference=_PLANT, boundary="scenario",
+)  # fmt: skip
+scope.inequality(
+    "air.recommended",
+    (air_temperature >= number("291.15 K")) & (air_temperature <= number("300.15 K")),
+    "inlet air lies between 18 and 27 degrees Celsius", reference=_AIR,
+)  # fmt: skip
+chiller_efficiency = scope.variable(
+    "chiller.carnot_share", "eta_C", "1", "performance of the chillers over that of a Carnot cycle",
+    bounds=("positive", 1), reference=_CARNOT, boundary="primitive",
+)  # fmt: skip
+chiller_approach = scope.variable(
+    "chiller.approach", "dT_hx", "K", "refrigerant beyond the water, in evaporator and in condenser",
+    reference=_PLANT, boundary="primitive",
+)  # fmt: skip
+least_lift = scope.variable(
+    "chiller.least_lift", "dT_min", "K", "smallest lift that the chillers' compressors run at",
+    bounds=POSITIVE, reference=_PLANT, boundary="primitive",
+)  # fmt: skip
+
+
+def _chilled(loop: str, mark: str, heat: Variable, water: Variable, rise: Variable) -> Variable:
+    """Declare what one loop's chiller draws after free cooling has done its part."""
+    free = scope.variable(
+        f"{loop}.free_share", f"s_{mark}", "1", f"share of the {loop} loop's heat that needs no chiller",
+        equals=minimum(1, maximum(0, (water + rise - sink_temperature) / rise)),
+        bounds=(0, 1), reference=_ECONOMISER,
+    )  # fmt: skip
+    lift = scope.variable(
+        f"{loop}.lift", f"dT_{mark}", "K", f"lift of the {loop} loop's chiller",
+        equals=maximum(least_lift, sink_temperature - water + 2 * chiller_approach),
+        reference=_PLANT,
+    )  # fmt: skip
+    performance = scope.variable(
+        f"{loop}.cop", f"COP_{mark}", "1", f"heat moved over power of the {loop} loop's chiller",
+        equals=chiller_efficiency * (water - chiller_approach) / lift, reference=_CARNOT,
+    )  # fmt: skip
+    return scope.variable(
+        f"{loop}.chiller_power", f"P_{mark}", "W", f"power of the {loop} loop's chiller",
+        equals=heat * (1 - free) / performance, reference=_PLANT,
+    )  # fmt: skip
+
+
+coolant_water = scope.variable(
+    "coolant.water_temperature", "T_fw", "K", "facility's water at the coolant's heat exchanger",
+    display="degC", equals=gpu.coolant_temperature - coolant_approach, reference=_LIQUID,
+)  # fmt: skip
+air_water = scope.variable(
+    "air.water_temperature", "T_chw", "K", "facility's water at the coils", display="degC",
+    equals=air_temperature - air_approach, reference=_PLANT,
+)  # fmt: skip
+coolant_chiller_power = _chilled("coolant", "liq", liquid_heat, coolant_water, coolant_rise)
+air_chiller_power = _chilled("air", "air", air_heat, air_water, chilled_rise)

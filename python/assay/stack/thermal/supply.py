@@ -1,0 +1,62 @@
+"""Losses of the uninterruptible supplies, and the heat that machines and supplies leave."""
+
+from __future__ import annotations
+
+from assay.model import Scope, cited
+from assay.stack import cluster
+
+scope = Scope("thermal", "Cooling, losses, and power usage effectiveness")
+
+_HEAT = "Cengel and Ghajar, Heat and Mass Transfer: Fundamentals and Applications"
+_BALANCE = cited(_HEAT, "ch. 1, energy balance of steady-flow systems")
+_LIQUID = cited(
+    "ASHRAE TC 9.9, Liquid Cooling Guidelines for Datacom Equipment Centers, 2nd edition",
+    "facility water and technology cooling loops",
+)
+_UPS = cited(
+    "Avelar, Making Large UPS Systems More Efficient, Schneider Electric white paper 108",
+    "no-load, proportional and square-law losses",
+)
+
+
+# Losses of the supply, by its load: what it is built for stands, what it carries varies.
+ups_redundancy = scope.variable(
+    "ups.redundancy", "r_UPS", "1", "capacity of the supplies over the power they are built for",
+    bounds=(1, None), reference=_UPS, boundary="scenario",
+)  # fmt: skip
+ups_capacity = scope.variable(
+    "ups.capacity", "S_UPS", "W", "capacity of all uninterruptible supplies",
+    equals=ups_redundancy * cluster.design_power, reference=_UPS,
+)  # fmt: skip
+ups_load = scope.variable(
+    "ups.load", "x_UPS", "1", "load of the uninterruptible supplies over their capacity",
+    equals=cluster.it_power / ups_capacity, reference=_UPS,
+)  # fmt: skip
+ups_idle_share = scope.variable(
+    "ups.idle_share", "a_0", "1", "no-load loss of the supplies over their capacity",
+    display="%", reference=_UPS, boundary="primitive",
+)  # fmt: skip
+ups_linear_share = scope.variable(
+    "ups.linear_share", "a_1", "1", "loss in proportion to the load of the supplies",
+    display="%", reference=_UPS, boundary="primitive",
+)  # fmt: skip
+ups_square_share = scope.variable(
+    "ups.square_share", "a_2", "1", "loss by the square of the load, at full load over capacity",
+    display="%", reference=_UPS, boundary="primitive",
+)  # fmt: skip
+ups_loss = scope.variable(
+    "dc.ups_loss", "P_UPS", "W", "power lost in the uninterruptible supplies",
+    equals=ups_capacity
+    * (ups_idle_share + ups_linear_share * ups_load + ups_square_share * ups_load**2),
+    reference=_UPS,
+)  # fmt: skip
+
+# Where the heat goes: into liquid at the chips or into the air of the room.
+liquid_heat = scope.variable(
+    "heat.liquid", "Q_liq", "W", "heat that leaves the machines in liquid",
+    equals=cluster.it_power * cluster.liquid_share, reference=_LIQUID,
+)  # fmt: skip
+air_heat = scope.variable(
+    "heat.air", "Q_air", "W", "heat that machines and supplies leave in the air",
+    equals=cluster.it_power * (1 - cluster.liquid_share) + ups_loss, reference=_BALANCE,
+)  # fmt: skip
