@@ -118,7 +118,17 @@ availability = scope.variable(
     / (mtbf * exp(restart_time / mtbf) * (exp((interval + checkpoint_stall) / mtbf) - 1)),
     reference=_DALY_TIME,
 )  # fmt: skip
+productive_share = scope.variable(
+    "run.productive_share", "s_prod", "1",
+    "share of the time between interruptions that goes into optimiser steps, not into evaluation",
+    bounds=("positive", 1), reference=_RELIABILITY, boundary="scenario",
+)  # fmt: skip
+scope.equation(
+    training.run_yield, availability * productive_share, name="run.yield",
+    meaning="what is neither lost nor spent on anything but steps",
+    reference=cited(_RELIABILITY.work, "effective training time ratio"),
+)  # fmt: skip
 interruptions = scope.variable(
     "run.interruptions", "n_fail", "1", "interruptions to expect during the run",
-    equals=failure_rate * training.time_to_train, reference=_RELIABILITY, target=True,
+    equals=failure_rate * training.time_to_train / training.run_yield, reference=_RELIABILITY, target=True,
 )  # fmt: skip

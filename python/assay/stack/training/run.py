@@ -37,7 +37,7 @@ time_to_train = scope.variable(
 )  # fmt: skip
 run_yield = scope.variable(
     "run_yield", "y", "1", "share of a run's GPU-hours that its steps account for",
-    bounds=("positive", 1), boundary="needs-source",
+    bounds=("positive", 1),
     reference=by_definition("the rest: restarts, evaluation, idle and lost work"),
 )  # fmt: skip
 gpu_hours = scope.variable(
