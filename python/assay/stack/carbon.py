@@ -81,7 +81,7 @@ run_operational = scope.variable(
 )  # fmt: skip
 run_embodied = scope.variable(
     "run.embodied", "G_emb", "kg", "emissions of making the machines, by the run's part of them",
-    display="t", equals=embodied_rate * training.gpus * training.time_to_train, reference=_BLOOM,
+    display="t", equals=embodied_rate * training.gpus * econ.run_duration, reference=_BLOOM,
 )  # fmt: skip
 run_total = scope.variable(
     "run.total", "G", "kg", "emissions of the run", display="t",

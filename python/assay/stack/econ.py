@@ -222,9 +222,18 @@ capex_rate = scope.variable(
     "capex.rate", "c_hw", "USD/s", "cost of the job's hardware per time, owned or rented",
     display="USD/h", equals=training.gpus * gpu_rate, reference=_RUN,
 )  # fmt: skip
+run_duration = scope.variable(
+    "run.duration", "T_run", "s", "time for which the run holds its GPUs", display="day",
+    equals=training.time_to_train / training.run_yield, reference=_RUN,
+)  # fmt: skip
+scope.approximation(
+    run_duration, training.time_to_train, name="run.uninterrupted",
+    valid=training.time_to_train >= number("0 s"), meaning="steps alone: nothing fails",
+    reference=_RUN,
+)  # fmt: skip
 run_energy = scope.variable(
     "run.energy", "E", "J", "energy of the run at the meter", display="kWh",
-    equals=job_power * training.time_to_train, reference=_ENERGY,
+    equals=job_power * run_duration, reference=_ENERGY,
 )  # fmt: skip
 power_cost = scope.variable(
     "run.power_cost", "C_el", "USD", "electricity of the run",
@@ -232,14 +241,14 @@ power_cost = scope.variable(
 )  # fmt: skip
 hardware_cost = scope.variable(
     "run.hardware_cost", "C_hw", "USD", "hardware of the run",
-    equals=capex_rate * training.time_to_train, reference=_RUN,
+    equals=capex_rate * run_duration, reference=_RUN,
 )  # fmt: skip
 total_cost = scope.variable(
     "run.total_cost", "C", "USD", "cost of the run",
     equals=hardware_cost + power_cost, reference=_RUN, target=True,
 )  # fmt: skip
 scope.approximation(
-    total_cost, rent * training.gpus * training.time_to_train, name="run.rented",
+    total_cost, rent * training.gpus * run_duration, name="run.rented",
     valid=rent > number("0 USD/(s*GPU)"),
     meaning="a rent that contains all, so that neither plant nor power need be known",
     reference=_RENT,

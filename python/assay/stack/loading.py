@@ -36,6 +36,7 @@ SCOPE_MODULES = (
     "assay.stack.cluster",
     "assay.stack.thermal",
     "assay.stack.econ",
+    "assay.stack.carbon",
 )
 """Modules that each hold one `scope`; a scope refers only to itself and to earlier ones."""
 
