@@ -97,7 +97,7 @@ def hierarchical_all_to_all(size: Expression, span: Span) -> Expression:
 def spanning_ring_all_gather(size: Expression, span: Span) -> Expression:
     """All-gather in rings through all ranks, one for each rail; a step a node leaves it."""
     ranks = span.ranks
-    crossing = where(span.nodes > 1, span.nodes, 0)
+    crossing = span.nodes - 1
     latency = (ranks - 1 - crossing) * span.local.latency + crossing * span.across.latency
     return where(
         ranks > 1,

@@ -1,0 +1,85 @@
+"""What a node's links and the library that drives them contribute; fitted on measured collectives.
+
+The library moves messages in three ways. Eager ones carry a flag in every word, fast ones a flag in
+every line, bulk ones synchronise a buffer at a time: from the least latency to the highest rate.
+The step of a fast message is `interconnect.link.latency`, the rate of a bulk one is
+`interconnect.link.rate`; shares are of the links' rate.
+"""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Scope, Variable, by_definition, cited
+
+scope = Scope("collectives", "Time of collective operations")
+
+RING = cited(
+    "Patarasuk and Yuan 2009, Bandwidth optimal all-reduce algorithms for clusters of workstations"
+)
+TREE = cited(
+    "Sanders, Speck and Traeff 2009, Two-tree algorithms for full bandwidth broadcast, reduction "
+    "and scan"
+)
+MPICH = cited(
+    "Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in "
+    "MPICH"
+)
+NCCL = cited("NVIDIA, NCCL source code, github.com/NVIDIA/nccl", "src/graph/tuning.cc")
+HOCKNEY = cited("Hockney 1994, The communication challenge for MPP: Intel Paragon and Meiko CS-2")
+
+
+def _fitted(
+    name: str, symbol: str, unit: str, meaning: str, display: str | None = None
+) -> Variable:
+    return scope.variable(
+        name, symbol, unit, meaning, display=display, bounds=POSITIVE, reference=NCCL,
+        boundary="primitive",
+    )  # fmt: skip
+
+
+start = _fitted("start", "t_0", "s", "time to launch a collective, however small", "us")
+eager_latency_ratio = _fitted(
+    "eager_latency_ratio", "r_e", "1", "step of an eager message over that of a fast one"
+)
+eager_share = _fitted("eager_share", "eta_e", "1", "share of the links' rate with eager messages")
+fast_start_ratio = _fitted("fast_start_ratio", "r_f", "1", "start with fast messages, in starts")
+fast_share = _fitted("fast_share", "eta_f", "1", "share of the links' rate with fast messages")
+fast_copy = _fitted(
+    "fast_copy", "c_f", "1", "time of a rank's own part over that of a part sent, fast messages"
+)
+bulk_start_ratio = _fitted("bulk_start_ratio", "r_b", "1", "start with bulk messages, in starts")
+bulk_latency = _fitted("bulk_latency", "alpha_b", "s", "step of a bulk message", "us")
+own_copy = _fitted(
+    "own_copy", "c_b", "1", "time of a rank's own part over that of a part sent, bulk messages"
+)
+ramp = _fitted("ramp", "x_0", "1", "time at which bulk messages run at half their rate, in starts")
+switch_start_ratio = _fitted(
+    "switch_start_ratio", "r_s", "1", "start of reductions inside the switch, in starts"
+)
+switch_share = scope.variable(
+    "switch_share", "eta_s", "1",
+    "share of the links' rate with reductions inside the switch; 0 where it has none",
+    reference=NCCL, boundary="primitive",
+)  # fmt: skip
+exchange_eager_ratio = _fitted(
+    "exchange_eager_ratio", "r_x", "1", "start of an all-to-all with eager messages, in starts"
+)
+exchange_eager_share = _fitted(
+    "exchange_eager_share", "eta_xe", "1", "share of the links' rate in an eager all-to-all"
+)
+exchange_start = _fitted("exchange_start", "t_x", "s", "start of a bulk all-to-all", "us")
+exchange_share = _fitted(
+    "exchange_share", "eta_x", "1", "share of the links' rate in a bulk all-to-all"
+)
+exchange_copy = _fitted(
+    "exchange_copy", "c_x", "1", "time of a rank's own part over that of a part sent, all-to-all"
+)
+direct_start = _fitted(
+    "direct_start", "t_d", "s", "time of an engine's own all-reduce, however small", "us"
+)
+direct_share = _fitted(
+    "direct_share", "eta_d", "1", "share of the links' rate in an engine's own all-reduce"
+)
+spread = scope.variable(
+    "spread", "sigma", "1", "logarithmic spread of measured over predicted collectives",
+    reference=by_definition("spread of the fit"), boundary="primitive", library=True,
+)  # fmt: skip

@@ -1,0 +1,142 @@
+"""Collectives inside a node, by message size: the library takes the way that ends first."""
+
+from __future__ import annotations
+
+from assay.model import (
+    Expression,
+    Reference,
+    Scope,
+    Variable,
+    maximum,
+    minimum,
+    number,
+    sqrt,
+    where,
+)
+from assay.stack import gpu, interconnect
+from assay.stack.collectives import constants as c
+
+_LINE_RATE = gpu.link_bandwidth * number("1 GPU")
+_NONE = number("0 s")
+_NEVER = number("1e9 s")
+_LEAST_SHARE = 1e-6
+# Reductions inside the switch pay from eight ranks on: the library's own rule leaves fewer to rings.
+_SWITCH_RANKS = 4
+
+
+def _ramped(time: Expression) -> Expression:
+    """Time of a bulk transfer when its rate grows with its length."""
+    return time + sqrt(time * c.ramp * c.start)
+
+
+class Ways:
+    """The ways of a collective of so many ring steps, as variables under a prefix."""
+
+    def __init__(
+        self,
+        into: Scope,
+        prefix: str,
+        what: str,
+        steps: Expression,
+        size: Expression,
+        ranks: Expression,
+        library: bool,
+    ) -> None:
+        """Declare nothing yet."""
+        self.into, self.prefix, self.what, self.library = into, prefix, what, library
+        self.steps, self.size, self.ranks = steps, size, ranks
+        self.part = size / (ranks * _LINE_RATE)
+
+    def variable(
+        self, name: str, meaning: str, equals: Expression, reference: Reference = c.NCCL
+    ) -> Variable:
+        """Declare a time."""
+        return self.into.variable(
+            f"{self.prefix}{name}", "t", "s", f"{self.what}, {meaning}", display="us",
+            equals=equals, reference=reference, library=self.library,
+        )  # fmt: skip
+
+    def ring(self) -> list[Expression]:
+        """Rings with eager, fast and bulk messages."""
+        latency = interconnect.link_latency
+        eager = self.variable(
+            "eager_time", "eager messages",
+            c.start
+            + self.steps * (c.eager_latency_ratio * latency + self.part / c.eager_share),
+        )  # fmt: skip
+        fast = self.variable(
+            "fast_time", "fast messages",
+            c.fast_start_ratio * c.start
+            + self.steps * latency
+            + (self.steps + c.fast_copy) * self.part / c.fast_share,
+        )  # fmt: skip
+        bulk = self.variable(
+            "bulk_time", "bulk messages",
+            c.bulk_start_ratio * c.start
+            + self.steps * c.bulk_latency
+            + _ramped((self.steps + c.own_copy) * self.part) / interconnect.link_share,
+        )  # fmt: skip
+        return [eager, fast, bulk]
+
+    def switch(self) -> Expression:
+        """Reductions inside the switch: everything goes there once and comes back once."""
+        reduced = c.switch_start_ratio * c.start + self.ranks * self.part / maximum(
+            c.switch_share, _LEAST_SHARE
+        )
+        return self.variable("switch_time", "reduced in the switch", reduced)
+
+    def direct(self, wanted: Expression) -> Expression:
+        """An engine's own kernels: all parts read at once, or reduced and gathered in two rounds."""
+        others = self.ranks - 1
+        one = c.direct_start + others * self.ranks * self.part / c.direct_share
+        two = 2 * c.direct_start + 2 * others * self.part / c.direct_share
+        return where(wanted > 0, minimum(one, two), _NEVER)
+
+    def least(self, *ways: Expression) -> Variable:
+        """The way that ends first; nothing for one rank."""
+        return self.variable(
+            "time", "the way that ends first", where(self.ranks > 1, minimum(*ways), _NONE)
+        )
+
+
+def node_all_reduce(
+    into: Scope, prefix: str, *, size: Expression, ranks: Expression, direct: Expression,
+    library: bool = False,
+) -> Variable:  # fmt: skip
+    """All-reduce inside a node; `direct` is 1 where the engine has kernels of its own for it."""
+    ways = Ways(into, prefix, "all-reduce", 2 * (ranks - 1), size, ranks, library)
+    able = (ranks > _SWITCH_RANKS) & (c.switch_share > 0)
+    switch = where(able, ways.switch(), _NEVER)
+    return ways.least(*ways.ring(), switch, ways.direct(direct))
+
+
+def node_all_gather(
+    into: Scope, prefix: str, *, size: Expression, ranks: Expression, library: bool = False
+) -> Variable:
+    """All-gather inside a node; `size` is what every rank holds in the end."""
+    ways = Ways(into, prefix, "all-gather", ranks - 1, size, ranks, library)
+    return ways.least(*ways.ring())
+
+
+def node_reduce_scatter(
+    into: Scope, prefix: str, *, size: Expression, ranks: Expression, library: bool = False
+) -> Variable:
+    """Reduce-scatter inside a node; `size` is what every rank holds at first."""
+    ways = Ways(into, prefix, "reduce-scatter", ranks - 1, size, ranks, library)
+    return ways.least(*ways.ring())
+
+
+def node_all_to_all(
+    into: Scope, prefix: str, *, size: Expression, ranks: Expression, library: bool = False
+) -> Variable:
+    """All-to-all inside a node; `size` is what every rank holds at first."""
+    ways = Ways(into, prefix, "all-to-all", ranks - 1, size, ranks, library)
+    eager = ways.variable(
+        "eager_time", "eager messages",
+        c.exchange_eager_ratio * c.start + ways.steps * ways.part / c.exchange_eager_share,
+    )  # fmt: skip
+    bulk = ways.variable(
+        "bulk_time", "bulk messages",
+        c.exchange_start + _ramped((ways.steps + c.exchange_copy) * ways.part) / c.exchange_share,
+    )  # fmt: skip
+    return ways.least(eager, bulk)

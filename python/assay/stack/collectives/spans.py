@@ -1,0 +1,81 @@
+"""Templates for ranks spread over nodes: links inside, adapters between."""
+
+from __future__ import annotations
+
+from assay.model import Expression, Scope, Variable, minimum
+from assay.stack import alpha_beta, interconnect
+from assay.stack.alpha_beta import Medium, Span
+from assay.stack.collectives.constants import MPICH, NCCL
+from assay.stack.collectives.templates import declare_time
+
+LINKS = Medium(interconnect.link_latency, interconnect.link_rate)
+"""Links inside a node."""
+
+RAILS = Medium(interconnect.nic_latency, interconnect.nic_rate)
+"""Adapters between nodes, one rail for each GPU of a node."""
+
+
+def span_of(ranks: Expression, local_ranks: Expression) -> Span:
+    """Ranks of which so many lie in one node, over its links and rails."""
+    return Span(local_ranks, ranks / local_ranks, LINKS, RAILS)
+
+
+def hierarchical_all_reduce(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
+    """All-reduce level by level: inside nodes, between them, inside."""
+    time = alpha_beta.hierarchical_all_reduce(size, span)
+    return declare_time(into, f"{prefix}time", "all-reduce, level by level", time, MPICH)
+
+
+def hierarchical_all_gather(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
+    """All-gather level by level: between nodes, then inside."""
+    time = alpha_beta.hierarchical_all_gather(size, span)
+    return declare_time(into, f"{prefix}time", "all-gather, level by level", time, MPICH)
+
+
+def hierarchical_reduce_scatter(
+    into: Scope, prefix: str, *, size: Expression, span: Span
+) -> Variable:
+    """Reduce-scatter level by level: inside nodes, then between."""
+    time = alpha_beta.hierarchical_all_gather(size, span)
+    return declare_time(into, f"{prefix}time", "reduce-scatter, level by level", time, MPICH)
+
+
+def hierarchical_all_to_all(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
+    """All-to-all level by level: inside nodes by destination, then between them."""
+    time = alpha_beta.hierarchical_all_to_all(size, span)
+    return declare_time(into, f"{prefix}time", "all-to-all, level by level", time, MPICH)
+
+
+def spanning_all_reduce(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
+    """All-reduce through all ranks of several nodes: rings or trees, as is faster."""
+    ring = declare_time(
+        into, f"{prefix}ring_time", "all-reduce in rings through all nodes",
+        2 * alpha_beta.spanning_ring_all_gather(size, span), NCCL,
+    )  # fmt: skip
+    tree = declare_time(
+        into, f"{prefix}tree_time", "all-reduce over trees of nodes",
+        alpha_beta.spanning_tree_all_reduce(size, span), NCCL,
+    )  # fmt: skip
+    return declare_time(
+        into, f"{prefix}time", "all-reduce, rings or trees as is faster", minimum(ring, tree), NCCL
+    )
+
+
+def spanning_all_gather(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
+    """All-gather in rings through all ranks of several nodes."""
+    time = alpha_beta.spanning_ring_all_gather(size, span)
+    return declare_time(into, f"{prefix}time", "all-gather in rings through all nodes", time, NCCL)
+
+
+def spanning_reduce_scatter(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
+    """Reduce-scatter in rings through all ranks of several nodes."""
+    time = alpha_beta.spanning_ring_all_gather(size, span)
+    return declare_time(
+        into, f"{prefix}time", "reduce-scatter in rings through all nodes", time, NCCL
+    )
+
+
+def spanning_all_to_all(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
+    """All-to-all of everyone with everyone: links and adapters at once."""
+    time = alpha_beta.spanning_all_to_all(size, span)
+    return declare_time(into, f"{prefix}time", "all-to-all over links and adapters", time, NCCL)
