@@ -278,9 +278,13 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                             "missing": Each(MISSING, some=False),
                             "constraints": Each(VERDICT, some=False),
                             "conflicts": Each(CONFLICT, some=False),
+                            "assumed_share": MAYBE_NUMBER,
+                            "variance_by_kind": Keyed(NUMBER),
                         }
                     ),
                     "missing_families": Keyed(Each(TEXT)),
+                    "violated": Each(TEXT, some=False),
+                    "notes": Each(TEXT, some=False),
                 }
             ),
         },

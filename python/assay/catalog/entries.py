@@ -9,40 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from assay.catalog.values import Value, read_value
 from assay.errors import InputError, unknown_name
 
-KINDS = ("spec", "measured", "published", "assumed")
 _FOLDER = Path(__file__).parent / "data"
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """One value: its text with unit, source, how it was got, when, and how sure it is.
-
-    `uncertainty` is the relative half-width of the interval that holds the truth nine times in
-    ten; zero means that the value is exact, such as a count.
-    """
-
-    text: str
-    source: str
-    kind: str
-    date: str = ""
-    uncertainty: float = 0.0
-
-    @property
-    def distribution(self) -> str:
-        """The value as `resolve` takes it: an interval where it is uncertain."""
-        if not self.uncertainty:
-            return self.text
-        from assay.model.language.quantity import parse_quantity
-
-        amount = parse_quantity(self.text).value
-        head, _, unit = self.text.partition(" ")
-        number = float(head)
-        if not amount:
-            return self.text
-        factor = 1.0 + self.uncertainty
-        return f"{number / factor:.9g}..{number * factor:.9g} {unit}".rstrip()
+_KNOWN = ("title", "aliases", "defaults", "values")
 
 
 @dataclass(frozen=True)
@@ -100,24 +71,29 @@ def entries(group: str) -> Iterator[Entry]:
 
 def from_data(data: Mapping[str, Any], group: str, name: str) -> Entry:
     """An entry from its file's content; facts of a value default to those of the entry."""
+    stated = data.get("values")
+    if not isinstance(stated, Mapping):
+        raise InputError(f"catalogue entry {name}: expected values by variable, got {stated!r}")
     defaults = data.get("defaults", {})
-    values = {}
-    for variable, item in data.get("values", {}).items():
-        facts = {**defaults, **(item if isinstance(item, Mapping) else {"value": item})}
-        if "value" not in facts or not facts.get("source") or facts.get("kind") not in KINDS:
-            raise InputError(
-                f"{group}/{name}: {variable} needs a value, a source and a kind",
-                f"kinds: {', '.join(KINDS)}",
-            )
-        uncertainty = float(facts.get("uncertainty", 0.0))
-        values[variable] = Value(
-            str(facts["value"]), facts["source"], facts["kind"], facts.get("date", ""), uncertainty
-        )
-    known = ("title", "aliases", "defaults", "values")
+    values = {
+        variable: read_value(f"{group}/{name}: {variable}", item, defaults)
+        for variable, item in stated.items()
+    }
     return Entry(
-        group, name, data.get("title", name), values, tuple(data.get("aliases", ())),
-        {key: item for key, item in data.items() if key not in known},
+        group, name, str(data.get("title", name)), values, tuple(data.get("aliases", ())),
+        {key: item for key, item in data.items() if key not in _KNOWN},
     )  # fmt: skip
+
+
+def from_file(path: Path) -> Entry:
+    """An entry of a user's own, from a JSON file in the catalogue's format."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"catalogue file {path.name} cannot be read: {error}") from None
+    if not isinstance(data, dict):
+        raise InputError(f"catalogue file {path.name}: expected an object with values")
+    return from_data(data, "file", path.stem)
 
 
 def plain(name: str) -> str:

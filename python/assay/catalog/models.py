@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.catalog.configs import Shapes, read_shapes
-from assay.catalog.entries import Entry, Value, plain
+from assay.catalog.entries import Entry, plain
+from assay.catalog.values import Value
 from assay.errors import InputError, unknown_name
 
 GROUP = "models"

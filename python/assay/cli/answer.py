@@ -37,6 +37,8 @@ def resolve_command(
     preset: options.PresetName = None,
     assign: options.Assign = None,
     variant: options.Variant = None,
+    includes: options.With = None,
+    model_config: options.ModelConfig = None,
     constraints: Annotated[
         bool, typer.Option("--constraints", help="List the constraints and what became of each.")
     ] = False,
@@ -52,7 +54,7 @@ def resolve_command(
     as_json: options.Json = False,
 ) -> Report:
     """Compute a variable from given values."""
-    question = read_question(preset, assign, variant)
+    question = read_question(preset, assign, variant, includes, model_config)
     resolution = question.resolve(target, switch=not no_switch)
 
     def text(canvas: Canvas) -> Iterator[Line]:
@@ -74,7 +76,7 @@ def resolve_command(
     problem = problem_with(
         resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
     )
-    notes = list(remarks(resolution))
+    notes = [*question.notes, *remarks(resolution)]
     return Report(resolution.to_data(), text, as_json, problem, notes)
 
 
@@ -83,6 +85,8 @@ def explain_command(
     preset: options.PresetName = None,
     assign: options.Assign = None,
     variant: options.Variant = None,
+    includes: options.With = None,
+    model_config: options.ModelConfig = None,
     depth: Annotated[
         int | None,
         typer.Option(
@@ -102,7 +106,7 @@ def explain_command(
     """
     from assay.model.resolving.explain import explain
 
-    question = read_question(preset, assign, variant)
+    question = read_question(preset, assign, variant, includes, model_config)
     resolution = question.resolve(target, switch=not no_switch)
     receipt = explain(
         question.registry,

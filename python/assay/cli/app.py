@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "scenario-report": "scenarios",
     "scenario-audit": "scenarios",
     "next-work": "health",
+    "catalog": "catalog",
     "validate": "validate",
     "export": "export",
     "bench": "bench",

@@ -45,6 +45,8 @@ def solve_command(
     preset: options.PresetName = None,
     assign: options.Assign = None,
     variant: options.Variant = None,
+    includes: options.With = None,
+    model_config: options.ModelConfig = None,
     constraints: Annotated[
         bool, typer.Option("--constraints", help="List the constraints and what became of each.")
     ] = False,
@@ -54,7 +56,7 @@ def solve_command(
     as_json: options.Json = False,
 ) -> Report:
     """Find the values at which variables take given values."""
-    question = read_question(preset, assign, variant)
+    question = read_question(preset, assign, variant, includes, model_config)
     required = read_pairs("--equal", 'name="value unit"', equal)
     try:
         with working("solving"):
@@ -82,7 +84,11 @@ def solve_command(
     )
     if problem is None and violated and fail_on_violated:
         problem = CheckFailedError(f"violated: {', '.join(violated)}")
-    notes = [*solution.notes, *condition_remarks(solution.constraints, solution.validity)]
+    notes = [
+        *question.notes,
+        *solution.notes,
+        *condition_remarks(solution.constraints, solution.validity),
+    ]
     return Report(solution.to_data(), text, as_json, problem, notes)
 
 
@@ -110,6 +116,8 @@ def minimize_command(
     preset: options.PresetName = None,
     assign: options.Assign = None,
     variant: options.Variant = None,
+    includes: options.With = None,
+    model_config: options.ModelConfig = None,
     no_switch: options.NoSwitch = False,
     allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
@@ -122,7 +130,7 @@ def minimize_command(
 
     if alternatives < 0:
         raise InputError(f"alternatives: expected 0 or more, got {alternatives}")
-    question = read_question(preset, assign, variant)
+    question = read_question(preset, assign, variant, includes, model_config)
     choices = read_choices(question.registry, over)
     try:
         with working("minimising") as progress:
@@ -194,6 +202,8 @@ def sweep_command(
     preset: options.PresetName = None,
     assign: options.Assign = None,
     variant: options.Variant = None,
+    includes: options.With = None,
+    model_config: options.ModelConfig = None,
     no_switch: options.NoSwitch = False,
     fail_on_violated: options.FailOnViolated = False,
     allow_conflicts: options.AllowConflicts = False,
@@ -203,7 +213,7 @@ def sweep_command(
     from assay.cli.ranges import read_axes
     from assay.model.optimising.sweep import sweep
 
-    question = read_question(preset, assign, variant)
+    question = read_question(preset, assign, variant, includes, model_config)
     axes = read_axes(over)
     try:
         with working("sweeping"):
@@ -223,7 +233,11 @@ def sweep_command(
     )
     if problem is None and fail_on_violated and violated:
         problem = CheckFailedError(f"violated at some points: {', '.join(violated)}")
-    notes = [*found.notes, *(f"{v.name} could not be checked" for v in found.unknown)]
+    notes = [
+        *question.notes,
+        *found.notes,
+        *(f"{v.name} could not be checked" for v in found.unknown),
+    ]
     return Report(
         found.to_data(), lambda canvas: _sweep_lines(found, canvas), as_json, problem, notes
     )

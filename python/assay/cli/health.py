@@ -175,6 +175,8 @@ def root_debt_command(
     preset: options.PresetName = None,
     assign: options.Assign = None,
     variant: options.Variant = None,
+    includes: options.With = None,
+    model_config: options.ModelConfig = None,
     as_json: options.Json = False,
 ) -> Report:
     """Rank what the model takes as given.
@@ -184,7 +186,7 @@ def root_debt_command(
     from assay.model.auditing.debt import root_debt
 
     ranking = one_of("ranking", by, RANKINGS)
-    question = read_question(preset, assign, variant)
+    question = read_question(preset, assign, variant, includes, model_config)
     with working("ranking roots"):
         rows = root_debt(
             question.registry,

@@ -19,6 +19,21 @@ PresetName = Annotated[
     str | None,
     typer.Option("--preset", metavar="PRESET", help="A scenario: its name, or a .toml file."),
 ]
+With = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="GROUP/NAME",
+        help="Take the values of a catalogue entry, such as accelerators/h100_sxm, or of a .json "
+        "file in its format. May be repeated; goes before the preset's entries of that group.",
+    ),
+]
+ModelConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--model-config", metavar="FILE", help="Take the model's shapes from its config.json."
+    ),
+]
 Variant = Annotated[
     list[str] | None,
     typer.Option(

@@ -27,17 +27,28 @@ class Question:
     variants: Mapping[str, str]
     sources: Mapping[str, str]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on what the scenario and the command line include."""
+        return () if self.preset is None else self.preset.notes
+
     def resolve(self, target: str, *, switch: bool = True) -> Resolution:
         """Resolve a variable at this point."""
         return self.registry.resolve(target, self.given, self.variants, switch=switch)
 
 
 def read_question(
-    preset_name: str | None, assign: Sequence[str] | None, variant: Sequence[str] | None
+    preset_name: str | None,
+    assign: Sequence[str] | None,
+    variant: Sequence[str] | None,
+    includes: Sequence[str] | None = None,
+    model_config: str | None = None,
 ) -> Question:
     """Put a preset and the values beside it together; the command line's own go first."""
     preset = None if preset_name is None else find_preset(preset_name)
     registry = stack.registry() if preset is None else preset.registry
+    if includes or model_config is not None:
+        preset = _include(preset, registry, includes or (), model_config)
     assigned = read_pairs("--assign", 'name="value unit"', assign)
     variants = read_pairs("--variant", "variable=relation", variant)
     sources = dict.fromkeys(assigned, "given on the command line")
@@ -47,6 +58,25 @@ def read_question(
         assigned = {**preset.given, **assigned}
         variants = {**preset.variants, **variants}
     return Question(registry, preset, assigned, variants, sources)
+
+
+def _include(
+    preset: Preset | None, registry: Registry, includes: Sequence[str], model_config: str | None
+) -> Preset:
+    """The preset, or one of no values, with what the command line includes."""
+    from assay.catalog.includes import include, of_model
+    from assay.model.inputs import read_inputs
+
+    parts = [include(path, registry) for path in includes]
+    if model_config is not None:
+        from assay.catalog import models
+
+        parts.append(of_model(models.from_config(model_config)))
+    if preset is None:
+        preset = Preset("command line", "", registry, {})
+    preset = preset.with_includes(parts)
+    read_inputs(registry, preset.given)
+    return preset
 
 
 def find_preset(name: str) -> Preset:

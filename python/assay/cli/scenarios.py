@@ -80,6 +80,7 @@ def _report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
             value = (shown + interval(target.resolution), VALUE)
         rows.append((target.label, target.target, (target.status, _STATUS[target.status]), value))
     yield from table(("target", "variable", "status", "value"), rows, canvas)
+    yield from _variance_lines(report)
     for target in report.targets:
         for issue in target.issues:
             yield (("note:", WARN), f" {target.label}: {issue}")
@@ -92,6 +93,25 @@ def _report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
     if gaps:
         yield ""
         yield from missing_table(list(gaps.values()), canvas)
+        families = ", ".join(
+            f"{family} ({len(names)})" for family, names in report.missing_families.items()
+        )
+        yield f"missing families: {families}"
+    for note in report.notes:
+        yield (("note:", WARN), f" {note}")
+
+
+def _variance_lines(report: ScenarioReport) -> Iterator[Line]:
+    """How much of each target's variance rests on assumption, where anything is uncertain."""
+    uncertain = [target for target in report.targets if target.assumed_share is not None]
+    if uncertain:
+        yield ""
+    for target in uncertain:
+        kinds = ", ".join(
+            f"{kind} {share:.0%}" for kind, share in target.variance_by_kind.items() if share > 0
+        )
+        shown = f"{target.assumed_share:.0%} of the variance rests on assumption ({kinds})"
+        yield f"{target.label}: {shown}"
 
 
 def _problem(

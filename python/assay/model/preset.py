@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.errors import AssayError, InputError
+from assay.catalog.values import KINDS as ASSIGNMENT_KINDS
+from assay.catalog.values import Value as Assignment
+from assay.errors import AssayError
 from assay.model.resolving.resolution import Resolution
 
 if TYPE_CHECKING:
+    from assay.catalog.includes import Included
     from assay.model.registry import Registry
 
-ASSIGNMENT_KINDS = ("spec", "measured", "published", "assumed")
-_SECTIONS = ("name", "description", "defaults", "values", "variants", "targets")
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """A value in a scenario: its text with unit, where it comes from, and how it was got."""
-
-    text: str
-    source: str
-    kind: str
+__all__ = ["ASSIGNMENT_KINDS", "Assignment", "Preset", "ScenarioReport", "TargetReport"]
 
 
 @dataclass(frozen=True, slots=True)
 class TargetReport:
-    """What became of one target: `ok`, `issues` (with which), or `error`."""
+    """What became of one target: `ok`, `issues` (with which), or `error`.
+
+    `variance_by_kind` divides the variance of the target among the kinds of its values, and is
+    empty where nothing uncertain reaches it.
+    """
 
     label: str
     target: str
     status: str
     issues: tuple[str, ...]
     resolution: Resolution | None
+    variance_by_kind: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def assumed_share(self) -> float | None:
+        """Share of the variance that rests on assumed values."""
+        return self.variance_by_kind.get("assumed", 0.0) if self.variance_by_kind else None
 
     def to_data(self) -> dict[str, Any]:
         """The report as plain data."""
@@ -45,15 +47,17 @@ class TargetReport:
             "value": shown.get("value"), "unit": shown.get("unit"), "lo": shown.get("lo"),
             "hi": shown.get("hi"), "issues": list(self.issues), "missing": shown.get("missing", []),
             "constraints": shown.get("constraints", []), "conflicts": shown.get("conflicts", []),
+            "assumed_share": self.assumed_share, "variance_by_kind": dict(self.variance_by_kind),
         }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioReport:
-    """All targets of a scenario."""
+    """All targets of a scenario, and remarks on what it includes."""
 
     preset: str
     targets: tuple[TargetReport, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> int:
@@ -69,18 +73,32 @@ class ScenarioReport:
                 families.setdefault(gap.variable.family, {})[gap.variable.name] = None
         return {family: list(names) for family, names in families.items()}
 
+    @property
+    def violated(self) -> list[str]:
+        """Constraints that some target violates, each once."""
+        names = [
+            verdict.name
+            for report in self.targets
+            for verdict in (report.resolution.violated if report.resolution else ())
+        ]
+        return list(dict.fromkeys(names))
+
     def to_data(self) -> dict[str, Any]:
         """The report as plain data."""
         return {
             "preset": self.preset, "ok": self.ok, "of": len(self.targets),
             "targets": [report.to_data() for report in self.targets],
-            "missing_families": self.missing_families,
+            "missing_families": self.missing_families, "violated": self.violated,
+            "notes": list(self.notes),
         }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A named scenario over a registry."""
+    """A named scenario over a registry.
+
+    `assignments` holds what its includes give, overridden by what it states itself (`own`).
+    """
 
     name: str
     description: str
@@ -88,73 +106,75 @@ class Preset:
     assignments: dict[str, Assignment]
     variants: dict[str, str] = field(default_factory=dict)
     targets: tuple[tuple[str, str], ...] = ()
+    included: tuple[Included, ...] = field(default=(), repr=False)
+    own: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def from_file(cls, path: Path, registry: Registry) -> Preset:
         """Read a scenario file (TOML); names and units of its values are checked at once."""
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-            raise InputError(f"scenario file {path.name} cannot be read: {error}") from None
-        try:
-            return cls._from_data(path.stem, data, registry)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"scenario file {path.name} is malformed: {error!r}",
-                "it needs name, [values] with a source each, and [[targets]] with label and variable",
-            ) from None
+        from assay.model.scenario_file import read_scenario
 
-    @classmethod
-    def _from_data(cls, name: str, data: dict[str, Any], registry: Registry) -> Preset:
-        if strangers := [key for key in data if key not in _SECTIONS]:
-            raise InputError(
-                f'scenario {name}: unknown entry "{strangers[0]}"',
-                f"a scenario has: {', '.join(_SECTIONS)}",
-            )
-        defaults = data.get("defaults", {})
-        assignments: dict[str, Assignment] = {}
-        for variable, item in data.get("values", {}).items():
-            facts = {**defaults, **(item if isinstance(item, dict) else {"value": item})}
-            if "source" not in facts or facts.get("kind") not in ASSIGNMENT_KINDS:
-                raise InputError(
-                    f"scenario {name}: {variable} needs a source and a kind",
-                    f"kinds: {', '.join(ASSIGNMENT_KINDS)}",
-                )
-            source = _text(f"source of {variable}", facts["source"])
-            assignments[variable] = Assignment(str(facts["value"]), source, facts["kind"])
-        targets = [(t["label"], t["variable"]) for t in data.get("targets", ())]
-        preset = cls(
-            name=_text("name", data.get("name", name)),
-            description=_text("description", data.get("description", "")),
-            registry=registry,
-            assignments=assignments,
-            variants={n: _text(f"variant of {n}", v) for n, v in data.get("variants", {}).items()},
-            targets=tuple((_text("label", label), _text("target", v)) for label, v in targets),
-        )
-        from assay.model.inputs import read_inputs
-
-        read_inputs(registry, preset.given)
-        return preset
+        return read_scenario(path, registry)
 
     @property
     def given(self) -> dict[str, str]:
-        """The values as `resolve` takes them."""
-        return {name: assignment.text for name, assignment in self.assignments.items()}
+        """The values as `resolve` takes them: intervals where they are uncertain."""
+        return {name: assignment.given for name, assignment in self.assignments.items()}
 
     def resolve(self, target: str) -> Resolution:
         """Resolve a target in this scenario."""
         return self.registry.resolve(target, self.given, self.variants)
 
+    def with_includes(self, parts: Sequence[Included]) -> Preset:
+        """The scenario with further includes, each in the place of those of its group."""
+        from assay.catalog.includes import merge
+
+        groups = {part.group for part in parts}
+        included = (*(part for part in self.included if part.group not in groups), *parts)
+        values, clashes = merge(included)
+        replaced = {name for part in parts for name in part.values}
+        own = {name: self.assignments[name] for name in self.own if name not in replaced}
+        remarks = [note for part in included for note in part.notes]
+        return replace(
+            self,
+            assignments={**values, **own},
+            included=included,
+            own=frozenset(own),
+            notes=(*remarks, *clashes),
+        )
+
     def evaluate_targets(self, targets: Sequence[tuple[str, str]] | None = None) -> ScenarioReport:
         """Resolve several targets and report on each; by default the scenario's own."""
         wanted = self.targets if targets is None else targets
-        return ScenarioReport(
-            self.name, tuple(self._report(label, target) for label, target in wanted)
+        reports = tuple(self._report(label, target) for label, target in wanted)
+        return ScenarioReport(self.name, reports, self.notes)
+
+    def variance_by_kind(self, target: str) -> dict[str, float]:
+        """Share of a target's variance that rests on values of each kind, largest first.
+
+        What is drawn by a stochastic relation counts as `stochastic`. Shares are total-order
+        ones, so those of kinds that act together may sum to more than one.
+        """
+        from assay.model.uncertainty.propagate import variance_shares
+
+        drawn = {
+            relation.variable: "stochastic"
+            for relation in self.registry.relations.values()
+            if relation.kind == "stochastic"
+        }
+        kinds = {name: assignment.kind for name, assignment in self.assignments.items()}
+        shares = variance_shares(
+            self.registry, target, self.given, self.variants, groups={**drawn, **kinds}
         )
+        found = {share.name: min(1.0, max(0.0, share.total_order)) for share in shares}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def _report(self, label: str, target: str) -> TargetReport:
         try:
             resolution = self.resolve(target)
+            uncertain = resolution.value is not None and resolution.lower != resolution.upper
+            variance = self.variance_by_kind(target) if uncertain else {}
         except AssayError as error:
             return TargetReport(label, target, "error", (error.message,), None)
         issues = [f"missing input {gap.variable.name}" for gap in resolution.missing]
@@ -163,10 +183,5 @@ class Preset:
             f"invalid approximation {v.name}" for v in resolution.validity if v.status == "false"
         ]
         issues += [f"conflict in {conflict.variable.name}" for conflict in resolution.conflicts]
-        return TargetReport(label, target, "issues" if issues else "ok", tuple(issues), resolution)
-
-
-def _text(what: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"scenario: expected a text as {what}, got {value!r}")
-    return value
+        status = "issues" if issues else "ok"
+        return TargetReport(label, target, status, tuple(issues), resolution, variance)

@@ -1,0 +1,109 @@
+"""What a scenario includes by name: entries of the catalogue, models, and fitted constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.catalog import entries
+from assay.catalog.values import Value
+from assay.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from assay.catalog.models import Model
+    from assay.model.registry import Registry
+
+_NINETY = 1.6448536269514722
+"""Standard deviations of a normal distribution on either side that hold nine tenths of it."""
+
+
+@dataclass(frozen=True)
+class Included:
+    """What one include gives: values by variable, and remarks on them."""
+
+    path: str
+    values: Mapping[str, Value]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> str:
+        """The group of the entry; entries of one group stand for each other."""
+        return self.path.partition("/")[0]
+
+
+def include(path: str, registry: Registry, folder: Path | None = None) -> Included:
+    """Find one include: `group/name`, or a JSON file in the catalogue's format.
+
+    An accelerator brings its fitted constants along; `engine/name` those of a serving engine.
+    """
+    if path.endswith(".json"):
+        file = Path(path) if folder is None else folder / path
+        entry = entries.from_file(file)
+        return Included(path, entry.values)
+    group, separator, name = path.partition("/")
+    if not separator or not name:
+        raise InputError(f'malformed include "{path}": expected group/name', _groups_hint())
+    if group == "models":
+        from assay.catalog import models
+
+        return of_model(models.find(name))
+    if group == "accelerators":
+        return _accelerator(name, registry)
+    if group not in entries.groups():
+        error = unknown_name("catalogue group", group, known_groups())
+        error.hint = error.hint or _groups_hint()
+        raise error
+    entry = entries.find(group, name, f"entry of {group}")
+    return Included(entry.path, entry.values)
+
+
+def known_groups() -> list[str]:
+    """Groups that can be included from."""
+    return entries.groups()
+
+
+def of_model(model: Model) -> Included:
+    """What including a model gives."""
+    return Included(f"models/{model.name}", model.entry.values, model.notes)
+
+
+def _accelerator(name: str, registry: Registry) -> Included:
+    from assay.catalog import accelerators, constants
+
+    entry = accelerators.find(name)
+    calibration = constants.find(str(entry.facts.get("calibration", entry.name)))
+    source = f"fitted constants of {calibration.lender}"
+    fitted = {}
+    for variable_name, value in calibration.values.items():
+        if variable_name not in registry.variables:
+            continue
+        variable = registry.variables[variable_name]
+        text = f"{variable.shown(value):.15g} {variable.display.text}"
+        spread = _NINETY * calibration.log_standard_errors.get(variable_name, 0.0)
+        uncertainty = spread if value > 0 else 0.0
+        fitted[variable_name] = Value(text, source, "measured", "", uncertainty)
+    notes = tuple(calibration.notes)
+    return Included(entry.path, {**fitted, **entry.values}, notes)
+
+
+def merge(parts: Iterable[Included]) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """Values of several includes, later ones before earlier ones, and where they disagree."""
+    merged: dict[str, Value] = {}
+    origin: dict[str, str] = {}
+    clashes = []
+    for part in parts:
+        for name, value in part.values.items():
+            if name in merged and merged[name].text != value.text:
+                clashes.append(
+                    f"{name}: {origin[name]} says {merged[name].text}, "
+                    f"{part.path} says {value.text}, which holds"
+                )
+            merged[name] = value
+            origin[name] = part.path
+    return merged, tuple(clashes)
+
+
+def _groups_hint() -> str:
+    return f"groups: {', '.join(known_groups())}"
