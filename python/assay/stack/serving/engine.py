@@ -36,14 +36,17 @@ layer_kernels = _fitted("layer_kernels", "n_k", "1", "1", "small kernels of a la
 expert_kernels = _fitted(
     "expert_kernels", "n_x", "1", "1", "further small kernels of a layer with experts"
 )
-reduction_latency = _fitted(
-    "reduction_latency", "alpha_r", "s", "us", "time of a step of the engine's sums over GPUs"
+reduction_wait = _fitted(
+    "reduction_wait", "t_w", "s", "us", "time that GPUs wait for each other before a sum"
 )
 expert_slowdown = _fitted(
     "expert_slowdown", "z_x", "1", "1", "time of the engine's expert products over the fitted ones"
 )
 decode_slowdown = _fitted(
     "decode_slowdown", "z_d", "1", "1", "time of the engine's decode attention over the fitted one"
+)
+narrow_key_time = _fitted(
+    "narrow_key_time", "z_k", "1", "1", "time of decode attention over 8-bit keys over 16-bit ones"
 )
 queue_factor = _fitted(
     "queue_factor", "q", "1", "1", "own prompt times waited where prompts take every iteration"

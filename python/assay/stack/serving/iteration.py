@@ -22,7 +22,15 @@ from assay.model import (
 from assay.model.language.expression import Operand
 from assay.stack import architecture as model
 from assay.stack import collectives, interconnect
-from assay.stack.kernels import attention_decode, attention_prefill, experts, passes, product
+from assay.stack.kernels import (
+    attention_decode,
+    attention_prefill,
+    device,
+    experts,
+    gemm,
+    passes,
+    product,
+)
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
@@ -44,7 +52,6 @@ _LATENT = cited(
 _SUM = by_definition("kernels of one stream run one after the other")
 
 _NONE = number("0")
-_ALL_KEYS = number("0")
 _WIDE_BITS = number("16")
 _WIDE = number("2 byte")
 _BYTE = number("1 byte")
@@ -167,7 +174,7 @@ class _Declaration:
         """Attention of all layers, decoding and prompts."""
         total: Expression = number("0 s")
         for layers, name, reach in (
-            (model.full_layers, "full", _ALL_KEYS),
+            (model.full_layers, "full", model.index_tokens),
             (model.window_layers, "window", model.window),
         ):
             if self.load.decoding is not None:
@@ -192,17 +199,22 @@ class _Declaration:
             maximum(model.kv_heads / d.attention_ranks, 1), heads / engine.group_limit
         )
         width = where(is_latent, model.latent_width + model.rotary_width, model.head_size)
+        value = where(is_latent, model.latent_width, model.value_size)
         shape = attention_decode.DecodeShape(
             batch=maximum(self.own_decoding, 1), context=self.load.context / ONE_TOKEN,
             window=reach, heads=maximum(heads, 1), kv_heads=where(is_latent, 1, grouped),
-            width=width, value_width=where(is_latent, model.latent_width, model.value_size),
+            width=width, value_width=value,
             element=_WIDE, kv_element=d.kv_bytes, footprint=_COLD,
         )  # fmt: skip
         made = attention_decode.declare(
             scope, f"{self.prefix}decode_{name}.", shape,
             what=f"attention of new tokens in {self.what}",
         )  # fmt: skip
-        return engine.decode_slowdown * made.time
+        # The template is fitted on 16-bit keys; whether narrow ones are faster is the engine's.
+        is_narrow = d.kv_bytes < _WIDE
+        time = engine.decode_slowdown * where(is_narrow, engine.narrow_key_time, 1) * made.time
+        stream = gemm.read_share * device.memory_bandwidth
+        return maximum(time, made.size * (d.kv_bytes / _WIDE) / stream)
 
     def _prompt_attention(self, name: str, reach: Expression) -> Expression:
         is_latent = model.latent_width > 0
@@ -244,10 +256,10 @@ class _Declaration:
         here = maximum(model.experts / d.expert, 1)
         width = maximum(model.expert_ffn * d.expert / d.tensor, 1)
 
-        def one(name: str, columns: Operand, depth: Operand) -> Expression:
+        def one(name: str, columns: Expression, depth: Expression) -> Expression:
             shape = experts.ExpertsShape(
                 tokens=maximum(self.tokens, 1), experts=here,
-                chosen=minimum(model.experts_per_token / d.expert, here),
+                chosen=where(model.experts > 0, model.experts_per_token / d.expert, 1),
                 columns=columns, depth=depth, bits=d.expert_bits, weight_element=d.expert_bytes,
                 activation_element=maximum(d.expert_bits / 8, 1) * _BYTE,
             )  # fmt: skip
@@ -299,15 +311,15 @@ class _Declaration:
     def _reduction(self, name: str, tokens: Expression, ranks: Expression) -> Expression:
         local = minimum(ranks, interconnect.node_ranks)
         size = tokens * model.hidden * _WIDE
-        inside = collectives.all_reduce(
-            scope, f"{self.prefix}{name}.", size=size, ranks=local,
-            latency=engine.reduction_latency, bandwidth=interconnect.link_rate,
-        )  # fmt: skip
+        inside = collectives.node_all_reduce(
+            scope, f"{self.prefix}{name}.", size=size, ranks=local, direct=number("1")
+        )
         across = collectives.all_reduce(
             scope, f"{self.prefix}{name}.across.", size=size / local, ranks=ranks / local,
             latency=interconnect.nic_latency, bandwidth=interconnect.nic_rate,
         )  # fmt: skip
-        return inside + where(ranks > local, across, number("0 s"))
+        waiting = where(ranks > 1, engine.reduction_wait, number("0 s"))
+        return waiting + inside + where(ranks > local, across, number("0 s"))
 
     def head(self) -> Variable:
         """Logits of the tokens that are sampled: one a request, one a finished prompt."""

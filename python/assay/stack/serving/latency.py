@@ -91,6 +91,12 @@ time_to_first_token = scope.variable(
     reference=_DISTSERVE, target=True,
 )  # fmt: skip
 
+end_to_end_time = scope.variable(
+    "end_to_end_time", "t_e", "s", "mean time from a request to its last token", display="s",
+    equals=time_to_first_token + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
+    reference=_DISTSERVE,
+)  # fmt: skip
+
 answer_time = scope.variable(
     "answer_time", "t_a", "s", "time that a request is worked on", display="s",
     equals=where(d.static > 0.5, burst_time, own_time)
@@ -105,6 +111,10 @@ request_rate = scope.variable(
 throughput = scope.variable(
     "throughput", "X", "token/s", "output tokens per second of the deployment",
     equals=request_rate * d.output / ONE_REQUEST, reference=_LITTLE, target=True,
+)  # fmt: skip
+throughput_per_gpu = scope.variable(
+    "throughput_per_gpu", "X_g", "token/(s*GPU)", "output tokens per second of each GPU",
+    equals=throughput / d.gpus, reference=_LITTLE,
 )  # fmt: skip
 prompt_throughput = scope.variable(
     "prompt_throughput", "X_p", "token/s", "prompt tokens per second of GPUs that only run prompts",

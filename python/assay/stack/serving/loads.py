@@ -24,7 +24,7 @@ budget = scope.variable(
 )  # fmt: skip
 per_answer = d.prompt / d.output
 # Prompts must keep pace with answers within the budget of an iteration.
-pace = budget / (1 + per_answer * (1 - d.separate))
+pace = budget / (1 + per_answer * (1 - d.separate) * (1 - d.static))
 decoding = scope.variable(
     "decoding", "B_d", "1", "requests that decode in an iteration of one pipeline stage",
     equals=minimum(memory.batch / (ONE_REQUEST * d.pipeline), pace), reference=_ORCA,

@@ -1,0 +1,126 @@
+"""What a published serving case says of its software, read from its fields by stated rules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from assay.validate.cases import Case
+
+ENGINES = {
+    "trtllm": ("trtllm", "tensorrt-llm", "tensorrt_llm", "tensorrt llm", "fastertransformer"),
+    "vllm": ("vllm",),
+    "sglang": ("sglang",),
+}
+"""Engines and how publications spell them."""
+
+DEFAULT_ENGINE = "vllm"
+SHARED_KEYS_SINCE = (0, 8)
+"""TensorRT-LLM whose decode kernels read the keys of a group of heads once (XQA)."""
+
+PUBLISHED_LENGTHS = {(1024, 1024), (1024, 8192), (8192, 1024)}
+"""Prompts and answers of InferenceX, github.com/SemiAnalysisAI/InferenceX."""
+
+MEAN_LENGTH = 0.9
+"""InferenceX draws lengths evenly between 0.8 of the nominal ones and all of them."""
+
+
+@dataclass(frozen=True)
+class Formats:
+    """How weights and keys are stored and multiplied."""
+
+    compute_bits: int
+    expert_bits: int
+    weight_bytes: float
+    expert_bytes: float
+    kv_bytes: float
+
+
+def text_of(case: Case) -> str:
+    """Everything that a case says in words, in lower case."""
+    parts = [str(value) for value in case.source.values()] + [case.notes]
+    parts += [str(value) for value in case.inputs.values() if isinstance(value, str)]
+    return " ".join(parts).lower()
+
+
+def engine_of(case: Case) -> tuple[str, list[str]]:
+    """The engine that a case names, or the default."""
+    backend = str(case.inputs.get("backend") or case.inputs.get("framework") or "").lower()
+    for text in (backend, text_of(case)):
+        for engine, spellings in ENGINES.items():
+            if any(spelling in text for spelling in spellings):
+                return engine, []
+    return DEFAULT_ENGINE, [f"no engine is named: {DEFAULT_ENGINE}"]
+
+
+def version_of(case: Case, engine: str) -> tuple[int, ...]:
+    """The engine's version as numbers; empty where none is stated."""
+    stated = str(case.inputs.get("backend_version") or "")
+    if not stated:
+        names = "|".join(re.escape(spelling) for spelling in ENGINES[engine])
+        found = re.search(rf"(?:{names})[^0-9]{{0,20}}v?(\d+(?:\.\d+)+)", text_of(case))
+        stated = found.group(1) if found else ""
+    return tuple(int(part) for part in re.findall(r"\d+", stated)[:3])
+
+
+def shares_keys(case: Case, engine: str) -> bool:
+    """Whether decode kernels read keys once for all query heads of a group."""
+    if engine != "trtllm":
+        return True
+    if "fastertransformer" in text_of(case):
+        return False
+    version = version_of(case, engine)
+    return not version or version >= SHARED_KEYS_SINCE
+
+
+def client_of(case: Case) -> tuple[str, list[str]]:
+    """How requests were sent: as InferenceX does, in an unknown closed loop, or not at all.
+
+    Static batches, single tokens and cases that name no server were timed without one.
+    """
+    inputs = case.inputs
+    stated = str(inputs.get("client") or "").lower()
+    if stated:
+        return ("inferencex" if stated.startswith("inference") else "closed_loop"), []
+    mode = str(inputs.get("mode") or "").lower()
+    if "static" in mode or not (inputs.get("backend") or inputs.get("framework")):
+        return "offline", []
+    if (inputs.get("isl"), inputs.get("osl")) in PUBLISHED_LENGTHS:
+        return "inferencex", ["lengths of InferenceX: its client, lengths 0.8 to 1 of the nominal"]
+    return "closed_loop", ["the client is not stated: a closed loop"]
+
+
+def formats_of(case: Case, engine: str, has_experts: bool, rates: dict[str, float]) -> Formats:
+    """Number formats from the words of a case's precision."""
+    words = " ".join(
+        str(case.inputs.get(name) or "")
+        for name in ("precision", "gemm_quant", "moe_quant", "weights", "dtype")
+    ).lower()
+    four = any(word in words for word in ("fp4", "int4", "w4", "awq", "gptq"))
+    eight = any(word in words for word in ("fp8", "int8", "w8", "smoothquant"))
+    weight_only = any(word in words for word in ("int4", "w4a16", "awq", "gptq", "_wo", "w8a16"))
+    kv = 1.0 if re.search(r"(fp8|int8)[ _-]*kv|kv[^,;]*(fp8|int8)", words) else 2.0
+    if four:
+        bits = 4 if rates["gpu.rate_4bit"] > rates["gpu.rate_8bit"] and not weight_only else 16
+        # Four bits and a scale of 8 bits for each 16 elements.
+        packed = 0.5625
+        if has_experts:
+            # Published 4-bit mixtures keep attention and shared parts in 16 bits.
+            return Formats(16, bits, 2.0, packed, kv)
+        return Formats(bits, bits, packed, packed, kv)
+    if eight:
+        bits = 8 if rates["gpu.rate_8bit"] > 1 and not weight_only else 16
+        if engine == "trtllm":
+            kv = 1.0
+        return Formats(bits, bits, 1.0, 1.0, kv)
+    return Formats(16, 16, 2.0, 2.0, kv)
+
+
+def whole(value: Any, otherwise: int = 1) -> int:
+    """A count as published: numbers, their text, nothing or zero."""
+    try:
+        count = int(float(value))
+    except (TypeError, ValueError):
+        return otherwise
+    return count if count >= 1 else otherwise

@@ -1,0 +1,358 @@
+"""Fit the constants of serving engines, score them on models left out, and write them.
+
+    python scripts/fit_serving.py CASES POINTS [--rows FILE] [--write]
+
+CASES is a file of published cases, POINTS measured decode steps; the rows of the installed
+tables (extra `validate`) are added. Kernel and link constants are taken as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from assay.catalog import engines, models
+from assay.errors import AssayError
+from assay.stack import registry
+from assay.validate import inference, serving_rows
+from assay.validate.cases import Case, read_cases
+from assay.validate.inference_cases import Deployment, deployment_of
+
+Vector = NDArray[np.float64]
+
+ENGINES = ("trtllm", "vllm", "sglang")
+SYSTEMS = ("h100_sxm", "h200_sxm")
+SCALES = {"step_time": 0.08, "time_to_first_token": 0.2}
+OTHER_SCALE = 0.08
+POINT_SCALE = 0.02
+QUANTILE = 0.9
+
+
+@dataclass(frozen=True)
+class Free:
+    """A constant to fit: a value believed before, how sure, and for which client, if one."""
+
+    name: str
+    value: float
+    spread: float
+    unit: str
+    client: str = ""
+
+
+COMMON = (
+    Free("host_time", 2e-4, 0.8, "s"),
+    Free("host_sequence_time", 1e-6, 1.0, "s"),
+    Free("request_time", 0.02, 0.7, "s"),
+    Free("layer_kernels", 6.0, 0.3, "1"),
+    Free("expert_kernels", 7.0, 0.4, "1"),
+    Free("reduction_wait", 1e-6, 1.0, "s"),
+    Free("expert_slowdown", 1.0, 0.25, "1"),
+    Free("decode_slowdown", 1.0, 0.1, "1"),
+    Free("queue_factor", 0.5, 0.7, "1"),
+    Free("burst_share", 0.15, 0.7, "1", "closed_loop"),
+)
+OWN = {
+    # Times over 8-bit keys as the decode tables of the three engines have them.
+    "vllm": (
+        Free("narrow_key_time", 0.97, 0.05, "1"),
+        Free("first_iterations", 2.0, 0.7, "1", "inferencex"),
+        Free("first_iterations", 2.0, 0.7, "1", "closed_loop"),
+    ),
+    "sglang": (
+        Free("narrow_key_time", 0.88, 0.05, "1"),
+        Free("first_iterations", 2.0, 0.7, "1", "inferencex"),
+        Free("first_iterations", 2.0, 0.7, "1", "closed_loop"),
+    ),
+    # InferenceX sets stream_interval to 10 or 20 for this engine.
+    "trtllm": (
+        Free("narrow_key_time", 0.55, 0.05, "1"),
+        Free("first_iterations", 12.0, 0.3, "1", "inferencex"),
+        Free("first_iterations", 2.0, 0.7, "1", "closed_loop"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One figure: which output of which deployment it is, and how well it is believed."""
+
+    deployment: int
+    output: int
+    prompts: bool
+    log_observed: float
+    scale: float
+    weight: float
+
+
+class Problem:
+    """Log residuals of figures of one engine by the logarithms of its constants."""
+
+    def __init__(self, deployments: Sequence[Deployment], free: Sequence[Free]) -> None:
+        """Bind the graph to the deployments."""
+        self.deployments, self.free = list(deployments), list(free)
+        self.points = [inference.Points(deployments, prompts) for prompts in (False, True)]
+        self.targets = _targets(deployments)
+        outputs = [f"serving.{name}" for name in inference.FIGURES]
+        self.function = registry().compile(inputs=list(self.points[0].names), outputs=outputs)
+        clients = np.array([deployment.client for deployment in deployments])
+        self.masks = [(clients == f.client) | (not f.client) for f in self.free]
+        self.centre = np.log([f.value for f in self.free])
+        self.spread = np.array([f.spread for f in self.free])
+        self.index = np.array([[t.output, t.deployment] for t in self.targets]).T
+        self.is_prompt = np.array([t.prompts for t in self.targets])
+        self.observed = np.array([t.log_observed for t in self.targets])
+        self.scale = np.array([t.scale for t in self.targets])
+        self.weight = np.array([t.weight for t in self.targets])
+
+    def _columns(self, logs: Vector) -> list[Vector]:
+        columns = []
+        for points in self.points:
+            own = points.columns.copy()
+            for f, mask, value in zip(self.free, self.masks, np.exp(logs), strict=True):
+                own[points.names.index(f"serving.{f.name}"), mask] = value
+            columns.append(own)
+        return columns
+
+    def errors(self, logs: Vector) -> Vector:
+        """Logarithms of predicted over observed, one per figure."""
+        together, apart = (np.log(self.function(*own)) for own in self._columns(logs))
+        row, column = self.index
+        found: Vector = np.where(self.is_prompt, apart[row, column], together[row, column])
+        return found - self.observed
+
+    def residuals(self, logs: Vector) -> Vector:
+        """Weighted errors, then distances from what was believed."""
+        own = self.errors(logs) / self.scale
+        return np.concatenate([self.weight * _shrink(own), (logs - self.centre) / self.spread])
+
+    def jacobian(self, logs: Vector) -> Vector:
+        """Exact derivatives of the residuals."""
+        names = list(dict.fromkeys(f"serving.{f.name}" for f in self.free))
+        row, column = self.index
+        slopes = []
+        for own in self._columns(logs):
+            values = self.function(*own)
+            slopes.append(self.function.jacobian(*own, wrt=names) / values[:, None, :])
+        parts = []
+        for f, mask, value in zip(self.free, self.masks, np.exp(logs), strict=True):
+            k = names.index(f"serving.{f.name}")
+            chosen = np.where(self.is_prompt, slopes[1][row, k, column], slopes[0][row, k, column])
+            parts.append(chosen * value * mask[column])
+        own = self.errors(logs) / self.scale
+        slope = np.array(parts).T * (self.weight * _shrink_slope(own) / self.scale)[:, None]
+        return np.vstack([np.nan_to_num(slope), np.diag(1 / self.spread)])
+
+    def solve(self) -> Vector:
+        """The most probable constants."""
+        found: Vector = least_squares(self.residuals, self.centre, jac=self.jacobian, max_nfev=40).x
+        return found
+
+
+def _shrink(errors: Vector) -> Vector:
+    """Errors whose squares grow linearly beyond one, so that outliers do not rule."""
+    found: Vector = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
+    return found
+
+
+def _shrink_slope(errors: Vector) -> Vector:
+    root = np.sqrt(1 + errors**2)
+    found: Vector = np.sqrt((root + 1) / 2) / root
+    return found
+
+
+def group_of(deployment: Deployment) -> str:
+    """What is left out together: all names of a model; a table of its own otherwise."""
+    name = str(deployment.case.inputs.get("model", ""))
+    if deployment.client == "offline":
+        return deployment.case.suite
+    return models.find(name).name
+
+
+def _targets(deployments: Sequence[Deployment]) -> list[Target]:
+    groups = [group_of(deployment) for deployment in deployments]
+    found = []
+    for index, (deployment, group) in enumerate(zip(deployments, groups, strict=True)):
+        weight = min(1.0, (40 / groups.count(group)) ** 0.5)
+        for figure in deployment.figures:
+            scale = SCALES.get(figure.variable, OTHER_SCALE)
+            if figure.quantity == "step_ms":
+                scale = POINT_SCALE
+            found.append(
+                Target(
+                    index, inference.FIGURES.index(figure.variable),
+                    figure.variable in inference.PROMPT_FIGURES,
+                    float(np.log(figure.observed / figure.scale)), scale, weight,
+                )
+            )  # fmt: skip
+    return found
+
+
+def point_cases(path: Path) -> list[Case]:
+    """Measured decode steps of a Llama-3-8B shape on one H200 under vLLM, as cases."""
+    return [
+        Case(
+            f"points-b{p['batch']}-c{p['context_start']}", "inference",
+            {"system": "h200_sxm", "model": "llama-3.1-8b", "backend": "vllm", "precision": "bf16",
+             "isl": p["context_mean"] - 1, "osl": 2, "batch": p["batch"], "tp": 1,
+             "mode": "static batch"},
+            {"step_ms": p["step_ms"]},
+        )
+        for p in json.loads(path.read_text())
+    ]  # fmt: skip
+
+
+def read_deployments(cases: Iterable[Case]) -> list[Deployment]:
+    """Cases that can be predicted."""
+    found = []
+    for case in cases:
+        try:
+            deployment = deployment_of(case)
+        except AssayError as error:
+            print(f"gap  {case.id}: {error.message}")
+            continue
+        if deployment.figures:
+            found.append(deployment)
+    return found
+
+
+def fit(deployments: Sequence[Deployment], engine: str) -> tuple[Problem, Vector]:
+    """Constants of one engine."""
+    problem = Problem([d for d in deployments if d.engine == engine], (*COMMON, *OWN[engine]))
+    return problem, problem.solve()
+
+
+def score(label: str, rows: Sequence[tuple[str, str, float]]) -> None:
+    """Print errors by table or by quantity."""
+    for key in sorted({(group, quantity) for group, quantity, _ in rows}):
+        errors = np.expm1([e for g, q, e in rows if (g, q) == key])
+        size = np.abs(errors)
+        print(
+            f"{label:10} {key[0]:18} {key[1]:28} {len(size):5d}  median {np.median(size):.3f}  "
+            f"mean {size.mean():.3f}  p90 {np.quantile(size, 0.9):.3f}  max {size.max():.3f}  "
+            f"bias {np.median(errors):+.3f}",
+            flush=True,
+        )
+
+
+def labelled(problem: Problem, logs: Vector) -> list[tuple[str, str, str, float]]:
+    """Group, table, quantity and error of every figure."""
+    errors = problem.errors(logs)
+    found = []
+    for target, error in zip(problem.targets, errors, strict=True):
+        deployment = problem.deployments[target.deployment]
+        table = "rows" if deployment.case.suite == "aic" else deployment.case.suite
+        quantity = inference.FIGURES[target.output]
+        found.append((group_of(deployment), table, quantity, float(error)))
+    return found
+
+
+def held_out(deployments: Sequence[Deployment], engine: str) -> list[tuple[str, str, str, float]]:
+    """Errors of every group with constants fitted without it."""
+    own = [d for d in deployments if d.engine == engine]
+    found = []
+    for group in dict.fromkeys(map(group_of, own)):
+        rest = [d for d in own if group_of(d) != group]
+        left = [d for d in own if group_of(d) == group]
+        free = (*COMMON, *OWN[engine])
+        logs = Problem(rest, free).solve()
+        found += labelled(Problem(left, free), logs)
+    return found
+
+
+def constants_of(problem: Problem, logs: Vector) -> dict[str, Any]:
+    """Fitted constants as the calibration file has them."""
+    jacobian = problem.jacobian(logs)
+    errors = np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)))
+    entry: dict[str, Any] = {"constants": {}, "clients": {}}
+    for f, value, error in zip(problem.free, np.exp(logs), errors, strict=True):
+        home = entry["clients"].setdefault(f.client, {}) if f.client else entry["constants"]
+        home[f"serving.{f.name}"] = {
+            "value": float(f"{value:.5g}"), "unit": f.unit, "kind": "measured",
+            "log_standard_error": float(f"{error:.2g}"), "prior": f.value,
+            "prior_log_spread": f.spread,
+        }  # fmt: skip
+    return entry
+
+
+def write(found: dict[str, Any], left: Sequence[tuple[str, str, str, float]], counts: str) -> None:
+    """Put fitted constants and intervals into the calibration file, settings as they are."""
+    path = Path(engines.__file__).parent / "calibration" / "engines.json"
+    data = json.loads(path.read_text())
+    for engine, entry in found.items():
+        own = data["engines"].setdefault(engine, {"constants": {}, "clients": {}})
+        own["constants"].update(entry["constants"])
+        for client, values in entry["clients"].items():
+            own["clients"].setdefault(client, {}).update(values)
+    for quantity in inference.FIGURES:
+        errors = [abs(e) for _, _, q, e in left if q == quantity]
+        if len(errors) >= 10:
+            width = float(np.quantile(errors, QUANTILE))
+            data["intervals"][quantity] = {
+                "value": float(f"{width:.3g}"), "figures": len(errors),
+                "method": "nine in ten held-out figures are missed by less, as a logarithm",
+            }  # fmt: skip
+    data["provenance"] |= {"figures": counts, "date": datetime.date.today().isoformat()}
+    path.write_text(json.dumps(data, indent=1) + "\n")
+
+
+def main() -> None:
+    """Read, fit, score, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", type=Path)
+    parser.add_argument("points", type=Path)
+    parser.add_argument("--rows", type=Path, help="rows of another file than the installed one")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="do not leave models out")
+    options = parser.parse_args()
+    published = [c for c in read_cases(options.cases) if c.kind == "inference"]
+    rows = serving_rows.read_rows(options.rows or serving_rows.rows_file(), SYSTEMS)
+    seen = {case.id for case in rows}
+    own = [case for case in published if case.id not in seen and case.tier == "A"]
+    own = [case for case in own if case.inputs.get("system", "h100_sxm") in SYSTEMS]
+    deployments = read_deployments([*own, *point_cases(options.points), *rows])
+    found, left = {}, []
+    for engine in ENGINES:
+        problem, logs = fit(deployments, engine)
+        found[engine] = constants_of(problem, logs)
+        mine = labelled(problem, logs)
+        score(f"fit {engine}", [(t, q, e) for _, t, q, e in mine])
+        for f, value in zip(problem.free, np.exp(logs), strict=True):
+            print(f"constant  {engine:8} {f.name:20} {f.client:12} {value:.4g} ({f.value:.4g})")
+        if not options.quick:
+            left += held_out(deployments, engine)
+    if left:
+        score("held out", [(t, q, e) for _, t, q, e in left])
+        score("by model", [(g, q, e) for g, t, q, e in left if t == "rows"])
+        _print_coverage(left)
+    if options.write:
+        write(found, left, f"{len(deployments)} cases, rows on H100 and H200")
+
+
+def _print_coverage(left: Sequence[tuple[str, str, str, float]]) -> None:
+    """Whether an interval from the other groups' errors holds a group's own."""
+    by_group: Callable[[str, str], list[float]] = lambda g, q: [
+        abs(e) for group, _, quantity, e in left if group != g and quantity == q
+    ]
+    for quantity in sorted({q for _, _, q, _ in left}):
+        inside = []
+        for group in {g for g, _, q, _ in left if q == quantity}:
+            others = by_group(group, quantity)
+            if len(others) < 10:
+                continue
+            width = np.quantile(others, QUANTILE)
+            inside += [abs(e) <= width for g, _, q, e in left if g == group and q == quantity]
+        if inside:
+            print(f"interval   {quantity:28} covers {np.mean(inside):.3f} of {len(inside)}")
+
+
+if __name__ == "__main__":
+    main()
