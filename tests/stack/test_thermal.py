@@ -1,0 +1,156 @@
+"""Cooling, losses, effectiveness and water against published examples and balances."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay import stack
+
+from .sites import SITE
+
+Given = dict[str, float | str]
+
+
+def value(target: str, given: Given, variants: dict[str, str] | None = None) -> float:
+    return stack.registry().resolve(target, given, variants=variants or {}).require_value()
+
+
+def test_wet_bulb_that_stull_prints() -> None:
+    """Stull 2011, sec. 2: 20 degrees and 50 % give 13.7 degrees."""
+    given: Given = {"thermal.weather.dry_bulb": "20 degC", "thermal.weather.humidity": 0.5}
+    assert value("thermal.weather.wet_bulb", given) - 273.15 == pytest.approx(13.7, abs=0.05)
+
+
+def test_wet_bulb_beyond_the_fit_is_told() -> None:
+    given: Given = {"thermal.weather.dry_bulb": "60 degC", "thermal.weather.humidity": 0.5}
+    (verdict,) = stack.registry().resolve("thermal.weather.wet_bulb", given).validity
+    assert verdict.status == "false"
+
+
+def test_saturated_air_is_as_wet_as_warm() -> None:
+    given: Given = {"thermal.weather.dry_bulb": "25 degC", "thermal.weather.humidity": 0.99}
+    assert value("thermal.weather.wet_bulb", given) - 273.15 == pytest.approx(25, abs=0.3)
+
+
+def test_chiller_between_two_temperatures() -> None:
+    """A Carnot cycle between 280 K and 310 K moves 280/30 times its work."""
+    given: Given = {
+        **SITE,
+        "thermal.sink.temperature": "308 K",
+        "thermal.air.water_temperature": "282 K",
+        "thermal.chiller.carnot_share": 1,
+    }
+    assert value("thermal.air.lift", given) == pytest.approx(30)
+    assert value("thermal.air.cop", given) == pytest.approx(280 / 30)
+    assert value("thermal.air.free_share", given) == 0
+    expected = value("thermal.heat.air", given) * 30 / 280
+    assert value("thermal.air.chiller_power", given) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("sink", "share"), [(279.0, 1.0), (285.0, 0.5), (288.0, 0.0), (300.0, 0.0)]
+)
+def test_water_cools_freely_as_far_as_it_is_cold(sink: float, share: float) -> None:
+    """Water wanted at 282 K comes back at 288 K; what the tower takes off needs no chiller."""
+    given: Given = {
+        "thermal.sink.temperature": sink,
+        "thermal.air.water_temperature": 282,
+        "thermal.chilled.rise": "6 K",
+    }
+    assert value("thermal.air.free_share", given) == pytest.approx(share)
+
+
+def test_flow_of_coolant() -> None:
+    """A kilowatt at 10 K needs 0.024 litres of water a second."""
+    given: Given = {"thermal.heat.liquid": "1 kW", "thermal.coolant.rise": "10 K"}
+    assert value("thermal.coolant.flow", given) == pytest.approx(1000 / (4180 * 10) / 997)
+    assert value("thermal.coolant.flow", given) * 1000 == pytest.approx(0.024, rel=0.001)
+
+
+@pytest.mark.parametrize("load", [0.2, 0.5, 1.0])
+def test_losses_by_load(load: float) -> None:
+    """No-load loss stays, the rest grows with the load and with its square."""
+    given: Given = {
+        **SITE,
+        "cluster.design_power": "1 MW",
+        "cluster.it_power": load * 2e6,
+        "thermal.cooling.power": 0,
+    }
+    ups = 2e6 * (0.008 + 0.012 * load + 0.015 * load**2)
+    assert value("thermal.dc.ups_loss", given) == pytest.approx(ups)
+    share = (load * 2e6 + ups) / 1.5e6
+    transformer = 1.5e6 * (0.001 + 0.006 * share**2)
+    assert value("thermal.dc.transformer_loss", given) == pytest.approx(transformer)
+
+
+def test_all_power_that_is_not_lost_outside_is_rejected() -> None:
+    inside = (
+        value("thermal.dc.power", SITE)
+        - value("thermal.dc.transformer_loss", SITE)
+        - value("thermal.pump.sink_power", SITE)
+        - value("thermal.sink.fan_power", SITE)
+    )
+    assert value("thermal.heat.rejected", SITE) == pytest.approx(inside, rel=1e-12)
+
+
+def test_effectiveness_of_a_worked_example() -> None:
+    """600 W of cooling and twice 100 W of losses over 4400 W of machines."""
+    given: Given = {
+        "cluster.it_power": "4400 W",
+        "thermal.cooling.power": "600 W",
+        "thermal.dc.ups_loss": "100 W",
+        "thermal.dc.transformer_loss": "100 W",
+    }
+    assert value("thermal.dc.pue", given) == pytest.approx(5200 / 4400)
+
+
+def test_a_published_effectiveness_can_stand_for_the_plant() -> None:
+    given: Given = {"cluster.it_power": "10 MW", "thermal.dc.stated_pue": 1.1}
+    variants = {"thermal.dc.overhead_power": "dc.overhead_stated"}
+    assert value("thermal.dc.power", given, variants) == pytest.approx(11e6)
+    assert value("thermal.dc.pue", given, variants) == pytest.approx(1.1)
+
+
+def test_site_of_today_lies_where_sites_of_today_lie() -> None:
+    """Liquid at 40 degrees under a mild sky: no chiller for it, and an effectiveness below 1.15."""
+    assert value("thermal.coolant.chiller_power", SITE) == 0
+    assert 1.04 < value("thermal.dc.pue", SITE) < 1.15
+
+
+def test_warmer_coolant_saves_cooling() -> None:
+    hot: Given = {**SITE, "thermal.weather.dry_bulb": "32 degC"}
+    cold_water = value("thermal.dc.pue", {**hot, "gpu.coolant_temperature": "20 degC"})
+    warm_water = value("thermal.dc.pue", {**hot, "gpu.coolant_temperature": "45 degC"})
+    assert warm_water < cold_water - 0.05
+
+
+def test_warmer_coolant_warms_the_die() -> None:
+    """The other side of the same choice: the GPU's loop takes the same temperature."""
+    reached = stack.registry().graph.descendants("gpu.coolant_temperature")
+    assert {"gpu.temperature", "gpu.throttle", "thermal.cooling.power"} <= reached
+
+
+def test_water_of_a_tower() -> None:
+    """One kWh evaporates 1.474 kg at 2.442 MJ/kg; five cycles let out a quarter of it."""
+    given: Given = {
+        **SITE,
+        "thermal.heat.rejected": "1 kW",
+        "cluster.it_power": "1 kW",
+        "thermal.sink.latent_share": 1,
+        "thermal.sink.drift_share": 0,
+    }
+    litres_per_kwh = 3.6e6 / 2.442e6 / 0.997
+    assert value("thermal.water.evaporation", given) * 3.6e6 == pytest.approx(litres_per_kwh)
+    assert value("thermal.dc.wue", given) * 3.6e9 == pytest.approx(1.25 * litres_per_kwh)
+
+
+def test_dry_coolers_take_no_water() -> None:
+    dry: Given = {**SITE, "thermal.sink.evaporative": 0}
+    assert value("thermal.dc.wue", dry) == 0
+    assert value("thermal.sink.temperature", dry) > value("thermal.sink.temperature", SITE)
+
+
+def test_a_site_beyond_its_connection_is_told() -> None:
+    given: Given = {**SITE, "thermal.dc.feed_power": "0.5 MW"}
+    violated = stack.registry().resolve("thermal.dc.pue", given).violated
+    assert [verdict.name for verdict in violated] == ["thermal.dc.within_feed"]
