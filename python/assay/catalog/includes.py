@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.catalog import entries
+from assay.catalog.entries import Entry
 from assay.catalog.values import Value
 from assay.errors import InputError, unknown_name
 
@@ -21,11 +22,12 @@ _NINETY = 1.6448536269514722
 
 @dataclass(frozen=True)
 class Included:
-    """What one include gives: values by variable, and remarks on them."""
+    """What one include gives: values by variable, remarks on them, and relations they call for."""
 
     path: str
     values: Mapping[str, Value]
     notes: tuple[str, ...] = ()
+    variants: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def group(self) -> str:
@@ -40,8 +42,7 @@ def include(path: str, registry: Registry, folder: Path | None = None) -> Includ
     """
     if path.endswith(".json"):
         file = Path(path) if folder is None else folder / path
-        entry = entries.from_file(file)
-        return Included(path, entry.values)
+        return _of_entry(entries.from_file(file), path)
     group, separator, name = path.partition("/")
     if not separator or not name:
         raise InputError(f'malformed include "{path}": expected group/name', _groups_hint())
@@ -56,7 +57,11 @@ def include(path: str, registry: Registry, folder: Path | None = None) -> Includ
         error.hint = error.hint or _groups_hint()
         raise error
     entry = entries.find(group, name, f"entry of {group}")
-    return Included(entry.path, entry.values)
+    return _of_entry(entry, entry.path)
+
+
+def _of_entry(entry: Entry, path: str) -> Included:
+    return Included(path, entry.values, variants=dict(entry.facts.get("variants", {})))
 
 
 def known_groups() -> list[str]:

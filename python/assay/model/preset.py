@@ -136,9 +136,14 @@ class Preset:
         replaced = {name for part in parts for name in part.values}
         own = {name: self.assignments[name] for name in self.own if name not in replaced}
         remarks = [note for part in included for note in part.notes]
+        left = {name for part in self.included if part.group in groups for name in part.variants}
+        variants = {name: text for name, text in self.variants.items() if name not in left}
+        for part in included:
+            variants |= part.variants
         return replace(
             self,
             assignments={**values, **own},
+            variants=variants,
             included=included,
             own=frozenset(own),
             notes=(*remarks, *clashes),

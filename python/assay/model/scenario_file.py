@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +71,7 @@ def _preset(path: Path, data: dict[str, Any], registry: Registry) -> Preset:
 
 
 def _with_includes(preset: Preset, path: Path, data: dict[str, Any]) -> Preset:
-    from dataclasses import replace
-
-    from assay.catalog.includes import Included, include, merge
+    from assay.catalog.includes import include, merge
 
     paths = _texts("include", data.get("include", []))
     dropped = _texts("drop", data.get("drop", []))
@@ -85,14 +84,18 @@ def _with_includes(preset: Preset, path: Path, data: dict[str, Any]) -> Preset:
                 "leave it out of drop",
             )
     parts = [
-        Included(part.path, {n: v for n, v in part.values.items() if n not in dropped}, part.notes)
+        replace(part, values={n: v for n, v in part.values.items() if n not in dropped})
         for part in parts
     ]
     values, clashes = merge(parts)
     remarks = [note for part in parts for note in part.notes]
+    variants: dict[str, str] = {}
+    for part in parts:
+        variants |= part.variants
     return replace(
         preset,
         assignments={**values, **preset.assignments},
+        variants={**variants, **preset.variants},
         included=tuple(parts),
         notes=(*remarks, *clashes),
     )
