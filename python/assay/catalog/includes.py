@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from assay.catalog import entries
 from assay.catalog.entries import Entry
 from assay.catalog.values import Value
-from assay.errors import InputError, unknown_name
+from assay.errors import AssayError, InputError, unknown_name
 
 if TYPE_CHECKING:
     from assay.catalog.models import Model
@@ -38,7 +38,7 @@ class Included:
 def include(path: str, registry: Registry, folder: Path | None = None) -> Included:
     """Find one include: `group/name`, or a JSON file in the catalogue's format.
 
-    An accelerator brings its fitted constants along; `engine/name` those of a serving engine.
+    An accelerator brings its fitted constants along; `engines/name` gives those of a serving engine.
     """
     if path.endswith(".json"):
         file = Path(path) if folder is None else folder / path
@@ -52,6 +52,8 @@ def include(path: str, registry: Registry, folder: Path | None = None) -> Includ
         return of_model(models.find(name))
     if group == "accelerators":
         return _accelerator(name, registry)
+    if group == "engines":
+        return _engine(name, registry)
     if group not in entries.groups():
         error = unknown_name("catalogue group", group, known_groups())
         error.hint = error.hint or _groups_hint()
@@ -66,7 +68,7 @@ def _of_entry(entry: Entry, path: str) -> Included:
 
 def known_groups() -> list[str]:
     """Groups that can be included from."""
-    return entries.groups()
+    return sorted([*entries.groups(), "engines"])
 
 
 def of_model(model: Model) -> Included:
@@ -79,18 +81,41 @@ def _accelerator(name: str, registry: Registry) -> Included:
 
     entry = accelerators.find(name)
     calibration = constants.find(str(entry.facts.get("calibration", entry.name)))
-    source = f"fitted constants of {calibration.lender}"
-    fitted = {}
-    for variable_name, value in calibration.values.items():
-        if variable_name not in registry.variables:
+    fitted = _from_base(
+        calibration.values,
+        f"fitted constants of {calibration.lender}",
+        registry,
+        calibration.log_standard_errors,
+    )
+    return Included(entry.path, {**fitted, **entry.values}, tuple(calibration.notes))
+
+
+def _engine(name: str, registry: Registry) -> Included:
+    from assay.catalog import engines
+
+    values = _from_base(engines.given(name), f"constants of the engine {name}", registry)
+    return Included(f"engines/{name}", values)
+
+
+def _from_base(
+    values: Mapping[str, float],
+    source: str,
+    registry: Registry,
+    log_standard_errors: Mapping[str, float] | None = None,
+) -> dict[str, Value]:
+    """Fitted values in base units as sourced ones.
+
+    What a relation gives as well is a check on it, not a constant, and is left out.
+    """
+    found = {}
+    for name, value in values.items():
+        variable = registry.variables.get(name)
+        if variable is None or not variable.is_root:
             continue
-        variable = registry.variables[variable_name]
-        text = f"{variable.shown(value):.15g} {variable.display.text}"
-        spread = _NINETY * calibration.log_standard_errors.get(variable_name, 0.0)
-        uncertainty = spread if value > 0 else 0.0
-        fitted[variable_name] = Value(text, source, "measured", "", uncertainty)
-    notes = tuple(calibration.notes)
-    return Included(entry.path, {**fitted, **entry.values}, notes)
+        text = f"{variable.shown(value):.15g} {variable.display.text}".removesuffix(" 1")
+        spread = _NINETY * (log_standard_errors or {}).get(name, 0.0)
+        found[name] = Value(text, source, "measured", "", spread if value > 0 else 0.0)
+    return found
 
 
 def merge(parts: Iterable[Included]) -> tuple[dict[str, Value], tuple[str, ...]]:
@@ -100,7 +125,7 @@ def merge(parts: Iterable[Included]) -> tuple[dict[str, Value], tuple[str, ...]]
     clashes = []
     for part in parts:
         for name, value in part.values.items():
-            if name in merged and merged[name].text != value.text:
+            if name in merged and not _same(merged[name].text, value.text):
                 clashes.append(
                     f"{name}: {origin[name]} says {merged[name].text}, "
                     f"{part.path} says {value.text}, which holds"
@@ -108,6 +133,15 @@ def merge(parts: Iterable[Included]) -> tuple[dict[str, Value], tuple[str, ...]]
             merged[name] = value
             origin[name] = part.path
     return merged, tuple(clashes)
+
+
+def _same(one: str, other: str) -> bool:
+    from assay.model.language.quantity import parse_quantity
+
+    try:
+        return one == other or parse_quantity(one).value == parse_quantity(other).value
+    except AssayError:
+        return False
 
 
 def _groups_hint() -> str:
