@@ -1,11 +1,25 @@
 """What the extension module shows to Python; stubtest holds it against the built module."""
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal, TypedDict, final, type_check_only
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal, TypedDict, final, type_check_only
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer as Bytes
 
-__all__ = ["TAPE_OPS", "Tape", "TapeBlock", "TapeError", "TapeReport", "build_info"]
+__all__ = [
+    "TAPE_OPS",
+    "Buffer",
+    "Context",
+    "NativeEvent",
+    "NativeStream",
+    "Tape",
+    "TapeBlock",
+    "TapeError",
+    "TapeReport",
+    "build_info",
+    "dlpack_export",
+    "dlpack_import",
+    "provoke_panic",
+]
 
 @type_check_only
 class BuildInfo(TypedDict):
@@ -91,9 +105,9 @@ class Tape:
         """Number of instructions."""
     def evaluate(
         self,
-        inputs: Iterable[float | Buffer],
+        inputs: Iterable[float | Bytes],
         points: int,
-        out: Buffer | Sequence[Buffer],
+        out: Bytes | Sequence[Bytes],
     ) -> TapeReport:
         """Compute every output at every point into `out`.
 
@@ -104,11 +118,11 @@ class Tape:
         """
     def jacobian(
         self,
-        inputs: Iterable[float | Buffer],
+        inputs: Iterable[float | Bytes],
         points: int,
         wrt: Sequence[int],
-        out: Buffer,
-        values: Buffer | Sequence[Buffer] | None = None,
+        out: Bytes,
+        values: Bytes | Sequence[Bytes] | None = None,
     ) -> TapeReport:
         """Compute the derivatives of every output by the inputs `wrt` at every point.
 
@@ -119,18 +133,18 @@ class Tape:
         """
     def jvp(
         self,
-        inputs: Iterable[float | Buffer],
+        inputs: Iterable[float | Bytes],
         points: int,
-        tangents: Iterable[float | Buffer],
-        out: Buffer | Sequence[Buffer],
+        tangents: Iterable[float | Bytes],
+        out: Bytes | Sequence[Bytes],
     ) -> TapeReport:
         """Compute the change of every output along `tangents`, one per input, into `out`."""
     def vjp(
         self,
-        inputs: Iterable[float | Buffer],
+        inputs: Iterable[float | Bytes],
         points: int,
-        cotangents: Iterable[float | Buffer],
-        out: Buffer | Sequence[Buffer],
+        cotangents: Iterable[float | Bytes],
+        out: Bytes | Sequence[Bytes],
     ) -> TapeReport:
         """Compute the derivative of the outputs weighted by `cotangents`, one per output.
 
@@ -141,3 +155,172 @@ class Tape:
     @staticmethod
     def from_bytes(data: bytes) -> Tape:
         """Read a tape that `to_bytes` wrote."""
+
+@final
+class Buffer:
+    """Memory of a device's pool, or borrowed from another library, with the work that uses it.
+
+    Where the memory is the host's it speaks the buffer protocol, without copies.
+    """
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it has."""
+    @property
+    def pointer(self) -> int:
+        """Where it begins in its memory; 0 when it has no bytes."""
+    @property
+    def pooled(self) -> bool:
+        """Whether the device's pool handed it out."""
+    @property
+    def writable(self) -> bool:
+        """Whether it may be written."""
+    @property
+    def freed(self) -> bool:
+        """Whether it was freed."""
+    @property
+    def exports(self) -> int:
+        """Views that other objects hold of it."""
+    def synchronize(self) -> None:
+        """Wait for all work that uses it."""
+    def free(self) -> None:
+        """Give the memory back now; refused while other objects hold views of it."""
+
+@final
+class NativeStream:
+    """A queue of work of one device."""
+
+    @property
+    def number(self) -> int:
+        """The stream's number on its device."""
+    def usage(self) -> tuple[int, int]:
+        """Pieces of work on the device and in line."""
+    def synchronize(self) -> None:
+        """Wait for everything submitted so far."""
+    def record(self) -> NativeEvent:
+        """An event that marks the end of everything submitted so far."""
+    def wait(self, event: NativeEvent) -> None:
+        """Have later work come after the event."""
+
+@final
+class NativeEvent:
+    """A mark in a stream."""
+
+    def query(self) -> bool:
+        """Whether the mark has been reached."""
+    def synchronize(self) -> None:
+        """Wait until the mark has been reached."""
+    def elapsed_ns(self, earlier: NativeEvent) -> int:
+        """Nanoseconds of device time since an earlier event."""
+
+@final
+class Context:
+    """A device with its memory pool, dispatch controller, transfer engine and records."""
+
+    def __new__(
+        cls,
+        kind: Literal["cpu", "sim"],
+        *,
+        memory_bytes: int | None = None,
+        pool_bytes: int | None = None,
+        timing: bool = True,
+        records: int = 16_384,
+    ) -> Context: ...
+    @property
+    def name(self) -> str:
+        """The device's name, as its maker or its profile gives it."""
+    @property
+    def kind(self) -> str:
+        """What kind of device it is."""
+    @property
+    def memory_bytes(self) -> int:
+        """Device memory in all."""
+    @property
+    def alignment_bytes(self) -> int:
+        """Every allocation begins at a multiple of this many bytes."""
+    @property
+    def host_memory(self) -> bool:
+        """Whether NumPy can look at the device's memory without a copy."""
+    def now_ns(self) -> int:
+        """Nanoseconds on the device's clock."""
+    def default_stream(self) -> NativeStream:
+        """The stream that always exists."""
+    def create_stream(self, priority: str) -> NativeStream:
+        """Make a stream of priority low, normal or high."""
+    def allocate(self, bytes: int, stream: NativeStream) -> Buffer:
+        """Take memory from the pool, for work of a stream."""
+    def borrow(self, object: Bytes) -> Buffer:
+        """Borrow the memory of an object that speaks the buffer protocol."""
+    def launch(
+        self,
+        name: str,
+        function: Callable[..., None],
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+        stream: NativeStream,
+        *,
+        bytes: int,
+        flops: float,
+    ) -> None:
+        """Run a Python function as one operation of a stream.
+
+        Where the device's memory is the host's, the function takes no arguments and runs before
+        this returns. On the simulated device it takes one list, with a bytearray for each buffer,
+        reads first, and runs when virtual time reaches it.
+        """
+    def fill(
+        self, name: str, buffer: Buffer, offset: int, value: int, bytes: int, stream: NativeStream
+    ) -> None:
+        """Set every byte of a part of a pool buffer."""
+    def copy(
+        self,
+        name: str,
+        source: Buffer,
+        source_offset: int,
+        destination: Buffer,
+        destination_offset: int,
+        bytes: int,
+        stream: NativeStream,
+    ) -> None:
+        """Copy between parts of two pool buffers of this device that do not overlap."""
+    def upload(self, name: str, source: Bytes, buffer: Buffer, offset: int) -> None:
+        """Copy host bytes into a pool buffer through the transfer engine, and wait for it."""
+    def download(self, name: str, buffer: Buffer, offset: int, into: Bytes) -> None:
+        """Copy bytes of a pool buffer into a host object through the transfer engine, and wait."""
+    def pool_statistics(self) -> dict[str, int]:
+        """Counters of the memory pool."""
+    def totals(self) -> dict[str, Any]:
+        """Sums over all records ever made."""
+    def take_records(
+        self,
+    ) -> tuple[
+        list[tuple[int, str, str, int, int, float, int, int | None, int | None, str | None],],
+        int,
+    ]:
+        """The records since the last call, and how many were forgotten meanwhile."""
+    def trim(self) -> int:
+        """Give wholly free memory of the pool back to the device; returns how many bytes."""
+    def verify(self) -> None:
+        """Check the pool's books against each other; slow."""
+
+def dlpack_export(
+    buffer: Buffer,
+    offset: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: tuple[int, int],
+    *,
+    device: tuple[int, int],
+    versioned: bool,
+    read_only: bool,
+    copied: bool,
+) -> Any:
+    """Hand out part of a buffer as a DLPack capsule; strides are in elements."""
+
+def dlpack_import(
+    context: Context, capsule: Any
+) -> tuple[Buffer, int, list[int], list[int], tuple[int, int]]:
+    """Take over a DLPack capsule of memory that the host can reach."""
+
+def provoke_panic(message: str) -> None:
+    """Panic behind the wall that panics do not pass, so that a test can see that it stands."""

@@ -70,6 +70,40 @@ class InfeasibleError(AssayError):
     """No choice fulfils every constraint."""
 
 
+class DeviceError(AssayError):
+    """A device, its memory or its queues refused or failed; `code` is a stable name for how."""
+
+    code = "device"
+
+
+class OutOfMemoryError(DeviceError, MemoryError):
+    """The memory asked for is not there, or not for this caller."""
+
+
+class FreedError(DeviceError):
+    """Something that was freed was used."""
+
+
+class PanicError(DeviceError, RuntimeError):
+    """Native code panicked; the fault is Assay's own."""
+
+
+class ShapeError(AssayError, ValueError):
+    """Shapes, axes or strides of arrays do not fit the operation."""
+
+
+class DTypeError(AssayError, TypeError):
+    """An operation does not take, or cannot join, arrays of these types."""
+
+
+class IndexingError(AssayError, IndexError):
+    """An index is out of bounds or of a kind that arrays do not take."""
+
+
+class ArrayBufferError(AssayError, BufferError):
+    """Memory cannot be shared the way it was asked for."""
+
+
 class MissingInputsError(AssayError):
     """Inputs without a value stand between the question and its answer."""
 

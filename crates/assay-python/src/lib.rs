@@ -1,6 +1,7 @@
 //! `assay._native`: everything Python sees of the Rust core.
 
 mod float_buffer;
+mod runtime;
 mod tape;
 mod tape_arguments;
 
@@ -23,5 +24,6 @@ fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
     tape::register(module)?;
+    runtime::register(module)?;
     Ok(())
 }

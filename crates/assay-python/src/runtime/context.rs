@@ -1,0 +1,423 @@
+//! A device as Python holds it: what it is, its memory, its work, its records.
+
+use std::sync::Arc;
+
+use assay_core::backend::{Address, DeviceKind, DevicePointer};
+use assay_core::dispatch::{Work, WorkRequest};
+use assay_core::transfer::TransferTerms;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::barrier::guarded;
+use super::buffer::{Held, Memory, Use, contiguous};
+use super::errors;
+use super::host_call::{HostCall, Range};
+use super::machine::{Machine, MachineOptions, outside_operation};
+use super::records::{self, RecordTuple};
+use super::stream::PyStream;
+use super::transfer::{Sink, Source};
+
+/// A device with its memory pool, dispatch controller, transfer engine and records.
+#[pyclass(name = "Context", module = "assay._native", frozen)]
+pub(super) struct PyContext {
+    machine: Arc<Machine>,
+}
+
+impl PyContext {
+    pub fn machine(&self) -> &Arc<Machine> {
+        &self.machine
+    }
+
+    /// Refuses a call that cannot be made now, and does what earlier ones left to do.
+    fn begin(&self, operation: &str) -> PyResult<()> {
+        outside_operation(operation)?;
+        self.machine.settle()
+    }
+
+    /// The place `offset` bytes into a buffer of this device's pool.
+    fn place(
+        &self,
+        operation: &str,
+        buffer: &Memory,
+        offset: u64,
+        bytes: u64,
+    ) -> PyResult<Address> {
+        buffer.alive(operation)?;
+        let end = offset.checked_add(bytes);
+        let inside = end.is_some_and(|end| end <= buffer.bytes());
+        let place = buffer.address().and_then(|address| address.offset(offset));
+        let owned = Arc::ptr_eq(&self.machine, buffer.machine()) && buffer.is_pooled();
+        match (inside && owned, place) {
+            (true, Some(place)) => Ok(place),
+            (false, _) | (true, None) => Err(errors::invalid(&format!(
+                "{operation}: expected {bytes} bytes from {offset} in a buffer of this device's \
+                 pool, got a buffer of {} bytes",
+                buffer.bytes()
+            ))),
+        }
+    }
+
+    fn device_place(
+        &self,
+        operation: &str,
+        buffer: &Memory,
+        offset: u64,
+        bytes: u64,
+    ) -> PyResult<DevicePointer> {
+        let place = self.place(operation, buffer, offset, bytes)?;
+        Ok(DevicePointer(place.value()))
+    }
+}
+
+#[pymethods]
+impl PyContext {
+    #[new]
+    #[pyo3(signature = (
+        kind, *, memory_bytes=None, pool_bytes=None, timing=true, records=16_384,
+    ))]
+    fn new(
+        kind: &str,
+        memory_bytes: Option<u64>,
+        pool_bytes: Option<u64>,
+        timing: bool,
+        records: usize,
+    ) -> PyResult<Self> {
+        guarded("device", || {
+            let options = MachineOptions {
+                memory_bytes,
+                pool_bytes,
+                timing,
+                records,
+            };
+            let machine = match kind {
+                "cpu" => Machine::cpu(options)?,
+                "sim" => Machine::sim(options)?,
+                other => {
+                    return Err(errors::invalid(&format!(
+                        "device: expected cpu or sim, got \"{other}\""
+                    )));
+                }
+            };
+            Ok(PyContext { machine })
+        })
+    }
+
+    /// The device's name, as its maker or its profile gives it.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.machine.backend.properties().name
+    }
+
+    /// What kind of device it is.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match self.machine.backend.properties().kind {
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Cuda => "cuda",
+            DeviceKind::Sim => "sim",
+        }
+    }
+
+    /// Device memory in all.
+    #[getter]
+    fn memory_bytes(&self) -> u64 {
+        self.machine.backend.properties().memory_bytes
+    }
+
+    /// Every allocation begins at a multiple of this many bytes.
+    #[getter]
+    fn alignment_bytes(&self) -> u64 {
+        self.machine.backend.properties().alignment_bytes
+    }
+
+    /// Whether NumPy can look at the device's memory without a copy.
+    #[getter]
+    fn host_memory(&self) -> bool {
+        self.machine.is_host_memory()
+    }
+
+    /// Nanoseconds on the device's clock.
+    fn now_ns(&self) -> u64 {
+        self.machine.backend.clock().now_ns()
+    }
+
+    /// The stream that always exists.
+    fn default_stream(&self) -> PyStream {
+        PyStream::default_of(&self.machine)
+    }
+
+    /// Make a stream of priority low, normal or high.
+    fn create_stream(&self, py: Python<'_>, priority: &str) -> PyResult<PyStream> {
+        guarded("stream", || {
+            self.begin("stream")?;
+            py.detach(|| PyStream::create(&self.machine, priority))
+        })
+    }
+
+    /// Take memory from the pool, for work of a stream.
+    fn allocate(
+        &self,
+        py: Python<'_>,
+        bytes: u64,
+        stream: PyRef<'_, PyStream>,
+    ) -> PyResult<Memory> {
+        guarded("allocate", || {
+            self.begin("allocate")?;
+            let id = stream.id;
+            py.detach(|| Memory::allocate(&self.machine, bytes, id))
+        })
+    }
+
+    /// Borrow the memory of an object that speaks the buffer protocol.
+    fn borrow(&self, object: &Bound<'_, PyAny>) -> PyResult<Memory> {
+        guarded("borrow", || {
+            let buffer = contiguous(object, "borrow", false)?;
+            let (address, bytes) = (buffer.buf_ptr() as usize, buffer.len_bytes() as u64);
+            let writable = !buffer.readonly();
+            let held = Held::Object(buffer);
+            Ok(Memory::borrow(
+                &self.machine,
+                held,
+                address,
+                bytes,
+                writable,
+            ))
+        })
+    }
+
+    /// Run a Python function as one operation of a stream.
+    ///
+    /// Where the device's memory is the host's, the function takes no arguments and runs before
+    /// this returns. On the simulated device it takes one list, with a bytearray for each buffer,
+    /// reads first, and runs when virtual time reaches it.
+    #[pyo3(signature = (name, function, reads, writes, stream, *, bytes, flops))]
+    #[allow(clippy::too_many_arguments)]
+    fn launch(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        function: Py<PyAny>,
+        reads: Vec<Py<Memory>>,
+        writes: Vec<Py<Memory>>,
+        stream: PyRef<'_, PyStream>,
+        bytes: u64,
+        flops: f64,
+    ) -> PyResult<()> {
+        guarded(name, || {
+            self.begin(name)?;
+            let mut uses = Vec::with_capacity(reads.len() + writes.len());
+            for (buffers, writes) in [(&reads, false), (&writes, true)] {
+                for buffer in buffers {
+                    let buffer = buffer.get();
+                    buffer.alive(name)?;
+                    uses.push(Use { buffer, writes });
+                }
+            }
+            let simulated = !self.machine.is_host_memory();
+            let ranges = uses.iter().filter(|_| simulated).map(|one| Range {
+                address: one.buffer.address(),
+                bytes: one.buffer.bytes(),
+                writes: one.writes,
+            });
+            let call = HostCall::new(function, ranges.collect(), &self.machine);
+            // The work itself is filled in with the call's token.
+            let nothing = Work::Fill {
+                destination: DevicePointer(0).into(),
+                value: 0,
+                bytes: 0,
+            };
+            let mut request = WorkRequest::new(name, stream.id, nothing);
+            request.bytes = bytes;
+            request.flops = flops;
+            py.detach(|| self.machine.call(request, call, &uses))
+        })
+    }
+
+    /// Set every byte of a part of a pool buffer.
+    #[pyo3(signature = (name, buffer, offset, value, bytes, stream))]
+    #[allow(clippy::too_many_arguments)]
+    fn fill(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        buffer: PyRef<'_, Memory>,
+        offset: u64,
+        value: u8,
+        bytes: u64,
+        stream: PyRef<'_, PyStream>,
+    ) -> PyResult<()> {
+        guarded(name, || {
+            self.begin(name)?;
+            let destination = self.place(name, &buffer, offset, bytes)?;
+            let work = Work::Fill {
+                destination,
+                value,
+                bytes,
+            };
+            let request = WorkRequest::new(name, stream.id, work);
+            let buffer: &Memory = &buffer;
+            let uses = [Use {
+                buffer,
+                writes: true,
+            }];
+            py.detach(|| self.machine.submit(request, &uses))
+                .map(|_| ())
+        })
+    }
+
+    /// Copy between parts of two pool buffers of this device that do not overlap.
+    #[pyo3(signature = (
+        name, source, source_offset, destination, destination_offset, bytes, stream,
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn copy(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        source: PyRef<'_, Memory>,
+        source_offset: u64,
+        destination: PyRef<'_, Memory>,
+        destination_offset: u64,
+        bytes: u64,
+        stream: PyRef<'_, PyStream>,
+    ) -> PyResult<()> {
+        guarded(name, || {
+            self.begin(name)?;
+            let work = Work::Copy {
+                source: self.place(name, &source, source_offset, bytes)?,
+                destination: self.place(name, &destination, destination_offset, bytes)?,
+                bytes,
+            };
+            let request = WorkRequest::new(name, stream.id, work);
+            let (source, destination): (&Memory, &Memory) = (&source, &destination);
+            let uses = [
+                Use {
+                    buffer: source,
+                    writes: false,
+                },
+                Use {
+                    buffer: destination,
+                    writes: true,
+                },
+            ];
+            py.detach(|| self.machine.submit(request, &uses))
+                .map(|_| ())
+        })
+    }
+
+    /// Copy host bytes into a pool buffer through the transfer engine, and wait for it.
+    fn upload(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        source: &Bound<'_, PyAny>,
+        buffer: PyRef<'_, Memory>,
+        offset: u64,
+    ) -> PyResult<()> {
+        guarded(name, || {
+            self.begin(name)?;
+            let source = Source::new(contiguous(source, name, false)?);
+            let bytes = source.bytes();
+            if bytes == 0 {
+                return buffer.alive(name);
+            }
+            let destination = self.device_place(name, &buffer, offset, bytes)?;
+            let buffer: &Memory = &buffer;
+            py.detach(|| {
+                buffer.wait()?;
+                let engine = self.machine.transfers()?;
+                let terms = TransferTerms::default();
+                engine
+                    .upload(name, Arc::new(source), destination, terms)
+                    .and_then(|transfer| transfer.wait())
+                    .map_err(|error| errors::transfer(&error))
+            })
+        })
+    }
+
+    /// Copy bytes of a pool buffer into a host object through the transfer engine, and wait.
+    fn download(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        buffer: PyRef<'_, Memory>,
+        offset: u64,
+        into: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        guarded(name, || {
+            self.begin(name)?;
+            let sink = Sink::new(contiguous(into, name, true)?);
+            let bytes = sink.bytes();
+            if bytes == 0 {
+                return buffer.alive(name);
+            }
+            let source = self.device_place(name, &buffer, offset, bytes)?;
+            let buffer: &Memory = &buffer;
+            py.detach(|| {
+                buffer.wait()?;
+                let engine = self.machine.transfers()?;
+                let terms = TransferTerms::default();
+                let filled = engine
+                    .download(name, source, sink, terms)
+                    .and_then(|download| download.wait())
+                    .map_err(|error| errors::transfer(&error))?;
+                Python::attach(|_| drop(filled));
+                Ok::<(), PyErr>(())
+            })?;
+            self.machine.settle()
+        })
+    }
+
+    /// Counters of the memory pool.
+    fn pool_statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        guarded("pool_statistics", || {
+            let statistics = self.machine.pool.statistics();
+            records::statistics(py, statistics.map_err(|error| errors::memory(&error))?)
+        })
+    }
+
+    /// Sums over all records ever made.
+    fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        guarded("totals", || {
+            self.take_in(py)?;
+            records::totals(py, self.machine.dispatch.recorder().totals())
+        })
+    }
+
+    /// The records since the last call, and how many were forgotten meanwhile.
+    fn take_records(&self, py: Python<'_>) -> PyResult<(Vec<RecordTuple>, u64)> {
+        guarded("take_records", || {
+            self.take_in(py)?;
+            let taken = self.machine.dispatch.recorder().take();
+            let records = taken.records.iter().map(records::record).collect();
+            Ok((records, taken.dropped))
+        })
+    }
+
+    /// Give wholly free memory of the pool back to the device; returns how many bytes.
+    fn trim(&self, py: Python<'_>) -> PyResult<u64> {
+        guarded("trim", || {
+            self.begin("trim")?;
+            py.detach(|| self.machine.pool.trim())
+                .map_err(|error| errors::memory(&error))
+        })
+    }
+
+    /// Check the pool's books against each other; slow.
+    fn verify(&self, py: Python<'_>) -> PyResult<()> {
+        guarded("verify", || {
+            self.begin("verify")?;
+            py.detach(|| self.machine.pool.verify())
+                .map_err(|error| errors::memory(&error))
+        })
+    }
+}
+
+impl PyContext {
+    /// Takes finished work into the records.
+    fn take_in(&self, py: Python<'_>) -> PyResult<()> {
+        self.begin("records")?;
+        py.detach(|| self.machine.dispatch.poll())
+            .map_err(|error| errors::dispatch(&error))
+    }
+}

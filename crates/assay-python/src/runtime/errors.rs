@@ -1,0 +1,81 @@
+//! The one map from the runtime's errors to the classes of `assay.errors`.
+
+use assay_core::backend::BackendError;
+use assay_core::dispatch::DispatchError;
+use assay_core::memory::MemoryError;
+use assay_core::transfer::TransferError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+/// An error of the class `name`, its hint apart from its message.
+fn of_class(name: &str, code: &str, text: &str) -> PyErr {
+    let (message, hint) = match text.split_once("\nhint: ") {
+        Some((message, hint)) => (message, Some(hint)),
+        None => (text, None),
+    };
+    Python::attach(|py| {
+        let made = py
+            .import("assay.errors")
+            .and_then(|module| module.getattr(name))
+            .and_then(|class| class.call1((message, hint)));
+        match made {
+            Ok(error) => {
+                // Only a frozen class would refuse, and none of them is.
+                let _ = error.setattr("code", code);
+                PyErr::from_value(error)
+            }
+            Err(_) => PyRuntimeError::new_err(text.to_owned()),
+        }
+    })
+}
+
+/// The class for a failure's stable code.
+fn class_of(code: &str) -> &'static str {
+    match code {
+        "out_of_memory" | "quota_exceeded" | "reserved" | "limit_exceeded" => "OutOfMemoryError",
+        "already_freed" => "FreedError",
+        _ => "DeviceError",
+    }
+}
+
+pub(super) fn memory(error: &MemoryError) -> PyErr {
+    of_class(class_of(error.code()), error.code(), &error.to_string())
+}
+
+pub(super) fn dispatch(error: &DispatchError) -> PyErr {
+    of_class(class_of(error.code()), error.code(), &error.to_string())
+}
+
+pub(super) fn transfer(error: &TransferError) -> PyErr {
+    of_class(class_of(error.code()), error.code(), &error.to_string())
+}
+
+pub(super) fn backend(error: &BackendError) -> PyErr {
+    of_class(class_of(error.code()), error.code(), &error.to_string())
+}
+
+/// Something freed was used.
+pub(super) fn freed(operation: &str, what: &str) -> PyErr {
+    of_class(
+        "FreedError",
+        "freed",
+        &format!("{operation}: expected a live {what}, got one that was freed"),
+    )
+}
+
+/// A call that cannot be made as it was.
+pub(super) fn invalid(text: &str) -> PyErr {
+    of_class("DeviceError", "invalid", text)
+}
+
+/// A panic stopped at the barrier.
+pub(super) fn panic(operation: &str, said: &str) -> PyErr {
+    of_class(
+        "PanicError",
+        "panic",
+        &format!(
+            "{operation}: expected the native code to return, got a panic: {said}\nhint: this is \
+             a fault in Assay, not in your input"
+        ),
+    )
+}

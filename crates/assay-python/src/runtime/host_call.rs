@@ -1,0 +1,236 @@
+//! Python functions as kernels: how NumPy's loops run as work of a stream.
+//!
+//! A worker thread never takes Python's lock. On the processor's default stream the function runs
+//! in the thread that asked. On its other streams the worker that reaches the work opens a gate
+//! and holds the stream while the thread that asked runs the function. On the simulated device
+//! the function runs over copies of the bytes when virtual time reaches it.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use assay_core::backend::{Address, BackendError, KernelArgument, Launch, Operation};
+use assay_core::dispatch::{DispatchController, WorkId};
+use assay_core::sim::{Link, SimKernel, SimMemory};
+use assay_cpu::device::CpuKernel;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyList};
+
+use super::errors;
+use super::machine::{Inside, Machine, Pending};
+
+/// How long a thread waits at a gate before it looks whether the stream still lives.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// The calls that wait for their work to be reached.
+#[derive(Default)]
+pub(super) struct Calls {
+    pub pending: Pending,
+}
+
+/// A range of device memory that the function reads, and perhaps writes.
+pub(super) struct Range {
+    pub address: Option<Address>,
+    pub bytes: u64,
+    pub writes: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Shut,
+    Open,
+    Passed,
+}
+
+/// A Python function that waits to be called as a piece of work.
+pub(super) struct HostCall {
+    function: Py<PyAny>,
+    /// What a simulated device copies out and back.
+    ranges: Vec<Range>,
+    /// Hears what the function raised when its caller has gone on.
+    machine: Weak<Machine>,
+    raised: Mutex<Option<PyErr>>,
+    gate: Mutex<Gate>,
+    moved: Condvar,
+}
+
+impl HostCall {
+    pub fn new(function: Py<PyAny>, ranges: Vec<Range>, machine: &Arc<Machine>) -> Self {
+        HostCall {
+            function,
+            ranges,
+            machine: Arc::downgrade(machine),
+            raised: Mutex::new(None),
+            gate: Mutex::new(Gate::Shut),
+            moved: Condvar::new(),
+        }
+    }
+
+    /// What the function raised, once.
+    pub fn take_raised(&self) -> Option<PyErr> {
+        let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
+        raised.take()
+    }
+
+    fn keep(&self, outcome: PyResult<()>) {
+        if let Err(error) = outcome {
+            let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
+            *raised = Some(error);
+        }
+    }
+
+    fn run(&self) {
+        let outcome = Python::attach(|py| {
+            let _inside = Inside::enter();
+            self.function.call0(py).map(|_| ())
+        });
+        self.keep(outcome);
+    }
+
+    fn set_gate(&self, to: Gate) {
+        *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        self.moved.notify_all();
+    }
+
+    /// In a worker: lets the thread that asked run the function, and waits until it has.
+    fn hold_stream(&self) {
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        if *gate == Gate::Shut {
+            *gate = Gate::Open;
+            self.moved.notify_all();
+        }
+        while *gate != Gate::Passed {
+            gate = self
+                .moved
+                .wait(gate)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// In the thread that asked: waits for the stream to reach the work, then runs the function.
+    pub fn run_at_gate(&self, dispatch: &DispatchController, work: WorkId) -> PyResult<()> {
+        let outcome = self.wait_at_gate(dispatch, work);
+        if outcome.is_ok() {
+            self.run();
+        }
+        // Whatever happened, the stream must not be held any longer.
+        self.set_gate(Gate::Passed);
+        outcome
+    }
+
+    fn wait_at_gate(&self, dispatch: &DispatchController, work: WorkId) -> PyResult<()> {
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        while *gate == Gate::Shut {
+            drop(gate);
+            // Moves on what stands in line, and hears of a stream that failed.
+            let over = dispatch.is_over(work);
+            over.map_err(|error| errors::dispatch(&error))?;
+            gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+            if *gate == Gate::Shut {
+                let waited = self.moved.wait_timeout(gate, LOOK_EVERY);
+                gate = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the function over copies of the ranges and writes back what it may write.
+    fn run_over_copies(&self, memory: &mut SimMemory) -> Result<(), BackendError> {
+        let outcome = Python::attach(|py| -> PyResult<Result<(), BackendError>> {
+            let copies = PyList::empty(py);
+            for range in &self.ranges {
+                let copy = PyByteArray::new_with(py, range.bytes as usize, |bytes| {
+                    let read = match range.address {
+                        Some(address) => memory.read(address, bytes),
+                        None => Ok(()),
+                    };
+                    read.map_err(|error| errors::backend(&error))
+                })?;
+                copies.append(copy)?;
+            }
+            {
+                let _inside = Inside::enter();
+                self.function.call1(py, (&copies,))?;
+            }
+            for (range, copy) in self.ranges.iter().zip(copies.iter()) {
+                let (Some(address), true) = (range.address, range.writes) else {
+                    continue;
+                };
+                let copy = copy.cast::<PyByteArray>()?.to_vec();
+                if let Err(error) = memory.write(address, &copy) {
+                    return Ok(Err(error));
+                }
+            }
+            Ok(Ok(()))
+        });
+        match outcome {
+            Ok(written) => written,
+            Err(error) => {
+                // The stream goes on: what failed was the function, not the device.
+                match self.machine.upgrade() {
+                    Some(machine) => machine.note_raised(error),
+                    None => self.keep(Err(error)),
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn token(arguments: &[KernelArgument]) -> Option<u64> {
+    match arguments.first() {
+        Some(KernelArgument::U64(token)) => Some(*token),
+        _ => None,
+    }
+}
+
+fn find(calls: &Calls, arguments: &[KernelArgument]) -> Result<Arc<HostCall>, BackendError> {
+    let found = token(arguments).and_then(|token| calls.take(token));
+    found.ok_or_else(|| BackendError::Driver {
+        operation: Operation::Launch,
+        message: "the function of this launch was called before".to_owned(),
+    })
+}
+
+/// The kernel of the processor's default stream: the caller's thread is the one that runs it.
+pub(super) fn cpu_inline(calls: Arc<Calls>) -> CpuKernel {
+    CpuKernel {
+        name: "host_call".to_owned(),
+        parameters: 2,
+        check: None,
+        body: Box::new(move |call| {
+            find(&calls, call.arguments())?.run();
+            Ok(())
+        }),
+    }
+}
+
+/// The kernel of the processor's other streams: a worker holds the stream meanwhile.
+pub(super) fn cpu_gated(calls: Arc<Calls>) -> CpuKernel {
+    CpuKernel {
+        name: "host_call".to_owned(),
+        parameters: 2,
+        check: None,
+        body: Box::new(move |call| {
+            find(&calls, call.arguments())?.hold_stream();
+            Ok(())
+        }),
+    }
+}
+
+/// The kernel of the simulated device: it takes as long as its bytes take over `link`.
+pub(super) fn simulated(calls: Arc<Calls>, link: Link) -> SimKernel {
+    SimKernel {
+        name: "host_call".to_owned(),
+        parameters: 2,
+        duration_ns: Box::new(move |launch: &Launch| {
+            let bytes = match launch.arguments.get(1) {
+                Some(KernelArgument::U64(bytes)) => *bytes,
+                _ => 0,
+            };
+            link.duration_ns(bytes)
+        }),
+        body: Some(Box::new(move |launch, memory| {
+            find(&calls, &launch.arguments)?.run_over_copies(memory)
+        })),
+    }
+}

@@ -1,0 +1,291 @@
+//! One device with its pool, dispatch controller, transfer engine and records.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use assay_core::backend::{Backend, KernelArgument, KernelId, Launch, Space, StreamId};
+use assay_core::dispatch::{
+    DispatchController, DispatchOptions, RecordedMemory, Recorder, Timing, Work, WorkId,
+    WorkRequest,
+};
+use assay_core::memory::{Pool, PoolOptions};
+use assay_core::sim::{SimBackend, SimOptions, SimProfile};
+use assay_core::transfer::{TransferEngine, TransferOptions};
+use assay_cpu::device::{CpuDevice, CpuOptions};
+use pyo3::prelude::*;
+
+use super::buffer::{Held, Use};
+use super::errors;
+use super::host_call::{self, HostCall};
+
+thread_local! {
+    /// Whether this thread is inside an operation's function, under the device's locks.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the thread as inside an operation while it lives.
+pub(super) struct Inside;
+
+impl Inside {
+    pub fn enter() -> Self {
+        INSIDE.set(true);
+        Inside
+    }
+
+    pub fn is_entered() -> bool {
+        INSIDE.get()
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(false);
+    }
+}
+
+/// Refuses a call from inside an operation, which would wait for the operation itself.
+pub(super) fn outside_operation(operation: &str) -> PyResult<()> {
+    if Inside::is_entered() {
+        return Err(errors::invalid(&format!(
+            "{operation}: expected a call between operations, got one from inside an operation"
+        )));
+    }
+    Ok(())
+}
+
+/// How a machine is set up; nothing given means the device's own figures.
+#[derive(Clone, Copy, Default)]
+pub(super) struct MachineOptions {
+    pub memory_bytes: Option<u64>,
+    pub pool_bytes: Option<u64>,
+    pub timing: bool,
+    pub records: usize,
+}
+
+/// Which device it is; kernels are registered with it, not with the trait.
+pub(super) enum Device {
+    Cpu { inline: KernelId, gated: KernelId },
+    Sim { call: KernelId },
+}
+
+/// Device, pool, dispatch, transfers and records; everything Python does goes through here.
+pub(super) struct Machine {
+    pub device: Device,
+    pub backend: Arc<dyn Backend>,
+    pub pool: Arc<Pool>,
+    pub memory: Arc<RecordedMemory<Arc<Pool>>>,
+    pub dispatch: DispatchController,
+    transfers: OnceLock<TransferEngine>,
+    timing: bool,
+    calls: Arc<host_call::Calls>,
+    next_token: AtomicU64,
+    /// Buffers dropped inside an operation, freed by the next call.
+    left: Mutex<Vec<Held>>,
+    has_left: AtomicBool,
+    /// What operations raised after their caller had gone on.
+    raised: Mutex<Vec<PyErr>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks can panic half way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Machine {
+    pub fn cpu(options: MachineOptions) -> PyResult<Arc<Self>> {
+        let device = CpuDevice::new(CpuOptions {
+            memory_bytes: options.memory_bytes,
+            ..CpuOptions::default()
+        });
+        let device = Arc::new(device.map_err(|error| errors::backend(&error))?);
+        let calls = Arc::new(host_call::Calls::default());
+        let kernels = Device::Cpu {
+            inline: device.register_kernel(host_call::cpu_inline(Arc::clone(&calls))),
+            gated: device.register_kernel(host_call::cpu_gated(Arc::clone(&calls))),
+        };
+        Machine::new(kernels, device, calls, options)
+    }
+
+    pub fn sim(options: MachineOptions) -> PyResult<Arc<Self>> {
+        let mut profile = SimProfile::round_figures();
+        if let Some(bytes) = options.memory_bytes {
+            profile.device_memory.capacity_bytes = bytes;
+        }
+        // A pass over memory reads and writes at the rate that a fill writes.
+        let link = profile.device_fill;
+        let made = SimBackend::new(SimOptions {
+            profile,
+            ..SimOptions::default()
+        });
+        let device = Arc::new(made.map_err(|error| errors::backend(&error))?);
+        let calls = Arc::new(host_call::Calls::default());
+        let kernel = host_call::simulated(Arc::clone(&calls), link);
+        let call = device
+            .register_kernel(kernel)
+            .map_err(|error| errors::backend(&error))?;
+        Machine::new(Device::Sim { call }, device, calls, options)
+    }
+
+    fn new(
+        device: Device,
+        backend: Arc<dyn Backend>,
+        calls: Arc<host_call::Calls>,
+        options: MachineOptions,
+    ) -> PyResult<Arc<Self>> {
+        let capacity = options
+            .pool_bytes
+            .unwrap_or(backend.properties().memory_bytes);
+        let pool = Pool::new(
+            Arc::clone(&backend),
+            PoolOptions::new(Space::Device, capacity),
+        );
+        let pool = Arc::new(pool.map_err(|error| errors::memory(&error))?);
+        let dispatch_options = DispatchOptions {
+            timing: match options.timing {
+                true => Timing::Full,
+                false => Timing::Off,
+            },
+            ..DispatchOptions::default()
+        };
+        let recorder = Arc::new(Recorder::new(options.records));
+        let dispatch = DispatchController::new(Arc::clone(&backend), dispatch_options, recorder)
+            .map_err(|error| errors::dispatch(&error))?;
+        let memory = Arc::new(dispatch.record_memory(Arc::clone(&pool), "array"));
+        Ok(Arc::new(Machine {
+            device,
+            backend,
+            pool,
+            memory,
+            dispatch,
+            transfers: OnceLock::new(),
+            timing: options.timing,
+            calls,
+            next_token: AtomicU64::new(0),
+            left: Mutex::new(Vec::new()),
+            has_left: AtomicBool::new(false),
+            raised: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// Whether work on the stream is over when the call that queued it returns.
+    pub fn is_synchronous(&self, stream: StreamId) -> bool {
+        matches!(self.device, Device::Cpu { .. }) && stream == self.backend.default_stream()
+    }
+
+    /// Whether device memory has addresses that the host can read.
+    pub fn is_host_memory(&self) -> bool {
+        matches!(self.device, Device::Cpu { .. })
+    }
+
+    /// The transfer engine, whose staging rings are pinned when the first transfer needs them.
+    pub fn transfers(&self) -> PyResult<&TransferEngine> {
+        if let Some(engine) = self.transfers.get() {
+            return Ok(engine);
+        }
+        let options = TransferOptions {
+            timing: self.timing,
+            ..TransferOptions::default()
+        };
+        let recorder = Arc::clone(self.dispatch.recorder());
+        let engine = TransferEngine::new(Arc::clone(&self.backend), options, recorder)
+            .map_err(|error| errors::transfer(&error))?;
+        Ok(self.transfers.get_or_init(|| engine))
+    }
+
+    /// Keeps what cannot be freed now, because its thread is inside an operation.
+    pub fn leave(&self, held: Held) {
+        lock(&self.left).push(held);
+        self.has_left.store(true, Ordering::Release);
+    }
+
+    /// Frees what was dropped inside an operation; raises what an earlier operation raised.
+    pub fn settle(&self) -> PyResult<()> {
+        if self.has_left.swap(false, Ordering::AcqRel) {
+            let left = std::mem::take(&mut *lock(&self.left));
+            for held in left {
+                held.give_back(self);
+            }
+        }
+        let mut raised = lock(&self.raised);
+        match raised.is_empty() {
+            true => Ok(()),
+            false => Err(raised.remove(0)),
+        }
+    }
+
+    /// Notes what an operation raised when nobody waited for it any more.
+    pub fn note_raised(&self, error: PyErr) {
+        lock(&self.raised).push(error);
+    }
+
+    /// Queues work that comes after everything it depends on through its buffers.
+    pub fn submit(&self, mut request: WorkRequest, uses: &[Use<'_>]) -> PyResult<WorkId> {
+        let stream = request.stream;
+        for one in uses {
+            one.buffer
+                .dependencies(stream, one.writes, &mut request.after);
+        }
+        let work = self
+            .dispatch
+            .submit_blocking(request)
+            .map_err(|error| errors::dispatch(&error))?;
+        if !self.is_synchronous(stream) {
+            for one in uses {
+                one.buffer.note_use(stream, work, one.writes);
+            }
+        }
+        Ok(work)
+    }
+
+    /// Queues a call of a Python function as one piece of work, and sees it through on the
+    /// processor, where it runs in this thread.
+    pub fn call(
+        self: &Arc<Self>,
+        mut request: WorkRequest,
+        call: HostCall,
+        uses: &[Use<'_>],
+    ) -> PyResult<()> {
+        let stream = request.stream;
+        let kernel = match self.device {
+            Device::Cpu { inline, .. } if self.is_synchronous(stream) => inline,
+            Device::Cpu { gated, .. } => gated,
+            Device::Sim { call } => call,
+        };
+        let call = Arc::new(call);
+        let token = self.next_token.fetch_add(1, Ordering::Relaxed);
+        lock(&self.calls.pending).insert(token, Arc::clone(&call));
+        request.work = Work::Launch(Launch {
+            kernel,
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            arguments: vec![
+                KernelArgument::U64(token),
+                KernelArgument::U64(request.bytes),
+            ],
+        });
+        let submitted = self.submit(request, uses);
+        let outcome = match (submitted, &self.device) {
+            (Err(error), _) => Err(error),
+            // The simulated device calls it when its time comes.
+            (Ok(_), Device::Sim { .. }) => return Ok(()),
+            (Ok(_), Device::Cpu { inline, .. }) if *inline == kernel => Ok(()),
+            (Ok(work), Device::Cpu { .. }) => call.run_at_gate(&self.dispatch, work),
+        };
+        lock(&self.calls.pending).remove(&token);
+        outcome?;
+        call.take_raised().map_or(Ok(()), Err)
+    }
+}
+
+impl host_call::Calls {
+    /// Hands out a call that is about to run; each runs once.
+    pub fn take(&self, token: u64) -> Option<Arc<HostCall>> {
+        lock(&self.pending).remove(&token)
+    }
+}
+
+/// Calls by token, until they run.
+pub(super) type Pending = Mutex<HashMap<u64, Arc<HostCall>>>;

@@ -1,0 +1,28 @@
+//! The runtime for Python: devices, memory, streams, events, DLPack and records.
+//!
+//! Nothing here decides anything: pool, dispatch and transfers of `assay-core` do. What is here
+//! carries values across, keeps Python's lock out of waits, and stops panics.
+
+mod barrier;
+mod buffer;
+mod context;
+mod dlpack;
+mod errors;
+mod host_call;
+mod machine;
+mod records;
+mod stream;
+mod transfer;
+
+use pyo3::prelude::*;
+
+/// Adds the runtime's names to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<context::PyContext>()?;
+    module.add_class::<buffer::Memory>()?;
+    module.add_class::<stream::PyStream>()?;
+    module.add_class::<stream::PyEvent>()?;
+    module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
+    module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;
+    module.add_function(wrap_pyfunction!(barrier::provoke_panic, module)?)
+}

@@ -1,0 +1,77 @@
+//! Statistics and records as plain Python values.
+
+use assay_core::dispatch::{RecordTotals, WorkRecord};
+use assay_core::memory::PoolStatistics;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// One record: sequence, kind, name, stream, bytes, flops, submitted, start, end, failure.
+pub(super) type RecordTuple = (
+    u64,
+    &'static str,
+    String,
+    u32,
+    u64,
+    f64,
+    u64,
+    Option<u64>,
+    Option<u64>,
+    Option<&'static str>,
+);
+
+pub(super) fn record(record: &WorkRecord) -> RecordTuple {
+    (
+        record.sequence,
+        record.kind.name(),
+        record.name.to_string(),
+        record.stream.0,
+        record.bytes,
+        record.flops,
+        record.submitted_ns,
+        record.span.map(|span| span.start_ns),
+        record.span.map(|span| span.end_ns),
+        record.failure,
+    )
+}
+
+pub(super) fn totals(py: Python<'_>, totals: RecordTotals) -> PyResult<Bound<'_, PyDict>> {
+    let sums = PyDict::new(py);
+    sums.set_item("launches", totals.launches)?;
+    sums.set_item("copies", totals.copies)?;
+    sums.set_item("copied_bytes", totals.copied_bytes)?;
+    sums.set_item("fills", totals.fills)?;
+    sums.set_item("graphs", totals.graphs)?;
+    sums.set_item("allocations", totals.allocations)?;
+    sums.set_item("allocated_bytes", totals.allocated_bytes)?;
+    sums.set_item("frees", totals.frees)?;
+    sums.set_item("failures", totals.failures)?;
+    sums.set_item("flops", totals.flops)?;
+    Ok(sums)
+}
+
+pub(super) fn statistics(py: Python<'_>, pool: PoolStatistics) -> PyResult<Bound<'_, PyDict>> {
+    let counters = PyDict::new(py);
+    let figures = [
+        ("allocations", pool.allocations),
+        ("deallocations", pool.deallocations),
+        ("failures", pool.failures),
+        ("allocated_bytes", pool.allocated_bytes),
+        ("peak_allocated_bytes", pool.peak_allocated_bytes),
+        ("requested_bytes", pool.requested_bytes),
+        ("held_bytes", pool.held_bytes),
+        ("peak_held_bytes", pool.peak_held_bytes),
+        ("slabs_allocated", pool.slabs_allocated),
+        ("slabs_released", pool.slabs_released),
+        ("splits", pool.splits),
+        ("joins", pool.joins),
+        ("recorded_events", pool.recorded_events),
+        ("settled_events", pool.settled_events),
+        ("stream_waits", pool.stream_waits),
+        ("host_waits", pool.host_waits),
+        ("refused_deallocations", pool.refused_deallocations),
+    ];
+    for (name, value) in figures {
+        counters.set_item(name, value)?;
+    }
+    Ok(counters)
+}
