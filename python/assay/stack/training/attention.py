@@ -6,6 +6,7 @@ from assay.model import Expression, Variable, by_definition, cited, number, wher
 from assay.stack import architecture, parallelism, software
 from assay.stack.kernels import attention_prefill, device, passes, product
 from assay.stack.training.job import scope
+from assay.stack.training.layer import wide_stretch
 
 _FLASH = cited(
     "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness"
@@ -78,7 +79,7 @@ flops = scope.variable(
 )  # fmt: skip
 present_time = scope.variable(
     "attention.present_time", "t_a2", "s", "attention of a layer in present kernels, forward",
-    display="us", equals=_mean(full.time, windowed.time) / software.maturity, reference=_FLASH2,
+    display="us", equals=wide_stretch * _mean(full.time, windowed.time), reference=_FLASH2,
 )  # fmt: skip
 first_time = scope.variable(
     "attention.first_time", "t_a1", "s", "attention of a layer in the first fused kernels, forward",
@@ -113,7 +114,7 @@ def _declare_scores(name: str, each: str, what: str) -> Variable:
 forward_scores = _declare_scores("forward_scores", "13 byte", "softmax and dropout, forward")
 # Backward: the same with a second operand for softmax and dropout, masks read.
 backward_scores = _declare_scores("backward_scores", "17 byte", "softmax and dropout, backward")
-_unfused_product = score_product.time / software.maturity
+_unfused_product = wide_stretch * score_product.time
 unfused_forward = scope.variable(
     "attention.unfused_forward", "t_u", "s", "attention of a layer, unfused, forward", display="us",
     equals=2 * _unfused_product + forward_scores, reference=_UNFUSED,

@@ -39,9 +39,19 @@ narrow_share = scope.variable(
     "rate of narrow products inside a step over that of the same products alone",
     bounds=(0, 1), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
+load_share = scope.variable(
+    "load_share", "r_l", "1",
+    "rate of kernels in hours of training over that in measurements of milliseconds",
+    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+wide_stretch = scope.variable(
+    "kernel_stretch", "s_k", "1",
+    "time of a 16-bit kernel in this job over its time measured alone in today's software",
+    equals=1 / (software.maturity * load_share), reference=_FITTED,
+)  # fmt: skip
 stretch = scope.variable(
-    "product_stretch", "s_p", "1", "time of a product in this software over its time in today's",
-    equals=1 / (software.maturity * where(is_narrow, narrow_share, 1)), reference=_FITTED,
+    "product_stretch", "s_p", "1", "the same of a product with the operands of layers",
+    equals=wide_stretch / where(is_narrow, narrow_share, 1), reference=_FITTED,
 )  # fmt: skip
 _stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
 
@@ -80,7 +90,7 @@ def declare_weight(
     forward = one("forward", tokens, columns, depth, is_gradient=False)
     inputs = one("inputs", tokens, depth, columns, is_gradient=False)
     weights = one("weights", columns, depth, tokens, is_gradient=True)
-    slow = stretch if bits is compute_bits else 1 / software.maturity
+    slow = stretch if bits is compute_bits else wide_stretch
     forward_time = scope.variable(
         f"{name}.forward_time", "t_f", "s", f"forward product of {what}", display="us",
         equals=slow * forward.time, reference=_FITTED,
@@ -209,27 +219,13 @@ elementwise_size = scope.variable(
     + _sorted,
     reference=_COUNTED,
 )  # fmt: skip
-cast_elements = scope.variable(
-    "layer.cast_elements", "n_8", "1", "inputs of products that are cast to a narrow format",
-    equals=where(
-        is_narrow,
-        tokens
-        * (
-            2 * architecture.hidden
-            + (architecture.output_size + parallelism.ffn_width) / tensor
-        ),
-        0,
-    ),
-    reference=_COUNTED,
-)  # fmt: skip
 _kernels = where(software.fused_passes > 0.5, 8, 12)
 forward_passes = passes.declare(
-    scope, "layer.forward_passes.", elementwise_size + cast_elements * number("4 byte"), _kernels,
-    what="norms, sums, activations and casts of a layer, forward",
+    scope, "layer.forward_passes.", elementwise_size, _kernels,
+    what="norms, sums and activations of a layer, forward",
 )  # fmt: skip
 # Backward, the same passes read the gradient too: seven arrays for every four.
 backward_passes = passes.declare(
-    scope, "layer.backward_passes.",
-    elementwise_size * 1.75 + cast_elements * number("6 byte"), _kernels * 1.5,
-    what="norms, sums, activations and casts of a layer, backward",
+    scope, "layer.backward_passes.", elementwise_size * 1.75, _kernels * 1.5,
+    what="norms, sums and activations of a layer, backward",
 )  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, by_definition, cited, where
+from assay.model import POSITIVE, by_definition, cited, exp, sqrt, where
 from assay.stack import architecture, gpu, parallelism
 from assay.stack.kernels import device
+from assay.stack.kernels.combine import QUANTILE_95
 from assay.stack.training.job import compute_bits, gpus, scope, tokens_per_step
 from assay.stack.training.step import flops_per_step, peak_flops, step_time
 
@@ -18,6 +19,9 @@ _RECOMPUTE = cited(
     "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
     "sec. 6",
 )
+
+_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_QUANTILES = by_definition("quantiles of a lognormal error: the spread times 1.645 either side")
 
 total_tokens = scope.variable(
     "total_tokens", "D", "token", "tokens in the whole run", bounds=POSITIVE,
@@ -77,3 +81,26 @@ hfu = scope.variable(
     "hfu", "HFU", "1", "hardware FLOPs utilisation: operations executed over peak", display="%",
     equals=executed_flops / (step_time * tensor_peak), reference=_PALM, target=True,
 )  # fmt: skip
+
+spread = scope.variable(
+    "spread", "sigma", "1", "logarithmic spread of measured over predicted steps of unseen software",
+    reference=_FITTED, boundary="needs-source", library=True,
+)  # fmt: skip
+yield_spread = scope.variable(
+    "yield_spread", "sigma_y", "1", "logarithmic spread of the yield of runs",
+    reference=_FITTED, boundary="needs-source", library=True,
+)  # fmt: skip
+_hours_spread = sqrt(spread**2 + yield_spread**2)
+for _name, _of, _sign in (
+    ("low", "one in twenty is less", -1),
+    ("high", "one in twenty is more", 1),
+):
+    scope.variable(
+        f"step_time_{_name}", "t_q", "s", f"time of one optimiser step: {_of}",
+        equals=step_time * exp(_sign * QUANTILE_95 * spread), reference=_QUANTILES, library=True,
+    )  # fmt: skip
+    scope.variable(
+        f"gpu_hours_{_name}", "H_q", "GPU*s", f"GPU time that a run is charged: {_of}",
+        display="GPU*h", equals=gpu_hours * exp(_sign * QUANTILE_95 * _hours_spread),
+        reference=_QUANTILES, library=True,
+    )  # fmt: skip

@@ -77,11 +77,19 @@ inner_exposed = scope.variable(
     "layer.exposed_share", "e_t", "1", "share of the traffic inside layers that shows",
     equals=where(software.overlap > 0.5, 1 - tensor_overlap, 1), reference=_FITTED,
 )  # fmt: skip
+_directions = where(parallelism.recompute > 1.5, 3, 2)
+_exchange = _directions * traffic.expert_exchange_time
+# Tokens of one pass travel while another one computes.
+_hidden_exchange = minimum(_exchange, data_overlap * layer_compute)
 layer_traffic = scope.variable(
     "layer.traffic_time", "t_Lc", "s", "traffic of a layer in one pass that nothing hides",
     display="ms",
-    equals=where(parallelism.recompute > 1.5, 3, 2)
-    * (inner_exposed * (traffic.tensor_time + traffic.expert_exchange_time) + traffic.context_time),
+    equals=_directions * (inner_exposed * traffic.tensor_time + traffic.context_time)
+    + where(
+        software.overlap > 0.5,
+        _exchange - _hidden_exchange + contention * _hidden_exchange,
+        _exchange,
+    ),
     reference=_RECOMPUTE,
 )  # fmt: skip
 _slots = parallelism.pipeline * parallelism.interleave

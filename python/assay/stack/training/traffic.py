@@ -38,6 +38,7 @@ _EXPERTS = cited(
     "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and "
     "Automatic Sharding"
 )
+_NODE_LIMIT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.2.2")
 _FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
 _HALF = number("2 byte")
 _NONE = number("0 s")
@@ -90,9 +91,16 @@ context_time = scope.variable(
     ),
     reference=_CONTEXT,
 )  # fmt: skip
+_expert_nodes = maximum(1, parallelism.expert * model_ranks / interconnect.node_ranks)
+expert_copies = scope.variable(
+    "expert.copies", "n_x", "1",
+    "nodes that a token's experts lie on: one copy is sent to each and shared out inside",
+    equals=_expert_nodes * (1 - (1 - 1 / _expert_nodes) ** architecture.experts_per_token),
+    reference=_NODE_LIMIT,
+)  # fmt: skip
 expert_exchange = collectives.spanning_all_to_all(
     scope, "expert.exchange.",
-    size=_stream * architecture.experts_per_token * (operand_bytes + _HALF) / 2,
+    size=_stream * expert_copies * (operand_bytes + _HALF) / 2,
     span=collectives.span_of(
         parallelism.expert, minimum(parallelism.expert, interconnect.node_ranks / model_ranks)
     ),

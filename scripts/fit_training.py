@@ -1,0 +1,271 @@
+"""Fit what kernel tables cannot tell of training: software, network and system constants.
+
+    PYTHONPATH=python:scripts python scripts/fit_training.py CASES --write FOLDER
+
+Cases of tier A are fitted, every suite with the same weight, as most probable values around stated
+priors; then each suite is predicted by constants that have not seen it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from assay.catalog import constants
+from assay.validate import training_jobs as training
+from assay.validate.cases import Case, read_cases
+from assay.validate.training_cases import Gap, Job, read_job
+from assay.validate.training_figures import Figure
+from training_document import counts, write
+from training_priors import PRIORS
+
+Array = NDArray[np.float64]
+SCALE = 0.05
+EFFECTIVE_CASES = 60
+ROUNDS = 2
+STEPS = 12
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A job and the seconds of its step, from whatever figure the case states."""
+
+    job: Job
+    seconds: float
+
+    @property
+    def suite(self) -> str:
+        """The suite that the case belongs to."""
+        return self.job.case.suite
+
+
+def observed_steps(cases: Sequence[Case], tiers: str, run_yield: float) -> list[Observed]:
+    """Every case of some tiers whose step time, or GPU-hours, are stated."""
+    jobs = []
+    for case in cases:
+        if case.tier in tiers:
+            try:
+                jobs.append(read_job(case, cases))
+            except Gap:
+                continue
+    found = []
+    for predicted in training.predict_jobs(jobs):
+        seconds = [
+            s for f in training.figures(predicted) if (s := _seconds(f, predicted, run_yield))
+        ]
+        if seconds:
+            found.append(Observed(predicted.job, seconds[0]))
+    return found
+
+
+def _seconds(figure: Figure, found: training.Predicted, run_yield: float) -> float | None:
+    """Seconds of a step, or GPU-seconds where the number of GPUs is not known."""
+    if figure.kind == "step":
+        return figure.observed
+    if figure.kind == "hours" and found.job.total_tokens:
+        gpu_seconds = figure.observed * 3600 * run_yield * found.tokens / found.job.total_tokens
+        return gpu_seconds if found.job.counts_gpus else gpu_seconds / found.gpus
+    return None
+
+
+class Problem:
+    """Log ratios of predicted over observed steps, and their exact derivatives."""
+
+    def __init__(self, cases: Sequence[Observed], layouts: Sequence[dict[str, float]]) -> None:
+        """Bind the graph to cases in given layouts."""
+        self.jobs = [case.job for case in cases]
+        self.layouts = list(layouts)
+        self.families = [constants.lender(job.system) for job in self.jobs]
+        gpus = [
+            layout["training.gpus"] if job.counts_gpus else 1.0
+            for job, layout in zip(self.jobs, layouts, strict=True)
+        ]
+        self.observed = np.log([case.seconds for case in cases]) - np.log(gpus)
+        suites = [case.suite for case in cases]
+        weights = np.array([suites.count(suite) ** -0.5 for suite in suites])
+        self.weights = weights * math.sqrt(EFFECTIVE_CASES / (weights**2).sum()) / SCALE
+        self.table = training.columns(self.jobs, self.layouts)
+        self.masks = masks(self.families)
+        self.mean = np.log([prior.value for prior in PRIORS])
+        self.spread = np.array([prior.spread for prior in PRIORS])
+
+    def at(self, logs: Array) -> dict[str, Array]:
+        """All inputs at a point of the fit."""
+        return {**self.table, **override(logs, self.families)}
+
+    def residuals(self, logs: Array) -> Array:
+        """Errors whose squares grow linearly beyond one, then distances from the priors."""
+        time = training.evaluate(self.at(logs))[training.STEP]
+        errors = (np.log(time) - self.observed) * self.weights
+        return np.concatenate([_shrunk(errors), (logs - self.mean) / self.spread])
+
+    def jacobian(self, logs: Array) -> Array:
+        """Derivatives of the residuals."""
+        table = self.at(logs)
+        function = training.compiled()
+        names = list(dict.fromkeys(prior.name for prior in PRIORS))
+        values = [table[name] for name in training.inputs()]
+        time = function(*values)[0]
+        slopes = dict(zip(names, function.jacobian(*values, wrt=names)[0], strict=True))
+        errors = (np.log(time) - self.observed) * self.weights
+        rows = [
+            slopes[prior.name] * np.exp(log) / time * mask
+            for prior, log, mask in zip(PRIORS, logs, self.masks, strict=True)
+        ]
+        inner = np.array(rows).T * (self.weights * _slope(errors))[:, None]
+        return np.vstack([inner, np.diag(1 / self.spread)])
+
+
+def masks(families: Sequence[str]) -> list[Array]:
+    """For each prior the cases it belongs to."""
+    return [
+        np.array([prior.system in ("", family) for family in families], dtype=np.float64)
+        for prior in PRIORS
+    ]
+
+
+def override(logs: Array, families: Sequence[str]) -> dict[str, Array]:
+    """Columns of the fitted constants."""
+    found: dict[str, Array] = {}
+    for prior, log, mask in zip(PRIORS, logs, masks(families), strict=True):
+        column = found.setdefault(prior.name, np.full(len(families), np.nan))
+        column[mask > 0] = math.exp(log)
+    for prior in PRIORS:
+        # Accelerators that no prior names take the most recent generation's.
+        column = found[prior.name]
+        column[np.isnan(column)] = prior.value
+    return found
+
+
+def _shrunk(errors: Array) -> Array:
+    shrunk: Array = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
+    return shrunk
+
+
+def _slope(errors: Array) -> Array:
+    size = np.maximum(np.abs(errors), 1e-6)
+    root = np.sqrt(1 + size**2)
+    slope: Array = size / (root * np.sqrt(2 * (root - 1)))
+    return slope
+
+
+def start() -> Array:
+    """Where a fit starts: at the priors."""
+    return np.log([prior.value for prior in PRIORS])
+
+
+def tuned(cases: Sequence[Observed], logs: Array) -> list[dict[str, float]]:
+    """The best layout of every case at a point of the fit."""
+    jobs = [case.job for case in cases]
+    columns = override(logs, [constants.lender(job.system) for job in jobs])
+    chosen = training.best_layouts(jobs, columns)
+    return [job.layouts[index] for job, index in zip(jobs, chosen, strict=True)]
+
+
+def fit(cases: Sequence[Observed]) -> Array:
+    """Most probable constants, with layouts left open chosen anew in every round."""
+    logs = start()
+    upper = np.log([prior.limit for prior in PRIORS])
+    for _ in range(ROUNDS):
+        problem = Problem(cases, tuned(cases, logs))
+        inside = np.minimum(logs, upper - 1e-6)
+        logs = least_squares(
+            problem.residuals, inside, jac=problem.jacobian, bounds=(-np.inf, upper),
+            max_nfev=STEPS,
+        ).x  # fmt: skip
+    return logs
+
+
+def standard_errors(cases: Sequence[Observed], logs: Array) -> Array:
+    """Logarithmic standard errors of the constants, from the curvature at the fit."""
+    slopes = Problem(cases, tuned(cases, logs)).jacobian(logs)
+    deviations: Array = np.sqrt(np.diag(np.linalg.inv(slopes.T @ slopes)))
+    return deviations
+
+
+def errors(cases: Sequence[Observed], logs: Array) -> Array:
+    """Logarithms of predicted over observed, in the best layouts."""
+    problem = Problem(cases, tuned(cases, logs))
+    time = training.evaluate(problem.at(logs))[training.STEP]
+    ratios: Array = np.log(time) - problem.observed
+    return ratios
+
+
+def by_suite(cases: Sequence[Observed], values: Array) -> dict[str, Array]:
+    """Values grouped by suite."""
+    names = np.array([case.suite for case in cases])
+    return {str(name): values[names == name] for name in dict.fromkeys(names)}
+
+
+def report(label: str, groups: dict[str, Array]) -> None:
+    """One line a suite, then the mean over suites."""
+    means = []
+    for suite, logs in groups.items():
+        size = np.abs(np.expm1(logs))
+        means.append(size.mean())
+        print(
+            f"{label:9} {suite:16} {len(logs):4}  mape {size.mean():.3f}  bias {np.expm1(logs).mean():+.3f}"
+            f"  p90 {np.quantile(size, 0.9):.3f}"
+        )
+    print(f"{label:9} mean over suites {np.mean(means):.4f}", flush=True)
+
+
+def spreads(groups: dict[str, Array]) -> tuple[float, float]:
+    """Spread between suites and within them, each suite with the same weight."""
+    between = float(np.sqrt(np.mean([logs.mean() ** 2 for logs in groups.values()])))
+    within = float(np.sqrt(np.mean([logs.var() for logs in groups.values()])))
+    return between, within
+
+
+def leave_one_out(cases: Sequence[Observed]) -> dict[str, Array]:
+    """Errors of every suite with constants fitted on the others."""
+    held = {}
+    for suite in dict.fromkeys(case.suite for case in cases):
+        train = [case for case in cases if case.suite != suite]
+        test = [case for case in cases if case.suite == suite]
+        held[suite] = errors(test, fit(train))
+    return held
+
+
+def main() -> None:
+    """Read the cases, fit, print, and write the constants where told."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", type=Path)
+    parser.add_argument("--write", type=Path, help="folder of calibration files to write")
+    parser.add_argument("--quick", action="store_true", help="no suites held out")
+    options = parser.parse_args()
+    everything = [case for case in read_cases(options.cases) if case.kind == "training"]
+    run_yield = constants.given("a100_sxm")["training.run_yield"]
+    cases = observed_steps(everything, "A", run_yield)
+    report("prior", by_suite(cases, errors(cases, start())))
+    logs = fit(cases)
+    report("fitted", by_suite(cases, errors(cases, logs)))
+    for prior, log in zip(PRIORS, logs, strict=True):
+        print(f"constant  {prior.name:36} {prior.system:9} {math.exp(log):.4g} ({prior.value:.4g})")
+    unseen = observed_steps(everything, "B", run_yield)
+    report("tier B", by_suite(unseen, errors(unseen, logs)))
+    if options.quick:
+        return
+    held = leave_one_out(cases)
+    report("held out", held)
+    between, within = spreads(held)
+    print(f"spread    between suites {between:.4f} within {within:.4f}")
+    if options.write:
+        provenance = {
+            "method": "most probable constants, log residuals, scale 0.05, suites weigh the same",
+            "tier": "A",
+            "cases": counts([case.suite for case in cases]),
+        }
+        found = {"training.spread": math.hypot(between, within)}
+        write(options.write, logs, standard_errors(cases, logs), found, provenance)
+
+
+if __name__ == "__main__":
+    main()

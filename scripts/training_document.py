@@ -1,0 +1,76 @@
+"""Write fitted training constants as calibration files: one for all accelerators, one for each."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_priors import FACTS, H100, PRIORS, Prior
+
+_UNITS = {"interconnect.nic.latency": "s", "training.step_start": "s"}
+
+
+def write(
+    folder: Path,
+    logs: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    spreads: Mapping[str, float],
+    provenance: Mapping[str, Any],
+) -> None:
+    """Write `training.json` and a file for every accelerator that has priors of its own.
+
+    What is fitted for some accelerators only is, for all others, what the newest of them has.
+    """
+    entries = [
+        (prior, _entry(prior, log, error))
+        for prior, log, error in zip(PRIORS, logs, errors, strict=True)
+    ]
+    facts = {name: {"value": fact.value, "unit": fact.unit, "kind": "assumed", "reason": fact.reason}
+             for name, fact in FACTS.items()}  # fmt: skip
+    measured = {
+        name: {"value": float(f"{value:.4g}"), "unit": "1"} for name, value in spreads.items()
+    }
+    common = {prior.name: entry for prior, entry in entries if prior.system in ("", H100)}
+    _file(folder / "training.json", "common", {**common, **facts, **measured}, provenance)
+    for system in sorted({prior.system for prior, _ in entries} - {""}):
+        own = {prior.name: entry for prior, entry in entries if prior.system == system}
+        _file(folder / f"training_{system}.json", system, own, provenance)
+
+
+def _entry(prior: Prior, log: float, error: float) -> dict[str, Any]:
+    return {
+        "value": float(f"{math.exp(log):.6g}"),
+        "unit": _UNITS.get(prior.name, "1"),
+        "log_standard_error": float(f"{error:.2g}"),
+        "prior": prior.value,
+        "prior_log_spread": prior.spread,
+        "prior_reason": prior.reason,
+    }
+
+
+def _file(
+    path: Path, system: str, constants: Mapping[str, Any], provenance: Mapping[str, Any]
+) -> None:
+    document = {
+        "system": system,
+        "provenance": {
+            "kind": "fitted",
+            "date": datetime.date.today().isoformat(),
+            "command": "python scripts/fit_training.py",
+            **provenance,
+        },
+        "constants": constants,
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def counts(suites: Sequence[str]) -> dict[str, int]:
+    """How many cases of each suite were fitted."""
+    return {suite: suites.count(suite) for suite in dict.fromkeys(suites)}

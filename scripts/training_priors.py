@@ -1,0 +1,58 @@
+"""What is believed of the training constants before any step is seen, and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A constant's value, the standard deviation of its logarithm, and where these are from."""
+
+    name: str
+    value: float
+    spread: float
+    reason: str
+    system: str = ""
+    """The accelerator that it belongs to; empty for all."""
+    limit: float = math.inf
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A constant that steps cannot tell, and why it has its value."""
+
+    value: float
+    unit: str
+    reason: str
+
+
+A100, H100 = "a100_sxm", "h100_sxm"
+
+PRIORS = (
+    Prior("training.load_share", 0.98, 0.05, "tables were measured for milliseconds, cool", A100),
+    Prior("training.load_share", 0.93, 0.07, "an H100 at 700 W sinks further under hours of load", H100),
+    Prior("training.first_attention_share", 0.40, 0.10, "FlashAttention paper, A100", A100, 1.0),
+    Prior("training.first_attention_share", 0.25, 0.12, "the same kernels without wgmma", H100, 1.0),
+    Prior("training.backward_attention_share", 0.80, 0.15, "FlashAttention-2 paper, figures 5 and 6"),
+    Prior("training.narrow_share", 0.90, 0.10, "scaling factors and transposes of fp8", limit=1.0),
+    Prior("training.tensor_overlap", 0.60, 0.30, "part of the traffic waits for its product", limit=1.0),
+    Prior("training.data_overlap", 0.85, 0.15, "buckets hide but for the last", limit=1.0),
+    Prior("training.contention", 0.30, 0.50, "copies take multiprocessors and bandwidth"),
+    Prior("training.gpu_spread", 0.012, 0.70, "clocks of one batch of GPUs differ by a percent or two"),
+    Prior("training.step_start", 0.02, 0.70, "data, loss scaling, norms of gradients, logging"),
+    Prior("training.broadcast_share", 0.75, 0.15, "one sender, large messages", limit=1.0),
+    Prior("software.immaturity", 0.16, 0.50, "libraries gain over an accelerator's first years"),
+    Prior("interconnect.nic.share", 0.75, 0.12, "NCCL tests on several nodes", limit=1.0),
+    Prior("interconnect.nic.latency", 1e-5, 0.50, "a step between nodes through NCCL"),
+)  # fmt: skip
+
+FACTS = {
+    "software.maturing_time": Fact(1.5 * 31557600.0, "s", "libraries follow hardware within a few years"),
+    "interconnect.oversubscription": Fact(1.0, "1", "training clusters have full networks"),
+    "parallelism.reserve": Fact(3e9, "byte/GPU", "driver, libraries and buffers of collectives"),
+    "training.run_yield": Fact(0.72, "1", "median of published runs of tier B: steps over GPU-hours"),
+    "training.yield_spread": Fact(0.15, "1", "published runs of tier B around their median"),
+}  # fmt: skip
+"""What no step tells."""
