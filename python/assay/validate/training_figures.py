@@ -117,7 +117,7 @@ def counted_flops(case: Case, step: Step) -> tuple[float, str]:
     shapes = [inputs.get(name) for name in ("hidden", "layers", "seq_len")]
     if ("96" not in case.notes and not (plain and step.recomputes)) or not all(shapes):
         return step.model_flops, "achieved FLOP/s taken as the model's, nothing computed again"
-    h, layers, s = map(float, shapes)
+    h, layers, s = (float(value) for value in shapes if value)
     vocabulary = float(inputs.get("vocab") or 51200)
     flops = 96 * step.batch * s * layers * h**2 * (1 + s / (6 * h) + vocabulary / (16 * layers * h))
     return flops, "achieved FLOP/s counted with full recomputation"

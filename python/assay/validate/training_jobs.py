@@ -78,7 +78,7 @@ def columns(
             **job.values,
             **layout,
             "training.total_tokens": job.total_tokens or _ANY_TOKENS,
-        }  # fmt: skip
+        }
         for job, layout in zip(jobs, layouts, strict=True)
     ]
     changed = override or {}
