@@ -114,7 +114,9 @@ def _from_base(
             continue
         text = f"{variable.shown(value):.15g} {variable.display.text}".removesuffix(" 1")
         spread = _NINETY * (log_standard_errors or {}).get(name, 0.0)
-        found[name] = Value(text, source, "measured", "", spread if value > 0 else 0.0)
+        # A fit that ends at a bound says nothing about the other side of it.
+        inside = max(variable.lower, 0.0) < value < variable.upper
+        found[name] = Value(text, source, "measured", "", spread if inside else 0.0)
     return found
 
 

@@ -1,0 +1,106 @@
+"""Every value of the catalogue: readable, sourced, dated, and as published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assay import stack
+from assay.catalog import accelerators, entries
+from assay.catalog.entries import Entry
+from assay.catalog.values import KINDS, Value, read_value
+from assay.errors import InputError, UnknownNameError
+from assay.model.inputs import read_inputs
+
+CASES = json.loads((Path(entries.__file__).parent / "cases" / "published.json").read_text())
+GROUPS = [group for group in entries.groups() if group != "models"]
+ALL = [entry for group in GROUPS for entry in entries.entries(group)]
+DATA_SHEETS = [
+    case for case in CASES if case["id"].startswith("datasheet-") and "vm" not in case["inputs"]
+]
+DATA_SHEETS = [case for case in DATA_SHEETS if "dense_tflops" in case["observed"]]
+
+
+@pytest.mark.parametrize("entry", ALL, ids=lambda entry: entry.path)
+def test_values_are_read_by_the_graph_and_state_their_origin(entry: Entry) -> None:
+    read_inputs(stack.registry(), {name: value.given for name, value in entry.values.items()})
+    for value in entry.values.values():
+        assert value.kind in KINDS
+        assert value.source
+        assert value.date
+
+
+def test_there_is_enough_of_everything() -> None:
+    counts = {group: len(entries.names(group)) for group in GROUPS}
+    assert counts["accelerators"] >= 16
+    for group in ("tariffs", "grids", "sites", "prices", "rents", "nodes"):
+        assert counts[group] >= 3
+
+
+@pytest.mark.parametrize("case", DATA_SHEETS, ids=lambda case: case["id"])
+def test_accelerators_are_those_of_their_data_sheets(case: dict[str, dict[str, object]]) -> None:
+    stated = case["observed"]
+    given = accelerators.find(str(case["inputs"]["gpu"])).given
+    registry = stack.registry()
+
+    def found(name: str) -> float:
+        return registry.resolve(name, given).require_value()
+
+    rates = stated["dense_tflops"]
+    assert isinstance(rates, dict)
+    peak = float(rates.get("bf16", rates.get("fp16", 0)))
+    assert found("gpu.peak_flops") / 1e12 == pytest.approx(peak, rel=0.003)
+    if "fp8" in rates:
+        assert found("gpu.rate_8bit") == pytest.approx(rates["fp8"] / peak, rel=0.02)
+    if "fp4" in rates:
+        assert found("gpu.rate_4bit") == pytest.approx(rates["fp4"] / peak, rel=0.01)
+    assert found("gpu.memory.bandwidth") / 1e9 == pytest.approx(stated["hbm_GBps"], rel=0.001)
+    assert found("gpu.power.limit") == stated["tdp_W"]
+    both_ways = float(str(stated["nvlink_GBps_total_bidirectional"]))
+    if both_ways:
+        assert found("gpu.link.bandwidth") / 1e9 == pytest.approx(both_ways / 2)
+
+
+def test_accelerators_of_published_cases_are_known() -> None:
+    named = {
+        case["inputs"][field]
+        for case in CASES
+        for field in ("gpu", "system", "accelerator", "device")
+        if field in case["inputs"]
+    }
+    assert {name: accelerators.find(name).name for name in named}
+    assert accelerators.find("H100-SXM-80GB").name == "h100_sxm"
+    assert accelerators.find("V100-SXM3-32GB (DGX-2)").name == "v100_sxm3"
+    with pytest.raises(UnknownNameError, match="unknown accelerator"):
+        accelerators.find("H1000")
+
+
+def test_uncertain_values_are_intervals_around_themselves() -> None:
+    value = Value("700 W/GPU", "x", "assumed", "2024", 0.1)
+    lower, upper = (float(part) for part in value.given.removesuffix(" W/GPU").split(".."))
+    assert lower * upper == pytest.approx(700.0**2)
+    assert upper / 700 == pytest.approx(1.1)
+    assert Value("700 W/GPU", "x", "spec").given == "700 W/GPU"
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ({"value": "1 W", "kind": "spec"}, "needs a value, a source and a kind"),
+        ({"value": "1 W", "source": "x", "kind": "guess"}, "needs a value, a source and a kind"),
+        ({"value": "1 W", "source": "x", "kind": "spec", "sure": 1}, 'unknown entry "sure"'),
+        ({"value": "1 W", "source": "x", "kind": "spec", "uncertainty": -1}, "0 or more"),
+        (
+            {"value": "1 W", "source": "x", "kind": "spec", "uncertainty": "low"},
+            "expected a number",
+        ),
+        ({"value": "1..2 W", "source": "x", "kind": "spec", "uncertainty": 0.1}, "positive number"),
+    ],
+)
+def test_values_that_say_too_little_or_too_much_are_refused(
+    item: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        read_value("here", item, {})

@@ -1,0 +1,116 @@
+"""Scenarios that include entries: what overrides what, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assay import stack
+from assay.catalog.includes import include
+from assay.errors import InputError, UnknownNameError
+from assay.model.preset import Preset
+
+HEAD = 'name = "trial"\n[[targets]]\nlabel = "peak"\nvariable = "gpu.peak_flops"\n'
+
+
+def scenario(tmp_path: Path, text: str) -> Preset:
+    path = tmp_path / "trial.toml"
+    path.write_text(text)
+    return Preset.from_file(path, stack.registry())
+
+
+def test_an_included_accelerator_gives_its_values_and_its_fitted_constants(tmp_path: Path) -> None:
+    preset = scenario(tmp_path, 'include = ["accelerators/H100"]\n' + HEAD)
+    assert preset.resolve("gpu.peak_flops").value == pytest.approx(989.43e12, rel=1e-4)
+    assert preset.assignments["kernels.gemm.read_share"].source == "fitted constants of h100_sxm"
+
+
+def test_own_values_go_before_included_ones(tmp_path: Path) -> None:
+    text = 'include = ["accelerators/h100_sxm"]\n' + HEAD
+    text += '[values]\n"gpu.clock" = { value = "1 GHz", source = "x", kind = "assumed" }\n'
+    preset = scenario(tmp_path, text)
+    assert preset.resolve("gpu.peak_flops").value == pytest.approx(132 * 4096 * 1e9)
+    assert preset.notes == ()
+    assert preset.own == {"gpu.clock"}
+
+
+def test_includes_that_disagree_are_named_and_the_later_holds(tmp_path: Path) -> None:
+    preset = scenario(tmp_path, 'include = ["grids/france", "grids/germany"]\n' + HEAD)
+    assert preset.notes == (
+        "carbon.grid.intensity: grids/france says 0.056 kg/kWh, "
+        "grids/germany says 0.381 kg/kWh, which holds",
+    )
+    assert preset.resolve("carbon.grid.intensity").value == pytest.approx(0.381 / 3.6e6)
+
+
+def test_a_value_may_be_dropped(tmp_path: Path) -> None:
+    text = 'include = ["accelerators/h100_sxm"]\ndrop = ["gpu.clock"]\n' + HEAD
+    preset = scenario(tmp_path, text)
+    (gap,) = preset.resolve("gpu.peak_flops").missing
+    assert gap.variable.name == "gpu.clock"
+    with pytest.raises(InputError, match=r"drop names gpu\.voltage, which no include gives"):
+        scenario(tmp_path, text.replace("gpu.clock", "gpu.voltage"))
+
+
+def test_a_further_include_takes_the_place_of_its_group(tmp_path: Path) -> None:
+    preset = scenario(tmp_path, 'include = ["accelerators/h100_sxm"]\n' + HEAD)
+    other = preset.with_includes([include("accelerators/l4", stack.registry())])
+    # The L4 states its bandwidth as a whole: nothing of the H100's stacks may be left.
+    assert "hbm.stacks" not in other.assignments
+    assert other.resolve("gpu.memory.bandwidth").value == pytest.approx(300e9)
+    assert other.resolve("gpu.memory.bandwidth").conflicts == []
+    assert other.notes == ("no kernel measurements of l4: constants of a100_sxm",)
+
+
+def test_an_entry_may_call_for_a_relation(tmp_path: Path) -> None:
+    preset = scenario(tmp_path, 'include = ["sites/aws_fleet"]\n' + HEAD)
+    given = {**preset.given, "cluster.it_power": "1 MW"}
+    found = stack.registry().resolve("thermal.dc.pue", given, preset.variants)
+    assert found.value == pytest.approx(1.15)
+    without = preset.with_includes([include("sites/nordic_dry", stack.registry())])
+    assert without.variants == {}
+
+
+def test_a_file_of_ones_own_is_included_from_the_scenarios_folder(tmp_path: Path) -> None:
+    entry = {"values": {"gpu.clock": {"value": "1.1 GHz", "source": "me", "kind": "measured"}}}
+    (tmp_path / "mine.json").write_text(json.dumps(entry))
+    preset = scenario(tmp_path, 'include = ["mine.json"]\n' + HEAD)
+    assert preset.assignments["gpu.clock"].kind == "measured"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("h100_sxm", InputError, "malformed include"),
+        ("gpus/h100_sxm", UnknownNameError, 'unknown catalogue group "gpus"'),
+        ("accelerators/h1000", UnknownNameError, 'unknown accelerator "h1000"'),
+        ("tariffs/atlantis", UnknownNameError, 'unknown entry of tariffs "atlantis"'),
+        ("nothing.json", InputError, "cannot be read"),
+    ],
+)
+def test_includes_that_are_not_there_are_named(
+    name: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        include(name, stack.registry())
+
+
+def test_include_must_be_a_list(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a list of texts as include"):
+        scenario(tmp_path, 'include = "accelerators/h100_sxm"\n' + HEAD)
+
+
+def test_reports_say_what_share_of_the_variance_rests_on_assumption(tmp_path: Path) -> None:
+    text = (
+        '[[targets]]\nlabel = "power"\nvariable = "thermal.dc.overhead_power"\n[values]\n'
+        '"thermal.cooling.power" = { value = "600 W", source = "x", kind = "assumed", uncertainty = 0.2 }\n'
+        '"thermal.dc.ups_loss" = { value = "600 W", source = "x", kind = "measured", uncertainty = 0.1 }\n'
+        '"thermal.dc.transformer_loss" = { value = "600 W", source = "x", kind = "spec" }\n'
+    )
+    (report,) = scenario(tmp_path, text).evaluate_targets().targets
+    # Nearly normal: variances go with the squares of the half-widths.
+    assert report.assumed_share == pytest.approx(4 / 5, abs=0.02)
+    assert report.variance_by_kind["measured"] == pytest.approx(1 / 5, abs=0.02)
+    assert report.to_data()["assumed_share"] == report.assumed_share
