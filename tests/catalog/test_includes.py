@@ -80,6 +80,16 @@ def test_a_file_of_ones_own_is_included_from_the_scenarios_folder(tmp_path: Path
     assert preset.assignments["gpu.clock"].kind == "measured"
 
 
+def test_an_accelerator_of_ones_own_may_name_whose_constants_it_uses(tmp_path: Path) -> None:
+    clock = {"value": "1.1 GHz", "source": "me", "kind": "measured"}
+    entry = {"group": "accelerators", "calibration": "h100_sxm", "values": {"gpu.clock": clock}}
+    (tmp_path / "mine.json").write_text(json.dumps(entry))
+    mine = include("mine.json", stack.registry(), tmp_path)
+    assert mine.values["kernels.gemm.read_share"].source == "fitted constants of h100_sxm"
+    preset = scenario(tmp_path, 'include = ["accelerators/l4"]\n' + HEAD).with_includes([mine])
+    assert "gpu.multiprocessors" not in preset.assignments
+
+
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [

@@ -13,7 +13,7 @@ from assay.catalog.values import Value, read_value
 from assay.errors import InputError, unknown_name
 
 _FOLDER = Path(__file__).parent / "data"
-_KNOWN = ("title", "aliases", "defaults", "values")
+_KNOWN = ("group", "title", "aliases", "defaults", "values")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def from_file(path: Path) -> Entry:
         raise InputError(f"catalogue file {path.name} cannot be read: {error}") from None
     if not isinstance(data, dict):
         raise InputError(f"catalogue file {path.name}: expected an object with values")
-    return from_data(data, "file", path.stem)
+    return from_data(data, str(data.get("group", "files")), path.stem)
 
 
 def plain(name: str) -> str:

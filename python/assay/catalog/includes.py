@@ -28,11 +28,8 @@ class Included:
     values: Mapping[str, Value]
     notes: tuple[str, ...] = ()
     variants: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def group(self) -> str:
-        """The group of the entry; entries of one group stand for each other."""
-        return self.path.partition("/")[0]
+    group: str = ""
+    """Entries of one group stand for each other."""
 
 
 def include(path: str, registry: Registry, folder: Path | None = None) -> Included:
@@ -42,7 +39,10 @@ def include(path: str, registry: Registry, folder: Path | None = None) -> Includ
     """
     if path.endswith(".json"):
         file = Path(path) if folder is None else folder / path
-        return _of_entry(entries.from_file(file), path)
+        entry = entries.from_file(file)
+        if "calibration" in entry.facts:
+            return _calibrated(entry, path, registry)
+        return _of_entry(entry, path)
     group, separator, name = path.partition("/")
     if not separator or not name:
         raise InputError(f'malformed include "{path}": expected group/name', _groups_hint())
@@ -51,7 +51,12 @@ def include(path: str, registry: Registry, folder: Path | None = None) -> Includ
 
         return of_model(models.find(name))
     if group == "accelerators":
-        return _accelerator(name, registry)
+        from assay.catalog import accelerators
+
+        entry = accelerators.find(name)
+        if "calibration" in entry.facts:
+            return _calibrated(entry, entry.path, registry)
+        return _of_entry(entry, entry.path)
     if group == "engines":
         return _engine(name, registry)
     if group not in entries.groups():
@@ -63,7 +68,8 @@ def include(path: str, registry: Registry, folder: Path | None = None) -> Includ
 
 
 def _of_entry(entry: Entry, path: str) -> Included:
-    return Included(path, entry.values, variants=dict(entry.facts.get("variants", {})))
+    variants = dict(entry.facts.get("variants", {}))
+    return Included(path, entry.values, variants=variants, group=entry.group)
 
 
 def known_groups() -> list[str]:
@@ -73,28 +79,29 @@ def known_groups() -> list[str]:
 
 def of_model(model: Model) -> Included:
     """What including a model gives."""
-    return Included(f"models/{model.name}", model.entry.values, model.notes)
+    return Included(f"models/{model.name}", model.entry.values, model.notes, group="models")
 
 
-def _accelerator(name: str, registry: Registry) -> Included:
-    from assay.catalog import accelerators, constants
+def _calibrated(entry: Entry, path: str, registry: Registry) -> Included:
+    """An accelerator with the fitted constants that its entry names."""
+    from assay.catalog import constants
 
-    entry = accelerators.find(name)
-    calibration = constants.find(str(entry.facts.get("calibration", entry.name)))
+    calibration = constants.find(str(entry.facts["calibration"]))
     fitted = _from_base(
         calibration.values,
         f"fitted constants of {calibration.lender}",
         registry,
         calibration.log_standard_errors,
     )
-    return Included(entry.path, {**fitted, **entry.values}, tuple(calibration.notes))
+    values = {**fitted, **entry.values}
+    return Included(path, values, tuple(calibration.notes), group=entry.group)
 
 
 def _engine(name: str, registry: Registry) -> Included:
     from assay.catalog import engines
 
     values = _from_base(engines.given(name), f"constants of the engine {name}", registry)
-    return Included(f"engines/{name}", values)
+    return Included(f"engines/{name}", values, group="engines")
 
 
 def _from_base(

@@ -52,9 +52,16 @@ def probe() -> Entry:
         "gpu.memory.capacity": Value(
             f"{_memory()} byte/GPU", "the operating system", "measured", today
         ),
+        "gpu.multiprocessors": Value(
+            f"{os.cpu_count() or 1} 1/GPU", "the operating system", "measured", today
+        ),
         "gpu.rate_8bit": Value("1", "no faster products of 8 bits are used", "measured", today),
         "gpu.rate_4bit": Value("1", "no faster products of 4 bits are used", "measured", today),
     }  # fmt: skip
+    if (cache := _cache()) is not None:
+        values["gpu.cache.capacity"] = Value(
+            f"{cache} byte/GPU", "the operating system, largest cache", "measured", today
+        )
     facts: dict[str, Any] = {"vendor": platform.machine(), "launched": today}
     return Entry("accelerators", "cpu_host", f"Processors of a {host}", values, (), facts)
 
@@ -66,7 +73,7 @@ def write_entry(entry: Entry, path: Path, *, force: bool = False) -> None:
     if path.exists() and not force:
         raise InputError(f"{path} exists", "use --force to overwrite it")
     values = {name: value.to_data() for name, value in entry.values.items()}
-    data = {"title": entry.title, **entry.facts, "values": values}
+    data = {"group": entry.group, "title": entry.title, **entry.facts, "values": values}
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
@@ -80,6 +87,17 @@ def _best(run: Callable[[], object]) -> tuple[float, float]:
         times.append(time.perf_counter() - start)
     times.sort()
     return times[0], round(times[len(times) // 2] / times[0] - 1.0, 4)
+
+
+def _cache() -> int | None:
+    """Bytes of the largest cache that the kernel knows of, if it says."""
+    scales = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text(encoding="ascii").strip()
+        if text[:-1].isdigit() and text[-1:] in scales:
+            sizes.append(int(text[:-1]) * scales[text[-1]])
+    return max(sizes, default=None)
 
 
 def _memory() -> int:
