@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+import training_hours
 from assay.catalog import constants
 from assay.validate import training_jobs as training
 from assay.validate.cases import Case, read_cases
@@ -225,13 +226,11 @@ def spreads(groups: dict[str, Array]) -> tuple[float, float]:
 
 
 def leave_one_out(cases: Sequence[Observed]) -> dict[str, Array]:
-    """Errors of every suite with constants fitted on the others."""
-    held = {}
-    for suite in dict.fromkeys(case.suite for case in cases):
-        train = [case for case in cases if case.suite != suite]
-        test = [case for case in cases if case.suite == suite]
-        held[suite] = errors(test, fit(train))
-    return held
+    """Constants fitted without each suite in turn."""
+    return {
+        suite: fit([case for case in cases if case.suite != suite])
+        for suite in dict.fromkeys(case.suite for case in cases)
+    }
 
 
 def main() -> None:
@@ -242,29 +241,64 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="no suites held out")
     options = parser.parse_args()
     everything = [case for case in read_cases(options.cases) if case.kind == "training"]
-    run_yield = constants.given("a100_sxm")["training.run_yield"]
-    cases = observed_steps(everything, "A", run_yield)
+    cases = observed_steps(everything, "A", constants.given("a100_sxm")["training.run_yield"])
     report("prior", by_suite(cases, errors(cases, start())))
     logs = fit(cases)
     report("fitted", by_suite(cases, errors(cases, logs)))
     for prior, log in zip(PRIORS, logs, strict=True):
         print(f"constant  {prior.name:36} {prior.system:9} {math.exp(log):.4g} ({prior.value:.4g})")
-    unseen = observed_steps(everything, "B", run_yield)
-    report("tier B", by_suite(unseen, errors(unseen, logs)))
-    if options.quick:
-        return
-    held = leave_one_out(cases)
+    steps = [
+        case
+        for case in observed_steps(everything, "B", 1.0)
+        if "gpu_hours" not in case.job.case.observed
+    ]
+    report("tier B", by_suite(steps, errors(steps, logs)))
+    if not options.quick:
+        hold_out(everything, cases, logs, options.write)
+
+
+def hold_out(
+    everything: Sequence[Case], cases: Sequence[Observed], logs: Array, folder: Path | None
+) -> None:
+    """Score suites and families of runs that the constants have not seen; write the constants."""
+    without = leave_one_out(cases)
+    held = {
+        suite: errors([case for case in cases if case.suite == suite], point)
+        for suite, point in without.items()
+    }
     report("held out", held)
     between, within = spreads(held)
+    spread = math.hypot(between, within)
+    inside = [float(np.mean(np.abs(group) <= 1.645 * spread)) for group in held.values()]
     print(f"spread    between suites {between:.4f} within {within:.4f}")
-    if options.write:
+    print(f"interval  +-{1.645 * spread:.3f} covers {np.mean(inside):.3f} (mean over suites)")
+    found = training_hours.runs(everything)
+
+    def ideal(family: str) -> Array:
+        point = without.get(family, logs)
+        return training_hours.ideal_hours(
+            found, lambda jobs: override(point, training_hours.lenders(jobs))
+        )
+
+    training_hours.report(found, ideal)
+    unseen = [run for run in found if run.job.case.tier == "B"]
+    hours = training_hours.ideal_hours(
+        unseen, lambda jobs: override(logs, training_hours.lenders(jobs))
+    )
+    run_yield, yield_spread = training_hours.yields(unseen, hours)
+    print(f"yield     {run_yield:.3f}, log spread {yield_spread:.3f} (tier B runs)")
+    if folder:
         provenance = {
             "method": "most probable constants, log residuals, scale 0.05, suites weigh the same",
             "tier": "A",
             "cases": counts([case.suite for case in cases]),
         }
-        found = {"training.spread": math.hypot(between, within)}
-        write(options.write, logs, standard_errors(cases, logs), found, provenance)
+        measured = {
+            "training.spread": spread,
+            "training.run_yield": run_yield,
+            "training.yield_spread": yield_spread,
+        }
+        write(folder, logs, standard_errors(cases, logs), measured, provenance)
 
 
 if __name__ == "__main__":

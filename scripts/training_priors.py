@@ -52,7 +52,5 @@ FACTS = {
     "software.maturing_time": Fact(1.5 * 31557600.0, "s", "libraries follow hardware within a few years"),
     "interconnect.oversubscription": Fact(1.0, "1", "training clusters have full networks"),
     "parallelism.reserve": Fact(3e9, "byte/GPU", "driver, libraries and buffers of collectives"),
-    "training.run_yield": Fact(0.72, "1", "median of published runs of tier B: steps over GPU-hours"),
-    "training.yield_spread": Fact(0.15, "1", "published runs of tier B around their median"),
 }  # fmt: skip
 """What no step tells."""

@@ -19,6 +19,9 @@ _OVERLAP = cited(
 _ZERO = cited(
     "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
 )
+_ACCUMULATION = cited(
+    "NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM", "gradient accumulation fusion"
+)
 _FLAG = (0, 1)
 
 
@@ -40,6 +43,11 @@ fused_passes = _feature(
 overlap = _feature(
     "overlap", "u_o", "1: communication runs beside computing where it can", 1, _OVERLAP
 )
+fused_accumulation = _feature(
+    "fused_accumulation", "u_w",
+    "1: products add gradients of weights to their sums; 0: a pass over all weights does", 1,
+    _ACCUMULATION,
+)  # fmt: skip
 gradient_all_reduce = _feature(
     "gradient_all_reduce", "u_g",
     "1: gradients of a sharded optimiser are reduced to every rank, not to their owner", 1, _ZERO,

@@ -46,7 +46,7 @@ OUTPUTS = (
     *TERMS.values(),
 )
 # Kernel constants were measured at the clock that dense products leave, as steps leave it.
-_PINNED = {"gpu.throttle": 1.0, "gpu.throttle_reference": 1.0}
+_SAME_CLOCK = {"gpu.throttle": 1.0, "gpu.throttle_reference": 1.0}
 _GIVEN = ("gpu.memory.capacity", "training.run_yield")
 _ANY_TOKENS = 1e12
 
@@ -54,7 +54,7 @@ _ANY_TOKENS = 1e12
 @cache
 def inputs() -> tuple[str, ...]:
     """Every variable that a prediction needs and nothing defines."""
-    known = [*_PINNED, *_GIVEN]
+    known = [*_SAME_CLOCK, *_GIVEN]
     cones = Cones(registry(), known, {}, switch=True)
     return (*sorted(set(cones.gaps(list(OUTPUTS))) - set(known)), *known)
 
@@ -72,13 +72,7 @@ def columns(
 ) -> dict[str, Array]:
     """One column for every input: constants of the accelerator, values of the case, the layout."""
     rows = [
-        {
-            **_PINNED,
-            **constants.given(job.system),
-            **job.values,
-            **layout,
-            "training.total_tokens": job.total_tokens or _ANY_TOKENS,
-        }
+        {**constants.given(job.system), **job.values, **layout, **_SAME_CLOCK, **_run(job)}
         for job, layout in zip(jobs, layouts, strict=True)
     ]
     changed = override or {}
@@ -89,6 +83,10 @@ def columns(
         else:
             found[name] = np.array([row.get(name, np.nan) for row in rows], dtype=np.float64)
     return found
+
+
+def _run(job: Job) -> dict[str, float]:
+    return {"training.total_tokens": job.total_tokens or _ANY_TOKENS}
 
 
 def evaluate(table: dict[str, Array]) -> dict[str, Array]:

@@ -28,6 +28,9 @@ OVERLAPPING = 2022.6
 SHARDED_STATES = 2022.9
 """Since when the optimiser's states are split by default."""
 
+FUSED_ACCUMULATION = 2022.2
+"""Megatron-LM fused the sums of gradients into products at the start of 2022."""
+
 INTERLEAVING = 2021.2
 """Interleaved stages were published in April 2021."""
 
@@ -128,6 +131,7 @@ def software_of(case: Case, siblings: Sequence[Case], launched: float) -> Softwa
         "software.attention": attention,
         "software.fused_passes": 0.0 if eager else 1.0,
         "software.overlap": 1.0 if overlaps else 0.0,
+        "software.fused_accumulation": 1.0 if date >= FUSED_ACCUMULATION and not deepspeed else 0.0,
         "software.gradient_all_reduce": 1.0 if deepspeed and stage == 1 else 0.0,
         "software.owner_broadcast": 1.0 if deepspeed and stage == 3 and date < 2022.0 else 0.0,
         "software.age": max(0.0, date - launched) * 31557600.0,

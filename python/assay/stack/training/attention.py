@@ -110,10 +110,10 @@ def _declare_scores(name: str, each: str, what: str) -> Variable:
     return passes.declare(scope, f"attention.{name}.", _scores * number(each), 3, what=what).time
 
 
-# Forward: scale and mask (read, write), softmax (read, write), dropout (read, write, mask).
-forward_scores = _declare_scores("forward_scores", "13 byte", "softmax and dropout, forward")
-# Backward: the same with a second operand for softmax and dropout, masks read.
-backward_scores = _declare_scores("backward_scores", "17 byte", "softmax and dropout, backward")
+# Forward: masked softmax (read, write), dropout (read, write, its mask).
+forward_scores = _declare_scores("forward_scores", "9 byte", "softmax and dropout, forward")
+# Backward: dropout (read, its mask, write), softmax (two reads, write).
+backward_scores = _declare_scores("backward_scores", "11 byte", "softmax and dropout, backward")
 _unfused_product = wide_stretch * score_product.time
 unfused_forward = scope.variable(
     "attention.unfused_forward", "t_u", "s", "attention of a layer, unfused, forward", display="us",

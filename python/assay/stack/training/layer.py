@@ -53,6 +53,10 @@ stretch = scope.variable(
     "product_stretch", "s_p", "1", "the same of a product with the operands of layers",
     equals=wide_stretch / where(is_narrow, narrow_share, 1), reference=_FITTED,
 )  # fmt: skip
+# A sum is read and written; a gradient on its own is written in the format of the weights.
+_gradient_output = where(
+    software.fused_accumulation > 0.5, 2 * optimizer.gradient_bytes, optimizer.weight_bytes
+)
 _stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
 
 
@@ -80,7 +84,7 @@ def declare_weight(
             product.ProductShape(
                 rows=rows, columns=out, depth=into, bits=bits, weight_element=element,
                 activation_element=element,
-                output_element=optimizer.gradient_bytes if is_gradient else _HALF,
+                output_element=_gradient_output if is_gradient else _HALF,
                 weight_footprint=activations if is_gradient else _stage_weights,
                 activation_footprint=activations, toggling=_RANDOM,
             ),

@@ -119,13 +119,23 @@ head_extra = scope.variable(
     reference=_STAGES,
 )  # fmt: skip
 passes_made = maximum(parallelism.micro_batches, 1)
+accumulation = passes.declare(
+    scope, "accumulation.",
+    where(
+        (software.fused_accumulation > 0.5) | (parallelism.zero_stage > 1.5),
+        0 * optimizer.weight_bytes,
+        parallelism.shard_parameters * (optimizer.weight_bytes + 2 * optimizer.gradient_bytes),
+    ),
+    2, what="adding the gradients of a pass to their sums",
+)  # fmt: skip
 warm_up = scope.variable(
     "stage.idle_passes", "n_b", "1", "passes in whose time the first and the last stage wait",
     equals=(parallelism.pipeline - 1) / parallelism.interleave, reference=_STAGES,
 )  # fmt: skip
 pass_time = scope.variable(
     "kernels_time", "t_k", "s", "kernels of all passes of a step", display="ms",
-    equals=passes_made * (stage_layers * layer_compute + head_extra), reference=_STAGES,
+    equals=passes_made * (stage_layers * layer_compute + head_extra + accumulation.time),
+    reference=_STAGES,
 )  # fmt: skip
 bubble_time = scope.variable(
     "bubble_time", "t_bub", "s", "time in which stages wait for the first and the last pass",

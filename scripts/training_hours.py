@@ -1,0 +1,122 @@
+"""GPU-hours of published runs: each family predicted with constants and a yield from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.catalog import constants
+from assay.validate import training_jobs as training
+from assay.validate.cases import Case
+from assay.validate.training_cases import Gap, Job, read_job
+
+Array = NDArray[np.float64]
+_MODELS = ("opt", "bloom")
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A published run, or hours that its authors worked out from a measured step."""
+
+    job: Job
+    family: str
+    hours: float
+    tokens: float
+    is_worked_out: bool
+
+
+def runs(cases: Sequence[Case], tiers: str = "AB") -> list[Run]:
+    """The runs of some tiers that state GPU-hours or days."""
+    jobs = []
+    for case in cases:
+        if case.tier in tiers:
+            try:
+                jobs.append(read_job(case, cases))
+            except Gap:
+                continue
+    found = []
+    for predicted in training.predict_jobs(jobs):
+        for figure in training.figures(predicted):
+            tokens = figure.tokens or predicted.job.total_tokens
+            if figure.kind in ("hours", "ideal hours") and tokens:
+                is_worked_out = figure.kind == "ideal hours"
+                job = predicted.job
+                found.append(Run(job, family(job.case), figure.observed, tokens, is_worked_out))
+    return found
+
+
+def family(case: Case) -> str:
+    """Runs by the same people with the same software: the model named at the end, or the suite."""
+    end = case.id.lower().split("-")
+    return next((name for name in _MODELS if name in end), case.suite)
+
+
+def ideal_hours(
+    found: Sequence[Run], override: Callable[[Sequence[Job]], dict[str, Array]]
+) -> Array:
+    """GPU-hours if every second were a step."""
+    jobs = [run.job for run in found]
+    predicted = training.predict_jobs(jobs, override(jobs))
+    return np.array(
+        [
+            p.values[training.STEP] * p.gpus * run.tokens / p.tokens / _HOUR
+            for p, run in zip(predicted, found, strict=True)
+        ]
+    )
+
+
+def yields(found: Sequence[Run], ideal: Array) -> tuple[float, float]:
+    """Median share of a run's hours that steps account for, each family counting once; its spread."""
+    logs: dict[str, list[float]] = {}
+    for run, hours in zip(found, ideal, strict=True):
+        if not run.is_worked_out:
+            logs.setdefault(run.family, []).append(float(np.log(hours / run.hours)))
+    medians = np.array([np.median(group) for group in logs.values()])
+    middle = float(np.median(medians))
+    everything = np.concatenate([np.array(group) - middle for group in logs.values()])
+    return float(np.exp(middle)), float(1.4826 * np.median(np.abs(everything)))
+
+
+def report(found: Sequence[Run], ideal: Callable[[str], Array]) -> None:
+    """Print every run and the medians; `ideal` gives hours by constants without a family."""
+    families = list(dict.fromkeys(run.family for run in found))
+    errors, rules = [], []
+    for name in families:
+        hours = ideal(name)
+        others = [(r, h) for r, h in zip(found, hours, strict=True) if r.family != name]
+        share, _ = yields([r for r, _ in others], np.array([h for _, h in others]))
+        for run, value in zip(found, hours, strict=True):
+            if run.family != name:
+                continue
+            predicted = value if run.is_worked_out else value / share
+            errors.append((run, predicted / run.hours - 1))
+            rules.append(_rule(run) / run.hours - 1)
+            print(
+                f"hours     {run.job.case.id:36} {run.hours:11.0f} {predicted / run.hours - 1:+.3f}"
+            )
+    for label, values in (("model", [error for _, error in errors]), ("6ND/0.4", rules)):
+        size = np.abs(values)
+        names = np.array([run.family for run, _ in errors])
+        by_family = [np.median(size[names == name]) for name in families]
+        real = np.array([not run.is_worked_out for run, _ in errors])
+        print(
+            f"hours     {label:8} {len(size)} runs  median {np.median(size):.3f}  mean {size.mean():.3f}"
+            f"  median of real runs {np.median(size[real]):.3f}"
+            f"  mean of family medians {np.mean(by_family):.3f}"
+        )
+
+
+def _rule(run: Run) -> float:
+    found = training.predict_jobs([run.job])[0]
+    flops = 6 * found.values["architecture.active_parameters"] * run.tokens
+    peak = found.values["training.tensor_peak"] / found.gpus
+    return flops / (0.4 * peak * _HOUR)
+
+
+def lenders(jobs: Sequence[Job]) -> list[str]:
+    """Whose constants each job uses."""
+    return [constants.lender(job.system) for job in jobs]
