@@ -1,14 +1,16 @@
 """What the extension module shows to Python; stubtest holds it against the built module."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, TypedDict, final, type_check_only
+from typing import Any, Final, Literal, Self, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer as Bytes
+from typing_extensions import disjoint_base
 
 __all__ = [
     "TAPE_OPS",
     "Buffer",
     "Context",
+    "NativeArray",
     "NativeEvent",
     "NativeStream",
     "Tape",
@@ -186,6 +188,23 @@ class Buffer:
     def free(self) -> None:
         """Give the memory back now; refused while other objects hold views of it."""
 
+@disjoint_base
+class NativeArray:
+    """A strided view of a buffer that speaks the buffer protocol."""
+
+    def __new__(
+        cls,
+        buffer: Buffer,
+        offset: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        itemsize: int,
+        format: str,
+    ) -> Self: ...
+    @property
+    def buffer(self) -> Buffer:
+        """The memory."""
+
 @final
 class NativeStream:
     """A queue of work of one device."""
@@ -249,7 +268,7 @@ class Context:
         """Make a stream of priority low, normal or high."""
     def allocate(self, bytes: int, stream: NativeStream) -> Buffer:
         """Take memory from the pool, for work of a stream."""
-    def borrow(self, object: Bytes) -> Buffer:
+    def borrow(self, object: Any) -> Buffer:
         """Borrow the memory of an object that speaks the buffer protocol."""
     def launch(
         self,
@@ -283,9 +302,9 @@ class Context:
         stream: NativeStream,
     ) -> None:
         """Copy between parts of two pool buffers of this device that do not overlap."""
-    def upload(self, name: str, source: Bytes, buffer: Buffer, offset: int) -> None:
+    def upload(self, name: str, source: Any, buffer: Buffer, offset: int) -> None:
         """Copy host bytes into a pool buffer through the transfer engine, and wait for it."""
-    def download(self, name: str, buffer: Buffer, offset: int, into: Bytes) -> None:
+    def download(self, name: str, buffer: Buffer, offset: int, into: Any) -> None:
         """Copy bytes of a pool buffer into a host object through the transfer engine, and wait."""
     def pool_statistics(self) -> dict[str, int]:
         """Counters of the memory pool."""

@@ -218,6 +218,15 @@ impl Memory {
         })
     }
 
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Whether work that uses it may still be under way.
+    pub fn is_used(&self) -> bool {
+        !lock(&self.uses).is_empty()
+    }
+
     pub fn export(&self) {
         self.exports.fetch_add(1, Ordering::AcqRel);
     }
@@ -309,7 +318,7 @@ impl Memory {
                 ));
             }
             let pointer = memory.host_pointer("buffer")?;
-            if !lock(&memory.uses).is_empty() {
+            if memory.is_used() {
                 outside_operation("buffer")?;
                 slf.py().detach(|| memory.wait())?;
             }

@@ -3,6 +3,7 @@
 //! Nothing here decides anything: pool, dispatch and transfers of `assay-core` do. What is here
 //! carries values across, keeps Python's lock out of waits, and stops panics.
 
+mod array;
 mod barrier;
 mod buffer;
 mod context;
@@ -20,6 +21,7 @@ use pyo3::prelude::*;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<context::PyContext>()?;
     module.add_class::<buffer::Memory>()?;
+    module.add_class::<array::PyArray>()?;
     module.add_class::<stream::PyStream>()?;
     module.add_class::<stream::PyEvent>()?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;

@@ -1,0 +1,17 @@
+"""The runtime: devices, streams, events and arrays over the memory of a pool."""
+
+from assay.runtime.array import Array
+from assay.runtime.device import Device, Event, Record, Records, Stream, device, devices
+from assay.runtime.dtypes import DType
+
+__all__ = [
+    "Array",
+    "DType",
+    "Device",
+    "Event",
+    "Record",
+    "Records",
+    "Stream",
+    "device",
+    "devices",
+]

@@ -1,0 +1,386 @@
+"""The array: a strided view of a device's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from assay._native import Buffer, NativeArray
+from assay.errors import ArrayBufferError, AssayError, DTypeError, ShapeError, UnsupportedError
+from assay.runtime import layout as layouts
+from assay.runtime.device import Device, device
+from assay.runtime.dtypes import DType
+from assay.runtime.layout import Layout, Shape
+
+Scalar = bool | int | float | complex
+
+VERSIONS: Final = ("2024.12", "2023.12", "2022.12")
+"""Versions of the array API standard that the namespace follows."""
+
+DLPACK_CPU: Final = 1
+DLPACK_EXTENSION: Final = 12
+
+
+class Array(NativeArray):
+    """Elements of one type in device memory, with a shape, strides and an offset.
+
+    Slicing, transposing and broadcasting give views of the same memory. Operators and the
+    functions of `assay.xp` allocate their results from the device's pool and run as recorded
+    operations of its current stream.
+    """
+
+    __slots__ = ("__weakref__", "_host", "_layout", "device", "dtype")
+
+    # NumPy's operators leave mixed expressions to ours, which say what they do not take.
+    __array_priority__: Final = 1000
+
+    device: Device
+    dtype: DType
+    _layout: Layout
+    _host: npt.NDArray[Any] | None
+
+    def __new__(cls, device: Device, buffer: Buffer, dtype: DType, layout: Layout) -> Array:
+        """A view of a buffer; `assay.xp` has the functions that make arrays."""
+        self = super().__new__(
+            cls, buffer, layout.offset, layout.shape, layout.strides, dtype.itemsize, dtype.format
+        )
+        self.device = device
+        self.dtype = dtype
+        self._layout = layout
+        self._host = None
+        return self
+
+    @property
+    def shape(self) -> Shape:
+        """The extents of the axes."""
+        return self._layout.shape
+
+    @property
+    def strides(self) -> Shape:
+        """Bytes from one element to the next along each axis."""
+        return self._layout.strides
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the start of the buffer to the first element."""
+        return self._layout.offset
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return len(self._layout.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return self._layout.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def T(self) -> Array:
+        """The transpose of a matrix."""
+        if self.ndim != 2:
+            raise ShapeError(f"T: expected 2 axes, got shape {self.shape}", "use permute_dims")
+        return self.view(layouts.permute(self._layout, (1, 0)))
+
+    @property
+    def mT(self) -> Array:
+        """The last two axes exchanged."""
+        if self.ndim < 2:
+            raise ShapeError(f"mT: expected at least 2 axes, got shape {self.shape}")
+        axes = (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
+        return self.view(layouts.permute(self._layout, axes))
+
+    @property
+    def layout(self) -> Layout:
+        """Shape, strides and offset together."""
+        return self._layout
+
+    def view(self, layout: Layout) -> Array:
+        """Another view of the same memory."""
+        return Array(self.device, self.buffer, self.dtype, layout)
+
+    def over(self, storage: Any) -> npt.NDArray[Any]:
+        """A NumPy array of this array's layout over other memory that holds the buffer's bytes."""
+        if self.size == 0:
+            return np.empty(self.shape, self.dtype.storage)
+        return np.ndarray(
+            self.shape, self.dtype.storage, storage, self._layout.offset, self._layout.strides
+        )
+
+    def host(self) -> npt.NDArray[Any]:
+        """The memory as NumPy sees it, without waiting for work that uses it."""
+        if self._host is None:
+            self._host = self.over(self.buffer)
+        return self._host
+
+    def free(self) -> None:
+        """Give the memory back now; later use is an error. Refused while other views exist."""
+        self._host = None
+        self.buffer.free()
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """The elements as a NumPy array: a view where the memory is the host's, else a copy.
+
+        bfloat16 elements come as the uint16 that stores them.
+        """
+        if self.device.host_memory:
+            self.buffer.synchronize()
+            return self.host()
+        return exchange.download(self)
+
+    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Array:
+        """The elements on another device; the array itself if it is there already."""
+        if stream is not None:
+            raise UnsupportedError(
+                f"to_device: expected stream None, got {stream!r}", "use `with stream:`"
+            )
+        return exchange.to_device(self, device)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """The namespace of functions for this array."""
+        if api_version is not None and api_version not in VERSIONS:
+            raise UnsupportedError(
+                f"__array_namespace__: expected a known version, got {api_version!r}",
+                f"one of: {', '.join(VERSIONS)}",
+            )
+        from assay import xp
+
+        return xp
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False and not self.device.host_memory:
+            raise ArrayBufferError(
+                f"__array__: expected memory of the host, got device {self.device}",
+                "allow a copy",
+            )
+        return np.array(self.to_numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The array as a DLPack capsule."""
+        return exchange.to_dlpack(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's numbers for the device."""
+        return (DLPACK_CPU if self.device.host_memory else DLPACK_EXTENSION, 0)
+
+    def _scalar(self, operation: str, kinds: tuple[str, ...]) -> Any:
+        if self.ndim != 0:
+            raise ShapeError(f"{operation}: expected a 0-d array, got shape {self.shape}")
+        if self.dtype.kind not in kinds:
+            raise DTypeError(f"{operation}: expected {' or '.join(kinds)}, got {self.dtype}")
+        return exchange.values(self).item()
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool", ("bool", "int", "uint", "float", "complex")))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int", ("bool", "int", "uint", "float")))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float", ("bool", "int", "uint", "float")))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex", ("bool", "int", "uint", "float", "complex")))
+
+    def __index__(self) -> int:
+        return int(self._scalar("index", ("int", "uint")))
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise ShapeError("len: expected an array with axes, got a 0-d array")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if self.ndim == 0:
+            raise ShapeError("iter: expected an array with axes, got a 0-d array")
+        return (self[position] for position in range(self.shape[0]))
+
+    def __contains__(self, value: object) -> bool:
+        raise UnsupportedError("in: expected xp.any(x == value), got a search by operator")
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return exchange.values(self).tolist()
+
+    def __repr__(self) -> str:
+        try:
+            text = np.array2string(exchange.values(self), separator=", ", threshold=100)
+        except AssayError as error:
+            text = f"<{error.message}>"
+        place = "" if self.device is device("cpu") else f", device={self.device}"
+        return f"Array({text}, dtype={self.dtype}{place})"
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, key: Any, /) -> Array:
+        return indexing.get(self, key)
+
+    def __setitem__(self, key: Any, value: Any, /) -> None:
+        indexing.set_(self, key, value)
+
+    def __add__(self, other: Any, /) -> Any:
+        return operators.binary("add", self, other)
+
+    def __radd__(self, other: Any, /) -> Any:
+        return operators.binary("add", other, self)
+
+    def __iadd__(self, other: Any, /) -> Any:
+        return operators.in_place("add", self, other)
+
+    def __sub__(self, other: Any, /) -> Any:
+        return operators.binary("subtract", self, other)
+
+    def __rsub__(self, other: Any, /) -> Any:
+        return operators.binary("subtract", other, self)
+
+    def __isub__(self, other: Any, /) -> Any:
+        return operators.in_place("subtract", self, other)
+
+    def __mul__(self, other: Any, /) -> Any:
+        return operators.binary("multiply", self, other)
+
+    def __rmul__(self, other: Any, /) -> Any:
+        return operators.binary("multiply", other, self)
+
+    def __imul__(self, other: Any, /) -> Any:
+        return operators.in_place("multiply", self, other)
+
+    def __truediv__(self, other: Any, /) -> Any:
+        return operators.binary("divide", self, other)
+
+    def __rtruediv__(self, other: Any, /) -> Any:
+        return operators.binary("divide", other, self)
+
+    def __itruediv__(self, other: Any, /) -> Any:
+        return operators.in_place("divide", self, other)
+
+    def __floordiv__(self, other: Any, /) -> Any:
+        return operators.binary("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any, /) -> Any:
+        return operators.binary("floor_divide", other, self)
+
+    def __ifloordiv__(self, other: Any, /) -> Any:
+        return operators.in_place("floor_divide", self, other)
+
+    def __mod__(self, other: Any, /) -> Any:
+        return operators.binary("remainder", self, other)
+
+    def __rmod__(self, other: Any, /) -> Any:
+        return operators.binary("remainder", other, self)
+
+    def __imod__(self, other: Any, /) -> Any:
+        return operators.in_place("remainder", self, other)
+
+    def __pow__(self, other: Any, /) -> Any:
+        return operators.binary("pow", self, other)
+
+    def __rpow__(self, other: Any, /) -> Any:
+        return operators.binary("pow", other, self)
+
+    def __ipow__(self, other: Any, /) -> Any:
+        return operators.in_place("pow", self, other)
+
+    def __and__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_and", self, other)
+
+    def __rand__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_and", other, self)
+
+    def __iand__(self, other: Any, /) -> Any:
+        return operators.in_place("bitwise_and", self, other)
+
+    def __or__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_or", self, other)
+
+    def __ror__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_or", other, self)
+
+    def __ior__(self, other: Any, /) -> Any:
+        return operators.in_place("bitwise_or", self, other)
+
+    def __xor__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_xor", other, self)
+
+    def __ixor__(self, other: Any, /) -> Any:
+        return operators.in_place("bitwise_xor", self, other)
+
+    def __lshift__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_left_shift", self, other)
+
+    def __rlshift__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_left_shift", other, self)
+
+    def __ilshift__(self, other: Any, /) -> Any:
+        return operators.in_place("bitwise_left_shift", self, other)
+
+    def __rshift__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_right_shift", self, other)
+
+    def __rrshift__(self, other: Any, /) -> Any:
+        return operators.binary("bitwise_right_shift", other, self)
+
+    def __irshift__(self, other: Any, /) -> Any:
+        return operators.in_place("bitwise_right_shift", self, other)
+
+    def __matmul__(self, other: Any, /) -> Any:
+        return operators.matmul(self, other)
+
+    def __rmatmul__(self, other: Any, /) -> Any:
+        return operators.matmul(other, self)
+
+    def __imatmul__(self, other: Any, /) -> Any:
+        return operators.matmul_in_place(self, other)
+
+    def __eq__(self, other: Any, /) -> Any:
+        return operators.binary("equal", self, other)
+
+    def __ne__(self, other: Any, /) -> Any:
+        return operators.binary("not_equal", self, other)
+
+    def __lt__(self, other: Any, /) -> Any:
+        return operators.binary("less", self, other)
+
+    def __le__(self, other: Any, /) -> Any:
+        return operators.binary("less_equal", self, other)
+
+    def __gt__(self, other: Any, /) -> Any:
+        return operators.binary("greater", self, other)
+
+    def __ge__(self, other: Any, /) -> Any:
+        return operators.binary("greater_equal", self, other)
+
+    def __neg__(self) -> Array:
+        return operators.unary("negative", self)
+
+    def __pos__(self) -> Array:
+        return operators.unary("positive", self)
+
+    def __abs__(self) -> Array:
+        return operators.unary("abs", self)
+
+    def __invert__(self) -> Array:
+        return operators.unary("bitwise_invert", self)
+
+
+# These make arrays, so they come after the class.
+from assay.runtime import exchange, indexing, operators  # noqa: E402

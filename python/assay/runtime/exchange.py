@@ -1,0 +1,268 @@
+"""Arrays and the rest of the world: Python values, NumPy, the buffer protocol, DLPack, devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from assay._native import dlpack_export, dlpack_import
+from assay.errors import ArrayBufferError, DTypeError, ShapeError
+from assay.runtime import dtypes, launching
+from assay.runtime.array import DLPACK_CPU, Array
+from assay.runtime.device import Device, device
+from assay.runtime.dtypes import DType
+from assay.runtime.layout import Layout, row_major
+
+NumPyArray = npt.NDArray[Any]
+
+
+def values(array: Array) -> NumPyArray:
+    """The elements' values on the host, bfloat16 as float32; perhaps a view."""
+    return launching.widen_if(array.dtype, array.to_numpy())
+
+
+def download(array: Array) -> NumPyArray:
+    """A copy of the elements in the host's memory."""
+    packed = array if array.layout.is_contiguous(array.dtype.itemsize) else copy(array, "download")
+    out = np.empty(array.shape, array.dtype.storage)
+    into = out.reshape(-1).view(np.uint8)
+    packed.device._context.download("download", packed.buffer, packed.offset, into)
+    return out
+
+
+def copy(array: Array, operation: str = "copy") -> Array:
+    """The same elements in fresh memory, in C order."""
+    out = launching.empty(array.device, array.shape, array.dtype, operation)
+    copy_into(out, array, operation)
+    return out
+
+
+def copy_into(out: Array, source: Array, operation: str) -> None:
+    """Write `source`, stretched and converted to the type of `out`, into it."""
+    alike = out.shape == source.shape and out.dtype is source.dtype and out.device is source.device
+    itemsize = out.dtype.itemsize
+    packed = out.layout.is_contiguous(itemsize) and source.layout.is_contiguous(itemsize)
+    pooled = out.buffer.pooled and source.buffer.pooled
+    if out.size == 0:
+        return
+    if alike and packed and pooled and out.buffer is not source.buffer:
+        out.device._context.copy(
+            operation,
+            source.buffer,
+            source.offset,
+            out.buffer,
+            out.offset,
+            out.nbytes,
+            out.device.current_stream()._native,
+        )
+        return
+    launching.launch(
+        operation,
+        lambda given, target: np.copyto(target, given, casting="unsafe"),
+        [source],
+        [out],
+    )
+
+
+def to_device(array: Array, target: Device | str) -> Array:
+    """The array on a device."""
+    there = device(target)
+    if there is array.device:
+        return array
+    return _with_type(launching.empty(there, array.shape, array.dtype, "to_device"), array)
+
+
+def _with_type(out: Array, array: Array) -> Array:
+    launching.write("to_device", out, values(array))
+    return out
+
+
+def asarray(
+    obj: Any, dtype: DType | None, target: Device | None, copy_wanted: bool | None
+) -> Array:
+    """An array of anything that holds numbers, sharing memory where that is possible."""
+    if isinstance(obj, Array):
+        return _from_array(obj, dtype, target, copy_wanted)
+    there = target or device()
+    if not isinstance(obj, (bool, int, float, complex, list, tuple, np.ndarray, np.generic)):
+        if hasattr(obj, "__dlpack__"):
+            taken = from_dlpack(obj, None, False if copy_wanted is False else None)
+            return _from_array(taken, dtype, there, copy_wanted)
+        obj = np.asarray(memoryview(obj)) if _has_buffer(obj) else np.asarray(obj)
+    if isinstance(obj, np.ndarray):
+        shared = _share(obj, there, copy_wanted)
+        if shared is not None:
+            return _from_array(shared, dtype, there, copy_wanted)
+    if copy_wanted is False:
+        raise ArrayBufferError(
+            f"asarray: expected memory that can be shared, got {type(obj).__name__}",
+            "allow a copy",
+        )
+    found = np.asarray(_plain(obj))
+    kept = dtype or _found_type(found)
+    if kept.kind in ("int", "uint") and found.dtype.kind == "O":
+        found = _wide_integers(found, kept)
+    elif found.dtype.kind == "c" and kept.kind != "complex":
+        raise DTypeError(f"asarray: expected values that fit {kept}, got complex values")
+    return launching.store("asarray", there, found, kept)
+
+
+def _wide_integers(found: NumPyArray, kept: DType) -> NumPyArray:
+    try:
+        return found.astype(kept.storage)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise DTypeError(
+            f"asarray: expected values that fit {kept}, got others: {error}"
+        ) from error
+
+
+def _found_type(found: NumPyArray) -> DType:
+    if found.dtype.name not in dtypes.BY_NAME:
+        raise DTypeError(
+            f"asarray: expected numbers, got elements of type {found.dtype}",
+            f"types are: {', '.join(dtypes.BY_NAME)}",
+        )
+    return dtypes.BY_NAME[found.dtype.name]
+
+
+def _has_buffer(obj: object) -> bool:
+    try:
+        memoryview(obj).release()  # type: ignore[arg-type]
+    except (TypeError, BufferError):
+        return False
+    return True
+
+
+def _plain(obj: Any) -> Any:
+    """Nested lists with the arrays in them as NumPy values."""
+    if isinstance(obj, (list, tuple)):
+        return [_plain(entry) for entry in obj]
+    return values(obj) if isinstance(obj, Array) else obj
+
+
+def _from_array(
+    array: Array, dtype: DType | None, target: Device | None, copy_wanted: bool | None
+) -> Array:
+    there, kept = target or array.device, dtype or array.dtype
+    if there is array.device and kept is array.dtype:
+        return copy(array, "asarray") if copy_wanted else array
+    if copy_wanted is False:
+        raise ArrayBufferError(
+            f"asarray: expected {kept} on {there} without a copy, got {array.dtype} on {array.device}",
+            "allow a copy",
+        )
+    if there is not array.device:
+        array = to_device(array, there)
+    return array if kept is array.dtype else astype(array, kept, "asarray")
+
+
+def astype(array: Array, dtype: DType, operation: str = "astype") -> Array:
+    """The values converted to another type, in fresh memory."""
+    if array.dtype.kind == "complex" and dtype.kind not in ("complex", "bool"):
+        raise DTypeError(
+            f"{operation}: expected a complex type for complex values, got {dtype}",
+            "take xp.real first",
+        )
+    out = launching.empty(array.device, array.shape, dtype, operation)
+    copy_into(out, array, operation)
+    return out
+
+
+def _share(found: NumPyArray, there: Device, copy_wanted: bool | None) -> Array | None:
+    """An array over NumPy's memory, or None where the bytes must be moved or converted."""
+    if copy_wanted or not there.host_memory or found.dtype.name not in dtypes.BY_NAME:
+        return None
+    if not found.dtype.isnative or found.ndim == 0:
+        return None
+    try:
+        capsule = found.__dlpack__(max_version=(1, 0))
+    except (BufferError, TypeError):
+        return None
+    return _take_over(there, capsule)
+
+
+def _take_over(there: Device, capsule: Any) -> Array:
+    buffer, offset, shape, steps, (code, bits) = dlpack_import(there._context, capsule)
+    dtype = dtypes.from_dlpack_code(code, bits)
+    extents = tuple(shape)
+    empty = 0 in extents
+    strides = (
+        row_major(extents, dtype.itemsize)
+        if empty
+        else tuple(step * dtype.itemsize for step in steps)
+    )
+    return Array(there, buffer, dtype, Layout(extents, strides, 0 if empty else offset))
+
+
+def from_dlpack(obj: Any, target: Device | None, copy_wanted: bool | None) -> Array:
+    """An array over another library's memory; a copy where it must be, or is asked for."""
+    if isinstance(obj, Array) and obj.device is (target or obj.device):
+        return copy(obj, "from_dlpack") if copy_wanted else obj.view(obj.layout)
+    if not hasattr(obj, "__dlpack__"):
+        raise DTypeError(
+            f"from_dlpack: expected an object with __dlpack__, got {type(obj).__name__}"
+        )
+    there = target or device()
+    if not there.host_memory:
+        if copy_wanted is False:
+            raise ArrayBufferError(f"from_dlpack: expected memory of {there}, got the host's")
+        return to_device(from_dlpack(obj, device("cpu"), None), there)
+    options: dict[str, Any] = {"dl_device": (DLPACK_CPU, 0), "copy": copy_wanted}
+    try:
+        capsule = obj.__dlpack__(max_version=(1, 0), **(options if copy_wanted is not None else {}))
+    except TypeError:
+        # Producers of DLPack before 1.0 take no arguments.
+        capsule = obj.__dlpack__()
+    array = _take_over(there, capsule)
+    return copy(array, "from_dlpack") if copy_wanted and not array.buffer.writable else array
+
+
+def to_dlpack(
+    array: Array,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy_wanted: bool | None,
+) -> Any:
+    """A DLPack capsule of an array's memory, or of a copy of it."""
+    here = array.__dlpack_device__()
+    wanted = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+    if stream is not None and stream != -1:
+        raise ArrayBufferError(
+            f"__dlpack__: expected stream None on {array.device}, got {stream!r}"
+        )
+    if wanted not in ((DLPACK_CPU, 0), here):
+        raise ArrayBufferError(f"__dlpack__: expected device {here} or (1, 0), got {wanted}")
+    if not array.device.host_memory and copy_wanted is False:
+        raise ArrayBufferError(
+            f"__dlpack__: expected memory of the host, got device {array.device}"
+        )
+    if not array.device.host_memory and wanted == here:
+        raise ArrayBufferError(
+            f"__dlpack__: expected a device that others know, got {array.device}",
+            "ask for dl_device=(1, 0), which copies to the host",
+        )
+    copied = bool(copy_wanted) or not array.device.host_memory
+    source = copy(to_device(array, "cpu"), "__dlpack__") if copied else array
+    versioned = max_version is not None and max_version[0] >= 1
+    read_only = not source.buffer.writable
+    if read_only and not versioned:
+        raise ArrayBufferError(
+            "__dlpack__: expected a consumer of DLPack 1, got an older one for read-only memory"
+        )
+    itemsize = source.dtype.itemsize
+    if any(stride % itemsize for stride in source.strides):
+        raise ShapeError(f"__dlpack__: expected strides in elements, got {source.strides} bytes")
+    return dlpack_export(
+        source.buffer,
+        source.offset,
+        source.shape,
+        [stride // itemsize for stride in source.strides],
+        (source.dtype.code, 8 * itemsize),
+        device=(DLPACK_CPU, 0),
+        versioned=versioned,
+        read_only=read_only,
+        copied=copied,
+    )

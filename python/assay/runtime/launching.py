@@ -1,0 +1,198 @@
+"""Running NumPy's loops as operations of a device: allocated, queued and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.errors import AssayError, DeviceError, DTypeError, ShapeError
+from assay.runtime.array import Array
+from assay.runtime.device import Device
+from assay.runtime.dtypes import BY_NAME, DType, bfloat16
+from assay.runtime.layout import Layout, Shape, row_major
+from assay.runtime.rounding import narrow, widen
+
+NumPyArray = npt.NDArray[Any]
+Kernel = Callable[..., Any]
+
+_LARGEST = 1 << 62
+"""No array has this many bytes; larger sizes would not fit the sizes of the operating system."""
+
+
+def empty(device: Device, shape: Shape, dtype: DType, operation: str) -> Array:
+    """Fresh memory for an array in C order."""
+    strides = row_major(shape, dtype.itemsize)
+    nbytes = dtype.itemsize
+    for extent in shape:
+        nbytes *= extent
+    if nbytes > _LARGEST or any(stride > _LARGEST for stride in strides):
+        raise ShapeError(f"{operation}: expected at most 2**62 bytes, got shape {shape} of {dtype}")
+    return Array(device, device.allocate(nbytes), dtype, Layout(shape, strides, 0))
+
+
+def one_device(operation: str, arrays: Sequence[Array]) -> Device:
+    """The device that all arrays are on."""
+    device = arrays[0].device
+    for other in arrays[1:]:
+        if other.device is not device:
+            raise DeviceError(
+                f"{operation}: expected arrays on one device, got {device} and {other.device}",
+                "move one of them with to_device",
+            )
+    return device
+
+
+def launch(
+    operation: str,
+    kernel: Kernel,
+    reads: Sequence[Array],
+    writes: Sequence[Array],
+    *,
+    flops: float = 0.0,
+) -> None:
+    """Run `kernel` over NumPy views of what it reads and then of what it writes.
+
+    bfloat16 arrays are passed as float32, and what is written to them is rounded afterwards.
+    """
+    arrays = (*reads, *writes)
+    device = one_device(operation, arrays)
+    for array in writes:
+        if not array.buffer.writable:
+            raise DeviceError(
+                f"{operation}: expected memory that may be written, got memory borrowed for reading",
+                "copy the array first",
+            )
+    body = _body(operation, kernel, arrays, len(reads), device)
+    device._context.launch(
+        operation,
+        body,
+        [array.buffer for array in reads],
+        [array.buffer for array in writes],
+        device.current_stream()._native,
+        bytes=sum(array.nbytes for array in arrays),
+        flops=flops,
+    )
+
+
+def _body(
+    operation: str, kernel: Kernel, arrays: Sequence[Array], reads: int, device: Device
+) -> Callable[..., None]:
+    rounded = any(array.dtype is bfloat16 for array in arrays)
+
+    def run(views: list[NumPyArray]) -> None:
+        with np.errstate(all="ignore"):
+            if rounded:
+                _run_rounded(kernel, arrays, views, reads)
+            else:
+                kernel(*views)
+
+    if device.host_memory:
+        views = [array.host() for array in arrays]
+        return lambda: _named(operation, run, views)
+    return lambda copies: _named(
+        operation,
+        run,
+        [array.over(copy) for array, copy in zip(arrays, copies, strict=True)],
+    )
+
+
+def _run_rounded(
+    kernel: Kernel, arrays: Sequence[Array], views: list[NumPyArray], reads: int
+) -> None:
+    widened = [
+        widen(view) if array.dtype is bfloat16 else view
+        for array, view in zip(arrays, views, strict=True)
+    ]
+    kernel(*widened)
+    for array, view, wide in list(zip(arrays, views, widened, strict=True))[reads:]:
+        if array.dtype is bfloat16:
+            view[...] = narrow(wide)
+
+
+def _named(
+    operation: str, run: Callable[[list[NumPyArray]], None], views: list[NumPyArray]
+) -> None:
+    """Have what NumPy raises name the operation."""
+    try:
+        run(views)
+    except AssayError:
+        raise
+    except (TypeError, OverflowError) as error:
+        raise DTypeError(f"{operation}: {error}") from error
+    except ValueError as error:
+        raise ShapeError(f"{operation}: {error}") from error
+
+
+def compute(
+    operation: str,
+    kernel: Kernel,
+    reads: Sequence[Array],
+    shape: Shape,
+    dtype: DType,
+    *,
+    flops: float = 0.0,
+) -> Array:
+    """A fresh array that one operation fills in; `kernel` gets its view last."""
+    out = empty(one_device(operation, reads), shape, dtype, operation)
+    launch(operation, kernel, reads, [out], flops=flops)
+    return out
+
+
+def collect(operation: str, function: Kernel, reads: Sequence[Array]) -> Any:
+    """What `function` returns for NumPy views of the arrays, run as one operation.
+
+    For results whose shapes depend on values; the host waits for them.
+    """
+    found: list[Any] = []
+    launch(operation, lambda *views: found.append(function(*views)), reads, [])
+    if not reads[0].device.host_memory:
+        reads[0].device.current_stream().synchronize()
+    return found[0]
+
+
+def store(operation: str, device: Device, values: NumPyArray, dtype: DType | None = None) -> Array:
+    """A fresh array with these values, which are in the host's memory."""
+    kept = dtype or BY_NAME[values.dtype.name]
+    out = empty(device, values.shape, kept, operation)
+    write(operation, out, values)
+    return out
+
+
+def write(operation: str, out: Array, values: NumPyArray) -> None:
+    """Put host values, broadcast and converted, into an array."""
+    if out.size == 0:
+        return
+    if out.device.host_memory:
+        launch(operation, lambda view: np.copyto(view, values, casting="unsafe"), [], [out])
+        return
+    # Narrowed here rather than there: the bytes that travel are the device's own.
+    stretched = np.broadcast_to(values, out.shape)
+    if out.dtype is bfloat16:
+        stored: NumPyArray = narrow(np.ascontiguousarray(stretched))
+    else:
+        with np.errstate(all="ignore"):
+            stored = stretched.astype(out.dtype.storage)
+    if out.layout.is_contiguous(out.dtype.itemsize):
+        packed = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
+        out.device._context.upload(operation, packed, out.buffer, out.offset)
+    else:
+        launch(operation, lambda view: np.copyto(view, widen_if(out.dtype, stored)), [], [out])
+
+
+def widen_if(dtype: DType, stored: NumPyArray) -> NumPyArray:
+    """Stored elements as values: bfloat16 becomes float32, the others are values already."""
+    return widen(stored) if dtype is bfloat16 else stored
+
+
+def collect_arrays(operation: str, function: Kernel, reads: Sequence[Array]) -> list[Array]:
+    """Like `collect`, for functions that return NumPy arrays; these become arrays."""
+    device = one_device(operation, reads)
+    narrowed = bfloat16 if any(array.dtype is bfloat16 for array in reads) else None
+    results = collect(operation, function, reads)
+    return [
+        store(operation, device, value, narrowed if value.dtype == np.float32 else None)
+        for value in (np.asarray(result) for result in results)
+    ]
