@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,9 @@ SCALES = {"step_time": 0.08, "time_to_first_token": 0.2}
 OTHER_SCALE = 0.08
 POINT_SCALE = 0.02
 QUANTILE = 0.9
+SERVER = ("inferencex", "closed_loop")
+CLIENTS = {"": (*SERVER, "offline"), "server": SERVER}
+"""Groups of clients that share a constant: all, and those that stream answers from a server."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Free:
 
 COMMON = (
     Free("host_time", 2e-4, 0.8, "s"),
-    Free("host_sequence_time", 1e-6, 1.0, "s"),
+    Free("host_sequence_time", 2e-6, 1.0, "s", "server"),
     Free("request_time", 0.02, 0.7, "s"),
     Free("layer_kernels", 6.0, 0.3, "1"),
     Free("expert_kernels", 7.0, 0.4, "1"),
@@ -59,10 +62,12 @@ COMMON = (
     Free("decode_slowdown", 1.0, 0.1, "1"),
     Free("queue_factor", 0.5, 0.7, "1"),
     Free("burst_share", 0.15, 0.7, "1", "closed_loop"),
+    Free("group_size", 5.0, 0.5, "1", "closed_loop"),
 )
 OWN = {
     # Times over 8-bit keys as the decode tables of the three engines have them.
     "vllm": (
+        Free("host_sequence_time", 1e-6, 1.0, "s", "offline"),
         Free("narrow_key_time", 0.97, 0.05, "1"),
         Free("first_iterations", 2.0, 0.7, "1", "inferencex"),
         Free("first_iterations", 2.0, 0.7, "1", "closed_loop"),
@@ -74,6 +79,7 @@ OWN = {
     ),
     # InferenceX sets stream_interval to 10 or 20 for this engine.
     "trtllm": (
+        Free("host_sequence_time", 2e-6, 1.0, "s", "offline"),
         Free("narrow_key_time", 0.55, 0.05, "1"),
         Free("first_iterations", 12.0, 0.3, "1", "inferencex"),
         Free("first_iterations", 2.0, 0.7, "1", "closed_loop"),
@@ -104,7 +110,7 @@ class Problem:
         outputs = [f"serving.{name}" for name in inference.FIGURES]
         self.function = registry().compile(inputs=list(self.points[0].names), outputs=outputs)
         clients = np.array([deployment.client for deployment in deployments])
-        self.masks = [(clients == f.client) | (not f.client) for f in self.free]
+        self.masks = [np.isin(clients, CLIENTS.get(f.client, (f.client,))) for f in self.free]
         self.centre = np.log([f.value for f in self.free])
         self.spread = np.array([f.spread for f in self.free])
         self.index = np.array([[t.output, t.deployment] for t in self.targets]).T
@@ -127,7 +133,8 @@ class Problem:
         together, apart = (np.log(self.function(*own)) for own in self._columns(logs))
         row, column = self.index
         found: Vector = np.where(self.is_prompt, apart[row, column], together[row, column])
-        return found - self.observed
+        errors: Vector = found - self.observed
+        return errors
 
     def residuals(self, logs: Vector) -> Vector:
         """Weighted errors, then distances from what was believed."""
@@ -274,12 +281,14 @@ def constants_of(problem: Problem, logs: Vector) -> dict[str, Any]:
     errors = np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)))
     entry: dict[str, Any] = {"constants": {}, "clients": {}}
     for f, value, error in zip(problem.free, np.exp(logs), errors, strict=True):
-        home = entry["clients"].setdefault(f.client, {}) if f.client else entry["constants"]
-        home[f"serving.{f.name}"] = {
+        constant = {
             "value": float(f"{value:.5g}"), "unit": f.unit, "kind": "measured",
             "log_standard_error": float(f"{error:.2g}"), "prior": f.value,
             "prior_log_spread": f.spread,
         }  # fmt: skip
+        for client in CLIENTS.get(f.client, (f.client,)) if f.client else ("",):
+            home = entry["clients"].setdefault(client, {}) if client else entry["constants"]
+            home[f"serving.{f.name}"] = constant
     return entry
 
 
@@ -339,13 +348,14 @@ def main() -> None:
 
 def _print_coverage(left: Sequence[tuple[str, str, str, float]]) -> None:
     """Whether an interval from the other groups' errors holds a group's own."""
-    by_group: Callable[[str, str], list[float]] = lambda g, q: [
-        abs(e) for group, _, quantity, e in left if group != g and quantity == q
-    ]
+
+    def others_of(group: str, quantity: str) -> list[float]:
+        return [abs(e) for g, _, q, e in left if g != group and q == quantity]
+
     for quantity in sorted({q for _, _, q, _ in left}):
         inside = []
         for group in {g for g, _, q, _ in left if q == quantity}:
-            others = by_group(group, quantity)
+            others = others_of(group, quantity)
             if len(others) < 10:
                 continue
             width = np.quantile(others, QUANTILE)

@@ -10,6 +10,7 @@ from assay.model import (
     erf,
     log,
     maximum,
+    minimum,
     number,
     sqrt,
     where,
@@ -35,12 +36,16 @@ _DISTSERVE = cited(
 _LOGNORMAL = by_definition("latencies err by factors: lognormal around the predicted one")
 _CLIENT = by_definition("mean over the requests of a client that starts many at once")
 
+# Of requests that start all at once, the first wait for the prompts of the last, so that on
+# average half of the prompts lie between a request's own tokens; later on all of them do.
+prompts_between = (1 - engine.burst_share / 2) * loads.prompt_share
+stretch = maximum(loads.mixed.time - loads.decode.time, number("0 s"))
 step_time = scope.variable(
     "step_time", "t_s", "s", "mean time between two tokens of a request", display="ms",
     equals=where(
         (d.static > 0.5) | (d.separate > 0.5),
         loads.decode.time,
-        loads.decode.time + loads.prompt_share * maximum(loads.mixed.time - loads.decode.time, number("0 s")),
+        loads.decode.time + prompts_between * stretch,
     ),
     reference=_CHUNKED,
 )  # fmt: skip
@@ -59,11 +64,12 @@ own_time = scope.variable(
     display="ms",
     equals=maximum(d.prompt / ONE_TOKEN / loads.room, 1) * loads.mixed.time, reference=_CHUNKED,
 )  # fmt: skip
-# A request that arrives waits for the running iteration, then for prompts before its own.
+# Answers of one length that began together end together, and so do their successors begin.
+group = minimum(engine.group_size, memory.batch / ONE_REQUEST)
 steady_time = scope.variable(
-    "steady_prompt_time", "t_y", "s", "time to the end of the prompt, requests coming one by one",
+    "steady_prompt_time", "t_y", "s", "time to the end of the prompt, after the first requests",
     display="ms",
-    equals=own_time * (1 + engine.queue_factor * loads.prompt_share)
+    equals=own_time * ((group + 1) / 2 + engine.queue_factor * loads.prompt_share)
     + where(memory.batch > ONE_REQUEST, step_time / 2, number("0 s")),
     reference=_CHUNKED,
 )  # fmt: skip
