@@ -33,6 +33,7 @@ SCOPE_MODULES = (
     "assay.stack.optimizer",
     "assay.stack.parallelism",
     "assay.stack.training",
+    "assay.stack.serving",
     "assay.stack.cluster",
     "assay.stack.thermal",
     "assay.stack.econ",
