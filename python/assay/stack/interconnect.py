@@ -56,9 +56,20 @@ oversubscription = scope.variable(
     "oversubscription", "o", "1", "rate into the network's leaves over rate out of them; 1 where full",
     bounds=(1, None), reference=_FAT_TREE, boundary="primitive",
 )  # fmt: skip
+bisection_bandwidth = scope.variable(
+    "bisection.bandwidth", "B_bis", "byte/(s*GPU)",
+    "rate of a GPU across the middle of the network when every GPU sends there",
+    display="GB/(s*GPU)", equals=nic_bandwidth / oversubscription, reference=_BISECTION,
+)  # fmt: skip
+scope.inequality(
+    "bisection.full",
+    nic_bandwidth <= bisection_bandwidth * (1 + 1e-9),
+    "all GPUs can send across the middle of the network at line rate",
+    reference=_BISECTION,
+)
 nic_rate = scope.variable(
     "nic.rate", "B_n", "byte/s", "rate that a GPU's large transfers between nodes reach",
-    display="GB/s", equals=nic_share * nic_bandwidth * number("1 GPU") / oversubscription,
-    reference=by_definition("reached share of the line rate that the network carries"),
+    display="GB/s", equals=nic_share * bisection_bandwidth * number("1 GPU"),
+    reference=by_definition("reached share of the rate that the network carries"),
     bounds=POSITIVE,
 )  # fmt: skip

@@ -1,0 +1,118 @@
+"""Fit the constants of the clock-power-temperature loop on measured board power.
+
+    PYTHONPATH=python python scripts/fit_power.py tests/data/h200_power.json
+
+Only locked clocks and copies enter the fit; the runs under power limits are printed beside what
+the loop predicts for them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from assay.model.registry import Registry
+from assay.stack import gpu, hbm
+
+Floats = NDArray[np.float64]
+CLOCK = 1.83e9
+BANDWIDTH = 4.8e12
+KELVIN = 273.15
+PRODUCT_DUTY = 0.05
+"""Operands and results of one product over what the memory could move in its time."""
+
+FIXED = {
+    "gpu.clock": CLOCK,
+    "gpu.memory.bandwidth": BANDWIDTH,
+    "gpu.power.idle": 75.0,
+    "gpu.leakage_scale": 60.0,
+}
+FREE = {
+    "gpu.cycle_energy": 5e-7,
+    "gpu.voltage_slope": 0.6,
+    "gpu.voltage_floor": 0.7,
+    "gpu.power.leakage_reference": 30.0,
+    "hbm.access_energy": 5e-11,
+}
+ACTIVITIES = {"zeros": 0.4, "copies": 0.1}
+"""Where the search starts; random operands have activity 1 by definition."""
+
+_POINT = ("gpu.throttle", "gpu.temperature", "gpu.activity", "gpu.memory.duty")
+
+
+def fit(data: dict[str, Any]) -> tuple[dict[str, float], dict[str, float], Floats]:
+    """Constants, activities, and the relative errors of power at each point."""
+    registry = Registry.from_scopes([hbm.scope, gpu.scope])
+    power = registry.compile(inputs=[*FIXED, *FREE, *_POINT], outputs=["gpu.power.busy"])
+    points = [*data["locked"], *({"load": "copies", **point} for point in data["copies"])]
+    loads = [point["load"] for point in points]
+    throttle = np.array([point["megahertz"] * 1e6 / CLOCK for point in points])
+    kelvin = np.array([point["celsius"] + KELVIN for point in points])
+    watts = np.array([point["watts"] for point in points])
+    duty = np.array(
+        [point.get("terabytes_per_second", PRODUCT_DUTY * BANDWIDTH / 1e12) for point in points]
+    ) * (1e12 / BANDWIDTH)
+
+    def residuals(logs: Floats) -> Floats:
+        values = np.exp(logs)
+        activities = dict(zip(ACTIVITIES, values[len(FREE) :], strict=True))
+        activity = np.array([activities.get(load, 1.0) for load in loads])
+        found = power(
+            *FIXED.values(), *values[: len(FREE)], throttle, kelvin, activity, duty
+        )[0]  # fmt: skip
+        return np.asarray(found / watts - 1)
+
+    start = np.log([*FREE.values(), *ACTIVITIES.values()])
+    logs = least_squares(residuals, start).x
+    values = [float(value) for value in np.exp(logs)]
+    constants = dict(zip(FREE, values[: len(FREE)], strict=True))
+    return constants, dict(zip(ACTIVITIES, values[len(FREE) :], strict=True)), residuals(logs)
+
+
+def cooling(data: dict[str, Any]) -> tuple[float, float]:
+    """Warming by power and the temperature at none, by a straight line."""
+    points = data["locked"]
+    slope, offset = np.polyfit(
+        [point["watts"] for point in points], [point["celsius"] + KELVIN for point in points], 1
+    )
+    return float(slope), float(offset)
+
+
+def main() -> None:
+    """Print constants, errors, and predictions under power limits."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("measured", type=Path)
+    data = json.loads(parser.parse_args().measured.read_text())
+    constants, activities, errors = fit(data)
+    resistance, coolant = cooling(data)
+    for name, value in {**constants, **activities}.items():
+        print(f"{name:32} {value:.4g}")
+    print(f"{'gpu.thermal_resistance':32} {resistance:.4g}")
+    print(f"{'gpu.coolant_temperature':32} {coolant:.4g}")
+    print("errors of power:", " ".join(f"{error:+.1%}" for error in errors))
+    registry = Registry.from_scopes([hbm.scope, gpu.scope])
+    given = {
+        **FIXED, **constants, "gpu.thermal_resistance": resistance,
+        "gpu.coolant_temperature": coolant, "gpu.temperature_limit": 360.0, "gpu.activity": 1.0,
+        "gpu.memory.duty": PRODUCT_DUTY,
+    }  # fmt: skip
+    shares = [
+        registry.resolve("gpu.throttle", {**given, "gpu.power.limit": point["limit"]}).value or 0.0
+        for point in data["limited"]
+    ]
+    most = data["limited"][-1]["teraflops"]
+    for point, share in zip(data["limited"], shares, strict=True):
+        print(
+            f"limit {point['limit']} W: throttle {share:.3f}, rate {share / shares[-1]:.3f} of "
+            f"that at {data['limited'][-1]['limit']} W, measured {point['teraflops'] / most:.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
