@@ -38,7 +38,7 @@ PRIORS = (
     Prior("training.backward_attention_share", 0.80, 0.15, "FlashAttention-2 paper, figures 5 and 6"),
     Prior("training.narrow_share", 0.90, 0.10, "scaling factors and transposes of fp8", limit=1.0),
     Prior("training.tensor_overlap", 0.60, 0.30, "part of the traffic waits for its product", limit=1.0),
-    Prior("training.data_overlap", 0.85, 0.15, "buckets hide but for the last", limit=1.0),
+    Prior("training.data_overlap", 0.85, 0.15, "buckets hide but for the last", limit=0.98),
     Prior("training.contention", 0.30, 0.50, "copies take multiprocessors and bandwidth"),
     Prior("training.gpu_spread", 0.012, 0.70, "clocks of one batch of GPUs differ by a percent or two"),
     Prior("training.step_start", 0.02, 0.70, "data, loss scaling, norms of gradients, logging"),

@@ -1,93 +1,164 @@
-"""Splits, memory and collectives against published tables and worked figures."""
+"""Splits and memory against published tables and worked figures."""
 
 from __future__ import annotations
 
 import pytest
 
 from assay.model import Registry
-from assay.stack import architecture, collectives, parallelism
+from assay.stack import registry as whole_stack
 
 GIB = 2**30
+
+PLAIN: dict[str, float | str] = {
+    "architecture.ffn_matrices": 2,
+    "architecture.experts": 0,
+    "architecture.experts_per_token": 0,
+    "architecture.expert_ffn": 0,
+    "architecture.shared_experts": 0,
+    "architecture.dense_layers": 0,
+    "parallelism.context": 1,
+    "parallelism.expert": 1,
+}
 
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
-    return Registry.from_scopes([architecture.scope, collectives.scope, parallelism.scope])
-
-
-@pytest.mark.parametrize(
-    ("local", "target", "seconds"),
-    [
-        (1, "ring.allreduce", 0.040005),
-        (1, "ring.allgather", 0.0200025),
-        (8, "hierarchical.allreduce", 0.00834789),
-        (8, "hierarchical.allgather", 0.00417394),
-    ],
-)
-def test_collectives_of_64_ranks(
-    registry: Registry, local: int, target: str, seconds: float
-) -> None:
-    given: dict[str, float | str] = {
-        "collectives.size": "1e9 byte",
-        "collectives.ranks": 64,
-        "collectives.local.ranks": local,
-        "collectives.latency": "5 us",
-        "collectives.bandwidth": "50 GB/s",
-        "collectives.local.latency": "1 us",
-        "collectives.local.bandwidth": "450 GB/s",
-    }
-    found = registry.resolve(f"collectives.{target}", given=given)
-    assert found.value == pytest.approx(seconds, rel=2e-6)
+    return whole_stack()
 
 
 def test_bubble_of_eight_stages_and_eight_passes(registry: Registry) -> None:
-    given = {"pipeline": 8, "interleave": 1, "data": 1, "micro_batch": 1, "batch": 8}
+    given = {"pipeline": 8, "interleave": 1, "micro_batches": 8}
     named = {f"parallelism.{name}": value for name, value in given.items()}
-    found = registry.resolve("parallelism.bubble_multiplier", given=named)
-    assert found.value == 1.875
+    # Narayanan et al. 2021, sec. 2.2: (p - 1) / m of the busy time, so 1.875 in all.
+    assert 1 + registry.resolve("parallelism.bubble_overhead", given=named).value == 1.875
 
 
-@pytest.mark.parametrize(
-    ("stage", "size"), [("zero1", 4.1875), ("zero2", 2.21875), ("zero3", 0.25)]
-)
-def test_bytes_of_a_parameter_over_64_replicas(registry: Registry, stage: str, size: float) -> None:
+@pytest.mark.parametrize(("stage", "size"), [(0, 16.0), (1, 4.1875), (2, 2.21875), (3, 0.25)])
+def test_bytes_of_a_parameter_over_64_replicas(registry: Registry, stage: int, size: float) -> None:
+    parameters = 1e9
     given: dict[str, float | str] = {
+        "architecture.parameters": parameters,
+        "parallelism.expert_weights": 0,
         "parallelism.data": 64,
-        "parallelism.weight_bytes": "2 byte",
-        "parallelism.gradient_bytes": "2 byte",
-        "parallelism.optimizer_bytes": "12 byte",
+        "parallelism.context": 1,
+        "parallelism.expert": 1,
+        "parallelism.tensor": 1,
+        "parallelism.pipeline": 1,
+        "parallelism.zero_stage": stage,
+        "optimizer.weight_bytes": "2 byte",
+        "optimizer.gradient_bytes": "2 byte",
+        "optimizer.master_bytes": "4 byte",
+        "optimizer.moment_bytes": "4 byte",
+        "optimizer.moments": 2,
     }
-    variants = {"parallelism.state_bytes": f"parallelism.states.{stage}"}
-    found = registry.resolve("parallelism.state_bytes", given=given, variants=variants)
-    assert found.value == size
+    # Rajbhandari et al. 2020, Figure 1: (2 + 2 + K) with K = 12, and what is split of it.
+    found = registry.resolve("parallelism.memory.states", given=given)
+    assert found.value == size * parameters
 
 
-# Korthikanti et al. 2022, Figure 1: GiB with tensor parallelism only, and with sequence
-# parallelism and selective recomputation.
+# Korthikanti et al. 2022, Figure 1 and Table 3: GiB of states, of activations with tensor
+# parallelism only, and with sequence parallelism and selective recomputation.
 MEMORY = [
-    ((6144, 48, 64, 4, 1, 1), 59.25, 9.5625),
-    ((12288, 96, 96, 1, 8, 3), 66.84375, 12.3515625),
-    ((20480, 105, 128, 1, 35, 3), 114.0234375, 23.076171875),
-    ((25600, 128, 160, 1, 64, 1), 131.25, 26.5625),
+    ((6144, 48, 64, 4, 1, 1, 1), 45.5625, 59.25, 9.5625),
+    ((12288, 96, 96, 1, 8, 3, 64), 45.5625, 66.84375, 12.3515625),
+    ((20480, 105, 128, 1, 35, 3, 280), 31.640625, 114.0234375, 23.076171875),
+    ((25600, 128, 160, 1, 64, 1, 512), 32.958984375, 131.25, 26.5625),
 ]
 
 
-@pytest.mark.parametrize(("job", "tensor_only", "selective"), MEMORY)
-def test_activations_of_a_gpu(
-    registry: Registry, job: tuple[int, ...], tensor_only: float, selective: float
-) -> None:
-    hidden, layers, heads, micro_batch, pipeline, interleave = job
-    given: dict[str, float | str] = {
+def job(shape: tuple[int, ...]) -> dict[str, float | str]:
+    hidden, layers, heads, micro_batch, pipeline, interleave, passes = shape
+    return {
+        **PLAIN,
         "architecture.hidden": hidden,
         "architecture.layers": layers,
         "architecture.heads": heads,
+        "architecture.kv_heads": heads,
+        "architecture.head_size": hidden / heads,
+        "architecture.value_size": hidden / heads,
+        "architecture.ffn": 4 * hidden,
         "architecture.sequence": "2048 token",
         "parallelism.micro_batch": micro_batch,
         "parallelism.pipeline": pipeline,
         "parallelism.interleave": interleave,
         "parallelism.tensor": 8,
+        "parallelism.data": 1,
+        "parallelism.micro_batches": passes,
+        "software.attention": 0,
     }
-    for name, size in (("tensor", tensor_only), ("sequence_selective", selective)):
-        variants = {"parallelism.activation_width": f"parallelism.activations.{name}"}
-        found = registry.resolve("parallelism.memory.activations", given=given, variants=variants)
+
+
+@pytest.mark.parametrize(("shape", "states", "tensor_only", "selective"), MEMORY)
+def test_activations_of_a_gpu(
+    registry: Registry,
+    shape: tuple[int, ...],
+    states: float,
+    tensor_only: float,
+    selective: float,
+) -> None:
+    del states
+    for recompute, size in ((0, tensor_only), (1, selective)):
+        given = {
+            **job(shape),
+            "parallelism.recompute": recompute,
+            "parallelism.sequence_parallel": recompute,
+        }
+        found = registry.resolve("parallelism.memory.activations", given=given)
         assert found.value == pytest.approx(size * GIB, rel=1e-9)
+
+
+@pytest.mark.parametrize(("shape", "states", "tensor_only", "selective"), MEMORY)
+def test_states_of_a_gpu(
+    registry: Registry,
+    shape: tuple[int, ...],
+    states: float,
+    tensor_only: float,
+    selective: float,
+) -> None:
+    del tensor_only, selective
+    hidden, layers = shape[0], shape[1]
+    given: dict[str, float | str] = {
+        **job(shape),
+        "architecture.parameters": 12 * layers * hidden**2,
+        "parallelism.zero_stage": 0,
+        "optimizer.weight_bytes": "2 byte",
+        "optimizer.gradient_bytes": "4 byte",
+        "optimizer.master_bytes": "4 byte",
+        "optimizer.moment_bytes": "4 byte",
+        "optimizer.moments": 2,
+        "architecture.bias.ffn": 0,
+    }
+    found = registry.resolve("parallelism.memory.states", given=given)
+    assert found.value == pytest.approx(states * GIB, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "violated"),
+    [
+        ({}, set()),
+        (
+            {"parallelism.tensor": 7},
+            {"heads_divide", "replicas_divide", "interleave_needs_passes"},
+        ),
+        ({"parallelism.interleave": 3}, {"layers_divide"}),
+        ({"parallelism.pipeline": 1}, {"interleave_needs_stages"}),
+        ({"training.batch": 9}, {"batch_divides", "interleave_needs_passes"}),
+    ],
+)
+def test_splits_that_do_not_divide_are_named(
+    registry: Registry, change: dict[str, float | str], violated: set[str]
+) -> None:
+    given: dict[str, float | str] = {
+        "architecture.heads": 64,
+        "architecture.layers": 80,
+        "training.gpus": "32 GPU",
+        "training.batch": 16,
+        "parallelism.tensor": 8,
+        "parallelism.pipeline": 2,
+        "parallelism.context": 1,
+        "parallelism.interleave": 5,
+        "parallelism.micro_batch": 1,
+    }
+    found = registry.resolve("parallelism.bubble_overhead", given={**given, **change})
+    names = {verdict.name for verdict in found.constraints if verdict.status == "false"}
+    assert names == {f"parallelism.{name}" for name in violated}

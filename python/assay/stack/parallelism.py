@@ -277,6 +277,10 @@ scope.inequality(
     "only a pipeline has stages to interleave", reference=_BUBBLE,
 )  # fmt: skip
 scope.inequality(
+    "interleave_needs_passes", (interleave <= 1) | is_whole(micro_batches / pipeline),
+    "interleaved stages take passes in groups as large as the pipeline", reference=_BUBBLE,
+)  # fmt: skip
+scope.inequality(
     "replicas_divide", is_whole(data), "GPUs split evenly over replicas", reference=_SPLIT
 )
 scope.inequality(
