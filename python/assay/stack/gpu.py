@@ -16,8 +16,8 @@ _SHARE = (0, 1)
 _H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Table 2")
 _NVLINK = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "NVLink")
 _CMOS = "Weste and Harris, CMOS VLSI Design, 4th edition 2011"
-_DYNAMIC = cited(_CMOS, "sec. 5.2, dynamic power")
-_STATIC = cited(_CMOS, "sec. 5.3, static power")
+_DYNAMIC = cited(_CMOS, "ch. 5, dynamic power")
+_STATIC = cited(_CMOS, "ch. 5, static power")
 _VOLTAGE = cited(
     "Guerreiro et al. 2018, GPGPU Power Modeling for Multi-domain Voltage-Frequency Scaling, HPCA"
 )

@@ -8,21 +8,25 @@ from assay.stack import gpu, hbm
 scope = Scope("interconnect", "Links inside a node and the network between nodes")
 
 _SHARE = (0, 1)
-_HOCKNEY = cited("Hockney 1994, The communication challenge for MPP: Intel Paragon and Meiko CS-2")
+_COST_MODEL = cited(
+    "Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in "
+    "MPICH",
+    "cost model",
+)
 _DGX = cited("NVIDIA DGX H100/H200 System User Guide", "hardware overview")
 _FAT_TREE = cited(
     "Al-Fares, Loukissas and Vahdat 2008, A scalable, commodity data center network architecture"
 )
 _DALLY = "Dally and Towles 2004, Principles and Practices of Interconnection Networks"
-_BISECTION = cited(_DALLY, "sec. 3.1, bisection")
+_BISECTION = cited(_DALLY, "ch. 3, topology basics")
 
 link_latency = scope.variable(
     "link.latency", "alpha_l", "s", "time of one step between GPUs of a node, however small",
-    display="us", reference=_HOCKNEY, boundary="primitive",
+    display="us", reference=_COST_MODEL, boundary="primitive",
 )  # fmt: skip
 link_share = scope.variable(
     "link.share", "eta_l", "1", "share of the links' rate that large transfers reach",
-    bounds=_SHARE, reference=_HOCKNEY, boundary="primitive",
+    bounds=_SHARE, reference=_COST_MODEL, boundary="primitive",
 )  # fmt: skip
 link_rate = scope.variable(
     "link.rate", "B_l", "byte/s", "rate that a GPU's large transfers inside a node reach",
@@ -46,11 +50,11 @@ nic_bandwidth = scope.variable(
 )  # fmt: skip
 nic_latency = scope.variable(
     "nic.latency", "alpha_n", "s", "time of one step between nodes, however small", display="us",
-    reference=_HOCKNEY, boundary="primitive",
+    reference=_COST_MODEL, boundary="primitive",
 )  # fmt: skip
 nic_share = scope.variable(
     "nic.share", "eta_n", "1", "share of the line rate that large transfers reach",
-    bounds=_SHARE, reference=_HOCKNEY, boundary="primitive",
+    bounds=_SHARE, reference=_COST_MODEL, boundary="primitive",
 )  # fmt: skip
 oversubscription = scope.variable(
     "oversubscription", "o", "1", "rate into the network's leaves over rate out of them; 1 where full",

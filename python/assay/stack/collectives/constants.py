@@ -24,7 +24,6 @@ MPICH = cited(
     "MPICH"
 )
 NCCL = cited("NVIDIA, NCCL source code, github.com/NVIDIA/nccl", "src/graph/tuning.cc")
-HOCKNEY = cited("Hockney 1994, The communication challenge for MPP: Intel Paragon and Meiko CS-2")
 
 
 def _fitted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.model import POSITIVE, Expression, Reference, Variable, by_definition
 from assay.stack import alpha_beta
 from assay.stack.alpha_beta import Medium, Span
-from assay.stack.collectives.constants import HOCKNEY, MPICH, RING, TREE, scope
+from assay.stack.collectives.constants import MPICH, RING, TREE, scope
 from assay.stack.collectives.node import (
     node_all_gather,
     node_all_reduce,
@@ -27,19 +27,19 @@ local_ranks = scope.variable(
 )  # fmt: skip
 latency = scope.variable(
     "latency", "alpha", "s", "latency of a message between nodes", display="us",
-    reference=HOCKNEY, boundary="primitive", library=True,
+    reference=boundary="primitive", library=True,
 )  # fmt: skip
 bandwidth = scope.variable(
     "bandwidth", "1/beta", "byte/s", "rate of a message between nodes", display="GB/s",
-    bounds=POSITIVE, reference=HOCKNEY, boundary="primitive", library=True,
+    bounds=POSITIVE, reference=boundary="primitive", library=True,
 )  # fmt: skip
 local_latency = scope.variable(
     "local.latency", "alpha_l", "s", "latency of a message inside a node", display="us",
-    reference=HOCKNEY, boundary="primitive", library=True,
+    reference=boundary="primitive", library=True,
 )  # fmt: skip
 local_bandwidth = scope.variable(
     "local.bandwidth", "1/beta_l", "byte/s", "rate of a message inside a node", display="GB/s",
-    bounds=POSITIVE, reference=HOCKNEY, boundary="primitive", library=True,
+    bounds=POSITIVE, reference=boundary="primitive", library=True,
 )  # fmt: skip
 
 direct = scope.variable(
