@@ -27,19 +27,19 @@ local_ranks = scope.variable(
 )  # fmt: skip
 latency = scope.variable(
     "latency", "alpha", "s", "latency of a message between nodes", display="us",
-    reference=boundary="primitive", library=True,
+    reference=MPICH, boundary="primitive", library=True,
 )  # fmt: skip
 bandwidth = scope.variable(
     "bandwidth", "1/beta", "byte/s", "rate of a message between nodes", display="GB/s",
-    bounds=POSITIVE, reference=boundary="primitive", library=True,
+    bounds=POSITIVE, reference=MPICH, boundary="primitive", library=True,
 )  # fmt: skip
 local_latency = scope.variable(
     "local.latency", "alpha_l", "s", "latency of a message inside a node", display="us",
-    reference=boundary="primitive", library=True,
+    reference=MPICH, boundary="primitive", library=True,
 )  # fmt: skip
 local_bandwidth = scope.variable(
     "local.bandwidth", "1/beta_l", "byte/s", "rate of a message inside a node", display="GB/s",
-    bounds=POSITIVE, reference=boundary="primitive", library=True,
+    bounds=POSITIVE, reference=MPICH, boundary="primitive", library=True,
 )  # fmt: skip
 
 direct = scope.variable(
