@@ -2,7 +2,8 @@
 
     PYTHONPATH=python:scripts python scripts/fit_kernels.py [SYSTEM ...] --write FOLDER
 
-Needs the extra `validate`. Rows of held-out shapes are dropped before anything else happens.
+With `--only OPERATION,...` the rest of the files in the folder stays as it is. Needs the extra
+`validate`. Rows of held-out shapes are dropped before anything else happens.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from assay.validate import kernels
-from assay.validate.tables import FRAMEWORKS, OPERATIONS, PACKAGE, VERSION, Table, load
-from kernel_priors import DEVICES, FACTS, Prior, priors
+from assay.validate.kernel_scores import KINDS, Prediction
+from assay.validate.tables import FRAMEWORKS, PACKAGE, VERSION, Table, load
+from kernel_priors import DEVICES, FACTS, PRIORS
 
-SCALE = {"gemm": 0.03, "prefill": 0.05, "decode": 0.05}
+SCALE = {"gemm": 0.02}
 """Errors well above this count by their size, not by its square: they are other kernels, or noise."""
+_SCALE = 0.05
 
 PRIOR_WEIGHT = 0.02
 SEARCH_ROWS, FINAL_ROWS = 3000, 16000
-STARTS, KEPT = 10, 2
+STARTS, KEPT = 5, 1
 INTERVAL_90 = 1.645
+
+Logs = NDArray[np.float64]
 
 
 @dataclass
@@ -37,61 +41,51 @@ class Fit:
     """Constants found, and how they were found."""
 
     table: Table
-    names: list[str]
-    values: NDArray[np.float64]
+    free: dict[str, float]
+    fixed: dict[str, float]
     cost: float
-    facts: dict[str, float]
-    standard_errors: NDArray[np.float64] | None = None
-
-    @property
-    def constants(self) -> dict[str, float]:
-        """Fitted constants and facts of the kernel together."""
-        return {**dict(zip(self.names, map(float, self.values), strict=True)), **self.facts}
+    standard_errors: dict[str, float]
+    log_errors: NDArray[np.float64]
 
 
 class Problem:
     """Log residuals of a table's rows, and their derivatives by the logarithms of constants."""
 
     def __init__(
-        self,
-        table: Table,
-        prior: Mapping[str, Prior],
-        facts: Mapping[str, float],
-        device: Mapping[str, float],
+        self, table: Table, fixed: Mapping[str, float], device: Mapping[str, float]
     ) -> None:
         """Bind the relations to the rows of a table."""
+        prior = PRIORS[table.operation]
         self.names = list(prior)
-        self.function = kernels.compiled(table.operation, (*prior, *facts))
-        self.scope = self.function.inputs[0].rpartition(".")[0]
-        shape = kernels.shape_values(table, device["cache_capacity"])
-        self.rest = [
-            *facts.values(), device["multiprocessors"], device["cache_capacity"],
-            *(shape[name] for name in kernels.SHAPE_INPUTS[table.operation]),
-        ]  # fmt: skip
+        self.predict = Prediction(table, (*prior, *fixed), device)
+        self.fixed = np.array(list(fixed.values()))
         self.observed = np.log(table.seconds)
         self.centre = np.log([p.value for p in prior.values()])
         self.upper = np.log([min(p.most, p.value * p.factor) for p in prior.values()])
         self.lower = np.log([p.value / p.factor for p in prior.values()])
-        self.scale = SCALE[table.operation]
+        self.scale = SCALE.get(table.operation, _SCALE)
 
-    def residuals(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, logs: Logs) -> NDArray[np.float64]:
+        """Free constants, then fixed ones."""
+        return np.concatenate([np.exp(logs), self.fixed])
+
+    def residuals(self, logs: Logs) -> NDArray[np.float64]:
         """Logarithms of predicted over measured, then a weak pull towards the prior."""
-        time = self.function(*np.exp(logs), *self.rest)[0]
+        time = self.predict(self.values(logs))[0]
         return np.concatenate([np.log(time) - self.observed, self._pull() * (logs - self.centre)])
 
-    def jacobian(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def jacobian(self, logs: Logs) -> NDArray[np.float64]:
         """Derivatives of the residuals, exact."""
-        values = np.exp(logs)
-        wrt = [f"{self.scope}.{name}" for name in self.names]
-        time = self.function(*values, *self.rest)[0]
-        slopes = self.function.jacobian(*values, *self.rest, wrt=wrt)[0]
+        values = self.values(logs)
+        time = self.predict(values)[0]
+        slopes = self.predict.slopes(values, self.names)
         pull = self._pull() * np.eye(len(logs))
-        return np.vstack([(slopes * values[:, None] / time).T, pull])
+        return np.vstack([(slopes * np.exp(logs)[:, None] / time).T, pull])
 
     def _pull(self) -> float:
         return PRIOR_WEIGHT * self.scale * float(np.sqrt(len(self.observed)))
 
-    def solve(self, start: NDArray[np.float64], steps: int) -> tuple[NDArray[np.float64], float]:
+    def solve(self, start: Logs, steps: int) -> tuple[Logs, float]:
         """Minimise from a start; the cost is per row and in units of the scale."""
         margin = 1e-6
         inside = np.clip(start, self.lower + margin, self.upper - margin)
@@ -101,21 +95,41 @@ class Problem:
         )  # fmt: skip
         return found.x, float(2 * found.cost / (len(self.observed) * self.scale**2))
 
+    def standard_errors(self, logs: Logs, groups: NDArray[np.str_]) -> NDArray[np.float64]:
+        """Logarithmic standard errors; rows of one weight, or of one set of heads, err together."""
+        rows = len(self.observed)
+        error, slopes = self.residuals(logs)[:rows], self.jacobian(logs)
+        slopes, pull = slopes[:rows], slopes[rows:]
+        weight = 1 / np.sqrt(1 + (error / self.scale) ** 2)
+        bread = np.linalg.inv((slopes * weight[:, None]).T @ slopes + pull.T @ pull)
+        _, index = np.unique(groups, return_inverse=True)
+        scores = np.zeros((index.max() + 1, len(logs)))
+        np.add.at(scores, index, slopes * (weight * error)[:, None])
+        return np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))
+
 
 def fit(
-    table: Table, device: Mapping[str, float], facts: Mapping[str, float], seed: int = 0
+    table: Table, fixed: Mapping[str, float], device: Mapping[str, float], seed: int = 0
 ) -> Fit:
     """Search from several starts on few rows, then refine the best on many."""
     random = np.random.default_rng(seed)
-    prior = priors(table.operation, table.system)
-    few = Problem(_some(table, SEARCH_ROWS, random), prior, facts, device)
+    few = Problem(_some(table, SEARCH_ROWS, random), fixed, device)
     starts = [few.centre] + [
-        few.centre + 0.4 * random.standard_normal(len(prior)) for _ in range(STARTS - 1)
+        few.centre + 0.4 * random.standard_normal(len(few.centre)) for _ in range(STARTS - 1)
     ]
     found = sorted((few.solve(start, 25) for start in starts), key=lambda pair: pair[1])
-    many = Problem(_some(table, FINAL_ROWS, random), prior, facts, device)
+    many = Problem(_some(table, FINAL_ROWS, random), fixed, device)
     logs, cost = min((many.solve(logs, 40) for logs, _ in found[:KEPT]), key=lambda pair: pair[1])
-    return Fit(table, list(prior), np.exp(logs), cost, dict(facts))
+    every = Problem(table, fixed, device)
+    errors = every.standard_errors(logs, table.groups)
+    return Fit(
+        table,
+        dict(zip(every.names, np.exp(logs).tolist(), strict=True)),
+        dict(fixed),
+        cost,
+        dict(zip(every.names, errors.tolist(), strict=True)),
+        every.residuals(logs)[: len(table)],
+    )
 
 
 def _some(table: Table, count: int, random: np.random.Generator) -> Table:
@@ -124,80 +138,108 @@ def _some(table: Table, count: int, random: np.random.Generator) -> Table:
     return table.where(mask)
 
 
-def standard_errors(found: Fit, device: Mapping[str, float]) -> NDArray[np.float64]:
-    """Logarithmic standard errors; rows of one weight, or of one set of heads, err together."""
-    prior = priors(found.table.operation, found.table.system)
-    problem = Problem(found.table, prior, found.facts, device)
-    logs = np.log(found.values)
-    rows = len(found.table)
-    error, slopes = problem.residuals(logs)[:rows], problem.jacobian(logs)[:rows]
-    weight = 1 / np.sqrt(1 + (error / problem.scale) ** 2)
-    pull = problem.jacobian(logs)[rows:]
-    bread = np.linalg.inv((slopes * weight[:, None]).T @ slopes + pull.T @ pull)
-    _, index = np.unique(found.table.groups, return_inverse=True)
-    scores = np.zeros((index.max() + 1, len(logs)))
-    np.add.at(scores, index, slopes * (weight * error)[:, None])
-    return np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))
+def best_fit(table: Table, fixed: Mapping[str, float], device: Mapping[str, float]) -> Fit:
+    """Fit once for every combination of the kernel's facts, and keep the best."""
+    combinations = FACTS.get(table.operation, [{}])
+    fits = [fit(table, {**fixed, **facts}, device) for facts in combinations]
+    return min(fits, key=lambda found: found.cost)
 
 
-def fit_operation(operation: str, system: str) -> list[dict[str, Any]]:
-    """Fit an operation on one system: products for all frameworks at once, attention for each."""
-    device = {name: fact.value for name, fact in DEVICES[system].items()}
-    table = load(operation, system)
-    seen = table.where(~table.held_out)
-    entries = []
-    for tables in ("all",) if operation == "gemm" else FRAMEWORKS:
-        part = seen if tables == "all" else seen.where(seen.framework == tables)
-        found = min((fit(part, device, facts) for facts in FACTS[operation]), key=lambda f: f.cost)
-        found.standard_errors = standard_errors(found, device)
-        entries.append(_entry(found, tables, device))
-        print(system, operation, tables, f"{entries[-1]['fitted_median']:.4f}", flush=True)
-    return entries
+class Document:
+    """What is fitted on one system, as it is written."""
+
+    def __init__(self, system: str, before: Mapping[str, Any] | None = None) -> None:
+        """Start with nothing fitted, or with what was fitted before."""
+        self.system = system
+        self.device = {name: fact.value for name, fact in DEVICES[system].items()}
+        self.device["kernels.device.clock_ratio"] = 1.0
+        before = before or {}
+        self.constants: dict[str, dict[str, Any]] = dict(before.get("constants", {}))
+        self.engines: dict[str, dict[str, dict[str, Any]]] = dict(before.get("engines", {}))
+        self.fits: list[dict[str, Any]] = list(before.get("fits", []))
+
+    def add(self, operation: str) -> None:
+        """Fit an operation: on the rows of all engines, or of each."""
+        table = load(operation, self.system)
+        self.fits = [entry for entry in self.fits if entry["operation"] != operation]
+        if table is None:
+            return
+        seen = table.where(~table.held_out)
+        kind = KINDS[operation]
+        for engine in kind.engines if kind.by_engine else ("all",):
+            mask = np.isin(seen.framework, kind.engines if engine == "all" else [engine])
+            if mask.any():
+                self._add(seen.where(mask), engine)
+
+    def _add(self, table: Table, engine: str) -> None:
+        found = best_fit(table, self._fixed(table.operation), self.device)
+        entries: dict[str, dict[str, Any]] = {
+            name: {
+                "value": _short(value, 6), "unit": PRIORS[table.operation][name].unit,
+                "log_standard_error": _short(found.standard_errors[name], 2),
+            }
+            for name, value in found.free.items()
+        }  # fmt: skip
+        for facts in FACTS.get(table.operation, [{}])[:1]:
+            entries |= {
+                name: {"value": found.fixed[name], "unit": "1", "chosen": "least cost"}
+                for name in facts
+            }
+        size = np.abs(found.log_errors)
+        scope = KINDS[table.operation].scope
+        if table.operation in ("gemm", "prefill", "decode", "experts", "passes"):
+            spread = _short(float(np.quantile(size, 0.9)) / INTERVAL_90, 4)
+            entries[f"{scope}.spread"] = {"value": spread, "unit": "1"}
+        if engine in ("all", FRAMEWORKS[0]):
+            self.constants |= entries
+        else:
+            self.engines.setdefault(engine, {}).update(entries)
+        self.fits.append({
+            "operation": table.operation, "engine": engine, "rows": len(table),
+            "fitted_median": _short(float(np.median(np.expm1(size))), 4),
+            "fitted_p90": _short(float(np.quantile(np.expm1(size), 0.9)), 4),
+        })  # fmt: skip
+        print(self.system, *self.fits[-1].values(), flush=True)
+
+    def _fixed(self, operation: str) -> dict[str, float]:
+        """Constants of the same relations that other rows have settled."""
+        if operation == "gemm":
+            return {name: prior.value for name, prior in PRIORS["gemm8"].items()}
+        if operation not in ("gemm8", "experts"):
+            return {}
+        return {
+            name: entry["value"]
+            for name, entry in self.constants.items()
+            if name.startswith("kernels.gemm.")
+            and not name.endswith(".spread")
+            and name not in PRIORS[operation]
+        }
+
+    def data(self) -> dict[str, Any]:
+        """Everything, ready to be written."""
+        return {
+            "system": self.system,
+            "default_engine": FRAMEWORKS[0],
+            "provenance": {
+                "kind": "measured",
+                "source": f"{PACKAGE} {VERSION}, rows of each framework's newest main kernel",
+                "method": "least squares on logarithms, soft_l1, exact derivatives, weak priors",
+                "command": f"python scripts/fit_kernels.py {self.system} --write FOLDER",
+                "held_out": "30 % by hash: of weights (n, k), of head sets, of experts",
+                "date": datetime.date.today().isoformat(),
+            },
+            "device": {
+                name: {"value": f.value, "unit": f.unit, "kind": "spec", "source": f.source}
+                for name, f in DEVICES[self.system].items()
+            },
+            "fits": self.fits,
+            "constants": self.constants,
+            "engines": self.engines,
+        }
 
 
-def _entry(found: Fit, tables: str, device: Mapping[str, float]) -> dict[str, Any]:
-    assert found.standard_errors is not None
-    prior = priors(found.table.operation, found.table.system)
-    time = kernels.evaluate(found.table, found.constants, device)[0]
-    error = np.abs(np.log(time / found.table.seconds))
-    constants = [
-        {"name": name, "value": float(f"{value:.6g}"), "unit": prior[name].unit, "kind": "measured",
-         "log_standard_error": float(f"{deviation:.2g}")}
-        for name, value, deviation in zip(found.names, found.values, found.standard_errors, strict=True)
-    ]  # fmt: skip
-    constants += [
-        {"name": name, "value": value, "unit": "1", "kind": "measured", "chosen": "least cost"}
-        for name, value in found.facts.items()
-    ]
-    return {
-        "operation": found.table.operation,
-        "tables": tables,
-        "rows": len(found.table),
-        "fitted_median": float(f"{np.median(np.expm1(error)):.4g}"),
-        "fitted_p90": float(f"{np.quantile(np.expm1(error), 0.9):.4g}"),
-        "spread": float(f"{np.quantile(error, 0.9) / INTERVAL_90:.4g}"),
-        "constants": constants,
-    }
-
-
-def document(system: str) -> dict[str, Any]:
-    """Everything fitted on one system, ready to be written."""
-    return {
-        "system": system,
-        "provenance": {
-            "kind": "measured",
-            "source": f"{PACKAGE} {VERSION}, 16-bit rows of each framework's newest main kernel",
-            "method": "least squares on logarithms, soft_l1, exact derivatives, weak priors",
-            "command": f"python scripts/fit_kernels.py {system} --write FOLDER",
-            "held_out": "30 % of weights (n, k) for products, of head sets for attention, by hash",
-            "date": datetime.date.today().isoformat(),
-        },
-        "device": {
-            name: {"value": f.value, "unit": f.unit, "kind": "spec", "source": f.source}
-            for name, f in DEVICES[system].items()
-        },
-        "fits": [entry for name in OPERATIONS for entry in fit_operation(name, system)],
-    }
+def _short(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
 
 
 def main() -> None:
@@ -205,10 +247,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("systems", nargs="*", default=list(DEVICES))
     parser.add_argument("--write", type=Path, required=True, help="folder for the JSON files")
+    parser.add_argument("--only", help="operations to fit, separated by commas")
     options = parser.parse_args()
     for system in options.systems:
-        path = options.write / f"kernels_{system}.json"
-        path.write_text(json.dumps(document(system), indent=1) + "\n")
+        path = options.write / f"{system}.json"
+        document = Document(system, json.loads(path.read_text()) if options.only else None)
+        for operation in options.only.split(",") if options.only else PRIORS:
+            document.add(operation)
+        path.write_text(json.dumps(document.data(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -32,93 +32,98 @@ _B200 = "NVIDIA DGX B200 data sheet 2024, per GPU; CUDA device query"
 
 
 def _device(
-    multiprocessors: int, cache_mebibytes: int, peak: float, bandwidth: float, source: str
-) -> dict[str, Fact]:
+    multiprocessors: int, cache_mebibytes: int, peak: float, bandwidth: float,
+    rates: tuple[float, float], source: str,
+) -> dict[str, Fact]:  # fmt: skip
     return {
-        "multiprocessors": Fact(multiprocessors, "1", source),
-        "cache_capacity": Fact(cache_mebibytes * 2**20, "byte", source),
-        "peak_flops": Fact(peak, "FLOP/s", source),
-        "peak_bandwidth": Fact(bandwidth, "byte/s", source),
+        "kernels.device.multiprocessors": Fact(multiprocessors, "1", source),
+        "kernels.device.cache_capacity": Fact(cache_mebibytes * 2**20, "byte", source),
+        "kernels.device.peak_flops": Fact(peak, "FLOP/s", source),
+        "kernels.device.memory_bandwidth": Fact(bandwidth, "byte/s", source),
+        "gpu.rate_8bit": Fact(rates[0], "1", source),
+        "gpu.rate_4bit": Fact(rates[1], "1", source),
     }
 
 
 DEVICES = {
-    "a100_sxm": _device(108, 40, 312e12, 2.039e12, _A100),
-    "h100_sxm": _device(132, 50, 989.4e12, 3.35e12, _H100),
-    "h200_sxm": _device(132, 60, 989.4e12, 4.8e12, _H200),
-    "b200_sxm": _device(148, 126, 2250e12, 8.0e12, _B200),
+    "a100_sxm": _device(108, 40, 312e12, 2.039e12, (1, 1), _A100),
+    "h100_sxm": _device(132, 50, 989.4e12, 3.35e12, (2, 2), _H100),
+    "h200_sxm": _device(132, 60, 989.4e12, 4.8e12, (2, 2), _H200),
+    "b200_sxm": _device(148, 126, 2250e12, 8.0e12, (2, 4), _B200),
 }
 
 FACTS: dict[str, list[dict[str, float]]] = {
-    "gemm": [{}],
     "prefill": [
-        {"tile_rows": rows, "grouped": grouped}
+        {"kernels.prefill.tile_rows": rows, "kernels.prefill.grouped": grouped}
         for rows in (64.0, 128.0, 256.0)
         for grouped in (0.0, 1.0)
     ],
     "decode": [
-        {"tile_rows": rows, "splits_single": single}
+        {"kernels.decode.tile_rows": rows, "kernels.decode.splits_single": single}
         for rows in (16.0, 64.0)
         for single in (0.0, 1.0)
     ],
+    "experts": [{"kernels.experts.tile_rows": rows} for rows in (16.0, 32.0, 64.0, 128.0)],
 }
 """Facts of a kernel that are not continuous: each combination is fitted, the best kept."""
 
-
-def priors(operation: str, system: str) -> dict[str, Prior]:
-    """Starts for one operation: shares of data-sheet rates, and times as seen in small kernels."""
-    device = DEVICES[system]
-    rate = device["peak_flops"].value / device["multiprocessors"].value
-    bandwidth = device["peak_bandwidth"].value
-    ampere = system.startswith("a100")
-    table = {"gemm": _gemm, "prefill": _prefill, "decode": _decode}[operation]
-    return table(rate, bandwidth, device["cache_capacity"].value, ampere)
-
-
-def _gemm(rate: float, bandwidth: float, capacity: float, ampere: bool) -> dict[str, Prior]:
-    return {
-        "launch_time": Prior(2.3e-6, "s", 3),
-        "tile_rate": Prior(1.3 * rate, "FLOP/s"),
-        "sustained_rate": Prior(0.85 * rate, "FLOP/s"),
-        "step_time": Prior(4e-9 if ampere else 1.3e-9, "s"),
-        "ingest_bandwidth": Prior(1.2e11 if ampere else 2.5e11, "byte/s"),
-        "read_bandwidth": Prior(0.9 * bandwidth, "byte/s", 2),
-        "cache_bandwidth": Prior(5e12 if ampere else 2e13, "byte/s"),
-        "overlap_exponent": Prior(3.0, "1", 4),
-        "block_time": Prior(4e-9, "s"),
-        "split_time": Prior(2.5e-6, "s"),
-        "write_bandwidth": Prior(0.85 * bandwidth, "byte/s", 3),
-        "write_exposure": Prior(0.6, "1", 100, most=1.0),
-        "tail_cost": Prior(0.9 if ampere else 0.3, "1", 1e4, most=1.0),
-        "throttle_depth": Prior(0.2, "1", 100),
-        "ramp": Prior(3e5, "byte", 100),
-    }
-
-
-def _prefill(rate: float, bandwidth: float, capacity: float, ampere: bool) -> dict[str, Prior]:
-    return {
-        "launch_time": Prior(10e-6, "s", 3),
-        "token_time": Prior(0.4e-9, "s"),
-        "tile_time": Prior(2.5e-6, "s"),
-        "tile_rate": Prior(rate, "FLOP/s"),
-        "score_time": Prior(2e-11, "s"),
-        "stream_bandwidth": Prior(0.9 * bandwidth, "byte/s"),
-        "cache_bandwidth": Prior(0.8 * bandwidth, "byte/s"),
-        "sustained_rate": Prior(0.7 * rate, "FLOP/s"),
-        "imbalance": Prior(0.4, "1", 1e3),
-    }
-
-
-def _decode(rate: float, bandwidth: float, capacity: float, ampere: bool) -> dict[str, Prior]:
-    return {
-        "launch_time": Prior(8e-6, "s", 3),
-        "tile_time": Prior(2.5e-6, "s"),
-        "key_time": Prior(1e-8, "s", 100),
-        "read_bandwidth": Prior(bandwidth, "byte/s", 2),
-        "ramp": Prior(1e7, "byte", 100),
-        "cache_reach": Prior(0.6 * capacity, "byte", 10),
-        "split_time": Prior(0.5e-6, "s"),
-        "sequence_time": Prior(5e-9, "s"),
-        "query_bandwidth": Prior(bandwidth, "byte/s"),
-        "regroup_time": Prior(1e-6 if ampere else 1e-7, "s", 100),
-    }
+PRIORS: dict[str, dict[str, Prior]] = {
+    "gemm": {
+        "kernels.gemm.launch_time": Prior(2.3e-6, "s", 3),
+        "kernels.gemm.tile_share": Prior(1.3, "1"),
+        "kernels.gemm.sustained_share": Prior(0.85, "1"),
+        "kernels.gemm.step_work": Prior(12e3, "FLOP"),
+        "kernels.gemm.ingest_intensity": Prior(25, "FLOP/byte"),
+        "kernels.gemm.read_share": Prior(0.9, "1", 2),
+        "kernels.gemm.cache_intensity": Prior(55, "FLOP/byte"),
+        "kernels.gemm.overlap_exponent": Prior(3.0, "1", 4),
+        "kernels.gemm.block_time": Prior(4e-9, "s"),
+        "kernels.gemm.split_time": Prior(2.5e-6, "s"),
+        "kernels.gemm.write_exposure": Prior(0.6, "1", 100, most=1.0),
+        "kernels.gemm.tail_cost": Prior(0.5, "1", 1e4, most=1.0),
+        "kernels.gemm.throttle_depth": Prior(0.2, "1", 100),
+        "kernels.gemm.relief": Prior(0.05, "1", 20),
+        "kernels.gemm.ramp": Prior(3e5, "byte", 100),
+    },
+    "gemm8": {
+        "kernels.gemm.eight_bit_share": Prior(0.9, "1", 5),
+        "kernels.gemm.cast_time": Prior(3e-6, "s", 5),
+        "kernels.gemm.cast_share": Prior(0.6, "1", 30),
+    },
+    "prefill": {
+        "kernels.prefill.launch_time": Prior(10e-6, "s", 3),
+        "kernels.prefill.token_time": Prior(0.4e-9, "s"),
+        "kernels.prefill.tile_time": Prior(2.5e-6, "s"),
+        "kernels.prefill.tile_share": Prior(1.0, "1"),
+        "kernels.prefill.score_time": Prior(2e-11, "s"),
+        "kernels.prefill.stream_share": Prior(0.9, "1"),
+        "kernels.prefill.cache_share": Prior(0.8, "1"),
+        "kernels.prefill.sustained_share": Prior(0.7, "1"),
+        "kernels.prefill.imbalance": Prior(0.4, "1", 1e3),
+    },
+    "decode": {
+        "kernels.decode.launch_time": Prior(8e-6, "s", 3),
+        "kernels.decode.tile_time": Prior(2.5e-6, "s"),
+        "kernels.decode.key_time": Prior(1e-8, "s", 100),
+        "kernels.decode.read_share": Prior(1.0, "1", 2),
+        "kernels.decode.ramp": Prior(1e7, "byte", 100),
+        "kernels.decode.reach_share": Prior(0.6, "1", 10),
+        "kernels.decode.split_time": Prior(0.5e-6, "s"),
+        "kernels.decode.sequence_time": Prior(5e-9, "s"),
+        "kernels.decode.query_share": Prior(1.0, "1"),
+        "kernels.decode.regroup_time": Prior(3e-7, "s", 100),
+    },
+    "experts": {
+        "kernels.experts.launch_time": Prior(8e-6, "s", 10),
+        "kernels.experts.sustained_share": Prior(0.6, "1", 5),
+        "kernels.experts.read_share": Prior(0.85, "1", 3),
+        "kernels.experts.activation_share": Prior(0.5, "1", 30),
+    },
+    "passes": {
+        "kernels.passes.launch_time": Prior(2e-6, "s", 3),
+        "kernels.passes.share": Prior(0.88, "1", 2),
+        "kernels.passes.cached_share": Prior(2.0, "1", 10),
+        "kernels.passes.reach_share": Prior(0.7, "1", 5),
+    },
+}
+"""Starts of what is fitted on an operation's rows: shares of data-sheet rates and small times."""

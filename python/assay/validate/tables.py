@@ -9,6 +9,9 @@ was touched between two uses of the same data, since that decides what is still 
 - vLLM's 16-bit weights are not initialised, SGLang's and TensorRT-LLM's are random: random
   operands draw more power and run slower where power is the limit.
 - attention: the same keys and values again and again.
+- experts: both products of gated experts, the activation between them and the routing; of the
+  distributions of tokens, the power law, whose batches touch as many experts as chance does.
+- passes: casts of 16-bit activations to 8 bits by a known scale.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import InputError
+from assay.errors import InputError, unknown_name
 
 PACKAGE = "aiconfigurator-core"
 VERSION = "0.12.0"
@@ -33,24 +37,52 @@ HELD_OUT = 0.3
 """Share of shapes that no fit sees."""
 
 Column = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
-OPERATIONS = ("gemm", "prefill", "decode")
-_FILES = {
-    "gemm": ("gemm", "gemm_perf.parquet"),
-    "prefill": ("attention", "context_attention_perf.parquet"),
-    "decode": ("attention", "generation_attention_perf.parquet"),
-}
-_SHAPE_COLUMNS = {
-    "gemm": ("m", "n", "k"),
-    "prefill": ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size"),
-    "decode": ("batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size"),
-}
-_HELD_OUT_BY = {
-    "gemm": ("n", "k"),
-    "prefill": ("num_heads", "num_key_value_heads", "head_dim", "window_size"),
-    "decode": ("num_heads", "num_key_value_heads", "head_dim", "window_size"),
-}
+"""Engines, those whose kernels stand for an accelerator by default first."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the package keeps an operation's rows, and which of them count."""
+
+    family: str
+    file: str
+    shape: tuple[str, ...]
+    held_out_by: tuple[str, ...]
+    only: Mapping[str, str]
+
+
+_HEADS = ("num_heads", "num_key_value_heads", "head_dim", "window_size")
+_EXPERTS = ("hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
+_BF16 = {"attn_dtype": "bfloat16", "kv_cache_dtype": "bfloat16"}
+SOURCES = {
+    "gemm": Source(
+        "gemm", "gemm_perf", ("m", "n", "k"), ("n", "k"), {"gemm_dtype": "bfloat16"}
+    ),
+    "gemm8": Source("gemm", "gemm_perf", ("m", "n", "k"), ("n", "k"), {"gemm_dtype": "fp8"}),
+    "prefill": Source(
+        "attention", "context_attention_perf", ("batch_size", "isl", *_HEADS), _HEADS, _BF16
+    ),
+    "decode": Source(
+        "attention", "generation_attention_perf", ("batch_size", "step", *_HEADS), _HEADS, _BF16
+    ),
+    "experts": Source(
+        "moe", "moe_perf", ("num_tokens", *_EXPERTS), _EXPERTS,
+        {"moe_dtype": "bfloat16", "distribution": "power_law_1.01", "moe_ep_size": "1"},
+    ),
+    "experts8": Source(
+        "moe", "moe_perf", ("num_tokens", *_EXPERTS), _EXPERTS,
+        {"moe_dtype": "fp8", "distribution": "power_law_1.01", "moe_ep_size": "1"},
+    ),
+    "passes": Source("quantize", "scale_matrix_perf", ("m", "k"), ("k",), {"quant_dtype": "fp8"}),
+}  # fmt: skip
+OPERATIONS = tuple(SOURCES)
+
+# Names under which shapes were drawn when the first constants were fitted; others use their own.
+_DRAWN_AS = {"gemm": "kernels-1", "gemm8": "kernels-1", "prefill": "attention-1"}
+_DRAWN_AS["decode"] = _DRAWN_AS["prefill"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +98,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def where(self, mask: NDArray[np.bool_]) -> Table:
+    def where(self, mask: Mask) -> Table:
         """The rows that a mask picks."""
         columns = {name: column[mask] for name, column in self.columns.items()}
         return Table(self.operation, self.system, columns, self.seconds[mask], self.framework[mask])
@@ -74,14 +106,15 @@ class Table:
     @property
     def groups(self) -> NDArray[np.str_]:
         """What is held out together: all rows of one weight, or of one set of heads."""
-        names = _HELD_OUT_BY[self.operation]
+        names = SOURCES[self.operation].held_out_by
         parts = zip(*(self.columns[name].astype(int).tolist() for name in names), strict=True)
-        if self.operation == "gemm":
+        drawn_as = _DRAWN_AS.get(self.operation, f"{SOURCES[self.operation].family}-1")
+        if drawn_as == "kernels-1":
             return np.array([f"assay-kernels-1:{n}:{k}" for n, k in parts])
-        return np.array([f"assay-attention-1:{part}" for part in parts])
+        return np.array([f"assay-{drawn_as}:{part}" for part in parts])
 
     @property
-    def held_out(self) -> NDArray[np.bool_]:
+    def held_out(self) -> Mask:
         """Which rows no fit may see."""
         names, index = np.unique(self.groups, return_inverse=True)
         return np.array([_draw(name) < HELD_OUT for name in names])[index]
@@ -104,25 +137,27 @@ def package_folder() -> Path:
     return Path(found.origin).parent / "systems" / "data"
 
 
-def load(operation: str, system: str) -> Table:
-    """All 16-bit rows of an operation on a system, of each framework's newest main kernel."""
-    family, file_name = _FILES[operation]
-    folder = package_folder() / system / family
+def load(operation: str, system: str) -> Table | None:
+    """All rows of an operation on a system, of each framework's newest main kernel.
+
+    None where the operation was not measured on this system.
+    """
+    source = SOURCES[operation]
+    folder = package_folder() / system
     if not folder.is_dir():
-        known = ", ".join(sorted(p.name for p in package_folder().iterdir()))
-        raise InputError(f'no measurements of {operation} for "{system}"', f"systems: {known}")
+        raise unknown_name("system", system, [p.name for p in package_folder().iterdir()])
     parts = []
     for framework in FRAMEWORKS:
-        versions = sorted((folder / framework).glob(f"*/{file_name}"), key=_version)
-        if versions:
-            parts.append(_read(operation, system, framework, versions[-1]))
-    if not parts:
-        raise InputError(f'no measurements of {operation} for "{system}"', f"looked in: {family}")
-    return concatenate(parts)
+        files = (folder / source.family / framework).glob(f"*/{source.file}.parquet")
+        tables = [_read(operation, system, framework, path) for path in sorted(files, key=_version)]
+        # A later version may have measured only what it changed.
+        most = max(map(len, tables), default=0)
+        whole = [table for table in tables if len(table) > most / 2]
+        parts += whole[-1:]
+    return _concatenate(parts) if parts else None
 
 
-def concatenate(parts: list[Table]) -> Table:
-    """Several tables of one operation and system as one."""
+def _concatenate(parts: list[Table]) -> Table:
     columns = {
         name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
     }
@@ -146,23 +181,19 @@ def _read(operation: str, system: str, framework: str, path: Path) -> Table:
             "the package pyarrow, which reads the measurements, is missing",
             "pip install 'assay[validate]'",
         ) from None
+    source = SOURCES[operation]
     raw: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
-    count = len(raw["latency"])
-    raw.setdefault("window_size", [0] * count)
-    if operation == "gemm":
-        keep = np.array(raw["gemm_dtype"]) == "bfloat16"
-    else:
-        keep = (np.array(raw["attn_dtype"]) == "bfloat16") & (
-            np.array(raw["kv_cache_dtype"]) == "bfloat16"
-        )
+    seconds = np.array(raw["latency"], dtype=np.float64) * 1e-3
+    raw.setdefault("window_size", [0] * len(seconds))
+    keep = seconds > 0
+    for name, value in source.only.items():
+        keep &= np.array(raw[name]).astype(str) == value
     sources = np.array(raw["kernel_source"])
     names, counts = np.unique(sources[keep], return_counts=True)
-    keep &= sources == names[np.argmax(counts)]
-    columns = {
-        name: np.array(raw[name], dtype=np.float64)[keep] for name in _SHAPE_COLUMNS[operation]
-    }
-    seconds = np.array(raw["latency"], dtype=np.float64)[keep] * 1e-3
-    return Table(operation, system, columns, seconds, np.full(len(seconds), framework))
+    if len(names):
+        keep &= sources == names[np.argmax(counts)]
+    columns = {name: np.array(raw[name], dtype=np.float64)[keep] for name in source.shape}
+    return Table(operation, system, columns, seconds[keep], np.full(int(keep.sum()), framework))
 
 
 def read_sample(path: Path) -> list[Table]:
@@ -173,11 +204,11 @@ def read_sample(path: Path) -> list[Table]:
             rows.setdefault((row["operation"], row["system"]), []).append(row)
     tables = []
     for (operation, system), members in rows.items():
-        if operation not in OPERATIONS:
-            raise InputError(f'{path.name}: unknown operation "{operation}"', "one of: gemm, ...")
+        if operation not in SOURCES:
+            raise unknown_name("operation", operation, OPERATIONS)
         columns = {
             name: np.array([float(member[name]) for member in members])
-            for name in _SHAPE_COLUMNS[operation]
+            for name in SOURCES[operation].shape
         }
         seconds = np.array([float(member["seconds"]) for member in members])
         framework = np.array([member["framework"] for member in members])
@@ -187,7 +218,7 @@ def read_sample(path: Path) -> list[Table]:
 
 def write_sample(path: Path, tables: list[Table]) -> None:
     """Write a few rows of several tables as one CSV file."""
-    shapes = list(dict.fromkeys(name for names in _SHAPE_COLUMNS.values() for name in names))
+    shapes = list(dict.fromkeys(name for source in SOURCES.values() for name in source.shape))
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["operation", "system", "framework", *shapes, "seconds"])

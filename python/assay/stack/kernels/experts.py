@@ -50,6 +50,10 @@ sustained_share = fitted.constant(
 read_share = fitted.constant(
     scope, "read_share", "r_r", "1", "1", "rate of reading experts, over the data sheet's"
 )
+activation_share = fitted.constant(
+    scope, "activation_share", "r_a", "1", "1",
+    "rate of gathering and scattering activations, over the memory's",
+)  # fmt: skip
 tile_rows = fitted.constant(
     scope, "tile_rows", "b_m", "1", "1", "rows of a tile of one expert", (1, None)
 )
@@ -115,14 +119,17 @@ def declare(
         equals=number("2 FLOP") * padded * shape.columns * shape.depth / rate,
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
-    memory_time = into.variable(
-        f"{prefix}memory_time", "t_b", "s", f"time to move the bytes of {what}", display="us",
-        equals=transfer_time(size, read_share * device.memory_bandwidth, gemm.ramp),
+    read_time = into.variable(
+        f"{prefix}read_time", "t_r", "s", f"time to read the touched weights of {what}",
+        display="us",
+        equals=transfer_time(weights, read_share * device.memory_bandwidth, gemm.ramp),
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
     time = into.variable(
         f"{prefix}time", "t", "s", f"time of {what}", display="us",
-        equals=launch_time + overlap(compute_time, memory_time, gemm.overlap_exponent),
+        equals=launch_time
+        + overlap(compute_time, read_time, gemm.overlap_exponent)
+        + activations / (activation_share * device.memory_bandwidth),
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
     return Experts(touched, flops, size, time)

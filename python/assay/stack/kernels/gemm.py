@@ -29,6 +29,12 @@ sustained_share = _constant(
 eight_bit_share = _constant(
     "eight_bit_share", "r_8", "1", "1", "sustained share of 8-bit products over that of 16-bit ones"
 )
+cast_time = _constant(
+    "cast_time", "t_8", "s", "us", "time of casting activations to 8 bits, besides their bytes"
+)
+cast_share = _constant(
+    "cast_share", "r_c", "1", "1", "rate of casting activations to 8 bits, over the memory's"
+)
 step_work = _constant(
     "step_work", "w_k", "FLOP", "FLOP",
     "operations per unit of depth below which a tile takes no less time, at the peak",
@@ -42,16 +48,13 @@ cache_intensity = _constant(
     "peak over the rate of the cache towards all multiprocessors",
 )  # fmt: skip
 read_share = _constant(
-    "read_share", "r_r", "1", "1", "rate of reading memory in large products, over the data sheet's"
+    "read_share", "r_r", "1", "1", "rate of the memory in large products, over the data sheet's"
 )
 overlap_exponent = _constant(
     "overlap_exponent", "p", "1", "1", "how well reading hides behind computing", (1, None)
 )
 block_time = _constant("block_time", "tau_b", "s", "ns", "time to start one more block of threads")
 split_time = _constant("split_time", "t_s", "s", "us", "time to join the parts of split tiles")
-write_share = _constant(
-    "write_share", "r_w", "1", "1", "rate of writing outputs and parts, over the data sheet's"
-)
 write_exposure = _constant(
     "write_exposure", "o_w", "1", "1", "share of writing that computing does not hide", fitted.SHARE
 )
@@ -60,6 +63,9 @@ tail_cost = _constant(
 )
 throttle_depth = _constant(
     "throttle_depth", "h", "1", "1", "slowdown of kernels so long that the clock sinks"
+)
+relief = _constant(
+    "relief", "u_0", "1", "1", "gain of constant operands, which toggle fewer wires, at the limit"
 )
 ramp = _constant("ramp", "x_0", "byte", "kB", "size at which a transfer reaches half its rate")
 spread = fitted.spread(scope)

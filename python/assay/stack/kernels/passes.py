@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from assay.model import Expression, Scope, Variable, cited
 from assay.stack.kernels import device, fitted
-from assay.stack.kernels.combine import transfer_time
+from assay.stack.kernels.combine import cold_share, declare_interval
 
 scope = Scope("kernels.passes", "Passes over activations")
 
@@ -22,11 +22,15 @@ launch_time = fitted.constant(
     scope, "launch_time", "t_0", "s", "us", "time of an empty kernel in a graph", (0, None)
 )
 share = fitted.constant(
-    scope, "share", "r", "1", "1", "rate of reading and writing, over the data sheet's"
+    scope, "share", "r", "1", "1", "rate of reading and writing memory, over the data sheet's"
 )
-ramp = fitted.constant(
-    scope, "ramp", "x_0", "byte", "kB", "size at which a pass reaches half its rate", (0, None)
+cached_share = fitted.constant(
+    scope, "cached_share", "r_c", "1", "1", "rate inside the GPU's cache, over the memory's"
 )
+reach_share = fitted.constant(
+    scope, "reach_share", "r_h", "1", "1", "bytes that stay in the GPU's cache, over its capacity"
+)
+spread = fitted.spread(scope)
 
 
 @dataclass(frozen=True)
@@ -39,17 +43,24 @@ class Pass:
 
 def declare(
     into: Scope, prefix: str, size: Expression, kernels: Expression | int = 1, *,
-    what: str = "a pass",
+    what: str = "a pass", library: bool = False,
 ) -> Pass:  # fmt: skip
     """Declare bytes and time of passes that read and write `size` bytes in so many kernels."""
     moved = into.variable(
         f"{prefix}size", "S", "byte", f"bytes read and written in {what}", display="MB",
-        equals=size, reference=_FUSION,
+        equals=size, reference=_FUSION, library=library,
     )  # fmt: skip
+    # What one kernel writes the next one reads, from the cache where it fits.
+    cold = cold_share(moved / kernels, reach_share * device.cache_capacity)
+    per_byte = (cold / share + (1 - cold) / cached_share) / device.memory_bandwidth
     time = into.variable(
         f"{prefix}time", "t", "s", f"time of {what}", display="us",
-        equals=kernels * launch_time
-        + transfer_time(moved, share * device.memory_bandwidth, kernels * ramp),
-        reference=_ROOFLINE,
+        equals=kernels * launch_time + moved * per_byte, reference=_ROOFLINE, library=library,
     )  # fmt: skip
     return Pass(moved, time)
+
+
+moved = fitted.free(scope, "moved", "x", "byte", "bytes of arrays read and written, each once")
+standalone = declare(scope, "", moved, library=True)
+"""One pass over any number of bytes."""
+declare_interval(scope, standalone.time, spread)

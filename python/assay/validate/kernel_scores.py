@@ -1,0 +1,271 @@
+"""Kernel times: the relations of the stack against measurements that no fit has seen.
+
+python -m assay.validate.kernel_scores                    every system, from the installed tables
+python -m assay.validate.kernel_scores --sample FILE      the rows of a CSV file
+python -m assay.validate.kernel_scores --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.catalog import constants
+from assay.errors import AssayError
+from assay.model.tapes.compile import Compiled
+from assay.stack import registry
+from assay.validate.tables import FRAMEWORKS, OPERATIONS, Column, Mask, Table, load, read_sample
+
+Values = dict[str, Column | float]
+
+_WEIGHT_COPIES = 6
+_MOST_COPIES_BY_CACHE = 5
+_SPREAD_90 = 1.645
+
+DEVICE_INPUTS = (
+    "kernels.device.multiprocessors", "kernels.device.cache_capacity", "kernels.device.peak_flops",
+    "kernels.device.memory_bandwidth", "kernels.device.clock_ratio", "gpu.rate_8bit",
+    "gpu.rate_4bit",
+)  # fmt: skip
+
+
+def _gemm(table: Table, cache_capacity: float, element: float) -> list[Values]:
+    rows, columns, depth = (table.columns[name] for name in ("m", "n", "k"))
+    weights, activations = columns * depth * element, rows * depth * element
+    outputs = rows * columns * 2.0
+    copies = np.full(len(table), float(_WEIGHT_COPIES))
+    by_cache = (table.framework == "trtllm") & (table.system != "a100_sxm")
+    needed = np.clip(np.ceil(cache_capacity / weights), 1, _MOST_COPIES_BY_CACHE)
+    copies = np.where(by_cache, needed, copies)
+    own_activations = table.framework == "sglang"
+    return [{
+        "rows": rows, "columns": columns, "depth": depth, "bits": 8 * element,
+        "weight_element": element, "activation_element": element, "output_element": 2.0,
+        "weight_footprint": copies * (weights + np.where(own_activations, activations, 0.0))
+        + np.where(own_activations, 0.0, activations) + outputs,
+        "activation_footprint": np.where(own_activations, copies, 1.0) * (weights + activations)
+        + outputs,
+        "toggling": np.where(table.framework == "vllm", 0.0, 1.0),
+    }]  # fmt: skip
+
+
+def _attention(table: Table) -> Values:
+    raw = table.columns
+    return {
+        "batch": raw["batch_size"], "heads": raw["num_heads"],
+        "kv_heads": raw["num_key_value_heads"], "width": raw["head_dim"],
+        "value_width": raw["head_dim"], "window": raw["window_size"],
+        "element": 2.0, "kv_element": 2.0,
+    }  # fmt: skip
+
+
+def _prefill(table: Table, cache_capacity: float, element: float) -> list[Values]:
+    length = table.columns["isl"]
+    return [{**_attention(table), "length": length, "keys": length, "caching": 1.0, "bits": 16.0}]
+
+
+def _decode(table: Table, cache_capacity: float, element: float) -> list[Values]:
+    raw = table.columns
+    context, window = raw["step"] + 1, raw["window_size"]
+    keys = np.where(window > 0, np.minimum(window, context), context)
+    seen = 4 * raw["batch_size"] * raw["num_key_value_heads"] * raw["head_dim"] * keys
+    return [{**_attention(table), "context": context, "footprint": seen}]
+
+
+def _experts(table: Table, cache_capacity: float, element: float) -> list[Values]:
+    raw = table.columns
+    hidden, inner = raw["hidden_size"], raw["inter_size"] / raw["moe_tp_size"]
+    common: Values = {
+        "tokens": raw["num_tokens"], "experts": raw["num_experts"], "chosen": raw["topk"],
+        "bits": 8 * element, "weight_element": element, "activation_element": element,
+    }  # fmt: skip
+    return [
+        {**common, "columns": 2 * inner, "depth": hidden},
+        {**common, "columns": hidden, "depth": inner},
+    ]
+
+
+def _passes(table: Table, cache_capacity: float, element: float) -> list[Values]:
+    return [{"moved": table.columns["m"] * table.columns["k"] * 3.0}]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Which relations predict a table's rows, and how its columns are their inputs.
+
+    `by_engine` where each engine has kernels, and so constants, of its own; `engines` whose rows
+    count. A row of several launches is the sum over the inputs of each.
+    """
+
+    scope: str
+    inputs: Callable[[Table, float, float], list[Values]]
+    element: float = 2.0
+    by_engine: bool = False
+    engines: tuple[str, ...] = FRAMEWORKS
+
+
+# SGLang's cast is made of unfused array operations, a tenth as fast as a kernel.
+_FUSED = ("vllm", "trtllm")
+KINDS = {
+    "gemm": Operation("kernels.gemm", _gemm),
+    "gemm8": Operation("kernels.gemm", _gemm, element=1.0, by_engine=True),
+    "prefill": Operation("kernels.prefill", _prefill, by_engine=True),
+    "decode": Operation("kernels.decode", _decode, by_engine=True),
+    "experts": Operation("kernels.experts", _experts, by_engine=True),
+    "experts8": Operation("kernels.experts", _experts, element=1.0, by_engine=True),
+    "passes": Operation("kernels.passes", _passes, engines=_FUSED),
+}
+
+
+@cache
+def compiled(scope: str, names: tuple[str, ...], shape: tuple[str, ...]) -> Compiled:
+    """Time, FLOPs and bytes of an operation by constants, device and shape."""
+    outputs = [f"{scope}.{name}" for name in ("time", "flops", "size")]
+    known = [name for name in outputs if name in registry().variables]
+    inputs = [*names, *DEVICE_INPUTS, *(f"{scope}.{name}" for name in shape)]
+    return registry().compile(inputs=inputs, outputs=known)
+
+
+class Prediction:
+    """The relations of an operation bound to the rows of a table."""
+
+    def __init__(self, table: Table, names: tuple[str, ...], device: Mapping[str, float]) -> None:
+        """Take the names of the constants that will vary, and the device by full name."""
+        kind = KINDS[table.operation]
+        self.names = names
+        launches = kind.inputs(table, device["kernels.device.cache_capacity"], kind.element)
+        self.function = compiled(kind.scope, names, tuple(launches[0]))
+        self.rest = [
+            [*(device[name] for name in DEVICE_INPUTS), *shape.values()] for shape in launches
+        ]
+
+    def __call__(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Time, FLOPs and bytes of every row."""
+        found = [self.function(*values, *rest) for rest in self.rest]
+        return np.sum(np.broadcast_arrays(*found), axis=0)
+
+    def slopes(self, values: NDArray[np.float64], wrt: list[str]) -> NDArray[np.float64]:
+        """Derivatives of the time by constants, one row per constant."""
+        found = [self.function.jacobian(*values, *rest, wrt=wrt)[0] for rest in self.rest]
+        return np.sum(np.broadcast_arrays(*found), axis=0)
+
+
+def constants_of(operation: str, system: str, engine: str | None = None) -> dict[str, float]:
+    """The constants that an operation's time depends on, its spread among them."""
+    scopes = {KINDS[operation].scope}
+    if operation.startswith("experts"):
+        scopes.add("kernels.gemm")
+    return {
+        name: value
+        for name, value in constants.given(system, engine).items()
+        if name.rpartition(".")[0] in scopes
+    }
+
+
+@dataclass(frozen=True)
+class Score:
+    """How predictions of one operation on one system compare with held-out measurements."""
+
+    operation: str
+    system: str
+    framework: str
+    cases: int
+    median: float
+    p90: float
+    mape: float
+    coverage90: float
+    roofline_median: float
+
+
+def score(table: Table) -> list[Score]:
+    """Score the rows of a table: together, or by the engine they were measured on."""
+    kind = KINDS[table.operation]
+    scores = []
+    known = constants.engines(table.system)
+    for engine in kind.engines if kind.by_engine else ("all",):
+        mask: Mask = np.isin(table.framework, kind.engines if engine == "all" else [engine])
+        if mask.any():
+            chosen = engine if kind.by_engine and engine in known else None
+            scores.append(_score(table.where(mask), engine, chosen))
+    return scores
+
+
+def _score(table: Table, label: str, engine: str | None) -> Score:
+    device = {**constants.find(table.system).device, "kernels.device.clock_ratio": 1.0}
+    values = constants_of(table.operation, table.system, engine)
+    spread = values[f"{KINDS[table.operation].scope}.spread"]
+    names = tuple(name for name in values if not name.endswith(".spread"))
+    found = Prediction(table, names, device)(np.array([values[name] for name in names]))
+    error = np.log(found[0] / table.seconds)
+    absolute = np.abs(np.expm1(error))
+    roofline = found[-1] / device["kernels.device.memory_bandwidth"]
+    if len(found) == 3:
+        element = KINDS[table.operation].element
+        multiple = device["gpu.rate_8bit"] if element < 2 else 1.0
+        roofline = np.maximum(roofline, found[1] / (multiple * device["kernels.device.peak_flops"]))
+    return Score(
+        table.operation,
+        table.system,
+        label,
+        len(table),
+        float(np.median(absolute)),
+        float(np.quantile(absolute, 0.9)),
+        float(absolute.mean()),
+        float(np.mean(np.abs(error) <= _SPREAD_90 * spread)),
+        float(np.median(np.abs(roofline / table.seconds - 1))),
+    )
+
+
+def score_installed() -> list[Score]:
+    """Score every calibrated system on the held-out rows of the installed tables."""
+    scores = []
+    for system in constants.calibrated():
+        for operation in OPERATIONS:
+            table = load(operation, system)
+            if table is not None:
+                scores += score(table.where(table.held_out))
+    return scores
+
+
+def score_sample(path: Path) -> list[Score]:
+    """Score the rows of a CSV file."""
+    return [line for table in read_sample(path) for line in score(table)]
+
+
+def report(scores: list[Score]) -> str:
+    """Scores as a table of text."""
+    header = "operation system     tables  cases   median     p90    mean  in 90 %  roofline median"
+    lines = [header]
+    for s in scores:
+        lines.append(
+            f"{s.operation:9} {s.system:10} {s.framework:6} {s.cases:6}  {s.median:6.2%} {s.p90:7.2%} "
+            f"{s.mape:7.2%} {s.coverage90:8.1%} {s.roofline_median:15.1%}"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the scores."""
+    parser = argparse.ArgumentParser(
+        prog="python -m assay.validate.kernel_scores", description=__doc__
+    )
+    parser.add_argument("--sample", type=Path, help="score the rows of this CSV file")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    try:
+        scores = score_sample(options.sample) if options.sample else score_installed()
+    except AssayError as error:
+        parser.exit(error.exit_code, f"error: {error.message}\nhint: {error.hint}\n")
+    print(json.dumps([asdict(s) for s in scores], indent=1) if options.json else report(scores))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
