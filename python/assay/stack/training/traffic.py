@@ -44,23 +44,39 @@ _HALF = number("2 byte")
 _NONE = number("0 s")
 _stream = tokens * architecture.hidden
 
-_inside = tensor <= interconnect.node_ranks
-tensor_reduction = collectives.all_reduce(
-    scope, "tensor.reduction.",
-    # Gathers of narrow operands carry them as they are, reductions carry 16 bits.
-    size=_stream * (operand_bytes + _HALF) / 2, ranks=tensor,
-    latency=where(_inside, interconnect.link_latency, interconnect.nic_latency),
-    bandwidth=where(_inside, interconnect.link_rate, interconnect.nic_rate),
-)  # fmt: skip
-tensor_time = scope.variable(
-    "tensor.time", "t_t", "s", "reductions between tensor ranks in a layer and direction: two",
-    display="us", equals=2 * tensor_reduction, reference=_TENSOR,
-)  # fmt: skip
-
 model_ranks = scope.variable(
     "node.model_ranks", "r_m", "1", "ranks of a node that split one layer of one sequence",
     equals=minimum(tensor, interconnect.node_ranks), bounds=(1, None), reference=_TENSOR,
 )  # fmt: skip
+tensor_reduction = collectives.node_all_reduce(
+    scope, "tensor.reduction.", size=_stream * _HALF, ranks=model_ranks, direct=number("0")
+)
+tensor_scatter = collectives.node_reduce_scatter(
+    scope, "tensor.scatter.", size=_stream * _HALF, ranks=model_ranks
+)
+# Narrow operands are gathered as they are; sums need 16 bits.
+tensor_gather = collectives.node_all_gather(
+    scope, "tensor.gather.", size=_stream * operand_bytes, ranks=model_ranks
+)
+tensor_spanning = collectives.spanning_all_reduce(
+    scope, "tensor.spanning.", size=_stream * _HALF,
+    span=collectives.span_of(tensor, model_ranks),
+)  # fmt: skip
+tensor_time = scope.variable(
+    "tensor.time", "t_t", "s",
+    "sums between tensor ranks in a layer and direction: two, each scattered and gathered where "
+    "tokens are split", display="us",
+    equals=2
+    * where(
+        tensor > interconnect.node_ranks,
+        tensor_spanning,
+        where(
+            parallelism.sequence_parallel > 0.5, tensor_scatter + tensor_gather, tensor_reduction
+        ),
+    ),
+    reference=_TENSOR,
+)  # fmt: skip
+
 local_ranks = scope.variable(
     "node.replica_ranks", "r_d", "1", "ranks of a node that hold the same weights",
     equals=maximum(1, minimum(interconnect.node_ranks / model_ranks, parallelism.shards)),
