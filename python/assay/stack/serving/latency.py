@@ -15,6 +15,8 @@ from assay.model import (
     sqrt,
     where,
 )
+from assay.stack import interconnect
+from assay.stack.kernels import device
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine, loads, memory
 from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
@@ -32,6 +34,14 @@ _DISTSERVE = cited(
     "Zhong et al. 2024, DistServe: Disaggregating Prefill and Decoding for Goodput-optimized "
     "Large Language Model Serving",
     "sec. 2",
+)
+_SPLITWISE = cited(
+    "Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting",
+    "sec. 4",
+)
+_ROOFLINE = cited(
+    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
+    "for multicore architectures"
 )
 _LOGNORMAL = by_definition("latencies err by factors: lognormal around the predicted one")
 _CLIENT = by_definition("mean over the requests of a client that starts many at once")
@@ -90,17 +100,30 @@ prompt_time = scope.variable(
     ),
     reference=_CLIENT,
 )  # fmt: skip
+transfer_time = scope.variable(
+    "transfer_time", "t_x", "s", "time to send a prompt's keys to the GPUs that decode",
+    display="ms",
+    equals=d.separate
+    * d.prompt
+    * memory.token_memory
+    / (interconnect.nic_rate * d.attention_ranks * d.pipeline),
+    reference=_SPLITWISE,
+)  # fmt: skip
 time_to_first_token = scope.variable(
     "time_to_first_token", "TTFT", "s", "mean time from a request to its first token",
     display="ms",
-    equals=engine.request_time + waiting_time + prompt_time + engine.first_iterations * step_time,
+    equals=engine.request_time
+    + waiting_time
+    + prompt_time
+    + transfer_time
+    + engine.first_iterations * step_time,
     reference=_DISTSERVE, target=True,
 )  # fmt: skip
 
 end_to_end_time = scope.variable(
     "end_to_end_time", "t_e", "s", "mean time from a request to its last token", display="s",
     equals=time_to_first_token + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
-    reference=_DISTSERVE,
+    reference=_DISTSERVE, target=True,
 )  # fmt: skip
 
 answer_time = scope.variable(
@@ -120,11 +143,43 @@ throughput = scope.variable(
 )  # fmt: skip
 throughput_per_gpu = scope.variable(
     "throughput_per_gpu", "X_g", "token/(s*GPU)", "output tokens per second of each GPU",
-    equals=throughput / d.gpus, reference=_LITTLE,
+    equals=throughput / d.gpus, reference=_LITTLE, target=True,
 )  # fmt: skip
 prompt_throughput = scope.variable(
     "prompt_throughput", "X_p", "token/s", "prompt tokens per second of GPUs that only run prompts",
-    equals=ONE_TOKEN * loads.burst_tokens / loads.burst.time, reference=_DISTSERVE,
+    equals=ONE_TOKEN * loads.burst_tokens / loads.burst.time, reference=_DISTSERVE, target=True,
+)  # fmt: skip
+
+step_size = loads.decode.size + loads.prompt_share * (loads.mixed.size - loads.decode.size)
+memory_use = scope.variable(
+    "memory_use", "u_m", "1", "share of the memory's peak rate that serving uses", display="%",
+    equals=step_size / (step_time * device.memory_bandwidth), reference=_ROOFLINE, target=True,
+)  # fmt: skip
+step_flops = loads.decode.flops + loads.prompt_share * (loads.mixed.flops - loads.decode.flops)
+peak_use = scope.variable(
+    "peak_use", "u_c", "1", "share of the peak rate at its formats that serving uses",
+    display="%",
+    equals=step_flops / (step_time * device.peak_flops * device.rate_multiple(d.compute_bits)),
+    reference=_ROOFLINE, target=True,
+)  # fmt: skip
+prompt_peak_use = scope.variable(
+    "prompt_peak_use", "u_p", "1", "share of the peak rate that prompts alone use", display="%",
+    equals=loads.burst.flops
+    / (loads.burst.time * device.peak_flops * device.rate_multiple(d.compute_bits)),
+    reference=_ROOFLINE, target=True,
+)  # fmt: skip
+floor_time = scope.variable(
+    "decode_floor", "t_min", "s", "least time of an iteration of decoding requests: its bytes",
+    display="ms", equals=loads.decode.size / device.memory_bandwidth, reference=_ROOFLINE,
+)  # fmt: skip
+decode_memory_use = scope.variable(
+    "decode_memory_use", "u_d", "1", "least time of decoding by bytes over the time it takes",
+    display="%", equals=floor_time / loads.decode.time, reference=_ROOFLINE, target=True,
+)  # fmt: skip
+prompt_memory_use = scope.variable(
+    "prompt_memory_use", "u_b", "1", "share of the memory's peak rate that prompts alone use",
+    display="%", equals=loads.burst.size / (loads.burst.time * device.memory_bandwidth),
+    reference=_ROOFLINE, target=True,
 )  # fmt: skip
 
 first_token_limit = scope.variable(

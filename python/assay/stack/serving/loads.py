@@ -6,7 +6,7 @@ from assay.model import cited, maximum, minimum
 from assay.stack.serving import deployment as d
 from assay.stack.serving import iteration, memory
 from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
-from assay.stack.serving.iteration import Load
+from assay.stack.serving.load import Load
 
 _CHUNKED = cited(
     "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",

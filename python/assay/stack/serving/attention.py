@@ -1,0 +1,98 @@
+"""Attention of an iteration: the products around it, new tokens, prompts, fixed states."""
+
+from __future__ import annotations
+
+from assay.model import Expression, maximum, minimum, number, where
+from assay.stack import architecture as model
+from assay.stack.kernels import attention_decode, attention_prefill, device, gemm, passes
+from assay.stack.serving import deployment as d
+from assay.stack.serving import engine
+from assay.stack.serving.deployment import ONE_TOKEN, scope
+from assay.stack.serving.load import COLD, NO_WORK, WIDE, Step, Work, only_where
+
+_IS_LATENT = model.latent_width > 0
+_HEADS = maximum(model.heads / d.attention_ranks, 1)
+_KV_HEADS = maximum(model.kv_heads / d.attention_ranks, 1)
+
+
+def projections(step: Step) -> Work:
+    """Products around the attention of all layers."""
+    query = where(model.query_width > 0, model.query_width, _HEADS * model.head_size)
+    grouped = (1 + model.attention_gate) * _HEADS * model.head_size + _KV_HEADS * (
+        model.head_size + model.value_size
+    )
+    into = step.product(
+        "qkv", "queries, keys and values", step.own,
+        where(_IS_LATENT, query + model.latent_width + model.rotary_width, grouped), model.hidden,
+    )  # fmt: skip
+    queries = step.product(
+        "latent_query", "queries from their latent", step.own, _HEADS * model.head_size,
+        model.query_width,
+    )  # fmt: skip
+    expanded = step.product(
+        "latent_values", "keys and values from their latent", step.own,
+        _HEADS * (model.head_size - model.rotary_width + model.value_size), model.latent_width,
+        wide=True,
+    )  # fmt: skip
+    out = step.product(
+        "out", "attention outputs", step.own, model.hidden, _HEADS * model.value_size
+    )
+    latent = only_where(_IS_LATENT, expanded + only_where(model.query_width > 0, queries))
+    # Layers with a fixed state have products of other shapes; their time goes by their weights.
+    linear = model.linear_layers * model.linear_matrices / model.attention_matrices
+    return (into + latent + out).times(model.attention_layers) + (into + out).times(linear)
+
+
+def attention(step: Step) -> Work:
+    """Attention of all layers, decoding and prompts."""
+    total = NO_WORK
+    for layers, name, reach in (
+        (model.full_layers, "full", model.index_tokens),
+        (model.window_layers, "window", model.window),
+    ):
+        if step.load.decoding is not None:
+            total = total + _new_tokens(step, name, reach).times(layers)
+        if step.load.prompt_tokens is not None:
+            total = total + _prompts(step, name, reach).times(layers)
+    moved = 2 * step.own * model.state_elements / maximum(model.linear_layers, 1)
+    state = passes.declare(
+        scope, f"{step.prefix}state.", size=moved / d.attention_ranks * WIDE, kernels=number("3"),
+        what=f"fixed states in {step.what}",
+    )  # fmt: skip
+    return total + Work(state.time, state.size, NO_WORK.flops).times(model.linear_layers)
+
+
+def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
+    grouped = maximum(_KV_HEADS, _HEADS / engine.group_limit)
+    width = where(_IS_LATENT, model.latent_width + model.rotary_width, model.head_size)
+    value = where(_IS_LATENT, model.latent_width, model.value_size)
+    shape = attention_decode.DecodeShape(
+        batch=maximum(step.own_decoding, 1), context=step.load.context / ONE_TOKEN, window=reach,
+        heads=_HEADS, kv_heads=where(_IS_LATENT, 1, grouped), width=width, value_width=value,
+        # The values of a latent are part of its keys.
+        element=WIDE, kv_element=WIDE * where(_IS_LATENT, width / (width + value), 1),
+        footprint=COLD,
+    )  # fmt: skip
+    made = attention_decode.declare(
+        scope, f"{step.prefix}decode_{name}.", shape, what=f"attention of new tokens in {step.what}"
+    )
+    # The template is fitted on 16-bit keys; whether narrow ones are faster is the engine's.
+    narrow = where(d.kv_bytes < WIDE, engine.narrow_key_time, 1)
+    size = made.size * (d.kv_bytes / WIDE)
+    streamed = size / (gemm.read_share * device.memory_bandwidth)
+    time = maximum(engine.decode_slowdown * narrow * made.time, streamed)
+    return Work(time, size, made.flops)
+
+
+def _prompts(step: Step, name: str, reach: Expression) -> Work:
+    whole = step.load.prompt / ONE_TOKEN
+    length = minimum(whole, step.own_prompts)
+    shape = attention_prefill.PrefillShape(
+        batch=maximum(step.own_prompts / length, 1), length=length, keys=(whole + length) / 2,
+        window=reach, heads=_HEADS, kv_heads=where(_IS_LATENT, _HEADS, _KV_HEADS),
+        width=model.head_size, value_width=model.value_size, element=WIDE, kv_element=WIDE,
+    )  # fmt: skip
+    made = attention_prefill.declare(
+        scope, f"{step.prefix}prompt_{name}.", shape, what=f"attention of prompts in {step.what}"
+    )
+    return Work(made.time, made.size, made.flops)

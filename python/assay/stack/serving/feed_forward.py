@@ -1,0 +1,65 @@
+"""Feed-forwards of an iteration: dense ones, shared and routed experts, and the passes between."""
+
+from __future__ import annotations
+
+from assay.model import Expression, maximum, where
+from assay.stack import architecture as model
+from assay.stack.kernels import experts, passes
+from assay.stack.serving import deployment as d
+from assay.stack.serving import engine
+from assay.stack.serving.deployment import scope
+from assay.stack.serving.load import BYTE, NO_WORK, WIDE, Step, Work
+
+_WIDTH = maximum(model.expert_ffn * d.expert / d.tensor, 1)
+_CHOSEN = where(model.experts > 0, model.experts_per_token / d.expert, 1)
+
+
+def feed_forward(step: Step) -> Work:
+    """Dense feed-forwards, shared experts and routed experts of all layers."""
+    has_shared = (model.experts > 0) & (model.shared_experts > 0)
+    shared = model.shared_experts * model.expert_ffn
+    width = where(has_shared, shared, model.ffn) / d.tensor
+    # A dense layer among layers of experts counts by its width.
+    layers = where(
+        has_shared,
+        model.expert_layers + model.plain_layers * model.ffn / maximum(shared, 1),
+        model.plain_layers,
+    )
+    gates = model.ffn_matrices - 1
+    up = step.product("ffn_up", "feed-forwards, up", step.tokens, gates * width, model.hidden)
+    down = step.product("ffn_down", "feed-forwards, down", step.tokens, model.hidden, width)
+    routed = _experts(step, "experts_up", gates * _WIDTH, model.hidden) + _experts(
+        step, "experts_down", model.hidden, _WIDTH
+    )
+    return (up + down).times(layers) + routed.slowed(engine.expert_slowdown).times(
+        model.expert_layers
+    )
+
+
+def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> Work:
+    shape = experts.ExpertsShape(
+        tokens=maximum(step.tokens, 1), experts=maximum(model.experts / d.expert, 1),
+        chosen=_CHOSEN, columns=columns, depth=depth, bits=d.expert_bits,
+        weight_element=d.expert_bytes, activation_element=maximum(d.expert_bits / 8, 1) * BYTE,
+    )  # fmt: skip
+    made = experts.declare(scope, f"{step.prefix}{name}.", shape, what=f"experts in {step.what}")
+    return Work(made.time, made.size, made.flops)
+
+
+def small(step: Step) -> Work:
+    """Norms, rotations, activations, casts; routing and gathering of experts."""
+    attended = (model.query_size + model.kv_size) / d.attention_ranks
+    dense = where(model.plain_layers > 0, model.ffn / d.tensor, 0)
+    size = WIDE * (step.own * (6 * model.hidden + 2 * attended) + 3 * step.tokens * dense)
+    layer = passes.declare(
+        scope, f"{step.prefix}layer_passes.", size=size, kernels=engine.layer_kernels,
+        what=f"passes of a layer in {step.what}",
+    )  # fmt: skip
+    routed = WIDE * step.tokens * _CHOSEN * (3 * model.hidden + 3 * _WIDTH)
+    routing = passes.declare(
+        scope, f"{step.prefix}routing.", size=routed, kernels=engine.expert_kernels,
+        what=f"routing of a layer in {step.what}",
+    )  # fmt: skip
+    per_layer = Work(layer.time, layer.size, NO_WORK.flops)
+    per_mixture = Work(routing.time, routing.size, NO_WORK.flops)
+    return per_layer.times(model.layers) + per_mixture.times(model.expert_layers)

@@ -1,0 +1,124 @@
+"""What an iteration carries, and how the work of its parts adds up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assay.model import (
+    Expression,
+    Reference,
+    Variable,
+    by_definition,
+    cited,
+    maximum,
+    minimum,
+    number,
+    where,
+)
+from assay.stack.kernels import product
+from assay.stack.serving import deployment as d
+from assay.stack.serving.deployment import ONE_TOKEN, scope
+
+_ORCA = cited(
+    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
+    "sec. 4",
+)
+SUM = by_definition("kernels of one stream run one after the other")
+
+NOTHING = number("0")
+NO_TIME = number("0 s")
+BYTE = number("1 byte")
+WIDE_BITS = number("16")
+WIDE = number("2 byte")
+COLD = number("1 TB")
+"""Everything an iteration touches lies between two uses of a weight: it is never in the cache."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Time, bytes and operations of kernels on one GPU."""
+
+    time: Expression
+    size: Expression
+    flops: Expression
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.time + other.time, self.size + other.size, self.flops + other.flops)
+
+    def times(self, count: Expression) -> Work:
+        """The same work so many times."""
+        return Work(count * self.time, count * self.size, count * self.flops)
+
+    def slowed(self, factor: Expression) -> Work:
+        """The same work in more time."""
+        return Work(factor * self.time, self.size, self.flops)
+
+
+NO_WORK = Work(NO_TIME, number("0 byte"), number("0 FLOP"))
+
+
+@dataclass(frozen=True)
+class Load:
+    """What an iteration carries, over all attention replicas; None where there is nothing."""
+
+    decoding: Expression | None
+    context: Expression
+    prompt_tokens: Expression | None
+    prompt: Expression
+
+
+class Step:
+    """One iteration under a prefix: its tokens, in all and on the busiest attention replica."""
+
+    def __init__(self, prefix: str, what: str, load: Load) -> None:
+        """Declare the tokens."""
+        self.prefix, self.what, self.load = prefix, what, load
+        self.decoding = NOTHING if load.decoding is None else load.decoding
+        self.prompt_tokens = NOTHING if load.prompt_tokens is None else load.prompt_tokens
+        self.tokens = self.variable(
+            "tokens", "n", "1", f"tokens of {what}", self.decoding + self.prompt_tokens, _ORCA
+        )
+        # One prompt is not cut over replicas: the replica that has it sets the pace.
+        self.own_prompts = maximum(
+            self.prompt_tokens / d.attention_replicas,
+            minimum(self.prompt_tokens, load.prompt / ONE_TOKEN),
+        )
+        self.own_decoding = self.decoding / d.attention_replicas
+        self.own = self.variable(
+            "replica_tokens", "n_r", "1", f"tokens of {what} on the busiest attention replica",
+            self.own_decoding + self.own_prompts, _ORCA,
+        )  # fmt: skip
+
+    def variable(
+        self, name: str, symbol: str, unit: str, meaning: str, equals: Expression,
+        reference: Reference,
+    ) -> Variable:  # fmt: skip
+        """Declare a variable of this iteration."""
+        return scope.variable(
+            f"{self.prefix}{name}", symbol, unit, meaning, equals=equals, reference=reference,
+            display={"s": "ms", "byte": "GB", "FLOP": "TFLOP"}.get(unit),
+        )  # fmt: skip
+
+    def product(
+        self, name: str, what: str, rows: Expression, columns: Expression, depth: Expression,
+        wide: bool = False,
+    ) -> Work:  # fmt: skip
+        """Declare a product with weights; `wide` ones stay in 16 bits."""
+        bits = WIDE_BITS if wide else d.compute_bits
+        shape = product.ProductShape(
+            rows=maximum(rows, 1), columns=maximum(columns, 1), depth=maximum(depth, 1),
+            bits=bits, weight_element=WIDE if wide else d.weight_bytes,
+            activation_element=bits / 8 * BYTE, output_element=WIDE, weight_footprint=COLD,
+            activation_footprint=maximum(rows, 1) * maximum(depth, 1) * WIDE, toggling=number("1"),
+        )  # fmt: skip
+        made = product.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
+        return Work(made.time, made.size, made.flops)
+
+
+def only_where(condition: Expression, work: Work) -> Work:
+    """Work that some models do not have."""
+    return Work(
+        where(condition, work.time, NO_TIME),
+        where(condition, work.size, NO_WORK.size),
+        where(condition, work.flops, NO_WORK.flops),
+    )
