@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from assay.validate.kernel_scores import KINDS, Prediction
+from assay.validate.kernel_scores import KINDS, Prediction, device
 from assay.validate.tables import FRAMEWORKS, PACKAGE, VERSION, Table, load
-from kernel_priors import DEVICES, FACTS, PRIORS
+from kernel_priors import FACTS, PRIORS, SYSTEMS
 
 SCALE = {"gemm": 0.02}
 """Errors well above this count by their size, not by its square: they are other kernels, or noise."""
@@ -52,12 +52,12 @@ class Problem:
     """Log residuals of a table's rows, and their derivatives by the logarithms of constants."""
 
     def __init__(
-        self, table: Table, fixed: Mapping[str, float], device: Mapping[str, float]
+        self, table: Table, fixed: Mapping[str, float], facts: Mapping[str, float]
     ) -> None:
         """Bind the relations to the rows of a table."""
         prior = PRIORS[table.operation]
         self.names = list(prior)
-        self.predict = Prediction(table, (*prior, *fixed), device)
+        self.predict = Prediction(table, (*prior, *fixed), facts)
         self.fixed = np.array(list(fixed.values()))
         self.observed = np.log(table.seconds)
         self.centre = np.log([p.value for p in prior.values()])
@@ -108,19 +108,17 @@ class Problem:
         return np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))
 
 
-def fit(
-    table: Table, fixed: Mapping[str, float], device: Mapping[str, float], seed: int = 0
-) -> Fit:
+def fit(table: Table, fixed: Mapping[str, float], facts: Mapping[str, float], seed: int = 0) -> Fit:
     """Search from several starts on few rows, then refine the best on many."""
     random = np.random.default_rng(seed)
-    few = Problem(_some(table, SEARCH_ROWS, random), fixed, device)
+    few = Problem(_some(table, SEARCH_ROWS, random), fixed, facts)
     starts = [few.centre] + [
         few.centre + 0.4 * random.standard_normal(len(few.centre)) for _ in range(STARTS - 1)
     ]
     found = sorted((few.solve(start, 25) for start in starts), key=lambda pair: pair[1])
-    many = Problem(_some(table, FINAL_ROWS, random), fixed, device)
+    many = Problem(_some(table, FINAL_ROWS, random), fixed, facts)
     logs, cost = min((many.solve(logs, 40) for logs, _ in found[:KEPT]), key=lambda pair: pair[1])
-    every = Problem(table, fixed, device)
+    every = Problem(table, fixed, facts)
     errors = every.standard_errors(logs, table.groups)
     return Fit(
         table,
@@ -138,10 +136,10 @@ def _some(table: Table, count: int, random: np.random.Generator) -> Table:
     return table.where(mask)
 
 
-def best_fit(table: Table, fixed: Mapping[str, float], device: Mapping[str, float]) -> Fit:
+def best_fit(table: Table, fixed: Mapping[str, float], facts: Mapping[str, float]) -> Fit:
     """Fit once for every combination of the kernel's facts, and keep the best."""
     combinations = FACTS.get(table.operation, [{}])
-    fits = [fit(table, {**fixed, **facts}, device) for facts in combinations]
+    fits = [fit(table, {**fixed, **combination}, facts) for combination in combinations]
     return min(fits, key=lambda found: found.cost)
 
 
@@ -151,8 +149,7 @@ class Document:
     def __init__(self, system: str, before: Mapping[str, Any] | None = None) -> None:
         """Start with nothing fitted, or with what was fitted before."""
         self.system = system
-        self.device = {name: fact.value for name, fact in DEVICES[system].items()}
-        self.device["kernels.device.clock_ratio"] = 1.0
+        self.device = device(system)
         before = before or {}
         self.constants: dict[str, dict[str, Any]] = dict(before.get("constants", {}))
         self.engines: dict[str, dict[str, dict[str, Any]]] = dict(before.get("engines", {}))
@@ -180,11 +177,10 @@ class Document:
             }
             for name, value in found.free.items()
         }  # fmt: skip
-        for facts in FACTS.get(table.operation, [{}])[:1]:
-            entries |= {
-                name: {"value": found.fixed[name], "unit": "1", "chosen": "least cost"}
-                for name in facts
-            }
+        entries |= {
+            name: {"value": found.fixed[name], "unit": "1", "chosen": "least cost"}
+            for name in FACTS.get(table.operation, [{}])[0]
+        }
         size = np.abs(found.log_errors)
         scope = KINDS[table.operation].scope
         if table.operation in ("gemm", "prefill", "decode", "experts", "passes"):
@@ -228,10 +224,7 @@ class Document:
                 "held_out": "30 % by hash: of weights (n, k), of head sets, of experts",
                 "date": datetime.date.today().isoformat(),
             },
-            "device": {
-                name: {"value": f.value, "unit": f.unit, "kind": "spec", "source": f.source}
-                for name, f in DEVICES[self.system].items()
-            },
+            "shares_of": {name: _short(value, 6) for name, value in self.device.items()},
             "fits": self.fits,
             "constants": self.constants,
             "engines": self.engines,
@@ -245,7 +238,7 @@ def _short(value: float, digits: int) -> float:
 def main() -> None:
     """Fit the systems named, or all, and write one file each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("systems", nargs="*", default=list(DEVICES))
+    parser.add_argument("systems", nargs="*", default=list(SYSTEMS))
     parser.add_argument("--write", type=Path, required=True, help="folder for the JSON files")
     parser.add_argument("--only", help="operations to fit, separated by commas")
     options = parser.parse_args()

@@ -1,18 +1,9 @@
-"""Where fits of kernel constants start, how far they may go, and what data sheets say."""
+"""Where fits of kernel constants start, and how far they may go."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A value from a data sheet, in base units."""
-
-    value: float
-    unit: str
-    source: str
 
 
 @dataclass(frozen=True)
@@ -25,32 +16,8 @@ class Prior:
     most: float = math.inf
 
 
-_A100 = "NVIDIA A100 80GB data sheet 2021; CUDA device query"
-_H100 = "NVIDIA H100 data sheet 2023, SXM; CUDA device query"
-_H200 = "NVIDIA H200 data sheet 2024; CUDA device query"
-_B200 = "NVIDIA DGX B200 data sheet 2024, per GPU; CUDA device query"
-
-
-def _device(
-    multiprocessors: int, cache_mebibytes: int, peak: float, bandwidth: float,
-    rates: tuple[float, float], source: str,
-) -> dict[str, Fact]:  # fmt: skip
-    return {
-        "kernels.device.multiprocessors": Fact(multiprocessors, "1", source),
-        "kernels.device.cache_capacity": Fact(cache_mebibytes * 2**20, "byte", source),
-        "kernels.device.peak_flops": Fact(peak, "FLOP/s", source),
-        "kernels.device.memory_bandwidth": Fact(bandwidth, "byte/s", source),
-        "gpu.rate_8bit": Fact(rates[0], "1", source),
-        "gpu.rate_4bit": Fact(rates[1], "1", source),
-    }
-
-
-DEVICES = {
-    "a100_sxm": _device(108, 40, 312e12, 2.039e12, (1, 1), _A100),
-    "h100_sxm": _device(132, 50, 989.4e12, 3.35e12, (2, 2), _H100),
-    "h200_sxm": _device(132, 60, 989.4e12, 4.8e12, (2, 2), _H200),
-    "b200_sxm": _device(148, 126, 2250e12, 8.0e12, (2, 4), _B200),
-}
+SYSTEMS = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm")
+"""Accelerators whose tables are whole."""
 
 FACTS: dict[str, list[dict[str, float]]] = {
     "prefill": [

@@ -44,8 +44,6 @@ class Calibration:
     engine: str
     values: dict[str, float]
     log_standard_errors: dict[str, float]
-    device: dict[str, float]
-    """What the shares among the constants are shares of, by full name."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -101,11 +99,6 @@ def find(system: str, engine: str | None = None) -> Calibration:
             name: float(entry["log_standard_error"])
             for name, entry in entries.items()
             if "log_standard_error" in entry
-        },
-        {
-            name: float(entry["value"])
-            for data in _of(source)
-            for name, entry in data.get("device", {}).items()
         },
     )
 

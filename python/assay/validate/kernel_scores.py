@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.catalog import constants
+from assay.catalog import accelerators, constants
 from assay.errors import AssayError
 from assay.model.tapes.compile import Compiled
 from assay.stack import registry
@@ -125,6 +125,18 @@ KINDS = {
 
 
 @cache
+def device(system: str) -> dict[str, float]:
+    """What kernels see of an accelerator of the catalogue, at the clock of the measurements."""
+    known = accelerators.find(system).given
+    found = {
+        name: registry().resolve(name, known).value
+        for name in DEVICE_INPUTS
+        if name != "kernels.device.clock_ratio"
+    }
+    return {**found, "kernels.device.clock_ratio": 1.0}
+
+
+@cache
 def compiled(scope: str, names: tuple[str, ...], shape: tuple[str, ...]) -> Compiled:
     """Time, FLOPs and bytes of an operation by constants, device and shape."""
     outputs = [f"{scope}.{name}" for name in ("time", "flops", "size")]
@@ -136,14 +148,13 @@ def compiled(scope: str, names: tuple[str, ...], shape: tuple[str, ...]) -> Comp
 class Prediction:
     """The relations of an operation bound to the rows of a table."""
 
-    def __init__(self, table: Table, names: tuple[str, ...], device: Mapping[str, float]) -> None:
+    def __init__(self, table: Table, names: tuple[str, ...], facts: Mapping[str, float]) -> None:
         """Take the names of the constants that will vary, and the device by full name."""
         kind = KINDS[table.operation]
-        self.names = names
-        launches = kind.inputs(table, device["kernels.device.cache_capacity"], kind.element)
+        launches = kind.inputs(table, facts["kernels.device.cache_capacity"], kind.element)
         self.function = compiled(kind.scope, names, tuple(launches[0]))
         self.rest = [
-            [*(device[name] for name in DEVICE_INPUTS), *shape.values()] for shape in launches
+            [*(facts[name] for name in DEVICE_INPUTS), *shape.values()] for shape in launches
         ]
 
     def __call__(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -198,18 +209,18 @@ def score(table: Table) -> list[Score]:
 
 
 def _score(table: Table, label: str, engine: str | None) -> Score:
-    device = {**constants.find(table.system).device, "kernels.device.clock_ratio": 1.0}
+    facts = device(table.system)
     values = constants_of(table.operation, table.system, engine)
     spread = values[f"{KINDS[table.operation].scope}.spread"]
     names = tuple(name for name in values if not name.endswith(".spread"))
-    found = Prediction(table, names, device)(np.array([values[name] for name in names]))
+    found = Prediction(table, names, facts)(np.array([values[name] for name in names]))
     error = np.log(found[0] / table.seconds)
     absolute = np.abs(np.expm1(error))
-    roofline = found[-1] / device["kernels.device.memory_bandwidth"]
+    roofline = found[-1] / facts["kernels.device.memory_bandwidth"]
     if len(found) == 3:
         element = KINDS[table.operation].element
-        multiple = device["gpu.rate_8bit"] if element < 2 else 1.0
-        roofline = np.maximum(roofline, found[1] / (multiple * device["kernels.device.peak_flops"]))
+        multiple = facts["gpu.rate_8bit"] if element < 2 else 1.0
+        roofline = np.maximum(roofline, found[1] / (multiple * facts["kernels.device.peak_flops"]))
     return Score(
         table.operation,
         table.system,
