@@ -40,7 +40,7 @@ def _gemm(table: Table, cache_capacity: float, element: float) -> list[Values]:
     rows, columns, depth = (table.columns[name] for name in ("m", "n", "k"))
     weights, activations = columns * depth * element, rows * depth * element
     outputs = rows * columns * 2.0
-    copies = np.full(len(table), float(_WEIGHT_COPIES))
+    copies = np.where(np.isin(table.framework, FRAMEWORKS), float(_WEIGHT_COPIES), 1.0)
     by_cache = (table.framework == "trtllm") & (table.system != "a100_sxm")
     needed = np.clip(np.ceil(cache_capacity / weights), 1, _MOST_COPIES_BY_CACHE)
     copies = np.where(by_cache, needed, copies)
@@ -52,8 +52,14 @@ def _gemm(table: Table, cache_capacity: float, element: float) -> list[Values]:
         + np.where(own_activations, 0.0, activations) + outputs,
         "activation_footprint": np.where(own_activations, copies, 1.0) * (weights + activations)
         + outputs,
-        "toggling": np.where(table.framework == "vllm", 0.0, 1.0),
+        "toggling": _toggling(table),
     }]  # fmt: skip
+
+
+def _toggling(table: Table) -> Column:
+    """How random operands look: vLLM's do not, and of an unknown collector nobody knows."""
+    unknown = ~np.isin(table.framework, FRAMEWORKS)
+    return np.where(unknown, 0.5, np.where(table.framework == "vllm", 0.0, 1.0))
 
 
 def _attention(table: Table) -> Values:
@@ -62,21 +68,23 @@ def _attention(table: Table) -> Values:
         "batch": raw["batch_size"], "heads": raw["num_heads"],
         "kv_heads": raw["num_key_value_heads"], "width": raw["head_dim"],
         "value_width": raw["head_dim"], "window": raw["window_size"],
-        "element": 2.0, "kv_element": 2.0,
+        "element": 2.0, "kv_element": raw.get("kv_element", 2.0),
     }  # fmt: skip
 
 
 def _prefill(table: Table, cache_capacity: float, element: float) -> list[Values]:
     length = table.columns["isl"]
-    return [{**_attention(table), "length": length, "keys": length, "caching": 1.0, "bits": 16.0}]
+    keys = length + table.columns.get("prefix", 0.0)
+    return [{**_attention(table), "length": length, "keys": keys, "caching": 1.0, "bits": 16.0}]
 
 
 def _decode(table: Table, cache_capacity: float, element: float) -> list[Values]:
     raw = table.columns
     context, window = raw["step"] + 1, raw["window_size"]
     keys = np.where(window > 0, np.minimum(window, context), context)
-    seen = 4 * raw["batch_size"] * raw["num_key_value_heads"] * raw["head_dim"] * keys
-    return [{**_attention(table), "context": context, "footprint": seen}]
+    shape = _attention(table)
+    per_key = 2 * raw["num_key_value_heads"] * raw["head_dim"] * shape["kv_element"]
+    return [{**shape, "context": context, "footprint": raw["batch_size"] * per_key * keys}]
 
 
 def _experts(table: Table, cache_capacity: float, element: float) -> list[Values]:
