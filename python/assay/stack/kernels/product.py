@@ -57,6 +57,7 @@ _POWER = by_definition("operations over the rate that the power limit leaves")
 
 # The clock sinks over milliseconds: the power controller averages.
 _HORIZON = number("2 ms")
+_WHOLE = number("1")
 # Parts are kept in 32 bits, written once and read once.
 _PART = number("8 byte")
 
@@ -71,6 +72,8 @@ class ProductShape:
     weight takes in memory. A footprint is what the GPU touches between two uses of the weights,
     or of the activations: it decides whether they are still in the cache. `toggling` is 1 for
     operands that look random, as real ones do, and 0 for constant ones, which draw less power.
+    `casting` is 1 where activations of a narrow product come in 16 bits and are cast by a kernel
+    of its own, 0 where they come narrow.
     """
 
     rows: Expression
@@ -83,6 +86,7 @@ class ProductShape:
     weight_footprint: Expression
     activation_footprint: Expression
     toggling: Expression
+    casting: Expression = _WHOLE
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ def declare(
     sunk = shape.toggling * gemm.throttle_depth * best / (best + _HORIZON)
     # Activations come in 16 bits and are cast by a kernel of its own.
     cast_size = shape.rows * shape.depth * (number("2 byte") + shape.activation_element)
-    cast = gemm.cast_time + cast_size / (gemm.cast_share * _BANDWIDTH)
+    cast = shape.casting * (gemm.cast_time + cast_size / (gemm.cast_share * _BANDWIDTH))
     time = scope.variable(
         f"{prefix}time", "t", "s", f"time of {what}, in the tiles that end first", display="us",
         equals=gemm.launch_time + best * (1 + sunk) + where(shape.bits > 8, number("0 s"), cast),
