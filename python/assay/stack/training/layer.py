@@ -36,8 +36,8 @@ is_narrow = compute_bits < 15.5
 
 narrow_share = scope.variable(
     "narrow_share", "r_8", "1",
-    "rate of narrow products inside a step over that of the same products alone",
-    bounds=(0, 1), reference=_FITTED, boundary="needs-source",
+    "rate of narrow products with one scale a tensor over that of the engines' measured ones",
+    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 load_share = scope.variable(
     "load_share", "r_l", "1",
@@ -87,6 +87,7 @@ def declare_weight(
                 output_element=_gradient_output if is_gradient else _HALF,
                 weight_footprint=activations if is_gradient else _stage_weights,
                 activation_footprint=activations, toggling=_RANDOM,
+                casting=number("0"),
             ),
             what=f"{part} product of {what}",
         )  # fmt: skip
@@ -223,13 +224,28 @@ elementwise_size = scope.variable(
     + _sorted,
     reference=_COUNTED,
 )  # fmt: skip
+cast_elements = scope.variable(
+    "layer.cast_elements", "n_8", "1", "inputs of products that passes cast to a narrow format",
+    equals=where(
+        is_narrow,
+        tokens
+        * (
+            2 * architecture.hidden
+            + (architecture.output_size + parallelism.ffn_width) / tensor
+        ),
+        0,
+    ),
+    reference=_COUNTED,
+)  # fmt: skip
 _kernels = where(software.fused_passes > 0.5, 8, 12)
+# Forward, an element is read, written and written transposed for the gradient of the weights.
 forward_passes = passes.declare(
-    scope, "layer.forward_passes.", elementwise_size, _kernels,
-    what="norms, sums and activations of a layer, forward",
+    scope, "layer.forward_passes.", elementwise_size + cast_elements * number("4 byte"), _kernels,
+    what="norms, sums, activations and casts of a layer, forward",
 )  # fmt: skip
 # Backward, the same passes read the gradient too: seven arrays for every four.
 backward_passes = passes.declare(
-    scope, "layer.backward_passes.", elementwise_size * 1.75, _kernels * 1.5,
-    what="norms, sums and activations of a layer, backward",
+    scope, "layer.backward_passes.",
+    elementwise_size * 1.75 + cast_elements * number("6 byte"), _kernels * 1.5,
+    what="norms, sums, activations and casts of a layer, backward",
 )  # fmt: skip
