@@ -1,0 +1,249 @@
+"""Making arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from assay.errors import DTypeError, ShapeError
+from assay.runtime import device as find_device
+from assay.runtime import dtypes, exchange, launching
+from assay.runtime.array import Array, Scalar
+from assay.runtime.device import Device
+from assay.runtime.dtypes import DType
+from assay.runtime.layout import as_shape, broadcast, broadcast_shapes
+
+Where = Device | str | None
+Type = DType | str | None
+
+
+def _device(device: Where, fallback: Device | None = None) -> Device:
+    return find_device(device) if device is not None else fallback or find_device()
+
+
+def _type(dtype: Type, fallback: DType, operation: str) -> DType:
+    return fallback if dtype is None else dtypes.as_dtype(dtype, operation)
+
+
+def asarray(
+    obj: Any, /, *, dtype: Type = None, device: Where = None, copy: bool | None = None
+) -> Array:
+    """An array of numbers, nested lists or another library's array.
+
+    Memory of NumPy arrays and of what speaks the buffer protocol or DLPack is shared where it
+    can be; `copy=True` never shares and `copy=False` never copies.
+    """
+    kept = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
+    where = None if device is None else find_device(device)
+    return exchange.asarray(obj, kept, where, copy)
+
+
+def from_dlpack(x: object, /, *, device: Where = None, copy: bool | None = None) -> Array:
+    """An array over the memory of any object that speaks DLPack."""
+    return exchange.from_dlpack(x, None if device is None else find_device(device), copy)
+
+
+def empty(shape: int | Sequence[int], *, dtype: Type = None, device: Where = None) -> Array:
+    """An array whose elements are whatever the memory holds."""
+    kept = _type(dtype, dtypes.float64, "empty")
+    return launching.empty(_device(device), as_shape(shape, "empty"), kept, "empty")
+
+
+def empty_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Array:
+    """An array of the shape of another whose elements are whatever the memory holds."""
+    kept = _type(dtype, x.dtype, "empty_like")
+    return launching.empty(_device(device, x.device), x.shape, kept, "empty_like")
+
+
+def _zeros(there: Device, shape: tuple[int, ...], dtype: DType, operation: str) -> Array:
+    out = launching.empty(there, shape, dtype, operation)
+    if out.size:
+        stream = there.current_stream()._native
+        there._context.fill(operation, out.buffer, 0, 0, out.nbytes, stream)
+    return out
+
+
+def zeros(shape: int | Sequence[int], *, dtype: Type = None, device: Where = None) -> Array:
+    """An array of zeros."""
+    kept = _type(dtype, dtypes.float64, "zeros")
+    return _zeros(_device(device), as_shape(shape, "zeros"), kept, "zeros")
+
+
+def zeros_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Array:
+    """An array of zeros of the shape of another."""
+    kept = _type(dtype, x.dtype, "zeros_like")
+    return _zeros(_device(device, x.device), x.shape, kept, "zeros_like")
+
+
+def _filled(
+    there: Device, shape: tuple[int, ...], value: Scalar, dtype: DType, operation: str
+) -> Array:
+    if isinstance(value, complex) and dtype.kind != "complex":
+        raise DTypeError(f"{operation}: expected a value that fits {dtype}, got {value!r}")
+    try:
+        kind = np.float64 if dtype is dtypes.bfloat16 else dtype.storage
+        with np.errstate(all="ignore"):
+            constant = np.asarray(value, kind)
+    except OverflowError:
+        raise DTypeError(
+            f"{operation}: expected a value that fits {dtype}, got {value!r}"
+        ) from None
+    out = launching.empty(there, shape, dtype, operation)
+    launching.write(operation, out, constant)
+    return out
+
+
+def ones(shape: int | Sequence[int], *, dtype: Type = None, device: Where = None) -> Array:
+    """An array of ones."""
+    kept = _type(dtype, dtypes.float64, "ones")
+    return _filled(_device(device), as_shape(shape, "ones"), 1, kept, "ones")
+
+
+def ones_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Array:
+    """An array of ones of the shape of another."""
+    kept = _type(dtype, x.dtype, "ones_like")
+    return _filled(_device(device, x.device), x.shape, 1, kept, "ones_like")
+
+
+def full(
+    shape: int | Sequence[int], fill_value: Scalar, *, dtype: Type = None, device: Where = None
+) -> Array:
+    """An array of one value; its type is the value's where none is named."""
+    kept = _type(dtype, dtypes.default_for(type(fill_value).__name__), "full")
+    return _filled(_device(device), as_shape(shape, "full"), fill_value, kept, "full")
+
+
+def full_like(
+    x: Array, /, fill_value: Scalar, *, dtype: Type = None, device: Where = None
+) -> Array:
+    """An array of one value of the shape of another."""
+    kept = _type(dtype, x.dtype, "full_like")
+    return _filled(_device(device, x.device), x.shape, fill_value, kept, "full_like")
+
+
+def arange(
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: Type = None,
+    device: Where = None,
+) -> Array:
+    """Evenly spaced values from `start`, or 0, up to but not with `stop`."""
+    first, end = (0, start) if stop is None else (start, stop)
+    if step == 0:
+        raise ShapeError("arange: expected a step other than 0, got 0")
+    whole = all(isinstance(value, int) for value in (first, end, step))
+    kept = _type(dtype, dtypes.int64 if whole else dtypes.float64, "arange")
+    count = max(-((first - end) // step), 0) if whole else max(math.ceil((end - first) / step), 0)
+    out = launching.empty(_device(device), (count,), kept, "arange")
+    if count:
+        kind = kept.storage if whole and kept.kind in dtypes.INTEGRAL else np.dtype(np.float64)
+        ramp = np.arange(count, dtype=kind)
+        launching.write("arange", out, (ramp * kind.type(step) + kind.type(first)).astype(kind))
+    return out
+
+
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    *,
+    dtype: Type = None,
+    device: Where = None,
+    endpoint: bool = True,
+) -> Array:
+    """`num` evenly spaced values from `start` to `stop`, with or without the latter."""
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    kept = _type(dtype, dtypes.complex128 if is_complex else dtypes.float64, "linspace")
+    dtypes.require_kind(kept, dtypes.FLOATING, "linspace")
+    if num < 0:
+        raise ShapeError(f"linspace: expected at least 0 values, got {num}")
+    kind = np.dtype(np.float32) if kept is dtypes.bfloat16 else kept.storage
+    with np.errstate(all="ignore"):
+        steps = np.linspace(start, stop, num, endpoint=endpoint, dtype=kind)
+    return launching.store("linspace", _device(device), steps, kept)
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Type = None,
+    device: Where = None,
+) -> Array:
+    """A matrix with ones on one diagonal and zeros elsewhere."""
+    kept = _type(dtype, dtypes.float64, "eye")
+    columns = n_rows if n_cols is None else n_cols
+    shape = as_shape((n_rows, columns), "eye")
+    out = _zeros(_device(device), shape, kept, "eye")
+    length = min(n_rows, columns - k) if k >= 0 else min(n_rows + k, columns)
+    if length > 0:
+        launching.launch(
+            "eye",
+            lambda view: np.einsum("ii->i", view[max(-k, 0) :, max(k, 0) :][:length, :length]).fill(
+                1
+            ),
+            [],
+            [out],
+        )
+    return out
+
+
+def _triangle(x: Array, k: int, operation: str, keep: Any) -> Array:
+    if x.ndim < 2:
+        raise ShapeError(f"{operation}: expected at least 2 axes, got shape {x.shape}")
+    return launching.compute(
+        operation, lambda view, out: np.copyto(out, keep(view, k)), [x], x.shape, x.dtype
+    )
+
+
+def tril(x: Array, /, *, k: int = 0) -> Array:
+    """The elements on and below a diagonal; zeros above it."""
+    return _triangle(x, k, "tril", np.tril)
+
+
+def triu(x: Array, /, *, k: int = 0) -> Array:
+    """The elements on and above a diagonal; zeros below it."""
+    return _triangle(x, k, "triu", np.triu)
+
+
+def meshgrid(*arrays: Array, indexing: Literal["xy", "ij"] = "xy") -> list[Array]:
+    """Coordinates of a grid, one array for each axis."""
+    if indexing not in ("xy", "ij"):
+        raise ShapeError(f'meshgrid: expected indexing "xy" or "ij", got {indexing!r}')
+    if any(array.ndim > 1 for array in arrays):
+        raise ShapeError("meshgrid: expected arrays of at most 1 axis, got more")
+    if len({array.dtype for array in arrays}) > 1:
+        raise DTypeError("meshgrid: expected arrays of one type, got several")
+    places = list(range(len(arrays)))
+    if indexing == "xy" and len(arrays) > 1:
+        places[0], places[1] = 1, 0
+    shaped = [
+        array.view(
+            broadcast(
+                array.layout._replace(
+                    shape=tuple(array.size if at == place else 1 for at in range(len(arrays))),
+                    strides=tuple(
+                        (array.strides or (0,))[0] if at == place else 0
+                        for at in range(len(arrays))
+                    ),
+                ),
+                tuple(array.size if at == place else 1 for at in range(len(arrays))),
+                "meshgrid",
+            )
+        )
+        for array, place in zip(arrays, places, strict=True)
+    ]
+    shape = broadcast_shapes("meshgrid", *(array.shape for array in shaped))
+    return [
+        exchange.copy(array.view(broadcast(array.layout, shape, "meshgrid")), "meshgrid")
+        for array in shaped
+    ]

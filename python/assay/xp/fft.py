@@ -1,0 +1,211 @@
+"""Discrete Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from assay.errors import ShapeError
+from assay.runtime import device as find_device
+from assay.runtime import dtypes, launching
+from assay.runtime.array import Array
+from assay.runtime.device import Device
+from assay.runtime.dtypes import FLOATING, DType
+from assay.runtime.layout import normalize_axes, normalize_axis
+
+Norm = Literal["backward", "ortho", "forward"]
+_NORMS = ("backward", "ortho", "forward")
+
+__all__ = [
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]
+
+
+def _run(
+    operation: str, x: Array, kinds: tuple[str, ...], norm: str, call: Callable[..., Any]
+) -> Array:
+    dtypes.require_kind(x.dtype, kinds, operation)
+    if x.dtype.kind == "float" and x.dtype.itemsize == 2:
+        dtypes.require_kind(dtypes.float32, (), f"{operation} of {x.dtype}")
+    if norm not in _NORMS:
+        raise ShapeError(f"{operation}: expected norm {', '.join(_NORMS)}, got {norm!r}")
+    found = launching.collect(operation, call, [x])
+    return launching.store(operation, x.device, found)
+
+
+def _one(
+    operation: str, x: Array, n: int | None, axis: int, norm: Norm, kinds: tuple[str, ...]
+) -> Array:
+    place = normalize_axis(axis, x.ndim, operation)
+    if n is not None and n < 1:
+        raise ShapeError(f"{operation}: expected at least 1 point, got {n}")
+    transform: Any = getattr(np.fft, operation)
+    return _run(operation, x, kinds, norm, lambda view: transform(view, n=n, axis=place, norm=norm))
+
+
+def _several(
+    operation: str,
+    x: Array,
+    s: Sequence[int] | None,
+    axes: Sequence[int] | None,
+    norm: Norm,
+    kinds: tuple[str, ...],
+) -> Array:
+    places: tuple[int, ...] | None = None
+    if axes is not None:
+        places = normalize_axes(tuple(axes), x.ndim, operation)
+    elif s is not None:
+        places = tuple(range(x.ndim - len(s), x.ndim))
+    transform: Any = getattr(np.fft, operation)
+    return _run(
+        operation, x, kinds, norm, lambda view: transform(view, s=s, axes=places, norm=norm)
+    )
+
+
+def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The transform along an axis."""
+    return _one("fft", x, n, axis, norm, FLOATING)
+
+
+def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The inverse transform along an axis."""
+    return _one("ifft", x, n, axis, norm, FLOATING)
+
+
+def fftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Array:
+    """The transform along several axes."""
+    return _several("fftn", x, s, axes, norm, FLOATING)
+
+
+def ifftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Array:
+    """The inverse transform along several axes."""
+    return _several("ifftn", x, s, axes, norm, FLOATING)
+
+
+def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The half of the transform of real values that says it all."""
+    return _one("rfft", x, n, axis, norm, ("float",))
+
+
+def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The real values of a half transform."""
+    return _one("irfft", x, n, axis, norm, ("complex",))
+
+
+def rfftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Array:
+    """The half transform of real values along several axes."""
+    return _several("rfftn", x, s, axes, norm, ("float",))
+
+
+def irfftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Array:
+    """The real values of a half transform along several axes."""
+    return _several("irfftn", x, s, axes, norm, ("complex",))
+
+
+def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The real transform of values whose second half mirrors the first."""
+    return _one("hfft", x, n, axis, norm, ("complex",))
+
+
+def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The inverse of `hfft`."""
+    return _one("ihfft", x, n, axis, norm, ("float",))
+
+
+def _frequencies(
+    operation: str,
+    values: Callable[..., Any],
+    n: int,
+    d: float,
+    dtype: DType | str | None,
+    device: Device | str | None,
+) -> Array:
+    if n < 1:
+        raise ShapeError(f"{operation}: expected at least 1 point, got {n}")
+    kept = dtypes.float64 if dtype is None else dtypes.as_dtype(dtype, operation)
+    dtypes.require_kind(kept, ("float",), operation)
+    return launching.store(operation, find_device(device or "cpu"), values(n, d), kept)
+
+
+def fftfreq(
+    n: int,
+    /,
+    *,
+    d: float = 1.0,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+) -> Array:
+    """The frequencies of a transform of `n` points `d` apart."""
+    return _frequencies("fftfreq", np.fft.fftfreq, n, d, dtype, device)
+
+
+def rfftfreq(
+    n: int,
+    /,
+    *,
+    d: float = 1.0,
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
+) -> Array:
+    """The frequencies of a half transform of `n` points `d` apart."""
+    return _frequencies("rfftfreq", np.fft.rfftfreq, n, d, dtype, device)
+
+
+def _shifted(operation: str, x: Array, axes: int | Sequence[int] | None, move: Any) -> Array:
+    places = normalize_axes(axes, x.ndim, operation)
+    return launching.compute(
+        operation, lambda view, out: np.copyto(out, move(view, places)), [x], x.shape, x.dtype
+    )
+
+
+def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
+    """The transform with frequency zero in the middle."""
+    return _shifted("fftshift", x, axes, np.fft.fftshift)
+
+
+def ifftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
+    """The inverse of `fftshift`."""
+    return _shifted("ifftshift", x, axes, np.fft.ifftshift)

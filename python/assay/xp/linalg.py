@@ -1,0 +1,296 @@
+"""Linear algebra: decompositions, solutions, norms; every matrix of a batch for itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from assay.errors import ConvergenceError, InputError, ShapeError
+from assay.runtime import dtypes, exchange, launching
+from assay.runtime.array import Array
+from assay.runtime.dtypes import FLOATING, NUMERIC, DType
+from assay.runtime.layout import Layout, normalize_axes, normalize_axis
+from assay.xp.manipulation import matrix_transpose
+from assay.xp.products import matmul, tensordot, vecdot
+from assay.xp.statistics import sum as sum_of
+
+__all__ = [
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues in ascending order, and the eigenvectors in columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class Orthogonal(NamedTuple):
+    """An orthonormal matrix and an upper triangle."""
+
+    Q: Array
+    R: Array
+
+
+class SignedLogarithm(NamedTuple):
+    """The sign of a determinant and the logarithm of its magnitude."""
+
+    sign: Array
+    logabsdet: Array
+
+
+class SingularValues(NamedTuple):
+    """Left vectors, singular values in descending order, and right vectors in rows."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+def _matrices(x: Array, operation: str, square: bool = False) -> None:
+    dtypes.require_kind(x.dtype, FLOATING, operation)
+    if x.ndim < 2:
+        raise ShapeError(f"{operation}: expected at least 2 axes, got shape {x.shape}")
+    if square and x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"{operation}: expected square matrices, got shape {x.shape}")
+
+
+def _run(operation: str, function: Callable[..., Any], *arrays: Array) -> list[Array]:
+    """The results of a routine of NumPy; half precision is computed in single."""
+    kept = arrays[0].dtype
+    for other in arrays[1:]:
+        kept = dtypes.promote(kept, other.dtype, operation)
+    half = kept.kind == "float" and kept.itemsize == 2
+    kind = np.dtype(np.float32) if half else kept.storage
+
+    def routine(*views: Any) -> Any:
+        try:
+            found = function(*(view.astype(kind, copy=False) for view in views))
+        except np.linalg.LinAlgError as error:
+            kind_of = ConvergenceError if "converge" in str(error) else InputError
+            raise kind_of(f"{operation}: {str(error).lower()}") from error
+        return found if isinstance(found, tuple) else (found,)
+
+    parts = launching.collect(operation, routine, list(arrays))
+    return [
+        launching.store(operation, arrays[0].device, np.asarray(part), _kept(part, kept, half))
+        for part in parts
+    ]
+
+
+def _kept(part: Any, dtype: DType, half: bool) -> DType:
+    found = np.asarray(part).dtype
+    return dtype if half and found == np.float32 else dtypes.BY_NAME[found.name]
+
+
+def cholesky(x: Array, /, *, upper: bool = False) -> Array:
+    """The triangle whose product with its own conjugate transpose is a positive matrix."""
+    _matrices(x, "cholesky", square=True)
+    return _run("cholesky", lambda view: np.linalg.cholesky(view, upper=upper), x)[0]
+
+
+def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+    """The vector at right angles to two vectors of three elements."""
+    for x in (x1, x2):
+        dtypes.require_kind(x.dtype, NUMERIC, "cross")
+        if x.shape[normalize_axis(axis, x.ndim, "cross")] != 3:
+            raise ShapeError(f"cross: expected 3 elements on axis {axis}, got shape {x.shape}")
+    return _run("cross", lambda a, b: np.linalg.cross(a, b, axis=axis), x1, x2)[0]
+
+
+def det(x: Array, /) -> Array:
+    """The determinant."""
+    _matrices(x, "det", square=True)
+    return _run("det", np.linalg.det, x)[0]
+
+
+def diagonal(x: Array, /, *, offset: int = 0) -> Array:
+    """A view of one diagonal of the last two axes."""
+    if x.ndim < 2:
+        raise ShapeError(f"diagonal: expected at least 2 axes, got shape {x.shape}")
+    rows, columns = x.shape[-2:]
+    length = min(rows + min(offset, 0), columns - max(offset, 0))
+    down, across = x.strides[-2:]
+    start = x.offset + (offset * across if offset >= 0 else -offset * down)
+    kept = max(length, 0)
+    layout = Layout(
+        (*x.shape[:-2], kept), (*x.strides[:-2], down + across), start if kept else x.offset
+    )
+    return x.view(layout)
+
+
+def eigh(x: Array, /) -> Eigen:
+    """Eigenvalues and eigenvectors of a symmetric or Hermitian matrix."""
+    _matrices(x, "eigh", square=True)
+    return Eigen(*_run("eigh", lambda view: tuple(np.linalg.eigh(view)), x))
+
+
+def eigvalsh(x: Array, /) -> Array:
+    """Eigenvalues of a symmetric or Hermitian matrix."""
+    _matrices(x, "eigvalsh", square=True)
+    return _run("eigvalsh", np.linalg.eigvalsh, x)[0]
+
+
+def inv(x: Array, /) -> Array:
+    """The inverse."""
+    _matrices(x, "inv", square=True)
+    return _run("inv", np.linalg.inv, x)[0]
+
+
+def matrix_norm(
+    x: Array,
+    /,
+    *,
+    keepdims: bool = False,
+    ord: float | Literal["fro", "nuc"] | None = "fro",
+) -> Array:
+    """A norm of each matrix: Frobenius, nuclear, by rows, by columns or by singular values."""
+    _matrices(x, "matrix_norm")
+    kind: Any = ord
+    return _run(
+        "matrix_norm", lambda view: np.linalg.matrix_norm(view, keepdims=keepdims, ord=kind), x
+    )[0]
+
+
+def matrix_power(x: Array, n: int, /) -> Array:
+    """A square matrix multiplied with itself, or its inverse for a negative power."""
+    _matrices(x, "matrix_power", square=True)
+    return _run("matrix_power", lambda view: np.linalg.matrix_power(view, n), x)[0]
+
+
+def _tolerance(rtol: float | Array | None) -> Any:
+    return exchange.values(rtol) if isinstance(rtol, Array) else rtol
+
+
+def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
+    """How many singular values stand out from the largest."""
+    _matrices(x, "matrix_rank")
+    share = _tolerance(rtol)
+
+    def routine(view: Any) -> Any:
+        singular = np.linalg.svd(view, compute_uv=False)
+        epsilon = np.finfo(singular.dtype).eps
+        limit = max(view.shape[-2:]) * epsilon if share is None else np.asarray(share)
+        largest = singular.max(axis=-1, keepdims=True, initial=0)
+        threshold = largest * np.asarray(limit)[..., np.newaxis]
+        return np.count_nonzero(singular > threshold, axis=-1).astype(np.int64)
+
+    return _run("matrix_rank", routine, x)[0]
+
+
+def outer(x1: Array, x2: Array, /) -> Array:
+    """All products of an element of one vector with an element of another."""
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ShapeError(f"outer: expected 1 axis each, got shapes {x1.shape} and {x2.shape}")
+    return tensordot(x1, x2, axes=0)
+
+
+def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
+    """The Moore-Penrose inverse."""
+    _matrices(x, "pinv")
+    share = _tolerance(rtol)
+
+    def routine(view: Any) -> Any:
+        limit = max(view.shape[-2:]) * np.finfo(view.dtype).eps if share is None else share
+        return np.linalg.pinv(view, rcond=limit)
+
+    return _run("pinv", routine, x)[0]
+
+
+def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Orthogonal:
+    """An orthonormal matrix and an upper triangle whose product is the matrix."""
+    _matrices(x, "qr")
+    if mode not in ("reduced", "complete"):
+        raise ShapeError(f'qr: expected mode "reduced" or "complete", got {mode!r}')
+    return Orthogonal(*_run("qr", lambda view: tuple(np.linalg.qr(view, mode)), x))
+
+
+def slogdet(x: Array, /) -> SignedLogarithm:
+    """The sign and the logarithm of the determinant's magnitude."""
+    _matrices(x, "slogdet", square=True)
+    return SignedLogarithm(*_run("slogdet", lambda view: tuple(np.linalg.slogdet(view)), x))
+
+
+def solve(x1: Array, x2: Array, /) -> Array:
+    """The solution of a system of linear equations."""
+    _matrices(x1, "solve", square=True)
+    dtypes.require_kind(x2.dtype, FLOATING, "solve")
+
+    def routine(a: Any, b: Any) -> Any:
+        # A vector, unlike a stack of matrices, has exactly one axis.
+        return (
+            np.linalg.solve(a, b[:, np.newaxis])[..., 0] if b.ndim == 1 else np.linalg.solve(a, b)
+        )
+
+    return _run("solve", routine, x1, x2)[0]
+
+
+def svd(x: Array, /, *, full_matrices: bool = True) -> SingularValues:
+    """The singular values with their left and right vectors."""
+    _matrices(x, "svd")
+    return SingularValues(
+        *_run("svd", lambda view: tuple(np.linalg.svd(view, full_matrices=full_matrices)), x)
+    )
+
+
+def svdvals(x: Array, /) -> Array:
+    """The singular values."""
+    _matrices(x, "svdvals")
+    return _run("svdvals", lambda view: np.linalg.svd(view, compute_uv=False), x)[0]
+
+
+def trace(x: Array, /, *, offset: int = 0, dtype: DType | str | None = None) -> Array:
+    """The sum of one diagonal of each matrix."""
+    return sum_of(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+def vector_norm(
+    x: Array,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    ord: float = 2,
+) -> Array:
+    """A norm of the elements along some axes taken as one vector."""
+    dtypes.require_kind(x.dtype, FLOATING, "vector_norm")
+    axes: Sequence[int] = normalize_axes(axis, x.ndim, "vector_norm")
+
+    def routine(view: Any) -> Any:
+        size = np.abs(view)
+        if ord == math.inf:
+            return size.max(axis=tuple(axes), keepdims=keepdims)
+        if ord == -math.inf:
+            return size.min(axis=tuple(axes), keepdims=keepdims)
+        if ord == 0:
+            return np.sum(size != 0, axis=tuple(axes), keepdims=keepdims).astype(size.dtype)
+        total = np.sum(size**ord, axis=tuple(axes), keepdims=keepdims)
+        return (total ** (1 / ord)).astype(size.dtype)
+
+    return _run("vector_norm", routine, x)[0]

@@ -1,0 +1,220 @@
+"""Other shapes and orders of the same elements."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay.errors import ArrayBufferError, ShapeError
+from assay.runtime import dtypes, exchange, launching
+from assay.runtime import layout as layouts
+from assay.runtime.array import Array
+from assay.runtime.layout import Layout, normalize_axes, normalize_axis
+
+Axes = int | tuple[int, ...]
+
+
+def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
+    """A view stretched to a shape; it may be read but not written."""
+    return x.view(
+        layouts.broadcast(x.layout, layouts.as_shape(shape, "broadcast_to"), "broadcast_to")
+    )
+
+
+def broadcast_arrays(*arrays: Array) -> list[Array]:
+    """Views of all arrays stretched to their common shape."""
+    shape = layouts.broadcast_shapes("broadcast_arrays", *(array.shape for array in arrays))
+    return [broadcast_to(array, shape) for array in arrays]
+
+
+def expand_dims(x: Array, /, axis: int) -> Array:
+    """A view with an axis of extent 1 more."""
+    place = normalize_axis(axis, x.ndim + 1, "expand_dims")
+    shape = (*x.shape[:place], 1, *x.shape[place:])
+    return x.view(Layout(shape, (*x.strides[:place], 0, *x.strides[place:]), x.offset))
+
+
+def squeeze(x: Array, /, axis: Axes) -> Array:
+    """A view without these axes, which have extent 1."""
+    gone = normalize_axes(axis, x.ndim, "squeeze")
+    for place in gone:
+        if x.shape[place] != 1:
+            raise ShapeError(f"squeeze: expected extent 1 on axis {place}, got {x.shape[place]}")
+    kept = tuple(place for place in range(x.ndim) if place not in gone)
+    return x.view(layouts.permute(x.layout, kept))
+
+
+def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
+    """A view with the axes in another order."""
+    order = normalize_axes(tuple(axes), x.ndim, "permute_dims")
+    if len(order) != x.ndim:
+        raise ShapeError(f"permute_dims: expected {x.ndim} axes, got {len(order)}")
+    return x.view(layouts.permute(x.layout, order))
+
+
+def matrix_transpose(x: Array, /) -> Array:
+    """A view with the last two axes exchanged."""
+    if x.ndim < 2:
+        raise ShapeError(f"matrix_transpose: expected at least 2 axes, got shape {x.shape}")
+    return x.mT
+
+
+def moveaxis(x: Array, source: Axes, destination: Axes, /) -> Array:
+    """A view with some axes moved to other places."""
+    taken = normalize_axes(source, x.ndim, "moveaxis")
+    places = normalize_axes(destination, x.ndim, "moveaxis")
+    if len(taken) != len(places):
+        raise ShapeError(
+            f"moveaxis: expected as many places as axes, got {source} and {destination}"
+        )
+    order = [axis for axis in range(x.ndim) if axis not in taken]
+    for place, axis in sorted(zip(places, taken, strict=True)):
+        order.insert(place, axis)
+    return x.view(layouts.permute(x.layout, tuple(order)))
+
+
+def flip(x: Array, /, *, axis: Axes | None = None) -> Array:
+    """A view with the elements along some axes in reverse."""
+    turned = normalize_axes(axis, x.ndim, "flip")
+    key = tuple(slice(None, None, -1 if at in turned else 1) for at in range(x.ndim))
+    return x.view(layouts.index(x.layout, key))
+
+
+def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
+    """The elements in C order in another shape: a view where they lie so, else a copy."""
+    wanted = _complete(x, (shape,) if isinstance(shape, int) else tuple(shape))
+    if copy:
+        return reshape(exchange.copy(x, "reshape"), wanted)
+    found = layouts.reshape(x.layout, wanted, x.dtype.itemsize)
+    if found is not None:
+        return x.view(found)
+    if copy is False:
+        raise ArrayBufferError(
+            f"reshape: expected elements that lie in order, got strides {x.strides} "
+            f"for shape {x.shape}",
+            "allow a copy",
+        )
+    return reshape(exchange.copy(x, "reshape"), wanted)
+
+
+def _complete(x: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with its one extent of -1 worked out."""
+    extents = [operator.index(extent) for extent in shape]
+    known = math.prod(extent for extent in extents if extent != -1)
+    if extents.count(-1) == 1 and known > 0 and x.size % known == 0:
+        extents[extents.index(-1)] = x.size // known
+    if any(extent < 0 for extent in extents) or math.prod(extents) != x.size:
+        raise ShapeError(f"reshape: expected a shape of {x.size} elements, got {tuple(shape)}")
+    return tuple(extents)
+
+
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """Views of the parts along an axis."""
+    if x.ndim == 0:
+        raise ShapeError("unstack: expected at least 1 axis, got a 0-d array")
+    front = moveaxis(x, axis, 0)
+    return tuple(front[position] for position in range(front.shape[0]))
+
+
+def _joined(arrays: Sequence[Array], operation: str) -> dtypes.DType:
+    if not arrays:
+        raise ShapeError(f"{operation}: expected at least one array, got none")
+    joined = arrays[0].dtype
+    for array in arrays[1:]:
+        joined = dtypes.promote(joined, array.dtype, operation)
+    return joined
+
+
+def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) -> Array:
+    """The arrays one after the other along an axis, or all elements in a row for None."""
+    dtype = _joined(arrays, "concat")
+    if axis is None:
+        arrays, axis = [reshape(array, (-1,)) for array in arrays], 0
+    first = arrays[0]
+    place = normalize_axis(axis, first.ndim, "concat")
+    others = [(*array.shape[:place], *array.shape[place + 1 :]) for array in arrays]
+    if any(array.ndim != first.ndim for array in arrays) or len(set(others)) > 1:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise ShapeError(f"concat: expected shapes equal but on axis {place}, got {shapes}")
+    total = sum(array.shape[place] for array in arrays)
+    shape = (*first.shape[:place], total, *first.shape[place + 1 :])
+    return launching.compute(
+        "concat",
+        lambda *views: np.concatenate(views[:-1], place, out=views[-1], casting="unsafe"),
+        list(arrays),
+        shape,
+        dtype,
+    )
+
+
+def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array:
+    """The arrays side by side along a new axis."""
+    dtype = _joined(arrays, "stack")
+    if len({array.shape for array in arrays}) > 1:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise ShapeError(f"stack: expected equal shapes, got {shapes}")
+    shape = arrays[0].shape
+    place = normalize_axis(axis, len(shape) + 1, "stack")
+    return launching.compute(
+        "stack",
+        lambda *views: np.stack(views[:-1], place, out=views[-1], casting="unsafe"),
+        list(arrays),
+        (*shape[:place], len(arrays), *shape[place:]),
+        dtype,
+    )
+
+
+def roll(
+    x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
+) -> Array:
+    """The elements moved along some axes; what leaves at one end enters at the other."""
+    axes = None if axis is None else normalize_axes(axis, x.ndim, "roll")
+    return launching.compute(
+        "roll",
+        lambda view, out: np.copyto(out, np.roll(view, shift, axes if axes is None else axis)),
+        [x],
+        x.shape,
+        x.dtype,
+    )
+
+
+def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
+    """Each element, or each part along an axis, several times."""
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    place = normalize_axis(axis, x.ndim, "repeat")
+    if isinstance(repeats, Array):
+        dtypes.require_kind(repeats.dtype, dtypes.INTEGRAL, "repeat")
+        counts = np.asarray(exchange.values(repeats))
+    else:
+        counts = np.asarray(operator.index(repeats))
+    if counts.ndim > 1 or counts.size not in (1, x.shape[place]):
+        raise ShapeError(f"repeat: expected 1 or {x.shape[place]} counts, got shape {counts.shape}")
+    if counts.size and int(counts.min()) < 0:
+        raise ShapeError(f"repeat: expected counts of at least 0, got {int(counts.min())}")
+    total = int(np.broadcast_to(counts, (x.shape[place],)).sum())
+    return launching.compute(
+        "repeat",
+        lambda view, out: np.copyto(out, np.repeat(view, counts, place)),
+        [x],
+        (*x.shape[:place], total, *x.shape[place + 1 :]),
+        x.dtype,
+    )
+
+
+def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
+    """The whole array several times along its axes."""
+    counts = layouts.as_shape(repetitions, "tile")
+    length = max(x.ndim, len(counts))
+    shape = (1,) * (length - x.ndim) + x.shape
+    times = (1,) * (length - len(counts)) + counts
+    return launching.compute(
+        "tile",
+        lambda view, out: np.copyto(out, np.tile(view, counts)),
+        [x],
+        tuple(extent * count for extent, count in zip(shape, times, strict=True)),
+        x.dtype,
+    )

@@ -1,0 +1,259 @@
+"""Finding, sorting and telling apart elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from assay.errors import DTypeError, IndexingError, ShapeError
+from assay.runtime import dtypes, exchange, launching
+from assay.runtime.array import Array, Scalar
+from assay.runtime.dtypes import ANY, REAL, DType
+from assay.runtime.layout import broadcast_shapes, normalize_axes, normalize_axis
+from assay.xp.statistics import reduced_shape
+
+
+class UniqueAll(NamedTuple):
+    """The distinct elements, where each is first, where each went, and how often each occurs."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The distinct elements and how often each occurs."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The distinct elements and which of them stands at each place."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def _extreme(
+    operation: str, loop: Callable[..., Any], x: Array, axis: int | None, keepdims: bool
+) -> Array:
+    dtypes.require_kind(x.dtype, REAL, operation)
+    axes = normalize_axes(axis, x.ndim, operation)
+    if any_empty(x, axes):
+        raise ShapeError(f"{operation}: expected elements to choose from, got shape {x.shape}")
+    place = None if axis is None else axes[0]
+
+    def kernel(view: Any, out: Any) -> None:
+        np.copyto(out, loop(view, axis=place, keepdims=keepdims))
+
+    shape = reduced_shape(x.shape, axes, keepdims)
+    return launching.compute(operation, kernel, [x], shape, dtypes.int64)
+
+
+def any_empty(x: Array, axes: tuple[int, ...]) -> bool:
+    """Whether one of these axes has no elements."""
+    return any(x.shape[axis] == 0 for axis in axes)
+
+
+def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The place of the first largest element."""
+    return _extreme("argmax", np.argmax, x, axis, keepdims)
+
+
+def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The place of the first smallest element."""
+    return _extreme("argmin", np.argmin, x, axis, keepdims)
+
+
+def nonzero(x: Array, /) -> tuple[Array, ...]:
+    """The places of all elements that are not zero, one array for each axis."""
+    if x.ndim == 0:
+        raise ShapeError("nonzero: expected at least 1 axis, got a 0-d array")
+    found = launching.collect("nonzero", np.nonzero, [x])
+    return tuple(launching.store("nonzero", x.device, places) for places in found)
+
+
+def searchsorted(
+    x1: Array,
+    x2: Array,
+    /,
+    *,
+    side: Literal["left", "right"] = "left",
+    sorter: Array | None = None,
+) -> Array:
+    """Where elements of `x2` belong in the sorted `x1`."""
+    if x1.ndim != 1:
+        raise ShapeError(f"searchsorted: expected 1 axis, got shape {x1.shape}")
+    if side not in ("left", "right"):
+        raise ShapeError(f'searchsorted: expected side "left" or "right", got {side!r}')
+    joined = dtypes.promote(x1.dtype, x2.dtype, "searchsorted")
+    dtypes.require_kind(joined, REAL, "searchsorted")
+    order = [] if sorter is None else [sorter]
+
+    def kernel(*views: Any) -> None:
+        sorted_by = views[2] if order else None
+        np.copyto(views[-1], np.searchsorted(views[0], views[1], side, sorted_by))
+
+    return launching.compute("searchsorted", kernel, [x1, x2, *order], x2.shape, dtypes.int64)
+
+
+def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
+    """Elements of `x1` where the condition holds, of `x2` elsewhere."""
+    dtypes.require_kind(condition.dtype, ("bool",), "where")
+    first, second = _choices(condition, x1, x2)
+    joined = dtypes.promote(first.dtype, second.dtype, "where")
+    shape = broadcast_shapes("where", condition.shape, first.shape, second.shape)
+
+    def kernel(chosen: Any, a: Any, b: Any, out: Any) -> None:
+        np.copyto(out, np.where(chosen, a, b), casting="unsafe")
+
+    return launching.compute("where", kernel, [condition, first, second], shape, joined)
+
+
+def _choices(condition: Array, x1: Array | Scalar, x2: Array | Scalar) -> tuple[Array, Array]:
+    if isinstance(x1, Array) and isinstance(x2, Array):
+        return x1, x2
+    if isinstance(x1, Array) and not isinstance(x2, Array):
+        kept = dtypes.scalar_dtype(x2, x1.dtype, "where")
+        return x1, exchange.asarray(x2, kept, condition.device, None)
+    if isinstance(x2, Array) and not isinstance(x1, Array):
+        kept = dtypes.scalar_dtype(x1, x2.dtype, "where")
+        return exchange.asarray(x1, kept, condition.device, None), x2
+    either = max(
+        np.asarray(x1).dtype, np.asarray(x2).dtype, key=lambda kind: "biufc".index(kind.kind)
+    )
+    kept = dtypes.BY_NAME[either.name]
+    return (
+        exchange.asarray(x1, kept, condition.device, None),
+        exchange.asarray(x2, kept, condition.device, None),
+    )
+
+
+def _order(view: Any, axis: int, descending: bool, stable: bool) -> Any:
+    kind: Any = "stable" if stable else None
+    if not descending:
+        return np.argsort(view, axis=axis, kind=kind)
+    # Sorted backwards from behind, equal elements keep their order.
+    backwards = np.argsort(np.flip(view, axis), axis=axis, kind=kind)
+    return np.flip(view.shape[axis] - 1 - backwards, axis)
+
+
+def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The places of the elements in the order that sorts them."""
+    dtypes.require_kind(x.dtype, ANY, "argsort")
+    place = normalize_axis(axis, x.ndim, "argsort")
+    return launching.compute(
+        "argsort",
+        lambda view, out: np.copyto(out, _order(view, place, descending, stable)),
+        [x],
+        x.shape,
+        dtypes.int64,
+    )
+
+
+def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The elements sorted along an axis."""
+    dtypes.require_kind(x.dtype, ANY, "sort")
+    place = normalize_axis(axis, x.ndim, "sort")
+
+    def kernel(view: Any, out: Any) -> None:
+        ordered = np.sort(view, axis=place, kind="stable" if stable else None)
+        np.copyto(out, np.flip(ordered, place) if descending else ordered)
+
+    return launching.compute("sort", kernel, [x], x.shape, x.dtype)
+
+
+def _unique(x: Array, operation: str, **wanted: bool) -> list[Array]:
+    dtypes.require_kind(x.dtype, ANY, operation)
+
+    def kernel(view: Any) -> Any:
+        # Every NaN is different from every other.
+        found = np.unique(view, equal_nan=False, **wanted)
+        return found if wanted else (found,)
+
+    parts = launching.collect(operation, kernel, [x])
+    types: list[DType] = [x.dtype] + [dtypes.int64] * (len(parts) - 1)
+    return [
+        launching.store(operation, x.device, part, dtype)
+        for part, dtype in zip(parts, types, strict=True)
+    ]
+
+
+def unique_all(x: Array, /) -> UniqueAll:
+    """The distinct elements, with their first places, their inverse and their counts."""
+    values, indices, inverse, counts = _unique(
+        x, "unique_all", return_index=True, return_inverse=True, return_counts=True
+    )
+    return UniqueAll(values, indices, _like(inverse, x), counts)
+
+
+def unique_counts(x: Array, /) -> UniqueCounts:
+    """The distinct elements and how often each occurs."""
+    return UniqueCounts(*_unique(x, "unique_counts", return_counts=True))
+
+
+def unique_inverse(x: Array, /) -> UniqueInverse:
+    """The distinct elements and which of them stands at each place."""
+    values, inverse = _unique(x, "unique_inverse", return_inverse=True)
+    return UniqueInverse(values, _like(inverse, x))
+
+
+def unique_values(x: Array, /) -> Array:
+    """The distinct elements."""
+    return _unique(x, "unique_values")[0]
+
+
+def _like(inverse: Array, x: Array) -> Array:
+    from assay.xp.manipulation import reshape
+
+    return reshape(inverse, x.shape)
+
+
+def _checked(indices: Array, extent: int, operation: str) -> None:
+    if indices.dtype.kind not in dtypes.INTEGRAL:
+        raise DTypeError(f"{operation}: expected integer indices, got {indices.dtype}")
+    if indices.size:
+        places = exchange.values(indices)
+        lowest, highest = int(places.min()), int(places.max())
+        if lowest < -extent or highest >= extent:
+            outside = lowest if lowest < -extent else highest
+            raise IndexingError(
+                f"{operation}: expected indices between {-extent} and {extent - 1}, got {outside}"
+            )
+
+
+def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+    """The parts along an axis that the indices name."""
+    if axis is None and x.ndim != 1:
+        raise ShapeError(f"take: expected an axis for shape {x.shape}, got none")
+    place = normalize_axis(0 if axis is None else axis, x.ndim, "take")
+    _checked(indices, x.shape[place], "take")
+    shape = (*x.shape[:place], *indices.shape, *x.shape[place + 1 :])
+    return launching.compute(
+        "take",
+        lambda view, places, out: np.copyto(out, np.take(view, places, axis=place)),
+        [x, indices],
+        shape,
+        x.dtype,
+    )
+
+
+def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+    """The elements along an axis that the indices name, place by place."""
+    place = normalize_axis(axis, x.ndim, "take_along_axis")
+    if indices.ndim != x.ndim:
+        raise ShapeError(f"take_along_axis: expected {x.ndim} axes, got shape {indices.shape}")
+    _checked(indices, x.shape[place], "take_along_axis")
+    others = [(*s[:place], *s[place + 1 :]) for s in (x.shape, indices.shape)]
+    rest = broadcast_shapes("take_along_axis", *others)
+    return launching.compute(
+        "take_along_axis",
+        lambda view, places, out: np.copyto(out, np.take_along_axis(view, places, axis=place)),
+        [x, indices],
+        (*rest[:place], indices.shape[place], *rest[place:]),
+        x.dtype,
+    )

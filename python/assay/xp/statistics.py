@@ -1,0 +1,228 @@
+"""Sums, means and other figures of many elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from assay.errors import ShapeError
+from assay.runtime import dtypes, launching
+from assay.runtime.array import Array
+from assay.runtime.dtypes import ANY, FLOATING, NUMERIC, REAL, DType
+from assay.runtime.layout import normalize_axes, normalize_axis
+
+Axes = int | tuple[int, ...] | None
+
+
+def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape that is left when some axes are taken together."""
+    if keepdims:
+        return tuple(1 if at in axes else extent for at, extent in enumerate(shape))
+    return tuple(extent for at, extent in enumerate(shape) if at not in axes)
+
+
+def reduce(
+    operation: str,
+    loop: Callable[..., Any],
+    x: Array,
+    axis: Axes,
+    keepdims: bool,
+    dtype: DType,
+) -> Array:
+    """One figure for all elements along some axes; `loop` takes NumPy's arguments."""
+    axes = normalize_axes(axis, x.ndim, operation)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    flops = float(x.size) if x.dtype.kind in FLOATING else 0.0
+    return launching.compute(
+        operation,
+        lambda view, out: loop(view, axis=axes, out=out, keepdims=keepdims),
+        [x],
+        shape,
+        dtype,
+        flops=flops,
+    )
+
+
+def _summed(x: Array, dtype: DType | str | None, operation: str) -> DType:
+    """The type of a sum or product: small integers grow to the default ones."""
+    if dtype is not None:
+        return dtypes.as_dtype(dtype, operation)
+    if x.dtype.kind == "int":
+        return dtypes.int64
+    return dtypes.uint64 if x.dtype.kind == "uint" else x.dtype
+
+
+def _total(loop: Callable[..., Any], dtype: DType) -> Callable[..., None]:
+    kind = np.dtype(np.float32) if dtype is dtypes.bfloat16 else dtype.storage
+
+    def run(view: Any, **options: Any) -> None:
+        loop(view.astype(kind, copy=False), dtype=kind, **options)
+
+    return run
+
+
+def sum(
+    x: Array, /, *, axis: Axes = None, dtype: DType | str | None = None, keepdims: bool = False
+) -> Array:
+    """The sum; of no elements it is 0."""
+    dtypes.require_kind(x.dtype, NUMERIC, "sum")
+    kept = _summed(x, dtype, "sum")
+    return reduce("sum", _total(np.sum, kept), x, axis, keepdims, kept)
+
+
+def prod(
+    x: Array, /, *, axis: Axes = None, dtype: DType | str | None = None, keepdims: bool = False
+) -> Array:
+    """The product; of no elements it is 1."""
+    dtypes.require_kind(x.dtype, NUMERIC, "prod")
+    kept = _summed(x, dtype, "prod")
+    return reduce("prod", _total(np.prod, kept), x, axis, keepdims, kept)
+
+
+def max(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The largest element; NaN where there is one."""
+    dtypes.require_kind(x.dtype, REAL, "max")
+    return reduce("max", np.max, x, axis, keepdims, x.dtype)
+
+
+def min(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The smallest element; NaN where there is one."""
+    dtypes.require_kind(x.dtype, REAL, "min")
+    return reduce("min", np.min, x, axis, keepdims, x.dtype)
+
+
+def mean(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The arithmetic mean; NaN of no elements."""
+    dtypes.require_kind(x.dtype, FLOATING, "mean")
+    return reduce("mean", _quiet(np.mean), x, axis, keepdims, x.dtype)
+
+
+def var(
+    x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+) -> Array:
+    """The variance, divided by the count less `correction`."""
+    dtypes.require_kind(x.dtype, ("float",), "var")
+    return reduce("var", _quiet(np.var, ddof=correction), x, axis, keepdims, x.dtype)
+
+
+def std(
+    x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+) -> Array:
+    """The standard deviation, from the variance with the same `correction`."""
+    dtypes.require_kind(x.dtype, ("float",), "std")
+    return reduce("std", _quiet(np.std, ddof=correction), x, axis, keepdims, x.dtype)
+
+
+def _quiet(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:
+    """The loop without NumPy's warnings of too few elements, which NaN says already."""
+    import warnings
+
+    def run(view: Any, **options: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            loop(view, **options, **fixed)
+
+    return run
+
+
+def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """Whether every element is true or not zero."""
+    dtypes.require_kind(x.dtype, ANY, "all")
+    return reduce("all", np.all, x, axis, keepdims, dtypes.bool_)
+
+
+def any(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """Whether some element is true or not zero."""
+    dtypes.require_kind(x.dtype, ANY, "any")
+    return reduce("any", np.any, x, axis, keepdims, dtypes.bool_)
+
+
+def count_nonzero(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """How many elements are not zero."""
+
+    def loop(view: Any, *, axis: Any, out: Any, keepdims: bool) -> None:
+        np.copyto(out, np.count_nonzero(view, axis=axis, keepdims=keepdims))
+
+    return reduce("count_nonzero", loop, x, axis, keepdims, dtypes.int64)
+
+
+def _cumulative(
+    operation: str,
+    loop: Callable[..., Any],
+    x: Array,
+    axis: int | None,
+    dtype: DType | str | None,
+    first: int | None,
+) -> Array:
+    dtypes.require_kind(x.dtype, NUMERIC, operation)
+    if x.ndim == 0:
+        raise ShapeError(f"{operation}: expected at least 1 axis, got a 0-d array")
+    if axis is None and x.ndim > 1:
+        raise ShapeError(f"{operation}: expected an axis for shape {x.shape}, got none")
+    place = normalize_axis(0 if axis is None else axis, x.ndim, operation)
+    kept = _summed(x, dtype, operation)
+    kind = np.dtype(np.float32) if kept is dtypes.bfloat16 else kept.storage
+    lead = 0 if first is None else 1
+    shape = tuple(extent + lead if at == place else extent for at, extent in enumerate(x.shape))
+
+    def kernel(view: Any, out: Any) -> None:
+        part = tuple(slice(lead, None) if at == place else slice(None) for at in range(x.ndim))
+        if lead:
+            out[tuple(slice(0, 1) if at == place else slice(None) for at in range(x.ndim))] = first
+        loop(view.astype(kind, copy=False), axis=place, out=out[part], dtype=kind)
+
+    return launching.compute(operation, kernel, [x], shape, kept)
+
+
+def cumulative_sum(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DType | str | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """The sum of all elements up to each, with a leading 0 if asked for."""
+    first = 0 if include_initial else None
+    return _cumulative("cumulative_sum", np.cumsum, x, axis, dtype, first)
+
+
+def cumulative_prod(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DType | str | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """The product of all elements up to each, with a leading 1 if asked for."""
+    first = 1 if include_initial else None
+    return _cumulative("cumulative_prod", np.cumprod, x, axis, dtype, first)
+
+
+def diff(
+    x: Array,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Array | None = None,
+    append: Array | None = None,
+) -> Array:
+    """The differences of neighbours along an axis, taken `n` times."""
+    from assay.xp.binary import not_equal, subtract
+    from assay.xp.manipulation import concat
+
+    if n < 0:
+        raise ShapeError(f"diff: expected n of at least 0, got {n}")
+    place = normalize_axis(axis, x.ndim, "diff")
+    parts = [part for part in (prepend, x, append) if part is not None]
+    whole = concat(parts, axis=place) if len(parts) > 1 else x
+    step = not_equal if whole.dtype is dtypes.bool_ else subtract
+    for _ in range(n):
+        later = tuple(slice(1, None) if at == place else slice(None) for at in range(x.ndim))
+        sooner = tuple(slice(None, -1) if at == place else slice(None) for at in range(x.ndim))
+        whole = step(whole[later], whole[sooner])
+    return whole
