@@ -1,4 +1,7 @@
-"""Sourced numbers: scenario packs and, with time, devices, models, tariffs and published runs."""
+"""Sourced numbers: accelerators, models, sites, prices, fitted constants and scenario packs.
+
+Modules are imported where they are used, so that a question that needs no catalogue reads none.
+"""
 
 from assay.catalog.files import scenarios
 
