@@ -75,6 +75,28 @@ def test_parameters_of_gpt_3_are_those_of_its_table(registry: Registry) -> None:
     assert found / 1e6 == pytest.approx(174_600, abs=50)
 
 
+def test_parts_of_gpt_oss_are_those_of_its_model_card(registry: Registry) -> None:
+    given = models.find("gpt-oss-120b").given
+
+    def found(name: str) -> float:
+        return registry.resolve(f"architecture.{name}", given).require_value()
+
+    layers = found("layers")
+    assert layers * found("mixture.parameters") == pytest.approx(114.71e9, abs=5e6)
+    assert layers * found("attention.parameters") == pytest.approx(0.96e9, abs=5e6)
+    assert found("embedding.parameters") == pytest.approx(1.16e9, abs=5e6)
+    # The card counts the output table among what a token meets, and not the input table.
+    active = found("active_parameters") - found("vocabulary") * found("hidden")
+    assert active == pytest.approx(5.13e9, abs=5e6)
+
+
+def test_parameters_of_pythia_without_its_tables(registry: Registry) -> None:
+    given = models.find("pythia-70m").given
+    whole = registry.resolve("architecture.parameters", given).require_value()
+    tables = registry.resolve("architecture.embedding.parameters", given).require_value()
+    assert whole - tables == 18_915_328
+
+
 def test_training_flops_are_those_of_narayanan_et_al(registry: Registry) -> None:
     model = models.from_dimensions(layers=96, hidden=12288, heads=96, vocabulary=51200)
     given = {**model.given, "architecture.sequence": "2048 token"}

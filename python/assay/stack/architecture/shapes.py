@@ -16,9 +16,9 @@ WINDOW = cited("Beltagy et al. 2020, Longformer: The Long-Document Transformer",
 LINEAR = cited("Yang et al. 2024, Gated Delta Networks", "sec. 3")
 TIED = cited("Press and Wolf 2017, Using the Output Embedding to Improve Language Models")
 POSITIONS = cited("Radford et al. 2019, Language Models are Unsupervised Multitask Learners")
-NORM = cited("Zhang and Sennrich 2019, Root Mean Square Layer Normalization", "sec. 3")
+NORM = cited("Zhang and Sennrich 2019, Root Mean Square Layer Normalization", "sec. 4")
 HEAD_NORM = cited("Dehghani et al. 2023, Scaling Vision Transformers to 22 Billion Parameters")
-INDEX = cited("DeepSeek-AI 2025, DeepSeek-V3.2-Exp", "sec. 2.1")
+INDEX = cited("DeepSeek-AI 2025, DeepSeek-V3.2-Exp", "sec. 1, prototype of DSA")
 _BIAS = by_definition("the model's configuration file: which products add a bias")
 _FILE = by_definition("the model's configuration file")
 
