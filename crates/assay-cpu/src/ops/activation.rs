@@ -1,0 +1,126 @@
+//! Activations, one number at a time: SiLU, GELU, and the gated product.
+
+use super::Context;
+use crate::error::{Result, check_length};
+use crate::simd::{Kernel, LANES, Vector, error_function, load_part, logistic, store_part, tanh};
+use crate::threads::Disjoint;
+
+/// What is applied to each number.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Activation {
+    /// Nothing.
+    #[default]
+    None,
+    /// x / (1 + e^-x).
+    Silu,
+    /// x Phi(x), by the error function.
+    Gelu,
+    /// x Phi(x), by the hyperbolic tangent that several models were trained with.
+    GeluTanh,
+}
+
+#[inline(always)]
+fn apply<V: Vector>(v: V, activation: Activation, x: V::F) -> V::F {
+    let (half, one) = (v.splat(0.5), v.splat(1.0));
+    match activation {
+        Activation::None => x,
+        Activation::Silu => v.mul(x, logistic(v, x)),
+        Activation::Gelu => {
+            let scaled = v.mul(x, v.splat(std::f32::consts::FRAC_1_SQRT_2));
+            v.mul(v.mul(half, x), v.add(one, error_function(v, scaled)))
+        }
+        Activation::GeluTanh => {
+            let cubic = v.mul(v.mul(x, x), v.splat(0.044_715));
+            let inner = v.mul(v.mul_add(cubic, x, x), v.splat(0.797_884_6));
+            v.mul(v.mul(half, x), v.add(one, tanh(v, inner)))
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn activate_in_place<V: Vector>(v: V, activation: Activation, out: &mut [f32]) {
+    if activation == Activation::None {
+        return;
+    }
+    let (whole, rest) = out.as_chunks_mut::<LANES>();
+    for out in whole {
+        v.store(apply(v, activation, v.load(out)), out);
+    }
+    let last = apply(v, activation, load_part(v, rest, 0.0));
+    store_part(v, last, rest);
+}
+
+/// Numbers a thread is worth waking for.
+const LEAST: usize = 8_192;
+
+/// Writes the activation of each number of `x` to `out`.
+pub fn activate(
+    context: Context,
+    activation: Activation,
+    x: &[f32],
+    out: &mut [f32],
+) -> Result<()> {
+    check_length("activate", "out", out.len(), &[x.len()])?;
+    let out = Disjoint::new(out);
+    context.threads.ranges(x.len(), LEAST, &|range| {
+        // SAFETY: ranges do not overlap.
+        let out = unsafe { out.part(range.clone()) };
+        out.copy_from_slice(&x[range]);
+        context.level.run(InPlace { activation, out });
+    });
+    Ok(())
+}
+
+struct InPlace<'a> {
+    activation: Activation,
+    out: &'a mut [f32],
+}
+
+impl Kernel for InPlace<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        activate_in_place(v, self.activation, self.out);
+    }
+}
+
+/// Writes `silu(gate) x up` to `out`, number by number.
+pub fn swiglu(context: Context, gate: &[f32], up: &[f32], out: &mut [f32]) -> Result<()> {
+    check_length("swiglu", "up", up.len(), &[gate.len()])?;
+    check_length("swiglu", "out", out.len(), &[gate.len()])?;
+    let out = Disjoint::new(out);
+    context.threads.ranges(gate.len(), LEAST, &|range| {
+        // SAFETY: ranges do not overlap.
+        let out = unsafe { out.part(range.clone()) };
+        context.level.run(Gated {
+            gate: &gate[range.clone()],
+            up: &up[range],
+            out,
+        });
+    });
+    Ok(())
+}
+
+struct Gated<'a> {
+    gate: &'a [f32],
+    up: &'a [f32],
+    out: &'a mut [f32],
+}
+
+impl Kernel for Gated<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let (out, out_rest) = self.out.as_chunks_mut::<LANES>();
+        let (gate, gate_rest) = self.gate.as_chunks::<LANES>();
+        let (up, up_rest) = self.up.as_chunks::<LANES>();
+        for (out, (gate, up)) in out.iter_mut().zip(gate.iter().zip(up)) {
+            let gated = apply(v, Activation::Silu, v.load(gate));
+            v.store(v.mul(gated, v.load(up)), out);
+        }
+        let gated = apply(v, Activation::Silu, load_part(v, gate_rest, 0.0));
+        store_part(v, v.mul(gated, load_part(v, up_rest, 0.0)), out_rest);
+    }
+}

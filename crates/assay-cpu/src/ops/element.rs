@@ -1,0 +1,93 @@
+//! The number types that dense operations read.
+
+use crate::simd::{LANES, Vector};
+
+/// The bits of a bfloat16.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(transparent)]
+pub struct Bf16(pub u16);
+
+impl From<f32> for Bf16 {
+    fn from(value: f32) -> Self {
+        Bf16(crate::number::f32_to_bf16(value))
+    }
+}
+
+impl From<Bf16> for f32 {
+    fn from(value: Bf16) -> Self {
+        crate::number::bf16_to_f32(value.0)
+    }
+}
+
+mod private {
+    use super::{LANES, Vector};
+
+    /// Loads only this crate knows.
+    pub trait Load: Sized {
+        #[allow(private_bounds, private_interfaces)]
+        fn load<V: Vector>(v: V, from: &[Self; LANES]) -> V::F;
+    }
+}
+
+pub(crate) use private::Load;
+
+/// A number type that dense operations read: `f32` or [`Bf16`].
+#[allow(private_bounds)]
+pub trait Element: Copy + Default + Into<f32> + From<f32> + Send + Sync + Load + 'static {}
+
+impl Load for f32 {
+    #[inline(always)]
+    #[allow(private_interfaces)]
+    fn load<V: Vector>(v: V, from: &[f32; LANES]) -> V::F {
+        v.load(from)
+    }
+}
+
+impl Element for f32 {}
+
+impl Load for Bf16 {
+    #[inline(always)]
+    #[allow(private_interfaces)]
+    fn load<V: Vector>(v: V, from: &[Bf16; LANES]) -> V::F {
+        let mut bits = [0; LANES];
+        for (bits, value) in bits.iter_mut().zip(from) {
+            *bits = value.0;
+        }
+        v.load_bf16(&bits)
+    }
+}
+
+impl Element for Bf16 {}
+
+/// The sum of products of a row of any element with one of `f32`, in four chains.
+#[inline(always)]
+pub(crate) fn dot<V: Vector, T: Element>(v: V, a: &[T], b: &[f32]) -> f32 {
+    let mut sums = [v.splat(0.0); 4];
+    let (a_four, a_rest) = a.as_chunks::<{ 4 * LANES }>();
+    let (b_four, b_rest) = b.as_chunks::<{ 4 * LANES }>();
+    for (a, b) in a_four.iter().zip(b_four) {
+        let (a, b) = (a.as_chunks::<LANES>().0, b.as_chunks::<LANES>().0);
+        for chain in 0..4 {
+            sums[chain] = v.mul_add(T::load(v, &a[chain]), v.load(&b[chain]), sums[chain]);
+        }
+    }
+    let (a_one, a_tail) = a_rest.as_chunks::<LANES>();
+    let (b_one, b_tail) = b_rest.as_chunks::<LANES>();
+    for (a, b) in a_one.iter().zip(b_one) {
+        sums[0] = v.mul_add(T::load(v, a), v.load(b), sums[0]);
+    }
+    if !a_tail.is_empty() {
+        let (a, b) = (load_part(v, a_tail), crate::simd::load_part(v, b_tail, 0.0));
+        sums[1] = v.mul_add(a, b, sums[1]);
+    }
+    let (left, right) = (v.add(sums[0], sums[1]), v.add(sums[2], sums[3]));
+    v.sum(v.add(left, right))
+}
+
+/// The first lanes from a slice of at most sixteen, the others zero.
+#[inline(always)]
+pub(crate) fn load_part<V: Vector, T: Element>(v: V, from: &[T]) -> V::F {
+    let mut lanes = [T::default(); LANES];
+    lanes[..from.len()].copy_from_slice(from);
+    T::load(v, &lanes)
+}

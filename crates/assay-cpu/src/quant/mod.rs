@@ -1,0 +1,196 @@
+//! Numbers in blocks: a few bits each, and a scale per block, as in GGUF files.
+//!
+//! The layouts are those of ggml's `ggml-common.h`; a block written here is read there.
+
+mod activations;
+mod packed;
+mod panels;
+mod q4_k;
+mod q6_k;
+mod simple;
+
+pub use activations::Activations;
+pub(crate) use activations::{GROUP, Row};
+pub use packed::PackedWeights;
+pub(crate) use panels::Panel;
+pub(crate) use q4_k::{Q4K, scale_and_min};
+pub(crate) use q6_k::Q6K;
+pub(crate) use simple::{Q4_0, Q4_1, Q8_0};
+
+use crate::error::{Result, check_length, check_value};
+use crate::ops::Context;
+use crate::threads::Disjoint;
+use std::fmt;
+
+/// How numbers are stored in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Format {
+    /// 32 signed bytes and a scale.
+    Q8_0,
+    /// 32 times 4 bits counted from 8, and a scale.
+    Q4_0,
+    /// 32 times 4 bits, a scale and a minimum.
+    Q4_1,
+    /// 256 times 4 bits; a 6-bit scale and minimum for each 32.
+    Q4K,
+    /// 256 times 6 bits counted from 32; an 8-bit scale for each 16.
+    Q6K,
+}
+
+/// One layout: numbers to a block and back.
+pub(crate) trait Block {
+    const VALUES: usize;
+    const BYTES: usize;
+    /// `values` and `block` are as long as the constants say.
+    fn quantise(values: &[f32], block: &mut [u8]);
+    fn dequantise(block: &[u8], values: &mut [f32]);
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Format; 5] = [
+        Format::Q8_0,
+        Format::Q4_0,
+        Format::Q4_1,
+        Format::Q4K,
+        Format::Q6K,
+    ];
+
+    /// The name GGUF gives it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Q8_0 => "Q8_0",
+            Format::Q4_0 => "Q4_0",
+            Format::Q4_1 => "Q4_1",
+            Format::Q4K => "Q4_K",
+            Format::Q6K => "Q6_K",
+        }
+    }
+
+    /// Numbers in a block.
+    pub const fn block_values(self) -> usize {
+        match self {
+            Format::Q8_0 => Q8_0::VALUES,
+            Format::Q4_0 => Q4_0::VALUES,
+            Format::Q4_1 => Q4_1::VALUES,
+            Format::Q4K => Q4K::VALUES,
+            Format::Q6K => Q6K::VALUES,
+        }
+    }
+
+    /// Bytes of a block.
+    pub const fn block_bytes(self) -> usize {
+        match self {
+            Format::Q8_0 => Q8_0::BYTES,
+            Format::Q4_0 => Q4_0::BYTES,
+            Format::Q4_1 => Q4_1::BYTES,
+            Format::Q4K => Q4K::BYTES,
+            Format::Q6K => Q6K::BYTES,
+        }
+    }
+
+    /// Bytes of so many numbers, which must fill whole blocks.
+    pub fn bytes(self, operation: &'static str, values: usize) -> Result<usize> {
+        check_value(
+            operation,
+            "values",
+            values.is_multiple_of(self.block_values()),
+            format_args!("a multiple of {} for {self}", self.block_values()),
+            values,
+        )?;
+        Ok(values / self.block_values() * self.block_bytes())
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Blocks a thread is worth waking for.
+const LEAST_BLOCKS: usize = 256;
+
+/// Turns numbers into blocks; what is not finite gives a block that is not finite either.
+pub fn quantise(context: Context, format: Format, values: &[f32], out: &mut [u8]) -> Result<()> {
+    let operation = "quantise";
+    let bytes = format.bytes(operation, values.len())?;
+    check_length(operation, "out", out.len(), &[bytes])?;
+    match format {
+        Format::Q8_0 => quantise_all::<Q8_0>(context, values, out),
+        Format::Q4_0 => quantise_all::<Q4_0>(context, values, out),
+        Format::Q4_1 => quantise_all::<Q4_1>(context, values, out),
+        Format::Q4K => quantise_all::<Q4K>(context, values, out),
+        Format::Q6K => quantise_all::<Q6K>(context, values, out),
+    }
+    Ok(())
+}
+
+/// Turns blocks back into numbers.
+pub fn dequantise(context: Context, format: Format, blocks: &[u8], out: &mut [f32]) -> Result<()> {
+    let operation = "dequantise";
+    let bytes = format.bytes(operation, out.len())?;
+    check_length(operation, "blocks", blocks.len(), &[bytes])?;
+    match format {
+        Format::Q8_0 => dequantise_all::<Q8_0>(context, blocks, out),
+        Format::Q4_0 => dequantise_all::<Q4_0>(context, blocks, out),
+        Format::Q4_1 => dequantise_all::<Q4_1>(context, blocks, out),
+        Format::Q4K => dequantise_all::<Q4K>(context, blocks, out),
+        Format::Q6K => dequantise_all::<Q6K>(context, blocks, out),
+    }
+    Ok(())
+}
+
+fn quantise_all<B: Block>(context: Context, values: &[f32], out: &mut [u8]) {
+    let count = values.len() / B::VALUES;
+    let out = Disjoint::new(out);
+    context.threads.ranges(count, LEAST_BLOCKS, &|blocks| {
+        let values = &values[blocks.start * B::VALUES..blocks.end * B::VALUES];
+        // SAFETY: ranges of blocks do not overlap.
+        let out = unsafe { out.part(blocks.start * B::BYTES..blocks.end * B::BYTES) };
+        for (values, block) in values
+            .chunks_exact(B::VALUES)
+            .zip(out.chunks_exact_mut(B::BYTES))
+        {
+            B::quantise(values, block);
+        }
+    });
+}
+
+fn dequantise_all<B: Block>(context: Context, blocks: &[u8], out: &mut [f32]) {
+    let count = out.len() / B::VALUES;
+    let out = Disjoint::new(out);
+    context.threads.ranges(count, LEAST_BLOCKS, &|taken| {
+        let blocks = &blocks[taken.start * B::BYTES..taken.end * B::BYTES];
+        // SAFETY: ranges of blocks do not overlap.
+        let out = unsafe { out.part(taken.start * B::VALUES..taken.end * B::VALUES) };
+        for (block, values) in blocks
+            .chunks_exact(B::BYTES)
+            .zip(out.chunks_exact_mut(B::VALUES))
+        {
+            B::dequantise(block, values);
+        }
+    });
+}
+
+/// The half-precision number at this byte of a block.
+pub(crate) fn half(block: &[u8], at: usize) -> f32 {
+    crate::number::f16_to_f32(u16::from_le_bytes([block[at], block[at + 1]]))
+}
+
+/// Stores a number in half precision and gives it as it is read back.
+fn store_half(block: &mut [u8], at: usize, value: f32) -> f32 {
+    let bits = crate::number::f32_to_f16(value);
+    block[at..at + 2].copy_from_slice(&bits.to_le_bytes());
+    crate::number::f16_to_f32(bits)
+}
+
+/// One over the number; zero has none, and a block of zeros needs none.
+fn inverse(value: f32) -> f32 {
+    if value == 0.0 { 0.0 } else { 1.0 / value }
+}
+
+/// Not a number as soon as one of the values is not finite, else zero.
+fn poison(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |sum, value| sum + value * 0.0)
+}

@@ -1,0 +1,170 @@
+//! Sixteen lanes in one register: AVX-512 with the dot product of bytes (VNNI).
+
+use super::vector::{LANES, Vector};
+use std::arch::x86_64::*;
+
+/// AVX-512 F, BW, DQ, VL and VNNI; made by [`Level`](super::Level) after asking the processor.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// # Safety
+    ///
+    /// The processor has AVX-512 F, BW, DQ, VL and VNNI.
+    #[inline(always)]
+    pub(super) unsafe fn assume() -> Self {
+        Avx512(())
+    }
+}
+
+macro_rules! with_avx512 {
+    ($call:expr) => {
+        // SAFETY: a token exists only where the processor has these instructions, and references
+        // to arrays are good for reads and writes of their length.
+        unsafe { $call }
+    };
+}
+
+impl Vector for Avx512 {
+    type F = __m512;
+    type I = __m512i;
+    type B = __m512i;
+
+    const WIDE_BIAS: i32 = -128;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::F {
+        with_avx512!(_mm512_set1_ps(value))
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> Self::F {
+        with_avx512!(_mm512_loadu_ps(from.as_ptr()))
+    }
+    #[inline(always)]
+    fn store(self, value: Self::F, to: &mut [f32; LANES]) {
+        with_avx512!(_mm512_storeu_ps(to.as_mut_ptr(), value))
+    }
+    #[inline(always)]
+    fn load_bf16(self, from: &[u16; LANES]) -> Self::F {
+        with_avx512!({
+            let halves = _mm256_loadu_si256(from.as_ptr().cast());
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves)))
+        })
+    }
+    #[inline(always)]
+    fn load_f16(self, from: &[u16; LANES]) -> Self::F {
+        with_avx512!(_mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())))
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        with_avx512!(_mm512_add_ps(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        with_avx512!(_mm512_sub_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        with_avx512!(_mm512_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        with_avx512!(_mm512_div_ps(a, b))
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        with_avx512!(_mm512_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        with_avx512!(_mm512_min_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        with_avx512!(_mm512_fmadd_ps(a, b, c))
+    }
+    #[inline(always)]
+    fn sum(self, value: Self::F) -> f32 {
+        with_avx512!(_mm512_reduce_add_ps(value))
+    }
+    #[inline(always)]
+    fn maximum(self, value: Self::F) -> f32 {
+        with_avx512!(_mm512_reduce_max_ps(value))
+    }
+    #[inline(always)]
+    fn splat_i(self, value: i32) -> Self::I {
+        with_avx512!(_mm512_set1_epi32(value))
+    }
+    #[inline(always)]
+    fn store_i(self, value: Self::I, to: &mut [i32; LANES]) {
+        with_avx512!(_mm512_storeu_si512(to.as_mut_ptr().cast(), value))
+    }
+    #[inline(always)]
+    fn load_u8(self, from: &[u8; LANES]) -> Self::I {
+        with_avx512!(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())))
+    }
+    #[inline(always)]
+    fn load_i8(self, from: &[u8; LANES]) -> Self::I {
+        with_avx512!(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast())))
+    }
+    #[inline(always)]
+    fn add_i(self, a: Self::I, b: Self::I) -> Self::I {
+        with_avx512!(_mm512_add_epi32(a, b))
+    }
+    #[inline(always)]
+    fn mul_i(self, a: Self::I, b: Self::I) -> Self::I {
+        with_avx512!(_mm512_mullo_epi32(a, b))
+    }
+    #[inline(always)]
+    fn to_float(self, value: Self::I) -> Self::F {
+        with_avx512!(_mm512_cvtepi32_ps(value))
+    }
+    #[inline(always)]
+    fn round(self, value: Self::F) -> Self::I {
+        with_avx512!(_mm512_cvtps_epi32(value))
+    }
+    #[inline(always)]
+    fn power_of_two(self, exponent: Self::I) -> Self::F {
+        with_avx512!({
+            let biased = _mm512_add_epi32(exponent, _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
+        })
+    }
+    #[inline(always)]
+    fn load_bytes(self, from: &[u8; 64]) -> Self::B {
+        with_avx512!(_mm512_loadu_si512(from.as_ptr().cast()))
+    }
+    #[inline(always)]
+    fn low_nibbles(self, value: Self::B) -> Self::B {
+        with_avx512!(_mm512_and_si512(value, _mm512_set1_epi8(15)))
+    }
+    #[inline(always)]
+    fn high_nibbles(self, value: Self::B) -> Self::B {
+        with_avx512!(_mm512_and_si512(
+            _mm512_srli_epi16::<4>(value),
+            _mm512_set1_epi8(15)
+        ))
+    }
+    #[inline(always)]
+    fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B {
+        with_avx512!({
+            let moved = match N {
+                0 => _mm512_slli_epi16::<4>(high),
+                1 => _mm512_slli_epi16::<2>(high),
+                2 => high,
+                _ => _mm512_srli_epi16::<2>(high),
+            };
+            _mm512_or_si512(low, _mm512_and_si512(moved, _mm512_set1_epi8(0x30)))
+        })
+    }
+    #[inline(always)]
+    fn dot_narrow(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+        self.dot_wide(sum, weights, activations)
+    }
+    #[inline(always)]
+    fn dot_wide(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+        let [a, b, c, d] = activations;
+        let four = i32::from_ne_bytes([a as u8, b as u8, c as u8, d as u8]);
+        with_avx512!(_mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four)))
+    }
+}

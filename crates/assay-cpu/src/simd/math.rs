@@ -1,0 +1,70 @@
+//! Functions that processors lack, over vectors.
+
+use super::vector::Vector;
+
+/// Beyond these the exponential is zero or infinite in `f32`.
+const LOWEST: f32 = -104.0;
+const HIGHEST: f32 = 88.73;
+
+/// e to the x, within 2 units in the last place of normal results; zero far below, infinite above.
+///
+/// x = n ln 2 + r with |r| <= ln 2 / 2; the power of two is set in two halves, because 2^n alone
+/// leaves the range before the result does.
+#[inline(always)]
+pub(crate) fn exponential<V: Vector>(v: V, x: V::F) -> V::F {
+    // Arguments are ordered such that what is not a number passes through.
+    let bounded = v.min(v.splat(HIGHEST + 1.0), v.max(v.splat(LOWEST), x));
+    let n = v.round(v.mul(bounded, v.splat(std::f32::consts::LOG2_E)));
+    let whole = v.to_float(n);
+    // ln 2 in two parts, the first with few enough bits that its products are exact.
+    let r = v.mul_add(whole, v.splat(-0.693_359_4), bounded);
+    let r = v.mul_add(whole, v.splat(2.121_944_4e-4), r);
+    let mut series = v.splat(1.0 / 5040.0);
+    for coefficient in [
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
+        1.0,
+        1.0,
+    ] {
+        series = v.mul_add(series, r, v.splat(coefficient));
+    }
+    let half = v.round(v.mul(whole, v.splat(0.5)));
+    let rest = v.add_i(n, v.mul_i(half, v.splat_i(-1)));
+    v.mul(v.mul(series, v.power_of_two(half)), v.power_of_two(rest))
+}
+
+/// 1 / (1 + e^-x).
+#[inline(always)]
+pub(crate) fn logistic<V: Vector>(v: V, x: V::F) -> V::F {
+    let one = v.splat(1.0);
+    let power = exponential(v, v.sub(v.splat(0.0), x));
+    v.div(one, v.add(one, power))
+}
+
+/// The hyperbolic tangent, as 1 - 2 / (e^2x + 1); absolute error below 2e-7.
+#[inline(always)]
+pub(crate) fn tanh<V: Vector>(v: V, x: V::F) -> V::F {
+    let one = v.splat(1.0);
+    let power = exponential(v, v.add(x, x));
+    v.sub(one, v.div(v.splat(2.0), v.add(power, one)))
+}
+
+/// The error function, by formula 7.1.26 of Abramowitz and Stegun; absolute error below 5e-7.
+#[inline(always)]
+pub(crate) fn error_function<V: Vector>(v: V, x: V::F) -> V::F {
+    let (zero, one) = (v.splat(0.0), v.splat(1.0));
+    let magnitude = v.max(v.sub(zero, x), x);
+    let t = v.div(one, v.mul_add(magnitude, v.splat(0.327_591_1), one));
+    let mut series = v.splat(1.061_405_4);
+    for coefficient in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
+        series = v.mul_add(series, t, v.splat(coefficient));
+    }
+    let power = exponential(v, v.sub(zero, v.mul(x, x)));
+    let positive = v.sub(one, v.mul(v.mul(series, t), power));
+    // Odd: the sign of x, without a division by zero.
+    let sign = v.max(v.splat(-1.0), v.min(one, v.mul(x, v.splat(f32::MAX))));
+    v.mul(sign, positive)
+}

@@ -1,0 +1,193 @@
+//! Sixteen lanes in plain Rust, for any processor; the compiler finds what vectors it can.
+
+use super::vector::{LANES, Vector};
+use crate::number;
+
+/// Needs nothing of the processor.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+#[inline(always)]
+fn each<T: Copy, R: Copy + Default>(a: [T; LANES], f: impl Fn(T) -> R) -> [R; LANES] {
+    let mut out = [R::default(); LANES];
+    for lane in 0..LANES {
+        out[lane] = f(a[lane]);
+    }
+    out
+}
+
+#[inline(always)]
+fn both<T: Copy + Default>(a: [T; LANES], b: [T; LANES], f: impl Fn(T, T) -> T) -> [T; LANES] {
+    let mut out = [T::default(); LANES];
+    for lane in 0..LANES {
+        out[lane] = f(a[lane], b[lane]);
+    }
+    out
+}
+
+#[inline(always)]
+fn bytes(a: [u8; 64], f: impl Fn(u8) -> u8) -> [u8; 64] {
+    let mut out = [0; 64];
+    for index in 0..64 {
+        out[index] = f(a[index]);
+    }
+    out
+}
+
+/// Adds pairs of lanes until one is left, which is the order of the wide registers too.
+#[inline(always)]
+fn fold(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = f(lanes[lane], lanes[lane + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+impl Vector for Portable {
+    type F = [f32; LANES];
+    type I = [i32; LANES];
+    type B = [u8; 64];
+
+    const WIDE_BIAS: i32 = 0;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::F {
+        [value; LANES]
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> Self::F {
+        *from
+    }
+    #[inline(always)]
+    fn store(self, value: Self::F, to: &mut [f32; LANES]) {
+        *to = value;
+    }
+    #[inline(always)]
+    fn load_bf16(self, from: &[u16; LANES]) -> Self::F {
+        each(*from, |bits| f32::from_bits(u32::from(bits) << 16))
+    }
+    #[inline(always)]
+    fn load_f16(self, from: &[u16; LANES]) -> Self::F {
+        each(*from, number::f16_to_f32)
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        both(a, b, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        both(a, b, |a, b| a - b)
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        both(a, b, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        both(a, b, |a, b| a / b)
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        both(a, b, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        both(a, b, |a, b| if a < b { a } else { b })
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // Two roundings: a fused one would be a library call per lane here.
+        self.add(self.mul(a, b), c)
+    }
+    #[inline(always)]
+    fn sum(self, value: Self::F) -> f32 {
+        fold(value, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn maximum(self, value: Self::F) -> f32 {
+        fold(value, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    fn splat_i(self, value: i32) -> Self::I {
+        [value; LANES]
+    }
+    #[inline(always)]
+    fn store_i(self, value: Self::I, to: &mut [i32; LANES]) {
+        *to = value;
+    }
+    #[inline(always)]
+    fn load_u8(self, from: &[u8; LANES]) -> Self::I {
+        each(*from, i32::from)
+    }
+    #[inline(always)]
+    fn load_i8(self, from: &[u8; LANES]) -> Self::I {
+        each(*from, |byte| i32::from(byte as i8))
+    }
+    #[inline(always)]
+    fn add_i(self, a: Self::I, b: Self::I) -> Self::I {
+        both(a, b, i32::wrapping_add)
+    }
+    #[inline(always)]
+    fn mul_i(self, a: Self::I, b: Self::I) -> Self::I {
+        both(a, b, i32::wrapping_mul)
+    }
+    #[inline(always)]
+    fn to_float(self, value: Self::I) -> Self::F {
+        each(value, |value| value as f32)
+    }
+    #[inline(always)]
+    fn round(self, value: Self::F) -> Self::I {
+        each(value, |value| value.round_ties_even() as i32)
+    }
+    #[inline(always)]
+    fn power_of_two(self, exponent: Self::I) -> Self::F {
+        each(exponent, |exponent| {
+            f32::from_bits((exponent.wrapping_add(127) as u32) << 23)
+        })
+    }
+    #[inline(always)]
+    fn load_bytes(self, from: &[u8; 64]) -> Self::B {
+        *from
+    }
+    #[inline(always)]
+    fn low_nibbles(self, value: Self::B) -> Self::B {
+        bytes(value, |byte| byte & 15)
+    }
+    #[inline(always)]
+    fn high_nibbles(self, value: Self::B) -> Self::B {
+        bytes(value, |byte| byte >> 4)
+    }
+    #[inline(always)]
+    fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B {
+        let mut out = low;
+        for index in 0..64 {
+            out[index] |= ((high[index] >> (2 * N)) & 3) << 4;
+        }
+        out
+    }
+    #[inline(always)]
+    fn dot_narrow(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+        let mut out = sum;
+        for lane in 0..LANES {
+            for part in 0..4 {
+                out[lane] += i32::from(weights[4 * lane + part]) * i32::from(activations[part]);
+            }
+        }
+        out
+    }
+    #[inline(always)]
+    fn dot_wide(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+        let mut out = sum;
+        for lane in 0..LANES {
+            for part in 0..4 {
+                let weight = i32::from(weights[4 * lane + part]) - 128;
+                out[lane] += weight * i32::from(activations[part]);
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,82 @@
+//! Sixteen lanes, whatever registers they take.
+
+/// Lanes of every vector: what AVX-512 has in one register.
+pub(crate) const LANES: usize = 16;
+
+/// The instructions of one level, as a token: whoever holds one is on a processor that has them.
+///
+/// Bytes come as sixteen groups of four, one group per lane, which is how the dot product of bytes
+/// works on every processor that has one.
+pub(crate) trait Vector: Copy + Send + Sync + 'static {
+    /// Sixteen `f32`.
+    type F: Copy;
+    /// Sixteen `i32`.
+    type I: Copy;
+    /// Sixty-four bytes.
+    type B: Copy;
+
+    /// What [`Vector::dot_wide`] needs added per activation to count weights from 128.
+    const WIDE_BIAS: i32;
+
+    fn splat(self, value: f32) -> Self::F;
+    fn load(self, from: &[f32; LANES]) -> Self::F;
+    fn store(self, value: Self::F, to: &mut [f32; LANES]);
+    fn load_bf16(self, from: &[u16; LANES]) -> Self::F;
+    fn load_f16(self, from: &[u16; LANES]) -> Self::F;
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The larger; `b` where either is not a number.
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The smaller; `b` where either is not a number.
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a b + c, rounded once where the processor can.
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    fn sum(self, value: Self::F) -> f32;
+    fn maximum(self, value: Self::F) -> f32;
+
+    fn splat_i(self, value: i32) -> Self::I;
+    fn store_i(self, value: Self::I, to: &mut [i32; LANES]);
+    /// Sixteen unsigned bytes, widened.
+    fn load_u8(self, from: &[u8; LANES]) -> Self::I;
+    /// Sixteen signed bytes, widened.
+    fn load_i8(self, from: &[u8; LANES]) -> Self::I;
+    fn add_i(self, a: Self::I, b: Self::I) -> Self::I;
+    fn mul_i(self, a: Self::I, b: Self::I) -> Self::I;
+    fn to_float(self, value: Self::I) -> Self::F;
+    /// The nearest integer, ties to even.
+    fn round(self, value: Self::F) -> Self::I;
+    /// Two to the power; exponents from -126 to 127.
+    fn power_of_two(self, exponent: Self::I) -> Self::F;
+
+    fn load_bytes(self, from: &[u8; 64]) -> Self::B;
+    /// The low four bits of each byte.
+    fn low_nibbles(self, value: Self::B) -> Self::B;
+    /// The high four bits of each byte.
+    fn high_nibbles(self, value: Self::B) -> Self::B;
+    /// Bits 2n and 2n+1 of each byte of `high`, set as bits 4 and 5 above the nibbles of `low`.
+    fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B;
+    /// Adds to each lane its four weights, all below 128, times the four activations.
+    fn dot_narrow(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I;
+    /// The same with weights of the whole range of bytes that stand for themselves minus 128.
+    ///
+    /// Correct once `WIDE_BIAS` times each activation has been added.
+    fn dot_wide(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I;
+}
+
+/// The first lanes from a slice of at most sixteen, the others from `rest`.
+#[inline(always)]
+pub(crate) fn load_part<V: Vector>(v: V, from: &[f32], rest: f32) -> V::F {
+    let mut lanes = [rest; LANES];
+    lanes[..from.len()].copy_from_slice(from);
+    v.load(&lanes)
+}
+
+/// As many of the first lanes as the slice takes.
+#[inline(always)]
+pub(crate) fn store_part<V: Vector>(v: V, value: V::F, to: &mut [f32]) {
+    let mut lanes = [0.0; LANES];
+    v.store(value, &mut lanes);
+    to.copy_from_slice(&lanes[..to.len()]);
+}

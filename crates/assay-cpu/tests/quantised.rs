@@ -1,0 +1,219 @@
+//! Block formats and products with them against plain loops, on every level.
+
+mod common;
+
+use assay_cpu::ops::{Activation, Context, Epilogue};
+use assay_cpu::quant::{Activations, Format, PackedWeights, dequantise, quantise};
+use common::{Numbers, assert_close, everywhere, linear_reference};
+use proptest::prelude::*;
+
+fn round_trip(format: Format, values: &[f32]) -> Vec<f32> {
+    let context = Context::best();
+    let mut blocks = vec![0; format.bytes("test", values.len()).unwrap()];
+    quantise(context, format, values, &mut blocks).unwrap();
+    let mut out = vec![0.0; values.len()];
+    dequantise(context, format, &blocks, &mut out).unwrap();
+    out
+}
+
+/// Root mean square of the error over that of the values.
+fn relative_error(values: &[f32], back: &[f32]) -> f32 {
+    let squares = |x: &mut dyn Iterator<Item = f32>| x.map(|x| x * x).sum::<f32>();
+    let off = squares(&mut values.iter().zip(back).map(|(a, b)| a - b));
+    (off / squares(&mut values.iter().copied())).sqrt()
+}
+
+#[test]
+fn errors_are_those_of_the_bits() {
+    let values = Numbers(3).vector(256 * 64);
+    for (format, bound) in [
+        (Format::Q8_0, 0.0065),
+        (Format::Q4_0, 0.095),
+        (Format::Q4_1, 0.085),
+        (Format::Q4K, 0.079),
+        (Format::Q6K, 0.019),
+    ] {
+        let error = relative_error(&values, &round_trip(format, &values));
+        assert!(error < bound, "{format}: {error}");
+        assert!(
+            error > bound / 2.0,
+            "{format}: {error} is too good to be true"
+        );
+    }
+}
+
+#[test]
+fn zeros_constants_and_steps_survive() {
+    for format in Format::ALL {
+        assert_eq!(round_trip(format, &[0.0; 256]), [0.0; 256], "{format}");
+        let back = round_trip(format, &[1.5; 256]);
+        assert!(
+            back.iter().all(|x| (x - 1.5).abs() < 0.02),
+            "{format}: {}",
+            back[0]
+        );
+    }
+    let steps: Vec<f32> = (0..32).map(|index| (index % 16) as f32).collect();
+    assert_eq!(round_trip(Format::Q4_1, &steps), steps);
+}
+
+#[test]
+fn what_is_not_finite_stays_visible() {
+    for format in Format::ALL {
+        for bad in [f32::NAN, f32::INFINITY] {
+            let mut values = [1.0; 256];
+            values[5] = bad;
+            let back = round_trip(format, &values);
+            assert!(!back[5].is_finite(), "{format} {bad}: {}", back[5]);
+        }
+    }
+}
+
+/// What the kernels compute, from the same blocks and bytes: only rounding of sums differs.
+fn reference(format: Format, blocks: &[u8], x: &[f32], inputs: usize) -> Vec<f64> {
+    let count = blocks.len() / format.block_bytes() * format.block_values();
+    let mut weights = vec![0.0; count];
+    dequantise(Context::best(), format, blocks, &mut weights).unwrap();
+    let mut coarse = x.to_vec();
+    for group in coarse.chunks_mut(32) {
+        let largest = group.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+        let factor = if largest > 0.0 { 127.0 / largest } else { 0.0 };
+        for x in group {
+            *x = (*x * factor).round_ties_even() * (largest / 127.0);
+        }
+    }
+    linear_reference(&coarse, &weights, inputs)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn products_agree_with_plain_loops(
+        rows in 0_usize..20, blocks in 1_usize..4, outputs in 0_usize..40, seed: u64,
+    ) {
+        let mut numbers = Numbers(seed);
+        for format in Format::ALL {
+            let inputs = blocks * format.block_values();
+            let values = numbers.vector(outputs * inputs);
+            let x = numbers.vector(rows * inputs);
+            let mut bytes = vec![0; format.bytes("test", values.len()).unwrap()];
+            quantise(Context::best(), format, &values, &mut bytes).unwrap();
+            let expected = reference(format, &bytes, &x, inputs);
+            everywhere(|context| {
+                let weights = PackedWeights::new(context, format, &bytes, outputs, inputs).unwrap();
+                let mut activations = Activations::new();
+                activations.quantise(context, &x, rows, inputs).unwrap();
+                let mut out = vec![f32::NAN; rows * outputs];
+                weights.linear(context, &activations, Epilogue::default(), &mut out).unwrap();
+                assert_close(&format!("{format} {}", context.level), &out, &expected, 1e-5);
+            });
+        }
+    }
+}
+
+#[test]
+fn extreme_codes_do_not_overflow() {
+    // Bytes of -128 and activations at both ends of their range.
+    let inputs = 4096;
+    let mut blocks = Vec::new();
+    for _ in 0..inputs / 32 {
+        blocks.extend([0x00, 0x3C]);
+        blocks.extend([0x80; 32]);
+    }
+    let x: Vec<f32> = (0..inputs)
+        .map(|index| if index % 2 == 0 { 1.0 } else { -1.0 })
+        .collect();
+    everywhere(|context| {
+        let weights = PackedWeights::new(context, Format::Q8_0, &blocks, 1, inputs).unwrap();
+        for (x, expected) in [(vec![1.0; inputs], -128.0 * 4096.0), (x.clone(), 0.0)] {
+            let mut activations = Activations::new();
+            activations.quantise(context, &x, 1, inputs).unwrap();
+            let mut out = [0.0];
+            weights
+                .linear(context, &activations, Epilogue::default(), &mut out)
+                .unwrap();
+            assert!(
+                (out[0] - expected).abs() < 0.1,
+                "{}: {}",
+                context.level,
+                out[0]
+            );
+        }
+    });
+}
+
+#[test]
+fn int8_rows_carry_their_own_scale() {
+    let values: Vec<i8> = (0..2 * 64)
+        .map(|index| (index * 37 % 255) as u8 as i8)
+        .collect();
+    let scales = [0.5, 0.25];
+    // Exact as bytes: whole numbers of which one is 127 in each group of 32.
+    let x: Vec<f32> = (0..64).map(|index| (index % 32 * 8 - 121) as f32).collect();
+    let weights: Vec<f32> = values
+        .iter()
+        .enumerate()
+        .map(|(index, value)| f32::from(*value) * scales[index / 64])
+        .collect();
+    let expected = linear_reference(&x, &weights, 64);
+    everywhere(|context| {
+        let packed = PackedWeights::from_int8(context, &values, &scales, 2, 64).unwrap();
+        let mut activations = Activations::new();
+        activations.quantise(context, &x, 1, 64).unwrap();
+        let mut out = [0.0; 2];
+        let epilogue = Epilogue {
+            bias: Some(&[1.0, 2.0]),
+            activation: Activation::None,
+        };
+        packed
+            .linear(context, &activations, epilogue, &mut out)
+            .unwrap();
+        let plain = [out[0] - 1.0, out[1] - 2.0];
+        assert_close(context.level.name(), &plain, &expected, 1e-6);
+    });
+}
+
+#[test]
+fn a_value_that_is_not_finite_reaches_every_output() {
+    let mut blocks = vec![0; 34 * 3];
+    quantise(Context::best(), Format::Q8_0, &[1.0; 96], &mut blocks).unwrap();
+    for bad in [f32::NAN, f32::INFINITY] {
+        let mut x = [1.0; 32];
+        x[7] = bad;
+        everywhere(|context| {
+            let weights = PackedWeights::new(context, Format::Q8_0, &blocks, 3, 32).unwrap();
+            let mut activations = Activations::new();
+            activations.quantise(context, &x, 1, 32).unwrap();
+            let mut out = [0.0; 3];
+            weights
+                .linear(context, &activations, Epilogue::default(), &mut out)
+                .unwrap();
+            assert!(out.iter().all(|x| x.is_nan()), "{}: {out:?}", context.level);
+        });
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let context = Context::best();
+    let mut out = [0; 34];
+    let short = quantise(context, Format::Q8_0, &[0.0; 33], &mut out).unwrap_err();
+    assert_eq!(
+        short.to_string(),
+        "invalid values in quantise: expected a multiple of 32 for Q8_0, got 33"
+    );
+    let few = PackedWeights::new(context, Format::Q4K, &[0; 100], 1, 256).unwrap_err();
+    assert_eq!(
+        few.to_string(),
+        "shape mismatch in pack weights: expected blocks of [1, 144] elements, got 100 elements"
+    );
+    let weights = PackedWeights::new(context, Format::Q8_0, &out, 1, 32).unwrap();
+    let mut activations = Activations::new();
+    activations.quantise(context, &[0.0; 64], 1, 64).unwrap();
+    let wide = weights.linear(context, &activations, Epilogue::default(), &mut [0.0]);
+    assert_eq!(
+        wide.unwrap_err().to_string(),
+        "invalid activations in linear: expected 32 inputs, got 64"
+    );
+}
