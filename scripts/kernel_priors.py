@@ -26,9 +26,14 @@ FACTS: dict[str, list[dict[str, float]]] = {
         for grouped in (0.0, 1.0)
     ],
     "decode": [
-        {"kernels.decode.tile_rows": rows, "kernels.decode.splits_single": single}
+        {
+            "kernels.decode.tile_rows": rows,
+            "kernels.decode.splits_single": single,
+            "kernels.decode.most_group": group,
+        }
         for rows in (16.0, 64.0)
         for single in (0.0, 1.0)
+        for group in (32.0, 1024.0)
     ],
     "experts": [{"kernels.experts.tile_rows": rows} for rows in (16.0, 32.0, 64.0, 128.0)],
 }
@@ -71,6 +76,7 @@ PRIORS: dict[str, dict[str, Prior]] = {
     "decode": {
         "kernels.decode.launch_time": Prior(8e-6, "s", 3),
         "kernels.decode.tile_time": Prior(2.5e-6, "s"),
+        "kernels.decode.single_time": Prior(2e-6, "s"),
         "kernels.decode.key_time": Prior(1e-8, "s", 100),
         "kernels.decode.read_share": Prior(1.0, "1", 2),
         "kernels.decode.ramp": Prior(1e7, "byte", 100),

@@ -9,6 +9,7 @@ from assay.catalog import accelerators, constants
 from assay.errors import AssayError, InputError
 from assay.stack import registry
 from assay.validate.cases import Case
+from assay.validate.kernel_scores import solved
 from assay.validate.score import Row
 
 INPUT = "an input, not a prediction"
@@ -58,7 +59,7 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
     given = {**entry.given, **_constants(entry.name)}
 
     def value(variable: str) -> float:
-        return registry().resolve(variable, given).value
+        return solved(variable, given)
 
     notes = (*constants.find(entry.name).notes, "data sheets round to three digits")
     group, _, key = quantity.partition(".")

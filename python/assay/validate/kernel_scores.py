@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.catalog import accelerators, constants
-from assay.errors import AssayError
+from assay.errors import AssayError, InputError
 from assay.model.tapes.compile import Compiled
 from assay.stack import registry
 from assay.validate.tables import FRAMEWORKS, OPERATIONS, Column, Mask, Table, load, read_sample
@@ -136,12 +137,19 @@ KINDS = {
 def device(system: str) -> dict[str, float]:
     """What kernels see of an accelerator of the catalogue, at the clock of the measurements."""
     known = accelerators.find(system).given
-    found = {
-        name: registry().resolve(name, known).value
-        for name in DEVICE_INPUTS
-        if name != "kernels.device.clock_ratio"
-    }
-    return {**found, "kernels.device.clock_ratio": 1.0}
+    facts = {"kernels.device.clock_ratio": 1.0}
+    for name in DEVICE_INPUTS:
+        if name not in facts:
+            facts[name] = solved(name, known)
+    return facts
+
+
+def solved(name: str, given: Mapping[str, Any]) -> float:
+    """The value of a variable, which the given ones must settle."""
+    result = registry().resolve(name, given)
+    if result.value is None:
+        raise InputError(f"{name} cannot be resolved from what the catalogue gives")
+    return result.value
 
 
 @cache
@@ -168,12 +176,12 @@ class Prediction:
     def __call__(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Time, FLOPs and bytes of every row."""
         found = [self.function(*values, *rest) for rest in self.rest]
-        return np.sum(np.broadcast_arrays(*found), axis=0)
+        return np.asarray(sum(found[1:], found[0]))
 
     def slopes(self, values: NDArray[np.float64], wrt: list[str]) -> NDArray[np.float64]:
         """Derivatives of the time by constants, one row per constant."""
         found = [self.function.jacobian(*values, *rest, wrt=wrt)[0] for rest in self.rest]
-        return np.sum(np.broadcast_arrays(*found), axis=0)
+        return np.asarray(sum(found[1:], found[0]))
 
 
 def constants_of(operation: str, system: str, engine: str | None = None) -> dict[str, float]:

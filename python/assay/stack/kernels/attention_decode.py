@@ -57,6 +57,9 @@ def _constant(
 
 launch_time = _constant("launch_time", "t_0", "s", "us", "time of the kernels with nothing to do")
 tile_time = _constant("tile_time", "tau_q", "s", "us", "time of a tile besides its keys")
+single_time = _constant(
+    "single_time", "tau_1", "s", "us", "time of a tile of one query head besides its keys"
+)
 key_time = _constant("key_time", "tau_k", "s", "ns", "time of a key of width 128 in one tile")
 read_share = _constant(
     "read_share", "r_r", "1", "1", "rate of reading the cache, over the data sheet's"
@@ -76,6 +79,10 @@ query_share = _constant(
 )
 regroup_time = _constant("regroup_time", "t_g", "s", "us", "time of copying queries into groups")
 tile_rows = _constant("tile_rows", "b_m", "1", "1", "query heads that one tile can hold", (1, None))
+most_group = _constant(
+    "most_group", "g_max", "1", "1", "query heads per key head above which each goes alone",
+    (1, None),
+)  # fmt: skip
 splits_single = _constant(
     "splits_single", "z", "1", "1",
     "1 where keys of ungrouped heads are split too, 0 where they are not", fitted.SHARE,
@@ -127,7 +134,8 @@ def declare(
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
     group = shape.heads / shape.kv_heads
-    tiles = shape.batch * shape.kv_heads * ceil(group / tile_rows)
+    alone = (group <= 1) | (group > most_group)
+    tiles = shape.batch * where(alone, shape.heads, shape.kv_heads * ceil(group / tile_rows))
     filling = minimum(floor(device.multiprocessors / tiles), ceil(keys / _BLOCK_KEYS))
     parts = into.variable(
         f"{prefix}parts", "n_s", "1", f"parts that the keys are split into in {what}",
@@ -136,7 +144,8 @@ def declare(
         reference=_FLASH_DECODING, library=library,
     )  # fmt: skip
     waves = maximum(1, ceil(tiles * parts / device.multiprocessors))
-    per_tile = tile_time + keys / parts * key_time * widths / _REFERENCE_WIDTHS
+    per_key = key_time * widths / _REFERENCE_WIDTHS
+    per_tile = where(alone, single_time, tile_time) + keys / parts * per_key
     regrouped = (shape.batch > 1) & (shape.kv_heads > 1) & (group > 1)
     time = into.variable(
         f"{prefix}time", "t", "s", f"time of {what}", display="us",
