@@ -9,8 +9,17 @@ from assay.stack.architecture import shapes as s
 _SCALING = cited("Kaplan et al. 2020, Scaling Laws for Neural Language Models", "sec. 2.1")
 
 
-def _part(name: str, symbol: str, meaning: str, equals: Operand, reference: Reference) -> Variable:
-    return s.scope.variable(name, symbol, "1", meaning, equals=equals, reference=reference)
+def _part(
+    name: str,
+    symbol: str,
+    meaning: str,
+    equals: Operand,
+    reference: Reference,
+    library: bool = False,
+) -> Variable:
+    return s.scope.variable(
+        name, symbol, "1", meaning, equals=equals, reference=reference, library=library
+    )
 
 
 expert_layers = _part(
@@ -145,7 +154,7 @@ mixture_parameters = _part(
 )  # fmt: skip
 active_mixture_parameters = _part(
     "mixture.active_parameters", "N_m^*", "weights of router and experts that a token meets",
-    (s.experts_per_token + s.shared_experts) * expert_parameters + router_parameters, s.SHARED,
+    (s.experts_per_token + s.shared_experts) * expert_parameters + router_parameters, s.SHARED, library=True,
 )  # fmt: skip
 
 embedding_parameters = _part(
@@ -178,7 +187,7 @@ active_layer_parameters = _part(
         + expert_layers * active_mixture_parameters
     )
     / s.layers,
-    s.SHARED,
+    s.SHARED, library=True,
 )  # fmt: skip
 outer_parameters = _part(
     "outer.parameters", "N_o", "weights of tables and norms outside layers",
@@ -191,6 +200,7 @@ parameters = s.scope.variable(
 active_parameters = s.scope.variable(
     "active_parameters", "N^*", "1", "weights that a token meets", bounds=POSITIVE,
     equals=s.layers * active_layer_parameters + outer_parameters, reference=s.SHARED,
+    library=True,
 )  # fmt: skip
 s.scope.inequality(
     "grouped", s.kv_heads <= s.heads, "there are no more key heads than query heads",

@@ -7,15 +7,19 @@ from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cit
 scope = Scope("architecture", "Shapes of a transformer decoder")
 
 ATTENTION = cited("Vaswani et al. 2017, Attention Is All You Need", "sec. 3.2")
-GROUPED = cited("Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models")
+GROUPED = cited(
+    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models", "sec. 2.2"
+)
 LATENT = cited("DeepSeek-AI 2024, DeepSeek-V2", "sec. 2.1")
 GATED = cited("Shazeer 2020, GLU Variants Improve Transformer", "sec. 2")
 EXPERTS = cited("Shazeer et al. 2017, Outrageously Large Neural Networks", "sec. 2")
 SHARED = cited("Dai et al. 2024, DeepSeekMoE", "sec. 3.2")
 WINDOW = cited("Beltagy et al. 2020, Longformer: The Long-Document Transformer", "sec. 3.1")
 LINEAR = cited("Yang et al. 2024, Gated Delta Networks", "sec. 3")
-TIED = cited("Press and Wolf 2017, Using the Output Embedding to Improve Language Models")
-POSITIONS = cited("Radford et al. 2019, Language Models are Unsupervised Multitask Learners")
+TIED = cited("Press and Wolf 2017, Using the Output Embedding to Improve Language Models", "sec. 3")
+POSITIONS = cited(
+    "Radford et al. 2019, Language Models are Unsupervised Multitask Learners", "sec. 2.3"
+)
 NORM = cited("Zhang and Sennrich 2019, Root Mean Square Layer Normalization", "sec. 4")
 HEAD_NORM = cited("Dehghani et al. 2023, Scaling Vision Transformers to 22 Billion Parameters")
 INDEX = cited("DeepSeek-AI 2025, DeepSeek-V3.2-Exp", "sec. 1, prototype of DSA")
