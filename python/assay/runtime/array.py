@@ -12,8 +12,8 @@ import numpy.typing as npt
 from assay._native import Buffer, NativeArray
 from assay.errors import ArrayBufferError, AssayError, DTypeError, ShapeError, UnsupportedError
 from assay.runtime import layout as layouts
-from assay.runtime.device import Device, device
 from assay.runtime.dtypes import DType
+from assay.runtime.hardware import Device, device
 from assay.runtime.layout import Layout, Shape
 
 Scalar = bool | int | float | complex

@@ -11,8 +11,8 @@ from assay._native import dlpack_export, dlpack_import
 from assay.errors import ArrayBufferError, DTypeError, ShapeError
 from assay.runtime import dtypes, launching
 from assay.runtime.array import DLPACK_CPU, Array
-from assay.runtime.device import Device, device
 from assay.runtime.dtypes import DType
+from assay.runtime.hardware import Device, device
 from assay.runtime.layout import Layout, row_major
 
 NumPyArray = npt.NDArray[Any]

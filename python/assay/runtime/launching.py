@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from assay.errors import AssayError, DeviceError, DTypeError, ShapeError
 from assay.runtime.array import Array
-from assay.runtime.device import Device
 from assay.runtime.dtypes import BY_NAME, DType, bfloat16
+from assay.runtime.hardware import Device
 from assay.runtime.layout import Layout, Shape, row_major
 from assay.runtime.rounding import narrow, widen
 

@@ -12,8 +12,8 @@ from assay.errors import DTypeError, ShapeError
 from assay.runtime import device as find_device
 from assay.runtime import dtypes, exchange, launching
 from assay.runtime.array import Array, Scalar
-from assay.runtime.device import Device
 from assay.runtime.dtypes import DType
+from assay.runtime.hardware import Device
 from assay.runtime.layout import as_shape, broadcast, broadcast_shapes
 
 Where = Device | str | None
@@ -139,7 +139,8 @@ def arange(
         raise ShapeError("arange: expected a step other than 0, got 0")
     whole = all(isinstance(value, int) for value in (first, end, step))
     kept = _type(dtype, dtypes.int64 if whole else dtypes.float64, "arange")
-    count = max(-((first - end) // step), 0) if whole else max(math.ceil((end - first) / step), 0)
+    exact = -((first - end) // step) if whole else math.ceil((end - first) / step)
+    count = max(int(exact), 0)
     out = launching.empty(_device(device), (count,), kept, "arange")
     if count:
         kind = kept.storage if whole and kept.kind in dtypes.INTEGRAL else np.dtype(np.float64)

@@ -10,8 +10,8 @@ from assay.errors import DTypeError
 from assay.runtime import device as find_device
 from assay.runtime import dtypes, exchange
 from assay.runtime.array import Array, Scalar
-from assay.runtime.device import Device
 from assay.runtime.dtypes import DType
+from assay.runtime.hardware import Device
 
 
 @dataclass(frozen=True, slots=True)

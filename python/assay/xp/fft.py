@@ -11,8 +11,8 @@ from assay.errors import ShapeError
 from assay.runtime import device as find_device
 from assay.runtime import dtypes, launching
 from assay.runtime.array import Array
-from assay.runtime.device import Device
 from assay.runtime.dtypes import FLOATING, DType
+from assay.runtime.hardware import Device
 from assay.runtime.layout import normalize_axes, normalize_axis
 
 Norm = Literal["backward", "ortho", "forward"]

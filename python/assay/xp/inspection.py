@@ -5,8 +5,8 @@ from __future__ import annotations
 from assay.errors import DTypeError
 from assay.runtime import device as find_device
 from assay.runtime import devices, dtypes
-from assay.runtime.device import Device
 from assay.runtime.dtypes import DType
+from assay.runtime.hardware import Device
 
 MAX_DIMENSIONS = 64
 """NumPy's limit, which its loops share with us."""

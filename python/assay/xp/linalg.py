@@ -13,6 +13,7 @@ from assay.runtime import dtypes, exchange, launching
 from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING, NUMERIC, DType
 from assay.runtime.layout import Layout, normalize_axes, normalize_axis
+from assay.xp.binary import multiply
 from assay.xp.manipulation import matrix_transpose
 from assay.xp.products import matmul, tensordot, vecdot
 from assay.xp.statistics import sum as sum_of
@@ -208,7 +209,7 @@ def outer(x1: Array, x2: Array, /) -> Array:
     """All products of an element of one vector with an element of another."""
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(f"outer: expected 1 axis each, got shapes {x1.shape} and {x2.shape}")
-    return tensordot(x1, x2, axes=0)
+    return multiply(x1[:, None], x2[None, :])
 
 
 def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:

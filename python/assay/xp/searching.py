@@ -172,7 +172,8 @@ def _unique(x: Array, operation: str, **wanted: bool) -> list[Array]:
 
     def kernel(view: Any) -> Any:
         # Every NaN is different from every other.
-        found = np.unique(view, equal_nan=False, **wanted)
+        options: dict[str, Any] = {"equal_nan": False, **wanted}
+        found = np.unique(view, **options)
         return found if wanted else (found,)
 
     parts = launching.collect(operation, kernel, [x])
