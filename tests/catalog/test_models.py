@@ -93,11 +93,24 @@ def test_missing_fields_are_all_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("hidden_size", "wide"), ("vocab_size", -1), ("num_hidden_layers", True)]
+    ("field", "value"),
+    [
+        ("hidden_size", "wide"),
+        ("vocab_size", -1),
+        ("num_hidden_layers", True),
+        ("vocab_size", float("nan")),
+        ("vocab_size", float("inf")),
+        ("vocab_size", 10**400),
+    ],
 )
 def test_fields_that_are_no_numbers_are_named(field: str, value: object) -> None:
     with pytest.raises(InputError, match=f"as {field}"):
         models.from_config({**PLAIN, field: value})
+
+
+def test_no_heads_are_refused() -> None:
+    with pytest.raises(InputError, match="expected num_attention_heads above 0, got 0"):
+        models.from_config({**PLAIN, "num_attention_heads": 0})
 
 
 def test_layers_that_differ_are_refused() -> None:

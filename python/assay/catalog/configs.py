@@ -21,6 +21,8 @@ _EXPERT_FFN = ("moe_intermediate_size",)
 _VOCABULARY = ("vocab_size", "padded_vocab_size")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _CHOSEN = ("num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_top_k")
+_LARGEST = 1e15
+"""Far above any width or count; more is a damaged file."""
 _REFUSED = {
     "block_configs": "layers that differ from each other",
     "hybrid_override_pattern": "layers of a state-space model",
@@ -79,11 +81,8 @@ class _Reader:
         return Shapes(values, tuple(self.notes))
 
     def _widths(self) -> dict[str, float]:
-        missing = [
-            group[0]
-            for group in (_LAYERS, _HIDDEN, _HEADS, _VOCABULARY)
-            if self._first(group) is None
-        ]
+        needed = (_LAYERS, _HIDDEN, _HEADS, _VOCABULARY)
+        missing = [group[0] for group in needed if self._first(group) is None]
         ratio = self._expansion() or self.family.ffn_ratio
         ffn = self._first(_FFN)
         if ffn is None and not ratio and self._first(_EXPERT_FFN) is None:
@@ -93,6 +92,9 @@ class _Reader:
                 f"{self.name}: the configuration lacks {', '.join(missing)}",
                 "it needs the fields of a Hugging Face config.json",
             )
+        for group in needed:
+            if not self._required(group):
+                raise InputError(f"{self.name}: expected {group[0]} above 0, got 0")
         hidden, heads = self._required(_HIDDEN), self._required(_HEADS)
         return {
             "layers": self._required(_LAYERS),
@@ -271,6 +273,8 @@ class _Reader:
         return default if stated is None else bool(stated)
 
     def _number(self, field: str, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise InputError(f"{self.name}: expected a number as {field}, got {value!r}")
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        if not plain or not 0 <= value < _LARGEST:
+            shown = repr(value)[:60]
+            raise InputError(f"{self.name}: expected a number as {field}, got {shown}")
         return float(value)
