@@ -42,49 +42,57 @@ CLIENTS = {"": (*SERVER, "offline"), "server": SERVER}
 
 @dataclass(frozen=True)
 class Free:
-    """A constant to fit: a value believed before, how sure, and for which client, if one."""
+    """A constant to fit: what is believed of it for all engines, and how far one strays.
+
+    `value` and `spread` are for all engines together, `own_spread` for one engine's deviation;
+    all spreads are of logarithms. `client` restricts it, `most` bounds it.
+    """
 
     name: str
     value: float
     spread: float
+    own_spread: float
     unit: str
     client: str = ""
+    most: float = np.inf
 
 
-COMMON = (
-    Free("host_time", 2e-4, 0.8, "s"),
-    Free("host_sequence_time", 2e-6, 1.0, "s", "server"),
-    Free("request_time", 0.02, 0.7, "s"),
-    Free("layer_kernels", 6.0, 0.3, "1"),
-    Free("expert_kernels", 7.0, 0.4, "1"),
-    Free("reduction_wait", 1e-6, 1.0, "s"),
-    Free("expert_slowdown", 1.0, 0.25, "1"),
-    Free("decode_slowdown", 1.0, 0.1, "1"),
-    Free("queue_factor", 0.5, 0.7, "1"),
-    Free("burst_share", 0.15, 0.7, "1", "closed_loop"),
-    Free("group_size", 5.0, 0.5, "1", "closed_loop"),
+SHARED = (
+    Free("host_time", 2e-4, 0.8, 0.6, "s"),
+    Free("host_sequence_time", 3e-6, 1.0, 0.7, "s", "server"),
+    Free("host_sequence_time", 2e-6, 1.0, 0.5, "s", "offline"),
+    Free("request_time", 0.02, 0.7, 0.7, "s"),
+    Free("layer_kernels", 5.0, 0.3, 0.15, "1"),
+    Free("expert_kernels", 4.0, 0.5, 0.4, "1"),
+    Free("reduction_wait", 1e-6, 1.0, 0.5, "s"),
+    Free("expert_slowdown", 1.0, 0.25, 0.15, "1"),
+    Free("wide_expert_slowdown", 0.8, 0.25, 0.15, "1"),
+    Free("decode_slowdown", 1.0, 0.1, 0.1, "1"),
+    Free("casting", 0.4, 0.5, 0.3, "1", most=1.0),
+    Free("queue_factor", 0.5, 0.7, 0.3, "1"),
+    Free("burst_share", 0.15, 0.5, 0.7, "1", "closed_loop", 1.0),
+    Free("group_size", 5.0, 0.5, 0.3, "1", "closed_loop"),
+    Free("first_iterations", 2.0, 0.5, 0.5, "1", "closed_loop"),
 )
+"""Constants that every engine has, each with a deviation of its own."""
+
 OWN = {
-    # Times over 8-bit keys as the decode tables of the three engines have them.
+    # Times over 8-bit keys as the decode tables of the three engines have them; InferenceX sets
+    # TensorRT-LLM's stream_interval to 10 or 20.
     "vllm": (
-        Free("host_sequence_time", 1e-6, 1.0, "s", "offline"),
-        Free("narrow_key_time", 0.97, 0.05, "1"),
-        Free("first_iterations", 2.0, 0.7, "1", "inferencex"),
-        Free("first_iterations", 2.0, 0.7, "1", "closed_loop"),
+        Free("narrow_key_time", 0.97, 0.05, 0.0, "1"),
+        Free("first_iterations", 2.0, 0.7, 0.0, "1", "inferencex"),
     ),
     "sglang": (
-        Free("narrow_key_time", 0.88, 0.05, "1"),
-        Free("first_iterations", 2.0, 0.7, "1", "inferencex"),
-        Free("first_iterations", 2.0, 0.7, "1", "closed_loop"),
+        Free("narrow_key_time", 0.88, 0.05, 0.0, "1"),
+        Free("first_iterations", 2.0, 0.7, 0.0, "1", "inferencex"),
     ),
-    # InferenceX sets stream_interval to 10 or 20 for this engine.
     "trtllm": (
-        Free("host_sequence_time", 2e-6, 1.0, "s", "offline"),
-        Free("narrow_key_time", 0.55, 0.05, "1"),
-        Free("first_iterations", 12.0, 0.3, "1", "inferencex"),
-        Free("first_iterations", 2.0, 0.7, "1", "closed_loop"),
+        Free("narrow_key_time", 0.55, 0.05, 0.0, "1"),
+        Free("first_iterations", 12.0, 0.3, 0.0, "1", "inferencex"),
     ),
 }
+"""Constants that an engine shares with no other."""
 
 
 @dataclass(frozen=True)
@@ -100,68 +108,108 @@ class Target:
 
 
 class Problem:
-    """Log residuals of figures of one engine by the logarithms of its constants."""
+    """Log residuals of figures by logarithms of constants: of all engines, then deviations."""
 
-    def __init__(self, deployments: Sequence[Deployment], free: Sequence[Free]) -> None:
+    def __init__(self, deployments: Sequence[Deployment]) -> None:
         """Bind the graph to the deployments."""
-        self.deployments, self.free = list(deployments), list(free)
+        self.deployments = list(deployments)
         self.points = [inference.Points(deployments, prompts) for prompts in (False, True)]
         self.targets = _targets(deployments)
         outputs = [f"serving.{name}" for name in inference.FIGURES]
         self.function = registry().compile(inputs=list(self.points[0].names), outputs=outputs)
-        clients = np.array([deployment.client for deployment in deployments])
-        self.masks = [np.isin(clients, CLIENTS.get(f.client, (f.client,))) for f in self.free]
-        self.centre = np.log([f.value for f in self.free])
-        self.spread = np.array([f.spread for f in self.free])
+        self.uses = [
+            (free, engine, self._mask(free, engine))
+            for engine in ENGINES
+            for free in (*SHARED, *OWN[engine])
+        ]
         self.index = np.array([[t.output, t.deployment] for t in self.targets]).T
         self.is_prompt = np.array([t.prompts for t in self.targets])
         self.observed = np.array([t.log_observed for t in self.targets])
         self.scale = np.array([t.scale for t in self.targets])
         self.weight = np.array([t.weight for t in self.targets])
+        self.centre, self.spread, self.most, self.map = _unknowns(self.uses)
 
-    def _columns(self, logs: Vector) -> list[Vector]:
+    def _mask(self, free: Free, engine: str) -> Vector:
+        clients = CLIENTS.get(free.client, (free.client,))
+        return np.array([d.engine == engine and d.client in clients for d in self.deployments])
+
+    def values(self, unknowns: Vector) -> Vector:
+        """The constants, in the order of `uses`."""
+        found: Vector = np.exp(np.minimum(self.map @ unknowns, self.most))
+        return found
+
+    def _columns(self, unknowns: Vector) -> list[Vector]:
         columns = []
         for points in self.points:
             own = points.columns.copy()
-            for f, mask, value in zip(self.free, self.masks, np.exp(logs), strict=True):
-                own[points.names.index(f"serving.{f.name}"), mask] = value
+            for (free, _, mask), value in zip(self.uses, self.values(unknowns), strict=True):
+                own[points.names.index(f"serving.{free.name}"), mask] = value
             columns.append(own)
         return columns
 
-    def errors(self, logs: Vector) -> Vector:
+    def errors(self, unknowns: Vector) -> Vector:
         """Logarithms of predicted over observed, one per figure."""
-        together, apart = (np.log(self.function(*own)) for own in self._columns(logs))
+        together, apart = (np.log(self.function(*own)) for own in self._columns(unknowns))
         row, column = self.index
         found: Vector = np.where(self.is_prompt, apart[row, column], together[row, column])
         errors: Vector = found - self.observed
         return errors
 
-    def residuals(self, logs: Vector) -> Vector:
+    def residuals(self, unknowns: Vector) -> Vector:
         """Weighted errors, then distances from what was believed."""
-        own = self.errors(logs) / self.scale
-        return np.concatenate([self.weight * _shrink(own), (logs - self.centre) / self.spread])
+        own = _shrink(self.errors(unknowns) / self.scale)
+        return np.concatenate([self.weight * own, (unknowns - self.centre) / self.spread])
 
-    def jacobian(self, logs: Vector) -> Vector:
+    def jacobian(self, unknowns: Vector) -> Vector:
         """Exact derivatives of the residuals."""
-        names = list(dict.fromkeys(f"serving.{f.name}" for f in self.free))
+        names = list(dict.fromkeys(f"serving.{free.name}" for free, _, _ in self.uses))
         row, column = self.index
         slopes = []
-        for own in self._columns(logs):
+        for own in self._columns(unknowns):
             values = self.function(*own)
             slopes.append(self.function.jacobian(*own, wrt=names) / values[:, None, :])
+        free_to_move = self.map @ unknowns < self.most
         parts = []
-        for f, mask, value in zip(self.free, self.masks, np.exp(logs), strict=True):
-            k = names.index(f"serving.{f.name}")
+        for (free, _, mask), value, moves in zip(
+            self.uses, self.values(unknowns), free_to_move, strict=True
+        ):
+            k = names.index(f"serving.{free.name}")
             chosen = np.where(self.is_prompt, slopes[1][row, k, column], slopes[0][row, k, column])
-            parts.append(chosen * value * mask[column])
-        own = self.errors(logs) / self.scale
-        slope = np.array(parts).T * (self.weight * _shrink_slope(own) / self.scale)[:, None]
+            parts.append(chosen * value * mask[column] * moves)
+        own = self.errors(unknowns) / self.scale
+        slope = np.array(parts).T @ self.map
+        slope *= (self.weight * _shrink_slope(own) / self.scale)[:, None]
         return np.vstack([np.nan_to_num(slope), np.diag(1 / self.spread)])
 
     def solve(self) -> Vector:
         """The most probable constants."""
         found: Vector = least_squares(self.residuals, self.centre, jac=self.jacobian, max_nfev=40).x
         return found
+
+
+def _unknowns(uses: Sequence[tuple[Free, str, Vector]]) -> tuple[Vector, Vector, Vector, Vector]:
+    """What is solved for: one value for all engines and a deviation for each, or one's own."""
+    centre: list[float] = []
+    spread: list[float] = []
+    common: dict[Free, int] = {}
+    rows: list[dict[int, float]] = []
+    for free, _, _ in uses:
+        if free not in common or free not in SHARED:
+            common[free] = len(centre)
+            centre.append(float(np.log(free.value)))
+            spread.append(free.spread)
+        row = {common[free]: 1.0}
+        if free in SHARED:
+            row[len(centre)] = 1.0
+            centre.append(0.0)
+            spread.append(free.own_spread)
+        rows.append(row)
+    matrix = np.zeros((len(uses), len(centre)))
+    for number, row in enumerate(rows):
+        for column, value in row.items():
+            matrix[number, column] = value
+    most = np.log([free.most for free, _, _ in uses])
+    return np.array(centre), np.array(spread), most, matrix
 
 
 def _shrink(errors: Vector) -> Vector:
@@ -231,12 +279,6 @@ def read_deployments(cases: Iterable[Case]) -> list[Deployment]:
     return found
 
 
-def fit(deployments: Sequence[Deployment], engine: str) -> tuple[Problem, Vector]:
-    """Constants of one engine."""
-    problem = Problem([d for d in deployments if d.engine == engine], (*COMMON, *OWN[engine]))
-    return problem, problem.solve()
-
-
 def score(label: str, rows: Sequence[tuple[str, str, float]]) -> None:
     """Print errors by table or by quantity."""
     for key in sorted({(group, quantity) for group, quantity, _ in rows}):
@@ -262,34 +304,36 @@ def labelled(problem: Problem, logs: Vector) -> list[tuple[str, str, str, float]
     return found
 
 
-def held_out(deployments: Sequence[Deployment], engine: str) -> list[tuple[str, str, str, float]]:
+def held_out(deployments: Sequence[Deployment]) -> list[tuple[str, str, str, float]]:
     """Errors of every group with constants fitted without it."""
-    own = [d for d in deployments if d.engine == engine]
     found = []
-    for group in dict.fromkeys(map(group_of, own)):
-        rest = [d for d in own if group_of(d) != group]
-        left = [d for d in own if group_of(d) == group]
-        free = (*COMMON, *OWN[engine])
-        logs = Problem(rest, free).solve()
-        found += labelled(Problem(left, free), logs)
+    for group in dict.fromkeys(map(group_of, deployments)):
+        rest = [d for d in deployments if group_of(d) != group]
+        left = [d for d in deployments if group_of(d) == group]
+        unknowns = Problem(rest).solve()
+        found += labelled(Problem(left), unknowns)
     return found
 
 
-def constants_of(problem: Problem, logs: Vector) -> dict[str, Any]:
-    """Fitted constants as the calibration file has them."""
-    jacobian = problem.jacobian(logs)
-    errors = np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)))
-    entry: dict[str, Any] = {"constants": {}, "clients": {}}
-    for f, value, error in zip(problem.free, np.exp(logs), errors, strict=True):
+def constants_of(problem: Problem, unknowns: Vector) -> dict[str, Any]:
+    """Fitted constants by engine, as the calibration file has them."""
+    jacobian = problem.jacobian(unknowns)
+    covariance = problem.map @ np.linalg.inv(jacobian.T @ jacobian) @ problem.map.T
+    errors = np.sqrt(np.diag(covariance))
+    found: dict[str, Any] = {engine: {"constants": {}, "clients": {}} for engine in ENGINES}
+    for (free, engine, _), value, error in zip(
+        problem.uses, problem.values(unknowns), errors, strict=True
+    ):
         constant = {
-            "value": float(f"{value:.5g}"), "unit": f.unit, "kind": "measured",
-            "log_standard_error": float(f"{error:.2g}"), "prior": f.value,
-            "prior_log_spread": f.spread,
+            "value": float(f"{value:.5g}"), "unit": free.unit, "kind": "measured",
+            "log_standard_error": float(f"{error:.2g}"), "prior": free.value,
+            "prior_log_spread": free.spread,
         }  # fmt: skip
-        for client in CLIENTS.get(f.client, (f.client,)) if f.client else ("",):
+        for client in CLIENTS.get(free.client, (free.client,)) if free.client else ("",):
+            entry = found[engine]
             home = entry["clients"].setdefault(client, {}) if client else entry["constants"]
-            home[f"serving.{f.name}"] = constant
-    return entry
+            home[f"serving.{free.name}"] = constant
+    return found
 
 
 def write(found: dict[str, Any], left: Sequence[tuple[str, str, str, float]], counts: str) -> None:
@@ -328,22 +372,24 @@ def main() -> None:
     own = [case for case in published if case.id not in seen and case.tier == "A"]
     own = [case for case in own if case.inputs.get("system", "h100_sxm") in SYSTEMS]
     deployments = read_deployments([*own, *point_cases(options.points), *rows])
-    found, left = {}, []
-    for engine in ENGINES:
-        problem, logs = fit(deployments, engine)
-        found[engine] = constants_of(problem, logs)
-        mine = labelled(problem, logs)
-        score(f"fit {engine}", [(t, q, e) for _, t, q, e in mine])
-        for f, value in zip(problem.free, np.exp(logs), strict=True):
-            print(f"constant  {engine:8} {f.name:20} {f.client:12} {value:.4g} ({f.value:.4g})")
-        if not options.quick:
-            left += held_out(deployments, engine)
+    problem = Problem(deployments)
+    unknowns = problem.solve()
+    score("fitted", [(t, q, e) for _, t, q, e in labelled(problem, unknowns)])
+    for (free, engine, _), value in zip(problem.uses, problem.values(unknowns), strict=True):
+        print(
+            f"constant  {engine:8} {free.name:22} {free.client:12} {value:.4g} ({free.value:.4g})"
+        )
+    left = [] if options.quick else held_out(deployments)
     if left:
         score("held out", [(t, q, e) for _, t, q, e in left])
         score("by model", [(g, q, e) for g, t, q, e in left if t == "rows"])
         _print_coverage(left)
     if options.write:
-        write(found, left, f"{len(deployments)} cases, rows on H100 and H200")
+        write(
+            constants_of(problem, unknowns),
+            left,
+            f"{len(deployments)} cases, rows on H100 and H200",
+        )
 
 
 def _print_coverage(left: Sequence[tuple[str, str, str, float]]) -> None:

@@ -146,11 +146,11 @@ def _placement(inputs: Mapping[str, Any], prefix: str, notes: list[str]) -> dict
     tensor, replicas = stated("tp", "tp_size"), stated("attention_dp", "attention_dp_size")
     cut, experts = stated("moe_tp", "moe_tp_size"), stated("moe_ep", "moe_ep_size", "ep")
     gpus = tensor * replicas
-    if cut == experts > 1 and gpus == cut * experts:
-        # The same GPUs counted twice, as tensor and as expert ranks.
-        gpus = cut
-        replicas = min(replicas, gpus)
-        notes.append(f"{tensor} x {replicas} ranks with experts {cut} x {experts}: {gpus} GPUs")
+    if gpus == cut * experts and (cut == experts > 1 or tensor == replicas > 1):
+        # The same GPUs counted twice, as tensor ranks and as replicas or groups of experts.
+        gpus = cut if cut == experts else tensor
+        notes.append(f"{tensor} x {replicas} ranks, experts {cut} x {experts}: {gpus} GPUs")
+        replicas, experts = (1 if tensor > 1 else gpus), gpus
     elif cut * experts > gpus:
         gpus = cut * experts
         replicas = max(gpus // tensor, 1)

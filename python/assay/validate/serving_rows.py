@@ -52,11 +52,11 @@ def _client(row: dict[str, str]) -> str:
 
 
 def _concurrency(row: dict[str, str]) -> str:
-    if row["mode"] == "agg" and row["batch_size"]:
-        return row["batch_size"]
     stated = re.search(r"silicon_concurrency=(\d+)", row["silicon_data_source"])
     stated = stated or re.search(r"_c(\d+)_", row["id"])
     if stated:
         return stated.group(1)
+    if row["batch_size"]:
+        return row["batch_size"]
     batch, workers = row["decode_batch_size"] or "16", row["decode_num_workers"] or "1"
     return str(float(batch) * float(workers))

@@ -42,11 +42,17 @@ reduction_wait = _fitted(
 expert_slowdown = _fitted(
     "expert_slowdown", "z_x", "1", "1", "time of the engine's expert products over the fitted ones"
 )
+wide_expert_slowdown = _fitted(
+    "wide_expert_slowdown", "z_w", "1", "1", "the same for experts that are multiplied in 16 bits"
+)
 decode_slowdown = _fitted(
     "decode_slowdown", "z_d", "1", "1", "time of the engine's decode attention over the fitted one"
 )
 narrow_key_time = _fitted(
     "narrow_key_time", "z_k", "1", "1", "time of decode attention over 8-bit keys over 16-bit ones"
+)
+casting = _fitted(
+    "casting", "f_8", "1", "1", "share of casts to 8 bits that take a kernel of their own"
 )
 queue_factor = _fitted(
     "queue_factor", "q", "1", "1", "own prompt times waited where prompts take every iteration"

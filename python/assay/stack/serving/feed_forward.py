@@ -31,9 +31,8 @@ def feed_forward(step: Step) -> Work:
     routed = _experts(step, "experts_up", gates * _WIDTH, model.hidden) + _experts(
         step, "experts_down", model.hidden, _WIDTH
     )
-    return (up + down).times(layers) + routed.slowed(engine.expert_slowdown).times(
-        model.expert_layers
-    )
+    slowdown = where(d.expert_bits > 8, engine.wide_expert_slowdown, engine.expert_slowdown)
+    return (up + down).times(layers) + routed.slowed(slowdown).times(model.expert_layers)
 
 
 def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> Work:

@@ -17,6 +17,7 @@ from assay.model import (
 )
 from assay.stack.kernels import product
 from assay.stack.serving import deployment as d
+from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 
 _ORCA = cited(
@@ -110,6 +111,7 @@ class Step:
             bits=bits, weight_element=WIDE if wide else d.weight_bytes,
             activation_element=bits / 8 * BYTE, output_element=WIDE, weight_footprint=COLD,
             activation_footprint=maximum(rows, 1) * maximum(depth, 1) * WIDE, toggling=number("1"),
+            casting=engine.casting,
         )  # fmt: skip
         made = product.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
         return Work(made.time, made.size, made.flops)
