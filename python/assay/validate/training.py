@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from assay.catalog import constants
+from assay.errors import AssayError
 from assay.validate.cases import Case
 from assay.validate.score import Row
 from assay.validate.training_cases import Gap, Job, read_job
@@ -43,16 +44,30 @@ def predict(cases: Sequence[Case]) -> list[Row]:
             jobs.append(read_job(case, cases))
         except Gap as gap:
             rows += _gaps(case, str(gap))
+        except AssayError as error:
+            rows += _gaps(case, error.message)
+        except (KeyError, TypeError, ValueError) as error:
+            rows += _gaps(case, f"a field cannot be read: {error}")
     found = predict_jobs(jobs)
     shares = _shares(found)
     for predicted in found:
         known = figures(predicted)
-        if known:
+        if missing := _missing(predicted):
+            rows += _gaps(predicted.job.case, f"nothing known of {', '.join(missing)}")
+        elif known:
             rows += [_row(predicted, figure, shares) for figure in known]
         else:
             rows += _gaps(predicted.job.case, "states no time, hours, memory or operations")
     order = {case.id: position for position, case in enumerate(cases)}
     return sorted(rows, key=lambda row: order[row.case])
+
+
+def _missing(found: Predicted) -> list[str]:
+    """Inputs without a value, where that left the step without one."""
+    if math.isfinite(found.values[STEP]):
+        return []
+    table = columns([found.job], [found.layout])
+    return [name for name, column in table.items() if not math.isfinite(column[0])] or ["its step"]
 
 
 def _gaps(case: Case, reason: str) -> list[Row]:
@@ -161,7 +176,8 @@ def _shares(found: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:
     shares: dict[tuple[str, float], list[float]] = {}
     for predicted in found:
         for figure in figures(predicted):
-            if figure.kind in ("step", *_HOURS) and figure.observed > 0:
+            is_timed = figure.kind in ("step", *_HOURS) and figure.observed > 0
+            if is_timed and math.isfinite(predicted.values[STEP]):
                 share = _rule(predicted, figure) / figure.observed
                 shares.setdefault(_key(predicted), []).append(share)
     return shares

@@ -27,7 +27,11 @@ _SHARED_FIELDS = (
 _JOB_FIELDS = ("gpu", "n_gpus", "hidden", "layers", "heads", "tp", "pp", "dp")
 _ADAPTERS = re.compile(r"(\d+)\s*x\s*(?:[A-Za-z-]+\s+)?(\d+)\s*Gb/s")
 _NODE_RATE = re.compile(r"(\d+)\s*Gb/s[^,;]*per node")
+_WAYS = re.compile(r"(\d+)-way (?:model|tensor)")
 _ADAPTER_RATE = re.compile(r"(\d+)\s*Gb/s")
+
+
+_OVERRIDES = {"layers": "layers", "vocab": "vocabulary", "ffn": "ffn", "kv_heads": "kv_heads"}
 
 
 class Gap(Exception):
@@ -133,13 +137,12 @@ def _accelerator(case: Case) -> Entry:
 
 
 def launch_year(entry: Entry) -> float:
-    """When the accelerator's generation came out: the first of those that share its kernels."""
-    lender = entry.facts.get("calibration", entry.name)
+    """When the accelerator's family came out: the first of its name."""
+    family = entry.name.partition("_")[0]
     dates = [
         str(other.facts.get("launched", ""))
         for other in accelerators.all_accelerators()
-        if other.facts.get("calibration", other.name) == lender
-        and other.name.startswith(lender[:4])
+        if other.name.partition("_")[0] == family
     ]
     years = [
         int(date[:4]) + (int(date[5:7]) - 1) / 12
@@ -155,7 +158,12 @@ def _shapes(case: Case, notes: list[str]) -> dict[str, float]:
     if not all(inputs.get(name) for name in ("hidden", "layers", "heads")):
         found = _named_model(case)
         notes.append(f"shapes of {found.name} from the catalogue")
-        return found.given
+        changed = {
+            f"architecture.{variable}": float(inputs[name])
+            for name, variable in _OVERRIDES.items()
+            if inputs.get(name)
+        }
+        return {**found.given, **changed}
     fields: dict[str, Any] = {"num_key_value_heads": inputs.get("kv_heads")}
     hidden = float(inputs["hidden"])
     width = inputs.get("ffn") or inputs.get("dense_ffn")
@@ -266,6 +274,8 @@ def _layouts(
     """Every layout that the case leaves open; batches that nothing divides are split unevenly."""
     inputs = case.inputs
     splits = _splits(inputs, software)
+    if splits == [(1, 1)] and values["training.batch"] < min(counts):
+        splits = None
     stages, recomputes = [software.zero_stage], [software.recompute or 0.0]
     if splits is None:
         notes.append("layout not stated: the best that fits in memory")
@@ -311,6 +321,8 @@ def _layouts(
 
 def _splits(inputs: dict[str, Any], software: Software) -> list[tuple[int, int]] | None:
     tensor, pipeline = inputs.get("tp"), inputs.get("pp")
+    if not tensor and (ways := _WAYS.search(str(inputs.get("parallel", "")).lower())):
+        tensor = int(ways[1])
     if tensor or pipeline:
         return [(int(tensor or 1), int(pipeline or 1))]
     if model := inputs.get("model_parallel"):

@@ -113,7 +113,8 @@ def best_layouts(jobs: Sequence[Job], override: dict[str, Array] | None = None) 
         start += len(job.layouts)
         # Where nothing fits the estimate of memory is wrong: the run did take place.
         usable = fits[part] if fits[part].any() else np.ones(len(job.layouts), dtype=bool)
-        chosen.append(int(np.nanargmin(np.where(usable, cost[part], np.inf))))
+        known = usable & np.isfinite(cost[part])
+        chosen.append(int(np.argmin(np.where(known, cost[part], np.inf))))
     return chosen
 
 

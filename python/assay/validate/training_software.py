@@ -136,7 +136,7 @@ def software_of(case: Case, siblings: Sequence[Case], launched: float) -> Softwa
         "software.owner_broadcast": 1.0 if deepspeed and stage == 3 and date < 2022.0 else 0.0,
         "software.age": max(0.0, date - launched) * 31557600.0,
         "optimizer.weight_bytes": 2.0,
-        "optimizer.gradient_bytes": _gradient_bytes(inputs, words),
+        "optimizer.gradient_bytes": _gradient_bytes(inputs, date),
         "optimizer.master_bytes": 4.0,
         "optimizer.moment_bytes": 4.0,
         "optimizer.moments": 2.0,
@@ -174,12 +174,12 @@ def _zero_stage(inputs: dict[str, Any], words: str) -> float | None:
     return None
 
 
-def _gradient_bytes(inputs: dict[str, Any], words: str) -> float:
-    """Sums in 16 bits where the run is all in 16 bits; else in 32."""
-    precision = str(inputs.get("precision", "")).lower()
+def _gradient_bytes(inputs: dict[str, Any], date: float) -> float:
+    """Sums in 32 bits, unless all is in 16, as it was in fp16 before products summed up."""
     if inputs.get("mp_mode"):
         return 2.0 if inputs["mp_mode"] == "PURE" else 4.0
-    return 2.0 if precision in ("fp16", "") else 4.0
+    is_half = str(inputs.get("precision", "")).lower() == "fp16"
+    return 2.0 if is_half and date < FUSED_ACCUMULATION else 4.0
 
 
 def _recompute(inputs: dict[str, Any], stated: str, date: float) -> float | None:
