@@ -145,13 +145,16 @@ power_ceiling = scope.variable(
     reference=_NVML,
 )  # fmt: skip
 throttle = scope.variable(
-    "throttle", "eta_P", "1", "share of the boost clock that the power limit leaves", bounds=_SHARE
-)
+    "throttle", "eta_P", "1", "share of the boost clock that the power limit leaves", bounds=_SHARE,
+    reference=_NVML,
+)  # fmt: skip
 voltage = scope.variable(
     "voltage", "v", "1", "voltage over that of the boost clock",
     equals=maximum(voltage_floor, 1 - voltage_slope * (1 - throttle)), reference=_VOLTAGE,
 )  # fmt: skip
-temperature = scope.variable("temperature", "T", "K", "temperature of the die", bounds=POSITIVE)
+temperature = scope.variable(
+    "temperature", "T", "K", "temperature of the die", bounds=POSITIVE, reference=_THERMAL
+)
 power_leakage = scope.variable(
     "power.leakage", "P_L", "W/GPU", "power that flows whether or not anything switches",
     equals=leakage_reference * voltage * exp((temperature - number("300 K")) / leakage_scale),
