@@ -63,6 +63,7 @@ FAMILIES: dict[str, Family] = {
     "gpt_oss": replace(STANDARD, biases=True, router_bias=True, sinks=True, window_pattern=2.0),
     "olmo": replace(STANDARD, norm_vectors=0.0),
     "olmo2": replace(STANDARD, head_norms=2),
+    "palm": replace(STANDARD, tied=True),
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, layer_norms=4.0, window_pattern=2.0),
     "gemma3_text": replace(_GEMMA, layer_norms=4.0, head_norms=1, window_pattern=6.0),
