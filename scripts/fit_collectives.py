@@ -217,7 +217,9 @@ def documents(kept: Sequence[Measured]) -> dict[str, dict[str, Any]]:
         if rows.system in WITHOUT_SWITCH:
             constants["collectives.switch_share"] = {"value": 0.0, "unit": "1", "kind": "spec"}
         error = np.log(tables.evaluate(rows, values) / rows.seconds)
-        constants["collectives.spread"] = _entry(_spread(error), "1", None)
+        exchange = rows.operation == "all_to_all"
+        constants["collectives.spread"] = _entry(_spread(error[~exchange]), "1", None)
+        constants["collectives.exchange_spread"] = _entry(_spread(error[exchange]), "1", None)
         engines = {}
         for engine in ENGINES:
             measured = tables.load_direct(rows.system, engine)

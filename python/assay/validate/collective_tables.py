@@ -159,13 +159,14 @@ def registry() -> Registry:
     return Registry.from_scopes([hbm.scope, gpu.scope, interconnect.scope, collectives.scope])
 
 
+_OTHERS = ("latency", "bandwidth", "local", "spread", "exchange_spread")
 CONSTANTS = tuple(
     sorted(
         name
         for name in registry().variables
         if name.startswith(("collectives.", "interconnect.link."))
         and registry().variables[name].boundary == "primitive"
-        and name.split(".")[1] not in ("latency", "bandwidth", "local", "spread")
+        and name.split(".")[1] not in _OTHERS
     )
 )
 """Fitted constants that the time of a collective inside a node depends on."""
@@ -204,3 +205,9 @@ def evaluate(rows: Measured, values: Mapping[str, float]) -> Floats:
     picked = np.array([names.index(name) for name in rows.operation])
     chosen: Floats = times[picked, np.arange(len(rows))]
     return chosen
+
+
+def spread_of(operation: str, values: Mapping[str, float]) -> float:
+    """Logarithmic spread of measured over predicted times of an operation."""
+    name = "exchange_spread" if operation == "all_to_all" else "spread"
+    return values[f"collectives.{name}"]

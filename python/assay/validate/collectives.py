@@ -29,6 +29,7 @@ from assay.validate.collective_tables import (
     load,
     load_direct,
     reducible_in_switch,
+    spread_of,
 )
 from assay.validate.score import Row
 
@@ -82,7 +83,7 @@ def _row(case: Case, quantity: str, unit: str, scale: float, observed: float) ->
     time, least = float(evaluate(row, values)[0]), float(evaluate(empty, values)[0])
     passes = 2.0 if operation == "all_reduce" else 1.0
     floor = passes * size * (ranks - 1) / ranks / link_bandwidth(found.name)
-    spread = values["collectives.spread"]
+    spread = spread_of(operation, values)
     return Row(
         case.id, case.suite, quantity, unit, observed, time * scale,
         lo=time * scale * float(np.exp(-QUANTILE_95 * spread)),
@@ -136,7 +137,7 @@ def scored(rows: Measured, values: Mapping[str, float], label: str) -> Collectiv
     return CollectiveScore(
         label, rows.system, str(rows.engine[0]), len(rows), float(np.median(absolute)),
         float(np.quantile(absolute, 0.9)),
-        float(np.mean(np.abs(error) <= QUANTILE_95 * values["collectives.spread"])),
+        float(np.mean(np.abs(error) <= QUANTILE_95 * spread_of(str(rows.operation[0]), values))),
         float(np.median(np.abs(floor / rows.seconds - 1))),
     )  # fmt: skip
 

@@ -79,6 +79,10 @@ direct_share = _fitted(
     "direct_share", "eta_d", "1", "share of the links' rate in an engine's own all-reduce"
 )
 spread = scope.variable(
-    "spread", "sigma", "1", "logarithmic spread of measured over predicted collectives",
+    "spread", "sigma", "1", "logarithmic spread of measured over predicted collectives of rings",
+    reference=by_definition("spread of the fit"), boundary="primitive", library=True,
+)  # fmt: skip
+exchange_spread = scope.variable(
+    "exchange_spread", "sigma_x", "1", "logarithmic spread of measured over predicted all-to-alls",
     reference=by_definition("spread of the fit"), boundary="primitive", library=True,
 )  # fmt: skip
