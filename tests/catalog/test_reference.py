@@ -1,0 +1,17 @@
+"""The reference page says what the data files say."""
+
+import pytest
+
+import generate_catalogue_reference
+
+
+def test_page_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate_catalogue_reference.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_check_notices_a_change(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generate_catalogue_reference, "COMMAND", "something else")
+    assert generate_catalogue_reference.main(["--check"]) == 1
+    assert "out of date" in capsys.readouterr().err
