@@ -61,15 +61,17 @@ SHARED = (
     Free("host_time", 2e-4, 0.8, 0.6, "s"),
     Free("host_sequence_time", 3e-6, 1.0, 0.7, "s", "server"),
     Free("host_sequence_time", 2e-6, 1.0, 0.5, "s", "offline"),
-    Free("request_time", 0.02, 0.7, 0.7, "s"),
+    Free("request_time", 0.02, 0.7, 0.7, "s", "inferencex"),
+    Free("request_time", 0.02, 0.7, 0.7, "s", "closed_loop"),
     Free("layer_kernels", 5.0, 0.3, 0.15, "1"),
     Free("expert_kernels", 4.0, 0.5, 0.4, "1"),
     Free("reduction_wait", 1e-6, 1.0, 0.5, "s"),
     Free("expert_slowdown", 1.0, 0.25, 0.15, "1"),
     Free("wide_expert_slowdown", 0.8, 0.25, 0.15, "1"),
+    Free("prompt_expert_slowdown", 1.3, 0.4, 0.2, "1"),
     Free("decode_slowdown", 1.0, 0.1, 0.1, "1"),
     Free("casting", 0.4, 0.5, 0.3, "1", most=1.0),
-    Free("queue_factor", 0.5, 0.7, 0.3, "1"),
+    Free("queue_factor", 0.3, 0.7, 0.3, "1"),
     Free("burst_share", 0.15, 0.5, 0.7, "1", "closed_loop", 1.0),
     Free("group_size", 5.0, 0.5, 0.3, "1", "closed_loop"),
     Free("first_iterations", 2.0, 0.5, 0.5, "1", "closed_loop"),
@@ -89,7 +91,7 @@ OWN = {
     ),
     "trtllm": (
         Free("narrow_key_time", 0.55, 0.05, 0.0, "1"),
-        Free("first_iterations", 12.0, 0.3, 0.0, "1", "inferencex"),
+        Free("first_iterations", 4.0, 0.7, 0.0, "1", "inferencex"),
     ),
 }
 """Constants that an engine shares with no other."""

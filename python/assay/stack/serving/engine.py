@@ -45,6 +45,9 @@ expert_slowdown = _fitted(
 wide_expert_slowdown = _fitted(
     "wide_expert_slowdown", "z_w", "1", "1", "the same for experts that are multiplied in 16 bits"
 )
+prompt_expert_slowdown = _fitted(
+    "prompt_expert_slowdown", "z_p", "1", "1", "further slowdown of expert products with prompts"
+)
 decode_slowdown = _fitted(
     "decode_slowdown", "z_d", "1", "1", "time of the engine's decode attention over the fitted one"
 )

@@ -32,6 +32,8 @@ def feed_forward(step: Step) -> Work:
         step, "experts_down", model.hidden, _WIDTH
     )
     slowdown = where(d.expert_bits > 8, engine.wide_expert_slowdown, engine.expert_slowdown)
+    if step.load.prompt_tokens is not None:
+        slowdown = slowdown * engine.prompt_expert_slowdown
     return (up + down).times(layers) + routed.slowed(slowdown).times(model.expert_layers)
 
 
