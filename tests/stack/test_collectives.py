@@ -12,6 +12,7 @@ from assay.catalog import constants
 from assay.model import Registry, Scope
 from assay.stack import collectives, gpu, hbm, interconnect
 from assay.stack.alpha_beta import Medium, Span
+from assay.stack.kernels import device
 from assay.validate.cases import Case
 from assay.validate.collective_tables import CONSTANTS, compiled, link_bandwidth
 from assay.validate.collectives import handles, predict
@@ -19,7 +20,9 @@ from assay.validate.collectives import handles, predict
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
-    return Registry.from_scopes([hbm.scope, gpu.scope, interconnect.scope, collectives.scope])
+    return Registry.from_scopes(
+        [hbm.scope, gpu.scope, interconnect.scope, device.scope, collectives.scope]
+    )
 
 
 WORKED = {
@@ -40,7 +43,7 @@ WORKED = {
         ("ring.allgather", 0.0200025),
         ("hierarchical.allreduce", 0.00834789),
         ("hierarchical.allgather", 0.00417394),
-        ("pairwise.alltoall", 63 * (5e-6 + 1e9 / 64 / 50e9)),
+        ("direct.alltoall", 5e-6 + 63 / 64 * 1e9 / 50e9),
         ("tree.allreduce", 2 * (6 * 5e-6 + 1e9 / 50e9)),
     ],
 )
@@ -150,6 +153,24 @@ def test_all_to_all_is_bound_by_adapters() -> None:
     assert spanned("spanning_all_to_all", 1e9, 8, 8) == pytest.approx(
         5e-6 + 56 / 64 * 1e9 / 50e9, rel=1e-12
     )
+
+
+def test_all_to_all_inside_a_node_takes_the_measured_share() -> None:
+    scope = Scope("probe", "an exchange between eight ranks")
+    size = scope.variable("size", "S", "byte", "size", boundary="scenario")
+    ranks = scope.variable("ranks", "p", "1", "ranks", boundary="scenario")
+    collectives.spanning_all_to_all(scope, "op.", size=size, span=collectives.span_of(ranks, ranks))
+    found = Registry.from_scopes(
+        [hbm.scope, gpu.scope, interconnect.scope, device.scope, collectives.scope, scope]
+    ).resolve(
+        "probe.op.time",
+        {
+            "probe.size": 1e9, "probe.ranks": 8, "gpu.link.bandwidth": 450e9,
+            "collectives.exchange_start": 1e-5, "collectives.exchange_share": 0.75,
+            "interconnect.nic.rate": 4e10, "interconnect.nic.latency": 1e-5,
+        },
+    )  # fmt: skip
+    assert found.value == pytest.approx(1e-5 + 7 / 8 * 1e9 / (0.75 * 450e9), rel=1e-12)
 
 
 def node_times(system: str, size: float, ranks: float, direct: float = 0.0) -> dict[str, float]:

@@ -40,11 +40,6 @@ def tree_broadcast(size: Expression, ranks: Expression, medium: Medium) -> Expre
     return where(ranks > 1, depth * medium.latency + size / medium.bandwidth, 0 * medium.latency)
 
 
-def pairwise_all_to_all(size: Expression, ranks: Expression, medium: Medium) -> Expression:
-    """All-to-all of pairs: every rank sends each other one a p-th part of what it holds."""
-    return (ranks - 1) * (medium.latency + size / (ranks * medium.bandwidth))
-
-
 def direct_all_to_all(size: Expression, ranks: Expression, medium: Medium) -> Expression:
     """All-to-all with all messages under way at once: one latency, then the rate."""
     sent = size * (ranks - 1) / (ranks * medium.bandwidth)

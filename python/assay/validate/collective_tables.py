@@ -22,6 +22,7 @@ from assay.errors import InputError
 from assay.model.registry import Registry
 from assay.model.tapes.compile import Compiled
 from assay.stack import collectives, gpu, hbm, interconnect
+from assay.stack.kernels import device
 from assay.validate.tables import package_folder
 
 SYSTEMS = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm")
@@ -156,7 +157,9 @@ def _read(path: Path) -> dict[str, list[Any]]:
 @cache
 def registry() -> Registry:
     """Links and collectives, without the rest of the stack."""
-    return Registry.from_scopes([hbm.scope, gpu.scope, interconnect.scope, collectives.scope])
+    return Registry.from_scopes(
+        [hbm.scope, gpu.scope, interconnect.scope, device.scope, collectives.scope]
+    )
 
 
 _OTHERS = ("latency", "bandwidth", "local", "spread", "exchange_spread")

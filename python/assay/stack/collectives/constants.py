@@ -27,11 +27,16 @@ NCCL = cited("NVIDIA, NCCL source code, github.com/NVIDIA/nccl", "src/graph/tuni
 
 
 def _fitted(
-    name: str, symbol: str, unit: str, meaning: str, display: str | None = None
+    name: str,
+    symbol: str,
+    unit: str,
+    meaning: str,
+    display: str | None = None,
+    library: bool = False,
 ) -> Variable:
     return scope.variable(
         name, symbol, unit, meaning, display=display, bounds=POSITIVE, reference=NCCL,
-        boundary="primitive",
+        boundary="primitive", library=library,
     )  # fmt: skip
 
 
@@ -60,17 +65,29 @@ switch_share = scope.variable(
     reference=NCCL, boundary="primitive",
 )  # fmt: skip
 exchange_eager_ratio = _fitted(
-    "exchange_eager_ratio", "r_x", "1", "start of an all-to-all with eager messages, in starts"
+    "exchange_eager_ratio",
+    "r_x",
+    "1",
+    "start of an all-to-all with eager messages, in starts",
+    library=True,
 )
 exchange_eager_share = _fitted(
-    "exchange_eager_share", "eta_xe", "1", "share of the links' rate in an eager all-to-all"
+    "exchange_eager_share",
+    "eta_xe",
+    "1",
+    "share of the links' rate in an eager all-to-all",
+    library=True,
 )
 exchange_start = _fitted("exchange_start", "t_x", "s", "start of a bulk all-to-all", "us")
 exchange_share = _fitted(
     "exchange_share", "eta_x", "1", "share of the links' rate in a bulk all-to-all"
 )
 exchange_copy = _fitted(
-    "exchange_copy", "c_x", "1", "time of a rank's own part over that of a part sent, all-to-all"
+    "exchange_copy",
+    "c_x",
+    "1",
+    "time of a rank's own part over that of a part sent, all-to-all",
+    library=True,
 )
 direct_start = _fitted(
     "direct_start", "t_d", "s", "time of an engine's own all-reduce, however small", "us"

@@ -69,8 +69,8 @@ tree_allreduce = _library(
     alpha_beta.tree_all_reduce(size, ranks, _ACROSS), TREE,
 )  # fmt: skip
 alltoall = _library(
-    "pairwise.alltoall", "all-to-all in pairs",
-    alpha_beta.pairwise_all_to_all(size, ranks, _ACROSS), MPICH,
+    "direct.alltoall", "all-to-all, all messages at once",
+    alpha_beta.direct_all_to_all(size, ranks, _ACROSS), MPICH,
 )  # fmt: skip
 hierarchical_allgather = _library(
     "hierarchical.allgather", "all-gather between nodes, then inside them",

@@ -13,10 +13,11 @@ from assay.model import (
     sqrt,
     where,
 )
-from assay.stack import gpu, interconnect
+from assay.stack import interconnect
 from assay.stack.collectives import constants as c
+from assay.stack.kernels import device
 
-_LINE_RATE = gpu.link_bandwidth * number("1 GPU")
+_LINE_RATE = device.link_bandwidth
 _NONE = number("0 s")
 _NEVER = number("1e9 s")
 _LEAST_SHARE = 1e-6

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from assay.model import Expression, Scope, Variable, minimum
 from assay.stack import alpha_beta, interconnect
 from assay.stack.alpha_beta import Medium, Span
+from assay.stack.collectives import constants
 from assay.stack.collectives.constants import MPICH, NCCL
 from assay.stack.collectives.templates import declare_time
+from assay.stack.kernels import device
 
 LINKS = Medium(interconnect.link_latency, interconnect.link_rate)
 """Links inside a node."""
 
 RAILS = Medium(interconnect.nic_latency, interconnect.nic_rate)
 """Adapters between nodes, one rail for each GPU of a node."""
+
+EXCHANGES = Medium(
+    constants.exchange_start,
+    constants.exchange_share * device.link_bandwidth,
+)
+"""Links inside a node as an all-to-all sees them: one start for all messages, a rate of its own."""
 
 
 def span_of(ranks: Expression, local_ranks: Expression) -> Span:
@@ -77,5 +87,7 @@ def spanning_reduce_scatter(into: Scope, prefix: str, *, size: Expression, span:
 
 def spanning_all_to_all(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
     """All-to-all of everyone with everyone: links and adapters at once."""
+    if span.local is LINKS:
+        span = replace(span, local=EXCHANGES)
     time = alpha_beta.spanning_all_to_all(size, span)
     return declare_time(into, f"{prefix}time", "all-to-all over links and adapters", time, NCCL)
