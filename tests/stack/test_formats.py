@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.model import Registry, Scope
-from assay.stack import formats, gpu, hbm
+from assay.model import Registry
+from assay.stack import formats
 
 # Name: exponent bits, mantissa bits, finite only, largest. 448 and 57344 are Table 1 of
-# Micikevicius et al. 2022; 6 and 1.5 (E2M1, E2M3 have neither infinity nor not-a-number) are not
-# of this family.
+# Micikevicius et al. 2022.
 LARGEST = {
     "E4M3": (4, 3, 1, 448.0),
     "E5M2": (5, 2, 0, 57344.0),
@@ -22,7 +21,7 @@ LARGEST = {
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
-    return Registry.from_scopes([formats.scope, hbm.scope, gpu.scope])
+    return Registry.from_scopes([formats.scope])
 
 
 def fields(exponent: int, mantissa: int, finite: int) -> dict[str, float]:
@@ -79,13 +78,3 @@ def test_stored_size(
         "formats.block.scale_bits": scale,
     }
     assert registry.resolve("formats.element_size", given).value == pytest.approx(size, rel=1e-12)
-
-
-@pytest.mark.parametrize(("bits", "multiple"), [(16, 1.0), (8, 2.0), (4, 4.0), (6, 2.0)])
-def test_rate_multiple(bits: int, multiple: float) -> None:
-    scope = Scope("probe", "operands of some width")
-    width = scope.variable("bits", "b", "1", "bits of an operand", boundary="scenario")
-    scope.variable("multiple", "m", "1", "multiple", equals=formats.rate_multiple(width))
-    registry = Registry.from_scopes([hbm.scope, gpu.scope, scope])
-    given = {"probe.bits": bits, "gpu.rate_8bit": 2, "gpu.rate_4bit": 4}
-    assert registry.resolve("probe.multiple", given).value == multiple

@@ -1,9 +1,8 @@
-"""Number formats: what a floating-point format of given fields holds, and how fast it multiplies."""
+"""Number formats: what a floating-point format of given fields holds, and what a number takes in memory."""
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Expression, Scope, cited, number, where
-from assay.stack import gpu
+from assay.model import POSITIVE, Scope, cited, number
 
 scope = Scope("formats", "Number formats")
 
@@ -70,8 +69,3 @@ element_size = scope.variable(
     "element_size", "s", "byte", "bytes that a stored number takes, its part of the scale included",
     equals=number("0.125 byte") * (bits + scale_bits / block_size), reference=_MX, library=True,
 )  # fmt: skip
-
-
-def rate_multiple(operand_bits: Expression) -> Expression:
-    """How much faster than 16 bits the tensor cores multiply operands of so many bits."""
-    return where(operand_bits > 8, 1, where(operand_bits > 4, gpu.rate_8bit, gpu.rate_4bit))
