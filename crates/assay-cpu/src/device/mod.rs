@@ -45,8 +45,10 @@ impl Default for CpuOptions {
 /// What workers, waiters and callers share.
 struct Shared {
     state: Mutex<State>,
-    /// Something finished, was queued, or the device ends.
+    /// Something finished or was queued that a thread in `run_until` may wait for.
     changed: Condvar,
+    /// There may be something for a worker to do, or the device ends.
+    work: Condvar,
     memory: CpuMemory,
     kernels: RwLock<HashMap<KernelId, Arc<CpuKernel>>>,
     clock: MonotonicClock,
@@ -58,10 +60,30 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiters += 1;
+        let mut state = self
+            .changed
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.waiters -= 1;
+        state
+    }
+
+    fn wait_for_work<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.work
             .wait(state)
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whoever the change concerns; waking a thread costs more than a short piece of work.
+    fn wake(&self, state: &State) {
+        if state.waiters > 0 {
+            self.changed.notify_all();
+        }
+        if !state.is_drained() {
+            self.work.notify_all();
+        }
     }
 }
 
@@ -114,6 +136,7 @@ impl CpuDevice {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::new(DEFAULT_STREAM)),
                 changed: Condvar::new(),
+                work: Condvar::new(),
                 memory: CpuMemory::new(memory_bytes),
                 kernels: RwLock::new(HashMap::new()),
                 clock: MonotonicClock::new(),
@@ -178,6 +201,7 @@ impl Drop for CpuDevice {
         state.ends = true;
         drop(state);
         self.shared.changed.notify_all();
+        self.shared.work.notify_all();
         let workers = self
             .workers
             .get_mut()

@@ -121,6 +121,8 @@ pub(super) struct State {
     pub captures: HashMap<u64, Capture>,
     pub graphs: HashMap<GraphId, Arc<[Work]>>,
     pub ends: bool,
+    /// Threads that wait for something to change.
+    pub waiters: usize,
     pending_tickets: HashSet<u64>,
     failed_tickets: HashMap<u64, Failure>,
     next_stream: u32,
@@ -136,6 +138,7 @@ impl State {
             captures: HashMap::new(),
             graphs: HashMap::new(),
             ends: false,
+            waiters: 0,
             pending_tickets: HashSet::new(),
             failed_tickets: HashMap::new(),
             next_stream: default_stream.0 + 1,
@@ -200,9 +203,18 @@ impl State {
         self.pending_tickets.contains(&ticket)
     }
 
-    /// The next piece of work that may run now; its stream is running from here on.
-    pub fn take_ready(&mut self) -> Option<(StreamId, Work)> {
-        let waiting = self.streams.iter().filter(|(_, stream)| !stream.running);
+    /// Whether nothing is queued behind what runs now.
+    pub fn is_drained(&self) -> bool {
+        self.streams.values().all(|stream| stream.queue.is_empty())
+    }
+
+    /// The next piece of work that may run now, of the streams that the caller serves; its stream
+    /// is running from here on.
+    pub fn take_ready(&mut self, serves: impl Fn(StreamId) -> bool) -> Option<(StreamId, Work)> {
+        let waiting = self
+            .streams
+            .iter()
+            .filter(|(id, stream)| !stream.running && serves(**id));
         let ready = waiting.filter_map(|(id, stream)| match stream.queue.front() {
             Some((sequence, Command::Work(_))) => Some((stream.priority, *sequence, *id)),
             _ => None,

@@ -20,9 +20,10 @@ impl Shared {
         let mut state = self.lock();
         while !state.ends {
             state.settle(self.clock.now_ns());
-            state = match state.take_ready() {
+            // The default stream's work belongs to the threads that queue it.
+            state = match state.take_ready(|stream| stream != DEFAULT_STREAM) {
                 Some((stream, work)) => self.run(state, stream, &work),
-                None => self.wait(state),
+                None => self.wait_for_work(state),
             };
         }
     }
@@ -38,7 +39,7 @@ impl Shared {
             if reached(&state) {
                 return state;
             }
-            state = match state.take_ready() {
+            state = match state.take_ready(|_| true) {
                 Some((stream, work)) => self.run(state, stream, &work),
                 None => self.wait(state),
             };
@@ -60,7 +61,7 @@ impl Shared {
     fn finish(&self, stream: StreamId, failed: Option<Operation>) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         state.finish(stream, failed, self.clock.now_ns());
-        self.changed.notify_all();
+        self.wake(&state);
         state
     }
 
@@ -90,9 +91,11 @@ impl Shared {
 
     /// Wakes workers for what was queued; the default stream is served here and now.
     pub fn progress(&self, state: MutexGuard<'_, State>, stream: StreamId) {
-        self.changed.notify_all();
         if stream == DEFAULT_STREAM {
-            let _idle = self.run_until(state, |state| state.is_stream_idle(stream));
+            let idle = self.run_until(state, |state| state.is_stream_idle(stream));
+            self.wake(&idle);
+        } else {
+            self.wake(&state);
         }
     }
 
