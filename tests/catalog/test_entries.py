@@ -71,10 +71,28 @@ def test_accelerators_of_published_cases_are_known() -> None:
         if field in case["inputs"]
     }
     assert {name: accelerators.find(name).name for name in named}
-    assert accelerators.find("H100-SXM-80GB").name == "h100_sxm"
-    assert accelerators.find("V100-SXM3-32GB (DGX-2)").name == "v100_sxm3"
     with pytest.raises(UnknownNameError, match="unknown accelerator"):
         accelerators.find("H1000")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("H100-SXM-80GB", "h100_sxm"),
+        ("V100-SXM3-32GB (DGX-2)", "v100_sxm3"),
+        ("NVIDIA H100 80GB HBM3", "h100_sxm"),
+        ("8x H100 SXM5", "h100_sxm"),
+        ("A100 40GB", "a100_sxm_40gb"),
+        ("A100-PCIE-40GB", "a100_pcie_40gb"),
+        ("NVIDIA A100 80GB PCIe", "a100_pcie"),
+        ("GB200 NVL72", "gb200"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("RTX 4090 24GB", "rtx_4090"),
+        ("Cloud TPU v5p", "tpu_v5p"),
+    ],
+)
+def test_spellings_of_accelerators(name: str, found: str) -> None:
+    assert accelerators.find(name).name == found
 
 
 def test_uncertain_values_are_intervals_around_themselves() -> None:

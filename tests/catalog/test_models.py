@@ -66,6 +66,8 @@ def test_names_of_published_cases_are_known() -> None:
         ("deepseek_v3", "deepseek-v3"),
         ("Qwen3-32B-FP8-Static-PerTensor", "qwen3-32b"),
         ("EleutherAI/pythia-70m", "pythia-70m"),
+        ("meta/llama-3_1-8b-instruct", "llama-3.1-8b"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b"),
     ],
 )
 def test_spellings(name: str, found: str) -> None:
@@ -138,6 +140,11 @@ def test_layers_that_differ_are_refused() -> None:
 )  # fmt: skip
 def test_further_families(registry: Registry, config: dict[str, Any], count: int) -> None:
     assert parameters(registry, config) == count
+
+
+def test_types_without_keys_are_refused() -> None:
+    with pytest.raises(InputError, match='models of type "mamba" are not covered'):
+        models.from_config({**PLAIN, "model_type": "mamba"})
 
 
 def test_a_window_that_is_switched_off_is_none() -> None:

@@ -10,6 +10,12 @@ from assay.catalog.entries import Entry
 from assay.errors import UnknownNameError
 
 GROUP = "accelerators"
+_WORDS = re.compile(r"[a-z]+\d+[a-z]*|\d+gb?|[a-z]+|\d+")
+_IDLE = frozenset(
+    ("nvidia", "amd", "google", "cloud", "gpu", "gpus", "tensor", "core", "dgx", "hgx", "instinct",
+     "tesla", "geforce", "per", "one", "of", "its", "hbm2", "hbm2e", "hbm3", "hbm3e", "nvl72")
+)  # fmt: skip
+"""Words that do not tell one accelerator from another."""
 
 
 def names() -> list[str]:
@@ -20,18 +26,32 @@ def names() -> list[str]:
 def find(name: str) -> Entry:
     """An accelerator by its name or an alias, such as `H100-SXM-80GB`.
 
-    The maker's name and what stands in parentheses are left out when the whole name is unknown.
+    An unknown spelling is compared word by word: the words that tell accelerators apart must
+    all belong to one entry; boards of the SXM kind go before cards where both would do.
     """
-    shorter = re.sub(r"\s*\([^)]*\)", "", name).strip()
-    shorter = re.sub(r"^(NVIDIA|AMD|Google)\s+", "", shorter)
-    for spelling in dict.fromkeys((name, shorter)):
-        try:
-            return entries.find(GROUP, spelling, "accelerator")
-        except UnknownNameError:
-            continue
-    return entries.find(GROUP, name, "accelerator")
+    try:
+        return entries.find(GROUP, name, "accelerator")
+    except UnknownNameError as error:
+        wanted = _words(name)
+        for entry in sorted(all_accelerators(), key=_preference):
+            spellings = (entry.name, entry.title, *entry.aliases)
+            if wanted and any(wanted <= _words(spelling) for spelling in spellings):
+                return entry
+        raise error from None
 
 
 def all_accelerators() -> Iterator[Entry]:
     """Every accelerator of the catalogue."""
     return entries.entries(GROUP)
+
+
+def _preference(entry: Entry) -> tuple[bool, int, str]:
+    return ("pcie" in entry.name, len(entry.name), entry.name)
+
+
+def _words(name: str) -> frozenset[str]:
+    """The words of a name that matter, in one spelling."""
+    text = re.sub(r"^\s*\d+\s*x\s*", "", name.lower())
+    words = _WORDS.findall(re.sub(r"\([^)]*\)", " ", text))
+    plain = (re.sub(r"^sxm[456]$", "sxm", word) for word in words)
+    return frozenset(re.sub(r"^(\d+)g$", r"\1gb", word) for word in plain) - _IDLE

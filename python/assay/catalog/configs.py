@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.catalog.families import FAMILIES, STANDARD, Family
+from assay.catalog.families import FAMILIES, REFUSED, STANDARD, Family
 from assay.errors import InputError
 
 Config = Mapping[str, Any]
@@ -62,6 +62,11 @@ class _Reader:
         kind = str(self.config.get("model_type", ""))
         if kind in FAMILIES:
             return FAMILIES[kind]
+        if kind in REFUSED:
+            raise InputError(
+                f'{self.name}: models of type "{kind}" are not covered',
+                "give the values of the architecture scope yourself with --assign",
+            )
         stated = f'model_type "{kind}" is not known' if kind else "no model_type is stated"
         self.notes.append(f"{stated}: read as a gated decoder with RMS norms and no biases")
         return STANDARD

@@ -54,9 +54,12 @@ FAMILIES: dict[str, Family] = {
     "glm_moe_dsa": STANDARD,
     "minimax_m2": STANDARD,
     "qwen2": replace(STANDARD, qkv_bias=True),
+    "mimo": replace(STANDARD, qkv_bias=True),
     "qwen2_moe": replace(STANDARD, qkv_bias=True, shared_gate=True),
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
+    "qwen3_vl_text": _QWEN3,
+    "qwen3_vl_moe_text": _QWEN3,
     "qwen3_next": _HYBRID,
     "qwen3_5_text": _HYBRID,
     "qwen3_5_moe_text": _HYBRID,
@@ -82,3 +85,8 @@ FAMILIES: dict[str, Family] = {
     ),
 }  # fmt: skip
 """By `model_type`, as the library's own classes build them."""
+
+REFUSED = frozenset(
+    ("nemotron_h", "kimi_linear", "mamba", "mamba2", "jamba", "falcon_mamba", "rwkv", "bert", "t5")
+)
+"""Types whose layers the `architecture` scope has no variables for."""

@@ -101,6 +101,11 @@ def find(name: str) -> Model:
     for spelling in (name, bare, shorter):
         if (found := known.get(plain(spelling))) is not None:
             return read(found)
+    # Some write 3_1 for 3.1: without the point, one model must be left.
+    pointless = plain(shorter).replace(".", "")
+    left = {found for spelling, found in known.items() if spelling.replace(".", "") == pointless}
+    if len(left) == 1:
+        return read(left.pop())
     raise unknown_name("model", name, names())
 
 
