@@ -35,6 +35,8 @@ SCALES = {"step_time": 0.08, "time_to_first_token": 0.2}
 OTHER_SCALE = 0.08
 POINT_SCALE = 0.02
 QUANTILE = 0.9
+GROUP_WEIGHT = 40
+MOST_OF_A_KIND = 48
 SERVER = ("inferencex", "closed_loop")
 CLIENTS = {"": (*SERVER, "offline"), "server": SERVER}
 """Groups of clients that share a constant: all, and those that stream answers from a server."""
@@ -102,8 +104,8 @@ class Target:
     """One figure: which output of which deployment it is, and how well it is believed."""
 
     deployment: int
+    column: int
     output: int
-    prompts: bool
     log_observed: float
     scale: float
     weight: float
@@ -114,18 +116,19 @@ class Problem:
 
     def __init__(self, deployments: Sequence[Deployment]) -> None:
         """Bind the graph to the deployments."""
-        self.deployments = list(deployments)
-        self.points = [inference.Points(deployments, prompts) for prompts in (False, True)]
+        # GPUs that only run prompts are columns of their own, behind the others.
+        apart = [d for d in deployments if d.prompt_values is not None]
+        self.deployments = [*deployments, *apart]
+        self.points = inference.Points(self.deployments, prompts=len(apart))
         self.targets = _targets(deployments)
         outputs = [f"serving.{name}" for name in inference.FIGURES]
-        self.function = registry().compile(inputs=list(self.points[0].names), outputs=outputs)
+        self.function = registry().compile(inputs=list(self.points.names), outputs=outputs)
         self.uses = [
             (free, engine, self._mask(free, engine))
             for engine in ENGINES
             for free in (*SHARED, *OWN[engine])
         ]
-        self.index = np.array([[t.output, t.deployment] for t in self.targets]).T
-        self.is_prompt = np.array([t.prompts for t in self.targets])
+        self.index = np.array([[t.output, t.column] for t in self.targets]).T
         self.observed = np.array([t.log_observed for t in self.targets])
         self.scale = np.array([t.scale for t in self.targets])
         self.weight = np.array([t.weight for t in self.targets])
@@ -140,20 +143,17 @@ class Problem:
         found: Vector = np.exp(np.minimum(self.map @ unknowns, self.most))
         return found
 
-    def _columns(self, unknowns: Vector) -> list[Vector]:
-        columns = []
-        for points in self.points:
-            own = points.columns.copy()
-            for (free, _, mask), value in zip(self.uses, self.values(unknowns), strict=True):
-                own[points.names.index(f"serving.{free.name}"), mask] = value
-            columns.append(own)
-        return columns
+    def columns(self, unknowns: Vector) -> Vector:
+        """Inputs of the graph with some constants."""
+        own: Vector = self.points.columns.copy()
+        for (free, _, mask), value in zip(self.uses, self.values(unknowns), strict=True):
+            own[self.points.names.index(f"serving.{free.name}"), mask] = value
+        return own
 
     def errors(self, unknowns: Vector) -> Vector:
         """Logarithms of predicted over observed, one per figure."""
-        together, apart = (np.log(self.function(*own)) for own in self._columns(unknowns))
         row, column = self.index
-        found: Vector = np.where(self.is_prompt, apart[row, column], together[row, column])
+        found = np.log(self.function(*self.columns(unknowns)))[row, column]
         errors: Vector = found - self.observed
         return errors
 
@@ -166,21 +166,19 @@ class Problem:
         """Exact derivatives of the residuals."""
         names = list(dict.fromkeys(f"serving.{free.name}" for free, _, _ in self.uses))
         row, column = self.index
-        slopes = []
-        for own in self._columns(unknowns):
-            values = self.function(*own)
-            slopes.append(self.function.jacobian(*own, wrt=names) / values[:, None, :])
+        own = self.columns(unknowns)
+        values = self.function(*own)
+        slopes = self.function.jacobian(*own, wrt=names) / values[:, None, :]
         free_to_move = self.map @ unknowns < self.most
         parts = []
         for (free, _, mask), value, moves in zip(
             self.uses, self.values(unknowns), free_to_move, strict=True
         ):
             k = names.index(f"serving.{free.name}")
-            chosen = np.where(self.is_prompt, slopes[1][row, k, column], slopes[0][row, k, column])
-            parts.append(chosen * value * mask[column] * moves)
-        own = self.errors(unknowns) / self.scale
+            parts.append(slopes[row, k, column] * value * mask[column] * moves)
+        errors = self.errors(unknowns) / self.scale
         slope = np.array(parts).T @ self.map
-        slope *= (self.weight * _shrink_slope(own) / self.scale)[:, None]
+        slope *= (self.weight * _shrink_slope(errors) / self.scale)[:, None]
         return np.vstack([np.nan_to_num(slope), np.diag(1 / self.spread)])
 
     def solve(self) -> Vector:
@@ -237,20 +235,41 @@ def group_of(deployment: Deployment) -> str:
 def _targets(deployments: Sequence[Deployment]) -> list[Target]:
     groups = [group_of(deployment) for deployment in deployments]
     found = []
+    behind = len(deployments)
     for index, (deployment, group) in enumerate(zip(deployments, groups, strict=True)):
-        weight = min(1.0, (40 / groups.count(group)) ** 0.5)
+        weight = min(1.0, (GROUP_WEIGHT / groups.count(group)) ** 0.5)
+        is_apart = deployment.prompt_values is not None
         for figure in deployment.figures:
             scale = SCALES.get(figure.variable, OTHER_SCALE)
             if figure.quantity == "step_ms":
                 scale = POINT_SCALE
+            of_prompts = is_apart and figure.variable in inference.PROMPT_FIGURES
             found.append(
                 Target(
-                    index, inference.FIGURES.index(figure.variable),
-                    figure.variable in inference.PROMPT_FIGURES,
+                    index, behind if of_prompts else index,
+                    inference.FIGURES.index(figure.variable),
                     float(np.log(figure.observed / figure.scale)), scale, weight,
                 )
             )  # fmt: skip
+        behind += is_apart
     return found
+
+
+def thinned(deployments: Sequence[Deployment]) -> list[Deployment]:
+    """No row twice, and at most so many of one model, engine and client."""
+    unique: dict[tuple[object, ...], Deployment] = {}
+    for d in deployments:
+        observed = tuple(figure.observed for figure in d.figures)
+        unique.setdefault((d.engine, d.system, observed, d.values["serving.tensor"]), d)
+    random = np.random.default_rng(0)
+    kinds: dict[tuple[str, str, str], list[Deployment]] = {}
+    for d in unique.values():
+        kinds.setdefault((group_of(d), d.engine, d.client), []).append(d)
+    kept = []
+    for members in kinds.values():
+        order = random.permutation(len(members))[:MOST_OF_A_KIND]
+        kept += [members[index] for index in sorted(order)]
+    return kept
 
 
 def point_cases(path: Path) -> list[Case]:
@@ -312,7 +331,7 @@ def held_out(deployments: Sequence[Deployment]) -> list[tuple[str, str, str, flo
     for group in dict.fromkeys(map(group_of, deployments)):
         rest = [d for d in deployments if group_of(d) != group]
         left = [d for d in deployments if group_of(d) == group]
-        unknowns = Problem(rest).solve()
+        unknowns = Problem(thinned(rest)).solve()
         found += labelled(Problem(left), unknowns)
     return found
 
@@ -374,9 +393,10 @@ def main() -> None:
     own = [case for case in published if case.id not in seen and case.tier == "A"]
     own = [case for case in own if case.inputs.get("system", "h100_sxm") in SYSTEMS]
     deployments = read_deployments([*own, *point_cases(options.points), *rows])
-    problem = Problem(deployments)
+    problem = Problem(thinned(deployments))
     unknowns = problem.solve()
-    score("fitted", [(t, q, e) for _, t, q, e in labelled(problem, unknowns)])
+    everything = labelled(Problem(deployments), unknowns)
+    score("fitted", [(t, q, e) for _, t, q, e in everything])
     for (free, engine, _), value in zip(problem.uses, problem.values(unknowns), strict=True):
         print(
             f"constant  {engine:8} {free.name:22} {free.client:12} {value:.4g} ({free.value:.4g})"

@@ -71,9 +71,10 @@ def compiled(names: tuple[str, ...]) -> Compiled:
 class Points:
     """Deployments as columns of inputs to the graph."""
 
-    def __init__(self, deployments: Sequence[Deployment], prompts: bool = False) -> None:
-        """Collect the values of all deployments."""
-        rows = [values_of(deployment, prompts) for deployment in deployments]
+    def __init__(self, deployments: Sequence[Deployment], prompts: int = 0) -> None:
+        """Collect the values of all deployments, of the last `prompts` those that run prompts."""
+        first = len(deployments) - prompts
+        rows = [values_of(found, index >= first) for index, found in enumerate(deployments)]
         self.names = tuple(sorted({name for row in rows for name in row}))
         self.columns: Matrix = np.array(
             [[row.get(name, 0.0) for row in rows] for name in self.names], dtype=np.float64
@@ -87,10 +88,6 @@ class Points:
             name.removeprefix("serving."): column
             for name, column in zip(function.outputs, found, strict=True)
         }
-
-    def set(self, name: str, values: Matrix | float) -> None:
-        """Replace an input in all columns."""
-        self.columns[self.names.index(name)] = values
 
 
 def predict(cases: Sequence[Case]) -> list[Row]:
@@ -110,7 +107,7 @@ def predict(cases: Sequence[Case]) -> list[Row]:
         )  # fmt: skip
     if not found:
         return rows
-    outputs, prompts = Points(found).outputs(), Points(found, prompts=True).outputs()
+    outputs, prompts = Points(found).outputs(), Points(found, len(found)).outputs()
     for index, deployment in enumerate(found):
         own = {name: float(column[index]) for name, column in outputs.items()}
         there = {name: float(column[index]) for name, column in prompts.items()}
