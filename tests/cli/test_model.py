@@ -61,20 +61,20 @@ def test_list_presets(cli: Any) -> None:
 
 
 def test_show_variable(cli: Any) -> None:
-    assert cli("show", "gpu.throttle").out == (
-        "gpu.throttle  eta_P\n"
-        "share of the boost clock that the power limit leaves\n"
+    assert cli("show", "gpu.duty").out == (
+        "gpu.duty  u\n"
+        "share of time in which kernels run\n"
         "\n"
         "unit      1\n"
         "bounds    >= 0 and <= 1\n"
         "role      root\n"
-        "boundary  decompose\n"
+        "boundary  scenario\n"
         "family    gpu\n"
         "scope     gpu: One GPU\n"
-        "source    by definition: clock under load over boost clock\n"
+        "source    by definition: busy time over time\n"
         "\n"
         "used by\n"
-        "  gpu.power_limited_peak_flops = gpu.throttle * gpu.peak_flops\n"
+        "  gpu.power = gpu.power.idle + gpu.duty * (gpu.power.busy - gpu.power.idle)\n"
     )
 
 
