@@ -22,6 +22,10 @@ _VOLTAGE = cited(
     "Guerreiro et al. 2018, GPGPU Power Modeling for Multi-domain Voltage-Frequency Scaling, HPCA"
 )
 _THERMAL = cited("Skadron et al. 2003, Temperature-aware microarchitecture, ISCA")
+_UTILISATION = cited(
+    "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer",
+    "power as a straight line in utilisation",
+)
 _NVML = cited("NVIDIA Management Library (NVML) API Reference Guide", "power management limit")
 
 multiprocessors = scope.variable(
@@ -137,7 +141,7 @@ temperature_limit = scope.variable(
 power_memory = scope.variable(
     "power.memory", "P_m", "W/GPU", "power of moving bytes between memory and GPU",
     equals=memory_duty * memory_bandwidth * hbm.access_energy,
-    reference=by_definition("bytes per second times energy per byte"),
+    reference=hbm.ENERGY,
 )  # fmt: skip
 power_ceiling = scope.variable(
     "power.ceiling", "P_max", "W/GPU", "power at which the clock is lowered: board or die limit",
@@ -166,8 +170,7 @@ power_dynamic = scope.variable(
 )  # fmt: skip
 power_busy = scope.variable(
     "power.busy", "P_b", "W/GPU", "board power while kernels run",
-    equals=total(power_idle, power_memory, power_leakage, power_dynamic),
-    reference=by_definition("sum over the parts"),
+    equals=total(power_idle, power_memory, power_leakage, power_dynamic), reference=_VOLTAGE,
 )  # fmt: skip
 scope.equation(
     temperature, coolant_temperature + thermal_resistance * power_busy, reference=_THERMAL
@@ -201,7 +204,7 @@ power_limited_peak_flops = scope.variable(
 power = scope.variable(
     "power", "P_GPU", "W/GPU", "power drawn by one GPU under the workload, on average",
     equals=power_idle + duty * (power_busy - power_idle),
-    reference=by_definition("busy and idle power by their shares of time"),
+    reference=_UTILISATION,
 )  # fmt: skip
 scope.inequality(
     "power_cap",

@@ -11,7 +11,7 @@ BITS_PER_BYTE = number("8 bit/byte")
 _HBM3 = "JEDEC JESD238, High Bandwidth Memory (HBM3) DRAM, 2022"
 _CHANNELS = cited(_HBM3, "channels and data rate")
 _H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "HBM3 and HBM2e DRAM")
-_FINE_GRAINED = cited(
+ENERGY = cited(
     "O'Connor et al. 2017, Fine-Grained DRAM: Energy-Efficient DRAM for Extreme Bandwidth Systems"
 )
 
@@ -53,5 +53,5 @@ stack_capacity = scope.variable(
 )  # fmt: skip
 access_energy = scope.variable(
     "access_energy", "E_DRAM", "J/byte", "energy of moving a byte between memory and GPU",
-    display="pJ/bit", reference=_FINE_GRAINED, boundary="primitive",
+    display="pJ/bit", reference=ENERGY, boundary="primitive",
 )  # fmt: skip
