@@ -122,6 +122,10 @@ class Preset:
         """The values as `resolve` takes them: intervals where they are uncertain."""
         return {name: assignment.given for name, assignment in self.assignments.items()}
 
+    def states(self, name: str) -> bool:
+        """Whether the scenario gives this value itself, not through an include."""
+        return name in self.assignments and (name in self.own or not self.included)
+
     def resolve(self, target: str) -> Resolution:
         """Resolve a target in this scenario."""
         return self.registry.resolve(target, self.given, self.variants)
@@ -149,10 +153,16 @@ class Preset:
             notes=(*remarks, *clashes),
         )
 
-    def evaluate_targets(self, targets: Sequence[tuple[str, str]] | None = None) -> ScenarioReport:
-        """Resolve several targets and report on each; by default the scenario's own."""
+    def evaluate_targets(
+        self, targets: Sequence[tuple[str, str]] | None = None, *, intervals: bool = True
+    ) -> ScenarioReport:
+        """Resolve several targets and report on each; by default the scenario's own.
+
+        Without `intervals`, uncertain values of the catalogue are taken as they stand, which is
+        much faster where only the status of targets is asked for.
+        """
         wanted = self.targets if targets is None else targets
-        reports = tuple(self._report(label, target) for label, target in wanted)
+        reports = tuple(self._report(label, target, intervals) for label, target in wanted)
         return ScenarioReport(self.name, reports, self.notes)
 
     def variance_by_kind(self, target: str) -> dict[str, float]:
@@ -175,11 +185,13 @@ class Preset:
         found = {share.name: min(1.0, max(0.0, share.total_order)) for share in shares}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def _report(self, label: str, target: str) -> TargetReport:
+    def _report(self, label: str, target: str, intervals: bool) -> TargetReport:
+        plain = {name: assignment.text for name, assignment in self.assignments.items()}
+        given = self.given if intervals else plain
         try:
-            resolution = self.resolve(target)
+            resolution = self.registry.resolve(target, given, self.variants)
             uncertain = resolution.value is not None and resolution.lower != resolution.upper
-            variance = self.variance_by_kind(target) if uncertain else {}
+            variance = self.variance_by_kind(target) if intervals and uncertain else {}
         except AssayError as error:
             return TargetReport(label, target, "error", (error.message,), None)
         issues = [f"missing input {gap.variable.name}" for gap in resolution.missing]

@@ -17,8 +17,8 @@ class ScenarioAudit:
     """What was found in one scenario.
 
     `report` is on the scenario's own targets and `declared` on all targets that the model
-    declares. `pinned` are given values that a relation defines as well; `unused` are given
-    values that no target of the scenario depends on.
+    declares. `pinned` are given values that a relation defines as well; `unused` are values
+    that the scenario states itself and no target of it depends on.
     """
 
     preset: Preset
@@ -73,15 +73,18 @@ class ScenarioAudit:
 def audit_scenario(preset: Preset) -> ScenarioAudit:
     """Audit one scenario against the model it is bound to."""
     registry = preset.registry
-    report = preset.evaluate_targets()
-    declared = preset.evaluate_targets([(name, name) for name in registry.targets])
+    report = preset.evaluate_targets(intervals=False)
+    everything = [(name, name) for name in registry.targets]
+    declared = preset.evaluate_targets(everything, intervals=False)
     used = _used_by(registry, report)
     return ScenarioAudit(
         preset=preset,
         report=report,
         declared=declared,
         pinned=tuple(n for n in preset.assignments if not registry.variables[n].is_root),
-        unused=tuple(name for name in preset.assignments if name not in used),
+        unused=tuple(
+            name for name in preset.assignments if name not in used and preset.states(name)
+        ),
     )
 
 
