@@ -233,6 +233,15 @@ def leave_one_out(cases: Sequence[Observed]) -> dict[str, Array]:
     }
 
 
+def run_yield(everything: Sequence[Case], tiers: str, logs: Array) -> tuple[float, float]:
+    """The yield of published runs of some tiers, and its spread, at a point of the fit."""
+    found = training_hours.runs(everything, tiers)
+    hours = training_hours.ideal_hours(
+        found, lambda jobs: override(logs, training_hours.lenders(jobs))
+    )
+    return training_hours.yields(found, hours)
+
+
 def main() -> None:
     """Read the cases, fit, print, and write the constants where told."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -241,8 +250,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="no suites held out")
     options = parser.parse_args()
     everything = [case for case in read_cases(options.cases) if case.kind == "training"]
-    cases = observed_steps(everything, "A", constants.given("a100_sxm")["training.run_yield"])
+    # Hours of tier A become steps by the yield of other runs, which follows from the constants.
+    cases = observed_steps(everything, "A", run_yield(everything, "B", start())[0])
     report("prior", by_suite(cases, errors(cases, start())))
+    cases = observed_steps(everything, "A", run_yield(everything, "B", fit(cases))[0])
     logs = fit(cases)
     report("fitted", by_suite(cases, errors(cases, logs)))
     for prior, log in zip(PRIORS, logs, strict=True):
@@ -281,12 +292,9 @@ def hold_out(
         )
 
     training_hours.report(found, ideal)
-    unseen = [run for run in found if run.job.case.tier == "B"]
-    hours = training_hours.ideal_hours(
-        unseen, lambda jobs: override(logs, training_hours.lenders(jobs))
-    )
-    run_yield, yield_spread = training_hours.yields(unseen, hours)
-    print(f"yield     {run_yield:.3f}, log spread {yield_spread:.3f} (tier B runs)")
+    for tiers in ("B", "AB"):
+        share, share_spread = run_yield(everything, tiers, logs)
+        print(f"yield     {share:.3f}, log spread {share_spread:.3f} (tiers {tiers})")
     if folder:
         provenance = {
             "method": "most probable constants, log residuals, scale 0.05, suites weigh the same",
@@ -295,8 +303,8 @@ def hold_out(
         }
         measured = {
             "training.spread": spread,
-            "training.run_yield": run_yield,
-            "training.yield_spread": yield_spread,
+            "training.run_yield": share,
+            "training.yield_spread": share_spread,
         }
         write(folder, logs, standard_errors(cases, logs), measured, provenance)
 

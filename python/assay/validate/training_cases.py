@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.catalog import accelerators, models
@@ -23,6 +23,10 @@ PASSES_PER_STAGE = 4
 _SHARED_FIELDS = (
     "interconnect", "network", "zero_stage", "activation_recompute", "position", "precision",
     "framework", "kv_heads", "ffn", "vocab", "schedule",
+)  # fmt: skip
+_LAYOUT_FIELDS = (
+    "tp", "pp", "model_parallel", "cp", "dp", "vp", "interleave", "micro_batch", "n_gpus", "seq_len",
+    "global_batch", "batch_per_dp", "zero_stage", "activation_recompute", "interconnect", "network",
 )  # fmt: skip
 _JOB_FIELDS = ("gpu", "n_gpus", "hidden", "layers", "heads", "tp", "pp", "dp")
 _ADAPTERS = re.compile(r"(\d+)\s*x\s*(?:[A-Za-z-]+\s+)?(\d+)\s*Gb/s")
@@ -83,6 +87,8 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
     entry = _accelerator(case)
     notes: list[str] = []
     shapes = _shapes(case, notes)
+    case = _with_layout(case, shapes, siblings, notes)
+    inputs = case.inputs
     software = software_of(case, siblings, launch_year(entry))
     notes += software.notes
     values = {**entry.base, **shapes, **software.values, **_network(inputs, notes)}
@@ -105,6 +111,29 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
         case, entry.name, bits, values, layouts, counts_gpus=not gpus,
         total_tokens=_total_tokens(inputs), notes=tuple(notes), software=software,
     )  # fmt: skip
+
+
+def _with_layout(
+    case: Case, shapes: dict[str, float], siblings: Sequence[Case], notes: list[str]
+) -> Case:
+    """The case with the layout that another case states for the same model and accelerator."""
+    inputs = case.inputs
+    if any(inputs.get(name) for name in (*_LAYOUT_FIELDS[:3], "sharding", "scheme", "parallel")):
+        return case
+    sides = ("hidden", "layers", "heads", "vocabulary")
+    size = [shapes[f"architecture.{name}"] for name in sides]
+    for other in siblings:
+        theirs = other.inputs
+        is_same = theirs.get("gpu") == inputs.get("gpu") and size == [
+            theirs.get(name) for name in (*sides[:3], "vocab")
+        ]
+        same_length = inputs.get("seq_len") in (None, theirs.get("seq_len"))
+        if other.id != case.id and is_same and same_length and theirs.get("tp"):
+            stated = {name: theirs[name] for name in _LAYOUT_FIELDS if theirs.get(name)}
+            own = {name: value for name, value in inputs.items() if value is not None}
+            notes.append(f"layout not stated: that of {other.id}")
+            return replace(case, inputs={**stated, **own})
+    return case
 
 
 def _counts(case: Case, entry: Entry, bits: float, notes: list[str]) -> list[int]:

@@ -53,9 +53,10 @@ stretch = scope.variable(
     "product_stretch", "s_p", "1", "the same of a product with the operands of layers",
     equals=wide_stretch / where(is_narrow, narrow_share, 1), reference=_FITTED,
 )  # fmt: skip
-# A sum is read and written; a gradient on its own is written in the format of the weights.
+# A sum is written in its own format, and read while tiles compute; a gradient that a later pass
+# adds is written in the format of the weights.
 _gradient_output = where(
-    software.fused_accumulation > 0.5, 2 * optimizer.gradient_bytes, optimizer.weight_bytes
+    software.fused_accumulation > 0.5, optimizer.gradient_bytes, optimizer.weight_bytes
 )
 _stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
 
@@ -203,6 +204,7 @@ _older = rows * architecture.hidden * _HALF + tokens * architecture.hidden / ten
     "8 byte"
 )
 _rotated = tokens * (architecture.query_size + architecture.kv_size / 2) / tensor * number("4 byte")
+# One by one: norms and sums; the activation; a copy of queries, keys and values.
 _eager = rows * architecture.hidden * number("24 byte") + tokens * (
     parallelism.ffn_width + _heads
 ) / tensor * number("4 byte")
