@@ -164,4 +164,7 @@ def to_sympy(name: str, operands: list[Any]) -> Any:
     }
     if name in arithmetic:
         return arithmetic[name](*operands)
+    if name in ("minimum", "maximum") and not all(operand.is_number for operand in operands):
+        # SymPy would look for the larger of two formulas, which takes minutes for long ones.
+        return getattr(sympy, OPERATORS[name].sympy)(*operands, evaluate=False)
     return getattr(sympy, OPERATORS[name].sympy)(*operands)
