@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,11 @@ class Duplicate:
 
 
 def duplicate_relations(registry: Registry) -> list[Duplicate]:
-    """Groups of relations with the same right-hand side, up to order of terms and factors."""
+    """Groups of relations with the same right-hand side, up to order of terms and factors.
+
+    Relations of variables that bear the same name in several families are left out: they
+    state the same about different things, as when a template is used more than once.
+    """
     forms = _Forms()
     groups: dict[Any, list[Relation]] = {}
     for relation in registry.relations.values():
@@ -54,8 +58,14 @@ def duplicate_relations(registry: Registry) -> list[Duplicate]:
     return [
         Duplicate(tuple(r.name for r in group), tuple(r.variable for r in group))
         for group in groups.values()
-        if len(group) > 1
+        if len(group) > 1 and not _of_one_template([r.variable for r in group])
     ]
+
+
+def _of_one_template(variables: Sequence[str]) -> bool:
+    """Whether these are different variables of one name, each in a family of its own."""
+    distinct = len(set(variables)) == len(variables)
+    return distinct and len({name.rpartition(".")[2] for name in variables}) == 1
 
 
 class _Forms:
@@ -134,7 +144,11 @@ class _Forms:
 
 
 def similar_variables(registry: Registry) -> list[tuple[str, str]]:
-    """Pairs of variables of one unit whose meanings are made of nearly the same words."""
+    """Pairs of variables of one unit whose meanings are made of nearly the same words.
+
+    Variables of the same name in several families are no pair: they are the same property of
+    different things.
+    """
     by_unit: dict[Unit, list[tuple[str, frozenset[str]]]] = {}
     for variable in registry.variables.values():
         if words := meaning_words(variable.meaning):
@@ -153,7 +167,8 @@ def _similar_pairs(group: list[tuple[str, frozenset[str]]]) -> Iterator[tuple[st
         met = {other for word in rarest_first[: spare + 1] for other in meeting.get(word, ())}
         for other in sorted(met):
             other_name, other_words = group[other]
-            if len(words & other_words) >= SIMILAR * len(words | other_words):
+            alike = len(words & other_words) >= SIMILAR * len(words | other_words)
+            if alike and not _of_one_template((other_name, name)):
                 yield other_name, name
         for word in rarest_first[: spare + 1]:
             meeting.setdefault(word, []).append(position)

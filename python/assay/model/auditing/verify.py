@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from assay.errors import AssayError, InputError
@@ -100,7 +100,7 @@ def verify(
     """
     if profile not in PROFILES:
         raise InputError(f'unknown profile "{profile}"', f"one of: {', '.join(PROFILES)}")
-    rules = list(_RULES)
+    rules = [*_RULES, *_duplicate_rules()]
     if profile == "full":
         from assay.model.auditing.verify_numeric import numeric_rules
 
@@ -226,14 +226,24 @@ def _reach(registry: Registry) -> Outcome:
     return Outcome(len(registry.relations), findings)
 
 
-def _repeated(registry: Registry) -> Outcome:
-    repeated = [d for d in duplicate_relations(registry) if d.same_variable]
-    return Outcome(len(registry.relations), [f"{d} state the same" for d in repeated])
+def _duplicate_rules() -> tuple[Rule, Rule]:
+    """Two rules about one search, which is made once."""
+    search = cache(duplicate_relations)
 
+    def repeated(registry: Registry) -> Outcome:
+        found = [f"{d} state the same" for d in search(registry) if d.same_variable]
+        return Outcome(len(registry.relations), found)
 
-def _equal(registry: Registry) -> Outcome:
-    equal = [d for d in duplicate_relations(registry) if not d.same_variable]
-    return Outcome(len(registry.relations), [f"{d} have the same right-hand side" for d in equal])
+    def equal(registry: Registry) -> Outcome:
+        found = [d for d in search(registry) if not d.same_variable]
+        return Outcome(
+            len(registry.relations), [f"{d} have the same right-hand side" for d in found]
+        )
+
+    return (
+        Rule("repeated relations", "no variable is defined twice in the same way", repeated),
+        Rule("equal relations", "no two variables have the same right-hand side", equal),
+    )
 
 
 def _similar(registry: Registry) -> Outcome:
@@ -253,7 +263,5 @@ _RULES = (
     Rule("choices", "variables with several relations of equal standing", _choices),
     Rule("validity", "every approximation says where it is valid", _validity),
     Rule("reach", "every relation reaches a target or is tagged library", _reach),
-    Rule("repeated relations", "no variable is defined twice in the same way", _repeated),
-    Rule("equal relations", "no two variables have the same right-hand side", _equal),
     Rule("similar variables", "no two variables mean nearly the same", _similar),
 )

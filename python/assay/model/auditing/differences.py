@@ -1,0 +1,91 @@
+"""Derivatives by differences, and how far rounding lets them be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from assay.model.language.expression import Expression, Operation, evaluate_nodes, postorder
+from assay.model.language.operators import OPERATORS
+from assay.model.tapes.compile import Compiled
+
+_STEP = 1e-4
+_FINE_STEP = 1e-7
+"""For expressions with whole numbers in them, which over many small jumps look like slopes."""
+_WHOLE = ("floor", "ceil", "modulo")
+_SHIFTS = (-1.0, -0.5, 0.5, 1.0)
+_SMOOTH = 1e-3
+"""Relative change between two step sizes beyond which a difference quotient tells nothing."""
+_EPSILON = 2.0**-52
+_NUDGE = 1e-6
+"""Relative step for the slope of one operation; how much rounding weighs need not be exact."""
+
+
+def difference_quotients(
+    compiled: Compiled, expression: Expression, point: Mapping[str, float], names: Sequence[str]
+) -> list[tuple[float, float | None]]:
+    """Derivatives of a relation by central differences, and what rounding may have done to them.
+
+    Two step sizes give a better value (Richardson); where they disagree, at a kink or a jump or
+    beside the edge of the domain, no error can be told and None is returned. The values are the
+    tape's, all in one run.
+    """
+    order = postorder(expression)
+    jumps = any(isinstance(node, Operation) and node.operator in _WHOLE for node in order)
+    steps = [(_FINE_STEP if jumps else _STEP) * abs(point[name]) for name in names]
+    width = len(_SHIFTS)
+    columns = {key: [value] * (width * len(names)) for key, value in point.items()}
+    for row, (name, step) in enumerate(zip(names, steps, strict=True)):
+        for column, shift in enumerate(_SHIFTS):
+            columns[name][width * row + column] += shift * step
+    values = compiled(columns)[0].tolist()
+    rounding = rounding_error(expression, point)
+    return [
+        _richardson(values[width * row : width * (row + 1)], step, rounding)
+        for row, step in enumerate(steps)
+    ]
+
+
+def _richardson(ends: Sequence[float], step: float, rounding: float) -> tuple[float, float | None]:
+    if step == 0.0 or not all(map(math.isfinite, (*ends, rounding))):
+        return math.nan, None
+    wide, narrow = (ends[3] - ends[0]) / (2 * step), (ends[2] - ends[1]) / step
+    better = (4 * narrow - wide) / 3
+    if abs(wide - narrow) > _SMOOTH * max(abs(wide), abs(narrow)):
+        return better, None
+    # Four rounded values enter, the inner two with weights of 4/3 over the step.
+    return better, 4 * rounding / step
+
+
+def rounding_error(expression: Expression, point: Mapping[str, float]) -> float:
+    """How far off the value at a point may be: every operation rounds, and passes it on.
+
+    >>> from assay.model.language.expression import Symbol
+    >>> x = Symbol("x")
+    >>> 1e-13 < rounding_error((1e3 + x) - 1e3, {"x": 1.0}) < 1e-12
+    True
+    """
+    values = evaluate_nodes(expression, point)
+    weights = {id(expression): 1.0}
+    error = 0.0
+    for node in reversed(postorder(expression)):
+        weight = weights.get(id(node), 0.0)
+        if weight == 0.0 or not isinstance(node, Operation):
+            continue
+        error += weight * _EPSILON * abs(values[id(node)])
+        operands = [values[id(operand)] for operand in node.operands]
+        for position, operand in enumerate(node.operands):
+            slope = _slope(node.operator, operands, position)
+            weights[id(operand)] = weights.get(id(operand), 0.0) + weight * slope
+    return error
+
+
+def _slope(operator: str, operands: list[float], position: int) -> float:
+    """The size of an operation's derivative by one operand; a jump counts as none."""
+    value = operands[position]
+    step = _NUDGE * (abs(value) or 1.0)
+    evaluate = OPERATORS[operator].evaluate
+    above = evaluate(*operands[:position], value + step, *operands[position + 1 :])
+    below = evaluate(*operands[:position], value - step, *operands[position + 1 :])
+    slope = abs(above - below) / (2 * step)
+    return slope if math.isfinite(slope) else 0.0
