@@ -19,12 +19,24 @@ Given = float | int | str | Quantity | Distribution
 """A plain number is in base units; a text carries its unit or describes a distribution."""
 
 
+_NAMED = 8
+"""Names in a note at most; a scenario of the catalogue may have a hundred."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """Given values in base units: one number each, and the distribution behind some."""
 
     values: dict[str, float]
     distributions: dict[str, Distribution] = field(default_factory=dict)
+
+    @property
+    def median_note(self) -> str:
+        """What is said where distributions count with their medians; at most a few by name."""
+        names = list(self.distributions)
+        more = len(names) - _NAMED
+        shown = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        return f"distributions stand at their medians: {shown}" if names else ""
 
 
 def read_inputs(registry: Registry, given: Mapping[str, Given]) -> Inputs:

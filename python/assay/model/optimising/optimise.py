@@ -213,7 +213,7 @@ class _Task:
         self, case: _Case, groups: Sequence[tuple[Group, GroupResult]], resolution: Resolution
     ) -> Iterator[str]:
         if self.inputs.distributions:
-            yield f"distributions stand at their medians: {', '.join(self.inputs.distributions)}"
+            yield self.inputs.median_note
         yield from dict.fromkeys(group.truths.note for group, _ in groups if group.truths.note)
         if not case.groups[0][0].names and not self.choices.variants:
             yield f"{self.target} depends on none of the choices"

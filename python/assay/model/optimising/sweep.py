@@ -145,7 +145,7 @@ def sweep(
     )
     notes = [function.note] if function.note else []
     if inputs.distributions:
-        notes.append(f"distributions stand at their medians: {', '.join(inputs.distributions)}")
+        notes.append(inputs.median_note)
     first = {axis.variable.name: float(axis.values[0]) for axis in axes}
     notes += _conflicts(registry, names[0], known, first, variants, switch)
     return Sweep(

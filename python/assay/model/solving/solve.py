@@ -93,8 +93,7 @@ class _Search:
 
     def note_distributions(self, inputs: Inputs) -> None:
         if inputs.distributions:
-            names = ", ".join(inputs.distributions)
-            self.notes[f"distributions stand at their medians: {names}"] = None
+            self.notes[inputs.median_note] = None
 
     def run(self) -> Solution:
         """The first solution that holds, with the others that were found."""
