@@ -121,8 +121,8 @@ def test_tokens_of_a_run_and_of_a_deployment() -> None:
         "carbon.node.embodied": "2500 kg/node",
         "carbon.site.embodied": "0.5 kg/W",
         "carbon.grid.water": "2 L/kWh",
-        "econ.serving.gpus": "512 GPU",
-        "econ.serving.throughput": "1e6 token/s",
+        "serving.gpus": "512 GPU",
+        "serving.throughput": "1e6 token/s",
         "econ.serving.load": 1,
     }
     seconds = 20 * 86400 / 0.9

@@ -40,11 +40,11 @@ def test_rent_of_deepseek_v3(hours: float, millions: float) -> None:
 
 def test_a_day_of_deepseek_serving() -> None:
     """DeepSeek-V3/R1 Inference System Overview: 226.75 nodes of 8 GPUs at 2 USD are 87,072 USD."""
-    given: Given = {"econ.serving.gpus": 226.75 * 8, "econ.rent.price": "2 USD/(h*GPU)"}
+    given: Given = {"serving.gpus": 226.75 * 8, "econ.rent.price": "2 USD/(h*GPU)"}
     rate = value("econ.serving.rate", given, {"econ.serving.rate": "serving.rented"})
     assert rate * DAY == pytest.approx(87072, rel=1e-12)
     # 168e9 output tokens left that day: about half a dollar a million.
-    given |= {"econ.serving.throughput": 168e9 / DAY, "econ.serving.load": 1}
+    given |= {"serving.throughput": 168e9 / DAY, "econ.serving.load": 1}
     per_token = value("econ.cost.per_output_token", given, {"econ.serving.rate": "serving.rented"})
     assert per_token == pytest.approx(87072 / 168e9, rel=1e-12)
 
@@ -157,8 +157,8 @@ def test_serving_and_training_pay_the_same_for_a_gpu() -> None:
         **SITE,
         **BOOKS,
         **JOB,
-        "econ.serving.gpus": "512 GPU",
-        "econ.serving.throughput": "2e6 token/s",
+        "serving.gpus": "512 GPU",
+        "serving.throughput": "2e6 token/s",
         "econ.serving.load": 0.5,
     }
     run = value("econ.run.total_cost", given) / (20 * DAY / 0.9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import Scope, cited
-from assay.stack import cluster, econ, thermal, training
+from assay.stack import cluster, econ, serving, thermal, training
 
 scope = Scope("carbon", "Emissions and water of a run and of a deployment")
 
@@ -93,11 +93,11 @@ per_token = scope.variable(
 )  # fmt: skip
 serving_rate = scope.variable(
     "serving.rate", "g_s", "kg/s", "emissions of the deployment by time", display="kg/h",
-    equals=econ.serving_power * intensity + embodied_rate * econ.serving_gpus, reference=_LLM,
+    equals=econ.serving_power * intensity + embodied_rate * serving.deployment.gpus, reference=_LLM,
 )  # fmt: skip
 per_output_token = scope.variable(
     "per_output_token", "g_out", "kg/token", "emissions of one output token", display="ug/token",
-    equals=serving_rate / (econ.serving_throughput * econ.serving_load), reference=_LLM,
+    equals=serving_rate / (serving.latency.throughput * econ.serving_load), reference=_LLM,
     target=True,
 )  # fmt: skip
 
