@@ -26,7 +26,6 @@ from prediction.serving_cases import (
     tensorrt_figures,
 )
 from prediction.serving_model import kv_size, weight_size
-from prediction.training_cases import load
 
 FAMILIES = ("A100", "H100", "H200", "B200")
 ENGINES = ("trtllm", "vllm", "sglang")
@@ -188,7 +187,7 @@ def main() -> None:
     parser.add_argument("rows", type=Path)
     parser.add_argument("--write", type=Path, help="write the constants to this file")
     options = parser.parse_args()
-    figures = tensorrt_figures(load(options.cases))
+    figures = tensorrt_figures(json.loads(options.cases.read_text()))
     figures += decode_figures(options.points) + row_figures(options.rows)
     naive_errors = [np.array(naive(f)) / f.observed - 1 for f in figures]
     print_errors("naive roofline", figures, naive_errors)

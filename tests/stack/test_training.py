@@ -173,9 +173,9 @@ def test_the_best_layout_is_that_of_an_exhaustive_enumeration(
     step, memory, capacity = function(*columns)
     best = float(np.min(np.where(memory <= capacity, step, np.inf)))
 
-    start = time.perf_counter()
+    start = time.process_time()
     optimum = registry.minimize("training.step_time", over=CHOICES, given=given)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     assert optimum.value == pytest.approx(best, rel=1e-12)
     assert is_valid({name: float(optimum.choices[name]) for name in names})
     assert optimum.evaluated == np.prod([len(values) for values in CHOICES.values()])
