@@ -259,7 +259,7 @@ def is_whole(value: Expression) -> Expression:
 
 scope.inequality(
     "fits_memory", memory <= gpu.memory_capacity, "what a GPU needs fits in its memory",
-    reference=by_definition("capacity"),
+    reference=_ZERO,
 )  # fmt: skip
 scope.inequality(
     "heads_divide", is_whole(architecture.heads / tensor), "tensor ranks split whole heads",

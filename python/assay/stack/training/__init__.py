@@ -27,6 +27,7 @@ from assay.stack.training.step import (
     peak_flops,
     step_time,
 )
+from assay.stack.training.work import memory_utilisation, tensor_utilisation
 
 __all__ = [
     "achieved_flops",
@@ -38,6 +39,7 @@ __all__ = [
     "gpu_hours",
     "gpus",
     "hfu",
+    "memory_utilisation",
     "mfu",
     "model_flops_utilisation",
     "operand_bytes",
@@ -46,6 +48,7 @@ __all__ = [
     "scope",
     "step_time",
     "steps",
+    "tensor_utilisation",
     "time_to_train",
     "tokens_per_second",
     "tokens_per_step",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import Expression, Variable, by_definition, cited, number, where
+from assay.model import Expression, by_definition, cited, number, where
 from assay.stack import architecture, parallelism, software
 from assay.stack.kernels import attention_prefill, device, passes, product
 from assay.stack.training.job import scope
@@ -77,6 +77,10 @@ flops = scope.variable(
     "attention.flops", "F_a", "FLOP", "operations of a layer's attention, forward, the mean",
     display="GFLOP", equals=_mean(full.flops, windowed.flops), reference=_FLASH2,
 )  # fmt: skip
+size = scope.variable(
+    "attention.size", "S_a", "byte", "bytes of a layer's fused attention, forward, the mean",
+    display="MB", equals=_mean(full.size, windowed.size), reference=_FLASH,
+)  # fmt: skip
 present_time = scope.variable(
     "attention.present_time", "t_a2", "s", "attention of a layer in present kernels, forward",
     display="us", equals=wide_stretch * _mean(full.time, windowed.time), reference=_FLASH2,
@@ -106,8 +110,8 @@ score_product = product.declare(
 _scores = _score_rows * _length
 
 
-def _declare_scores(name: str, each: str, what: str) -> Variable:
-    return passes.declare(scope, f"attention.{name}.", _scores * number(each), 3, what=what).time
+def _declare_scores(name: str, each: str, what: str) -> passes.Pass:
+    return passes.declare(scope, f"attention.{name}.", _scores * number(each), 3, what=what)
 
 
 # Forward: masked softmax (read, write), dropout (read, write, its mask).
@@ -117,11 +121,11 @@ backward_scores = _declare_scores("backward_scores", "11 byte", "softmax and dro
 _unfused_product = wide_stretch * score_product.time
 unfused_forward = scope.variable(
     "attention.unfused_forward", "t_u", "s", "attention of a layer, unfused, forward", display="us",
-    equals=2 * _unfused_product + forward_scores, reference=_UNFUSED,
+    equals=2 * _unfused_product + forward_scores.time, reference=_UNFUSED,
 )  # fmt: skip
 unfused_backward = scope.variable(
     "attention.unfused_backward", "t_ub", "s", "attention of a layer, unfused, backward",
-    display="us", equals=4 * _unfused_product + backward_scores, reference=_UNFUSED,
+    display="us", equals=4 * _unfused_product + backward_scores.time, reference=_UNFUSED,
 )  # fmt: skip
 _is_unfused = software.attention < 0.5
 forward_time = scope.variable(

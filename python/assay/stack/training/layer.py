@@ -68,12 +68,17 @@ class Weight:
     forward: Variable
     backward: Variable
     flops: Variable
+    size: Variable
 
 
 def declare_weight(
-    name: str, columns: Expression, depth: Expression, bits: Expression, what: str
-) -> Weight:
-    """Declare the three products with a matrix of `columns` features out and `depth` in."""
+    name: str, columns: Expression, depth: Expression, bits: Expression, what: str, *,
+    is_repeated: bool = True,
+) -> Weight:  # fmt: skip
+    """Declare the three products with a matrix of `columns` features out and `depth` in.
+
+    `is_repeated` says whether computing layers again repeats the product forward.
+    """
     element = where(bits < 15.5, operand_bytes, _HALF)
     activations = tokens * (columns + depth) * _HALF
 
@@ -99,17 +104,24 @@ def declare_weight(
     slow = stretch if bits is compute_bits else wide_stretch
     forward_time = scope.variable(
         f"{name}.forward_time", "t_f", "s", f"forward product of {what}", display="us",
-        equals=slow * forward.time, reference=_FITTED,
+        equals=slow * forward.time, reference=_BACKWARD,
     )  # fmt: skip
     backward_time = scope.variable(
         f"{name}.backward_time", "t_b", "s", f"products backward of {what}: inputs and weights",
         display="us", equals=slow * (inputs.time + weights.time), reference=_BACKWARD,
     )  # fmt: skip
+    made = where(parallelism.recompute > 1.5, 2, 1) if is_repeated else 1
     flops = scope.variable(
-        f"{name}.flops", "F", "FLOP", f"operations of {what}, forward and backward",
-        display="GFLOP", equals=forward.flops + inputs.flops + weights.flops, reference=_BACKWARD,
+        f"{name}.flops", "F", "FLOP", f"operations of {what} in one pass, both directions",
+        display="GFLOP", equals=made * forward.flops + inputs.flops + weights.flops,
+        reference=_BACKWARD,
     )  # fmt: skip
-    return Weight(forward_time, backward_time, flops)
+    size = scope.variable(
+        f"{name}.size", "S", "byte", f"least bytes that {what} moves in one pass, both directions",
+        display="MB", equals=made * forward.size + inputs.size + weights.size,
+        reference=_BACKWARD,
+    )  # fmt: skip
+    return Weight(forward_time, backward_time, flops, size)
 
 
 projection_columns = scope.variable(

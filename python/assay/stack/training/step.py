@@ -75,7 +75,7 @@ layer_compute = scope.variable(
 )  # fmt: skip
 inner_exposed = scope.variable(
     "layer.exposed_share", "e_t", "1", "share of the traffic inside layers that shows",
-    equals=where(software.overlap > 0.5, 1 - tensor_overlap, 1), reference=_FITTED,
+    equals=where(software.overlap > 0.5, 1 - tensor_overlap, 1), reference=_FSDP,
 )  # fmt: skip
 _directions = where(parallelism.recompute > 1.5, 3, 2)
 _exchange = _directions * traffic.expert_exchange_time
@@ -130,7 +130,7 @@ accumulation = passes.declare(
 )  # fmt: skip
 warm_up = scope.variable(
     "stage.idle_passes", "n_b", "1", "passes in whose time the first and the last stage wait",
-    equals=(parallelism.pipeline - 1) / parallelism.interleave, reference=_STAGES,
+    equals=parallelism.bubble_overhead * parallelism.micro_batches, reference=_STAGES,
 )  # fmt: skip
 pass_time = scope.variable(
     "kernels_time", "t_k", "s", "kernels of all passes of a step", display="ms",
@@ -162,7 +162,7 @@ inner_traffic = scope.variable(
 )  # fmt: skip
 outer_exposed = scope.variable(
     "data.exposed_share", "e_d", "1", "share of traffic between stages or replicas that shows",
-    equals=where(software.overlap > 0.5, 1 - data_overlap, 1), reference=_FITTED,
+    equals=where(software.overlap > 0.5, 1 - data_overlap, 1), reference=_FSDP,
 )  # fmt: skip
 hop_traffic = scope.variable(
     "hop_traffic_time", "t_ht", "s", "traffic between stages of a step that nothing hides",

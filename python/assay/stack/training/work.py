@@ -1,0 +1,83 @@
+"""What the kernels of a step execute and move on one GPU, over what it could."""
+
+from __future__ import annotations
+
+from assay.model import cited, where
+from assay.stack import parallelism, software
+from assay.stack.kernels import device
+from assay.stack.training import attention, head, layer
+from assay.stack.training.job import compute_bits, scope
+from assay.stack.training.step import accumulation, passes_made, stage_layers, step_time, update
+
+_COUNT = cited(
+    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
+    "for multicore architectures",
+    "operational intensity",
+)
+_ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
+
+_recomputes = parallelism.recompute > 1.5
+_is_unfused = software.attention < 0.5
+_expert_directions = where(_recomputes, 4, 3)
+# Attention is computed again where anything is; backward it takes five products for two when fused.
+_attention_forwards = where(parallelism.recompute > 0.5, 2, 1)
+
+layer_flops = scope.variable(
+    "layer.flops", "F_L", "FLOP", "operations of a layer's kernels in one pass, both directions",
+    display="GFLOP",
+    equals=layer.projection.flops
+    + layer.output.flops
+    + (1 - layer.expert_share) * (layer.up.flops + layer.down.flops)
+    + layer.expert_share
+    * _expert_directions
+    * (layer.expert_up.flops + layer.expert_down.flops)
+    + where(
+        _is_unfused,
+        (2 * _attention_forwards + 4) * attention.score_product.flops,
+        (_attention_forwards + 2.5) * attention.flops,
+    ),
+    reference=_COUNT,
+)  # fmt: skip
+layer_size = scope.variable(
+    "layer.size", "S_L", "byte", "least bytes that a layer's kernels move in one pass, both directions",
+    display="MB",
+    equals=layer.projection.size
+    + layer.output.size
+    + (1 - layer.expert_share) * (layer.up.size + layer.down.size)
+    + layer.expert_share
+    * _expert_directions
+    * (layer.expert_up.size + layer.expert_down.size)
+    + where(_recomputes, 2, 1) * layer.forward_passes.size
+    + layer.backward_passes.size
+    + where(
+        _is_unfused,
+        (2 * _attention_forwards + 4) * attention.score_product.size
+        + _attention_forwards * attention.forward_scores.size
+        + attention.backward_scores.size,
+        (_attention_forwards + 2) * attention.size,
+    ),
+    reference=_COUNT,
+)  # fmt: skip
+step_flops = scope.variable(
+    "kernels_flops", "F_k", "FLOP", "operations of all kernels of a step on a GPU of the longest stage",
+    display="TFLOP", equals=passes_made * (stage_layers * layer_flops + head.logits.flops),
+    reference=_COUNT,
+)  # fmt: skip
+step_size = scope.variable(
+    "kernels_size", "S_k", "byte",
+    "least bytes that all kernels of a step move on a GPU of the longest stage", display="GB",
+    equals=passes_made
+    * (stage_layers * layer_size + head.logits.size + head.loss.size + accumulation.size)
+    + update.size,
+    reference=_COUNT,
+)  # fmt: skip
+tensor_utilisation = scope.variable(
+    "tensor_utilisation", "u_t", "1", "operations that kernels execute over peak", display="%",
+    equals=step_flops / (step_time * device.peak_flops * device.rate_multiple(compute_bits)),
+    reference=_ACTIVE, target=True,
+)  # fmt: skip
+memory_utilisation = scope.variable(
+    "memory_utilisation", "u_m", "1", "bytes that kernels move over the memory's peak rate",
+    display="%", equals=step_size / (step_time * device.memory_bandwidth), reference=_ACTIVE,
+    target=True,
+)  # fmt: skip
