@@ -176,7 +176,7 @@ class Document:
                 self._add(seen.where(mask), engine)
 
     def _add(self, table: Table, engine: str) -> None:
-        found = best_fit(table, self._fixed(table.operation), self.device)
+        found = best_fit(table, self._fixed(table.operation, engine), self.device)
         entries: dict[str, dict[str, Any]] = {
             name: {
                 "value": _short(value, 6), "unit": PRIORS[table.operation][name].unit,
@@ -189,10 +189,8 @@ class Document:
             for name in FACTS.get(table.operation, [{}])[0]
         }
         size = np.abs(found.log_errors)
-        scope = KINDS[table.operation].scope
-        if table.operation in ("gemm", "prefill", "decode", "experts", "passes"):
-            spread = _short(float(np.quantile(size, 0.9)) / INTERVAL_90, 4)
-            entries[f"{scope}.spread"] = {"value": spread, "unit": "1"}
+        spread = _short(float(np.quantile(size, 0.9)) / INTERVAL_90, 4)
+        entries[KINDS[table.operation].spread] = {"value": spread, "unit": "1"}
         if engine in ("all", FRAMEWORKS[0]):
             self.constants |= entries
         else:
@@ -204,19 +202,22 @@ class Document:
         })  # fmt: skip
         print(self.system, *self.fits[-1].values(), flush=True)
 
-    def _fixed(self, operation: str) -> dict[str, float]:
-        """Constants of the same relations that other rows have settled."""
-        if operation == "gemm":
-            return {name: prior.value for name, prior in PRIORS["gemm8"].items()}
-        if operation not in ("gemm8", "experts"):
-            return {}
-        return {
-            name: entry["value"]
-            for name, entry in self.constants.items()
-            if name.startswith("kernels.gemm.")
-            and not name.endswith(".spread")
-            and name not in PRIORS[operation]
-        }
+    def _fixed(self, operation: str, engine: str) -> dict[str, float]:
+        """Constants of the same relations that other rows have settled, or do not touch."""
+        narrow = f"{operation}8"
+        fixed = {name: prior.value for name, prior in PRIORS.get(narrow, {}).items()}
+        if operation in ("gemm8", "experts", "experts8"):
+            scopes = (
+                ("kernels.gemm",) if operation == "gemm8" else ("kernels.gemm", "kernels.experts")
+            )
+            known = {**self.constants, **self.engines.get(engine, {})}
+            fixed |= {
+                name: entry["value"]
+                for name, entry in known.items()
+                if name.rpartition(".")[0] in scopes and not name.endswith("spread")
+            }
+        own = {*PRIORS[operation], *FACTS.get(operation, [{}])[0]}
+        return {name: value for name, value in fixed.items() if name not in own}
 
     def data(self) -> dict[str, Any]:
         """Everything, ready to be written."""

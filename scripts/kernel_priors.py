@@ -92,6 +92,10 @@ PRIORS: dict[str, dict[str, Prior]] = {
         "kernels.experts.read_share": Prior(0.85, "1", 3, most=1.0),
         "kernels.experts.activation_share": Prior(0.5, "1", 30),
     },
+    "experts8": {
+        "kernels.experts.eight_bit_share": Prior(0.7, "1", 10),
+        "kernels.experts.eight_bit_time": Prior(3e-6, "s", 10),
+    },
     "passes": {
         "kernels.passes.launch_time": Prior(2e-6, "s", 3),
         "kernels.passes.share": Prior(0.88, "1", 2),

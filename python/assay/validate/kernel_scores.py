@@ -119,6 +119,11 @@ class Operation:
     by_engine: bool = False
     engines: tuple[str, ...] = FRAMEWORKS
 
+    @property
+    def spread(self) -> str:
+        """The constant that says how far measurements lie from predictions."""
+        return f"{self.scope}.{'eight_bit_' if self.element < 2 else ''}spread"
+
 
 # SGLang's cast is made of unfused array operations, a tenth as fast as a kernel.
 _FUSED = ("vllm", "trtllm")
@@ -197,6 +202,15 @@ def constants_of(operation: str, system: str, engine: str | None = None) -> dict
 
 
 @dataclass(frozen=True)
+class Errors:
+    """Logarithmic errors of predictions, those of the roofline, and the spread that was claimed."""
+
+    predicted: Column
+    roofline: Column
+    spread: Column
+
+
+@dataclass(frozen=True)
 class Score:
     """How predictions of one operation on one system compare with held-out measurements."""
 
@@ -212,41 +226,53 @@ class Score:
 
 
 def score(table: Table) -> list[Score]:
-    """Score the rows of a table: together, or by the engine they were measured on."""
+    """Score the rows of a table: by the engine they were measured on where it matters, and all."""
     kind = KINDS[table.operation]
-    scores = []
-    known = constants.engines(table.system)
+    parts: dict[str, Errors] = {}
     for engine in kind.engines if kind.by_engine else ("all",):
         mask: Mask = np.isin(table.framework, kind.engines if engine == "all" else [engine])
         if mask.any():
-            chosen = engine if kind.by_engine and engine in known else None
-            scores.append(_score(table.where(mask), engine, chosen))
-    return scores
+            parts[engine] = errors(table.where(mask), engine if kind.by_engine else None)
+    if len(parts) > 1:
+        parts["all"] = Errors(
+            *(
+                np.concatenate([getattr(part, name) for part in parts.values()])
+                for name in ("predicted", "roofline", "spread")
+            )
+        )
+    return [_score(table, engine, part) for engine, part in parts.items()]
 
 
-def _score(table: Table, label: str, engine: str | None) -> Score:
+def errors(table: Table, engine: str | None) -> Errors:
+    """Errors of the rows of a table, with the constants of one engine's kernels."""
+    kind = KINDS[table.operation]
     facts = device(table.system)
     values = constants_of(table.operation, table.system, engine)
-    spread = values[f"{KINDS[table.operation].scope}.spread"]
-    names = tuple(name for name in values if not name.endswith(".spread"))
+    names = tuple(name for name in values if not name.endswith("spread"))
     found = Prediction(table, names, facts)(np.array([values[name] for name in names]))
-    error = np.log(found[0] / table.seconds)
-    absolute = np.abs(np.expm1(error))
     roofline = found[-1] / facts["kernels.device.memory_bandwidth"]
     if len(found) == 3:
-        element = KINDS[table.operation].element
-        multiple = facts["gpu.rate_8bit"] if element < 2 else 1.0
+        multiple = facts["gpu.rate_8bit"] if kind.element < 2 else 1.0
         roofline = np.maximum(roofline, found[1] / (multiple * facts["kernels.device.peak_flops"]))
+    return Errors(
+        np.log(found[0] / table.seconds),
+        np.log(roofline / table.seconds),
+        np.full(len(table), values[kind.spread]),
+    )
+
+
+def _score(table: Table, label: str, part: Errors) -> Score:
+    absolute = np.abs(np.expm1(part.predicted))
     return Score(
         table.operation,
         table.system,
         label,
-        len(table),
+        len(absolute),
         float(np.median(absolute)),
         float(np.quantile(absolute, 0.9)),
         float(absolute.mean()),
-        float(np.mean(np.abs(error) <= _SPREAD_90 * spread)),
-        float(np.median(np.abs(roofline / table.seconds - 1))),
+        float(np.mean(np.abs(part.predicted) <= _SPREAD_90 * part.spread)),
+        float(np.median(np.abs(np.expm1(part.roofline)))),
     )
 
 

@@ -87,7 +87,7 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
     table, engine, notes = _as_table(case)
     facts = device(table.system)
     values = constants_of(table.operation, table.system, engine)
-    names = tuple(name for name in values if not name.endswith(".spread"))
+    names = tuple(name for name in values if not name.endswith("spread"))
     found = Prediction(table, names, facts)(np.array([values[name] for name in names]))
     time, flops, size = (float(figure[0]) for figure in found)
     host = HOST_TIME if engine is None else 0.0
@@ -98,7 +98,7 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
         size / facts["kernels.device.memory_bandwidth"],
     )
     scope = KINDS[table.operation].scope
-    spread = values[f"{scope}.spread"]
+    spread = values[KINDS[table.operation].spread]
     known = constants.find(table.system, engine)
     if known.notes:
         spread = math.hypot(spread, BORROWED_SPREAD)

@@ -74,7 +74,7 @@ SOURCES = {
     ),
     "experts8": Source(
         "moe", "moe_perf", ("num_tokens", *_EXPERTS), _EXPERTS,
-        {"moe_dtype": "fp8", "distribution": "power_law_1.01", "moe_ep_size": "1"},
+        {"moe_dtype": "fp8_block", "distribution": "power_law_1.01", "moe_ep_size": "1"},
     ),
     "passes": Source("quantize", "scale_matrix_perf", ("m", "k"), ("k",), {"quant_dtype": "fp8"}),
 }  # fmt: skip

@@ -57,7 +57,7 @@ def transfer_time(size: Expression, bandwidth: Expression, ramp: Expression) -> 
     return (size + sqrt(size * ramp)) / bandwidth
 
 
-def declare_interval(scope: Scope, time: Variable, spread: Variable) -> None:
+def declare_interval(scope: Scope, time: Variable, spread: Expression) -> None:
     """Declare the ends of the interval that holds nine in ten measurements."""
     scope.variable(
         "time_low", "t_5", "s", f"one in twenty is faster: {time.meaning}", display="us",

@@ -54,10 +54,18 @@ activation_share = fitted.constant(
     scope, "activation_share", "r_a", "1", "1",
     "rate of gathering and scattering activations, over the memory's",
 )  # fmt: skip
+eight_bit_share = fitted.constant(
+    scope, "eight_bit_share", "r_8", "1", "1",
+    "rate of full tiles of 8-bit products over that of 16-bit ones, each over its peak",
+)  # fmt: skip
+eight_bit_time = fitted.constant(
+    scope, "eight_bit_time", "t_8", "s", "us", "time of casting to 8 bits and of scales", (0, None)
+)
 tile_rows = fitted.constant(
     scope, "tile_rows", "b_m", "1", "1", "rows of a tile of one expert", (1, None)
 )
 spread = fitted.spread(scope)
+eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit products")
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,7 @@ def declare(
     # Nearly every touched expert ends in a tile that is part filled, on average half.
     padded = maximum(rows + touched * tile_rows / 2, ceil(rows / tile_rows) * tile_rows)
     multiple = device.rate_multiple(shape.bits)
-    sustained = where(shape.bits > 8, 1, gemm.eight_bit_share) * sustained_share
+    sustained = where(shape.bits > 8, 1, eight_bit_share) * sustained_share
     rate = sustained * multiple * device.peak_flops * device.clock_ratio
     compute_time = into.variable(
         f"{prefix}compute_time", "t_c", "s", f"time of the tiles of {what}", display="us",
@@ -128,6 +136,7 @@ def declare(
     time = into.variable(
         f"{prefix}time", "t", "s", f"time of {what}", display="us",
         equals=launch_time
+        + where(shape.bits > 8, number("0 s"), eight_bit_time)
         + overlap(compute_time, read_time, gemm.overlap_exponent)
         + activations / (activation_share * device.memory_bandwidth),
         reference=_ROOFLINE, library=library,
@@ -151,4 +160,4 @@ shape = ExpertsShape(
 )
 standalone = declare(scope, "", shape, library=True)
 """A product of experts of any shape."""
-declare_interval(scope, standalone.time, spread)
+declare_interval(scope, standalone.time, where(shape.bits > 8, spread, eight_bit_spread))

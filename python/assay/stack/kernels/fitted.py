@@ -33,9 +33,9 @@ def free(
     )  # fmt: skip
 
 
-def spread(scope: Scope) -> Variable:
+def spread(scope: Scope, name: str = "spread", what: str = "") -> Variable:
     """Declare the spread of measured over predicted times of a kind of kernel."""
+    meaning = f"logarithmic spread of measured over predicted {what}".strip()
     return scope.variable(
-        "spread", "sigma", "1", "logarithmic spread of measured over predicted",
-        reference=_FITTED, boundary="needs-source", library=True,
-    )  # fmt: skip
+        name, "sigma", "1", meaning, reference=_FITTED, boundary="needs-source", library=True
+    )

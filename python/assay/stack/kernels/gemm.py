@@ -69,3 +69,4 @@ relief = _constant(
 )
 ramp = _constant("ramp", "x_0", "byte", "kB", "size at which a transfer reaches half its rate")
 spread = fitted.spread(scope)
+eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit products")

@@ -245,4 +245,6 @@ shape = ProductShape(
 )  # fmt: skip
 standalone = declare(gemm.scope, "", shape, library=True)
 """A product of any shape."""
-declare_interval(gemm.scope, standalone.time, gemm.spread)
+declare_interval(
+    gemm.scope, standalone.time, where(shape.bits > 8, gemm.spread, gemm.eight_bit_spread)
+)
