@@ -9,10 +9,11 @@ use proptest::prelude::*;
 
 fn round_trip(format: Format, values: &[f32]) -> Vec<f32> {
     let context = Context::best();
-    let mut blocks = vec![0; format.bytes("test", values.len()).unwrap()];
-    quantise(context, format, values, &mut blocks).unwrap();
+    let bytes = format.bytes("test", values.len()).expect("whole blocks");
+    let mut blocks = vec![0; bytes];
+    quantise(context, format, values, &mut blocks).expect("lengths fit");
     let mut out = vec![0.0; values.len()];
-    dequantise(context, format, &blocks, &mut out).unwrap();
+    dequantise(context, format, &blocks, &mut out).expect("lengths fit");
     out
 }
 
@@ -39,6 +40,77 @@ fn errors_are_those_of_the_bits() {
             error > bound / 2.0,
             "{format}: {error} is too good to be true"
         );
+    }
+}
+
+/// Expected values by the Python package gguf 0.19.0, `gguf.quants.dequantize`.
+#[test]
+fn blocks_mean_what_they_mean_in_gguf() {
+    let cases: [(Format, &[usize], [f32; 5], f64); 5] = [
+        (
+            Format::Q8_0,
+            &[0],
+            [
+                8.497_925,
+                12.197_021_5,
+                -5.398_681_6,
+                1.999_511_7,
+                -4.798_828,
+            ],
+            -807.802_734_375,
+        ),
+        (
+            Format::Q4_0,
+            &[0],
+            [
+                -0.299_926_76,
+                0.199_951_17,
+                -0.099_975_586,
+                0.399_902_34,
+                0.0,
+            ],
+            -51.787_353_515_625,
+        ),
+        (
+            Format::Q4_1,
+            &[0, 2],
+            [
+                1.599_609_4,
+                0.499_877_93,
+                1.299_682_6,
+                0.099_975_586,
+                1.299_682_6,
+            ],
+            450.989_868_164_062_5,
+        ),
+        (
+            Format::Q4K,
+            &[0, 2],
+            [28.992_92, -5.098_755, -5.098_755, 37.790_77, 3.099_243_2],
+            709_539.530_273_437_5,
+        ),
+        (
+            Format::Q6K,
+            &[208],
+            [-143.065_06, 169.558_6, 51.187_5, -12.996_826, -5.998_535],
+            78_422.849_121_093_75,
+        ),
+    ];
+    for (format, halves, some, weighted) in cases {
+        let mut block: Vec<u8> = (0..format.block_bytes())
+            .map(|index| ((index * 37 + 11) % 256) as u8)
+            .collect();
+        for at in halves {
+            block[*at..at + 2].copy_from_slice(&[0x66, 0x2E]);
+        }
+        let count = format.block_values();
+        let mut values = vec![0.0; count];
+        dequantise(Context::best(), format, &block, &mut values).unwrap();
+        let picked = [0, 1, 17, count / 2 + 3, count - 1].map(|index| values[index]);
+        assert_eq!(picked, some, "{format}");
+        let positions = values.iter().zip(1_u32..);
+        let sum: f64 = positions.map(|(x, at)| f64::from(*x) * f64::from(at)).sum();
+        assert_eq!(sum, weighted, "{format}");
     }
 }
 
@@ -73,7 +145,7 @@ fn what_is_not_finite_stays_visible() {
 fn reference(format: Format, blocks: &[u8], x: &[f32], inputs: usize) -> Vec<f64> {
     let count = blocks.len() / format.block_bytes() * format.block_values();
     let mut weights = vec![0.0; count];
-    dequantise(Context::best(), format, blocks, &mut weights).unwrap();
+    dequantise(Context::best(), format, blocks, &mut weights).expect("lengths fit");
     let mut coarse = x.to_vec();
     for group in coarse.chunks_mut(32) {
         let largest = group.iter().fold(0.0_f32, |most, x| most.max(x.abs()));

@@ -1,6 +1,7 @@
 //! The number types that dense operations read.
 
-use crate::simd::{LANES, Vector};
+use super::{attention_paged, attention_prefill, linear};
+use crate::simd::{LANES, Level, Vector};
 
 /// The bits of a bfloat16.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -19,17 +20,29 @@ impl From<Bf16> for f32 {
     }
 }
 
-mod private {
-    use super::{LANES, Vector};
-
-    /// Loads only this crate knows.
-    pub trait Load: Sized {
-        #[allow(private_bounds, private_interfaces)]
-        fn load<V: Vector>(v: V, from: &[Self; LANES]) -> V::F;
-    }
+/// Loads that only this crate knows.
+///
+/// The kernels are compiled here, once for each type, and not again by every crate that calls one.
+pub(crate) trait Load: Sized {
+    fn load<V: Vector>(v: V, from: &[Self; LANES]) -> V::F;
+    fn linear(level: Level, product: linear::Product<Self>);
+    fn prefill(level: Level, tile: attention_prefill::Tile<Self>);
+    fn paged(level: Level, group: attention_paged::Group<Self>);
 }
 
-pub(crate) use private::Load;
+macro_rules! kernels {
+    () => {
+        fn linear(level: Level, product: linear::Product<Self>) {
+            level.run(product);
+        }
+        fn prefill(level: Level, tile: attention_prefill::Tile<Self>) {
+            level.run(tile);
+        }
+        fn paged(level: Level, group: attention_paged::Group<Self>) {
+            level.run(group);
+        }
+    };
+}
 
 /// A number type that dense operations read: `f32` or [`Bf16`].
 #[allow(private_bounds)]
@@ -37,17 +50,16 @@ pub trait Element: Copy + Default + Into<f32> + From<f32> + Send + Sync + Load +
 
 impl Load for f32 {
     #[inline(always)]
-    #[allow(private_interfaces)]
     fn load<V: Vector>(v: V, from: &[f32; LANES]) -> V::F {
         v.load(from)
     }
+    kernels!();
 }
 
 impl Element for f32 {}
 
 impl Load for Bf16 {
     #[inline(always)]
-    #[allow(private_interfaces)]
     fn load<V: Vector>(v: V, from: &[Bf16; LANES]) -> V::F {
         let mut bits = [0; LANES];
         for (bits, value) in bits.iter_mut().zip(from) {
@@ -55,6 +67,7 @@ impl Load for Bf16 {
         }
         v.load_bf16(&bits)
     }
+    kernels!();
 }
 
 impl Element for Bf16 {}

@@ -64,7 +64,7 @@ pub fn linear<T: Element>(
         .div_ceil(inputs.max(1))
         .next_multiple_of(BESIDE);
     context.threads.ranges(outputs, least, &|columns| {
-        context.level.run(Product {
+        let product = Product {
             x,
             weights,
             shape,
@@ -72,13 +72,14 @@ pub fn linear<T: Element>(
             multiply: !many,
             epilogue,
             out: &out,
-        });
+        };
+        T::linear(context.level, product);
     });
     Ok(())
 }
 
 /// Some outputs of all rows.
-struct Product<'a, T> {
+pub(crate) struct Product<'a, T> {
     x: &'a [f32],
     weights: &'a [T],
     shape: LinearShape,
@@ -104,7 +105,6 @@ impl<T: Element> Kernel for Product<'_, T> {
                 while row < self.shape.rows {
                     row += match self.shape.rows - row {
                         4.. => self.tile::<V, 4>(v, row, column),
-                        2.. => self.tile::<V, 2>(v, row, column),
                         _ => self.tile::<V, 1>(v, row, column),
                     };
                 }

@@ -121,18 +121,18 @@ pub fn matmul<A: Element, B: Element>(
     if a.columns == 0 {
         out.fill(0.0);
     }
-    match Tile::of(context.level) {
-        Tile::Large => blocks::<A, B, 12, 2>(context, &a, &b, out),
-        Tile::Middle => blocks::<A, B, 6, 1>(context, &a, &b, out),
-        Tile::Small => blocks::<A, B, 2, 1>(context, &a, &b, out),
-    }
+    blocks(context, Tile::of(context.level), &a, &b, out);
     Ok(())
 }
 
-/// The tile that fills a level's registers: rows, and vectors of sixteen across.
+/// The tile that fills a level's registers.
+#[derive(Clone, Copy)]
 enum Tile {
+    /// 12 rows by 32 columns.
     Large,
+    /// 6 rows by 16 columns.
     Middle,
+    /// 2 rows by 16 columns.
     Small,
 }
 
@@ -144,6 +144,21 @@ impl Tile {
             _ => Tile::Middle,
         }
     }
+
+    fn rows(self) -> usize {
+        match self {
+            Tile::Large => 12,
+            Tile::Middle => 6,
+            Tile::Small => 2,
+        }
+    }
+
+    fn columns(self) -> usize {
+        match self {
+            Tile::Large => 2 * LANES,
+            Tile::Middle | Tile::Small => LANES,
+        }
+    }
 }
 
 fn pieces(range: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>> {
@@ -153,24 +168,28 @@ fn pieces(range: Range<usize>, length: usize) -> impl Iterator<Item = Range<usiz
         .map(move |start| start..(start + length).min(end))
 }
 
-fn blocks<A: Element, B: Element, const ROWS: usize, const WIDE: usize>(
+fn blocks<A: Element, B: Element>(
     context: Context,
+    tile: Tile,
     a: &Matrix<A>,
     b: &Matrix<B>,
     out: &mut [f32],
 ) {
     let (stride, right) = (b.columns, b.transposed());
+    let (panel, right_panel) = (tile.rows(), tile.columns());
     let out = Disjoint::new(out);
     PACKED.with_borrow_mut(|[packed_a, packed_b]| {
         for columns in pieces(0..b.columns, WIDTH) {
             for depth in pieces(0..a.columns, DEPTH) {
-                let packed_b = packed_b.floats(panels::<ROWS, WIDE>(columns.len()).1 * depth.len());
-                pack::<_, ROWS, WIDE>(context, &right, &columns, &depth, packed_b, false);
+                let length = columns.len().next_multiple_of(right_panel) * depth.len();
+                let packed_b = packed_b.floats(length);
+                pack(context, &right, right_panel, &columns, &depth, packed_b);
                 for rows in pieces(0..a.rows, HEIGHT) {
-                    let packed_a =
-                        packed_a.floats(panels::<ROWS, WIDE>(rows.len()).0 * depth.len());
-                    pack::<_, ROWS, WIDE>(context, a, &rows, &depth, packed_a, true);
-                    let block = Block::<ROWS, WIDE> {
+                    let length = rows.len().next_multiple_of(panel) * depth.len();
+                    let packed_a = packed_a.floats(length);
+                    pack(context, a, panel, &rows, &depth, packed_a);
+                    let block = Block {
+                        tile,
                         a: packed_a,
                         b: packed_b,
                         depth: depth.len(),
@@ -187,45 +206,39 @@ fn blocks<A: Element, B: Element, const ROWS: usize, const WIDE: usize>(
     });
 }
 
-/// Rows and columns filled up to whole panels.
-fn panels<const ROWS: usize, const WIDE: usize>(extent: usize) -> (usize, usize) {
-    (
-        extent.next_multiple_of(ROWS),
-        extent.next_multiple_of(WIDE * LANES),
-    )
-}
-
 /// Packs on all threads, some panels each.
-fn pack<T: Element, const ROWS: usize, const WIDE: usize>(
+fn pack<T: Element>(
     context: Context,
     matrix: &Matrix<T>,
+    panel: usize,
     rows: &Range<usize>,
     columns: &Range<usize>,
     out: &mut [f32],
-    left: bool,
 ) {
-    let panel = if left { ROWS } else { WIDE * LANES };
-    let depth = columns.len();
+    let size = panel * columns.len();
     let out = Disjoint::new(out);
     // A thread is worth waking for some tens of thousands of numbers.
-    let least = (1_usize << 15).div_ceil(panel * depth);
+    let least = (1_usize << 15).div_ceil(size);
     context
         .threads
         .ranges(rows.len().div_ceil(panel), least, &|taken| {
             // SAFETY: ranges of panels do not overlap.
-            let out = unsafe { out.part(taken.start * panel * depth..taken.end * panel * depth) };
+            let out = unsafe { out.part(taken.start * size..taken.end * size) };
             let end = (rows.start + taken.end * panel).min(rows.end);
             let rows = rows.start + taken.start * panel..end;
-            match (left, WIDE) {
-                (true, _) => pack_rows::<T, ROWS>(matrix, rows, columns.clone(), out),
-                (false, 1) => pack_rows::<T, LANES>(matrix, rows, columns.clone(), out),
-                (false, _) => pack_rows::<T, { 2 * LANES }>(matrix, rows, columns.clone(), out),
+            match panel {
+                2 => pack_rows::<T, 2>(matrix, rows, columns.clone(), out),
+                6 => pack_rows::<T, 6>(matrix, rows, columns.clone(), out),
+                12 => pack_rows::<T, 12>(matrix, rows, columns.clone(), out),
+                16 => pack_rows::<T, 16>(matrix, rows, columns.clone(), out),
+                _ => pack_rows::<T, 32>(matrix, rows, columns.clone(), out),
             }
         });
 }
 
 /// Packed blocks of both matrices, and the part of the output they give.
-struct Block<'a, const ROWS: usize, const WIDE: usize> {
+struct Block<'a> {
+    tile: Tile,
     a: &'a [f32],
     b: &'a [f32],
     depth: usize,
@@ -236,18 +249,18 @@ struct Block<'a, const ROWS: usize, const WIDE: usize> {
     add: bool,
 }
 
-impl<const ROWS: usize, const WIDE: usize> Block<'_, ROWS, WIDE> {
+impl Block<'_> {
     fn multiply(&self, context: Context, out: &Disjoint<f32>) {
-        let piece_rows = PIECE_ROWS / ROWS * ROWS;
+        // A multiple of every tile's rows, as `PIECE_COLUMNS` is of their columns.
         let (down, across) = (
-            self.rows.div_ceil(piece_rows),
+            self.rows.div_ceil(PIECE_ROWS),
             self.columns.div_ceil(PIECE_COLUMNS),
         );
         context.threads.run(down * across, &|part| {
-            let (row, column) = (part % down * piece_rows, part / down * PIECE_COLUMNS);
+            let (row, column) = (part % down * PIECE_ROWS, part / down * PIECE_COLUMNS);
             context.level.run(Piece {
                 block: self,
-                rows: row..(row + piece_rows).min(self.rows),
+                rows: row..(row + PIECE_ROWS).min(self.rows),
                 columns: column..(column + PIECE_COLUMNS).min(self.columns),
                 out,
             });
@@ -256,18 +269,29 @@ impl<const ROWS: usize, const WIDE: usize> Block<'_, ROWS, WIDE> {
 }
 
 /// What one thread multiplies at a time.
-struct Piece<'a, const ROWS: usize, const WIDE: usize> {
-    block: &'a Block<'a, ROWS, WIDE>,
+struct Piece<'a> {
+    block: &'a Block<'a>,
     rows: Range<usize>,
     columns: Range<usize>,
     out: &'a Disjoint<'a, f32>,
 }
 
-impl<const ROWS: usize, const WIDE: usize> Kernel for Piece<'_, ROWS, WIDE> {
+impl Kernel for Piece<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
+        match self.block.tile {
+            Tile::Large => self.tiles::<V, 12, 2>(v),
+            Tile::Middle => self.tiles::<V, 6, 1>(v),
+            Tile::Small => self.tiles::<V, 2, 1>(v),
+        }
+    }
+}
+
+impl Piece<'_> {
+    #[inline(always)]
+    fn tiles<V: Vector, const ROWS: usize, const WIDE: usize>(&self, v: V) {
         let block = self.block;
         for column in self.columns.clone().step_by(WIDE * LANES) {
             let b = &block.b[column * block.depth..][..WIDE * LANES * block.depth];

@@ -2,18 +2,35 @@
 //! chosen at run time.
 
 mod activation;
+mod attention;
+mod attention_paged;
+mod attention_prefill;
 mod element;
+mod embedding;
 mod epilogue;
+mod kv_cache;
 mod linear;
 mod matmul;
 mod microkernel;
+mod norm;
 mod packing;
+mod rope;
+mod sampling;
+mod softmax;
 
 pub use activation::{Activation, activate, swiglu};
+pub use attention_paged::{BlockTables, paged_attention};
+pub use attention_prefill::{AttentionShape, prefill_attention};
 pub use element::{Bf16, Element};
+pub use embedding::{embedding, quantised_embedding};
 pub use epilogue::Epilogue;
+pub use kv_cache::{CacheShape, write_cache};
 pub use linear::{LinearShape, linear};
 pub use matmul::{Matrix, matmul};
+pub use norm::{add_rms_norm, layer_norm, rms_norm};
+pub use rope::{RopePairs, RopeScaling, RopeTable};
+pub use sampling::{Sampling, argmax, sample, uniform};
+pub use softmax::softmax;
 
 use crate::simd::Level;
 use crate::threads::Threads;

@@ -223,9 +223,7 @@ impl<P: Panel> Kernel for Product<'_, P> {
             let mut row = 0;
             while row < rows {
                 row += match rows - row {
-                    8.. => self.tile::<V, 8>(v, panel, row),
                     4.. => self.tile::<V, 4>(v, panel, row),
-                    2.. => self.tile::<V, 2>(v, panel, row),
                     _ => self.tile::<V, 1>(v, panel, row),
                 };
             }

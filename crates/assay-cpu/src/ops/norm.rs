@@ -1,0 +1,176 @@
+//! Normalisation of rows: by their root mean square, or by mean and variance.
+
+use super::Context;
+use super::element;
+use crate::error::{Result, check_length, check_value};
+use crate::simd::{Kernel, LANES, Vector, load_part, store_part};
+use crate::threads::Disjoint;
+
+/// Writes each row of `x`, divided by its root mean square and times `weight`, to `out`.
+pub fn rms_norm(
+    context: Context,
+    x: &[f32],
+    weight: &[f32],
+    epsilon: f32,
+    out: &mut [f32],
+) -> Result<()> {
+    let norm = Norm {
+        operation: "rms_norm",
+        weight,
+        bias: None,
+        epsilon,
+        centred: false,
+    };
+    norm.run(context, x, None, out)
+}
+
+/// Adds `x` to `residual`, and writes the normalised sum to `out`.
+pub fn add_rms_norm(
+    context: Context,
+    x: &[f32],
+    residual: &mut [f32],
+    weight: &[f32],
+    epsilon: f32,
+    out: &mut [f32],
+) -> Result<()> {
+    let norm = Norm {
+        operation: "add_rms_norm",
+        weight,
+        bias: None,
+        epsilon,
+        centred: false,
+    };
+    norm.run(context, x, Some(residual), out)
+}
+
+/// Writes each row of `x`, less its mean and divided by its deviation, times `weight` plus `bias`.
+pub fn layer_norm(
+    context: Context,
+    x: &[f32],
+    weight: &[f32],
+    bias: Option<&[f32]>,
+    epsilon: f32,
+    out: &mut [f32],
+) -> Result<()> {
+    let norm = Norm {
+        operation: "layer_norm",
+        weight,
+        bias,
+        epsilon,
+        centred: true,
+    };
+    norm.run(context, x, None, out)
+}
+
+#[derive(Clone, Copy)]
+struct Norm<'a> {
+    operation: &'static str,
+    weight: &'a [f32],
+    bias: Option<&'a [f32]>,
+    epsilon: f32,
+    centred: bool,
+}
+
+impl Norm<'_> {
+    fn run(
+        self,
+        context: Context,
+        x: &[f32],
+        residual: Option<&mut [f32]>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let columns = self.weight.len();
+        let rows = x.len().checked_div(columns).unwrap_or(0);
+        check_length(self.operation, "x", x.len(), &[rows, columns])?;
+        check_length(self.operation, "out", out.len(), &[rows, columns])?;
+        if let Some(bias) = self.bias {
+            check_length(self.operation, "bias", bias.len(), &[columns])?;
+        }
+        if let Some(residual) = &residual {
+            check_length(self.operation, "residual", residual.len(), &[rows, columns])?;
+        }
+        let valid = self.epsilon >= 0.0;
+        check_value(self.operation, "epsilon", valid, "at least 0", self.epsilon)?;
+        let (out, residual) = (Disjoint::new(out), residual.map(Disjoint::new));
+        let least = 8_192_usize.div_ceil(columns.max(1));
+        context.threads.ranges(rows, least, &|rows| {
+            for row in rows {
+                let range = row * columns..(row + 1) * columns;
+                // SAFETY: rows do not overlap.
+                let (out, residual) = unsafe {
+                    (
+                        out.part(range.clone()),
+                        residual.as_ref().map(|all| all.part(range.clone())),
+                    )
+                };
+                context.level.run(Row {
+                    norm: self,
+                    x: &x[range],
+                    residual,
+                    out,
+                });
+            }
+        });
+        Ok(())
+    }
+}
+
+struct Row<'a> {
+    norm: Norm<'a>,
+    x: &'a [f32],
+    residual: Option<&'a mut [f32]>,
+    out: &'a mut [f32],
+}
+
+impl Kernel for Row<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let out = self.out;
+        out.copy_from_slice(self.x);
+        if let Some(residual) = self.residual {
+            each(v, out, residual, |v, x, residual| v.add(x, residual));
+            residual.copy_from_slice(out);
+        }
+        let count = out.len() as f32;
+        if self.norm.centred {
+            let mean = total(v, out) / count;
+            each(v, out, &[], |v, x, _| v.sub(x, v.splat(mean)));
+        }
+        let square = element::dot(v, out, out) / count;
+        let factor = 1.0 / (square + self.norm.epsilon).sqrt();
+        each(v, out, self.norm.weight, |v, x, weight| {
+            v.mul(v.mul(x, v.splat(factor)), weight)
+        });
+        if let Some(bias) = self.norm.bias {
+            each(v, out, bias, |v, x, bias| v.add(x, bias));
+        }
+    }
+}
+
+#[inline(always)]
+fn total<V: Vector>(v: V, row: &[f32]) -> f32 {
+    let (whole, rest) = row.as_chunks::<LANES>();
+    let mut sum = load_part(v, rest, 0.0);
+    for lanes in whole {
+        sum = v.add(sum, v.load(lanes));
+    }
+    v.sum(sum)
+}
+
+/// Replaces each number of a row by a function of it and its partner in `other`, if there is one.
+#[inline(always)]
+fn each<V: Vector>(v: V, row: &mut [f32], other: &[f32], f: impl Fn(V, V::F, V::F) -> V::F) {
+    let (whole, rest) = row.as_chunks_mut::<LANES>();
+    let (other_whole, other_rest) = other.as_chunks::<LANES>();
+    for (index, lanes) in whole.iter_mut().enumerate() {
+        let partner = match other_whole.get(index) {
+            Some(partner) => v.load(partner),
+            None => v.splat(0.0),
+        };
+        v.store(f(v, v.load(lanes), partner), lanes);
+    }
+    let last = f(v, load_part(v, rest, 0.0), load_part(v, other_rest, 0.0));
+    store_part(v, last, rest);
+}

@@ -1,0 +1,226 @@
+//! Rotary position embedding, and the ways in which its frequencies are stretched.
+
+use super::Context;
+use crate::error::{Result, check_index, check_length, check_value};
+use crate::threads::Disjoint;
+use std::f64::consts::PI;
+
+/// How frequencies are changed for contexts longer than the model was trained on.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum RopeScaling {
+    /// Not at all.
+    #[default]
+    None,
+    /// Every position is divided by the factor (Chen et al. 2023, "Extending context window of
+    /// large language models via positional interpolation").
+    Linear {
+        /// How much longer the context is.
+        factor: f64,
+    },
+    /// The base grows so that the lowest frequency is stretched by the factor and the highest kept.
+    Ntk {
+        /// How much longer the context is.
+        factor: f64,
+    },
+    /// Low frequencies are stretched, high ones kept, and attention is sharpened (Peng et al.
+    /// 2023, "YaRN: Efficient context window extension of large language models").
+    Yarn {
+        /// How much longer the context is.
+        factor: f64,
+        /// The context the model was trained on.
+        original_context: usize,
+        /// Rotations over that context above which a frequency is kept; 32 in the paper.
+        beta_fast: f64,
+        /// Rotations below which it is stretched in full; 1 in the paper.
+        beta_slow: f64,
+    },
+}
+
+/// Which numbers of a head turn together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RopePairs {
+    /// Each number of the first half with its partner in the second.
+    #[default]
+    Halves,
+    /// Each number with its neighbour.
+    Neighbours,
+}
+
+/// Cosines and sines for every position.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RopeTable {
+    dimensions: usize,
+    positions: usize,
+    /// For each position, the cosines of all pairs and then their sines.
+    turns: Vec<f32>,
+}
+
+/// The angle per position of each pair, and the factor on attention's inputs.
+fn frequencies(dimensions: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>, f64) {
+    let plain = |base: f64| -> Vec<f64> {
+        (0..dimensions / 2)
+            .map(|pair| base.powf(-2.0 * pair as f64 / dimensions as f64))
+            .collect()
+    };
+    let width = dimensions as f64;
+    match scaling {
+        RopeScaling::None => (plain(base), 1.0),
+        RopeScaling::Linear { factor } => {
+            let divided = plain(base).iter().map(|angle| angle / factor).collect();
+            (divided, 1.0)
+        }
+        RopeScaling::Ntk { factor } => {
+            let exponent = width / (width - 2.0).max(1.0);
+            (plain(base * factor.powf(exponent)), 1.0)
+        }
+        RopeScaling::Yarn {
+            factor,
+            original_context,
+            beta_fast,
+            beta_slow,
+        } => {
+            // The pair that turns so many times over the original context.
+            let pair_of = |rotations: f64| {
+                width * (original_context as f64 / (rotations * 2.0 * PI)).ln() / (2.0 * base.ln())
+            };
+            let first = pair_of(beta_fast).floor().max(0.0);
+            let last = pair_of(beta_slow).ceil().min(width - 1.0);
+            let ramp = |pair: usize| {
+                let distance = (last - first).max(0.001);
+                ((pair as f64 - first) / distance).clamp(0.0, 1.0)
+            };
+            let blend = |(pair, angle): (usize, &f64)| {
+                let stretched = ramp(pair);
+                angle / factor * stretched + angle * (1.0 - stretched)
+            };
+            let angles = plain(base).iter().enumerate().map(blend).collect();
+            let sharpened = if factor > 1.0 {
+                0.1 * factor.ln() + 1.0
+            } else {
+                1.0
+            };
+            (angles, sharpened)
+        }
+    }
+}
+
+impl RopeTable {
+    /// Turns of `dimensions` numbers of a head, for positions from 0 to below `positions`.
+    pub fn new(
+        dimensions: usize,
+        positions: usize,
+        base: f64,
+        scaling: RopeScaling,
+    ) -> Result<Self> {
+        let operation = "rope";
+        check_value(
+            operation,
+            "dimensions",
+            dimensions > 0 && dimensions.is_multiple_of(2),
+            "an even number above 0",
+            dimensions,
+        )?;
+        check_value(operation, "base", base > 1.0, "a number above 1", base)?;
+        if let RopeScaling::Linear { factor }
+        | RopeScaling::Ntk { factor }
+        | RopeScaling::Yarn { factor, .. } = scaling
+        {
+            let valid = factor > 0.0 && factor.is_finite();
+            check_value(operation, "factor", valid, "a number above 0", factor)?;
+        }
+        if let RopeScaling::Yarn {
+            original_context,
+            beta_fast,
+            beta_slow,
+            ..
+        } = scaling
+        {
+            let valid = original_context > 0 && beta_slow > 0.0 && beta_fast >= beta_slow;
+            let got = format!("{original_context}, {beta_fast} and {beta_slow}");
+            let expected = "a context above 0 and rotations beta_fast >= beta_slow > 0";
+            check_value(operation, "scaling", valid, expected, got)?;
+        }
+        let (angles, factor) = frequencies(dimensions, base, scaling);
+        let mut turns = Vec::with_capacity(positions * dimensions);
+        for position in 0..positions {
+            // In double precision: an angle of many turns has few digits left in single.
+            let turn = |angle: &f64| (angle * position as f64).sin_cos();
+            turns.extend(angles.iter().map(|angle| (turn(angle).1 * factor) as f32));
+            turns.extend(angles.iter().map(|angle| (turn(angle).0 * factor) as f32));
+        }
+        Ok(RopeTable {
+            dimensions,
+            positions,
+            turns,
+        })
+    }
+
+    /// Numbers of a head that turn.
+    pub fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    /// Positions there are turns for.
+    pub fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// Turns the first numbers of every head in place: `x` is tokens by `heads` by `head_size`.
+    pub fn apply(
+        &self,
+        context: Context,
+        x: &mut [f32],
+        positions: &[i64],
+        heads: usize,
+        head_size: usize,
+        pairs: RopePairs,
+    ) -> Result<()> {
+        let operation = "rope";
+        let shape = [positions.len(), heads, head_size];
+        check_length(operation, "x", x.len(), &shape)?;
+        check_value(
+            operation,
+            "head_size",
+            head_size >= self.dimensions,
+            format_args!("at least {}, which turn", self.dimensions),
+            head_size,
+        )?;
+        for position in positions {
+            check_index(operation, "positions", *position, self.positions)?;
+        }
+        let width = heads * head_size;
+        let x = Disjoint::new(x);
+        let least = 8_192_usize.div_ceil(width.max(1));
+        context.threads.ranges(positions.len(), least, &|tokens| {
+            for token in tokens {
+                // SAFETY: tokens do not overlap.
+                let x = unsafe { x.part(token * width..(token + 1) * width) };
+                let position = positions[token] as usize;
+                let turns = &self.turns[position * self.dimensions..][..self.dimensions];
+                let (cosines, sines) = turns.split_at(self.dimensions / 2);
+                for head in x.chunks_exact_mut(head_size.max(1)) {
+                    turn(&mut head[..self.dimensions], cosines, sines, pairs);
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+fn turn(head: &mut [f32], cosines: &[f32], sines: &[f32], pairs: RopePairs) {
+    match pairs {
+        RopePairs::Halves => {
+            let (first, second) = head.split_at_mut(cosines.len());
+            let numbers = first.iter_mut().zip(second);
+            for ((a, b), (cosine, sine)) in numbers.zip(cosines.iter().zip(sines)) {
+                (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
+            }
+        }
+        RopePairs::Neighbours => {
+            let numbers = head.as_chunks_mut::<2>().0;
+            for ([a, b], (cosine, sine)) in numbers.iter_mut().zip(cosines.iter().zip(sines)) {
+                (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Row operations of a transformer against plain loops in double precision, on every level.
+
+mod common;
+
+use assay_cpu::ops::*;
+use common::{Numbers, assert_close, everywhere};
+use proptest::prelude::*;
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|value| f64::from(*value)).collect()
+}
+
+fn softmax_row(row: &[f64]) -> Vec<f64> {
+    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let powers: Vec<f64> = row.iter().map(|x| (x - most).exp()).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.iter().map(|power| power / sum).collect()
+}
+
+/// Phi by the Taylor series of the error function, which converges for all that is tested.
+fn normal_distribution(x: f64) -> f64 {
+    let z = x / std::f64::consts::SQRT_2;
+    let (mut term, mut sum) = (z, z);
+    for n in 1..200 {
+        term *= -z * z / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    0.5 * (1.0 + sum * 2.0 / std::f64::consts::PI.sqrt())
+}
+
+type Function = fn(f64) -> f64;
+
+#[test]
+fn activations_over_their_range() {
+    let x: Vec<f32> = (-500..=500).map(|step| step as f32 / 100.0).collect();
+    let functions: [(Activation, Function); 4] = [
+        (Activation::None, |x| x),
+        (Activation::Silu, |x| x / (1.0 + (-x).exp())),
+        (Activation::Gelu, |x| x * normal_distribution(x)),
+        (Activation::GeluTanh, |x| {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
+        }),
+    ];
+    for (activation, function) in functions {
+        let expected: Vec<f64> = wide(&x).into_iter().map(function).collect();
+        everywhere(|context| {
+            let mut out = vec![0.0; x.len()];
+            activate(context, activation, &x, &mut out).unwrap();
+            let what = format!("{activation:?} {}", context.level);
+            assert_close(&what, &out, &expected, 6e-7);
+        });
+    }
+}
+
+#[test]
+fn activations_at_the_ends() {
+    let x = [
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        -200.0,
+        200.0,
+        0.0,
+    ];
+    for activation in [Activation::Silu, Activation::Gelu, Activation::GeluTanh] {
+        everywhere(|context| {
+            let mut out = [1.0; 6];
+            activate(context, activation, &x, &mut out).unwrap();
+            let what = format!("{activation:?} {} {out:?}", context.level);
+            assert_eq!(out[0], f32::INFINITY, "{what}");
+            assert!(out[2].is_nan(), "{what}");
+            assert!(out[3].abs() < 1e-30, "{what}");
+            assert_eq!((out[4], out[5]), (200.0, 0.0), "{what}");
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn rows(rows in 0_usize..6, columns in 1_usize..80, seed: u64) {
+        let mut numbers = Numbers(seed);
+        let x = numbers.vector(rows * columns);
+        let (weight, bias) = (numbers.vector(columns), numbers.vector(columns));
+        let other = numbers.vector(rows * columns);
+        let sums: Vec<f32> = x.iter().zip(&other).map(|(a, b)| a + b).collect();
+        let per_row = |x: &[f32], f: &dyn Fn(&[f64]) -> Vec<f64>| -> Vec<f64> {
+            wide(x).chunks(columns).flat_map(f).collect()
+        };
+        let rms = |row: &[f64]| -> Vec<f64> {
+            let square = row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64;
+            let factor = 1.0 / (square + 1e-5).sqrt();
+            row.iter().zip(&weight).map(|(x, w)| x * factor * f64::from(*w)).collect()
+        };
+        let layer = |row: &[f64]| -> Vec<f64> {
+            let mean = row.iter().sum::<f64>() / row.len() as f64;
+            let centred: Vec<f64> = row.iter().map(|x| x - mean).collect();
+            let scaled = rms(&centred);
+            scaled.iter().zip(&bias).map(|(x, b)| x + f64::from(*b)).collect()
+        };
+        let gated: Vec<f64> = wide(&x)
+            .iter()
+            .zip(wide(&other))
+            .map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up)
+            .collect();
+        everywhere(|context| {
+            let mut out = vec![f32::NAN; x.len()];
+            softmax(context, &x, columns, &mut out).unwrap();
+            assert_close("softmax", &out, &per_row(&x, &softmax_row), 1e-6);
+            rms_norm(context, &x, &weight, 1e-5, &mut out).unwrap();
+            assert_close("rms_norm", &out, &per_row(&x, &rms), 2e-6);
+            layer_norm(context, &x, &weight, Some(&bias), 1e-5, &mut out).unwrap();
+            // Near-equal columns leave little after the mean, and rounding of it is what remains.
+            assert_close("layer_norm", &out, &per_row(&x, &layer), 2e-4);
+            swiglu(context, &x, &other, &mut out).unwrap();
+            assert_close("swiglu", &out, &gated, 2e-6);
+            let mut residual = other.clone();
+            add_rms_norm(context, &x, &mut residual, &weight, 1e-5, &mut out).unwrap();
+            assert_eq!(residual, sums);
+            assert_close("add_rms_norm", &out, &per_row(&sums, &rms), 2e-6);
+        });
+    }
+}
+
+#[test]
+fn softmax_of_masked_and_wild_rows() {
+    let inf = f32::INFINITY;
+    let x = [
+        -inf,
+        0.0,
+        -inf,
+        1e30,
+        -1e30,
+        1e30,
+        -inf,
+        -inf,
+        -inf,
+        f32::NAN,
+        0.0,
+        1.0,
+    ];
+    everywhere(|context| {
+        let mut out = [0.0; 12];
+        softmax(context, &x, 3, &mut out).unwrap();
+        assert_eq!(out[..6], [0.0, 1.0, 0.0, 0.5, 0.0, 0.5]);
+        assert!(out[6..].iter().all(|x| x.is_nan()), "{out:?}");
+    });
+}
+
+#[test]
+fn rope_turns_by_the_angle_of_its_position() {
+    let context = Context::best();
+    let table = RopeTable::new(4, 16, 10_000.0, RopeScaling::None).unwrap();
+    let mut halves = [1.0, 0.0, 0.0, 2.0, 9.0];
+    let mut neighbours = [1.0, 0.0, 0.0, 2.0, 9.0];
+    table
+        .apply(context, &mut halves, &[3], 1, 5, RopePairs::Halves)
+        .unwrap();
+    table
+        .apply(context, &mut neighbours, &[3], 1, 5, RopePairs::Neighbours)
+        .unwrap();
+    let (fast, slow) = (3.0_f64, 3.0_f64 / 100.0);
+    let expected = [
+        fast.cos(),
+        -2.0 * slow.sin(),
+        fast.sin(),
+        2.0 * slow.cos(),
+        9.0,
+    ];
+    assert_close("halves", &halves, &expected, 1e-6);
+    let expected = [
+        fast.cos(),
+        fast.sin(),
+        -2.0 * slow.sin(),
+        2.0 * slow.cos(),
+        9.0,
+    ];
+    assert_close("neighbours", &neighbours, &expected, 1e-6);
+}
+
+/// The angle of each pair at position 1, read off by turning (1, 0), and the length it has then.
+fn angles(dimensions: usize, base: f64, scaling: RopeScaling) -> Vec<(f64, f64)> {
+    let table = RopeTable::new(dimensions, 2, base, scaling).expect("valid scaling");
+    let mut x: Vec<f32> = [1.0, 0.0].repeat(dimensions / 2);
+    let context = Context::best();
+    table
+        .apply(context, &mut x, &[1], 1, dimensions, RopePairs::Neighbours)
+        .expect("shapes fit");
+    let polar = |pair: &[f32]| {
+        let (a, b) = (f64::from(pair[0]), f64::from(pair[1]));
+        (b.atan2(a), a.hypot(b))
+    };
+    x.chunks(2).map(polar).collect()
+}
+
+#[test]
+fn rope_scalings_stretch_as_published() {
+    let plain = angles(64, 10_000.0, RopeScaling::None);
+    let near = |what: &str, got: f64, expected: f64| {
+        assert!(
+            (got - expected).abs() < 2e-6 * expected.max(1e-3),
+            "{what}: {got} {expected}"
+        );
+    };
+    for (pair, (angle, _)) in angles(64, 10_000.0, RopeScaling::Linear { factor: 4.0 })
+        .iter()
+        .enumerate()
+    {
+        near("linear", *angle, plain[pair].0 / 4.0);
+    }
+    // The highest frequency is kept and the lowest divided by the factor.
+    let ntk = angles(64, 10_000.0, RopeScaling::Ntk { factor: 4.0 });
+    near("ntk, first", ntk[0].0, plain[0].0);
+    near("ntk, last", ntk[31].0, plain[31].0 / 4.0);
+    let yarn = angles(
+        64,
+        10_000.0,
+        RopeScaling::Yarn {
+            factor: 4.0,
+            original_context: 2048,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+        },
+    );
+    // Pairs 8 to 21: floor(64 ln(2048 / 64 pi) / 2 ln 10000) and ceil(64 ln(2048 / 2 pi) / ...).
+    for (pair, (angle, length)) in yarn.iter().enumerate() {
+        let stretched = ((pair as f64 - 8.0) / 13.0).clamp(0.0, 1.0);
+        near("yarn", *angle, plain[pair].0 * (1.0 - 0.75 * stretched));
+        near("yarn, length", *length, 0.1 * 4.0_f64.ln() + 1.0);
+    }
+}
+
+#[test]
+fn embedding_rows_and_their_bounds() {
+    let table: Vec<Bf16> = (0..12).map(|value| Bf16::from(value as f32)).collect();
+    everywhere(|context| {
+        let mut out = [0.0; 6];
+        embedding(context, &table, 3, &[3, 0], &mut out).unwrap();
+        assert_eq!(out, [9.0, 10.0, 11.0, 0.0, 1.0, 2.0]);
+        for bad in [4, -1] {
+            let outcome = embedding(context, &table, 3, &[0, bad], &mut out).unwrap_err();
+            assert_eq!(
+                outcome.to_string(),
+                format!(
+                    "index out of range in embedding: expected tokens from 0 to below 4, got {bad}"
+                )
+            );
+        }
+    });
+}
+
+#[test]
+fn sampling_keeps_to_its_limits() {
+    let scores = [0.0, 3.0, 1.0, 2.0, f32::NEG_INFINITY];
+    let mut order = Vec::new();
+    let mut seen = |temperature, top_k, top_p| {
+        let sampling = Sampling {
+            temperature,
+            top_k,
+            top_p,
+        };
+        let mut counts = [0_i32; 5];
+        for step in 0..20_000 {
+            let token = sample(&scores, sampling, uniform(7, step), &mut order).unwrap();
+            counts[token] += 1;
+        }
+        counts
+    };
+    assert_eq!(seen(0.0, 0, 1.0), [0, 20_000, 0, 0, 0]);
+    assert_eq!(seen(1.0, 1, 1.0), [0, 20_000, 0, 0, 0]);
+    // e^3 / (e^3 + e^2) = 0.731: two tokens, whichever way the others are left out.
+    for counts in [seen(1.0, 2, 1.0), seen(1.0, 0, 0.8)] {
+        assert_eq!(counts[0] + counts[2] + counts[4], 0, "{counts:?}");
+        assert!((counts[1] - 14_621).abs() < 300, "{counts:?}");
+    }
+    let counts = seen(2.0, 0, 1.0);
+    let weights = [0.0_f64, 1.5, 0.5, 1.0].map(f64::exp);
+    let sum: f64 = weights.iter().sum();
+    for (count, weight) in counts.iter().zip(weights) {
+        let expected = 20_000.0 * weight / sum;
+        assert!((f64::from(*count) - expected).abs() < 350.0, "{counts:?}");
+    }
+    assert_eq!(counts[4], 0);
+}
+
+#[test]
+fn sampling_refuses_what_means_nothing() {
+    let mut order = Vec::new();
+    let plain = Sampling {
+        temperature: 1.0,
+        top_k: 0,
+        top_p: 1.0,
+    };
+    for (scores, sampling, uniform, message) in [
+        (
+            vec![1.0],
+            Sampling {
+                temperature: -1.0,
+                ..plain
+            },
+            0.5,
+            "temperature",
+        ),
+        (
+            vec![1.0],
+            Sampling {
+                top_p: 0.0,
+                ..plain
+            },
+            0.5,
+            "top_p",
+        ),
+        (vec![1.0], plain, 1.0, "uniform"),
+        (vec![], plain, 0.5, "scores"),
+        (vec![f32::NAN], plain, 0.5, "scores"),
+    ] {
+        let error = sample(&scores, sampling, uniform, &mut order).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    let certain = [0.0, f32::INFINITY];
+    assert_eq!(sample(&certain, plain, 0.1, &mut order), Ok(1));
+}
