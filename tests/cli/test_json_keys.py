@@ -280,6 +280,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                             "conflicts": Each(CONFLICT, some=False),
                             "assumed_share": MAYBE_NUMBER,
                             "variance_by_kind": Keyed(NUMBER),
+                            "remarks": Each(TEXT, some=False),
                         }
                     ),
                     "missing_families": Keyed(Each(TEXT)),

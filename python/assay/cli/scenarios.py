@@ -82,7 +82,7 @@ def _report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
     yield from table(("target", "variable", "status", "value"), rows, canvas)
     yield from _variance_lines(report)
     for target in report.targets:
-        for issue in target.issues:
+        for issue in (*target.issues, *target.remarks):
             yield (("note:", WARN), f" {target.label}: {issue}")
     gaps = {
         gap.variable.name: gap

@@ -33,6 +33,13 @@ class TargetReport:
     issues: tuple[str, ...]
     resolution: Resolution | None
     variance_by_kind: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the target has an interval of some width."""
+        found = self.resolution
+        return found is not None and found.value is not None and found.lower != found.upper
 
     @property
     def assumed_share(self) -> float | None:
@@ -48,6 +55,7 @@ class TargetReport:
             "hi": shown.get("hi"), "issues": list(self.issues), "missing": shown.get("missing", []),
             "constraints": shown.get("constraints", []), "conflicts": shown.get("conflicts", []),
             "assumed_share": self.assumed_share, "variance_by_kind": dict(self.variance_by_kind),
+            "remarks": list(self.remarks),
         }  # fmt: skip
 
 
@@ -162,16 +170,37 @@ class Preset:
         much faster where only the status of targets is asked for.
         """
         wanted = self.targets if targets is None else targets
-        reports = tuple(self._report(label, target, intervals) for label, target in wanted)
-        return ScenarioReport(self.name, reports, self.notes)
+        reports = [self._report(label, target, intervals) for label, target in wanted]
+        if intervals:
+            reports = self._with_variance(reports)
+        return ScenarioReport(self.name, tuple(reports), self.notes)
 
-    def variance_by_kind(self, target: str) -> dict[str, float]:
-        """Share of a target's variance that rests on values of each kind, largest first.
+    def _with_variance(self, reports: list[TargetReport]) -> list[TargetReport]:
+        uncertain = [report.target for report in reports if report.is_uncertain]
+        if not uncertain:
+            return reports
+        try:
+            shares = self.variance_by_kind(list(dict.fromkeys(uncertain)))
+        except AssayError as error:
+            lack = f"shares of the variance are not known: {error.message}"
+            return [
+                replace(report, remarks=(lack,)) if report.is_uncertain else report
+                for report in reports
+            ]
+        return [
+            replace(report, variance_by_kind=shares[report.target])
+            if report.is_uncertain
+            else report
+            for report in reports
+        ]
+
+    def variance_by_kind(self, targets: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Share of each target's variance that rests on values of each kind, largest first.
 
         What is drawn by a stochastic relation counts as `stochastic`. Shares are total-order
         ones, so those of kinds that act together may sum to more than one.
         """
-        from assay.model.uncertainty.propagate import variance_shares
+        from assay.model.uncertainty.kinds import shares_by_group
 
         drawn = {
             relation.variable: "stochastic"
@@ -179,19 +208,15 @@ class Preset:
             if relation.kind == "stochastic"
         }
         kinds = {name: assignment.kind for name, assignment in self.assignments.items()}
-        shares = variance_shares(
-            self.registry, target, self.given, self.variants, groups={**drawn, **kinds}
+        return shares_by_group(
+            self.registry, targets, self.given, self.variants, {**drawn, **kinds}
         )
-        found = {share.name: min(1.0, max(0.0, share.total_order)) for share in shares}
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def _report(self, label: str, target: str, intervals: bool) -> TargetReport:
         plain = {name: assignment.text for name, assignment in self.assignments.items()}
         given = self.given if intervals else plain
         try:
             resolution = self.registry.resolve(target, given, self.variants)
-            uncertain = resolution.value is not None and resolution.lower != resolution.upper
-            variance = self.variance_by_kind(target) if intervals and uncertain else {}
         except AssayError as error:
             return TargetReport(label, target, "error", (error.message,), None)
         issues = [f"missing input {gap.variable.name}" for gap in resolution.missing]
@@ -201,4 +226,4 @@ class Preset:
         ]
         issues += [f"conflict in {conflict.variable.name}" for conflict in resolution.conflicts]
         status = "issues" if issues else "ok"
-        return TargetReport(label, target, status, tuple(issues), resolution, variance)
+        return TargetReport(label, target, status, tuple(issues), resolution)

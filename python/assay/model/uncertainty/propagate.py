@@ -110,7 +110,7 @@ def propagate(
         notes.append(f"{count} points instead of {wanted}, resolved one by one: {reason}")
     values = np.stack(
         [
-            evaluator(evaluator.place(_sobol(len(sources.names), count, seed, index)))
+            evaluator(evaluator.place(sobol_points(len(sources.names), count, seed, index)))
             for index in range(replicates)
         ]
     )
@@ -221,7 +221,7 @@ def _crossed_outcomes(
     One row for each of `count` points, as SALib's analysis expects them. SALib's own sampler
     would hold all points of all rows at once, which grows with the square of the sources.
     """
-    base = _sobol(2 * len(labels), count, seed, 0)
+    base = sobol_points(2 * len(labels), count, seed, 0)
     first, second = (evaluator.place(half) for half in (base[: len(labels)], base[len(labels) :]))
     columns = [evaluator(first)[0]]
     for name in names:
@@ -299,7 +299,8 @@ def check_finite(name: str, values: Array, evaluator: Evaluator) -> list[str]:
     return [f"{text}, which are left out" + (f": {evaluator.failure}" if evaluator.failure else "")]
 
 
-def _sobol(dimensions: int, count: int, seed: int, replicate: int) -> Array:
+def sobol_points(dimensions: int, count: int, seed: int, replicate: int = 0) -> Array:
+    """Scrambled Sobol points, one row for each dimension."""
     from scipy.stats import qmc
 
     random = np.random.default_rng([seed, replicate])
