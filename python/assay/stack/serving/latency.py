@@ -211,10 +211,10 @@ goodput = scope.variable(
     equals=attainment * request_rate, reference=_DISTSERVE, target=True,
 )  # fmt: skip
 scope.inequality(
-    "serving.first_token_in_time", time_to_first_token <= first_token_limit,
+    "first_token_in_time", time_to_first_token <= first_token_limit,
     "the first token comes within the limit", reference=_DISTSERVE,
 )  # fmt: skip
 scope.inequality(
-    "serving.output_tokens_in_time", time_per_output_token <= output_token_limit,
+    "output_tokens_in_time", time_per_output_token <= output_token_limit,
     "tokens come within the limit", reference=_DISTSERVE,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import Expression, cited, maximum, minimum, number, where
+from assay.model import Expression, cited, equal, floor, maximum, minimum, number, where
 from assay.stack import architecture as model
 from assay.stack import gpu
 from assay.stack.serving import deployment as d
@@ -103,13 +103,18 @@ one_request = scope.variable(
     display="GB/GPU", reference=_PAGED,
 )  # fmt: skip
 scope.inequality(
-    "serving.fits_memory",
+    "fits_memory",
     weight_memory + one_request + engine.reserved_memory / ONE_GPU
     <= engine.memory_share * gpu.memory_capacity,
     "weights and the keys of one request fit in the memory of a GPU",
     reference=_PAGED,
 )  # fmt: skip
+shares = model.heads / d.attention_ranks
 scope.inequality(
-    "serving.experts_divide", d.expert <= maximum(model.experts, 1),
+    "heads_divide", equal(shares, floor(shares)), "every GPU has the same number of query heads",
+    reference=_POPE,
+)  # fmt: skip
+scope.inequality(
+    "experts_divide", d.expert <= maximum(model.experts, 1),
     "there are no more groups than experts", reference=_POPE,
 )  # fmt: skip
