@@ -47,6 +47,7 @@ def copy_into(out: Array, source: Array, operation: str) -> None:
     pooled = out.buffer.pooled and source.buffer.pooled
     if out.size == 0:
         return
+    launching.require_writable(out, operation)
     if alike and packed and pooled and out.buffer is not source.buffer:
         out.device._context.copy(
             operation,
@@ -174,7 +175,7 @@ def _share(found: NumPyArray, there: Device, copy_wanted: bool | None) -> Array 
     """An array over NumPy's memory, or None where the bytes must be moved or converted."""
     if copy_wanted or not there.host_memory or found.dtype.name not in dtypes.BY_NAME:
         return None
-    if not found.dtype.isnative or found.ndim == 0:
+    if not found.dtype.isnative:
         return None
     try:
         capsule = found.__dlpack__(max_version=(1, 0))

@@ -45,6 +45,24 @@ def one_device(operation: str, arrays: Sequence[Array]) -> Device:
     return device
 
 
+def require_writable(array: Array, operation: str) -> None:
+    """Refuse memory borrowed for reading, and views in which elements share a place."""
+    if not array.buffer.writable:
+        raise DeviceError(
+            f"{operation}: expected memory that may be written, got memory borrowed for reading",
+            "copy the array first",
+        )
+    if 0 in array.strides and any(
+        stride == 0 and extent > 1
+        for stride, extent in zip(array.strides, array.shape, strict=True)
+    ):
+        raise ShapeError(
+            f"{operation}: expected a place for every element, got a broadcast view of shape "
+            f"{array.shape}",
+            "copy the array first",
+        )
+
+
 def launch(
     operation: str,
     kernel: Kernel,
@@ -60,11 +78,7 @@ def launch(
     arrays = (*reads, *writes)
     device = one_device(operation, arrays)
     for array in writes:
-        if not array.buffer.writable:
-            raise DeviceError(
-                f"{operation}: expected memory that may be written, got memory borrowed for reading",
-                "copy the array first",
-            )
+        require_writable(array, operation)
     body = _body(operation, kernel, arrays, len(reads), device)
     device._context.launch(
         operation,

@@ -42,10 +42,6 @@ def _imag(value: Any, out: Any) -> None:
     np.copyto(out, value.imag)
 
 
-def _reciprocal(value: Any, out: Any) -> None:
-    np.divide(1, value, out=out)
-
-
 def _trunc(value: Any, out: Any) -> None:
     np.copyto(out, value) if value.dtype.kind in "iu" else np.trunc(value, out=out)
 
@@ -90,7 +86,7 @@ UNARY: Final[dict[str, Elementwise]] = {
     "negative": Elementwise(np.negative, NUMERIC),
     "positive": Elementwise(np.positive, NUMERIC),
     "real": Elementwise(_real, NUMERIC, "real"),
-    "reciprocal": Elementwise(_reciprocal, FLOATING),
+    "reciprocal": Elementwise(np.reciprocal, FLOATING),
     "round": Elementwise(_round, NUMERIC),
     "sign": Elementwise(_sign, NUMERIC),
     "signbit": Elementwise(np.signbit, _FLOAT, "bool"),
@@ -171,6 +167,16 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, (bool, int, float, complex))
 
 
+def _refuse_numpy(name: str, *operands: object) -> None:
+    """Refuse NumPy's arrays by name; NumPy would take the expression over."""
+    for value in operands:
+        if isinstance(value, (np.ndarray, np.generic)):
+            raise DTypeError(
+                f"{name}: expected an array of Assay, got numpy.{type(value).__name__}",
+                "convert it with asarray",
+            )
+
+
 class _Operands(NamedTuple):
     reads: list[Array]
     """The operands that are arrays."""
@@ -184,6 +190,7 @@ def _operands(name: str, first: Any, second: Any) -> _Operands | None:
     """Both operands joined, or None where one is nothing that arrays go with."""
     arrays = [value for value in (first, second) if isinstance(value, Array)]
     if not arrays or not all(isinstance(v, Array) or _is_scalar(v) for v in (first, second)):
+        _refuse_numpy(name, first, second)
         return None
     if len(arrays) == 2:
         common = dtypes.promote(first.dtype, second.dtype, name)
@@ -296,6 +303,7 @@ def in_place(name: str, target: Array, other: Any) -> Any:
 def matmul(first: Any, second: Any) -> Any:
     """The matrix product, batched over the leading axes."""
     if not (isinstance(first, Array) and isinstance(second, Array)):
+        _refuse_numpy("matmul", first, second)
         return NotImplemented
     common = dtypes.promote(first.dtype, second.dtype, "matmul")
     dtypes.require_kind(common, NUMERIC, "matmul")

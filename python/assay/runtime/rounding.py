@@ -40,7 +40,8 @@ def narrow(values: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
 
 def _to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
     """The bits in float32, rounded to odd, so that a second rounding is as good as one."""
-    near = values.astype(np.float32)
+    with np.errstate(all="ignore"):
+        near = values.astype(np.float32)
     bits = near.view(np.uint32)
     back = near.astype(np.float64)
     inexact = (back != values) & np.isfinite(values)

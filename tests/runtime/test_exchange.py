@@ -1,0 +1,221 @@
+"""Memory shared with NumPy, the buffer protocol and DLPack, both ways and without copies."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay import xp
+from assay.errors import ArrayBufferError, DeviceError, DTypeError
+from assay.runtime import Device, dtypes
+
+NUMPY_TYPES = [dtype for dtype in dtypes.ALL if dtype is not dtypes.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
+def test_numpy_shares_the_memory_of_an_array(dtype: dtypes.DType) -> None:
+    x = xp.zeros((3, 5), dtype=dtype)[::2, 1:]
+    seen = np.asarray(x)
+    assert seen.dtype == np.dtype(dtype.name)
+    assert seen.shape == x.shape == (2, 4)
+    assert seen.strides == x.strides
+    seen[1, 2] = 1
+    assert x[1, 2].tolist() == 1
+    x[0, 0] = True if dtype.kind == "bool" else 1
+    assert seen[0, 0] == 1
+    assert np.asarray(memoryview(x)).ctypes.data == seen.ctypes.data  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
+@pytest.mark.parametrize(
+    "key", [(), (slice(None, None, -1),), (slice(None), slice(1, 3)), (1,), (slice(0, 0),)]
+)
+def test_an_array_shares_the_memory_of_numpy(dtype: dtypes.DType, key: Any) -> None:
+    base = np.arange(12).reshape(3, 4).astype(dtype.name)
+    source = base[key]
+    x = xp.asarray(source)
+    assert x.dtype is dtype
+    assert x.shape == source.shape
+    assert np.array_equal(np.asarray(x), source)
+    if source.size:
+        assert np.asarray(x).ctypes.data == source.ctypes.data
+        source[...] = 0
+        assert not np.asarray(x).any()
+
+
+def test_copy_true_never_shares_and_copy_false_never_copies() -> None:
+    source = np.arange(6.0)
+    assert np.asarray(xp.asarray(source, copy=True)).ctypes.data != source.ctypes.data
+    assert np.asarray(xp.asarray(source, copy=False)).ctypes.data == source.ctypes.data
+    with pytest.raises(
+        ArrayBufferError, match="asarray: expected memory that can be shared, got list"
+    ):
+        xp.asarray([1, 2], copy=False)
+    with pytest.raises(ValueError, match="copy"):
+        np.array(xp.ones(3, dtype=xp.float32), dtype=np.float64, copy=False)
+    with pytest.raises(BufferError, match="expected float32 on cpu without a copy, got float64"):
+        xp.asarray(source, dtype=xp.float32, copy=False)
+
+
+def test_read_only_memory_stays_unwritten() -> None:
+    source = np.arange(4)
+    source.flags.writeable = False
+    x = xp.asarray(source)
+    with pytest.raises(DeviceError, match="setitem: expected memory that may be written"):
+        x[0] = 5
+    with pytest.raises(DeviceError, match="add: expected memory that may be written"):
+        x += 1
+    assert source.tolist() == [0, 1, 2, 3]
+    assert not np.asarray(x).flags.writeable
+    assert not np.from_dlpack(x).flags.writeable
+    assert not xp.from_dlpack(source).buffer.writable
+
+
+@pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
+def test_dlpack_goes_both_ways_without_copies(dtype: dtypes.DType) -> None:
+    x = xp.ones((4, 6), dtype=dtype)[1:, ::-2]
+    there = np.from_dlpack(x)
+    assert there.ctypes.data == np.asarray(x).ctypes.data
+    assert there.strides == x.strides
+    assert there.dtype == np.dtype(dtype.name)
+    back = xp.from_dlpack(there)
+    assert back.dtype is dtype
+    assert back.strides == x.strides
+    assert np.asarray(back).ctypes.data == there.ctypes.data
+
+
+def test_dlpack_keeps_the_memory_as_long_as_it_is_used(cpu: Device) -> None:
+    x = xp.full((1000,), 3, dtype=xp.int16, device=cpu)
+    there = np.from_dlpack(x)
+    del x
+    gc.collect()
+    xp.zeros((1000,), dtype=xp.int16, device=cpu)
+    assert there.tolist() == [3] * 1000
+    frees = cpu.pool_statistics()["deallocations"]
+    del there
+    gc.collect()
+    assert cpu.pool_statistics()["deallocations"] == frees + 1
+
+
+def test_a_capsule_is_taken_over_once() -> None:
+    capsule = xp.ones(3).__dlpack__(max_version=(1, 0))
+    assert "dltensor_versioned" in repr(capsule)
+
+    class Producer:
+        def __dlpack__(self, **_: Any) -> Any:
+            return capsule
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    assert xp.from_dlpack(Producer()).tolist() == [1.0] * 3
+    assert "used_dltensor_versioned" in repr(capsule)
+    with pytest.raises(BufferError, match="taken over once"):
+        xp.from_dlpack(Producer())
+
+
+def test_unused_capsules_give_their_memory_back(cpu: Device) -> None:
+    for versions in (None, (1, 0)):
+        x = xp.ones(1000, device=cpu)
+        capsule = x.__dlpack__(max_version=versions)
+        buffer = x.buffer
+        assert buffer.exports > 0
+        del capsule, x
+        gc.collect()
+        assert buffer.exports == 0
+
+
+def test_older_producers_and_consumers_are_served() -> None:
+    class Old:
+        def __init__(self, array: np.ndarray[Any, Any]) -> None:
+            self.array = array
+
+        def __dlpack__(self) -> Any:
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    source = np.arange(3.0)
+    assert np.asarray(xp.from_dlpack(Old(source))).ctypes.data == source.ctypes.data
+    assert '"dltensor"' in repr(xp.ones(2).__dlpack__())
+
+
+def test_bfloat16_crosses_as_what_it_is() -> None:
+    x = xp.asarray([1.0, -2.5], dtype=xp.bfloat16)
+    back = xp.from_dlpack(x)
+    assert back.dtype is xp.bfloat16
+    assert back.buffer is x.buffer
+    assert np.asarray(x).tolist() == [0x3F80, 0xC020]
+
+
+def test_dlpack_refuses_what_it_cannot_do(sim: Device) -> None:
+    x = xp.ones(3, device=sim)
+    with pytest.raises(
+        BufferError, match="__dlpack__: expected a device that others know, got sim"
+    ):
+        x.__dlpack__()
+    assert np.from_dlpack(x.to_device("cpu")).tolist() == [1.0] * 3
+    with pytest.raises(BufferError, match="expected stream None"):
+        xp.ones(3).__dlpack__(stream=3)
+    with pytest.raises(BufferError, match=r"expected device \(1, 0\) or \(1, 0\), got \(2, 0\)"):
+        xp.ones(3).__dlpack__(dl_device=(2, 0))
+    with pytest.raises(
+        DTypeError, match="from_dlpack: expected an object with __dlpack__, got int"
+    ):
+        xp.from_dlpack(3)
+
+
+def test_misaligned_and_foreign_byte_orders_are_read_right() -> None:
+    raw = np.zeros(33, np.uint8)
+    odd = raw[1:].view(np.float64)
+    odd[:] = [1.0, 2.0, 3.0, 4.0]
+    assert (xp.asarray(odd) * 2).tolist() == [2.0, 4.0, 6.0, 8.0]
+    assert xp.asarray(np.arange(3).astype(">i4")).tolist() == [0, 1, 2]
+    fields = np.zeros(3, [("a", "u1"), ("b", "f4")])
+    fields["b"] = [1, 2, 3]
+    assert xp.asarray(fields["b"]).tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "values"),
+    [
+        (3, "int64", 3),
+        (2.5, "float64", 2.5),
+        (1j, "complex128", 1j),
+        (True, "bool", True),
+        ([], "float64", []),
+        ([[1, 2], [3, 4]], "int64", [[1, 2], [3, 4]]),
+        ([1, 2.5], "float64", [1.0, 2.5]),
+        (b"ab", "uint8", [97, 98]),
+        (bytearray(b"c"), "uint8", [99]),
+        ([2**63], "uint64", [2**63]),
+        (np.float32(1.5), "float32", 1.5),
+    ],
+)
+def test_values_become_arrays(value: Any, dtype: str, values: Any) -> None:
+    x = xp.asarray(value)
+    assert str(x.dtype) == dtype
+    assert x.tolist() == values
+
+
+@pytest.mark.parametrize("value", ["text", [[1], [2, 3]], object(), [2**80]])
+def test_what_is_no_array_of_numbers_is_refused(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        xp.asarray(value)
+
+
+def test_devices_exchange_arrays(sim: Device) -> None:
+    x = xp.asarray(np.arange(12, dtype=np.int16).reshape(3, 4))[:, ::-1]
+    there = x.to_device(sim)
+    assert there.device is sim
+    assert (there + there).to_device("cpu").tolist() == (np.asarray(x) * 2).tolist()
+    assert there.to_device(sim) is there
+    assert np.asarray(there).tolist() == np.asarray(x).tolist()
+    with pytest.raises(DeviceError, match="add: expected arrays on one device, got cpu and sim"):
+        x + there
+    with pytest.raises(BufferError):
+        memoryview(there)  # type: ignore[arg-type]

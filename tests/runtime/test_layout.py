@@ -1,0 +1,157 @@
+"""Views are arithmetic on shapes and strides; NumPy's own views say what is right."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+
+from assay import xp
+from assay.errors import IndexingError, ShapeError
+from assay.runtime import Array
+from assay.runtime.layout import reshape
+
+shapes = nps.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
+
+
+def number(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+
+
+def agree(ours: Array, theirs: np.ndarray[Any, Any]) -> None:
+    assert ours.shape == theirs.shape
+    assert np.array_equal(np.asarray(ours), theirs)
+
+
+@given(st.data())
+def test_indexing_gives_the_same_views_as_numpy(data: st.DataObject) -> None:
+    shape = data.draw(shapes)
+    base = number(shape)
+    key = data.draw(nps.basic_indices(shape, allow_newaxis=True))
+    theirs = base[key]
+    ours = xp.asarray(base)[key]
+    agree(ours, theirs)
+    if theirs.size and isinstance(theirs, np.ndarray):
+        assert np.asarray(ours).ctypes.data == theirs.ctypes.data
+
+
+@given(st.data())
+def test_writing_through_an_index_writes_what_numpy_writes(data: st.DataObject) -> None:
+    shape = data.draw(shapes)
+    theirs = number(shape)
+    ours = xp.asarray(theirs, copy=True)
+    key = data.draw(nps.basic_indices(shape, allow_newaxis=True))
+    value = number(np.shape(theirs[key])) + 100
+    theirs[key] = value
+    ours[key] = xp.asarray(value)
+    agree(ours, theirs)
+
+
+@given(st.data())
+def test_reshaping_moves_nothing_exactly_where_numpy_moves_nothing(data: st.DataObject) -> None:
+    shape = data.draw(nps.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=6))
+    base = number(shape)
+    axes = data.draw(st.permutations(range(base.ndim)))
+    steps = data.draw(st.tuples(*(st.sampled_from([1, 1, 2, -1]) for _ in shape)))
+    theirs = base.transpose(axes)[tuple(slice(None, None, step) for step in steps)]
+    factors = data.draw(st.permutations(_prime_factors(theirs.size)))
+    cut = data.draw(st.integers(0, len(factors)))
+    wanted = (math.prod(factors[:cut]), *factors[cut:])
+    ours = xp.asarray(theirs)
+    agree(xp.reshape(ours, wanted), theirs.reshape(wanted))
+    found = reshape(ours.layout, wanted, 4)
+    try:
+        np.reshape(theirs, wanted, copy=False)
+        assert found is not None
+    except ValueError:
+        assert found is None
+
+
+def _prime_factors(number: int) -> list[int]:
+    factors: list[int] = []
+    divisor = 2
+    while number > 1:
+        while number % divisor == 0:
+            factors.append(divisor)
+            number //= divisor
+        divisor += 1
+    return factors
+
+
+@given(nps.mutually_broadcastable_shapes(num_shapes=3, max_dims=4, max_side=4))
+def test_broadcasting_stretches_as_numpy_does(shapes: Any) -> None:
+    bases = [number(shape) for shape in shapes.input_shapes]
+    ours = xp.broadcast_arrays(*(xp.asarray(base) for base in bases))
+    for mine, theirs in zip(ours, np.broadcast_arrays(*bases), strict=True):
+        agree(mine, theirs)
+
+
+@given(nps.array_shapes(min_dims=2, max_dims=4, max_side=4), st.data())
+def test_axes_move_as_in_numpy(shape: tuple[int, ...], data: st.DataObject) -> None:
+    base = number(shape)
+    x = xp.asarray(base)
+    axes = tuple(data.draw(st.permutations(range(-base.ndim, 0))))
+    agree(xp.permute_dims(x, axes), base.transpose(axes))
+    count = data.draw(st.integers(1, base.ndim))
+    agree(
+        xp.moveaxis(x, axes[:count], tuple(range(count))),
+        np.moveaxis(base, axes[:count], range(count)),
+    )
+    agree(xp.flip(x, axis=axes[0]), np.flip(base, axes[0]))
+    agree(x.mT, np.swapaxes(base, -1, -2))
+    agree(xp.expand_dims(x, axis=axes[0]), np.expand_dims(base, axes[0]))
+    agree(xp.linalg.diagonal(x, offset=-1), np.diagonal(base, -1, -2, -1))
+
+
+@pytest.mark.parametrize("shift", [1, 3, 7])
+def test_overlapping_parts_are_moved_as_if_copied_first(shift: int) -> None:
+    theirs = np.arange(10)
+    x = xp.asarray(theirs, copy=True)
+    x[shift:] = x[:-shift]
+    assert x.tolist() == [*range(shift), *range(10 - shift)]
+    y = xp.asarray(theirs, copy=True)
+    y += y[::-1]
+    assert y.tolist() == [9] * 10
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "message"),
+    [
+        (5, IndexingError, "expected an index between -3 and 2 on axis 0, got 5"),
+        ((0, 0, 0), IndexingError, "expected at most 2 indices for shape (3, 4), got 3"),
+        ((..., ...), IndexingError, "expected at most one ellipsis, got several"),
+        (1.5, IndexingError, "expected integers, slices, ..., None or arrays, got float"),
+        ([0, 1], IndexingError, "expected integers, slices, ..., None or arrays, got list"),
+        ("a", IndexingError, "expected integers, slices, ..., None or arrays, got str"),
+    ],
+)
+def test_wrong_indices_are_named(key: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        xp.zeros((3, 4))[key]
+    assert isinstance(caught.value, IndexError)
+    assert message in str(caught.value)
+
+
+def test_a_broadcast_view_is_not_written() -> None:
+    view = xp.broadcast_to(xp.zeros(3), (2, 3))
+    with pytest.raises(ShapeError, match="setitem: expected a place for every element"):
+        view[...] = 1.0
+    with pytest.raises(ShapeError, match="add: expected a place for every element"):
+        view += 1.0
+    assert view.tolist() == [[0.0] * 3] * 2
+
+
+def test_shapes_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ShapeError, match="zeros: expected extents of at least 0"):
+        xp.zeros((2, -1))
+    with pytest.raises(ShapeError, match="empty: expected at most"):
+        xp.empty((1 << 40, 1 << 40))
+    with pytest.raises(ShapeError, match="reshape: expected a shape of 6 elements"):
+        xp.reshape(xp.zeros(6), (4, 2))
+    with pytest.raises(BufferError, match="reshape: expected elements that lie in order"):
+        xp.reshape(xp.zeros((2, 3)).T, (6,), copy=False)
