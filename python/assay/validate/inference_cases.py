@@ -76,7 +76,7 @@ def deployment_of(case: Case) -> Deployment:
     client, more = fields.client_of(case)
     notes += more
     has_experts = model.get("architecture.experts", 0) > 0
-    formats = fields.formats_of(case, engine, client, has_experts, entry.base)
+    formats = fields.formats_of(case, engine, has_experts, entry.base)
     length = fields.MEAN_LENGTH if client == "inferencex" else 1.0
     prompt = _number(inputs, "isl", "prompt") * length
     output = _number(inputs, "osl", "output") * length

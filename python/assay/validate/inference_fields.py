@@ -91,9 +91,7 @@ def client_of(case: Case) -> tuple[str, list[str]]:
     return "closed_loop", ["the client is not stated: a closed loop"]
 
 
-def formats_of(
-    case: Case, engine: str, client: str, has_experts: bool, rates: dict[str, float]
-) -> Formats:
+def formats_of(case: Case, engine: str, has_experts: bool, rates: dict[str, float]) -> Formats:
     """Number formats from the words of a case's precision."""
     words = " ".join(
         str(case.inputs.get(name) or "")
@@ -113,8 +111,8 @@ def formats_of(
         return Formats(bits, bits, packed, packed, kv)
     if eight:
         bits = 8 if rates["gpu.rate_8bit"] > 1 and not weight_only else 16
-        if engine == "trtllm" and client != "closed_loop":
-            # NVIDIA's 8-bit checkpoints and InferenceX's settings store keys in 8 bits too.
+        if engine == "trtllm":
+            # NVIDIA's 8-bit checkpoints store keys in 8 bits too.
             kv = 1.0
         return Formats(bits, bits, 1.0, 1.0, kv)
     return Formats(16, 16, 2.0, 2.0, kv)

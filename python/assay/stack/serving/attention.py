@@ -87,10 +87,14 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
 def _prompts(step: Step, name: str, reach: Expression) -> Work:
     whole = step.load.prompt / ONE_TOKEN
     length = minimum(whole, step.own_prompts)
+    # Chosen tokens are attended to in their latent, all tokens as keys and values made from it.
+    is_chosen = model.index_tokens > 0
     shape = attention_prefill.PrefillShape(
         batch=maximum(step.own_prompts / length, 1), length=length, keys=(whole + length) / 2,
         window=reach, heads=_HEADS, kv_heads=where(_IS_LATENT, _HEADS, _KV_HEADS),
-        width=model.head_size, value_width=model.value_size, element=WIDE, kv_element=WIDE,
+        width=where(is_chosen, model.latent_width + model.rotary_width, model.head_size),
+        value_width=where(is_chosen, model.latent_width, model.value_size),
+        element=WIDE, kv_element=WIDE,
     )  # fmt: skip
     made = attention_prefill.declare(
         scope, f"{step.prefix}prompt_{name}.", shape, what=f"attention of prompts in {step.what}"
