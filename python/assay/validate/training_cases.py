@@ -12,6 +12,7 @@ from typing import Any
 from assay.catalog import accelerators, models
 from assay.catalog.entries import Entry
 from assay.errors import AssayError
+from assay.stack import registry
 from assay.validate.cases import Case
 from assay.validate.training_software import Software, software_of, text_of
 
@@ -36,6 +37,9 @@ _ADAPTER_RATE = re.compile(r"(\d+)\s*Gb/s")
 
 
 _OVERRIDES = {"layers": "layers", "vocab": "vocabulary", "ffn": "ffn", "kv_heads": "kv_heads"}
+
+
+RATES = ("gpu.memory.bandwidth", "gpu.link.bandwidth")
 
 
 class Gap(Exception):
@@ -91,7 +95,7 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
     inputs = case.inputs
     software = software_of(case, siblings, launch_year(entry))
     notes += software.notes
-    values = {**entry.base, **shapes, **software.values, **_network(inputs, notes)}
+    values = {**entry.base, **_rates(entry), **shapes, **software.values, **_network(inputs, notes)}
     sequence = _sequence(inputs, notes)
     bits = 8.0 if "fp8" in str(inputs.get("precision", "")).lower() else 16.0
     gpus = inputs.get("n_gpus") or inputs.get("n_chips")
@@ -163,6 +167,13 @@ def _accelerator(case: Case) -> Entry:
         return accelerators.find(str(name))
     except AssayError as error:
         raise Gap(error.message) from None
+
+
+def _rates(entry: Entry) -> dict[str, float]:
+    """Rates of memory and links, which some entries state and others compose of parts."""
+    known = registry()
+    found = {name: known.resolve(name, entry.given).value for name in RATES}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def launch_year(entry: Entry) -> float:

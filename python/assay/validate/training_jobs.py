@@ -13,7 +13,7 @@ from assay.catalog import constants
 from assay.model.tapes.compile import Compiled
 from assay.model.tapes.cones import Cones
 from assay.stack import registry
-from assay.validate.training_cases import Job
+from assay.validate.training_cases import RATES, Job
 from assay.validate.training_figures import Figure, Step, figures_of
 
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ OUTPUTS = (
 )
 # Kernel constants were measured at the clock that dense products leave, as steps leave it.
 _SAME_CLOCK = {"gpu.throttle": 1.0, "gpu.throttle_reference": 1.0}
-_GIVEN = ("gpu.memory.capacity", "training.run_yield")
+_GIVEN = (*RATES, "gpu.memory.capacity", "training.run_yield")
 _ANY_TOKENS = 1e12
 
 

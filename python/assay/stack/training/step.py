@@ -6,7 +6,6 @@ from assay.model import (
     by_definition,
     ceil,
     cited,
-    floor,
     log,
     maximum,
     minimum,
@@ -102,18 +101,15 @@ stage_layers = scope.variable(
     ),
     reference=_STAGES,
 )  # fmt: skip
-_short_ends = (
-    (parallelism.pipeline > 1)
-    & (architecture.layers / _slots > floor(architecture.layers / _slots))
-    & parallelism.is_whole((architecture.layers + 2) / _slots)
-)
+# Layers that would still fit are left out at both ends, to make room for embedding and head.
+_left_out = ceil((parallelism.pipeline * stage_layers - architecture.layers) / 2)
 head_extra = scope.variable(
     "head.extra_time", "t_hx", "s",
-    "time by which the head lengthens the last stage; ends that hold a layer less have room for it",
+    "time by which the head lengthens the last stage; a stage of fewer layers has room for it",
     display="ms",
     equals=where(
-        _short_ends,
-        maximum(_NONE, head.head_time - layer_compute - layer_traffic),
+        parallelism.pipeline > 1,
+        maximum(_NONE, head.head_time - _left_out * (layer_compute + layer_traffic)),
         head.head_time,
     ),
     reference=_STAGES,
