@@ -61,6 +61,8 @@ PRIORS: dict[str, dict[str, Prior]] = {
         "kernels.gemm.eight_bit_share": Prior(0.9, "1", 5),
         "kernels.gemm.cast_time": Prior(3e-6, "s", 5),
         "kernels.gemm.cast_share": Prior(0.6, "1", 30),
+        "kernels.gemm.cast_row_time": Prior(1e-9, "s", 100),
+        "kernels.gemm.eight_bit_step": Prior(1.0, "1", 5),
     },
     "prefill": {
         "kernels.prefill.launch_time": Prior(10e-6, "s", 3),

@@ -18,7 +18,7 @@ from assay.catalog import accelerators, constants
 from assay.errors import AssayError, InputError
 from assay.validate import collectives, datasheets
 from assay.validate.cases import Case
-from assay.validate.kernel_scores import KINDS, Prediction, constants_of, device
+from assay.validate.kernel_operations import KINDS, Prediction, constants_of, device
 from assay.validate.score import Row
 from assay.validate.tables import FRAMEWORKS, Table
 

@@ -29,11 +29,17 @@ sustained_share = _constant(
 eight_bit_share = _constant(
     "eight_bit_share", "r_8", "1", "1", "sustained share of 8-bit products over that of 16-bit ones"
 )
+eight_bit_step = _constant(
+    "eight_bit_step", "s_8", "1", "1", "least work of a tile in 8 bits over that in 16 bits"
+)
 cast_time = _constant(
     "cast_time", "t_8", "s", "us", "time of casting activations to 8 bits, besides their bytes"
 )
 cast_share = _constant(
     "cast_share", "r_c", "1", "1", "rate of casting activations to 8 bits, over the memory's"
+)
+cast_row_time = _constant(
+    "cast_row_time", "tau_8", "s", "ns", "time of casting a row of activations, besides its bytes"
 )
 step_work = _constant(
     "step_work", "w_k", "FLOP", "FLOP",

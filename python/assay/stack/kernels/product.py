@@ -148,7 +148,8 @@ def declare(
     sunk = shape.toggling * gemm.throttle_depth * best / (best + _HORIZON)
     # Activations come in 16 bits and are cast by a kernel of its own.
     cast_size = shape.rows * shape.depth * (number("2 byte") + shape.activation_element)
-    cast = shape.casting * (gemm.cast_time + cast_size / (gemm.cast_share * _BANDWIDTH))
+    rows_cast = gemm.cast_time + shape.rows * gemm.cast_row_time
+    cast = shape.casting * (rows_cast + cast_size / (gemm.cast_share * _BANDWIDTH))
     time = scope.variable(
         f"{prefix}time", "t", "s", f"time of {what}, in the tiles that end first", display="us",
         equals=gemm.launch_time + best * (1 + sunk) + where(shape.bits > 8, number("0 s"), cast),
@@ -175,7 +176,8 @@ def _declare_tile(
     tiles = ceil(shape.rows / rows) * ceil(shape.columns / columns)
     operands = rows * shape.activation_element + columns * shape.weight_element
     computing = number(f"{2 * rows * columns} FLOP") / gemm.tile_share
-    stepping = gemm.step_work / limits.multiple
+    narrow = where(shape.bits > 8, 1, gemm.eight_bit_step)
+    stepping = gemm.step_work * narrow / limits.multiple
     feeding = operands * gemm.ingest_intensity
     per_depth = maximum(computing / limits.multiple + feeding, stepping) / device.tile_peak
     cache_time = tiles * shape.depth * operands * gemm.cache_intensity / device.peak_flops
