@@ -9,7 +9,7 @@ from assay.catalog import accelerators, constants
 from assay.errors import AssayError, InputError
 from assay.stack import registry
 from assay.validate.cases import Case
-from assay.validate.kernel_scores import solved
+from assay.validate.kernel_operations import solved
 from assay.validate.score import Row
 
 INPUT = "an input, not a prediction"
