@@ -108,7 +108,9 @@ def _variance_lines(report: ScenarioReport) -> Iterator[Line]:
         yield ""
     for target in uncertain:
         kinds = ", ".join(
-            f"{kind} {share:.0%}" for kind, share in target.variance_by_kind.items() if share > 0
+            f"{kind} {share:.0%}"
+            for kind, share in target.variance_by_kind.items()
+            if share >= 0.005
         )
         shown = f"{target.assumed_share:.0%} of the variance rests on assumption ({kinds})"
         yield f"{target.label}: {shown}"
