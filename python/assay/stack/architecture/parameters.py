@@ -154,7 +154,7 @@ mixture_parameters = _part(
 )  # fmt: skip
 active_mixture_parameters = _part(
     "mixture.active_parameters", "N_m^*", "weights of router and experts that a token meets",
-    (s.experts_per_token + s.shared_experts) * expert_parameters + router_parameters, s.SHARED, library=True,
+    (s.experts_per_token + s.shared_experts) * expert_parameters + router_parameters, s.SHARED,
 )  # fmt: skip
 
 embedding_parameters = _part(
@@ -187,7 +187,7 @@ active_layer_parameters = _part(
         + expert_layers * active_mixture_parameters
     )
     / s.layers,
-    s.SHARED, library=True,
+    s.SHARED,
 )  # fmt: skip
 outer_parameters = _part(
     "outer.parameters", "N_o", "weights of tables and norms outside layers",

@@ -216,7 +216,7 @@ scope.equation(
     reference=_STAGES,
 )
 scope.approximation(
-    compute_time, flops_per_step / peak_flops, name="at_peak",
+    compute_time, flops_per_step / peak_flops, name="at_peak", valid=peak_flops > number("0 FLOP/s"),
     meaning="all operations at the power-limited peak rate, nothing else", reference=_FLOPS,
 )  # fmt: skip
 exposed_communication_time = scope.variable(
