@@ -119,6 +119,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         ("audit",),
         {
             "referenced": {"relations": NUMBER, "variables": NUMBER},
+            "cited": {"relations": NUMBER, "variables": NUMBER},
             "coverage": {"relations": COVERAGE, "variables": COVERAGE},
             "relation_kinds": Keyed(COVERAGE),
             "unreached_relations": Each(TEXT, some=False),
@@ -287,6 +288,22 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                     "violated": Each(TEXT, some=False),
                     "notes": Each(TEXT, some=False),
                 }
+            ),
+        },
+    ),
+    (
+        ("catalog", "list", "rents"),
+        Each({"path": TEXT, "title": TEXT, "aliases": Each(TEXT, some=False), "values": COUNT}),
+    ),
+    (
+        ("catalog", "show", "rents/h800_deepseek"),
+        {
+            "path": TEXT,
+            "title": TEXT,
+            "aliases": Each(TEXT, some=False),
+            "facts": dict,
+            "values": Keyed(
+                {"value": TEXT, "source": TEXT, "kind": TEXT, "date": TEXT, "uncertainty": NUMBER}
             ),
         },
     ),

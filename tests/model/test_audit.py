@@ -234,16 +234,35 @@ def test_what_is_only_reported_does_not_fail() -> None:
     b = scope.variable("b", "b", "1", "second input", boundary="scenario")
     x = scope.variable("x", "x", "1", "number of layers", equals=a * b, target=True)
     scope.equation(x, a + b, name="x_sum")
-    scope.variable("y", "y", "1", "the layers, their number", equals=b * a)
+    scope.variable("y", "y", "1", "the layers, their number", equals=b * a, library=True)
     report = verify(Registry.from_scopes([scope]))
     assert report.ok
     details = {check.name: check.details for check in report.checks if check.details}
     assert details == {
         "choices": ("s.x needs a choice among s.x, s.x_sum",),
-        "reach": ("s.y reaches no target and is not tagged library",),
         "equal relations": ("s.x and s.y have the same right-hand side",),
         "similar variables": ("s.x and s.y mean nearly the same, in the same unit",),
     }
+
+
+def test_what_reaches_no_target_fails() -> None:
+    scope = Scope("s", "one relation too many")
+    a = scope.variable("a", "a", "1", "input", boundary="scenario")
+    scope.variable("x", "x", "1", "answer", equals=2 * a, target=True)
+    scope.variable("y", "y", "1", "of no use", equals=3 * a)
+    (check,) = (c for c in verify(Registry.from_scopes([scope])).checks if c.status == "failed")
+    assert check.name == "reach"
+    assert check.details == ("s.y reaches no target and is not tagged library",)
+
+
+def test_templates_are_no_duplicates() -> None:
+    scope = Scope("s", "one template, two uses")
+    a = scope.variable("a", "a", "1", "input", boundary="scenario")
+    for use in ("first", "second"):
+        scope.variable(f"{use}.time", "t", "1", "time of a product", equals=2 * a, target=True)
+    registry = Registry.from_scopes([scope])
+    assert duplicate_relations(registry) == []
+    assert similar_variables(registry) == []
 
 
 def test_an_unknown_profile_is_refused() -> None:
@@ -484,6 +503,7 @@ def test_audit_names_what_is_weak() -> None:
     report = audit(Registry.from_scopes([scope]))
     assert report.to_data() == {
         "referenced": {"relations": pytest.approx(4 / 5), "variables": pytest.approx(3 / 5)},
+        "cited": {"relations": pytest.approx(3 / 5), "variables": pytest.approx(3 / 5)},
         "coverage": {
             "relations": {"cited": 3, "definition": 1, "unsourced": 1},
             "variables": {"cited": 3, "definition": 0, "unsourced": 2},

@@ -82,7 +82,8 @@ def audit_command(as_json: options.Json = False) -> Report:
     def text(canvas: Canvas) -> Iterator[Line]:
         for what, counts in report.coverage.items():
             parts = ", ".join(f"{number} {kind}" for kind, number in counts.items())
-            yield from facts([(what, f"{report.shares[what]:.1%} referenced: {parts}")], canvas)
+            shares = f"{report.cited[what]:.1%} cited, {report.shares[what]:.1%} referenced"
+            yield from facts([(what, f"{shares}: {parts}")], canvas)
         yield ""
         yield from table(
             ("boundary", "roots"),

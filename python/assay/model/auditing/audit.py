@@ -101,10 +101,19 @@ class AuditReport:
             for what, counts in self.coverage.items()
         }
 
+    @property
+    def cited(self) -> dict[str, float]:
+        """Shares of relations and of variables that cite an outside work, between 0 and 1."""
+        return {
+            what: counts["cited"] / sum(counts.values()) if any(counts.values()) else 1.0
+            for what, counts in self.coverage.items()
+        }
+
     def to_data(self) -> dict[str, Any]:
         """The report as plain data."""
         return {
             "referenced": self.shares,
+            "cited": self.cited,
             "coverage": self.coverage,
             "relation_kinds": self.relation_kinds,
             "unreached_relations": list(self.unreached_relations),
