@@ -60,39 +60,44 @@ def calibrated() -> list[str]:
 
 def engines(system: str) -> list[str]:
     """Engines whose kernels were measured on an accelerator, the default one first."""
-    names = [
-        str(data["default_engine"]) for data in _of(lender(system)) if "default_engine" in data
-    ]
-    names += [name for data in _of(lender(system)) for name in data.get("engines", {})]
+    names: list[str] = []
+    for data in _chain(system):
+        names += [str(data["default_engine"])] if "default_engine" in data else []
+        names += data.get("engines", {})
     return list(dict.fromkeys(names))
 
 
 def lender(system: str) -> str:
     """Whose constants an accelerator uses: its own where it has some."""
-    known = calibrated()
-    if system in known:
-        return system
+    return system if system in calibrated() else _relative(system)
+
+
+def _relative(system: str) -> str:
     for starts, name in LENDERS:
-        if system.startswith(starts) and name in known:
+        if system.startswith(starts):
             return name
     return _LAST_LENDER
 
 
+def _chain(system: str) -> list[dict[str, Any]]:
+    """What holds for an accelerator, from the general to its own, which goes last and wins."""
+    sources = dict.fromkeys((COMMON, _relative(system), system))
+    return [data for source in sources for data in _files() if data["system"] == source]
+
+
 def find(system: str, engine: str | None = None) -> Calibration:
     """All fitted constants of an accelerator, its own or borrowed, for an engine's kernels."""
-    source = lender(system)
     chosen = engines(system)
     if engine is not None and engine not in chosen:
         raise unknown_name("engine", engine, chosen)
     entries: dict[str, Any] = {}
-    for data in (*_of(COMMON), *_of(source)):
+    for data in _chain(system):
         entries.update(data["constants"])
-    if engine is not None:
-        for data in _of(source):
+        if engine is not None:
             entries.update(data.get("engines", {}).get(engine, {}))
     return Calibration(
         system,
-        source,
+        lender(system),
         engine or (chosen[0] if chosen else ""),
         {name: float(entry["value"]) for name, entry in entries.items()},
         {
@@ -106,10 +111,6 @@ def find(system: str, engine: str | None = None) -> Calibration:
 def given(system: str, engine: str | None = None) -> dict[str, float]:
     """Values by full name, as `registry.resolve(given=...)` takes them."""
     return find(system, engine).values
-
-
-def _of(system: str) -> list[dict[str, Any]]:
-    return [data for data in _files() if data["system"] == system]
 
 
 @cache
