@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "validate": "validate",
     "export": "export",
     "bench": "bench",
+    "doctor": "doctor",
 }
 """Every command and the module of this package that holds it, in the order of the help text."""
 

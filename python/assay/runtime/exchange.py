@@ -178,10 +178,18 @@ def _share(found: NumPyArray, there: Device, copy_wanted: bool | None) -> Array 
     if not found.dtype.isnative:
         return None
     try:
-        capsule = found.__dlpack__(max_version=(1, 0))
-    except (BufferError, TypeError):
+        capsule = _capsule(found, {"max_version": (1, 0)})
+    except BufferError:
         return None
     return _take_over(there, capsule)
+
+
+def _capsule(obj: Any, options: dict[str, Any]) -> Any:
+    try:
+        return obj.__dlpack__(**options)
+    except TypeError:
+        # Producers of DLPack before 1.0 take no arguments.
+        return obj.__dlpack__()
 
 
 def _take_over(there: Device, capsule: Any) -> Array:
@@ -210,13 +218,10 @@ def from_dlpack(obj: Any, target: Device | None, copy_wanted: bool | None) -> Ar
         if copy_wanted is False:
             raise ArrayBufferError(f"from_dlpack: expected memory of {there}, got the host's")
         return to_device(from_dlpack(obj, device("cpu"), None), there)
-    options: dict[str, Any] = {"dl_device": (DLPACK_CPU, 0), "copy": copy_wanted}
-    try:
-        capsule = obj.__dlpack__(max_version=(1, 0), **(options if copy_wanted is not None else {}))
-    except TypeError:
-        # Producers of DLPack before 1.0 take no arguments.
-        capsule = obj.__dlpack__()
-    array = _take_over(there, capsule)
+    options: dict[str, Any] = {"max_version": (1, 0)}
+    if copy_wanted is not None:
+        options |= {"dl_device": (DLPACK_CPU, 0), "copy": copy_wanted}
+    array = _take_over(there, _capsule(obj, options))
     return copy(array, "from_dlpack") if copy_wanted and not array.buffer.writable else array
 
 

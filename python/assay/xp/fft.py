@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from assay.errors import ShapeError
+from assay.errors import DTypeError, ShapeError
 from assay.runtime import device as find_device
 from assay.runtime import dtypes, launching
 from assay.runtime.array import Array
@@ -40,12 +40,21 @@ def _run(
     operation: str, x: Array, kinds: tuple[str, ...], norm: str, call: Callable[..., Any]
 ) -> Array:
     dtypes.require_kind(x.dtype, kinds, operation)
-    if x.dtype.kind == "float" and x.dtype.itemsize == 2:
-        dtypes.require_kind(dtypes.float32, (), f"{operation} of {x.dtype}")
+    if x.dtype.itemsize == 2:
+        raise DTypeError(
+            f"{operation}: expected single or double precision, got {x.dtype}",
+            "convert it with astype",
+        )
     if norm not in _NORMS:
         raise ShapeError(f"{operation}: expected norm {', '.join(_NORMS)}, got {norm!r}")
     found = launching.collect(operation, call, [x])
-    return launching.store(operation, x.device, found)
+    single = x.dtype in (dtypes.float32, dtypes.complex64)
+    # Older NumPy computes in double precision whatever it is given.
+    if found.dtype.kind == "c":
+        kept = dtypes.complex64 if single else dtypes.complex128
+    else:
+        kept = dtypes.float32 if single else dtypes.float64
+    return launching.store(operation, x.device, found, kept)
 
 
 def _one(

@@ -113,7 +113,12 @@ def _kept(part: Any, dtype: DType, half: bool) -> DType:
 def cholesky(x: Array, /, *, upper: bool = False) -> Array:
     """The triangle whose product with its own conjugate transpose is a positive matrix."""
     _matrices(x, "cholesky", square=True)
-    return _run("cholesky", lambda view: np.linalg.cholesky(view, upper=upper), x)[0]
+
+    def routine(view: Any) -> Any:
+        lower = np.linalg.cholesky(np.conj(np.swapaxes(view, -1, -2)) if upper else view)
+        return np.conj(np.swapaxes(lower, -1, -2)) if upper else lower
+
+    return _run("cholesky", routine, x)[0]
 
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
@@ -122,7 +127,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
         dtypes.require_kind(x.dtype, NUMERIC, "cross")
         if x.shape[normalize_axis(axis, x.ndim, "cross")] != 3:
             raise ShapeError(f"cross: expected 3 elements on axis {axis}, got shape {x.shape}")
-    return _run("cross", lambda a, b: np.linalg.cross(a, b, axis=axis), x1, x2)[0]
+    return _run("cross", lambda a, b: np.cross(a, b, axis=axis), x1, x2)[0]
 
 
 def det(x: Array, /) -> Array:
@@ -174,9 +179,11 @@ def matrix_norm(
     """A norm of each matrix: Frobenius, nuclear, by rows, by columns or by singular values."""
     _matrices(x, "matrix_norm")
     kind: Any = ord
-    return _run(
-        "matrix_norm", lambda view: np.linalg.matrix_norm(view, keepdims=keepdims, ord=kind), x
-    )[0]
+
+    def routine(view: Any) -> Any:
+        return np.linalg.norm(view, ord=kind, axis=(-2, -1), keepdims=keepdims)
+
+    return _run("matrix_norm", routine, x)[0]
 
 
 def matrix_power(x: Array, n: int, /) -> Array:

@@ -1,0 +1,122 @@
+"""`assay doctor`: what this machine offers, what is missing, and how to get it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from assay.cli import options
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    GOOD,
+    NAME,
+    WARN,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    facts,
+    table,
+    working,
+    wrapped,
+)
+from assay.cli.question import CheckFailedError
+
+if TYPE_CHECKING:
+    from assay.runtime.survey import Survey
+
+
+def doctor_command(as_json: options.Json = False) -> Report:
+    """Look at devices, drivers, libraries, processor and places.
+
+    Says what is missing and how to get it. The exit code is 1 if something is missing that
+    Assay cannot do without.
+    """
+    from assay.runtime.survey import survey
+
+    with working("looking at this machine"):
+        found = survey()
+    required = [one.what for one in found.missing if one.required]
+    problem = CheckFailedError(f"missing: {', '.join(required)}") if required else None
+    return Report(found.to_data(), lambda canvas: _text(found, canvas), as_json, problem)
+
+
+def _text(found: "Survey", canvas: Canvas) -> Iterator[Line]:
+    program, processor = found.program, found.processor
+    yield from facts(
+        [
+            ("assay", f"{program['version']}, {program['build']}"),
+            ("python", f"{program['python']}, {program['interpreter']}"),
+            (
+                "processor",
+                f"{processor['name']}, {processor['usable_cores']} of {processor['cores']} cores",
+            ),
+            ("features", " ".join(processor["features"])),
+        ],
+        canvas,
+    )
+    yield ""
+    yield from table(
+        ("device", "works", "memory", "description"), _devices(found), canvas, right=(2,)
+    )
+    yield ""
+    yield from table(
+        ("driver", "version", "devices", "detail"), _drivers(found), canvas, right=(2,)
+    )
+    yield ""
+    yield from table(("library", "found", "wanted", "for"), _libraries(found), canvas)
+    yield ""
+    yield from table(("place", "state", "free", "path"), _places(found), canvas, right=(2,))
+    if found.missing:
+        yield ""
+        yield "missing:"
+    for one in found.missing:
+        style = BAD if one.required else WARN
+        yield ("    ", (one.what, style), f", for {one.needed_for}")
+        yield from wrapped(one.how, canvas, "        ", FAINT)
+
+
+def _size(number: int | None) -> str:
+    return "" if number is None else f"{number / 2**30:,.1f} GiB"
+
+
+def _devices(found: "Survey") -> list[tuple[Part, ...]]:
+    return [
+        (
+            (one.name, NAME),
+            ("yes", GOOD) if one.works else ("no", BAD),
+            _size(one.memory_bytes),
+            one.problem or one.description,
+        )
+        for one in found.devices
+    ]
+
+
+def _drivers(found: "Survey") -> list[tuple[Part, ...]]:
+    return [
+        ((one.name, NAME), one.version or "none", str(one.devices), one.detail)
+        for one in found.drivers
+    ]
+
+
+def _libraries(found: "Survey") -> list[tuple[Part, ...]]:
+    return [
+        (
+            (one.name, NAME),
+            one.found or ("no", WARN if one.extra else BAD),
+            one.wanted,
+            f"extra {one.extra}" if one.extra else "everything",
+        )
+        for one in found.libraries
+    ]
+
+
+def _places(found: "Survey") -> list[tuple[Part, ...]]:
+    return [
+        (
+            (one.name, NAME),
+            ("writable", GOOD) if one.writable else ("not writable", BAD),
+            _size(one.free_bytes),
+            f"{one.path} ({one.set_by})",
+        )
+        for one in found.places
+    ]

@@ -1,0 +1,277 @@
+"""What this machine offers Assay: devices, drivers, libraries, processor, places."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import shutil
+import sys
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from assay import build_info, places
+from assay.errors import AssayError
+
+_FEATURES: Final = (
+    "sse4_2", "f16c", "fma", "avx", "avx2", "avx_vnni", "avx512f", "avx512bw", "avx512vl",
+    "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
+    "asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve", "sve2",
+)  # fmt: skip
+"""Instruction sets that kernels may use, as the operating system names them."""
+
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_UNUSED_EXTRAS: Final = ("dev",)
+"""Extras for working on Assay, which nobody who uses it misses."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFinding:
+    """A device, and whether an operation on it gave the right result."""
+
+    name: str
+    description: str
+    memory_bytes: int
+    works: bool
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFinding:
+    """A driver of accelerators."""
+
+    name: str
+    found: bool
+    version: str | None
+    devices: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryFinding:
+    """A Python package that Assay uses."""
+
+    name: str
+    wanted: str
+    found: str | None
+    extra: str | None
+    """The extra that brings it; None where Assay cannot do without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFinding:
+    """A folder that Assay writes to, or would."""
+
+    name: str
+    path: str
+    set_by: str
+    exists: bool
+    writable: bool
+    free_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that is not there, what for, and how to get it."""
+
+    what: str
+    needed_for: str
+    how: str
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything that was looked at."""
+
+    program: dict[str, Any]
+    processor: dict[str, Any]
+    devices: list[DeviceFinding]
+    drivers: list[DriverFinding]
+    libraries: list[LibraryFinding]
+    places: list[PlaceFinding]
+    missing: list[Missing] = field(default_factory=list)
+
+    def to_data(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return asdict(self)
+
+
+def survey() -> Survey:
+    """Look at everything."""
+    found = Survey(
+        program=_program(),
+        processor=processor(),
+        devices=_devices(),
+        drivers=[cuda_driver()],
+        libraries=libraries(),
+        places=_places(),
+    )
+    found.missing.extend(_missing(found))
+    return found
+
+
+def _program() -> dict[str, Any]:
+    info = build_info()
+    return {
+        "version": info["version"],
+        "build": f"{info['os']} {info['arch']}{' with checks' if info['debug_assertions'] else ''}",
+        "python": platform.python_version(),
+        "interpreter": sys.executable,
+    }
+
+
+def processor() -> dict[str, Any]:
+    """The processor's name, cores and instruction sets."""
+    text = _CPUINFO.read_text(encoding="utf-8", errors="replace") if _CPUINFO.exists() else ""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    flags = set(fields.get("flags", fields.get("Features", "")).split())
+    usable = (
+        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    )
+    return {
+        "name": fields.get("model name") or platform.processor() or platform.machine(),
+        "cores": os.cpu_count() or 1,
+        "usable_cores": len(usable),
+        "features": [feature for feature in _FEATURES if feature in flags],
+    }
+
+
+def _devices() -> list[DeviceFinding]:
+    from assay.runtime.hardware import NAMES, device
+
+    findings: list[DeviceFinding] = []
+    for name in NAMES:
+        try:
+            found = device(name)
+            problem = _try_out(name)
+        except AssayError as error:
+            findings.append(DeviceFinding(name, "", 0, False, error.message))
+            continue
+        findings.append(
+            DeviceFinding(name, found.description, found.memory_bytes, problem is None, problem)
+        )
+    return findings
+
+
+def _try_out(name: str) -> str | None:
+    """What is wrong with a sum of two small arrays, if anything."""
+    from assay import xp
+
+    try:
+        total = (xp.arange(4, device=name) + 1).tolist()
+    except AssayError as error:
+        return error.message
+    return None if total == [1, 2, 3, 4] else f"expected [1, 2, 3, 4], got {total}"
+
+
+def cuda_driver(library: str = "libcuda.so.1") -> DriverFinding:
+    """NVIDIA's driver, asked through its own library."""
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError:
+        return DriverFinding("CUDA", False, None, 0, f"{library} was not found")
+    version, count = ctypes.c_int(), ctypes.c_int()
+    started = driver.cuInit(0)
+    if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return DriverFinding("CUDA", True, None, 0, "the driver does not tell its version")
+    named = f"{version.value // 1000}.{version.value % 1000 // 10}"
+    if started != 0:
+        return DriverFinding("CUDA", True, named, 0, f"the driver did not start: error {started}")
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    return DriverFinding("CUDA", True, named, count.value, f"{count.value} device(s)")
+
+
+def libraries() -> list[LibraryFinding]:
+    """The packages that the installed distribution names, with the versions found."""
+    findings: list[LibraryFinding] = []
+    for requirement in metadata.requires("assay") or []:
+        text, _, condition = requirement.partition(";")
+        match = re.match(r"\s*([A-Za-z0-9._-]+)\s*(.*)", text)
+        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", condition)
+        if match is None or (extra is not None and extra[1] in _UNUSED_EXTRAS):
+            continue
+        try:
+            version: str | None = metadata.version(match[1])
+        except metadata.PackageNotFoundError:
+            version = None
+        wanted = match[2].strip().strip("()")
+        findings.append(LibraryFinding(match[1], wanted, version, extra[1] if extra else None))
+    return findings
+
+
+def _places() -> list[PlaceFinding]:
+    scratch = places.scratch()
+    if "ASSAY_SCRATCH" in os.environ:
+        set_by = "ASSAY_SCRATCH"
+    else:
+        set_by = "XDG_CACHE_HOME" if "XDG_CACHE_HOME" in os.environ else "default"
+    findings = [_place("scratch", scratch, set_by)]
+    store = os.environ.get("ASSAY_STORE")
+    if store and "://" not in store:
+        findings.append(_place("store", Path(store), "ASSAY_STORE"))
+    elif store:
+        # Whether it can be reached is asked when something is stored.
+        findings.append(PlaceFinding("store", store, "ASSAY_STORE", False, False, None))
+    return findings
+
+
+def _place(name: str, path: Path, set_by: str) -> PlaceFinding:
+    nearest = path
+    while not nearest.exists() and nearest != nearest.parent:
+        nearest = nearest.parent
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    free = shutil.disk_usage(nearest).free if nearest.exists() else None
+    return PlaceFinding(name, str(path), set_by, path.exists(), writable, free)
+
+
+def _missing(found: Survey) -> list[Missing]:
+    missing: list[Missing] = []
+    for device in found.devices:
+        if not device.works:
+            missing.append(
+                Missing(
+                    f"device {device.name}",
+                    "arrays",
+                    f"reinstall Assay; it said: {device.problem}",
+                    required=True,
+                )
+            )
+    for driver in found.drivers:
+        if not driver.devices:
+            missing.append(
+                Missing(
+                    "an NVIDIA GPU with its driver" if not driver.found else "a working NVIDIA GPU",
+                    "running on a GPU; cpu and sim need none",
+                    f"install NVIDIA's driver on a machine that has one ({driver.detail})",
+                    required=False,
+                )
+            )
+    for library in found.libraries:
+        if library.found is None:
+            target = "assay" if library.extra is None else f"assay[{library.extra}]"
+            missing.append(
+                Missing(
+                    library.name,
+                    "Assay itself" if library.extra is None else f"the extra {library.extra}",
+                    f'pip install "{target}"',
+                    required=library.extra is None,
+                )
+            )
+    for place in found.places:
+        if not place.writable and "://" not in place.path:
+            missing.append(
+                Missing(
+                    f"a {place.name} folder that can be written",
+                    "caches and runs",
+                    f"set ASSAY_{place.name.upper()} to a folder of yours, not {place.path}",
+                    required=True,
+                )
+            )
+    return missing
