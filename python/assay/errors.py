@@ -100,6 +100,10 @@ class IndexingError(AssayError, IndexError):
     """An index is out of bounds or of a kind that arrays do not take."""
 
 
+class AxisError(ShapeError, IndexingError):
+    """An axis that the array does not have."""
+
+
 class ArrayBufferError(AssayError, BufferError):
     """Memory cannot be shared the way it was asked for."""
 

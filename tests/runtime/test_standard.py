@@ -267,6 +267,27 @@ def test_transforms_invert_and_keep_energy() -> None:
     assert math.isclose(energy, 30 * float(xp.sum(x * x)), rel_tol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [np.complex64, np.complex128])
+def test_expm1_of_complex_numbers_at_the_edges(kind: Any) -> None:
+    inf, nan = math.inf, math.nan
+    cases = {
+        complex(-0.0, 0.0): complex(0.0, 0.0),
+        complex(inf, 0.0): complex(inf, 0.0),
+        complex(-inf, 1.0): complex(-1.0, 0.0),
+        complex(-inf, inf): complex(-1.0, 0.0),
+        complex(inf, inf): complex(inf, nan),
+        complex(-inf, nan): complex(-1.0, 0.0),
+        complex(inf, nan): complex(inf, nan),
+        complex(nan, 0.0): complex(nan, 0.0),
+        complex(nan, 1.0): complex(nan, nan),
+    }
+    found = np.asarray(xp.expm1(xp.asarray(np.asarray(list(cases), kind))))
+    wanted = np.asarray(list(cases.values()), kind)
+    for ours, expected in ((found.real, wanted.real), (found.imag, wanted.imag)):
+        assert np.array_equal(ours, expected, equal_nan=True)
+    assert not np.signbit(found.real[0])
+
+
 def test_creation_agrees_with_numpy() -> None:
     for start, stop, step in [(0, 10, 3), (10, 0, -3), (5, 5, 1), (0, 1, 0.25), (3, 0, 1)]:
         agree(xp.arange(start, stop, step), np.arange(start, stop, step))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import NamedTuple
 
-from assay.errors import IndexingError, ShapeError
+from assay.errors import AxisError, IndexingError, ShapeError
 
 Shape = tuple[int, ...]
 BasicIndex = int | slice | EllipsisType | None
@@ -65,7 +65,7 @@ def normalize_axis(axis: int, ndim: int, operation: str) -> int:
     """An axis counted from the front."""
     number = operator.index(axis)
     if not -ndim <= number < ndim:
-        raise ShapeError(
+        raise AxisError(
             f"{operation}: expected an axis between {-ndim} and {ndim - 1}, got {number}"
             if ndim
             else f"{operation}: expected an array with axes, got axis {number} of a 0-d array"

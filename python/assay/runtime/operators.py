@@ -42,6 +42,22 @@ def _imag(value: Any, out: Any) -> None:
     np.copyto(out, value.imag)
 
 
+def _expm1(value: Any, out: Any) -> None:
+    if value.dtype.kind != "c":
+        np.expm1(value, out=out)
+        return
+    real, imaginary = value.real, value.imag
+    endless = np.isinf(real) & ~np.isfinite(imaginary)
+    on_axis = imaginary == 0
+    # (exp(a) - 1) cos b + cos b - 1, and cos b - 1 = -2 sin(b / 2)^2 without cancellation.
+    part = np.expm1(real) * np.cos(imaginary) - 2 * np.square(np.sin(imaginary / 2))
+    part = np.where(on_axis, np.expm1(real) + 0.0, part)
+    other = np.where(on_axis, imaginary, np.exp(real) * np.sin(imaginary))
+    # Where the angle has no value the length still has one: it is 0 or infinite.
+    out.real = np.where(endless, np.expm1(real), part)
+    out.imag = np.where(endless, np.where(real < 0, 0.0, np.nan), other)
+
+
 def _trunc(value: Any, out: Any) -> None:
     np.copyto(out, value) if value.dtype.kind in "iu" else np.trunc(value, out=out)
 
@@ -72,7 +88,7 @@ UNARY: Final[dict[str, Elementwise]] = {
     "cos": Elementwise(np.cos, FLOATING),
     "cosh": Elementwise(np.cosh, FLOATING),
     "exp": Elementwise(np.exp, FLOATING),
-    "expm1": Elementwise(np.expm1, FLOATING),
+    "expm1": Elementwise(_expm1, FLOATING),
     "floor": Elementwise(_floor, REAL),
     "imag": Elementwise(_imag, ("complex",), "real"),
     "isfinite": Elementwise(np.isfinite, NUMERIC, "bool"),
