@@ -54,11 +54,14 @@ def test_depth_cuts_and_says_how_to_see_more(cli: Any) -> None:
 
 
 def test_missing_inputs_are_shown_in_place_and_listed(cli: Any) -> None:
-    outcome = cli("explain", "thermal.dc.pue", "--set", "cluster.it_power=10 W")
+    given = ("--set", "econ.electricity.energy_price=0.1 USD/kWh")
+    outcome = cli("explain", "econ.electricity.price", *given)
     assert outcome.code == 3
-    assert outcome.err.startswith("error: thermal.dc.pue needs 3 more inputs\n")
-    assert re.search(r"- thermal\.dc\.ups_loss \.+ missing, in W\n", outcome.out)
-    assert "missing input                unit  meaning" in outcome.out
+    assert outcome.err.startswith("error: econ.electricity.price needs 3 more inputs\n")
+    assert re.search(
+        r"- econ\.electricity\.demand_price \.+ missing, in USD/\(kW\*month\)\n", outcome.out
+    )
+    assert re.search(r"missing input +unit +meaning", outcome.out)
 
 
 def test_what_is_wrong_is_printed_below(cli: Any, toy: Any) -> None:

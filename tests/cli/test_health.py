@@ -111,7 +111,7 @@ def test_root_debt_by_variance(cli: Any) -> None:
     shares = {row["name"]: row["variance_share"] for row in rows}
     assert shares["thermal.dc.ups_loss"] == pytest.approx(0.64, abs=0.02)
     assert shares["thermal.cooling.power"] == pytest.approx(0.36, abs=0.02)
-    assert shares["thermal.dc.transformer_loss"] is None
+    assert shares["thermal.transformer.idle_share"] is None
     text = cli("root-debt", *sure, *given).out
     assert text.splitlines()[1].split()[1] == "thermal.dc.ups_loss"
 

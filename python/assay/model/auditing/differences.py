@@ -19,6 +19,8 @@ _SMOOTH = 1e-3
 _EPSILON = 2.0**-52
 _NUDGE = 1e-6
 """Relative step for the slope of one operation; how much rounding weighs need not be exact."""
+_SMALLEST = 1e-290
+"""Size below which a step would vanish."""
 
 
 def difference_quotients(
@@ -83,7 +85,7 @@ def rounding_error(expression: Expression, point: Mapping[str, float]) -> float:
 def _slope(operator: str, operands: list[float], position: int) -> float:
     """The size of an operation's derivative by one operand; a jump counts as none."""
     value = operands[position]
-    step = _NUDGE * (abs(value) or 1.0)
+    step = _NUDGE * max(abs(value), _SMALLEST)
     evaluate = OPERATORS[operator].evaluate
     above = evaluate(*operands[:position], value + step, *operands[position + 1 :])
     below = evaluate(*operands[:position], value - step, *operands[position + 1 :])
