@@ -37,6 +37,7 @@ PRIORS = (
     Prior("training.first_attention_share", 0.25, 0.12, "the same kernels without wgmma", H100, 1.0),
     Prior("training.backward_attention_share", 0.80, 0.15, "FlashAttention-2 paper, figures 5 and 6"),
     Prior("training.narrow_share", 1.0, 0.15, "one scale a tensor, where engines' tables have finer ones"),
+    Prior("training.eager_multiple", 1.3, 0.30, "casts, copies and masks besides what is counted"),
     Prior("training.tensor_overlap", 0.60, 0.30, "part of the traffic waits for its product", limit=1.0),
     Prior("training.data_overlap", 0.85, 0.15, "buckets hide but for the last", limit=0.98),
     Prior("training.contention", 0.30, 0.50, "copies take multiprocessors and bandwidth"),

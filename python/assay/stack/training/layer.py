@@ -224,6 +224,10 @@ _eager = rows * architecture.hidden * number("24 byte") + tokens * (
 _sorted = (
     expert_share * tokens * architecture.experts_per_token * architecture.hidden * number("8 byte")
 )
+eager_multiple = scope.variable(
+    "eager_multiple", "k_e", "1", "bytes of passes run one by one over those that are counted",
+    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
 elementwise_size = scope.variable(
     "layer.elementwise_size", "S_e", "byte", "bytes of the passes of a layer, forward",
     display="MB",
@@ -233,7 +237,7 @@ elementwise_size = scope.variable(
         + where(
             software.attention < 0.5, _older, where(is_gated, _rotated, number("0 byte"))
         ),
-        _eager,
+        eager_multiple * _eager,
     )
     + _sorted,
     reference=_COUNTED,
