@@ -146,7 +146,10 @@ def _check_selection(array: Array, entries: tuple[Any, ...]) -> None:
             continue
         if isinstance(entry, Array) and entry.dtype.kind == "bool":
             covered = array.shape[axis : axis + entry.ndim]
-            if entry.shape != covered:
+            # The standard lets a mask that selects nothing be empty where the array is not.
+            if any(
+                given not in (extent, 0) for given, extent in zip(entry.shape, covered, strict=True)
+            ):
                 raise IndexingError(f"index: expected a mask of shape {covered}, got {entry.shape}")
         elif isinstance(entry, Array) and entry.size:
             _check_bounds(exchange.values(entry), array.shape[axis], axis)

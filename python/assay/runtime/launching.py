@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from assay.errors import AssayError, DeviceError, DTypeError, ShapeError
+from assay.errors import AssayError, DeviceError, DTypeError, FreedError, ShapeError
 from assay.runtime.array import Array
 from assay.runtime.dtypes import BY_NAME, DType, bfloat16
 from assay.runtime.hardware import Device
@@ -77,6 +77,9 @@ def launch(
     """
     arrays = (*reads, *writes)
     device = one_device(operation, arrays)
+    for array in arrays:
+        if array.buffer.freed:
+            raise FreedError(f"{operation}: expected a live buffer, got one that was freed")
     for array in writes:
         require_writable(array, operation)
     body = _body(operation, kernel, arrays, len(reads), device)
