@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from assay.catalog import accelerators, models
@@ -38,6 +39,18 @@ _ADAPTER_RATE = re.compile(r"(\d+)\s*Gb/s")
 
 _OVERRIDES = {"layers": "layers", "vocab": "vocabulary", "ffn": "ffn", "kv_heads": "kv_heads"}
 
+
+LAYOUT = (
+    "training.gpus",
+    "parallelism.tensor",
+    "parallelism.pipeline",
+    "parallelism.interleave",
+    "parallelism.micro_batch",
+    "parallelism.zero_stage",
+    "parallelism.recompute",
+    "parallelism.sequence_parallel",
+)
+"""What a layout decides; a case may leave any of it open."""
 
 RATES = ("gpu.memory.bandwidth", "gpu.link.bandwidth")
 
@@ -95,7 +108,13 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
     inputs = case.inputs
     software = software_of(case, siblings, launch_year(entry))
     notes += software.notes
-    values = {**entry.base, **_rates(entry), **shapes, **software.values, **_network(inputs, notes)}
+    values = {
+        **entry.base,
+        **_rates(entry.name),
+        **shapes,
+        **software.values,
+        **_network(inputs, notes),
+    }
     sequence = _sequence(inputs, notes)
     bits = 8.0 if "fp8" in str(inputs.get("precision", "")).lower() else 16.0
     gpus = inputs.get("n_gpus") or inputs.get("n_chips")
@@ -169,11 +188,12 @@ def _accelerator(case: Case) -> Entry:
         raise Gap(error.message) from None
 
 
-def _rates(entry: Entry) -> dict[str, float]:
-    """Rates of memory and links, which some entries state and others compose of parts."""
-    known = registry()
-    found = {name: known.resolve(name, entry.given).value for name in RATES}
-    return {name: value for name, value in found.items() if value is not None}
+@cache
+def _rates(name: str) -> dict[str, float]:
+    """Rates of memory and links, which some accelerators state and others compose of parts."""
+    given, known = accelerators.find(name).given, registry()
+    found = {rate: known.resolve(rate, given).value for rate in RATES}
+    return {rate: value for rate, value in found.items() if value is not None}
 
 
 def launch_year(entry: Entry) -> float:
@@ -339,20 +359,9 @@ def _layouts(
         if each < size or (len(sizes) > 1 and each > batch) or (pipeline > 1 and stage > 1):
             continue
         for interleave in _interleaves(parts, software, pipeline, values["architecture.layers"]):
-            found.append(
-                {
-                    "training.gpus": float(gpus),
-                    "parallelism.tensor": float(tensor),
-                    "parallelism.pipeline": float(pipeline),
-                    "parallelism.interleave": interleave,
-                    "parallelism.micro_batch": size,
-                    "parallelism.zero_stage": stage,
-                    "parallelism.recompute": recompute,
-                    "parallelism.sequence_parallel": float(
-                        software.sequence_parallel and tensor > 1
-                    ),
-                }
-            )
+            splits_tokens = float(software.sequence_parallel and tensor > 1)
+            layout = (gpus, tensor, pipeline, interleave, size, stage, recompute, splits_tokens)
+            found.append(dict(zip(LAYOUT, map(float, layout), strict=True)))
             exact.append(batch % each == 0)
     if inputs.get("global_batch") and any(exact):
         return [layout for layout, is_exact in zip(found, exact, strict=True) if is_exact]

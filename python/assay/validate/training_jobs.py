@@ -13,7 +13,7 @@ from assay.catalog import constants
 from assay.model.tapes.compile import Compiled
 from assay.model.tapes.cones import Cones
 from assay.stack import registry
-from assay.validate.training_cases import RATES, Job
+from assay.validate.training_cases import LAYOUT, RATES, Job
 from assay.validate.training_figures import Figure, Step, figures_of
 
 Array = NDArray[np.float64]
@@ -71,18 +71,25 @@ def columns(
     override: dict[str, Array] | None = None,
 ) -> dict[str, Array]:
     """One column for every input: constants of the accelerator, values of the case, the layout."""
-    rows = [
-        {**constants.given(job.system), **job.values, **layout, **_SAME_CLOCK, **_run(job)}
-        for job, layout in zip(jobs, layouts, strict=True)
-    ]
     changed = override or {}
+    unique = list({id(job): job for job in jobs}.values())
+    place = {id(job): position for position, job in enumerate(unique)}
+    index = np.array([place[id(job)] for job in jobs])
+    known = [{**_constants(job.system), **job.values, **_SAME_CLOCK, **_run(job)} for job in unique]
     found = {}
     for name in inputs():
         if name in changed:
             found[name] = changed[name]
+        elif name in LAYOUT:
+            found[name] = np.array([layout[name] for layout in layouts])
         else:
-            found[name] = np.array([row.get(name, np.nan) for row in rows], dtype=np.float64)
+            found[name] = np.array([values.get(name, np.nan) for values in known])[index]
     return found
+
+
+@cache
+def _constants(system: str) -> dict[str, float]:
+    return constants.given(system)
 
 
 def _run(job: Job) -> dict[str, float]:

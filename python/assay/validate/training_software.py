@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from assay.validate.cases import Case
@@ -83,7 +84,11 @@ def text_of(case: Case) -> str:
 def stated_date(case: Case) -> float | None:
     """When the software was current, in years, if the source says or implies it."""
     source = " ".join(str(case.source.get(name, "")) for name in ("url", "title", "where"))
-    words = text_of(case)
+    return _date_in(source, text_of(case))
+
+
+@cache
+def _date_in(source: str, words: str) -> float | None:
     for word, date in KNOWN_DATES:
         if word in words:
             return date
