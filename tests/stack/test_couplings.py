@@ -104,3 +104,34 @@ def test_other_choices_move(
     training: Scenario, cause: str, effect: str, within: tuple[float, float]
 ) -> None:
     assert within[0] <= training.elasticity(cause, effect) <= within[1]
+
+
+# One deployment: what decoding streams, and what that does to the price of a token.
+OF_SERVING = [
+    ("architecture.hidden", "serving.time_per_output_token", (0.2, 1.1)),
+    ("architecture.hidden", "serving.time_to_first_token", (0.2, 1.2)),
+    ("architecture.hidden", "econ.cost.per_output_token", (0.2, 1.1)),
+    ("architecture.kv_heads", "serving.kv.capacity", (-1.1, -0.5)),
+    ("architecture.kv_heads", "serving.time_per_output_token", (0.02, 0.6)),
+    ("hbm.pin_rate", "serving.time_per_output_token", (-1.0, -0.1)),
+    ("hbm.pin_rate", "econ.cost.per_output_token", (-1.0, -0.1)),
+    ("gpu.clock", "serving.time_to_first_token", (-1.0, -0.1)),
+    ("serving.concurrency", "serving.throughput", (0.1, 1.0)),
+    ("serving.concurrency", "econ.cost.per_output_token", (-1.0, -0.1)),
+    ("serving.prompt", "serving.time_per_output_token", (0.02, 0.9)),
+    ("econ.electricity.energy_price", "econ.cost.per_output_token", (0.01, 0.3)),
+    ("carbon.grid.intensity", "carbon.per_output_token", (0.3, 1.0)),
+]
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Scenario:
+    causes, effects = [row[0] for row in OF_SERVING], [row[1] for row in OF_SERVING]
+    return read_scenario("llama3_8b_h200_serving", causes, effects)
+
+
+@pytest.mark.parametrize(("cause", "effect", "within"), OF_SERVING)
+def test_choices_move_a_deployment(
+    deployment: Scenario, cause: str, effect: str, within: tuple[float, float]
+) -> None:
+    assert within[0] <= deployment.elasticity(cause, effect) <= within[1]
