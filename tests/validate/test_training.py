@@ -102,6 +102,20 @@ def test_a_model_by_name_on_an_accelerator_without_training_data() -> None:
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        {"n_gpus": None, "dp": 4},
+        {"global_batch": None, "grad_accum": 32},
+        {"global_batch": None, "global_batch_tokens_M": 1.048576},
+    ],
+)
+def test_the_same_run_said_otherwise_is_the_same(said: dict[str, object]) -> None:
+    (row,) = predict([LLAMA_70B])
+    (other,) = predict([replace(LLAMA_70B, inputs={**LLAMA_70B.inputs, **said})])
+    assert other.predicted == row.predicted
+
+
+@pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"gpu": "Abacus-9"}, "Abacus-9"),

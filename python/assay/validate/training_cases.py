@@ -117,7 +117,7 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
     }
     sequence = _sequence(inputs, notes)
     bits = 8.0 if "fp8" in str(inputs.get("precision", "")).lower() else 16.0
-    gpus = inputs.get("n_gpus") or inputs.get("n_chips")
+    gpus = inputs.get("n_gpus") or inputs.get("n_chips") or _product(inputs, "dp")
     counts = [int(gpus)] if gpus else _counts(case, entry, bits, notes)
     batch = _batch(inputs, sequence, counts[0], notes)
     values |= {
@@ -134,6 +134,14 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
         case, entry.name, bits, values, layouts, counts_gpus=not gpus,
         total_tokens=_total_tokens(inputs), notes=tuple(notes), software=software,
     )  # fmt: skip
+
+
+def _product(inputs: dict[str, Any], needed: str) -> int | None:
+    """GPUs that the stated splits make, if the one that is needed is among them."""
+    if needed and not inputs.get(needed):
+        return None
+    names = [name for name in ("tp", "pp", "cp", needed) if name]
+    return math.prod(int(inputs.get(name) or 1) for name in names)
 
 
 def _with_layout(
@@ -306,6 +314,9 @@ def _batch(inputs: dict[str, Any], sequence: float, gpus: float, notes: list[str
         return float(inputs["global_batch"])
     if inputs.get("batch_per_dp") and inputs.get("dp"):
         return float(inputs["batch_per_dp"] * inputs["dp"])
+    if inputs.get("grad_accum") and inputs.get("micro_batch"):
+        replicas = gpus / (_product(inputs, "") or 1)
+        return float(inputs["grad_accum"] * inputs["micro_batch"] * replicas)
     tokens = inputs.get("global_batch_tokens_M") or inputs.get("tokens_per_batch_M")
     if tokens:
         return max(1.0, round(float(tokens) * 1e6 / sequence))
