@@ -25,7 +25,7 @@ from assay.validate.kernel_operations import KINDS, Prediction, device
 from assay.validate.tables import FRAMEWORKS, PACKAGE, VERSION, Table, load, write_sample
 from kernel_priors import FACTS, PRIORS, SYSTEMS
 
-SCALE = {"gemm": 0.02}
+SCALE = {"gemm": 0.01}
 """Errors well above this count by their size, not by its square: they are other kernels, or noise."""
 _SCALE = 0.05
 

@@ -54,7 +54,7 @@ PRIORS: dict[str, dict[str, Prior]] = {
         "kernels.gemm.write_exposure": Prior(0.6, "1", 100, most=1.0),
         "kernels.gemm.tail_cost": Prior(0.5, "1", 1e4, most=1.0),
         "kernels.gemm.throttle_depth": Prior(0.2, "1", 100),
-        "kernels.gemm.relief": Prior(0.05, "1", 20),
+        "kernels.gemm.reach_share": Prior(0.5, "1", 4),
         "kernels.gemm.ramp": Prior(3e5, "byte", 100),
     },
     "gemm8": {

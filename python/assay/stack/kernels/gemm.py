@@ -70,8 +70,8 @@ tail_cost = _constant(
 throttle_depth = _constant(
     "throttle_depth", "h", "1", "1", "slowdown of kernels so long that the clock sinks"
 )
-relief = _constant(
-    "relief", "u_0", "1", "1", "gain of constant operands, which toggle fewer wires, at the limit"
+reach_share = _constant(
+    "reach_share", "r_h", "1", "1", "operands that stay in the GPU's cache, over its capacity"
 )
 ramp = _constant("ramp", "x_0", "byte", "kB", "size at which a transfer reaches half its rate")
 spread = fitted.spread(scope)
