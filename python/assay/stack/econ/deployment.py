@@ -1,0 +1,51 @@
+"""A deployment: its power and cost, and what they come to by output token."""
+
+from __future__ import annotations
+
+from assay.model import by_definition, cited, number
+from assay.stack import cluster, serving, thermal
+from assay.stack.econ.rates import (
+    gpu_rate,
+    rent,
+)
+from assay.stack.econ.tariff import (
+    electricity_price,
+    scope,
+)
+
+_SERVING = cited(
+    "DeepSeek-AI 2025, DeepSeek-V3/R1 Inference System Overview",
+    "cost of a day by nodes, GPUs and rental price",
+)
+
+serving_load = scope.variable(
+    "serving.load", "u_s", "1", "tokens asked for over those the deployment could give",
+    display="%", bounds=("positive", 1), reference=_SERVING, boundary="scenario",
+)  # fmt: skip
+serving_power = scope.variable(
+    "serving.dc_power", "P_s", "W", "power at the meter attributed to the deployment",
+    equals=serving.deployment.gpus / cluster.gpus * thermal.site_power,
+    reference=by_definition("in proportion to GPUs held"), target=True,
+)  # fmt: skip
+serving_rate = scope.variable(
+    "serving.rate", "c_s", "USD/s", "cost of the deployment", display="USD/day",
+    equals=serving.deployment.gpus * gpu_rate + serving_power * electricity_price, reference=_SERVING,
+    target=True,
+)  # fmt: skip
+scope.approximation(
+    serving_rate, rent * serving.deployment.gpus, name="serving.rented",
+    valid=rent > number("0 USD/(s*GPU)"), meaning="a rent that contains all", reference=_SERVING,
+)  # fmt: skip
+cost_per_output_token = scope.variable(
+    "cost.per_output_token", "c_out", "USD/token", "cost of one output token",
+    equals=serving_rate / (serving.latency.throughput * serving_load), reference=_SERVING, target=True,
+)  # fmt: skip
+energy_per_output_token = scope.variable(
+    "energy.per_output_token", "e_out", "J/token", "energy at the meter for one output token",
+    equals=serving_power / (serving.latency.throughput * serving_load),
+    reference=by_definition("power over rate"), target=True,
+)  # fmt: skip
+scope.inequality(
+    "serving.fits_site", serving.deployment.gpus <= cluster.gpus,
+    "the deployment holds no more GPUs than the site has", reference=by_definition(),
+)  # fmt: skip

@@ -1,0 +1,87 @@
+"""A training run: its power, energy and cost, and what they come to by token."""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, by_definition, cited, number
+from assay.stack import cluster, thermal, training
+from assay.stack.econ.rates import (
+    gpu_rate,
+    rent,
+)
+from assay.stack.econ.tariff import (
+    electricity_price,
+    scope,
+)
+
+_RENT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "Table 1, rental price by GPU hour")
+_ENERGY = cited(
+    "Touvron et al. 2023, LLaMA: Open and Efficient Foundation Language Models",
+    "sec. 6, energy of a run",
+)
+_RUN = cited(
+    "Cottier et al. 2024, The Rising Costs of Training Frontier AI Models",
+    "amortised hardware and energy",
+)
+
+job_share = scope.variable(
+    "job.share", "s", "1", "share of the site's GPUs that the job holds", bounds=(0, 1),
+    equals=training.gpus / cluster.gpus, reference=by_definition("job's GPUs over the site's"),
+)  # fmt: skip
+job_power = scope.variable(
+    "job.dc_power", "P_job", "W", "power at the meter attributed to the job",
+    equals=job_share * thermal.site_power, reference=by_definition("in proportion to GPUs held"),
+    target=True,
+)  # fmt: skip
+capex_rate = scope.variable(
+    "capex.rate", "c_hw", "USD/s", "cost of the job's hardware per time, owned or rented",
+    display="USD/h", equals=training.gpus * gpu_rate, reference=_RUN,
+)  # fmt: skip
+run_duration = scope.variable(
+    "run.duration", "T_run", "s", "time for which the run holds its GPUs", display="day",
+    equals=training.time_to_train / training.run_yield, reference=_RUN,
+)  # fmt: skip
+scope.approximation(
+    run_duration, training.time_to_train, name="run.uninterrupted",
+    valid=training.time_to_train >= number("0 s"), meaning="steps alone: nothing fails",
+    reference=_RUN,
+)  # fmt: skip
+run_energy = scope.variable(
+    "run.energy", "E", "J", "energy of the run at the meter", display="kWh",
+    equals=job_power * run_duration, reference=_ENERGY,
+)  # fmt: skip
+power_cost = scope.variable(
+    "run.power_cost", "C_el", "USD", "electricity of the run",
+    equals=run_energy * electricity_price, reference=_RUN, target=True,
+)  # fmt: skip
+hardware_cost = scope.variable(
+    "run.hardware_cost", "C_hw", "USD", "hardware of the run",
+    equals=capex_rate * run_duration, reference=_RUN,
+)  # fmt: skip
+total_cost = scope.variable(
+    "run.total_cost", "C", "USD", "cost of the run",
+    equals=hardware_cost + power_cost, reference=_RUN, target=True,
+)  # fmt: skip
+scope.approximation(
+    total_cost, rent * training.gpus * run_duration, name="run.rented",
+    valid=rent > number("0 USD/(s*GPU)"),
+    meaning="a rent that contains all, so that neither plant nor power need be known",
+    reference=_RENT,
+)  # fmt: skip
+cost_per_token = scope.variable(
+    "cost.per_token", "c_tok", "USD/token", "cost of training on one token",
+    equals=total_cost / training.total_tokens, reference=by_definition("cost over tokens"),
+    target=True,
+)  # fmt: skip
+cost_per_step = scope.variable(
+    "cost.per_step", "c_step", "USD", "cost of one optimiser step",
+    equals=total_cost / training.steps, reference=by_definition("cost over steps"), target=True,
+)  # fmt: skip
+energy_per_token = scope.variable(
+    "energy.per_token", "e_tok", "J/token", "energy at the meter for one token", bounds=POSITIVE,
+    equals=run_energy / training.total_tokens, reference=by_definition("energy over tokens"),
+    target=True,
+)  # fmt: skip
+scope.inequality(
+    "job.fits_site", training.gpus <= cluster.gpus, "the job holds no more GPUs than the site has",
+    reference=by_definition(),
+)  # fmt: skip
