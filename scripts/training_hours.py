@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from assay.catalog import constants
 from assay.validate import training_jobs as training
 from assay.validate.cases import Case
-from assay.validate.training_cases import Gap, Job, read_job
+from assay.validate.training_cases import Job, read_job
+from assay.validate.training_shapes import Gap
 
 Array = NDArray[np.float64]
 _MODELS = ("opt", "bloom")

@@ -10,7 +10,7 @@ from assay.catalog import constants
 from assay.errors import AssayError
 from assay.validate.cases import Case
 from assay.validate.score import Row
-from assay.validate.training_cases import Gap, Job, read_job
+from assay.validate.training_cases import Job, read_job
 from assay.validate.training_figures import Figure
 from assay.validate.training_jobs import (
     STEP,
@@ -21,6 +21,7 @@ from assay.validate.training_jobs import (
     figures,
     predict_jobs,
 )
+from assay.validate.training_shapes import Gap
 
 SHARE_OF_RULE = 0.4
 BORROWED_SPREAD = 2.0

@@ -13,8 +13,10 @@ from assay.catalog import constants
 from assay.model.tapes.compile import Compiled
 from assay.model.tapes.cones import Cones
 from assay.stack import registry
-from assay.validate.training_cases import LAYOUT, RATES, Job
+from assay.validate.training_cases import Job
 from assay.validate.training_figures import Figure, Step, figures_of
+from assay.validate.training_layouts import LAYOUT
+from assay.validate.training_shapes import RATES
 
 Array = NDArray[np.float64]
 
