@@ -133,7 +133,7 @@ def test_yield_of_a_run_follows_from_its_size() -> None:
 @pytest.mark.parametrize(
     ("radix", "ports", "switches", "tiers"),
     [
-        # Al-Fares et al. 2008, sec. 3.1: k^3/4 hosts on 5 k^2/4 switches.
+        # Al-Fares et al. 2008, sec. 2.2: k^3/4 hosts on 5 k^2/4 switches.
         (48, 48**3 // 4, 5 * 48**2 // 4, 3),
         (64, 64**3 // 4, 5 * 64**2 // 4, 3),
         # Two tiers: k^2/2 hosts on k leaves and k/2 spines.

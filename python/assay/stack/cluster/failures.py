@@ -10,7 +10,9 @@ _ZERO = cited(
     "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
     "sec. 3.1",
 )
-_LLAMA = cited("Llama Team 2024, The Llama 3 Herd of Models", "sec. 3.3.4 and Table 5")
+_LLAMA_WORK = "Llama Team 2024, The Llama 3 Herd of Models"
+_LLAMA = cited(_LLAMA_WORK, "sec. 3.3.4 and Table 5")
+_STORAGE = cited(_LLAMA_WORK, "sec. 3.3.1, storage and checkpoints")
 _RELIABILITY = cited(
     "Kokolis et al. 2025, Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
     "mean time to failure by size of job",
@@ -61,7 +63,7 @@ checkpoint_size = scope.variable(
 )  # fmt: skip
 storage_bandwidth = scope.variable(
     "storage.bandwidth", "B_store", "byte/s", "rate at which the shared store takes checkpoints",
-    display="GB/s", bounds=POSITIVE, reference=_LLAMA, boundary="primitive",
+    display="GB/s", bounds=POSITIVE, reference=_STORAGE, boundary="primitive",
 )  # fmt: skip
 node_storage_bandwidth = scope.variable(
     "storage.node_bandwidth", "b_store", "byte/(s*node)", "rate at which one node writes to the store",
@@ -70,11 +72,11 @@ node_storage_bandwidth = scope.variable(
 checkpoint_time = scope.variable(
     "checkpoint.time", "t_ckpt", "s", "time to write or read one checkpoint",
     equals=checkpoint_size / minimum(storage_bandwidth, job_nodes * node_storage_bandwidth),
-    reference=_LLAMA,
+    reference=_STORAGE,
 )  # fmt: skip
 hidden_share = scope.variable(
     "checkpoint.hidden_share", "s_hid", "1", "share of writing during which training goes on",
-    bounds=(0, 1), reference=_LLAMA, boundary="scenario",
+    bounds=(0, 1), reference=_STORAGE, boundary="scenario",
 )  # fmt: skip
 checkpoint_stall = scope.variable(
     "checkpoint.stall", "delta", "s", "time for which a checkpoint stops training",

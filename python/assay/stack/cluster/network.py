@@ -8,7 +8,7 @@ from assay.stack.cluster.nodes import PARTS, gpus, node_gpus, nodes, scope
 
 _FAT_TREE = cited(
     "Al-Fares, Loukissas and Vahdat 2008, A Scalable, Commodity Data Center Network Architecture",
-    "sec. 2.2 and 3.1, Clos networks and fat trees",
+    "sec. 2.2, Clos networks and fat trees",
 )
 _OPTICS = cited("NVIDIA MMS4X00-NS400 transceiver, product specifications", "overview")
 _SWITCH = cited("NVIDIA QM9700/QM9790 InfiniBand switch systems, user manual", "specifications")

@@ -19,7 +19,7 @@ _PLANT = cited(
     "energy equations of chiller and tower",
 )
 _CARNOT = cited(
-    "Gordon and Ng 2000, Cool Thermodynamics", "coefficient of performance and its Carnot limit"
+    "Gordon and Ng 2001, Cool Thermodynamics", "coefficient of performance and its Carnot limit"
 )
 _ECONOMISER = cited(
     "Diaz et al. 2020, Effect of climate conditions on the thermodynamic performance of a data "
@@ -30,7 +30,10 @@ _LIQUID = cited(
     "ASHRAE TC 9.9, Liquid Cooling Guidelines for Datacom Equipment Centers, 2nd edition",
     "facility water and technology cooling loops",
 )
-_AIR = cited("ASHRAE TC 9.9, Thermal Guidelines for Data Processing Environments", "class A1")
+_AIR = cited(
+    "ASHRAE TC 9.9, Thermal Guidelines for Data Processing Environments, 5th edition 2021",
+    "Table 2.1, recommended range",
+)
 
 coolant_rise = scope.variable(
     "coolant.rise", "dT_liq", "K", "warming of the coolant in the machines", bounds=POSITIVE,

@@ -16,7 +16,7 @@ from assay.stack.thermal.supply import (
     scope,
 )
 
-_PUE = cited("ISO/IEC 30134-2:2016, Power usage effectiveness", "clause 4")
+_PUE = cited("ISO/IEC 30134-2:2016, Power usage effectiveness", "definition of PUE")
 _HEAT = "Cengel and Ghajar, Heat and Mass Transfer: Fundamentals and Applications"
 _BALANCE = cited(_HEAT, "ch. 1, energy balance of steady-flow systems")
 _WATER = cited(_HEAT, "Table A-9, properties of saturated water")

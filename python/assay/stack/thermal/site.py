@@ -12,7 +12,7 @@ from assay.stack.thermal.supply import (
     ups_loss,
 )
 
-_PUE = cited("ISO/IEC 30134-2:2016, Power usage effectiveness", "clause 4")
+_PUE = cited("ISO/IEC 30134-2:2016, Power usage effectiveness", "definition of PUE")
 _TRANSFORMER = cited(
     "10 CFR 431 subpart K appendix A, Uniform Test Method for Distribution Transformers",
     "no-load loss, and load loss by the square of the load",
