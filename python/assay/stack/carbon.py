@@ -16,14 +16,20 @@ _LLAMA = cited(
     "sec. 6, carbon footprint",
 )
 _BLOOM = cited(
-    "Luccioni, Viguier and Ligozat 2023, Estimating the Carbon Footprint of BLOOM",
+    "Luccioni, Viguier and Ligozat 2023, Estimating the Carbon Footprint of BLOOM, a 176B "
+    "Parameter Language Model",
     "embodied emissions of the computing equipment",
 )
 _LLM = cited(
-    "Faiz et al. 2024, LLMCarbon: Modeling the End-to-End Carbon Footprint of LLMs",
+    "Faiz et al. 2024, LLMCarbon: Modeling the End-to-End Carbon Footprint of Large Language "
+    "Models",
     "operational and embodied carbon",
 )
-_THIRST = cited("Li et al. 2023, Making AI Less Thirsty", "on-site and off-site water")
+_THIRST = cited(
+    "Li et al. 2023, Making AI Less Thirsty: Uncovering and Addressing the Secret Water Footprint "
+    "of AI Models",
+    "on-site and off-site water",
+)
 
 grid_intensity = scope.variable(
     "grid.intensity", "I_grid", "kg/J", "emissions of the grid by energy, in CO2 equivalents",

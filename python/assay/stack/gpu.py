@@ -13,7 +13,7 @@ from assay.stack import hbm
 scope = Scope("gpu", "One GPU")
 
 _SHARE = (0, 1)
-_H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Table 2")
+_H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Table 3")
 _NVLINK = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "NVLink")
 _CMOS = "Weste and Harris, CMOS VLSI Design, 4th edition 2011"
 _DYNAMIC = cited(_CMOS, "ch. 5, dynamic power")

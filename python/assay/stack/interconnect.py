@@ -15,7 +15,7 @@ _COST_MODEL = cited(
 )
 _DGX = cited("NVIDIA DGX H100/H200 System User Guide", "hardware overview")
 _FAT_TREE = cited(
-    "Al-Fares, Loukissas and Vahdat 2008, A scalable, commodity data center network architecture"
+    "Al-Fares, Loukissas and Vahdat 2008, A Scalable, Commodity Data Center Network Architecture"
 )
 _DALLY = "Dally and Towles 2004, Principles and Practices of Interconnection Networks"
 _BISECTION = cited(_DALLY, "ch. 3, topology basics")

@@ -33,10 +33,11 @@ _TENSOR = cited(
     "Model Parallelism",
     "sec. 3",
 )
-_ZERO = cited(
-    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
-    "sec. 3.1 and 5",
+_RAJBHANDARI = (
+    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
 )
+_ZERO = cited(_RAJBHANDARI, "sec. 3.1 and 5")
+_BUFFERS = cited(_RAJBHANDARI, "sec. 3.2, temporary buffers")
 _ACTIVATIONS = cited(
     "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
     "sec. 4",
@@ -218,7 +219,8 @@ activation_memory = _memory(
 )  # fmt: skip
 logit_memory = _memory(
     "logits", "M_l", "scores of the vocabulary on the last stage, in 16 and 32 bits, with gradient",
-    _PER_GPU * number("10 byte") * tokens * architecture.vocabulary / tensor, _ACTIVATIONS,
+    _PER_GPU * number("10 byte") * tokens * architecture.vocabulary / tensor,
+    by_definition("counted: 2 byte, 4 byte, and 4 byte of gradient"),
 )  # fmt: skip
 reserve = scope.variable(
     "reserve", "M_r", "byte/GPU", "memory that driver, libraries and allocator keep for themselves",
@@ -241,7 +243,7 @@ workspace_memory = _memory(
             recompute > 1.5, tokens * (shared_width + split_width) / tensor, number("0 byte")
         )
     ),
-    _ZERO,
+    _BUFFERS,
 )  # fmt: skip
 memory = _memory(
     "total", "M", "memory that a GPU needs: the first or the last stage, whichever needs more",

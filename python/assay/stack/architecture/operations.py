@@ -9,7 +9,8 @@ from assay.stack.architecture import shapes as s
 
 _SCALING = cited("Kaplan et al. 2020, Scaling Laws for Neural Language Models", "sec. 2.1")
 _MEGATRON = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters",
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
+    "Using Megatron-LM",
     "appendix, floating-point operations",
 )
 _MULTIPLY_ADD = number("2 FLOP/token")

@@ -8,21 +8,41 @@ scope = Scope("architecture", "Shapes of a transformer decoder")
 
 ATTENTION = cited("Vaswani et al. 2017, Attention Is All You Need", "sec. 3.2")
 GROUPED = cited(
-    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models", "sec. 2.2"
+    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from Multi-Head "
+    "Checkpoints",
+    "sec. 2.2",
 )
-LATENT = cited("DeepSeek-AI 2024, DeepSeek-V2", "sec. 2.1")
+LATENT = cited(
+    "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts "
+    "Language Model",
+    "sec. 2.1",
+)
 GATED = cited("Shazeer 2020, GLU Variants Improve Transformer", "sec. 2")
-EXPERTS = cited("Shazeer et al. 2017, Outrageously Large Neural Networks", "sec. 2")
-SHARED = cited("Dai et al. 2024, DeepSeekMoE", "sec. 3.2")
+EXPERTS = cited(
+    "Shazeer et al. 2017, Outrageously Large Neural Networks: The Sparsely-Gated "
+    "Mixture-of-Experts Layer",
+    "sec. 2",
+)
+SHARED = cited(
+    "Dai et al. 2024, DeepSeekMoE: Towards Ultimate Expert Specialization in Mixture-of-Experts "
+    "Language Models",
+    "sec. 3.2",
+)
 WINDOW = cited("Beltagy et al. 2020, Longformer: The Long-Document Transformer", "sec. 3.1")
-LINEAR = cited("Yang et al. 2024, Gated Delta Networks", "sec. 3")
+LINEAR = cited(
+    "Yang, Kautz and Hatamizadeh 2024, Gated Delta Networks: Improving Mamba2 with Delta Rule",
+    "sec. 3",
+)
 TIED = cited("Press and Wolf 2017, Using the Output Embedding to Improve Language Models", "sec. 3")
 POSITIONS = cited(
     "Radford et al. 2019, Language Models are Unsupervised Multitask Learners", "sec. 2.3"
 )
 NORM = cited("Zhang and Sennrich 2019, Root Mean Square Layer Normalization", "sec. 4")
 HEAD_NORM = cited("Dehghani et al. 2023, Scaling Vision Transformers to 22 Billion Parameters")
-INDEX = cited("DeepSeek-AI 2025, DeepSeek-V3.2-Exp", "sec. 1, prototype of DSA")
+INDEX = cited(
+    "DeepSeek-AI 2025, DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models",
+    "sec. 2.1, prototype of DSA",
+)
 _BIAS = by_definition("the model's configuration file: which products add a bias")
 _FILE = by_definition("the model's configuration file")
 
@@ -93,7 +113,8 @@ index_tokens = _shape("index.tokens", "n_i", "tokens chosen at most; 0: all are 
 
 attention_gate = _shape(
     "attention.gate", "b_g", "1: a product of the hidden state gates the attention's output",
-    cited("Qiu et al. 2025, Gated Attention for Large Language Models"), _FLAG,
+    cited("Qiu et al. 2025, Gated Attention for Large Language Models: Non-linearity, Sparsity, and "
+          "Attention-Sink-Free"), _FLAG,
 )  # fmt: skip
 sinks = _shape(
     "attention.sinks", "b_k", "1: every head learns a score that takes no value",

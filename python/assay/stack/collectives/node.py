@@ -134,10 +134,11 @@ def node_all_to_all(
     ways = Ways(into, prefix, "all-to-all", ranks - 1, size, ranks, library)
     eager = ways.variable(
         "eager_time", "eager messages",
-        c.exchange_eager_ratio * c.start + ways.steps * ways.part / c.exchange_eager_share,
+        c.exchange_eager_ratio * c.start + ways.steps * ways.part / c.exchange_eager_share, c.MPICH,
     )  # fmt: skip
     bulk = ways.variable(
         "bulk_time", "bulk messages",
         c.exchange_start + _ramped((ways.steps + c.exchange_copy) * ways.part) / c.exchange_share,
+        c.MPICH,
     )  # fmt: skip
     return ways.least(eager, bulk)

@@ -90,4 +90,4 @@ def spanning_all_to_all(into: Scope, prefix: str, *, size: Expression, span: Spa
     if span.local is LINKS:
         span = replace(span, local=EXCHANGES)
     time = alpha_beta.spanning_all_to_all(size, span)
-    return declare_time(into, f"{prefix}time", "all-to-all over links and adapters", time, NCCL)
+    return declare_time(into, f"{prefix}time", "all-to-all over links and adapters", time, MPICH)

@@ -8,7 +8,10 @@ from assay.stack.econ.tariff import (
     scope,
 )
 
-_TCO = "Koomey et al. 2008, A Simple Model for Determining True Total Cost of Ownership"
+_TCO = (
+    "Koomey et al. 2008, A Simple Model for Determining True Total Cost of Ownership for Data "
+    "Centers"
+)
 _CAPITAL = cited(_TCO, "capital costs of IT and of the site")
 _ANNUAL = cited(_TCO, "total annualised costs")
 _BILLING = cited(

@@ -15,7 +15,10 @@ from assay.stack.econ.tariff import (
     scope,
 )
 
-_TCO = "Koomey et al. 2008, A Simple Model for Determining True Total Cost of Ownership"
+_TCO = (
+    "Koomey et al. 2008, A Simple Model for Determining True Total Cost of Ownership for Data "
+    "Centers"
+)
 _OPERATION = cited(_TCO, "annual operating expenses")
 _ANNUAL = cited(_TCO, "total annualised costs")
 _BURDEN = cited(

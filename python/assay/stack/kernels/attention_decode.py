@@ -36,8 +36,9 @@ _COUNT = cited(
     "sec. 4.1, FLOPs",
 )
 _GQA = cited(
-    "Ainslie et al. 2023, GQA: training generalized multi-query transformer models from "
-    "multi-head checkpoints"
+    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from "
+    "Multi-Head Checkpoints",
+    "sec. 2.2",
 )
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "

@@ -8,7 +8,7 @@ from assay.model import (
     Expression,
     Scope,
     Variable,
-    by_definition,
+    cited,
     exp,
     maximum,
     minimum,
@@ -22,7 +22,11 @@ SHARP = 6
 QUANTILE_95 = 1.645
 """Standard deviations between the median of a normal distribution and its 95 % quantile."""
 
-_QUANTILES = by_definition("quantiles of a lognormal error: the spread times 1.645 either side")
+QUANTILES = cited(
+    "NIST/SEMATECH e-Handbook of Statistical Methods",
+    "sec. 1.3.6.6.9, quantiles of the lognormal distribution",
+)
+"""Where the ends of an interval come from."""
 
 
 def sharp_maximum(*times: Expression) -> Expression:
@@ -61,9 +65,9 @@ def declare_interval(scope: Scope, time: Variable, spread: Expression) -> None:
     """Declare the ends of the interval that holds nine in ten measurements."""
     scope.variable(
         "time_low", "t_5", "s", f"one in twenty is faster: {time.meaning}", display="us",
-        equals=time * exp(-QUANTILE_95 * spread), reference=_QUANTILES, library=True,
+        equals=time * exp(-QUANTILE_95 * spread), reference=QUANTILES, library=True,
     )  # fmt: skip
     scope.variable(
         "time_high", "t_95", "s", f"one in twenty is slower: {time.meaning}", display="us",
-        equals=time * exp(QUANTILE_95 * spread), reference=_QUANTILES, library=True,
+        equals=time * exp(QUANTILE_95 * spread), reference=QUANTILES, library=True,
     )  # fmt: skip

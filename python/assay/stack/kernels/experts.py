@@ -24,7 +24,8 @@ from assay.stack.kernels.combine import declare_interval, overlap, transfer_time
 scope = Scope("kernels.experts", "Products of experts")
 
 _SWITCH = cited(
-    "Fedus, Zoph and Shazeer 2022, Switch transformers: scaling to trillion parameter models"
+    "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
+    "Simple and Efficient Sparsity"
 )
 _OCCUPANCY = cited(
     "Feller 1968, An introduction to probability theory and its applications, vol. 1, 3rd edition",

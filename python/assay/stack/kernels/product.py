@@ -47,11 +47,11 @@ _ROOFLINE = cited(
 )
 _GUIDE = "NVIDIA Matrix Multiplication Background User's Guide, DU-09799-001 2023"
 _BOUNDS = cited(_GUIDE, "ch. 2 Math And Memory Bounds")
-_TILES = cited(_GUIDE, "sec. 3.1 Tile Quantization")
+_TILES = cited(_GUIDE, "sec. 2.3 Typical Tile Dimensions In cuBLAS And Performance")
 _STREAM_K = cited(
     "Osama et al. 2023, Stream-K: work-centric parallel decomposition for dense matrix-matrix "
     "multiplication on the GPU",
-    "sec. 2 on fixed splitting",
+    "sec. 3.2 and 3.3, data-parallel and fixed-split",
 )
 _POWER = by_definition("operations over the rate that the power limit leaves")
 

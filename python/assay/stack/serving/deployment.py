@@ -17,7 +17,8 @@ _GPIPE = cited(
     "Parallelism"
 )
 _SWITCH = cited(
-    "Fedus, Zoph and Shazeer 2022, Switch transformers: scaling to trillion parameter models",
+    "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
+    "Simple and Efficient Sparsity",
     "sec. 5",
 )
 _DATA_PARALLEL_ATTENTION = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.4")

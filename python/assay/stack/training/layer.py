@@ -22,7 +22,8 @@ _BACKWARD = cited(
     "appendix, floating-point operations",
 )
 _SWITCH = cited(
-    "Fedus, Zoph and Shazeer 2022, Switch transformers: scaling to trillion parameter models"
+    "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
+    "Simple and Efficient Sparsity"
 )
 _FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
 _HALF = number("2 byte")

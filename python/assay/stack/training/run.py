@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.model import POSITIVE, by_definition, cited, exp, sqrt, where
 from assay.stack import architecture, gpu, parallelism
 from assay.stack.kernels import device
-from assay.stack.kernels.combine import QUANTILE_95
+from assay.stack.kernels.combine import QUANTILE_95, QUANTILES
 from assay.stack.training.job import compute_bits, gpus, scope, tokens_per_step
 from assay.stack.training.step import flops_per_step, peak_flops, step_time
 
@@ -17,11 +17,10 @@ _RUN = cited(
 )
 _RECOMPUTE = cited(
     "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
-    "sec. 6",
+    "sec. 6.3 and appendix A",
 )
 
 _FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
-_QUANTILES = by_definition("quantiles of a lognormal error: the spread times 1.645 either side")
 
 total_tokens = scope.variable(
     "total_tokens", "D", "token", "tokens in the whole run", bounds=POSITIVE,
@@ -97,10 +96,10 @@ for _name, _of, _sign in (
 ):
     scope.variable(
         f"step_time_{_name}", "t_q", "s", f"time of one optimiser step: {_of}",
-        equals=step_time * exp(_sign * QUANTILE_95 * spread), reference=_QUANTILES, library=True,
+        equals=step_time * exp(_sign * QUANTILE_95 * spread), reference=QUANTILES, library=True,
     )  # fmt: skip
     scope.variable(
         f"gpu_hours_{_name}", "H_q", "GPU*s", f"GPU time that a run is charged: {_of}",
         display="GPU*h", equals=gpu_hours * exp(_sign * QUANTILE_95 * _hours_spread),
-        reference=_QUANTILES, library=True,
+        reference=QUANTILES, library=True,
     )  # fmt: skip
