@@ -46,7 +46,7 @@ def test_the_sample_holds_only_shapes_that_no_fit_saw() -> None:
 
 @pytest.mark.parametrize(
     ("operation", "median", "p90"),
-    [("gemm", 0.055, 0.17), ("prefill", 0.08, 0.25), ("decode", 0.10, 0.30)],
+    [("gemm", 0.055, 0.20), ("prefill", 0.08, 0.25), ("decode", 0.10, 0.30)],
 )
 def test_held_out_rows_are_predicted(operation: str, median: float, p90: float) -> None:
     predicted, roofline, spread = _pooled(operation)
