@@ -30,7 +30,8 @@ from training_priors import PRIORS
 
 Array = NDArray[np.float64]
 SCALE = 0.05
-EFFECTIVE_CASES = 60
+EFFECTIVE_CASES = 30
+"""Errors of one suite come together, so that its cases tell much less than as many others would."""
 ROUNDS = 2
 STEPS = 12
 
