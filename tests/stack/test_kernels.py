@@ -12,7 +12,7 @@ from assay.stack import registry
 PRODUCT = {
     "rows": 4096, "columns": 4096, "depth": 4096, "bits": 16, "weight_element": 2,
     "activation_element": 2, "output_element": 2, "weight_footprint": 1e12,
-    "activation_footprint": 1e12, "toggling": 1,
+    "activation_footprint": 1e12, "toggling": 1, "casting": 1,
 }  # fmt: skip
 PREFILL = {
     "batch": 1, "length": 4096, "keys": 4096, "window": 0, "heads": 32, "kv_heads": 8,

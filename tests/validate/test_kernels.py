@@ -130,3 +130,14 @@ def test_other_accelerators_borrow_and_are_less_sure() -> None:
     assert other.lo is not None
     assert other.hi / other.lo > own.hi / own.lo
     assert any("h100_sxm" in note for note in other.notes)
+
+
+def test_the_best_rates_that_flash_attention_claims() -> None:
+    # Shah et al. 2024, FlashAttention-3, abstract: 740 TFLOP/s in 16 bits, close to 1200 in 8.
+    for kernel, rate in (("fp16", 740.0), ("fp8", 1200.0)):
+        inputs = {"kernel": f"FlashAttention-3 fwd H100 {kernel} max"}
+        (row,) = predict([case(inputs, {"tflops": rate})])
+        assert row.predicted == pytest.approx(rate, rel=0.1)
+        assert any("no shape stated" in note for note in row.notes)
+    (older,) = predict([case({"kernel": "FlashAttention-2 on H100"}, {"tflops": 350.0})])
+    assert older.predicted is None

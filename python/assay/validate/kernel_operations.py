@@ -44,7 +44,7 @@ def _gemm(table: Table, cache_capacity: float, element: float) -> list[Values]:
         + np.where(own_activations, 0.0, activations) + outputs,
         "activation_footprint": np.where(own_activations, copies, 1.0) * (weights + activations)
         + outputs,
-        "toggling": _toggling(table),
+        "toggling": _toggling(table), "casting": table.columns.get("casting", 1.0),
     }]  # fmt: skip
 
 
@@ -67,7 +67,9 @@ def _attention(table: Table) -> Values:
 def _prefill(table: Table, cache_capacity: float, element: float) -> list[Values]:
     length = table.columns["isl"]
     keys = length + table.columns.get("prefix", 0.0)
-    return [{**_attention(table), "length": length, "keys": keys, "caching": 1.0, "bits": 16.0}]
+    caching = table.columns.get("caching", 1.0)
+    bits = table.columns.get("bits", 16.0)
+    return [{**_attention(table), "length": length, "keys": keys, "caching": caching, "bits": bits}]
 
 
 def _decode(table: Table, cache_capacity: float, element: float) -> list[Values]:

@@ -23,7 +23,7 @@ QUANTILE_95 = 1.645
 """Standard deviations between the median of a normal distribution and its 95 % quantile."""
 
 QUANTILES = cited(
-    "NIST/SEMATECH e-Handbook of Statistical Methods",
+    "NIST/SEMATECH 2012, e-Handbook of Statistical Methods",
     "sec. 1.3.6.6.9, quantiles of the lognormal distribution",
 )
 """Where the ends of an interval come from."""

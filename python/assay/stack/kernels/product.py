@@ -245,6 +245,10 @@ shape = ProductShape(
         gemm.scope, "toggling", "u", "1", "1 for operands that look random, 0 for constant ones",
         fitted.SHARE,
     ),
+    casting=fitted.free(
+        gemm.scope, "casting", "c", "1", "1 where narrow activations are cast first, 0 where not",
+        fitted.SHARE,
+    ),
 )  # fmt: skip
 standalone = declare(gemm.scope, "", shape, library=True)
 """A product of any shape."""
