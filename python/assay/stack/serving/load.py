@@ -23,7 +23,7 @@ _ORCA = cited(
     "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
     "sec. 4",
 )
-SUM = cited("NVIDIA CUDA C++ Programming Guide", "streams: commands execute in order")
+SUM = cited("NVIDIA CUDA C++ Programming Guide 12", "streams: commands execute in order")
 
 NOTHING = number("0")
 NO_TIME = number("0 s")

@@ -208,7 +208,11 @@ peak_flops = scope.variable(
     reference=by_definition("sum over the job's GPUs"),
 )  # fmt: skip
 compute_time = scope.variable(
-    "compute_time", "t_comp", "s", "time of a step in which stages compute or wait for one another"
+    "compute_time",
+    "t_comp",
+    "s",
+    "time of a step in which stages compute or wait for one another",
+    reference=_STAGES,
 )
 scope.equation(
     compute_time,
