@@ -110,7 +110,6 @@ COUPLED = (
     "training.update.time",
     "training.step_time",
     "training.tokens_per_second",
-    "training.mfu",
 )
 
 
@@ -123,8 +122,7 @@ def test_width_moves_memory_traffic_operations_and_time(
     falls = ("training.tokens_per_second",)
     assert {n: r for n, r in moved.items() if abs(r - 1) < 1e-3} == {}
     for name, ratio in moved.items():
-        if name != "training.mfu":
-            assert (ratio < 1) == (name in falls), name
+        assert (ratio < 1) == (name in falls), name
 
 
 CHOICES: dict[str, list[float]] = {
