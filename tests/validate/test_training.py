@@ -55,6 +55,19 @@ def test_steps_of_tier_a_are_within_nine_percent(cases: list[Case], rows: list[R
     assert macro(gate) < 0.09
 
 
+def test_gpu_hours_of_published_runs(cases: list[Case], rows: list[Row]) -> None:
+    names = {case.id for case in cases if case.tier in "AB"}
+    hours = {
+        row.case: abs(row.error or 0.0)
+        for row in rows
+        if row.case in names and row.unit == "GPU*h" and row.predicted is not None
+    }
+    assert len(hours) == 25
+    assert np.median(list(hours.values())) < 0.18
+    # Touvron et al. 2023, Table 15.
+    assert max(hours[f"llama1-{size}"] for size in ("7B", "13B", "33B", "65B")) < 0.18
+
+
 def test_rules_of_thumb_do_worse(cases: list[Case], rows: list[Row]) -> None:
     gate = times(cases, rows, "A")
     for name in ("constant_mfu", "rule_6nd", "roofline"):
