@@ -38,6 +38,7 @@ from assay.model import (
 from assay.model.auditing import verify_numeric
 from assay.model.auditing.audit import Check, audit, next_work, stats, verify
 from assay.model.auditing.duplicates import duplicate_relations, similar_variables
+from assay.model.auditing.formulas import POINTS
 from assay.model.language.expression import Expression, as_sympy, decode, encode
 from assay.model.preset import Assignment, Preset
 from assay.model.tapes.compile import Compiled
@@ -283,8 +284,8 @@ def test_numbers_agree_every_way() -> None:
     checks = {check.name: check for check in report.checks}
     assert report.ok, [check for check in report.checks if check.status == "failed"]
     assert {check.status for check in report.checks} == {"ok"}
-    assert checks["tapes"].count == 7 * verify_numeric.POINTS
-    assert checks["sympy"].count == 7 * verify_numeric.POINTS
+    assert checks["tapes"].count == 7 * POINTS
+    assert checks["sympy"].count == 7 * POINTS
     assert checks["derivatives"].count >= 20
     assert checks["cones"].count == 3
     assert checks["encoding"].count == 12

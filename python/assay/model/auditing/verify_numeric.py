@@ -10,28 +10,26 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from assay._native import Tape
 from assay.errors import AssayError, ConvergenceError, EvaluationError
 from assay.model.auditing.differences import difference_quotients, rounding_error
+from assay.model.auditing.formulas import TRIES, Formula, Point, draw, finite_points, formulas
 from assay.model.auditing.verify import Outcome, Rule, collect
 from assay.model.language.expression import (
     Expression,
     Number,
-    Operation,
     as_sympy,
     decode,
     encode,
     evaluate,
-    postorder,
     substitute,
 )
 from assay.model.language.relations import Inequality, Relation
-from assay.model.language.variables import Constant, Variable
 from assay.model.store import fingerprint
 from assay.model.tapes.compile import Compiled, Lowering
 from assay.model.tapes.program import Program
@@ -39,10 +37,6 @@ from assay.model.tapes.program import Program
 if TYPE_CHECKING:
     from assay.model.registry import Registry
 
-POINTS = 3
-_TRIES = 40
-_SYMBOLIC = 60
-"""Size up to which SymPy is given symbols; beyond it numbers, since it writes shared parts out."""
 _RESOLVED = 4
 """Points at which a cone is resolved, which takes far longer than running its tape."""
 _TOLERANCE = 1e-9
@@ -51,55 +45,26 @@ _DERIVATIVE_TOLERANCE = 1e-6
 _SHOWN = 12
 """Inputs of a point that a finding lists."""
 
-Point = dict[str, float]
+Tried = Callable[["Registry"], list[Formula]]
+"""What the rules try, found once for all of them."""
 
 
 def numeric_rules(*, read_only: bool) -> list[Rule]:
     """The rules that compute."""
     cones = partial(_cones, read_only=read_only)
+    tried = cache(formulas)
     return [
         Rule("encoding", "expressions survive being written and read", _encoding),
         Rule("data", "the registry survives being written and read", _data),
-        Rule("tapes", "tapes compute what the relations say", _tapes),
-        Rule("derivatives", "exact derivatives agree with central differences", _derivatives),
-        Rule("sympy", "SymPy computes the same values", _sympy),
+        Rule("tapes", "tapes compute what the relations say", partial(_tapes, tried)),
+        Rule(
+            "derivatives",
+            "exact derivatives agree with central differences",
+            partial(_derivatives, tried),
+        ),
+        Rule("sympy", "SymPy computes the same values", partial(_sympy, tried)),
         Rule("cones", "targets compile to what they resolve to", cones),
     ]
-
-
-def draw(variable: Variable, random: Random, decades: float = 2.0) -> float:
-    """A value within the variable's bounds, within some decades of its display unit."""
-    if isinstance(variable, Constant):
-        return variable.value
-    lower, upper = variable.lower, variable.upper
-    if math.isfinite(lower) and math.isfinite(upper):
-        return lower + random.random() * (upper - lower)
-    size = float(variable.display.scale) * math.pow(10.0, random.uniform(-decades, decades))
-    if math.isfinite(lower):
-        return lower + size
-    if math.isfinite(upper):
-        return upper - size
-    return random.choice((-size, size))
-
-
-def finite_points(registry: Registry, relation: Relation, expression: Expression) -> list[Point]:
-    """Points at which an expression of the relation has a finite value."""
-    random = Random(relation.name)
-    variables = [registry.variable(name) for name in relation.inputs]
-    points: list[Point] = []
-    for attempt in range(_TRIES):
-        decades = 2.0 if attempt < _TRIES // 2 else 9.0
-        point = {v.name: draw(v, random, decades) for v in variables}
-        if math.isfinite(evaluate(expression, point)):
-            points.append(point)
-        if len(points) == POINTS:
-            break
-    return points
-
-
-def algebraic(registry: Registry) -> list[tuple[Relation, Expression]]:
-    """Relations with a closed right-hand side or condition, and that."""
-    return [(r, r.expression) for r in registry.relations.values() if r.expression is not None]
 
 
 def lower(relation: Relation, expression: Expression) -> Compiled:
@@ -142,9 +107,9 @@ def _facts(registry: Registry) -> dict[str, Any]:
     return {**variables, **relations, "blocks": registry.blocks}
 
 
-def _tapes(registry: Registry) -> Outcome:
+def _tapes(tried: Tried, registry: Registry) -> Outcome:
     findings, notes, count = [], [], 0
-    for relation, expression in algebraic(registry):
+    for relation, expression, _ in tried(registry):
         points = finite_points(registry, relation, expression)
         if not points:
             notes.append(_no_point(relation))
@@ -158,18 +123,11 @@ def _tapes(registry: Registry) -> Outcome:
     return Outcome(count, findings, notes)
 
 
-def _sympy(registry: Registry) -> Outcome:
+def _sympy(tried: Tried, registry: Registry) -> Outcome:
     if importlib.util.find_spec("sympy") is None:
         return Outcome(0, skipped="SymPy is not installed")
     findings, notes, count = [], [], 0
-    shapes: set[tuple[Any, ...]] = set()
-    for relation, expression in algebraic(registry):
-        large = _spread(expression) > _SYMBOLIC
-        if large and (shape := _shape(expression)) in shapes:
-            # A template's other uses translate as the first one did.
-            continue
-        elif large:
-            shapes.add(shape)
+    for relation, expression, large in tried(registry):
         points = finite_points(registry, relation, expression)
         if not points:
             notes.append(_no_point(relation))
@@ -194,27 +152,6 @@ def _agree(found: float, expected: float, expression: Expression, point: Point) 
     return abs(found - expected) <= 4 * rounding_error(expression, point)
 
 
-def _spread(expression: Expression) -> int:
-    """Nodes of an expression written out in full, shared parts as often as they are used."""
-    sizes: dict[int, int] = {}
-    for node in postorder(expression):
-        parts = node.operands if isinstance(node, Operation) else ()
-        sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
-    return sizes[id(expression)]
-
-
-def _shape(expression: Expression) -> tuple[Any, ...]:
-    """An expression without its names and numbers: what is done to what."""
-    places: dict[int, int] = {}
-    shape: list[Any] = []
-    for node in postorder(expression):
-        parts = node.operands if isinstance(node, Operation) else ()
-        kind = node.operator if isinstance(node, Operation) else type(node) is Number
-        shape.append((kind, *(places[id(part)] for part in parts)))
-        places[id(node)] = len(places)
-    return tuple(shape)
-
-
 def _numbers(point: Mapping[str, float]) -> dict[str, Expression]:
     return {name: Number(value) for name, value in point.items()}
 
@@ -230,9 +167,9 @@ def _sympy_value(symbolic: Any, point: Mapping[str, float]) -> float:
     return float(number) if number.is_real else math.nan
 
 
-def _derivatives(registry: Registry) -> Outcome:
+def _derivatives(tried: Tried, registry: Registry) -> Outcome:
     findings, notes, count = [], [], 0
-    for relation, expression in algebraic(registry):
+    for relation, expression, _ in tried(registry):
         if isinstance(relation, Inequality):
             continue
         varying = [name for name in relation.inputs if name not in registry.constants]
@@ -297,7 +234,7 @@ def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) 
     random = Random(" ".join(targets))
     points: list[Point] = [
         {name: draw(registry.variables[name], random) for name in roots}
-        for _ in range(_TRIES if roots else 1)
+        for _ in range(TRIES if roots else 1)
     ]
     columns = {name: [point[name] for point in points] for name in roots}
     rows = compiled(columns).tolist() if roots else [[value] for value in compiled()]
@@ -305,7 +242,7 @@ def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) 
     for target, row in zip(targets, rows, strict=True):
         outcome = _resolve_one(registry, target, cones[target], points, row)
         if outcome is None:
-            notes.append(f"{target} has no finite value at {_TRIES} random points")
+            notes.append(f"{target} has no finite value at {TRIES} random points")
             continue
         count += 1
         expected, found, point = outcome
@@ -341,7 +278,7 @@ def _alone(registry: Registry, target: str, roots: Sequence[str]) -> Tape:
 
 
 def _no_point(relation: Relation) -> str:
-    return f"{relation.name} has no finite value at {_TRIES} random points"
+    return f"{relation.name} has no finite value at {TRIES} random points"
 
 
 def _mismatch(relation: Relation, what: str, found: float, expected: float, point: Point) -> str:

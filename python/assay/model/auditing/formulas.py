@@ -1,0 +1,100 @@
+"""The formulas of a registry, and points to try them at."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from assay.model.language.expression import Expression, Number, Operation, evaluate, postorder
+from assay.model.language.relations import Relation
+from assay.model.language.variables import Constant, Variable
+
+if TYPE_CHECKING:
+    from assay.model.registry import Registry
+
+POINTS = 3
+TRIES = 40
+_LARGE = 60
+"""Size from which a formula is tried in one use of its template, and SymPy given numbers."""
+
+Point = dict[str, float]
+
+
+class Formula(NamedTuple):
+    """A relation's closed right-hand side or condition; a large one is long when written out."""
+
+    relation: Relation
+    expression: Expression
+    large: bool
+
+
+def formulas(registry: Registry) -> list[Formula]:
+    """All formulas, of large ones that differ only in names and numbers the first.
+
+    Those are uses of one template: what holds for one holds for all.
+    """
+    found, shapes = [], set()
+    for relation in registry.relations.values():
+        expression = relation.expression
+        if expression is None:
+            continue
+        large = _spread(expression) > _LARGE
+        if large:
+            shape = _shape(expression)
+            if shape in shapes:
+                continue
+            shapes.add(shape)
+        found.append(Formula(relation, expression, large))
+    return found
+
+
+def _spread(expression: Expression) -> int:
+    """Nodes of an expression written out in full, shared parts as often as they are used."""
+    sizes: dict[int, int] = {}
+    for node in postorder(expression):
+        parts = node.operands if isinstance(node, Operation) else ()
+        sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
+    return sizes[id(expression)]
+
+
+def _shape(expression: Expression) -> tuple[Any, ...]:
+    """An expression without its names and numbers: what is done to what."""
+    places: dict[int, int] = {}
+    shape: list[Any] = []
+    for node in postorder(expression):
+        parts = node.operands if isinstance(node, Operation) else ()
+        kind = node.operator if isinstance(node, Operation) else type(node) is Number
+        shape.append((kind, *(places[id(part)] for part in parts)))
+        places[id(node)] = len(places)
+    return tuple(shape)
+
+
+def draw(variable: Variable, random: Random, decades: float = 2.0) -> float:
+    """A value within the variable's bounds, within some decades of its display unit."""
+    if isinstance(variable, Constant):
+        return variable.value
+    lower, upper = variable.lower, variable.upper
+    if math.isfinite(lower) and math.isfinite(upper):
+        return lower + random.random() * (upper - lower)
+    size = float(variable.display.scale) * math.pow(10.0, random.uniform(-decades, decades))
+    if math.isfinite(lower):
+        return lower + size
+    if math.isfinite(upper):
+        return upper - size
+    return random.choice((-size, size))
+
+
+def finite_points(registry: Registry, relation: Relation, expression: Expression) -> list[Point]:
+    """Points at which an expression of the relation has a finite value."""
+    random = Random(relation.name)
+    variables = [registry.variable(name) for name in relation.inputs]
+    points: list[Point] = []
+    for attempt in range(TRIES):
+        decades = 2.0 if attempt < TRIES // 2 else 9.0
+        point = {v.name: draw(v, random, decades) for v in variables}
+        if math.isfinite(evaluate(expression, point)):
+            points.append(point)
+        if len(points) == POINTS:
+            break
+    return points
