@@ -1,46 +1,62 @@
-//! Rates of the kernels beside the machine's read ceiling, measured in the same rounds.
+//! Rates of the kernels beside the machine's read ceiling, measured in turn.
 //!
-//! `cargo run --release -p assay-cpu --example ceilings [rounds]`
+//! `cargo run --release -p assay-cpu --example ceilings [rounds] [threads]`
 //!
-//! Each round measures the ceiling and then every kernel once, so that other load on the machine
-//! meets all of them alike; printed are the best of each, and the median of their ratios to the
-//! ceiling of the same round.
+//! Pieces are short, so that some of them meet a quiet machine even where others work on it, and
+//! rotate through more memory than the caches hold. A round times the ceiling and then every
+//! kernel once. Printed are the best rate of each, its share of the best ceiling, and the median
+//! of its shares round by round.
 
+use assay_core::backend::{Backend, BackendError, Operation};
 use assay_cpu::ceiling;
-use assay_cpu::error::Result;
+use assay_cpu::device::{CpuDevice, CpuOptions};
+use assay_cpu::error::{OpError, Result};
 use assay_cpu::ops::{Bf16, Context, Epilogue, LinearShape, Matrix, linear, matmul};
 use assay_cpu::quant::{Activations, Format, PackedWeights, quantise};
+use assay_cpu::simd::Level;
+use assay_cpu::threads::Threads;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Weights of the products: far more than any cache, once widened to `f32`.
-const OUTPUTS: usize = 32_768;
+/// Weights of one product.
+const OUTPUTS: usize = 2_048;
 const INPUTS: usize = 4_096;
+/// Different weights that the rounds go through: 400 MB of `f32`, 57 MB of Q4_0, between which
+/// everything else is read.
+const COPIES: usize = 12;
 /// Rows that are quantised; the others repeat them, because choosing scales takes its time.
-const QUANTISED: usize = 256;
+const QUANTISED: usize = 128;
 
-type Work<'a> = Box<dyn FnMut() -> Result<()> + 'a>;
-
+/// One kernel: its bytes, what it does in a round, and what that took.
 struct Line<'a> {
     name: String,
     bytes: f64,
-    work: Work<'a>,
+    work: Box<dyn FnMut(usize) -> Result<()> + 'a>,
     seconds: Vec<f64>,
 }
 
-fn time(work: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
-    let start = Instant::now();
-    work()?;
-    Ok(start.elapsed().as_secs_f64())
+impl<'a> Line<'a> {
+    fn new(name: &str, bytes: usize, work: impl FnMut(usize) -> Result<()> + 'a) -> Self {
+        Line {
+            name: name.to_owned(),
+            bytes: bytes as f64,
+            work: Box::new(work),
+            seconds: Vec::new(),
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        self.bytes / best(&self.seconds)
+    }
+}
+
+fn best(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn best(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 /// Numbers that are neither zero nor alike, so that no unit of the processor can rest.
@@ -52,120 +68,145 @@ fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(mixed).collect()
 }
 
-fn main() -> Result<()> {
-    let rounds = std::env::args().nth(1);
-    let rounds = rounds.and_then(|text| text.parse().ok()).unwrap_or(7);
-    let context = Context::best();
-    println!(
-        "level {}, {} threads",
-        context.level,
-        context.threads.count()
-    );
+/// Zeroed memory of the device, where an engine's weights would be, in huge pages.
+// A fresh allocation is borrowed from nobody.
+#[allow(clippy::mut_from_ref)]
+fn memory<T: Copy>(device: &CpuDevice, count: usize) -> Result<&mut [T]> {
+    let bytes = (count * size_of::<T>()) as u64;
+    let pointer = device.allocate_device(bytes).map_err(refused)?;
+    let first = device
+        .memory()
+        .pointer(Operation::Launch, pointer.into(), bytes);
+    // SAFETY: zeroed, aligned to 64 bytes, known to nobody else, and freed with the device.
+    Ok(unsafe { std::slice::from_raw_parts_mut(first.map_err(refused)?.cast(), count) })
+}
 
-    let dense = numbers(OUTPUTS * INPUTS);
-    let halves: Vec<Bf16> = dense.iter().map(|value| Bf16::from(*value)).collect();
+fn refused(error: BackendError) -> OpError {
+    OpError::Value {
+        operation: "ceilings",
+        argument: "memory",
+        expected: "enough of it".to_owned(),
+        got: error.to_string(),
+    }
+}
+
+fn argument(index: usize, otherwise: usize) -> usize {
+    let text = std::env::args().nth(index);
+    text.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+fn main() -> Result<()> {
+    let threads = Threads::new(argument(2, Threads::global().count()));
+    let context = Context {
+        threads: &threads,
+        level: Level::best(),
+    };
+    println!("level {}, {} threads", context.level, threads.count());
+    let device = CpuDevice::new(CpuOptions::default()).map_err(refused)?;
+    let count = COPIES * OUTPUTS * INPUTS;
+    let dense: &mut [f32] = memory(&device, count)?;
+    dense.copy_from_slice(&numbers(count));
+    let dense = &*dense;
+    let halves: &mut [Bf16] = memory(&device, count)?;
+    for (half, value) in halves.iter_mut().zip(dense) {
+        *half = Bf16::from(*value);
+    }
     let mut packed = Vec::new();
     for format in Format::ALL {
         let some = &dense[..QUANTISED * INPUTS];
         let mut blocks = vec![0; format.bytes("example", some.len())?];
         quantise(context, format, some, &mut blocks)?;
         let blocks = blocks.repeat(OUTPUTS / QUANTISED);
-        let weights = PackedWeights::new(context, format, &blocks, OUTPUTS, INPUTS)?;
-        packed.push(weights);
-    }
-
-    for rows in [1, 4, 16, 32] {
-        let x = numbers(rows * INPUTS);
-        let shape = LinearShape {
-            rows,
-            inputs: INPUTS,
-            outputs: OUTPUTS,
-        };
-        let buffer = || vec![0.0; rows * OUTPUTS];
-        let mut lines = Vec::new();
-        let (mut out, x_rows, dense, halves) = (buffer(), &x, &dense, &halves);
-        lines.push(Line {
-            name: "f32".to_owned(),
-            bytes: (dense.len() * 4) as f64,
-            work: Box::new(move || {
-                linear(context, x_rows, dense, shape, Epilogue::default(), &mut out)
-            }),
-            seconds: Vec::new(),
-        });
-        let mut out = buffer();
-        lines.push(Line {
-            name: "bf16".to_owned(),
-            bytes: (halves.len() * 2) as f64,
-            work: Box::new(move || {
-                linear(
-                    context,
-                    x_rows,
-                    halves,
-                    shape,
-                    Epilogue::default(),
-                    &mut out,
-                )
-            }),
-            seconds: Vec::new(),
-        });
-        for weights in &packed {
-            let (mut out, mut activations) = (buffer(), Activations::new());
-            lines.push(Line {
-                name: weights.format().to_string(),
-                bytes: weights.bytes() as f64,
-                work: Box::new(move || {
-                    activations.quantise(context, x_rows, rows, INPUTS)?;
-                    weights.linear(context, &activations, Epilogue::default(), &mut out)
-                }),
-                seconds: Vec::new(),
-            });
+        let mut copies = Vec::new();
+        for _ in 0..COPIES {
+            copies.push(PackedWeights::new(
+                context, format, &blocks, OUTPUTS, INPUTS,
+            )?);
         }
-        let ceilings = measure(context, dense, &mut lines, rounds)?;
-        print_lines(rows, &ceilings, dense.len(), &lines);
+        packed.push(copies);
     }
-    matmul_rates(context, rounds)
+    for rows in [1, 4, 16, 32] {
+        products(context, rows, dense, halves, &packed, argument(1, 40))?;
+    }
+    matmul_rates(context, argument(1, 40))
 }
 
-/// Times the ceiling and every line once per round; the first round only warms up.
-fn measure(context: Context, dense: &[f32], lines: &mut [Line], rounds: usize) -> Result<Vec<f64>> {
-    let mut ceilings = Vec::new();
-    for round in 0..=rounds {
-        let ceiling = time(&mut || {
-            black_box(ceiling::read(context, dense));
+/// Every format times so many rows of activations.
+fn products(
+    context: Context,
+    rows: usize,
+    dense: &[f32],
+    halves: &[Bf16],
+    packed: &[Vec<PackedWeights>],
+    rounds: usize,
+) -> Result<()> {
+    let x = &numbers(rows * INPUTS);
+    let shape = LinearShape {
+        rows,
+        inputs: INPUTS,
+        outputs: OUTPUTS,
+    };
+    let size = OUTPUTS * INPUTS;
+    let at = |round: usize| round % COPIES * size..(round % COPIES + 1) * size;
+    let buffer = || vec![0.0; rows * OUTPUTS];
+    let (mut out, mut out_halves) = (buffer(), buffer());
+    let mut lines = vec![
+        Line::new("read", size * 4, |round| {
+            // Half a turn away from the dense products, which would leave it in the cache.
+            black_box(ceiling::read(context, &dense[at(round + COPIES / 2)]));
             Ok(())
-        })?;
-        if round > 0 {
-            ceilings.push(ceiling);
-        }
-        for line in &mut *lines {
-            let seconds = time(&mut line.work)?;
+        }),
+        Line::new("f32", size * 4, |round| {
+            let weights = &dense[at(round)];
+            linear(context, x, weights, shape, Epilogue::default(), &mut out)
+        }),
+        Line::new("bf16", size * 2, |round| {
+            let weights = &halves[at(round)];
+            linear(
+                context,
+                x,
+                weights,
+                shape,
+                Epilogue::default(),
+                &mut out_halves,
+            )
+        }),
+    ];
+    for copies in packed {
+        let (mut out, mut activations) = (buffer(), Activations::new());
+        let (name, bytes) = (copies[0].format().name(), copies[0].bytes());
+        lines.push(Line::new(name, bytes, move |round| {
+            activations.quantise(context, x, rows, INPUTS)?;
+            copies[round % COPIES].linear(context, &activations, Epilogue::default(), &mut out)
+        }));
+    }
+    // The first round warms up.
+    for round in 0..=rounds {
+        for line in &mut lines {
+            let start = Instant::now();
+            (line.work)(round)?;
             if round > 0 {
-                line.seconds.push(seconds);
+                line.seconds.push(start.elapsed().as_secs_f64());
             }
         }
     }
-    Ok(ceilings)
-}
-
-fn print_lines(rows: usize, ceilings: &[f64], count: usize, lines: &[Line]) {
-    let ceiling_bytes = (count * 4) as f64;
-    println!(
-        "rows {rows}: read ceiling {:.1} GB/s (median {:.1})",
-        ceiling_bytes / best(ceilings) / 1e9,
-        ceiling_bytes / median(ceilings.to_vec()) / 1e9,
-    );
-    for line in lines {
-        let shares = line.seconds.iter().zip(ceilings);
-        let shares = shares.map(|(own, ceiling)| line.bytes / own / (ceiling_bytes / ceiling));
+    println!("{rows} rows");
+    let ceiling = &lines[0];
+    for line in &lines {
+        let pairs = line.seconds.iter().zip(&ceiling.seconds);
+        let shares = pairs
+            .map(|(own, ceiling)| line.bytes / own * ceiling)
+            .collect();
         println!(
-            "  {:5} {:6.1} GB/s {:7.1} GFLOP/s  {:4.0} % of the ceiling (best by best {:.0} %)",
+            "  {:5} {:6.1} GB/s  {:4.0} % of the ceiling (median of rounds {:4.0} %)  {:7.1} GFLOP/s",
             line.name,
-            line.bytes / best(&line.seconds) / 1e9,
-            2.0 * (rows * OUTPUTS * INPUTS) as f64 / best(&line.seconds) / 1e9,
-            100.0 * median(shares.collect()),
-            100.0 * line.bytes / best(&line.seconds) / (ceiling_bytes / best(ceilings)),
+            line.rate() / 1e9,
+            100.0 * line.rate() / ceiling.rate(),
+            100.0 * median(shares) / ceiling.bytes,
+            2.0 * (rows * size) as f64 / best(&line.seconds) / 1e9,
         );
     }
+    Ok(())
 }
 
 fn matmul_rates(context: Context, rounds: usize) -> Result<()> {
@@ -174,15 +215,13 @@ fn matmul_rates(context: Context, rounds: usize) -> Result<()> {
         let mut out = vec![0.0; size * size];
         let mut seconds = Vec::new();
         for _ in 0..=rounds {
-            seconds.push(time(&mut || {
-                let (a, b) = (Matrix::new(&a, size, size), Matrix::new(&b, size, size));
-                matmul(context, a, b, &mut out)
-            })?);
+            let start = Instant::now();
+            let (a, b) = (Matrix::new(&a, size, size), Matrix::new(&b, size, size));
+            matmul(context, a, b, &mut out)?;
+            seconds.push(start.elapsed().as_secs_f64());
         }
-        println!(
-            "matmul {size}: {:.1} GFLOP/s",
-            2.0 * (size as f64).powi(3) / best(&seconds) / 1e9
-        );
+        let flops = 2.0 * (size as f64).powi(3);
+        println!("matmul {size}: {:.1} GFLOP/s", flops / best(&seconds) / 1e9);
     }
     Ok(())
 }

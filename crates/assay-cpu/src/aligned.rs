@@ -1,41 +1,109 @@
-//! Growing memory that begins on a cache line.
+//! Memory that begins on a cache line, and on a huge page where it is large.
 
-/// One cache line.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+/// From this size on, memory begins at a huge page and asks for them.
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Zeroed bytes at a multiple of 64, so that no vector load crosses a line by accident.
-#[derive(Clone, Default)]
 pub(crate) struct Aligned {
-    lines: Vec<Line>,
+    first: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the bytes belong to this value alone.
+unsafe impl Send for Aligned {}
+// SAFETY: shared references only read.
+unsafe impl Sync for Aligned {}
+
+impl Default for Aligned {
+    fn default() -> Self {
+        Aligned {
+            first: NonNull::dangling(),
+            bytes: 0,
+        }
+    }
 }
 
 impl Aligned {
     pub fn zeroed(bytes: usize) -> Self {
-        Aligned {
-            lines: vec![Line([0; 64]); bytes.div_ceil(64)],
+        if bytes == 0 {
+            return Self::default();
+        }
+        let layout = Self::layout(bytes);
+        // SAFETY: the layout is not empty.
+        let Some(first) = NonNull::new(unsafe { std::alloc::alloc(layout) }) else {
+            std::alloc::handle_alloc_error(layout);
+        };
+        // Before the first write, which is what gives the memory its pages.
+        prefer_huge_pages(first.as_ptr(), bytes);
+        // SAFETY: so many bytes were just allocated.
+        unsafe { first.write_bytes(0, bytes) };
+        Aligned { first, bytes }
+    }
+
+    fn layout(bytes: usize) -> Layout {
+        let alignment = if bytes >= HUGE_PAGE_BYTES {
+            HUGE_PAGE_BYTES
+        } else {
+            64
+        };
+        match Layout::from_size_align(bytes, alignment) {
+            Ok(layout) => layout,
+            // As `Vec` answers to more bytes than there are addresses.
+            Err(_) => panic!("capacity overflow"),
         }
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: lines are plain bytes without padding.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * 64) }
+        // SAFETY: the bytes are allocated and were set to zero.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.bytes) }
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let length = self.lines.len() * 64;
-        // SAFETY: lines are plain bytes without padding.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), length) }
+        // SAFETY: the same, and they are borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.bytes) }
     }
 
-    /// At least so many numbers; allocates only when there were never that many before.
+    /// So many numbers of no particular value; allocates only if there were never that many before.
     pub fn floats(&mut self, count: usize) -> &mut [f32] {
-        let lines = count.div_ceil(16);
-        if self.lines.len() < lines {
-            self.lines.resize(lines, Line([0; 64]));
+        if self.bytes / 4 < count {
+            *self = Self::zeroed(count.saturating_mul(4).next_multiple_of(64));
         }
-        // SAFETY: lines are aligned for `f32`, any bits are one, and there are enough of them.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), count) }
+        // SAFETY: there are enough bytes, aligned for `f32`, and any bits are one.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
     }
 }
+
+impl Clone for Aligned {
+    fn clone(&self) -> Self {
+        let mut copy = Self::zeroed(self.bytes);
+        copy.bytes_mut().copy_from_slice(self.bytes());
+        copy
+    }
+}
+
+impl Drop for Aligned {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: allocated with this layout, and given back once.
+            unsafe { std::alloc::dealloc(self.first.as_ptr(), Self::layout(self.bytes)) };
+        }
+    }
+}
+
+/// Asks for pages of 2 MiB, which save most of the address translation of a long read.
+///
+/// `first` is at a multiple of that size if there is one whole page.
+#[cfg(target_os = "linux")]
+pub(crate) fn prefer_huge_pages(first: *mut u8, bytes: usize) {
+    let whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    if whole > 0 {
+        // SAFETY: the range is the caller's own memory. A refusal only means small pages.
+        unsafe { libc::madvise(first.cast(), whole, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn prefer_huge_pages(_first: *mut u8, _bytes: usize) {}

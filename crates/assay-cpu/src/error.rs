@@ -4,7 +4,6 @@ use std::fmt;
 
 /// An operation was given arguments it cannot work with.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum OpError {
     /// Sizes do not fit each other.
     Shape {

@@ -1,13 +1,11 @@
 //! Real memory: where allocations are, and checked access to them.
 
 use super::ALIGNMENT_BYTES;
+use crate::aligned::{HUGE_PAGE_BYTES, prefer_huge_pages};
 use assay_core::backend::{Address, BackendError, Operation, Result, Space};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-/// From this size on, allocations begin at a huge page and ask for them.
-const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// One piece taken from the system allocator.
 struct Allocation {
@@ -90,8 +88,8 @@ impl CpuMemory {
         if bytes > free {
             return Err(refused);
         }
-        let alignment = if bytes >= HUGE_PAGE_BYTES {
-            HUGE_PAGE_BYTES
+        let alignment = if bytes >= HUGE_PAGE_BYTES as u64 {
+            HUGE_PAGE_BYTES as u64
         } else {
             ALIGNMENT_BYTES
         };
@@ -112,9 +110,8 @@ impl CpuMemory {
         // The address is handed out as a number, and comes back as one.
         let base = base.expose_provenance();
         let first = (base as u64).next_multiple_of(alignment);
-        if alignment == HUGE_PAGE_BYTES {
-            prefer_huge_pages(first, bytes);
-        }
+        let pointer = std::ptr::with_exposed_provenance_mut(first as usize);
+        prefer_huge_pages(pointer, bytes as usize);
         let allocation = Allocation {
             bytes,
             base,
@@ -200,18 +197,6 @@ impl Drop for CpuMemory {
         }
     }
 }
-
-/// Asks for pages of 2 MiB, which save most of the address translation of a long read.
-#[cfg(target_os = "linux")]
-fn prefer_huge_pages(first: u64, bytes: u64) {
-    let whole = (bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES) as usize;
-    let pointer = std::ptr::with_exposed_provenance_mut::<libc::c_void>(first as usize);
-    // SAFETY: the range lies in the allocation just made. A refusal only means small pages.
-    unsafe { libc::madvise(pointer, whole, libc::MADV_HUGEPAGE) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn prefer_huge_pages(_first: u64, _bytes: u64) {}
 
 /// The machine's memory, where the system tells it.
 #[cfg(unix)]

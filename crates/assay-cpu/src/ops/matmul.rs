@@ -15,15 +15,17 @@ use crate::threads::Disjoint;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// How much of the inner dimension is packed at a time: a panel of the right matrix then fits the
-/// first cache.
-const DEPTH: usize = 256;
+/// How much of the inner dimension is packed at a time: long, so that the output is touched seldom.
+const DEPTH: usize = 512;
 /// Rows of the left matrix packed at a time.
 const HEIGHT: usize = 4096;
-/// Columns of the right matrix packed at a time.
+/// Columns of the right matrix packed at a time: many, so that the left one is packed seldom, or few,
+/// so that they stay in the second cache where there are too few rows to come back to them often.
 const WIDTH: usize = 4096;
-/// Rows and columns of the piece a thread takes at a time, small enough for the second cache.
-const PIECE_ROWS: usize = 192;
+const NARROW: usize = 256;
+const FEW_ROWS: usize = 256;
+/// Rows and columns of the piece a thread takes at a time; the left matrix's part of it stays close.
+const PIECE_ROWS: usize = 48;
 const PIECE_COLUMNS: usize = 512;
 
 /// A matrix in memory, at any strides.
@@ -179,7 +181,8 @@ fn blocks<A: Element, B: Element>(
     let (panel, right_panel) = (tile.rows(), tile.columns());
     let out = Disjoint::new(out);
     PACKED.with_borrow_mut(|[packed_a, packed_b]| {
-        for columns in pieces(0..b.columns, WIDTH) {
+        let width = if a.rows < FEW_ROWS { NARROW } else { WIDTH };
+        for columns in pieces(0..b.columns, width) {
             for depth in pieces(0..a.columns, DEPTH) {
                 let length = columns.len().next_multiple_of(right_panel) * depth.len();
                 let packed_b = packed_b.floats(length);
@@ -297,7 +300,6 @@ impl Piece<'_> {
             let b = &block.b[column * block.depth..][..WIDE * LANES * block.depth];
             for row in self.rows.clone().step_by(ROWS) {
                 let a = &block.a[row * block.depth..][..ROWS * block.depth];
-                let sums = tile::<V, ROWS, WIDE>(v, a, b);
                 let target = Target {
                     first: block.first + row * block.stride + column,
                     stride: block.stride,
@@ -305,6 +307,8 @@ impl Piece<'_> {
                     columns: (WIDE * LANES).min(self.columns.end - column),
                     add: block.add,
                 };
+                target.prefetch(self.out);
+                let sums = tile::<V, ROWS, WIDE>(v, a, b);
                 // SAFETY: pieces do not overlap, and neither do tiles of a piece.
                 unsafe { store_tile(v, &sums, self.out, target) };
             }

@@ -7,8 +7,14 @@ use crate::threads::Disjoint;
 
 /// Values that share a scale.
 pub(crate) const GROUP: usize = 32;
-/// Values whose sum is kept, for weights that count from an offset.
-pub(crate) const SUMMED: usize = 16;
+/// 32 activations as the kernels read them.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Group {
+    pub values: [[i8; 4]; GROUP / 4],
+    pub scale: f32,
+    /// Sums of the first and the last 16 bytes.
+    pub sums: [i32; 2],
+}
 
 /// Rows of activations as bytes: value = scale of its 32 x byte.
 ///
@@ -17,18 +23,7 @@ pub(crate) const SUMMED: usize = 16;
 pub struct Activations {
     rows: usize,
     depth: usize,
-    values: Vec<i8>,
-    scales: Vec<f32>,
-    sums: Vec<i32>,
-}
-
-/// One row as the kernels read it.
-#[derive(Clone, Copy)]
-pub(crate) struct Row<'a> {
-    pub values: &'a [[i8; 4]],
-    pub scales: &'a [f32],
-    /// Sums of 16 bytes.
-    pub sums: &'a [[i32; 2]],
+    groups: Vec<Group>,
 }
 
 impl Activations {
@@ -67,55 +62,28 @@ impl Activations {
             depth,
         )?;
         (self.rows, self.depth) = (rows, depth);
-        self.values.resize(values.len(), 0);
-        self.scales.resize(values.len() / GROUP, 0.0);
-        self.sums.resize(values.len() / SUMMED, 0);
-        let (bytes, scales, sums) = (
-            Disjoint::new(&mut self.values),
-            Disjoint::new(&mut self.scales),
-            Disjoint::new(&mut self.sums),
-        );
+        self.groups.resize(values.len() / GROUP, Group::default());
+        let groups = Disjoint::new(&mut self.groups);
         // A thread is worth waking for some ten thousand values.
-        context
-            .threads
-            .ranges(values.len() / GROUP, 512, &|groups| {
-                let (start, end) = (groups.start * GROUP, groups.end * GROUP);
+        context.threads.ranges(values.len() / GROUP, 512, &|range| {
+            context.level.run(Quantise {
+                values: &values[range.start * GROUP..range.end * GROUP],
                 // SAFETY: ranges of groups do not overlap.
-                let (bytes, scales, sums) = unsafe {
-                    (
-                        bytes.part(start..end),
-                        scales.part(groups),
-                        sums.part(start / SUMMED..end / SUMMED),
-                    )
-                };
-                context.level.run(Quantise {
-                    values: &values[start..end],
-                    bytes,
-                    scales,
-                    sums,
-                });
+                groups: unsafe { groups.part(range) },
             });
+        });
         Ok(())
     }
 
-    pub(crate) fn row(&self, row: usize) -> Row<'_> {
-        let groups = self.depth / GROUP;
-        let sums = &self.sums[row * 2 * groups..(row + 1) * 2 * groups];
-        Row {
-            values: self.values[row * self.depth..(row + 1) * self.depth]
-                .as_chunks()
-                .0,
-            scales: &self.scales[row * groups..(row + 1) * groups],
-            sums: sums.as_chunks().0,
-        }
+    pub(crate) fn row(&self, row: usize) -> &[Group] {
+        let length = self.depth / GROUP;
+        &self.groups[row * length..(row + 1) * length]
     }
 }
 
 struct Quantise<'a> {
     values: &'a [f32],
-    bytes: &'a mut [i8],
-    scales: &'a mut [f32],
-    sums: &'a mut [i32],
+    groups: &'a mut [Group],
 }
 
 impl Kernel for Quantise<'_> {
@@ -123,11 +91,8 @@ impl Kernel for Quantise<'_> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        let groups = self.values.as_chunks::<GROUP>().0;
-        let bytes = self.bytes.as_chunks_mut::<GROUP>().0;
-        let sums = self.sums.as_chunks_mut::<2>().0;
-        let outputs = bytes.iter_mut().zip(self.scales.iter_mut()).zip(sums);
-        for (values, ((bytes, scale), sums)) in groups.iter().zip(outputs) {
+        let groups = self.groups.iter_mut();
+        for (values, group) in self.values.as_chunks::<GROUP>().0.iter().zip(groups) {
             let halves = values.as_chunks::<LANES>().0;
             let (low, high) = (v.load(&halves[0]), v.load(&halves[1]));
             let zero = v.splat(0.0);
@@ -135,7 +100,8 @@ impl Kernel for Quantise<'_> {
             let largest = v.maximum(beyond);
             let poison = v.sum(v.mul_add(low, zero, v.mul(high, zero)));
             let factor = if largest > 0.0 { 127.0 / largest } else { 0.0 };
-            *scale = largest / 127.0 + poison;
+            group.scale = largest / 127.0 + poison;
+            let bytes = group.values.as_flattened_mut();
             for (half, x) in [low, high].into_iter().enumerate() {
                 let mut codes = [0; LANES];
                 v.store_i(v.round(v.mul(x, v.splat(factor))), &mut codes);
@@ -145,7 +111,7 @@ impl Kernel for Quantise<'_> {
                     *byte = code as i8;
                     sum += i32::from(*byte);
                 }
-                sums[half] = sum;
+                group.sums[half] = sum;
             }
         }
     }

@@ -10,7 +10,7 @@ mod q6_k;
 mod simple;
 
 pub use activations::Activations;
-pub(crate) use activations::{GROUP, Row};
+pub(crate) use activations::{GROUP, Group};
 pub use packed::PackedWeights;
 pub(crate) use panels::Panel;
 pub(crate) use q4_k::{Q4K, scale_and_min};

@@ -1,11 +1,11 @@
 //! Quantised weights repacked for the processor, and their product with activations.
 
 use super::panels::{Q4KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
-use super::{Activations, Block, Format, Panel, Row};
+use super::{Activations, Block, Format, Group, Panel};
 use crate::aligned::Aligned;
 use crate::error::{Result, check_length, check_value};
 use crate::ops::{Context, Epilogue};
-use crate::simd::{Kernel, LANES, Vector};
+use crate::simd::{Kernel, LANES, Vector, prefetch};
 use crate::threads::Disjoint;
 use std::ops::Range;
 
@@ -203,6 +203,9 @@ fn pack_all<P: Panel>(
     packed
 }
 
+/// How far ahead weights are fetched: hardware stops at the end of a page, and these runs are long.
+const AHEAD: usize = 4_096;
+
 /// Some panels times all rows of activations.
 struct Product<'a, P> {
     weights: &'a PackedWeights,
@@ -238,9 +241,15 @@ impl<P: Panel> Product<'_, P> {
         let weights = self.weights;
         let blocks = weights.inputs / P::Source::VALUES;
         let bytes = &weights.panels.bytes()[panel * blocks * P::BYTES..][..blocks * P::BYTES];
-        let rows: [Row; ROWS] = std::array::from_fn(|row| self.activations.row(first + row));
+        let rows: [&[Group]; ROWS] = std::array::from_fn(|row| self.activations.row(first + row));
         let mut sums = [v.splat(0.0); ROWS];
         for (block, bytes) in bytes.chunks_exact(P::BYTES).enumerate() {
+            if first == 0 {
+                // The next panel follows this one, so that this runs on into it.
+                for line in (0..P::BYTES).step_by(64) {
+                    prefetch(bytes.as_ptr().wrapping_add(AHEAD + line));
+                }
+            }
             P::multiply(v, bytes, block, &rows, &mut sums);
         }
         let columns = panel * LANES..weights.outputs.min((panel + 1) * LANES);

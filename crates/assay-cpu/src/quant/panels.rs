@@ -4,7 +4,7 @@
 //! four of a row after four of the next. A vector of codes times four broadcast activations then
 //! adds to sixteen rows at once, and nothing is summed across lanes.
 
-use super::{Block, GROUP, Q4_0, Q4_1, Q4K, Q6K, Q8_0, Row, scale_and_min};
+use super::{Block, GROUP, Group, Q4_0, Q4_1, Q4K, Q6K, Q8_0, scale_and_min};
 use crate::simd::{LANES, Vector};
 
 /// Bytes of one scale for each row.
@@ -31,7 +31,7 @@ pub(crate) trait Panel {
         v: V,
         panel: &[u8],
         block: usize,
-        rows: &[Row; ROWS],
+        rows: &[&[Group]; ROWS],
         sums: &mut [V::F; ROWS],
     );
 }
@@ -111,19 +111,19 @@ impl Panel for Q8Panel {
         v: V,
         panel: &[u8],
         block: usize,
-        rows: &[Row; ROWS],
+        rows: &[&[Group]; ROWS],
         sums: &mut [V::F; ROWS],
     ) {
         let scale = scales(v, panel);
         let lines = panel[SCALES..].as_chunks::<64>().0;
         for (row, sum) in rows.iter().zip(sums) {
-            let [low, high] = row.sums[block];
+            let activations = &row[block];
+            let [low, high] = activations.sums;
             let mut product = v.splat_i(V::WIDE_BIAS * (low + high));
-            let values = &row.values[block * 8..block * 8 + 8];
-            for (line, values) in lines.iter().zip(values) {
+            for (line, values) in lines.iter().zip(&activations.values) {
                 product = v.dot_wide(product, v.load_bytes(line), *values);
             }
-            let scale = v.mul(scale, v.splat(row.scales[block]));
+            let scale = v.mul(scale, v.splat(activations.scale));
             *sum = v.mul_add(v.to_float(product), scale, *sum);
         }
     }
@@ -145,16 +145,16 @@ impl Panel for Q40Panel {
         v: V,
         panel: &[u8],
         block: usize,
-        rows: &[Row; ROWS],
+        rows: &[&[Group]; ROWS],
         sums: &mut [V::F; ROWS],
     ) {
         let scale = scales(v, panel);
         let codes = nibbles(v, &panel[SCALES..]);
         for (row, sum) in rows.iter().zip(sums) {
-            let [low, high] = row.sums[block];
-            let values = &row.values[block * 8..block * 8 + 8];
-            let product = dot_narrow(v, &codes, values, -8 * (low + high));
-            let scale = v.mul(scale, v.splat(row.scales[block]));
+            let activations = &row[block];
+            let [low, high] = activations.sums;
+            let product = dot_narrow(v, &codes, &activations.values, -8 * (low + high));
+            let scale = v.mul(scale, v.splat(activations.scale));
             *sum = v.mul_add(v.to_float(product), scale, *sum);
         }
     }
@@ -177,19 +177,19 @@ impl Panel for Q41Panel {
         v: V,
         panel: &[u8],
         block: usize,
-        rows: &[Row; ROWS],
+        rows: &[&[Group]; ROWS],
         sums: &mut [V::F; ROWS],
     ) {
         let (scale, least) = (scales(v, panel), scales(v, &panel[SCALES..]));
         let codes = nibbles(v, &panel[2 * SCALES..]);
         for (row, sum) in rows.iter().zip(sums) {
-            let [low, high] = row.sums[block];
-            let values = &row.values[block * 8..block * 8 + 8];
-            let product = dot_narrow(v, &codes, values, 0);
-            let activation = row.scales[block];
-            let scale = v.mul(scale, v.splat(activation));
+            let activations = &row[block];
+            let [low, high] = activations.sums;
+            let product = dot_narrow(v, &codes, &activations.values, 0);
+            let factor = activations.scale;
+            let scale = v.mul(scale, v.splat(factor));
             *sum = v.mul_add(v.to_float(product), scale, *sum);
-            *sum = v.mul_add(least, v.splat(activation * (low + high) as f32), *sum);
+            *sum = v.mul_add(least, v.splat(factor * (low + high) as f32), *sum);
         }
     }
 }
@@ -222,7 +222,7 @@ impl Panel for Q4KPanel {
         v: V,
         panel: &[u8],
         block: usize,
-        rows: &[Row; ROWS],
+        rows: &[&[Group]; ROWS],
         sums: &mut [V::F; ROWS],
     ) {
         let (scale, least) = (scales(v, panel), scales(v, &panel[SCALES..]));
@@ -234,13 +234,13 @@ impl Panel for Q4KPanel {
             let codes = nibbles(v, &panel[2 * LANES..]);
             let group = block * 8 + part;
             for (row, sum) in rows.iter().zip(&mut *sums) {
-                let [low, high] = row.sums[group];
-                let values = &row.values[group * 8..group * 8 + 8];
-                let product = dot_narrow(v, &codes, values, 0);
-                let activation = row.scales[group];
-                let scale = v.mul(scale, v.splat(activation));
+                let activations = &row[group];
+                let [low, high] = activations.sums;
+                let product = dot_narrow(v, &codes, &activations.values, 0);
+                let factor = activations.scale;
+                let scale = v.mul(scale, v.splat(factor));
                 *sum = v.mul_add(v.to_float(product), scale, *sum);
-                *sum = v.mul_add(least, v.splat(-activation * (low + high) as f32), *sum);
+                *sum = v.mul_add(least, v.splat(-factor * (low + high) as f32), *sum);
             }
         }
     }
@@ -282,7 +282,7 @@ impl Panel for Q6KPanel {
         v: V,
         panel: &[u8],
         block: usize,
-        rows: &[Row; ROWS],
+        rows: &[&[Group]; ROWS],
         sums: &mut [V::F; ROWS],
     ) {
         let scale = scales(v, panel);
@@ -305,12 +305,12 @@ impl Panel for Q6KPanel {
             ];
             let group = block * 8 + part;
             for (row, sum) in rows.iter().zip(&mut *sums) {
-                let [before, after] = row.sums[group];
-                let values = &row.values[group * 8..group * 8 + 8];
-                let one = dot_narrow(v, &codes[..4], &values[..4], -32 * before);
-                let two = dot_narrow(v, &codes[4..], &values[4..], -32 * after);
+                let activations = &row[group];
+                let [before, after] = activations.sums;
+                let one = dot_narrow(v, &codes[..4], &activations.values[..4], -32 * before);
+                let two = dot_narrow(v, &codes[4..], &activations.values[4..], -32 * after);
                 let product = v.add_i(v.mul_i(one, first), v.mul_i(two, second));
-                let scale = v.mul(scale, v.splat(row.scales[group]));
+                let scale = v.mul(scale, v.splat(activations.scale));
                 *sum = v.mul_add(v.to_float(product), scale, *sum);
             }
         }

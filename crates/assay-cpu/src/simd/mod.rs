@@ -14,9 +14,11 @@ mod math;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
+mod prefetch;
 mod vector;
 
 pub(crate) use level::Kernel;
 pub use level::Level;
 pub(crate) use math::{error_function, exponential, logistic, tanh};
+pub(crate) use prefetch::prefetch;
 pub(crate) use vector::{LANES, Vector, load_part, store_part};

@@ -22,6 +22,12 @@ impl<'a, T> Disjoint<'a, T> {
         }
     }
 
+    /// Has the place brought to the cache, if there is one.
+    #[inline(always)]
+    pub fn prefetch(&self, index: usize) {
+        crate::simd::prefetch(self.first.wrapping_add(index));
+    }
+
     /// The range, for writing.
     ///
     /// # Safety
