@@ -7,7 +7,6 @@ from assay.model import Scope, cited
 scope = Scope("econ", "Costs of a run and of a deployment")
 
 _TARIFF = cited("EnergyPlus Engineering Reference", "Tariff computation, energy and demand charges")
-_DEMAND = cited("NYSERDA, Understanding Demand Charges", "charge by the month's peak")
 
 electricity_energy_price = scope.variable(
     "electricity.energy_price", "c_E", "USD/J", "charge for energy", display="USD/kWh",
@@ -15,11 +14,11 @@ electricity_energy_price = scope.variable(
 )  # fmt: skip
 electricity_demand_price = scope.variable(
     "electricity.demand_price", "c_D", "USD/(W*s)", "charge for the highest power of a month",
-    display="USD/(kW*month)", reference=_DEMAND, boundary="scenario",
+    display="USD/(kW*month)", reference=_TARIFF, boundary="scenario",
 )  # fmt: skip
 load_factor = scope.variable(
     "electricity.load_factor", "LF", "1", "mean power of a month over its highest power",
-    bounds=("positive", 1), reference=_DEMAND, boundary="scenario",
+    bounds=("positive", 1), reference=_TARIFF, boundary="scenario",
 )  # fmt: skip
 electricity_tax = scope.variable(
     "electricity.tax_share", "s_tax", "1", "taxes and surcharges over the charges of the tariff",
