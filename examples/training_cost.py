@@ -14,13 +14,15 @@ def main() -> None:
 
     wanted = {"training.tokens_per_second": "7e6 token/s"}
     given = {k: v for k, v in fixture.given.items() if k != "training.exposed_communication_time"}
-    answer = registry.solve(["training.exposed_communication_time"], given=given, equal=wanted)
+    answer = registry.solve(
+        ["training.exposed_communication_time"], given, wanted, fixture.variants
+    )
     (seconds,) = answer.values.values()
     print(f"7 million tokens a second leave {seconds:.6f} s of exposed communication")
 
     levers = ["gpu.power", "econ.electricity.price", "econ.capex.rate"]
-    cost = registry.compile(levers, ["econ.cost.per_token"], given=fixture.given)
-    point = {name: registry.resolve(name, fixture.given).require_value() for name in levers}
+    cost = registry.compile(levers, ["econ.cost.per_token"], fixture.given, fixture.variants)
+    point = {name: fixture.resolve(name).require_value() for name in levers}
     slopes = cost.jacobian(point)[0]
     value = cost(point)[0]
     for name, slope in zip(levers, slopes, strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from assay.errors import InputError, UnknownNameError
@@ -60,6 +62,8 @@ def test_root_debt_reads_what_it_is_given_however_it_ranks(registry: Registry) -
         root_debt(registry, variants={"s.energy": "other"})
 
 
-def test_a_scenario_with_a_misspelt_section_is_refused(registry: Registry) -> None:
+def test_a_scenario_with_a_misspelt_section_is_refused(registry: Registry, tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text('[valuess]\n"s.power" = "1 W"\n')
     with pytest.raises(InputError, match='unknown entry "valuess"'):
-        Preset._from_data("x", {"valuess": {"s.power": "1 W"}}, registry)
+        Preset.from_file(path, registry)

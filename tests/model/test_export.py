@@ -154,7 +154,7 @@ def test_json_is_stable_and_holds_the_encoded_expressions() -> None:
     (energy,) = (r for r in data["relations"] if r["name"] == "s.e")
     assert energy["text"] == "s.e = s.k * s.t"
     point = {"s.k": 1.5, "s.t": 300.0}
-    assert evaluate(decode(energy["parts"]["expression"]), point) == 450.0
+    assert evaluate(decode(json.dumps(energy["parts"]["expression"])), point) == 450.0
     (temperature,) = (node for node in data["nodes"] if node["name"] == "s.t")
     assert temperature["bounds"] == [0.0, None]
     (cold,) = (r for r in data["relations"] if r["kind"] == "inequality")

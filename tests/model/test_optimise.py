@@ -294,12 +294,18 @@ def test_too_many_points_are_refused() -> None:
 def test_nothing_feasible_is_explained() -> None:
     preset = stack.preset("dense_training_cost_fixture")
     with pytest.raises(InfeasibleError) as caught:
-        stack.registry().minimize("econ.cost.per_token", {"training.gpus": [16, 32]}, preset.given)
+        stack.registry().minimize(
+            "econ.cost.per_token", {"training.gpus": [16, 32]}, preset.given, preset.variants
+        )
     assert "none of 2 points" in caught.value.message
     assert "econ.job.fits_site excludes 2" in caught.value.message
     assert "training.gpus = 32 GPU violates only econ.job.fits_site" in (caught.value.hint or "")
     free = stack.registry().minimize(
-        "econ.cost.per_token", {"training.gpus": [16, 32]}, preset.given, constraints=False
+        "econ.cost.per_token",
+        {"training.gpus": [16, 32]},
+        preset.given,
+        preset.variants,
+        constraints=False,
     )
     assert free.choices == {"training.gpus": 32.0}
 
@@ -400,7 +406,7 @@ def test_bad_questions_are_refused(
 def test_stack_scenario_as_plain_data() -> None:
     preset = stack.preset("dense_training_cost_fixture")
     over = {"training.gpus": [f"{n} GPU" for n in range(1, 33)]}
-    best = stack.registry().minimize("econ.cost.per_token", over, preset.given)
+    best = stack.registry().minimize("econ.cost.per_token", over, preset.given, preset.variants)
     data = best.to_data()
     assert data["value"] == pytest.approx(3.000078e-6)
     assert data["unit"] == "USD/token"

@@ -437,12 +437,13 @@ def test_bad_requirements_are_refused(required: dict[str, str | float], message:
 def test_result_as_plain_data() -> None:
     preset = stack.preset("dense_training_cost_fixture")
     solution = stack.registry().solve(
-        ["training.gpus"], preset.given, {"training.time_to_train": "1.5 s"}
+        ["training.gpus"], preset.given, {"training.time_to_train": "1.5 s"}, preset.variants
     )
     data = solution.to_data()
     assert data["unknowns"] == [{"name": "training.gpus", "value": pytest.approx(8), "unit": "GPU"}]
     assert data["required"][0]["name"] == "training.time_to_train"
-    assert data["required"][0]["value"] == pytest.approx(1.5)
+    assert data["required"][0]["value"] == pytest.approx(1.5 / 86400)
+    assert data["required"][0]["unit"] == "d"
     assert data["stages"][0]["equations"] == ["training.time_to_train"]
     assert solution.all_values["training.step_time"] == pytest.approx(0.15)
     assert abs(solution.residuals["training.time_to_train"]) < 1e-12
