@@ -29,7 +29,7 @@ _CHUNKED = cited(
 )
 _ORCA = cited(
     "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
-    "sec. 4",
+    "sec. 3 and 4",
 )
 _SPLITWISE = cited(
     "Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting"

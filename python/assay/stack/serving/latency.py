@@ -23,7 +23,7 @@ from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
 
 _ORCA = cited(
     "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
-    "sec. 4",
+    "sec. 3 and 4",
 )
 _CHUNKED = cited(
     "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
@@ -33,11 +33,11 @@ _LITTLE = cited("Little 1961, A Proof for the Queuing Formula: L = lambda W")
 _DISTSERVE = cited(
     "Zhong et al. 2024, DistServe: Disaggregating Prefill and Decoding for Goodput-optimized "
     "Large Language Model Serving",
-    "sec. 2",
+    "sec. 1 and 2.1",
 )
 _SPLITWISE = cited(
     "Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting",
-    "sec. 4",
+    "sec. 4.3",
 )
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "

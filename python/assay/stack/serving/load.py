@@ -21,7 +21,7 @@ from assay.stack.serving.deployment import ONE_TOKEN, scope
 
 _ORCA = cited(
     "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
-    "sec. 4",
+    "sec. 3 and 4",
 )
 SUM = cited("NVIDIA CUDA C++ Programming Guide 12", "streams: commands execute in order")
 

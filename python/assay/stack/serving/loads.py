@@ -14,7 +14,7 @@ _CHUNKED = cited(
 )
 _ORCA = cited(
     "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
-    "sec. 4",
+    "sec. 3 and 4",
 )
 _LITTLE = cited("Little 1961, A Proof for the Queuing Formula: L = lambda W")
 

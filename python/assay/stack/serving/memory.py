@@ -13,7 +13,7 @@ _POPE = cited("Pope et al. 2022, Efficiently Scaling Transformer Inference", "se
 _PAGED = cited(
     "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with "
     "PagedAttention",
-    "sec. 2 and 4",
+    "sec. 3 and 4",
 )
 _LATENT = cited(
     "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts "
