@@ -287,6 +287,22 @@ class Context:
         this returns. On the simulated device it takes one list, with a bytearray for each buffer,
         reads first, and runs when virtual time reaches it.
         """
+    def product(
+        self,
+        name: str,
+        a: tuple[Buffer, int, int, int, bool],
+        b: tuple[Buffer, int, int, int, bool],
+        out: tuple[Buffer, int, int, int, bool],
+        sizes: tuple[int, int, int],
+        stream: NativeStream,
+        *,
+        flops: float,
+    ) -> None:
+        """Multiply matrices of single precision or bfloat16 by the processor's own kernels.
+
+        An operand is a pool buffer, a byte offset, row and column strides in elements, and
+        whether its elements are bfloat16; the result has no gaps. `sizes` are m, k and n.
+        """
     def fill(
         self, name: str, buffer: Buffer, offset: int, value: int, bytes: int, stream: NativeStream
     ) -> None:

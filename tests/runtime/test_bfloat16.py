@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import xp
+from assay.runtime import Device
 from assay.runtime.rounding import narrow, widen
 
 BITS = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
@@ -110,6 +111,46 @@ def test_half_precision_goes_through_the_whole_namespace(dtype: Any) -> None:
     assert xp.astype(x, xp.float64).dtype is xp.float64
     assert xp.full((2,), 1.0, dtype=dtype).tolist() == [1.0, 1.0]
     assert xp.linspace(0, 1, 3, dtype=dtype).tolist() == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (1, 70, 33), (5, 64, 130), (40, 257, 48)])
+@pytest.mark.parametrize("types", ["bb", "fb", "bf"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_bfloat16_are_those_of_its_values(
+    m: int, k: int, n: int, types: str, turned: bool
+) -> None:
+    generator = np.random.default_rng(m * k * n)
+    kinds = {"b": xp.bfloat16, "f": xp.float32}
+    a = xp.asarray(generator.standard_normal((m, k)), dtype=kinds[types[0]])
+    weights = generator.standard_normal((n, k) if turned else (k, n))
+    b = xp.asarray(weights, dtype=kinds[types[1]])
+    b = b.T if turned else b
+    exact = np.asarray(a.tolist()) @ np.asarray(b.tolist())
+    scale = np.abs(np.asarray(a.tolist())) @ np.abs(np.asarray(b.tolist()))
+    found = a @ b
+    assert found.dtype is xp.result_type(a, b)
+    # Half a step of the result, and single precision on the way.
+    rounding = 2.0**-8 if found.dtype is xp.bfloat16 else 0.0
+    error = np.abs(np.asarray(found.tolist()) - exact)
+    assert (error <= rounding * np.abs(exact) + 2.0**-20 * scale).all()
+    row = a[0, :] @ b
+    assert row.shape == (n,)
+    assert (a @ b[:, 0]).shape == (m,)
+    assert np.allclose(row.tolist(), exact[0], rtol=rounding, atol=2.0**-20 * scale.max())
+
+
+def test_products_of_odd_views_and_on_streams(cpu: Device) -> None:
+    a = xp.reshape(xp.astype(xp.arange(12, device=cpu), xp.bfloat16), (3, 4))
+    expected = [[float(value) for value in row] for row in np.arange(12).reshape(3, 4)]
+    stream = cpu.stream()
+    with stream:
+        product = a[::2, ::-1] @ a[::2, ::-1].T
+        plain = a[:, 1:3] @ a[:2, :]
+    cpu.take_records()
+    reference = np.asarray(expected)
+    assert product.tolist() == (reference[::2] @ reference[::2].T).tolist()
+    assert plain.tolist() == (reference[:, 1:3] @ reference[:2]).tolist()
+    assert (a[:0] @ a.T).shape == (0, 3)
 
 
 @pytest.mark.parametrize("dtype", [xp.float16, xp.bfloat16, xp.float32, xp.float64], ids=str)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from assay._native import Buffer, NativeArray
 from assay.errors import ArrayBufferError, AssayError, DTypeError, ShapeError, UnsupportedError
 from assay.runtime import layout as layouts
+from assay.runtime.arithmetic import Arithmetic
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device, device
 from assay.runtime.layout import Layout, Shape
@@ -25,7 +26,7 @@ DLPACK_CPU: Final = 1
 DLPACK_EXTENSION: Final = 12
 
 
-class Array(NativeArray):
+class Array(NativeArray, Arithmetic):
     """Elements of one type in device memory, with a shape, strides and an offset.
 
     Slicing, transposing and broadcasting give views of the same memory. Operators and the
@@ -234,152 +235,20 @@ class Array(NativeArray):
     def __setitem__(self, key: Any, value: Any, /) -> None:
         indexing.set_(self, key, value)
 
-    def __add__(self, other: Any, /) -> Any:
-        return operators.binary("add", self, other)
+    def _unary(self, name: str) -> Array:
+        return operators.unary(name, self)
 
-    def __radd__(self, other: Any, /) -> Any:
-        return operators.binary("add", other, self)
+    def _binary(self, name: str, first: Any, second: Any) -> Any:
+        return operators.binary(name, first, second)
 
-    def __iadd__(self, other: Any, /) -> Any:
-        return operators.in_place("add", self, other)
+    def _in_place(self, name: str, other: Any) -> Any:
+        return operators.in_place(name, self, other)
 
-    def __sub__(self, other: Any, /) -> Any:
-        return operators.binary("subtract", self, other)
+    def _matmul(self, first: Any, second: Any) -> Any:
+        return operators.matmul(first, second)
 
-    def __rsub__(self, other: Any, /) -> Any:
-        return operators.binary("subtract", other, self)
-
-    def __isub__(self, other: Any, /) -> Any:
-        return operators.in_place("subtract", self, other)
-
-    def __mul__(self, other: Any, /) -> Any:
-        return operators.binary("multiply", self, other)
-
-    def __rmul__(self, other: Any, /) -> Any:
-        return operators.binary("multiply", other, self)
-
-    def __imul__(self, other: Any, /) -> Any:
-        return operators.in_place("multiply", self, other)
-
-    def __truediv__(self, other: Any, /) -> Any:
-        return operators.binary("divide", self, other)
-
-    def __rtruediv__(self, other: Any, /) -> Any:
-        return operators.binary("divide", other, self)
-
-    def __itruediv__(self, other: Any, /) -> Any:
-        return operators.in_place("divide", self, other)
-
-    def __floordiv__(self, other: Any, /) -> Any:
-        return operators.binary("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: Any, /) -> Any:
-        return operators.binary("floor_divide", other, self)
-
-    def __ifloordiv__(self, other: Any, /) -> Any:
-        return operators.in_place("floor_divide", self, other)
-
-    def __mod__(self, other: Any, /) -> Any:
-        return operators.binary("remainder", self, other)
-
-    def __rmod__(self, other: Any, /) -> Any:
-        return operators.binary("remainder", other, self)
-
-    def __imod__(self, other: Any, /) -> Any:
-        return operators.in_place("remainder", self, other)
-
-    def __pow__(self, other: Any, /) -> Any:
-        return operators.binary("pow", self, other)
-
-    def __rpow__(self, other: Any, /) -> Any:
-        return operators.binary("pow", other, self)
-
-    def __ipow__(self, other: Any, /) -> Any:
-        return operators.in_place("pow", self, other)
-
-    def __and__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_and", self, other)
-
-    def __rand__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_and", other, self)
-
-    def __iand__(self, other: Any, /) -> Any:
-        return operators.in_place("bitwise_and", self, other)
-
-    def __or__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_or", self, other)
-
-    def __ror__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_or", other, self)
-
-    def __ior__(self, other: Any, /) -> Any:
-        return operators.in_place("bitwise_or", self, other)
-
-    def __xor__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_xor", self, other)
-
-    def __rxor__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_xor", other, self)
-
-    def __ixor__(self, other: Any, /) -> Any:
-        return operators.in_place("bitwise_xor", self, other)
-
-    def __lshift__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_left_shift", self, other)
-
-    def __rlshift__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_left_shift", other, self)
-
-    def __ilshift__(self, other: Any, /) -> Any:
-        return operators.in_place("bitwise_left_shift", self, other)
-
-    def __rshift__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_right_shift", self, other)
-
-    def __rrshift__(self, other: Any, /) -> Any:
-        return operators.binary("bitwise_right_shift", other, self)
-
-    def __irshift__(self, other: Any, /) -> Any:
-        return operators.in_place("bitwise_right_shift", self, other)
-
-    def __matmul__(self, other: Any, /) -> Any:
-        return operators.matmul(self, other)
-
-    def __rmatmul__(self, other: Any, /) -> Any:
-        return operators.matmul(other, self)
-
-    def __imatmul__(self, other: Any, /) -> Any:
+    def _matmul_in_place(self, other: Any) -> Any:
         return operators.matmul_in_place(self, other)
-
-    def __eq__(self, other: Any, /) -> Any:
-        return operators.binary("equal", self, other)
-
-    def __ne__(self, other: Any, /) -> Any:
-        return operators.binary("not_equal", self, other)
-
-    def __lt__(self, other: Any, /) -> Any:
-        return operators.binary("less", self, other)
-
-    def __le__(self, other: Any, /) -> Any:
-        return operators.binary("less_equal", self, other)
-
-    def __gt__(self, other: Any, /) -> Any:
-        return operators.binary("greater", self, other)
-
-    def __ge__(self, other: Any, /) -> Any:
-        return operators.binary("greater_equal", self, other)
-
-    def __neg__(self) -> Array:
-        return operators.unary("negative", self)
-
-    def __pos__(self) -> Array:
-        return operators.unary("positive", self)
-
-    def __abs__(self) -> Array:
-        return operators.unary("abs", self)
-
-    def __invert__(self) -> Array:
-        return operators.unary("bitwise_invert", self)
 
 
 # These make arrays, so they come after the class.

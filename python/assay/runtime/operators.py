@@ -1,150 +1,19 @@
-"""Elementwise operations and the matrix product: which types each takes and gives."""
+"""Applying elementwise operations: operands joined, results allocated, in place or not."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from assay.errors import DTypeError, ShapeError
-from assay.runtime import dtypes, launching
+from assay.runtime import dtypes, launching, products
 from assay.runtime.array import Array, Scalar
-from assay.runtime.dtypes import ANY, FLOATING, INTEGRAL, NUMERIC, REAL, DType
+from assay.runtime.dtypes import FLOATING, DType
 from assay.runtime.layout import broadcast_shapes
-
-_BITS: Final = ("bool", *INTEGRAL)
-_FLOAT: Final = ("float",)
-
-
-class Elementwise(NamedTuple):
-    """One elementwise operation: NumPy's loop, the kinds it takes, and what comes out."""
-
-    loop: Callable[..., Any]
-    kinds: tuple[str, ...]
-    gives: str = "same"
-    """same, bool, or real: the parts of a complex type"""
-
-
-def _sign(value: Any, out: Any) -> None:
-    np.sign(value, out=out)
-    if value.dtype.kind in "fc":
-        # NaN is neither; NumPy leaves a complex one half NaN.
-        np.copyto(out, np.nan, where=np.isnan(value))
-
-
-def _real(value: Any, out: Any) -> None:
-    np.copyto(out, value.real)
-
-
-def _imag(value: Any, out: Any) -> None:
-    np.copyto(out, value.imag)
-
-
-def _expm1(value: Any, out: Any) -> None:
-    if value.dtype.kind != "c":
-        np.expm1(value, out=out)
-        return
-    real, imaginary = value.real, value.imag
-    endless = np.isinf(real) & ~np.isfinite(imaginary)
-    on_axis = imaginary == 0
-    # (exp(a) - 1) cos b + cos b - 1, and cos b - 1 = -2 sin(b / 2)^2 without cancellation.
-    part = np.expm1(real) * np.cos(imaginary) - 2 * np.square(np.sin(imaginary / 2))
-    part = np.where(on_axis, np.expm1(real) + 0.0, part)
-    other = np.where(on_axis, imaginary, np.exp(real) * np.sin(imaginary))
-    # Where the angle has no value the length still has one: it is 0 or infinite.
-    out.real = np.where(endless, np.expm1(real), part)
-    out.imag = np.where(endless, np.where(real < 0, 0.0, np.nan), other)
-
-
-def _trunc(value: Any, out: Any) -> None:
-    np.copyto(out, value) if value.dtype.kind in "iu" else np.trunc(value, out=out)
-
-
-def _ceil(value: Any, out: Any) -> None:
-    np.copyto(out, value) if value.dtype.kind in "iu" else np.ceil(value, out=out)
-
-
-def _floor(value: Any, out: Any) -> None:
-    np.copyto(out, value) if value.dtype.kind in "iu" else np.floor(value, out=out)
-
-
-def _round(value: Any, out: Any) -> None:
-    np.copyto(out, np.round(value))
-
-
-UNARY: Final[dict[str, Elementwise]] = {
-    "abs": Elementwise(np.absolute, NUMERIC, "real"),
-    "acos": Elementwise(np.arccos, FLOATING),
-    "acosh": Elementwise(np.arccosh, FLOATING),
-    "asin": Elementwise(np.arcsin, FLOATING),
-    "asinh": Elementwise(np.arcsinh, FLOATING),
-    "atan": Elementwise(np.arctan, FLOATING),
-    "atanh": Elementwise(np.arctanh, FLOATING),
-    "bitwise_invert": Elementwise(np.invert, _BITS),
-    "ceil": Elementwise(_ceil, REAL),
-    "conj": Elementwise(np.conjugate, NUMERIC),
-    "cos": Elementwise(np.cos, FLOATING),
-    "cosh": Elementwise(np.cosh, FLOATING),
-    "exp": Elementwise(np.exp, FLOATING),
-    "expm1": Elementwise(_expm1, FLOATING),
-    "floor": Elementwise(_floor, REAL),
-    "imag": Elementwise(_imag, ("complex",), "real"),
-    "isfinite": Elementwise(np.isfinite, NUMERIC, "bool"),
-    "isinf": Elementwise(np.isinf, NUMERIC, "bool"),
-    "isnan": Elementwise(np.isnan, NUMERIC, "bool"),
-    "log": Elementwise(np.log, FLOATING),
-    "log10": Elementwise(np.log10, FLOATING),
-    "log1p": Elementwise(np.log1p, FLOATING),
-    "log2": Elementwise(np.log2, FLOATING),
-    "logical_not": Elementwise(np.logical_not, ("bool",)),
-    "negative": Elementwise(np.negative, NUMERIC),
-    "positive": Elementwise(np.positive, NUMERIC),
-    "real": Elementwise(_real, NUMERIC, "real"),
-    "reciprocal": Elementwise(np.reciprocal, FLOATING),
-    "round": Elementwise(_round, NUMERIC),
-    "sign": Elementwise(_sign, NUMERIC),
-    "signbit": Elementwise(np.signbit, _FLOAT, "bool"),
-    "sin": Elementwise(np.sin, FLOATING),
-    "sinh": Elementwise(np.sinh, FLOATING),
-    "sqrt": Elementwise(np.sqrt, FLOATING),
-    "square": Elementwise(np.square, NUMERIC),
-    "tan": Elementwise(np.tan, FLOATING),
-    "tanh": Elementwise(np.tanh, FLOATING),
-    "trunc": Elementwise(_trunc, REAL),
-}
-
-BINARY: Final[dict[str, Elementwise]] = {
-    "add": Elementwise(np.add, NUMERIC),
-    "atan2": Elementwise(np.arctan2, _FLOAT),
-    "bitwise_and": Elementwise(np.bitwise_and, _BITS),
-    "bitwise_left_shift": Elementwise(np.left_shift, INTEGRAL),
-    "bitwise_or": Elementwise(np.bitwise_or, _BITS),
-    "bitwise_right_shift": Elementwise(np.right_shift, INTEGRAL),
-    "bitwise_xor": Elementwise(np.bitwise_xor, _BITS),
-    "copysign": Elementwise(np.copysign, _FLOAT),
-    "divide": Elementwise(np.divide, FLOATING),
-    "equal": Elementwise(np.equal, ANY, "bool"),
-    "floor_divide": Elementwise(np.floor_divide, REAL),
-    "greater": Elementwise(np.greater, REAL, "bool"),
-    "greater_equal": Elementwise(np.greater_equal, REAL, "bool"),
-    "hypot": Elementwise(np.hypot, _FLOAT),
-    "less": Elementwise(np.less, REAL, "bool"),
-    "less_equal": Elementwise(np.less_equal, REAL, "bool"),
-    "logaddexp": Elementwise(np.logaddexp, _FLOAT),
-    "logical_and": Elementwise(np.logical_and, ("bool",)),
-    "logical_or": Elementwise(np.logical_or, ("bool",)),
-    "logical_xor": Elementwise(np.logical_xor, ("bool",)),
-    "maximum": Elementwise(np.maximum, REAL),
-    "minimum": Elementwise(np.minimum, REAL),
-    "multiply": Elementwise(np.multiply, NUMERIC),
-    "nextafter": Elementwise(np.nextafter, _FLOAT),
-    "not_equal": Elementwise(np.not_equal, ANY, "bool"),
-    "pow": Elementwise(np.power, NUMERIC),
-    "remainder": Elementwise(np.remainder, REAL),
-    "subtract": Elementwise(np.subtract, NUMERIC),
-}
+from assay.runtime.rules import BINARY, UNARY, Elementwise
 
 
 def _result_type(gives: str, dtype: DType) -> DType:
@@ -317,36 +186,11 @@ def in_place(name: str, target: Array, other: Any) -> Any:
 
 
 def matmul(first: Any, second: Any) -> Any:
-    """The matrix product, batched over the leading axes."""
+    """The matrix product; NotImplemented for what is no array."""
     if not (isinstance(first, Array) and isinstance(second, Array)):
         _refuse_numpy("matmul", first, second)
         return NotImplemented
-    common = dtypes.promote(first.dtype, second.dtype, "matmul")
-    dtypes.require_kind(common, NUMERIC, "matmul")
-    shape, inner = _product_shape(first.shape, second.shape)
-    kind = _computed(common)
-
-    def kernel(a: Any, b: Any, out: Any) -> None:
-        np.matmul(a.astype(kind, copy=False), b.astype(kind, copy=False), out=out)
-
-    each = 8.0 if common.kind == "complex" else 2.0
-    flops = each * math.prod(shape) * inner if common.kind in FLOATING else 0.0
-    return launching.compute("matmul", kernel, [first, second], shape, common, flops=flops)
-
-
-def _product_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    if not first or not second:
-        raise ShapeError(f"matmul: expected at least 1 axis, got shapes {first} and {second}")
-    rows = first[-2:-1]
-    columns = second[-1:] if len(second) > 1 else ()
-    inner = second[-2] if len(second) > 1 else second[0]
-    if first[-1] != inner:
-        raise ShapeError(
-            f"matmul: expected equal inner extents, got {first[-1]} and {inner} "
-            f"in shapes {first} and {second}"
-        )
-    batch = broadcast_shapes("matmul", first[:-2], second[:-2])
-    return (*batch, *rows, *columns), inner
+    return products.matmul(first, second)
 
 
 def matmul_in_place(target: Array, other: Any) -> Any:

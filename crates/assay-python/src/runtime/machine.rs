@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 use super::buffer::{Held, Use};
 use super::errors;
 use super::host_call::{self, HostCall};
+use super::product;
 
 thread_local! {
     /// Whether this thread is inside an operation's function, under the device's locks.
@@ -66,8 +67,14 @@ pub(super) struct MachineOptions {
 
 /// Which device it is; kernels are registered with it, not with the trait.
 pub(super) enum Device {
-    Cpu { inline: KernelId, gated: KernelId },
-    Sim { call: KernelId },
+    Cpu {
+        inline: KernelId,
+        gated: KernelId,
+        product: KernelId,
+    },
+    Sim {
+        call: KernelId,
+    },
 }
 
 /// Device, pool, dispatch, transfers and records; everything Python does goes through here.
@@ -104,6 +111,7 @@ impl Machine {
         let kernels = Device::Cpu {
             inline: device.register_kernel(host_call::cpu_inline(Arc::clone(&calls))),
             gated: device.register_kernel(host_call::cpu_gated(Arc::clone(&calls))),
+            product: device.register_kernel(product::kernel()),
         };
         Machine::new(kernels, device, calls, options)
     }

@@ -11,6 +11,7 @@ mod dlpack;
 mod errors;
 mod host_call;
 mod machine;
+mod product;
 mod records;
 mod stream;
 mod transfer;
