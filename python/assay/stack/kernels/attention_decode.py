@@ -42,7 +42,8 @@ _GQA = cited(
 )
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures"
+    "for multicore architectures",
+    "The Roofline Model",
 )
 
 _BLOCK_KEYS = 128

@@ -34,7 +34,8 @@ _COUNT = cited(_FLASH2, "sec. 4.1, FLOPs with the causal half")
 _GRAHAM = cited("Graham 1969, Bounds on multiprocessing timing anomalies")
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures"
+    "for multicore architectures",
+    "The Roofline Model",
 )
 
 _YES = number("1 1")

@@ -25,7 +25,8 @@ scope = Scope("kernels.experts", "Products of experts")
 
 _SWITCH = cited(
     "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
-    "Simple and Efficient Sparsity"
+    "Simple and Efficient Sparsity",
+    "sec. 2.1",
 )
 _OCCUPANCY = cited(
     "Feller 1968, An introduction to probability theory and its applications, vol. 1, 3rd edition",
@@ -33,7 +34,8 @@ _OCCUPANCY = cited(
 )
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures"
+    "for multicore architectures",
+    "The Roofline Model",
 )
 
 launch_time = fitted.constant(

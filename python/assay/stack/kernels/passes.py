@@ -15,7 +15,8 @@ _FUSION = cited(
 )
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures"
+    "for multicore architectures",
+    "The Roofline Model",
 )
 
 launch_time = fitted.constant(

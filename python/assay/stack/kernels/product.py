@@ -43,7 +43,8 @@ MOST_PARTS = 32
 
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures"
+    "for multicore architectures",
+    "The Roofline Model",
 )
 _GUIDE = "NVIDIA Matrix Multiplication Background User's Guide, DU-09799-001 2023"
 _BOUNDS = cited(_GUIDE, "ch. 2 Math And Memory Bounds")

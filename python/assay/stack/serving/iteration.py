@@ -26,7 +26,8 @@ _FLASH = cited(
 )
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures"
+    "for multicore architectures",
+    "The Roofline Model",
 )
 
 

@@ -41,7 +41,8 @@ _SPLITWISE = cited(
 )
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures"
+    "for multicore architectures",
+    "The Roofline Model",
 )
 _LOGNORMAL = by_definition("latencies err by factors: lognormal around the predicted one")
 _CLIENT = by_definition("mean over the requests of a client that starts many at once")

@@ -23,7 +23,8 @@ _BACKWARD = cited(
 )
 _SWITCH = cited(
     "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
-    "Simple and Efficient Sparsity"
+    "Simple and Efficient Sparsity",
+    "sec. 2.1",
 )
 _FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
 _HALF = number("2 byte")

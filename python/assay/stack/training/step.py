@@ -28,7 +28,10 @@ _RECOMPUTE = cited(
     "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
     "sec. 5",
 )
-_FSDP = cited("Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel")
+_FSDP = cited(
+    "Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel",
+    "sec. 3.3.1",
+)
 _EXTREME = cited("Cramer 1946, Mathematical Methods of Statistics", "sec. 28.6")
 _FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
 _NONE = number("0 s")
