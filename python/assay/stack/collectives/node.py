@@ -93,11 +93,10 @@ class Ways:
         two = 2 * c.direct_start + 2 * others * self.part / c.direct_share
         return where(wanted > 0, minimum(one, two), _NEVER)
 
-    def least(self, *ways: Expression) -> Variable:
+    def least(self, *ways: Expression, reference: Reference = c.NCCL) -> Variable:
         """The way that ends first; nothing for one rank."""
-        return self.variable(
-            "time", "the way that ends first", where(self.ranks > 1, minimum(*ways), _NONE)
-        )
+        least = where(self.ranks > 1, minimum(*ways), _NONE)
+        return self.variable("time", "the way that ends first", least, reference)
 
 
 def node_all_reduce(
@@ -141,4 +140,4 @@ def node_all_to_all(
         c.exchange_start + _ramped((ways.steps + c.exchange_copy) * ways.part) / c.exchange_share,
         c.MPICH,
     )  # fmt: skip
-    return ways.least(eager, bulk)
+    return ways.least(eager, bulk, reference=c.MPICH)
