@@ -36,7 +36,6 @@ from assay.stack.thermal.flows import (
     sink_flow,
     sink_pressure,
     sink_pump_power,
-    sink_rise,
     water_density,
     water_heat_capacity,
 )
@@ -81,6 +80,7 @@ from assay.stack.thermal.weather import (
     evaporative,
     humidity,
     sink_approach,
+    sink_rise,
     sink_temperature,
     wet_bulb,
 )

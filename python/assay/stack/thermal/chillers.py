@@ -9,9 +9,7 @@ from assay.stack.thermal.supply import (
     liquid_heat,
     scope,
 )
-from assay.stack.thermal.weather import (
-    sink_temperature,
-)
+from assay.stack.thermal.weather import sink_rise, sink_temperature
 
 _PLANT = cited(
     "Beitelmal and Patel 2006, Model-Based Approach for Optimizing a Data Center Centralized "
@@ -92,7 +90,7 @@ def _chilled(loop: str, mark: str, heat: Variable, water: Variable, rise: Variab
     )  # fmt: skip
     lift = scope.variable(
         f"{loop}.lift", f"dT_{mark}", "K", f"lift of the {loop} loop's chiller",
-        equals=maximum(least_lift, sink_temperature - water + 2 * chiller_approach),
+        equals=maximum(least_lift, sink_temperature + sink_rise - water + 2 * chiller_approach),
         reference=_PLANT,
     )  # fmt: skip
     performance = scope.variable(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, cited, total
+from assay.model import cited, total
 from assay.stack.thermal.chillers import (
     air_chiller_power,
     air_rise,
@@ -14,6 +14,9 @@ from assay.stack.thermal.supply import (
     air_heat,
     liquid_heat,
     scope,
+)
+from assay.stack.thermal.weather import (
+    sink_rise,
 )
 
 _PUE = cited("ISO/IEC 30134-2:2016, Power usage effectiveness", "definition of PUE")
@@ -93,10 +96,6 @@ rejected_heat = scope.variable(
         liquid_heat, air_heat, coolant_chiller_power, air_chiller_power, fan_power, loop_pump_power
     ),
     reference=_BALANCE,
-)  # fmt: skip
-sink_rise = scope.variable(
-    "sink.rise", "dT_rej", "K", "cooling of the water in tower or dry cooler", bounds=POSITIVE,
-    reference=_TOWER, boundary="scenario",
 )  # fmt: skip
 sink_flow = scope.variable(
     "sink.flow", "V_rej", "m^3/s", "flow of water through tower or dry cooler", display="L/s",

@@ -51,6 +51,10 @@ sink_approach = scope.variable(
     "sink.approach", "dT_sink", "K", "water from the tower or dry cooler above the air's temperature",
     reference=_TOWER, boundary="scenario",
 )  # fmt: skip
+sink_rise = scope.variable(
+    "sink.rise", "dT_rej", "K", "cooling of the water in tower or dry cooler", bounds=POSITIVE,
+    reference=_TOWER, boundary="scenario",
+)  # fmt: skip
 sink_temperature = scope.variable(
     "sink.temperature", "T_sink", "K", "water that comes back from tower or dry cooler",
     display="degC", equals=where(evaporative > 0.5, wet_bulb, dry_bulb) + sink_approach,
