@@ -33,11 +33,13 @@ LINEAR = cited(
     "Yang, Kautz and Hatamizadeh 2024, Gated Delta Networks: Improving Mamba2 with Delta Rule",
     "sec. 3",
 )
-TIED = cited("Press and Wolf 2017, Using the Output Embedding to Improve Language Models", "sec. 3")
-POSITIONS = cited(
-    "Radford et al. 2019, Language Models are Unsupervised Multitask Learners", "sec. 2.3"
+TIED = cited(
+    "Press and Wolf 2017, Using the Output Embedding to Improve Language Models", "weight tying"
 )
-NORM = cited("Zhang and Sennrich 2019, Root Mean Square Layer Normalization", "sec. 4")
+POSITIONS = cited(
+    "Radford et al. 2019, Language Models are Unsupervised Multitask Learners", "model"
+)
+NORM = cited("Zhang and Sennrich 2019, Root Mean Square Layer Normalization", "RMSNorm")
 HEAD_NORM = cited("Dehghani et al. 2023, Scaling Vision Transformers to 22 Billion Parameters")
 INDEX = cited(
     "DeepSeek-AI 2025, DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models",

@@ -9,7 +9,7 @@ from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_GPU, ONE_REQUEST, ONE_TOKEN, scope
 
-_POPE = cited("Pope et al. 2022, Efficiently Scaling Transformer Inference", "sec. 3")
+_POPE = cited("Pope et al. 2022, Efficiently Scaling Transformer Inference", "partitioning")
 _PAGED = cited(
     "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with "
     "PagedAttention",
