@@ -124,6 +124,39 @@ def test_threads_share_a_device(cpu: Device) -> None:
     cpu.verify()
 
 
+@pytest.mark.parametrize("kind", ["cpu", "sim"])
+def test_asking_a_device_never_blocks_the_thread_that_computes_there(kind: str) -> None:
+    """A thread inside an operation holds the device's lock and wants Python's: nobody else may."""
+    program = f"""
+import threading
+from assay import xp
+from assay.runtime import Device
+device = Device("{kind}")
+done = threading.Event()
+def compute():
+    x = xp.ones(5000, device=device)
+    for _ in range(300):
+        x = xp.sin(x)
+    done.set()
+thread = threading.Thread(target=compute)
+thread.start()
+stream = device.stream()
+while not done.is_set():
+    start = device.default_stream.record()
+    device.default_stream._native.usage()
+    end = stream.record()
+    end.synchronize()
+    start.synchronize()
+    start.elapsed_ns(start)
+    device.pool_statistics()
+    device.totals()
+    xp.zeros(10, device=device)
+thread.join()
+"""
+    finished = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True)
+    assert finished.returncode == 0, finished.stderr.decode()
+
+
 def test_freed_arrays_are_refused_by_name(cpu: Device) -> None:
     x = xp.ones(10, device=cpu)
     y = x[2:]

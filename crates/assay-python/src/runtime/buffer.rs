@@ -279,7 +279,7 @@ impl Memory {
         guarded("synchronize", || {
             outside_operation("synchronize")?;
             py.detach(|| self.wait())?;
-            self.machine.settle()
+            self.machine.settle(py)
         })
     }
 

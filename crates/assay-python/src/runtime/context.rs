@@ -33,9 +33,9 @@ impl PyContext {
     }
 
     /// Refuses a call that cannot be made now, and does what earlier ones left to do.
-    fn begin(&self, operation: &str) -> PyResult<()> {
+    fn begin(&self, py: Python<'_>, operation: &str) -> PyResult<()> {
         outside_operation(operation)?;
-        self.machine.settle()
+        self.machine.settle(py)
     }
 
     /// The place `offset` bytes into a buffer of this device's pool.
@@ -153,7 +153,7 @@ impl PyContext {
     /// Make a stream of priority low, normal or high.
     fn create_stream(&self, py: Python<'_>, priority: &str) -> PyResult<PyStream> {
         guarded("stream", || {
-            self.begin("stream")?;
+            self.begin(py, "stream")?;
             py.detach(|| PyStream::create(&self.machine, priority))
         })
     }
@@ -166,7 +166,7 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<Memory> {
         guarded("allocate", || {
-            self.begin("allocate")?;
+            self.begin(py, "allocate")?;
             let id = stream.id;
             py.detach(|| Memory::allocate(&self.machine, bytes, id))
         })
@@ -208,7 +208,7 @@ impl PyContext {
         flops: f64,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(name)?;
+            self.begin(py, name)?;
             let mut uses = Vec::with_capacity(reads.len() + writes.len());
             for (buffers, writes) in [(&reads, false), (&writes, true)] {
                 for buffer in buffers {
@@ -255,7 +255,7 @@ impl PyContext {
         flops: f64,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(name)?;
+            self.begin(py, name)?;
             let Device::Cpu {
                 product: kernel, ..
             } = self.machine.device
@@ -315,7 +315,7 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(name)?;
+            self.begin(py, name)?;
             let destination = self.place(name, &buffer, offset, bytes)?;
             let work = Work::Fill {
                 destination,
@@ -350,7 +350,7 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(name)?;
+            self.begin(py, name)?;
             let work = Work::Copy {
                 source: self.place(name, &source, source_offset, bytes)?,
                 destination: self.place(name, &destination, destination_offset, bytes)?,
@@ -383,7 +383,7 @@ impl PyContext {
         offset: u64,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(name)?;
+            self.begin(py, name)?;
             let source = Source::new(contiguous(source, name, false)?);
             let bytes = source.bytes();
             if bytes == 0 {
@@ -413,7 +413,7 @@ impl PyContext {
         into: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(name)?;
+            self.begin(py, name)?;
             let sink = Sink::new(contiguous(into, name, true)?);
             let bytes = sink.bytes();
             if bytes == 0 {
@@ -432,7 +432,7 @@ impl PyContext {
                 Python::attach(|_| drop(filled));
                 Ok::<(), PyErr>(())
             })?;
-            self.machine.settle()
+            self.machine.settle(py)
         })
     }
 
@@ -465,7 +465,7 @@ impl PyContext {
     /// Give wholly free memory of the pool back to the device; returns how many bytes.
     fn trim(&self, py: Python<'_>) -> PyResult<u64> {
         guarded("trim", || {
-            self.begin("trim")?;
+            self.begin(py, "trim")?;
             py.detach(|| self.machine.pool.trim())
                 .map_err(|error| errors::memory(&error))
         })
@@ -474,7 +474,7 @@ impl PyContext {
     /// Check the pool's books against each other; slow.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         guarded("verify", || {
-            self.begin("verify")?;
+            self.begin(py, "verify")?;
             py.detach(|| self.machine.pool.verify())
                 .map_err(|error| errors::memory(&error))
         })
@@ -484,7 +484,7 @@ impl PyContext {
 impl PyContext {
     /// Takes finished work into the records.
     fn take_in(&self, py: Python<'_>) -> PyResult<()> {
-        self.begin("records")?;
+        self.begin(py, "records")?;
         py.detach(|| self.machine.dispatch.poll())
             .map_err(|error| errors::dispatch(&error))
     }

@@ -209,12 +209,10 @@ impl Machine {
     }
 
     /// Frees what was dropped inside an operation; raises what an earlier operation raised.
-    pub fn settle(&self) -> PyResult<()> {
+    pub fn settle(&self, py: Python<'_>) -> PyResult<()> {
         if self.has_left.swap(false, Ordering::AcqRel) {
             let left = std::mem::take(&mut *lock(&self.left));
-            for held in left {
-                held.give_back(self);
-            }
+            py.detach(|| left.into_iter().for_each(|held| held.give_back(self)));
         }
         let mut raised = lock(&self.raised);
         match raised.is_empty() {

@@ -72,9 +72,10 @@ impl PyStream {
     }
 
     /// Pieces of work on the device and in line.
-    fn usage(&self) -> PyResult<(usize, usize)> {
+    fn usage(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         guarded("usage", || {
-            let usage = self.machine.dispatch.usage(self.id);
+            outside_operation("usage")?;
+            let usage = py.detach(|| self.machine.dispatch.usage(self.id));
             let usage = usage.map_err(|error| errors::dispatch(&error))?;
             Ok((usage.in_flight, usage.waiting))
         })
@@ -86,7 +87,7 @@ impl PyStream {
             outside_operation("synchronize")?;
             py.detach(|| self.machine.dispatch.synchronize(self.id))
                 .map_err(|error| errors::dispatch(&error))?;
-            self.machine.settle()
+            self.machine.settle(py)
         })
     }
 
@@ -170,17 +171,16 @@ impl PyEvent {
             outside_operation("synchronize")?;
             py.detach(|| self.machine.backend.synchronize_event(self.id))
                 .map_err(|error| errors::backend(&error))?;
-            self.machine.settle()
+            self.machine.settle(py)
         })
     }
 
     /// Nanoseconds of device time since an earlier event.
-    fn elapsed_ns(&self, earlier: PyRef<'_, PyEvent>) -> PyResult<u64> {
+    fn elapsed_ns(&self, py: Python<'_>, earlier: PyRef<'_, PyEvent>) -> PyResult<u64> {
         guarded("elapsed", || {
             outside_operation("elapsed")?;
-            self.machine
-                .backend
-                .elapsed_ns(earlier.id, self.id)
+            let first = earlier.id;
+            py.detach(|| self.machine.backend.elapsed_ns(first, self.id))
                 .map_err(|error| errors::backend(&error))
         })
     }
@@ -189,8 +189,11 @@ impl PyEvent {
 impl Drop for PyEvent {
     fn drop(&mut self) {
         // Inside an operation the simulated device is locked; the event then lives with it.
-        if !Inside::is_entered() {
-            let _ = self.machine.backend.destroy_event(self.id);
+        if Inside::is_entered() {
+            return;
         }
+        let (machine, id) = (Arc::clone(&self.machine), self.id);
+        // A thread inside an operation holds the device's lock and needs Python's to go on.
+        Python::attach(|py| py.detach(|| drop(machine.backend.destroy_event(id))));
     }
 }
