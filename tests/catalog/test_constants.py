@@ -78,3 +78,12 @@ def test_borrowed_constants_say_so() -> None:
     assert borrowed.lender == "h100_sxm"
     assert borrowed.values == constants.given("h100_sxm")
     assert "h100_sxm" in borrowed.notes[0]
+
+
+def test_own_constants_go_before_a_relatives() -> None:
+    found, relative = constants.find("l40s"), constants.given("a100_sxm")
+    assert found.lender == "l40s"
+    read = "kernels.gemm.read_share"
+    assert found.values[read] != relative[read]
+    assert set(found.values) == set(relative)
+    assert "collectives: constants of a100_sxm" in found.notes

@@ -44,13 +44,16 @@ class Calibration:
     engine: str
     values: dict[str, float]
     log_standard_errors: dict[str, float]
+    borrowed: tuple[str, ...] = ()
+    """Layers whose constants are a relative's although others are the accelerator's own."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a prediction that uses these constants should say."""
-        if self.lender == self.system:
-            return ()
-        return (f"no kernel measurements of {self.system}: constants of {self.lender}",)
+        if self.lender != self.system:
+            return (f"no kernel measurements of {self.system}: constants of {self.lender}",)
+        relative = _relative(self.system)
+        return tuple(f"{layer}: constants of {relative}" for layer in self.borrowed)
 
 
 def calibrated() -> list[str]:
@@ -91,10 +94,12 @@ def find(system: str, engine: str | None = None) -> Calibration:
     if engine is not None and engine not in chosen:
         raise unknown_name("engine", engine, chosen)
     entries: dict[str, Any] = {}
+    sources: dict[str, str] = {}
     for data in _chain(system):
-        entries.update(data["constants"])
-        if engine is not None:
-            entries.update(data.get("engines", {}).get(engine, {}))
+        own = data.get("engines", {}).get(engine, {}) if engine is not None else {}
+        entries.update({**data["constants"], **own})
+        sources.update(dict.fromkeys((*data["constants"], *own), str(data["system"])))
+    others = {name for name, source in sources.items() if source not in (COMMON, system)}
     return Calibration(
         system,
         lender(system),
@@ -105,6 +110,7 @@ def find(system: str, engine: str | None = None) -> Calibration:
             for name, entry in entries.items()
             if "log_standard_error" in entry
         },
+        tuple(sorted({name.partition(".")[0] for name in others})),
     )
 
 
