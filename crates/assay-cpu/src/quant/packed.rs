@@ -203,6 +203,9 @@ fn pack_all<P: Panel>(
     packed
 }
 
+/// Panels that are read side by side for a single row.
+const BESIDE: usize = 4;
+
 /// How far ahead weights are fetched: hardware stops at the end of a page, and these runs are long.
 const AHEAD: usize = 4_096;
 
@@ -222,12 +225,20 @@ impl<P: Panel> Kernel for Product<'_, P> {
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
         let rows = self.activations.rows();
-        for panel in self.panels.clone() {
+        let mut panels = self.panels.clone();
+        if rows == 1 {
+            // One row leaves memory the limit, and several runs of it are read faster than one.
+            while panels.len() >= BESIDE {
+                self.tile::<V, 1, BESIDE>(v, panels.start, 0);
+                panels.start += BESIDE;
+            }
+        }
+        for panel in panels {
             let mut row = 0;
             while row < rows {
                 row += match rows - row {
-                    4.. => self.tile::<V, 4>(v, panel, row),
-                    _ => self.tile::<V, 1>(v, panel, row),
+                    4.. => self.tile::<V, 4, 1>(v, panel, row),
+                    _ => self.tile::<V, 1, 1>(v, panel, row),
                 };
             }
         }
@@ -235,38 +246,57 @@ impl<P: Panel> Kernel for Product<'_, P> {
 }
 
 impl<P: Panel> Product<'_, P> {
-    /// One panel times `ROWS` rows; gives their count.
+    /// `PANELS` panels times `ROWS` rows; gives the count of rows.
     #[inline(always)]
-    fn tile<V: Vector, const ROWS: usize>(&self, v: V, panel: usize, first: usize) -> usize {
+    fn tile<V: Vector, const ROWS: usize, const PANELS: usize>(
+        &self,
+        v: V,
+        panel: usize,
+        first: usize,
+    ) -> usize {
         let weights = self.weights;
         let blocks = weights.inputs / P::Source::VALUES;
-        let bytes = &weights.panels.bytes()[panel * blocks * P::BYTES..][..blocks * P::BYTES];
+        let length = blocks * P::BYTES;
+        let bytes = &weights.panels.bytes()[panel * length..][..PANELS * length];
         let rows: [&[Group]; ROWS] = std::array::from_fn(|row| self.activations.row(first + row));
-        let mut sums = [v.splat(0.0); ROWS];
-        for (block, bytes) in bytes.chunks_exact(P::BYTES).enumerate() {
-            if first == 0 {
-                // The next panel follows this one, so that this runs on into it.
-                for line in (0..P::BYTES).step_by(64) {
-                    prefetch(bytes.as_ptr().wrapping_add(AHEAD + line));
+        let mut sums = [[v.splat(0.0); ROWS]; PANELS];
+        for block in 0..blocks {
+            for (beside, sums) in sums.iter_mut().enumerate() {
+                let bytes = &bytes[beside * length + block * P::BYTES..][..P::BYTES];
+                if first == 0 {
+                    // The next panel follows this one, so that this runs on into it.
+                    for line in (0..P::BYTES).step_by(64) {
+                        prefetch(bytes.as_ptr().wrapping_add(AHEAD + line));
+                    }
                 }
+                P::multiply(v, bytes, block, &rows, sums);
             }
-            P::multiply(v, bytes, block, &rows, &mut sums);
         }
-        let columns = panel * LANES..weights.outputs.min((panel + 1) * LANES);
-        for (row, sum) in sums.into_iter().enumerate() {
-            let start = (first + row) * weights.outputs;
-            // SAFETY: panels do not share columns.
-            let out = unsafe { self.out.part(start + columns.start..start + columns.end) };
-            let mut lanes = [0.0; LANES];
-            v.store(sum, &mut lanes);
-            if let Some(scales) = &weights.row_scales {
-                for (lane, scale) in lanes.iter_mut().zip(&scales[columns.clone()]) {
-                    *lane *= scale;
-                }
+        for (beside, sums) in sums.iter().enumerate() {
+            for (row, sum) in sums.iter().enumerate() {
+                self.finish(v, panel + beside, first + row, *sum);
             }
-            out.copy_from_slice(&lanes[..out.len()]);
-            self.epilogue.apply(v, columns.clone(), out);
         }
         ROWS
+    }
+
+    /// Writes a panel's outputs of one row.
+    #[inline(always)]
+    fn finish<V: Vector>(&self, v: V, panel: usize, row: usize, sum: V::F) {
+        let weights = self.weights;
+        let columns = panel * LANES..weights.outputs.min((panel + 1) * LANES);
+        let start = row * weights.outputs;
+        let range = start + columns.start..start + columns.end;
+        // SAFETY: panels do not share columns.
+        let out = unsafe { self.out.part(range) };
+        let mut lanes = [0.0; LANES];
+        v.store(sum, &mut lanes);
+        if let Some(scales) = &weights.row_scales {
+            for (lane, scale) in lanes.iter_mut().zip(&scales[columns.clone()]) {
+                *lane *= scale;
+            }
+        }
+        out.copy_from_slice(&lanes[..out.len()]);
+        self.epilogue.apply(v, columns, out);
     }
 }
