@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -129,6 +130,7 @@ def test_asking_a_device_never_blocks_the_thread_that_computes_there(kind: str) 
     """A thread inside an operation holds the device's lock and wants Python's: nobody else may."""
     program = f"""
 import threading
+import weakref
 from assay import xp
 from assay.runtime import Device
 device = Device("{kind}")
@@ -190,6 +192,17 @@ def test_calls_from_inside_an_operation_are_refused_and_do_not_hang(fresh: Devic
     ]
 
 
+def test_a_simulated_device_with_work_nobody_waits_for_is_given_up() -> None:
+    device = Device("sim")
+    x = xp.ones(100, device=device)
+    y = 2 * (x + x) * x
+    y[0] = 3.0
+    gone = weakref.ref(device)
+    del device, x, y
+    gc.collect()
+    assert gone() is None
+
+
 def test_a_panic_becomes_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(
         PanicError, match=r"provoke_panic: .* got a panic: the books are off"
@@ -214,6 +227,7 @@ def test_devices_are_found_by_name() -> None:
 def test_a_process_ends_with_work_and_threads_about() -> None:
     program = """
 import threading
+import weakref
 from assay import xp
 from assay.runtime import device
 stream = device().stream()

@@ -26,6 +26,13 @@ DLPACK_CPU: Final = 1
 DLPACK_EXTENSION: Final = 12
 
 
+def look_at(memory: Any, dtype: DType, layout: Layout) -> npt.NDArray[Any]:
+    """A NumPy array of this layout over memory that holds a buffer's bytes."""
+    if layout.size == 0:
+        return np.empty(layout.shape, dtype.storage)
+    return np.ndarray(layout.shape, dtype.storage, memory, layout.offset, layout.strides)
+
+
 class Array(NativeArray, Arithmetic):
     """Elements of one type in device memory, with a shape, strides and an offset.
 
@@ -109,18 +116,10 @@ class Array(NativeArray, Arithmetic):
         """Another view of the same memory."""
         return Array(self.device, self.buffer, self.dtype, layout)
 
-    def over(self, storage: Any) -> npt.NDArray[Any]:
-        """A NumPy array of this array's layout over other memory that holds the buffer's bytes."""
-        if self.size == 0:
-            return np.empty(self.shape, self.dtype.storage)
-        return np.ndarray(
-            self.shape, self.dtype.storage, storage, self._layout.offset, self._layout.strides
-        )
-
     def host(self) -> npt.NDArray[Any]:
         """The memory as NumPy sees it, without waiting for work that uses it."""
         if self._host is None:
-            self._host = self.over(self.buffer)
+            self._host = look_at(self.buffer, self.dtype, self._layout)
         return self._host
 
     def free(self) -> None:

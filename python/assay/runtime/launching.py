@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.errors import AssayError, DeviceError, DTypeError, FreedError, ShapeError
-from assay.runtime.array import Array
+from assay.runtime.array import Array, look_at
 from assay.runtime.dtypes import BY_NAME, DType, bfloat16
 from assay.runtime.hardware import Device
 from assay.runtime.layout import Layout, Shape, row_major
@@ -97,35 +97,35 @@ def launch(
 def _body(
     operation: str, kernel: Kernel, arrays: Sequence[Array], reads: int, device: Device
 ) -> Callable[..., None]:
-    rounded = any(array.dtype is bfloat16 for array in arrays)
+    # A function that waits for its turn holds no arrays: the order of streams keeps their memory,
+    # and a device that nobody has any more can go.
+    dtypes = [array.dtype for array in arrays]
+    rounded = bfloat16 in dtypes
 
     def run(views: list[NumPyArray]) -> None:
         with np.errstate(all="ignore"):
             if rounded:
-                _run_rounded(kernel, arrays, views, reads)
+                _run_rounded(kernel, dtypes, views, reads)
             else:
                 kernel(*views)
 
     if device.host_memory:
         views = [array.host() for array in arrays]
         return lambda: _named(operation, run, views)
-    return lambda copies: _named(
-        operation,
-        run,
-        [array.over(copy) for array, copy in zip(arrays, copies, strict=True)],
-    )
+    layouts = [array.layout for array in arrays]
+    return lambda copies: _named(operation, run, list(map(look_at, copies, dtypes, layouts)))
 
 
 def _run_rounded(
-    kernel: Kernel, arrays: Sequence[Array], views: list[NumPyArray], reads: int
+    kernel: Kernel, dtypes: Sequence[DType], views: list[NumPyArray], reads: int
 ) -> None:
     widened = [
-        widen(view) if array.dtype is bfloat16 else view
-        for array, view in zip(arrays, views, strict=True)
+        widen(view) if dtype is bfloat16 else view
+        for dtype, view in zip(dtypes, views, strict=True)
     ]
     kernel(*widened)
-    for array, view, wide in list(zip(arrays, views, widened, strict=True))[reads:]:
-        if array.dtype is bfloat16:
+    for dtype, view, wide in list(zip(dtypes, views, widened, strict=True))[reads:]:
+        if dtype is bfloat16:
             view[...] = narrow(wide)
 
 
@@ -196,7 +196,8 @@ def write(operation: str, out: Array, values: NumPyArray) -> None:
         packed = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
         out.device._context.upload(operation, packed, out.buffer, out.offset)
     else:
-        launch(operation, lambda view: np.copyto(view, widen_if(out.dtype, stored)), [], [out])
+        wide = widen_if(out.dtype, stored)
+        launch(operation, lambda view: np.copyto(view, wide), [], [out])
 
 
 def widen_if(dtype: DType, stored: NumPyArray) -> NumPyArray:

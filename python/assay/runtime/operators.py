@@ -92,9 +92,11 @@ def _operands(name: str, first: Any, second: Any) -> _Operands | None:
     kind = _computed(common)
     constant = _constant(name, scalar, kind)
 
+    leads = array is first
+
     def one(a: Any, *_: Any) -> tuple[Any, Any]:
         value = a.astype(kind, copy=False)
-        return (value, constant) if array is first else (constant, value)
+        return (value, constant) if leads else (constant, value)
 
     return _Operands(arrays, one, array.shape, common)
 
@@ -122,8 +124,10 @@ def binary(name: str, first: Any, second: Any) -> Any:
     out_type = _result_type(rule.gives, operands.common)
     size = math.prod(operands.shape)
 
+    arrange = operands.arrange
+
     def kernel(*views: Any) -> None:
-        a, b = operands.arrange(*views[:-1])
+        a, b = arrange(*views[:-1])
         _loop(rule, a, b, views[-1])
 
     flops = _flops(operands.common, size)
@@ -176,8 +180,10 @@ def in_place(name: str, target: Array, other: Any) -> Any:
             f"{name} in place: expected a result of shape {target.shape}, got {operands.shape}"
         )
 
+    arrange = operands.arrange
+
     def kernel(*views: Any) -> None:
-        a, b = operands.arrange(*views[:-1])
+        a, b = arrange(*views[:-1])
         _loop(rule, a, b, views[-1])
 
     flops = _flops(target.dtype, target.size)
