@@ -24,7 +24,7 @@ STAMP = ENVIRONMENT / "set-up.json"
 EXTENSION = ROOT / "python" / "assay" / "_native.abi3.so"
 
 TOOLS = {
-    "cargo": "install Rust 1.85 or later, for example from https://rustup.rs",
+    "cargo": "install Rust 1.89 or later, for example from https://rustup.rs",
     "cc": "install a C compiler, for example the package gcc; Rust links with it",
 }
 
