@@ -1,7 +1,7 @@
 //! Vector instructions chosen at run time.
 //!
-//! A kernel is written once, over [`Vector`]: sixteen lanes that are one register, two or four,
-//! depending on the processor. [`Level::run`] compiles it for each level and calls the one asked
+//! A kernel is written once, over `Vector`: sixteen lanes that are one register, two or four,
+//! depending on the processor. `Level::run` compiles it for each level and calls the one asked
 //! for. Everything between there and the instructions is inlined; a function that is not would
 //! be compiled without the level's instructions.
 
