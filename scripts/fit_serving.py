@@ -36,7 +36,7 @@ OTHER_SCALE = 0.08
 POINT_SCALE = 0.02
 QUANTILE = 0.9
 GROUP_WEIGHT = 30
-MOST_OF_A_KIND = 20
+MOST_OF_A_KIND = 14
 MOST_APART = 1.3
 SERVER = ("inferencex", "closed_loop")
 CLIENTS = {"": (*SERVER, "offline"), "server": SERVER}
@@ -65,19 +65,19 @@ SHARED = (
     Free("host_sequence_time", 3e-6, 1.0, 0.4, "s", "server"),
     Free("host_sequence_time", 2e-6, 1.0, 0.5, "s", "offline"),
     Free("request_time", 0.02, 0.7, 0.5, "s", "inferencex"),
-    Free("request_time", 0.02, 0.7, 0.5, "s", "closed_loop"),
+    Free("request_time", 0.04, 0.4, 0.2, "s", "closed_loop"),
     Free("layer_kernels", 5.0, 0.3, 0.08, "1"),
     Free("expert_kernels", 8.0, 0.2, 0.1, "1"),
     Free("reduction_wait", 1e-6, 1.0, 0.25, "s"),
-    Free("expert_slowdown", 1.0, 0.15, 0.08, "1"),
+    Free("expert_slowdown", 1.0, 0.1, 0.05, "1"),
     Free("wide_expert_slowdown", 0.8, 0.25, 0.15, "1"),
-    Free("prompt_expert_slowdown", 1.5, 0.3, 0.12, "1"),
+    Free("prompt_expert_slowdown", 1.2, 0.15, 0.1, "1"),
     Free("decode_slowdown", 1.0, 0.1, 0.1, "1"),
     Free("casting", 0.4, 0.5, 0.2, "1", most=1.0),
     Free("queue_factor", 0.3, 0.7, 0.3, "1"),
     Free("burst_share", 0.15, 0.5, 0.5, "1", "closed_loop", 1.0),
     Free("group_size", 5.0, 0.5, 0.2, "1", "closed_loop"),
-    Free("first_iterations", 2.0, 0.5, 0.5, "1", "closed_loop"),
+    Free("first_iterations", 2.0, 0.3, 0.2, "1", "closed_loop"),
 )
 """Constants that every engine has, each with a deviation of its own."""
 
