@@ -49,20 +49,21 @@ def test_solve_explains_what_it_cannot_do(cli: Any, toy: Any) -> None:
 
 
 def test_solve_lists_missing_inputs(cli: Any) -> None:
-    wanted = ("--unknown", "thermal.dc.ups_loss", "--equal", "thermal.dc.overhead_power=1 kW")
+    wanted = ("--unknown", "gpu.clock", "--equal", "gpu.peak_flops=1 PFLOP/(s*GPU)")
     outcome = cli("solve", *wanted)
     assert outcome.code == 3
     assert outcome.out == (
-        "missing input                unit  meaning\n"
-        "thermal.cooling.power        W     power of chillers, pumps, towers and fans\n"
-        "thermal.dc.transformer_loss  W     power lost in transformers\n"
+        "missing input        unit   meaning\n"
+        "gpu.multiprocessors  1/GPU  streaming multiprocessors\n"
+        "gpu.flops_per_cycle  FLOP   dense 16-bit tensor operations of one multiprocessor\n"
+        "                            in a clock cycle\n"
     )
     data = cli("solve", *wanted, "--json").data
     assert [gap["name"] for gap in data["missing"]] == [
-        "thermal.cooling.power",
-        "thermal.dc.transformer_loss",
+        "gpu.multiprocessors",
+        "gpu.flops_per_cycle",
     ]
-    assert data["missing"][0]["needed_by"] == ["thermal.dc.overhead_power"]
+    assert "gpu.peak_flops" in data["missing"][0]["needed_by"]
 
 
 def test_minimize_finds_the_most_gpus_the_site_allows(cli: Any) -> None:
@@ -133,7 +134,7 @@ def test_sweep_as_text(cli: Any) -> None:
         "c_tok: econ.cost.per_token [USD/token], cost of training on one token\n"
         "\n"
         " n         c_tok  constraints\n"
-        " 8  3.000078e-06  holds\n"
+        " 8  3.000078e-06  unknown\n"
         "16  1.750091e-06  violated: econ.job.fits_site, bounds of econ.job.share\n"
     )
     strict = cli("sweep", COST, *PRESET, *over, "--fail-on-violated-constraints")

@@ -22,12 +22,12 @@ def test_stats_counts_what_the_registry_holds(cli: Any) -> None:
 
 
 def test_list_prints_one_variable_a_line(cli: Any) -> None:
-    outcome = cli("list", "--scope", "thermal", "--roots")
+    outcome = cli("list", "--scope", "logic", "--roots", "--filter", "wire")
     assert outcome.out == (
-        "variable                     unit  meaning\n"
-        "thermal.cooling.power        W     power of chillers, pumps, towers and fans\n"
-        "thermal.dc.ups_loss          W     power lost in the uninterruptible supplies\n"
-        "thermal.dc.transformer_loss  W     power lost in transformers\n"
+        "variable                           unit   meaning\n"
+        "logic.wire.length                  m      length of the driven wire\n"
+        "logic.wire.resistance_per_length   ohm/m  wire resistance per length\n"
+        "logic.wire.capacitance_per_length  F/m    wire capacitance per length\n"
     )
 
 
@@ -39,7 +39,7 @@ def test_list_prints_one_variable_a_line(cli: Any) -> None:
         (("--targets",), lambda r: list(r.targets)),
         (("--relations",), lambda r: list(r.relations)),
         (("--scope", "gpu"), lambda r: [n for n in r.variables if n.startswith("gpu.")]),
-        (("--filter", "PUE"), lambda r: ["thermal.dc.pue"]),
+        (("--filter", "PUE"), lambda r: ["thermal.dc.stated_pue", "thermal.dc.pue"]),
         (("--filter", "no such thing"), lambda r: []),
         (("--relations", "--scope", "logic", "--filter", "<="), lambda r: ["logic.clock.timing"]),
     ],

@@ -69,7 +69,7 @@ def test_receipt_through_a_pipe(root: Path) -> None:
         ("stats",),
         ("list",),
         ("show", "econ.cost.per_token"),
-        ("scenario-report",),
+        ("scenario-report", "dense_training_cost_fixture"),
     ],
 )
 def test_light_commands_load_nothing_heavy(words: Sequence[str]) -> None:

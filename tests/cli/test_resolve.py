@@ -29,8 +29,10 @@ def test_json_is_exact_and_complete(cli: Any) -> None:
     assert data["value"] == pytest.approx(3.000078e-6, rel=1e-12)
     assert data["unit"] == "USD/token"
     assert data["lo"] == data["hi"] == data["value"]
-    assert data["missing"] == data["conflicts"] == data["switches"] == data["validity"] == []
-    assert {verdict["status"] for verdict in data["constraints"]} == {"true"}
+    assert data["missing"] == data["conflicts"] == data["switches"] == []
+    assert {verdict["status"] for verdict in data["validity"]} == {"true"}
+    # The scenario says nothing of racks, feeds or serving, so their limits stay open.
+    assert {verdict["status"] for verdict in data["constraints"]} == {"true", "unknown"}
     figures = {step["name"]: (step["value"], step["unit"]) for step in data["trace"]}
     assert figures["training.step_time"] == (pytest.approx(0.15), "s")
     assert figures["cluster.it_power"] == (4400, "W")
@@ -64,39 +66,40 @@ def test_the_same_value_twice_is_no_contradiction(cli: Any) -> None:
 
 
 def test_missing_inputs_are_listed_and_exit_with_three(cli: Any) -> None:
-    outcome = cli("resolve", "thermal.dc.overhead_power", "--set", "thermal.dc.ups_loss=1 W")
+    outcome = cli("resolve", "gpu.peak_flops", "--set", "gpu.clock=1 GHz")
     assert outcome.code == 3
     assert outcome.out == (
-        "thermal.dc.overhead_power = unknown\n"
+        "gpu.peak_flops = unknown\n"
         "\n"
-        "missing input                unit  meaning\n"
-        "thermal.cooling.power        W     power of chillers, pumps, towers and fans\n"
-        "thermal.dc.transformer_loss  W     power lost in transformers\n"
+        "missing input        unit   meaning\n"
+        "gpu.multiprocessors  1/GPU  streaming multiprocessors\n"
+        "gpu.flops_per_cycle  FLOP   dense 16-bit tensor operations of one multiprocessor\n"
+        "                            in a clock cycle\n"
     )
     assert outcome.err == (
-        "error: thermal.dc.overhead_power needs 2 more inputs\n"
+        "error: gpu.peak_flops needs 2 more inputs\n"
         'hint: give each a value with --assign name="value unit", or use --preset\n'
     )
 
 
 def test_missing_option_adds_who_needs_them(cli: Any) -> None:
-    listed = cli("resolve", "thermal.dc.overhead_power", "--missing").out
+    listed = cli("resolve", "gpu.peak_flops", "--missing").out
     assert "boundary" in listed
-    assert "for thermal.dc.overhead_power" in " ".join(listed.split())
+    assert "for gpu.peak_flops" in " ".join(listed.split())
     assert cli("resolve", *FIXTURE, "--missing").out.endswith("\nmissing inputs: none\n")
 
 
 def test_missing_inputs_as_json(cli: Any) -> None:
-    outcome = cli("resolve", "thermal.dc.overhead_power", "--json")
+    outcome = cli("resolve", "gpu.peak_flops", "--json")
     assert outcome.code == 3
     assert outcome.data["value"] is outcome.data["lo"] is outcome.data["hi"] is None
     assert outcome.data["missing"][0] == {
-        "name": "thermal.cooling.power",
-        "unit": "W",
-        "family": "thermal.cooling",
-        "meaning": "power of chillers, pumps, towers and fans",
-        "boundary": "decompose",
-        "needed_by": ["thermal.dc.overhead_power"],
+        "name": "gpu.multiprocessors",
+        "unit": "1/GPU",
+        "family": "gpu",
+        "meaning": "streaming multiprocessors",
+        "boundary": "primitive",
+        "needed_by": ["gpu.peak_flops"],
     }
 
 

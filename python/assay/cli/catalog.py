@@ -43,7 +43,7 @@ def catalog_command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: options.Json = False,
 ) -> Report:
-    """List the catalogue, show an entry, or measure this machine as one.
+    """List the catalogue, show an entry, or measure this host.
 
     Every value has a source, a kind, a date, and the relative half-width of its 90 % interval.
     """

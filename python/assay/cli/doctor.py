@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def doctor_command(as_json: options.Json = False) -> Report:
-    """Look at devices, drivers, libraries, processor and places.
+    """Look for devices, drivers, libraries and places.
 
     Says what is missing and how to get it. The exit code is 1 if something is missing that
     Assay cannot do without.

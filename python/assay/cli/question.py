@@ -89,7 +89,8 @@ def find_preset(name: str) -> Preset:
     try:
         return stack.preset(name)
     except UnknownNameError as error:
-        error.hint = error.hint or _KNOWN_PRESETS
+        if not (error.hint or "").startswith("did you mean"):
+            error.hint = _KNOWN_PRESETS
         raise
 
 

@@ -55,7 +55,7 @@ def validate_command(
     ] = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Predict published runs and kernels, and score the predictions.
+    """Predict published figures and score the predictions.
 
     Every case shows what is predicted, its 90 % interval, what was observed, and what the
     prediction is made of. Beside the error of each suite stand those of simpler rules.

@@ -16,6 +16,7 @@ from assay.model.language.dynamics import Differential, Iterative, Stochastic
 from assay.model.language.expression import Expression, Number, Operation, Symbol, postorder
 from assay.model.language.operators import COMPARISONS
 from assay.model.language.relations import Approximation, Inequality, Piecewise, Relation
+from assay.model.language.writing import shared_parts
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry
@@ -115,6 +116,8 @@ def _condition_sides(condition: Expression, symbols: Mapping[str, str]) -> tuple
 
 
 def _print(expression: Expression, symbols: Mapping[str, str]) -> _Printed:
+    names = shared_parts(expression)
+    written: list[str] = []
     printed: dict[int, _Printed] = {}
     for node in postorder(expression):
         if isinstance(node, Operation):
@@ -125,7 +128,15 @@ def _print(expression: Expression, symbols: Mapping[str, str]) -> _Printed:
         else:
             assert isinstance(node, Number)
             printed[id(node)] = _literal(node)
-    return printed[id(expression)]
+        if id(node) in names:
+            name = rf"s_{{{names[id(node)].lstrip('#')}}}"
+            written.append(f"{name} = {printed[id(node)].text}")
+            printed[id(node)] = _Printed(name, _ATOM)
+    whole = printed[id(expression)]
+    if not written:
+        return whole
+    parts = r",\; ".join(written)
+    return _Printed(rf"{whole.text} \quad \text{{where }} {parts}", whole.rank)
 
 
 def _literal(node: Number) -> _Printed:

@@ -95,10 +95,12 @@ class Expression:
         )
 
     def __str__(self) -> str:
+        from assay.model.language.writing import to_text
+
         return to_text(self)
 
     def __repr__(self) -> str:
-        return f"<{to_text(self)}>"
+        return f"<{self}>"
 
 
 class Number(Expression):
@@ -344,45 +346,6 @@ def as_sympy(expression: Expression) -> Any:
                 sympy.Integer(int(value)) if value.is_integer() else sympy.Float(value, 17)
             )
     return results[id(expression)]
-
-
-def to_text(expression: Expression) -> str:
-    """The expression as a line of text that reads like its declaration."""
-    results: dict[int, tuple[str, int]] = {}
-    for node in postorder(expression):
-        if isinstance(node, Operation):
-            operator = OPERATORS[node.operator]
-            parts = []
-            for position, operand in enumerate(node.operands):
-                text, precedence = results[id(operand)]
-                # Infix operators group to the left, and towers of powers read either way: an
-                # operand of equal rank keeps its parentheses where grouping matters.
-                loose = node.operator in ("add", "mul", "and", "or") and not (
-                    isinstance(operand, Operation) and operand.operator == "modulo"
-                )
-                grouped = node.operator == "pow" or (position > 0 and not loose)
-                if operator.precedence < 100 and (
-                    precedence < operator.precedence
-                    or (grouped and precedence == operator.precedence)
-                ):
-                    text = f"({text})"
-                parts.append(text)
-            results[id(node)] = (operator.form.format(*parts), operator.precedence)
-        elif isinstance(node, Symbol):
-            results[id(node)] = (node.name, 100)
-        else:
-            assert isinstance(node, Number)
-            results[id(node)] = _number_text(node)
-    return results[id(expression)][0]
-
-
-def _number_text(node: Number) -> tuple[str, int]:
-    value = node.unit.from_coherent(node.value)
-    text = f"{value:.12g}"
-    if node.unit.text != "1":
-        text += f" {node.unit.text}"
-    simple = node.unit.text == "1" and value >= 0
-    return text, 100 if simple else 65
 
 
 def encode(expression: Expression) -> str:

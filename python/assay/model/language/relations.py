@@ -23,13 +23,13 @@ from assay.model.language.expression import (
     evaluate,
     evaluate_nodes,
     postorder,
-    to_text,
     variables_of,
     where,
 )
 from assay.model.language.operators import COMPARISONS
 from assay.model.language.units import Unit
 from assay.model.language.variables import UNSOURCED, Reference
+from assay.model.language.writing import to_text
 
 
 @dataclass(eq=False)
