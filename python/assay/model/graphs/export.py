@@ -21,6 +21,10 @@ FORMAT: Final = 1
 """Version of the JSON export; raised when the meaning of a field changes."""
 
 
+_BRIEF: Final = 400
+"""Characters of a relation in a drawing."""
+
+
 def to_data(source: Registry | Subgraph) -> dict[str, Any]:
     """Nodes, relations with their encoded expressions, and edges, as plain data.
 
@@ -44,7 +48,8 @@ def to_json(source: Registry | Subgraph, *, indent: int | None = 2) -> str:
 def to_dot(source: Registry | Subgraph, *, clusters: bool = True) -> str:
     """A drawing for Graphviz: inputs are boxes, targets bold, constraints diamonds.
 
-    Dashed edges belong to approximations. With `clusters` each scope has a frame.
+    Dashed edges belong to approximations. With `clusters` each scope has a frame. Long relations
+    are cut short; `to_json` has them whole.
     """
     lines = ["digraph assay {", "  rankdir=LR;", "  node [fontsize=10, shape=ellipse];"]
     for scope, meaning in _scopes(source).items():
@@ -55,10 +60,11 @@ def to_dot(source: Registry | Subgraph, *, clusters: bool = True) -> str:
             lines += ["  }"]
         else:
             lines += [f"  {item}" for item in inside]
+    texts = _brief_texts(source)
     for edge in _edges(source):
         relation = source.relations[edge.relation]
         style = "solid" if relation.is_identity else "dashed"
-        facts = {"tooltip": relation.text, "style": style}
+        facts = {"tooltip": texts[relation.name], "style": style}
         lines.append(f"  {_dot_id(edge.source)} -> {_dot_id(edge.target)} {_dot_facts(facts)};")
     for constraint in _constraints(source):
         own = _dot_id(_constraint_id(constraint))
@@ -70,7 +76,10 @@ def to_dot(source: Registry | Subgraph, *, clusters: bool = True) -> str:
 
 
 def to_graphml(source: Registry | Subgraph) -> str:
-    """The graph for tools that read GraphML; constraints are nodes with undirected edges."""
+    """The graph for tools that read GraphML; constraints are nodes with undirected edges.
+
+    Long relations are cut short, since every edge repeats them; `to_json` has them whole.
+    """
     from xml.etree import ElementTree
 
     root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
@@ -96,10 +105,11 @@ def to_graphml(source: Registry | Subgraph) -> str:
             "meaning": constraint.meaning, "library": constraint.library,
         }  # fmt: skip
         add("node", {"id": _xml_text(_constraint_id(constraint))}, own)
+    texts = _brief_texts(source)
     for edge in _edges(source):
         ends = {"source": _xml_text(edge.source), "target": _xml_text(edge.target)}
         relation = source.relations[edge.relation]
-        facts = {"relation": relation.name, "kind": relation.kind, "text": relation.text}
+        facts = {"relation": relation.name, "kind": relation.kind, "text": texts[relation.name]}
         add("edge", ends, facts)
     for constraint in _constraints(source):
         facts = {"relation": constraint.name, "kind": constraint.kind, "text": constraint.text}
@@ -215,6 +225,15 @@ def _relation_data(relation: Relation) -> dict[str, Any]:
         "library": relation.library,
         "reference": {"kind": reference.kind, "work": reference.work, "where": reference.where},
     }  # fmt: skip
+
+
+def _brief_texts(source: Registry | Subgraph) -> dict[str, str]:
+    """Every relation as text of bounded length, for places where it stands many times."""
+    texts = {name: relation.text for name, relation in source.relations.items()}
+    return {
+        name: text if len(text) <= _BRIEF else f"{text[: _BRIEF - 3]}..."
+        for name, text in texts.items()
+    }
 
 
 def _dot_node(node: Variable) -> str:
