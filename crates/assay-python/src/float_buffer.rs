@@ -138,12 +138,12 @@ pub(crate) fn check_overlap(inputs: &[&FloatBuffer], outputs: &[&FloatBuffer]) -
             if !is_output && !earlier_is_output {
                 continue;
             }
-            if let Some((end, earlier)) = &furthest[usize::from(earlier_is_output)] {
-                if *end > range.start {
-                    return Err(PyValueError::new_err(format!(
-                        "{name}: expected memory of its own, got an overlap with {earlier}"
-                    )));
-                }
+            if let Some((end, earlier)) = &furthest[usize::from(earlier_is_output)]
+                && *end > range.start
+            {
+                return Err(PyValueError::new_err(format!(
+                    "{name}: expected memory of its own, got an overlap with {earlier}"
+                )));
             }
         }
         let slot = &mut furthest[usize::from(is_output)];

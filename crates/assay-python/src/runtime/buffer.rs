@@ -178,10 +178,10 @@ impl Memory {
                 }),
             }
         }
-        if let Some(Held::Pool(_, streams)) = &mut *lock(&self.held) {
-            if !streams.contains(&stream) {
-                streams.push(stream);
-            }
+        if let Some(Held::Pool(_, streams)) = &mut *lock(&self.held)
+            && !streams.contains(&stream)
+        {
+            streams.push(stream);
         }
     }
 
