@@ -8,7 +8,7 @@ import pytest
 
 from assay.errors import InputError
 from assay.validate.cases import read_cases
-from assay.validate.run import published_cases
+from assay.validate.run import published_cases, validate
 
 GOOD = {"id": "suite-a-1", "kind": "training", "inputs": {"gpu": "H100"}, "observed": {"x": 1}}
 
@@ -51,3 +51,40 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"cases\.json cannot be read"):
         read_cases(path)
+
+
+ODD = [
+    ("kernels", {"kind": "hardware", "inputs": {"gpu": "A100-SXM", "op": "gemm", "dtype": "bf16",
+     "m": 0, "n": 64, "k": 64}, "observed": {"latency_ms": 1}}, "m: expected at least 1, got 0"),
+    ("kernels", {"kind": "hardware", "inputs": {"gpu": "A100-SXM", "op": "gemm", "dtype": "bf16",
+     "m": 1, "n": 64, "k": 64}, "observed": {}}, "states no figure to predict"),
+    ("training", {"kind": "training", "inputs": {"gpu": "NoSuchGPU", "n_gpus": 8, "hidden": 64,
+     "layers": 2, "heads": 2}, "observed": {"step_time_s": 1}}, "unknown accelerator"),
+    ("training", {"kind": "training", "inputs": {}, "observed": {}}, "no accelerator is stated"),
+    ("inference", {"kind": "inference", "inputs": {"gpu": "H100", "model": "NoSuchModel-9B"},
+     "observed": {"ttft_ms": 1}}, "unknown model"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("suite", "case", "reason"), ODD)
+def test_what_cannot_be_predicted_is_a_gap_that_says_why(
+    tmp_path: Path, suite: str, case: dict[str, Any], reason: str
+) -> None:
+    path = written(tmp_path, [{"id": "odd-1", **case}])
+    score = validate(suite, path)[0]
+    assert (score.cases, score.covered) == (1, 0)
+    assert reason in score.rows[0].gap
+
+
+def test_a_suite_that_nobody_has_seen_is_predicted(tmp_path: Path) -> None:
+    case = {
+        "id": "unheardof-1", "kind": "training", "tier": "A", "observed": {"step_time_s": 10.0},
+        "inputs": {"gpu": "H200", "n_gpus": 8, "model": "Llama-3.1-8B", "seq_len": 8192,
+                   "global_batch": 128, "tp": 1, "pp": 1, "precision": "bf16"},
+    }  # fmt: skip
+    row = validate("training", written(tmp_path, [case]))[0].rows[0]
+    assert row.predicted is not None
+    assert row.lo is not None
+    assert row.hi is not None
+    assert row.lo < row.predicted < row.hi
+    assert any("micro-batch not stated" in note for note in row.notes)

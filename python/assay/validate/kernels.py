@@ -189,9 +189,13 @@ def _number(inputs: dict[str, Any], *names: str, default: float | None = None) -
     for name in names:
         if inputs.get(name) is not None:
             try:
-                return float(inputs[name])
+                value = float(inputs[name])
             except (TypeError, ValueError):
                 raise InputError(f"{name}: expected a number, got {inputs[name]!r}") from None
+            least = 0.0 if default == 0.0 else 1.0
+            if not least <= value < math.inf:
+                raise InputError(f"{name}: expected at least {least:g}, got {value:g}")
+            return value
     if default is None:
         raise InputError(f"the case does not state {names[0]}")
     return default
