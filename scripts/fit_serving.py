@@ -76,7 +76,7 @@ SHARED = (
     Free("casting", 0.4, 0.5, 0.2, "1", most=1.0),
     Free("queue_factor", 0.3, 0.7, 0.3, "1"),
     Free("burst_share", 0.15, 0.5, 0.5, "1", "closed_loop", 1.0),
-    Free("group_size", 5.0, 0.5, 0.2, "1", "closed_loop"),
+    Free("step_share", 0.1, 0.7, 0.3, "1", "closed_loop", 1.0),
     Free("first_iterations", 2.0, 0.3, 0.2, "1", "closed_loop"),
 )
 """Constants that every engine has, each with a deviation of its own."""

@@ -68,9 +68,9 @@ burst_share = scope.variable(
     "burst_share", "phi", "1", "share of requests that arrive all at once, at the start",
     bounds=(0, 1), reference=_CLIENT, boundary="needs-source",
 )  # fmt: skip
-group_size = scope.variable(
-    "group_size", "g_a", "1", "requests that keep arriving together, after the first",
-    bounds=(1, None), reference=_CLIENT, boundary="needs-source",
+step_share = scope.variable(
+    "step_share", "s_a", "1", "share of a batch that keeps arriving together, after the first",
+    bounds=(0, 1), reference=_CLIENT, boundary="needs-source",
 )  # fmt: skip
 memory_share = scope.variable(
     "memory_share", "u", "1", "share of the memory that the engine takes", bounds=(0, 1),

@@ -10,7 +10,6 @@ from assay.model import (
     erf,
     log,
     maximum,
-    minimum,
     number,
     sqrt,
     where,
@@ -75,8 +74,9 @@ own_time = scope.variable(
     display="ms",
     equals=maximum(d.prompt / ONE_TOKEN / loads.room, 1) * loads.mixed.time, reference=_CHUNKED,
 )  # fmt: skip
-# Answers of one length that began together end together, and so do their successors begin.
-group = minimum(engine.group_size, memory.batch / ONE_REQUEST)
+# Answers of one length that began together end together, and so do their successors begin: part
+# of a batch stays in step, however large it is.
+group = 1 + engine.step_share * (memory.batch / ONE_REQUEST - 1)
 steady_time = scope.variable(
     "steady_prompt_time", "t_y", "s", "time to the end of the prompt, after the first requests",
     display="ms",
