@@ -37,6 +37,9 @@ _TERMS = (
 )  # fmt: skip
 _OUTSIDE = ("gpu.memory.bandwidth", "gpu.peak_flops", "architecture.active_parameters")
 
+# Other kernels of an engine are its factors on the accelerator's: its own sets do not predict
+# better, see docs/design/serving-model.md.
+_OWN_KERNELS = ("collectives.direct_start", "collectives.direct_share")
 # Kernel constants are fitted at the clock that the tables were measured at.
 _CLOCK = {"kernels.device.clock_ratio": 1.0}
 
@@ -45,17 +48,21 @@ def values_of(deployment: Deployment, prompts: bool = False) -> dict[str, float]
     """Everything that the graph is given for a deployment, or for its GPUs that run prompts."""
     own = deployment.prompt_values if prompts else None
     return {
-        **hardware(deployment.system),
+        **hardware(deployment.system, deployment.engine),
         **engines.given(deployment.engine, deployment.client),
         **(own or deployment.values),
     }
 
 
 @cache
-def hardware(system: str) -> dict[str, float]:
-    """Data sheet and fitted constants of an accelerator."""
+def hardware(system: str, engine: str) -> dict[str, float]:
+    """Data sheet and fitted constants of an accelerator, with the engine's own all-reduce."""
     entry = accelerators.find(system)
-    fitted = constants.given(str(entry.facts.get("calibration") or system))
+    calibration = str(entry.facts.get("calibration") or system)
+    fitted = constants.given(calibration)
+    if engine in constants.engines(calibration):
+        own = constants.given(calibration, engine)
+        fitted |= {name: own[name] for name in _OWN_KERNELS if name in own}
     known = registry().units
     both = {**entry.base, **fitted, **_CLOCK}
     return {name: value for name, value in both.items() if name in known}
@@ -173,7 +180,9 @@ def _baselines(
     """Peak rate and full bandwidth, nothing lost; and operations at a constant share of the peak."""
     values, gpus = deployment.values, outputs["gpus"]
     multiple = (
-        hardware(deployment.system)["gpu.rate_8bit"] if values["serving.compute_bits"] <= 8 else 1
+        hardware(deployment.system, deployment.engine)["gpu.rate_8bit"]
+        if values["serving.compute_bits"] <= 8
+        else 1
     )
     peak = outputs["gpu.peak_flops"] * multiple * gpus
     stream = outputs["gpu.memory.bandwidth"] * gpus
