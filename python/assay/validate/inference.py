@@ -55,7 +55,7 @@ def values_of(deployment: Deployment, prompts: bool = False) -> dict[str, float]
 
 
 @cache
-def hardware(system: str, engine: str) -> dict[str, float]:
+def hardware(system: str, engine: str = "vllm") -> dict[str, float]:
     """Data sheet and fitted constants of an accelerator, with the engine's own all-reduce."""
     entry = accelerators.find(system)
     calibration = str(entry.facts.get("calibration") or system)
