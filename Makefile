@@ -39,7 +39,7 @@ loom: ## try every order in which threads of the runtime core can meet
 validate: setup ## predict published runs, and kernels of the installed tables
 	$(BIN)/assay validate --summary
 	$(BIN)/uv pip install -q --python $(BIN)/python -r pyproject.toml --extra validate
-	$(BIN)/python -m assay.validate.kernels
+	$(BIN)/python -m assay.validate.kernel_scores
 
 lint: setup ## check formatting, types and lints; change nothing
 	$(BIN)/ruff check
