@@ -10,9 +10,9 @@ import pytest
 from assay import stack
 from assay.catalog import accelerators, entries
 from assay.catalog.entries import Entry
-from assay.catalog.values import KINDS, Value, read_value
 from assay.errors import InputError, UnknownNameError
 from assay.model.inputs import read_inputs
+from assay.model.values import KINDS, Value, read_value
 
 CASES = json.loads((Path(entries.__file__).parent / "cases" / "published.json").read_text())
 GROUPS = [group for group in entries.groups() if group != "models"]

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from assay.catalog.values import Value, read_value
 from assay.errors import InputError, unknown_name
+from assay.model.values import Value, read_value
 
 _FOLDER = Path(__file__).parent / "data"
 _KNOWN = ("group", "title", "aliases", "defaults", "values")

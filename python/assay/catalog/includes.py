@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from assay.catalog import entries
 from assay.catalog.entries import Entry
-from assay.catalog.values import Value
 from assay.errors import AssayError, InputError, unknown_name
+from assay.model.values import Value
 
 if TYPE_CHECKING:
     from assay.catalog.models import Model

@@ -12,8 +12,8 @@ from typing import Any
 
 from assay.catalog.configs import Shapes, read_shapes
 from assay.catalog.entries import Entry, plain
-from assay.catalog.values import Value
 from assay.errors import InputError, unknown_name
+from assay.model.values import Value
 
 GROUP = "models"
 _FOLDER = Path(__file__).parent / "data" / GROUP

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.catalog.entries import Entry
-from assay.catalog.values import Value
 from assay.errors import InputError
+from assay.model.values import Value
 
 _READ_BYTES = 1 << 28
 """Far beyond the caches, so that reading comes from memory."""

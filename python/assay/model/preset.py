@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.catalog.values import KINDS as ASSIGNMENT_KINDS
-from assay.catalog.values import Value as Assignment
 from assay.errors import AssayError
 from assay.model.resolving.resolution import Resolution
+from assay.model.values import KINDS as ASSIGNMENT_KINDS
+from assay.model.values import Value as Assignment
 
 if TYPE_CHECKING:
     from assay.catalog.includes import Included

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.catalog.values import read_value
 from assay.errors import InputError
 from assay.model.inputs import read_inputs
 from assay.model.preset import Preset
+from assay.model.values import read_value
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry

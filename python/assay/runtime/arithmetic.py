@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class Arithmetic:
@@ -10,22 +10,13 @@ class Arithmetic:
 
     __slots__ = ()
 
-    # Arrays say what these do; operations make arrays, so they cannot be known here.
-
-    def _unary(self, name: str) -> Any:
-        raise NotImplementedError(name)
-
-    def _binary(self, name: str, first: Any, second: Any) -> Any:
-        raise NotImplementedError(name)
-
-    def _in_place(self, name: str, other: Any) -> Any:
-        raise NotImplementedError(name)
-
-    def _matmul(self, first: Any, second: Any) -> Any:
-        raise NotImplementedError("matmul")
-
-    def _matmul_in_place(self, other: Any) -> Any:
-        raise NotImplementedError("matmul")
+    if TYPE_CHECKING:
+        # Arrays say what these do; operations make arrays, so they cannot be known here.
+        def _unary(self, name: str) -> Any: ...
+        def _binary(self, name: str, first: Any, second: Any) -> Any: ...
+        def _in_place(self, name: str, other: Any) -> Any: ...
+        def _matmul(self, first: Any, second: Any) -> Any: ...
+        def _matmul_in_place(self, other: Any) -> Any: ...
 
     def __add__(self, other: Any, /) -> Any:
         return self._binary("add", self, other)
