@@ -5,6 +5,7 @@ pub mod build_info;
 pub mod clock;
 pub mod dispatch;
 pub mod memory;
+pub mod operations;
 pub mod scheduler;
 pub mod sim;
 pub mod tape;

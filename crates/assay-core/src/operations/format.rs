@@ -1,0 +1,99 @@
+//! How the elements of an operand are stored.
+
+use std::fmt;
+
+/// A number format of operands; the discriminant is its code in calls.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum ElementFormat {
+    /// Single precision.
+    F32 = 0,
+    /// Half precision.
+    F16 = 1,
+    /// bfloat16.
+    Bf16 = 2,
+    /// 32-bit signed integers.
+    I32 = 3,
+    /// 64-bit signed integers.
+    I64 = 4,
+    /// Bytes.
+    U8 = 5,
+    /// Signed bytes with one scale for each row.
+    Int8 = 6,
+    /// Blocks of 32 signed bytes and a scale.
+    Q8_0 = 7,
+    /// Blocks of 32 times 4 bits counted from 8, and a scale.
+    Q4_0 = 8,
+    /// Blocks of 32 times 4 bits, a scale and a minimum.
+    Q4_1 = 9,
+    /// Blocks of 256 times 4 bits; a 6-bit scale and minimum for each 32.
+    Q4K = 10,
+    /// Blocks of 256 times 6 bits; an 8-bit scale for each 16.
+    Q6K = 11,
+}
+
+impl ElementFormat {
+    /// All formats in the order of their codes.
+    pub const ALL: [ElementFormat; 12] = [
+        ElementFormat::F32,
+        ElementFormat::F16,
+        ElementFormat::Bf16,
+        ElementFormat::I32,
+        ElementFormat::I64,
+        ElementFormat::U8,
+        ElementFormat::Int8,
+        ElementFormat::Q8_0,
+        ElementFormat::Q4_0,
+        ElementFormat::Q4_1,
+        ElementFormat::Q4K,
+        ElementFormat::Q6K,
+    ];
+
+    /// The format's code in calls.
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// The format with this code.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(code).ok()?).copied()
+    }
+
+    /// The format's name, as Python spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ElementFormat::F32 => "f32",
+            ElementFormat::F16 => "f16",
+            ElementFormat::Bf16 => "bf16",
+            ElementFormat::I32 => "i32",
+            ElementFormat::I64 => "i64",
+            ElementFormat::U8 => "u8",
+            ElementFormat::Int8 => "int8",
+            ElementFormat::Q8_0 => "q8_0",
+            ElementFormat::Q4_0 => "q4_0",
+            ElementFormat::Q4_1 => "q4_1",
+            ElementFormat::Q4K => "q4_k",
+            ElementFormat::Q6K => "q6_k",
+        }
+    }
+}
+
+impl fmt::Display for ElementFormat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_formats_go_both_ways() {
+        for format in ElementFormat::ALL {
+            assert_eq!(ElementFormat::from_code(format.code()), Some(format));
+        }
+        assert_eq!(ElementFormat::from_code(12), None);
+        assert_eq!(ElementFormat::from_code(u32::MAX), None);
+    }
+}

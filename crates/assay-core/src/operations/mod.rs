@@ -1,0 +1,15 @@
+//! The neural operations that every backend offers, by name.
+//!
+//! One table says what each operation reads, writes and is told; one encoding carries a call
+//! through [`Launch`](crate::backend::Launch). A backend registers one kernel for each row of the
+//! table, so that whoever asks for an operation needs to know neither the device nor its kernels.
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod format;
+mod table;
+
+pub use call::{Arguments, CallError, Number, Operand, encode};
+pub use format::ElementFormat;
+pub use table::{Access, NumberKind, NumberRule, OperandRule, Signature, TABLE, find};

@@ -1,0 +1,355 @@
+//! The table of operations: for each its name, its operands and its numbers, in order.
+
+/// What an operation does to an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Writes it, whatever was there.
+    Write,
+    /// Changes parts of it, or reads before it writes.
+    ReadWrite,
+}
+
+impl Access {
+    /// Whether the operand may be different afterwards.
+    pub const fn writes(self) -> bool {
+        !matches!(self, Access::Read)
+    }
+}
+
+/// One operand of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OperandRule {
+    /// Its name.
+    pub name: &'static str,
+    /// What happens to it.
+    pub access: Access,
+    /// Whether a call may leave it out.
+    pub optional: bool,
+}
+
+/// The kind of a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NumberKind {
+    /// A whole number: an extent, a count, a choice.
+    Integer,
+    /// A real number.
+    Float,
+}
+
+/// One number of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NumberRule {
+    /// Its name.
+    pub name: &'static str,
+    /// Its kind.
+    pub kind: NumberKind,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signature {
+    /// The operation's name.
+    pub name: &'static str,
+    /// Its operands in the order of calls.
+    pub operands: &'static [OperandRule],
+    /// Its numbers in the order of calls.
+    pub numbers: &'static [NumberRule],
+}
+
+const fn reads(name: &'static str) -> OperandRule {
+    operand(name, Access::Read, false)
+}
+
+const fn may_read(name: &'static str) -> OperandRule {
+    operand(name, Access::Read, true)
+}
+
+const fn writes(name: &'static str) -> OperandRule {
+    operand(name, Access::Write, false)
+}
+
+const fn may_write(name: &'static str) -> OperandRule {
+    operand(name, Access::Write, true)
+}
+
+const fn changes(name: &'static str) -> OperandRule {
+    operand(name, Access::ReadWrite, false)
+}
+
+const fn may_change(name: &'static str) -> OperandRule {
+    operand(name, Access::ReadWrite, true)
+}
+
+const fn operand(name: &'static str, access: Access, optional: bool) -> OperandRule {
+    OperandRule {
+        name,
+        access,
+        optional,
+    }
+}
+
+const fn integer(name: &'static str) -> NumberRule {
+    NumberRule {
+        name,
+        kind: NumberKind::Integer,
+    }
+}
+
+const fn float(name: &'static str) -> NumberRule {
+    NumberRule {
+        name,
+        kind: NumberKind::Float,
+    }
+}
+
+/// The operations; a backend's kernels are in this order.
+pub static TABLE: [Signature; 17] = [
+    // out = activation(x times the transposed weights + bias) + residual; activations are counted
+    // none, silu, gelu, gelu_tanh, relu. `invariant` keeps a row's result the same whatever rows
+    // are beside it.
+    Signature {
+        name: "linear",
+        operands: &[
+            reads("x"),
+            reads("weights"),
+            may_read("bias"),
+            may_read("residual"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("inputs"),
+            integer("outputs"),
+            integer("activation"),
+            integer("invariant"),
+        ],
+    },
+    // Row ids[i] of the table; an id of -1 gives zeros.
+    Signature {
+        name: "embedding",
+        operands: &[reads("ids"), reads("table"), writes("out")],
+        numbers: &[integer("count"), integer("rows"), integer("columns")],
+    },
+    // With a residual, x is added to it first and the sum is what is normalised.
+    Signature {
+        name: "rms_norm",
+        operands: &[
+            reads("x"),
+            reads("weight"),
+            may_change("residual"),
+            writes("out"),
+        ],
+        numbers: &[integer("rows"), integer("columns"), float("epsilon")],
+    },
+    Signature {
+        name: "layer_norm",
+        operands: &[
+            reads("x"),
+            reads("weight"),
+            may_read("bias"),
+            may_change("residual"),
+            writes("out"),
+        ],
+        numbers: &[integer("rows"), integer("columns"), float("epsilon")],
+    },
+    // silu(gate) times up; a row holds all gates and then all ups.
+    Signature {
+        name: "swiglu",
+        operands: &[reads("gate_up"), writes("out")],
+        numbers: &[integer("rows"), integer("columns")],
+    },
+    Signature {
+        name: "activate",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[integer("count"), integer("activation")],
+    },
+    Signature {
+        name: "softmax",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[integer("rows"), integer("columns")],
+    },
+    // The table is positions by turned numbers: cosines of all pairs, then sines. `neighbours`
+    // pairs each number with the next one instead of with its partner in the second half.
+    Signature {
+        name: "rope",
+        operands: &[
+            reads("x"),
+            reads("positions"),
+            reads("table"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("heads"),
+            integer("head_dim"),
+            integer("turned"),
+            integer("table_positions"),
+            integer("neighbours"),
+        ],
+    },
+    // Queries, keys and values of new tokens, out of rows that hold all three: norms per head,
+    // turns, queries to their own place and the others to their slots of the cache. A slot of -1
+    // leaves a row out.
+    Signature {
+        name: "rope_write",
+        operands: &[
+            reads("qkv"),
+            reads("positions"),
+            reads("slots"),
+            may_read("table"),
+            may_read("query_norm"),
+            may_read("key_norm"),
+            changes("keys"),
+            changes("values"),
+            writes("q_out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("heads"),
+            integer("kv_heads"),
+            integer("head_dim"),
+            integer("turned"),
+            integer("table_positions"),
+            integer("neighbours"),
+            integer("cache_slots"),
+            float("epsilon"),
+        ],
+    },
+    // Sequence s has rows query_starts[s] to query_starts[s + 1] of the queries, which are the last
+    // of its lengths[s] tokens; token t is in block block_tables[s][t / block_tokens]. Rows that
+    // belong to no sequence, or to one of length 0, become zeros.
+    Signature {
+        name: "paged_attention",
+        operands: &[
+            reads("q"),
+            reads("keys"),
+            reads("values"),
+            reads("block_tables"),
+            reads("query_starts"),
+            reads("lengths"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("sequences"),
+            integer("heads"),
+            integer("kv_heads"),
+            integer("head_dim"),
+            integer("block_tokens"),
+            integer("blocks"),
+            integer("table_columns"),
+            float("scale"),
+        ],
+    },
+    // Query t of the last `queries` of `tokens` tokens sees all before it, and all tokens where it
+    // is not causal.
+    Signature {
+        name: "attention",
+        operands: &[reads("q"), reads("keys"), reads("values"), writes("out")],
+        numbers: &[
+            integer("queries"),
+            integer("tokens"),
+            integer("heads"),
+            integer("kv_heads"),
+            integer("head_dim"),
+            integer("causal"),
+            float("scale"),
+        ],
+    },
+    // Row rows[i] of x; a row of -1 gives zeros.
+    Signature {
+        name: "gather_rows",
+        operands: &[reads("x"), reads("rows"), writes("out")],
+        numbers: &[integer("count"), integer("source_rows"), integer("columns")],
+    },
+    // Everything per row: temperature 0 takes the best token, top_k 0 and top_p 1 and min_p 0 keep
+    // all. The log-probability is of the token taken, at temperature 1 among all tokens.
+    Signature {
+        name: "sample",
+        operands: &[
+            reads("logits"),
+            reads("temperature"),
+            reads("top_k"),
+            reads("top_p"),
+            reads("min_p"),
+            reads("seeds"),
+            reads("steps"),
+            writes("tokens"),
+            may_write("logprobs"),
+        ],
+        numbers: &[integer("rows"), integer("columns")],
+    },
+    // Tokens seen in prompt or output: logits above 0 are divided by the repetition penalty, others
+    // multiplied; tokens of the output lose `presence`, and `frequency` for each time.
+    Signature {
+        name: "penalize",
+        operands: &[
+            changes("logits"),
+            reads("counts"),
+            may_read("prompt_mask"),
+            reads("repetition"),
+            reads("presence"),
+            reads("frequency"),
+        ],
+        numbers: &[integer("rows"), integer("columns")],
+    },
+    // f32 to and from the format of the other operand; blocks go along the last axis.
+    Signature {
+        name: "quantize",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[integer("count")],
+    },
+    Signature {
+        name: "dequantize",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[integer("count")],
+    },
+    // `batch` products of m by k and k by n, at strides in elements; the result has no gaps.
+    Signature {
+        name: "matmul",
+        operands: &[reads("a"), reads("b"), writes("out")],
+        numbers: &[
+            integer("batch"),
+            integer("m"),
+            integer("k"),
+            integer("n"),
+            integer("a_batch_stride"),
+            integer("a_row_stride"),
+            integer("a_column_stride"),
+            integer("b_batch_stride"),
+            integer("b_row_stride"),
+            integer("b_column_stride"),
+        ],
+    },
+];
+
+/// The operation of this name, with its place in the table.
+pub fn find(name: &str) -> Option<(usize, &'static Signature)> {
+    TABLE
+        .iter()
+        .enumerate()
+        .find(|(_, signature)| signature.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_every_operation_writes_something() {
+        let names: HashSet<_> = TABLE.iter().map(|signature| signature.name).collect();
+        assert_eq!(names.len(), TABLE.len());
+        for signature in &TABLE {
+            assert!(signature.operands.iter().any(|rule| rule.access.writes()));
+            let mut parts: Vec<_> = signature.operands.iter().map(|rule| rule.name).collect();
+            parts.extend(signature.numbers.iter().map(|rule| rule.name));
+            let unique: HashSet<_> = parts.iter().collect();
+            assert!(unique.len() == parts.len(), "{}", signature.name);
+        }
+        assert_eq!(find("linear").map(|(index, _)| index), Some(0));
+        assert!(find("linear ").is_none());
+    }
+}
