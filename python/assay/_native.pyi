@@ -10,6 +10,7 @@ __all__ = [
     "TAPE_OPS",
     "Buffer",
     "Context",
+    "KvCache",
     "NativeArray",
     "NativeEvent",
     "NativeStream",
@@ -359,3 +360,50 @@ def dlpack_import(
 
 def provoke_panic(message: str) -> None:
     """Panic behind the wall that panics do not pass, so that a test can see that it stands."""
+
+@final
+class KvCache:
+    """The books of a paged cache of keys and values: who holds which block."""
+
+    def __new__(cls, blocks: int, block_tokens: int, *, prefix_caching: bool = True) -> KvCache: ...
+    def lookup(self, tokens: Sequence[int]) -> int:
+        """Tokens at the beginning of a prompt that a new sequence would find in the cache."""
+    def open(self, tokens: Sequence[int], room: int) -> tuple[int, int]:
+        """Open a sequence with room for so many tokens; returns it and how many tokens are cached.
+
+        The room includes the cached tokens.
+        """
+    def reserve(self, sequence: int, tokens: int) -> tuple[int, int] | None:
+        """Make room for more tokens; returns the blocks to copy from and to, if any.
+
+        All or nothing: an `OutOfMemoryError` leaves everything as it was.
+        """
+    def commit(self, sequence: int, tokens: Sequence[int]) -> None:
+        """Note that the keys and values of these tokens were written."""
+    def fork(self, sequence: int) -> int:
+        """A second sequence that shares all blocks until one of them writes."""
+    def close(self, sequence: int) -> None:
+        """Give a sequence's blocks back."""
+    def table(self, sequence: int) -> list[int]:
+        """The blocks of a sequence."""
+    def length(self, sequence: int) -> int:
+        """Tokens committed to a sequence."""
+    def write_step(
+        self, batch: Sequence[tuple[int, int]], sizes: tuple[int, int, int], out: Any
+    ) -> None:
+        """Write positions, slots, query starts, lengths and block tables of a step, in that order.
+
+        `batch` is sequences with how many tokens each gains; `sizes` are the rows, sequences and
+        table width that the kernels run with; `out` is a writable int32 buffer. What the step does
+        not fill is padded: slot -1, length 0.
+        """
+    def cached_blocks(self) -> list[tuple[int, int | None, list[int]]]:
+        """Every findable block: its number, the place of the one before it, and its tokens."""
+    def adopt(self, cached: Sequence[tuple[int, int | None, Sequence[int]]]) -> list[int | None]:
+        """Make blocks of another cache findable; returns the block to fill for each, if any."""
+    def clear_cached(self) -> int:
+        """Forget all tokens of blocks without holders; returns how many blocks."""
+    def statistics(self) -> dict[str, int]:
+        """Counts of blocks and events."""
+    def verify(self) -> None:
+        """Check the books against each other; slow."""

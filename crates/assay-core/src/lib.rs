@@ -4,6 +4,7 @@ pub mod backend;
 pub mod build_info;
 pub mod clock;
 pub mod dispatch;
+pub mod kv;
 pub mod memory;
 pub mod operations;
 pub mod scheduler;

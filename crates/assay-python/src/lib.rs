@@ -1,6 +1,7 @@
 //! `assay._native`: everything Python sees of the Rust core.
 
 mod float_buffer;
+mod kv;
 mod runtime;
 mod tape;
 mod tape_arguments;
@@ -25,5 +26,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
     tape::register(module)?;
     runtime::register(module)?;
+    kv::register(module)?;
     Ok(())
 }

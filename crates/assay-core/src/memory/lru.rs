@@ -7,7 +7,7 @@ use super::block::NONE;
 /// The links lie beside each other in one array; taking a slot out of the middle joins its
 /// neighbours and leaves everyone else where they were.
 #[derive(Default)]
-pub(super) struct Lru {
+pub(crate) struct Lru {
     /// Older and newer neighbour of each slot.
     links: Vec<Option<(u32, u32)>>,
     ends: Option<(u32, u32)>,

@@ -11,7 +11,7 @@ mod direct;
 mod error;
 mod heap;
 mod log;
-mod lru;
+pub(crate) mod lru;
 mod options;
 mod order;
 mod pool;

@@ -2,6 +2,7 @@
 
 use assay_core::backend::BackendError;
 use assay_core::dispatch::DispatchError;
+use assay_core::kv::KvError;
 use assay_core::memory::MemoryError;
 use assay_core::transfer::TransferError;
 use pyo3::exceptions::PyRuntimeError;
@@ -32,7 +33,9 @@ fn of_class(name: &str, code: &str, text: &str) -> PyErr {
 /// The class for a failure's stable code.
 fn class_of(code: &str) -> &'static str {
     match code {
-        "out_of_memory" | "quota_exceeded" | "reserved" | "limit_exceeded" => "OutOfMemoryError",
+        "out_of_memory" | "out_of_blocks" | "quota_exceeded" | "reserved" | "limit_exceeded" => {
+            "OutOfMemoryError"
+        }
         "already_freed" => "FreedError",
         _ => "DeviceError",
     }
@@ -51,6 +54,10 @@ pub(super) fn transfer(error: &TransferError) -> PyErr {
 }
 
 pub(super) fn backend(error: &BackendError) -> PyErr {
+    of_class(class_of(error.code()), error.code(), &error.to_string())
+}
+
+pub(crate) fn kv(error: &KvError) -> PyErr {
     of_class(class_of(error.code()), error.code(), &error.to_string())
 }
 

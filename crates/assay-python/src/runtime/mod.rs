@@ -8,7 +8,7 @@ mod barrier;
 mod buffer;
 mod context;
 mod dlpack;
-mod errors;
+pub(crate) mod errors;
 mod host_call;
 mod machine;
 mod product;

@@ -1,0 +1,122 @@
+//! Everything the block manager can refuse, one variant per failure.
+
+use std::fmt;
+
+/// Why a call was refused; the books are as they were before it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum KvError {
+    /// Fewer blocks can be had than the tokens need.
+    OutOfBlocks {
+        /// Blocks the call needs.
+        needed: usize,
+        /// Blocks that are free or can be taken from the prefix cache.
+        available: usize,
+    },
+    /// There is no such sequence, or it was closed.
+    UnknownSequence {
+        /// The sequence given.
+        sequence: u64,
+    },
+    /// Tokens were committed to places that were not reserved.
+    NotReserved {
+        /// The sequence.
+        sequence: u64,
+        /// Tokens it would have.
+        tokens: usize,
+        /// Tokens it has room for.
+        room: usize,
+    },
+    /// An option cannot be used.
+    InvalidOption {
+        /// Its name.
+        name: &'static str,
+        /// What is allowed.
+        expected: &'static str,
+        /// What was given.
+        got: usize,
+    },
+    /// A step does not fit the arrays it is to be written to.
+    StepTooLarge {
+        /// Which extent.
+        what: &'static str,
+        /// What the arrays hold.
+        expected: usize,
+        /// What the step has.
+        got: usize,
+    },
+    /// A chain of cached blocks cannot be taken in.
+    InvalidChain {
+        /// The block's place in the list.
+        index: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The books contradict each other.
+    Inconsistent {
+        /// How.
+        what: String,
+    },
+}
+
+impl KvError {
+    /// A stable name for the failure, for mapping it in other languages.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            KvError::OutOfBlocks { .. } => "out_of_blocks",
+            KvError::UnknownSequence { .. } => "unknown_sequence",
+            KvError::NotReserved { .. } => "not_reserved",
+            KvError::InvalidOption { .. } => "invalid_option",
+            KvError::StepTooLarge { .. } => "step_too_large",
+            KvError::InvalidChain { .. } => "invalid_chain",
+            KvError::Inconsistent { .. } => "inconsistent",
+        }
+    }
+}
+
+impl fmt::Display for KvError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KvError::OutOfBlocks { needed, available } => write!(
+                formatter,
+                "KV cache: expected {needed} free blocks, got {available}\n\
+                 hint: close a sequence or make the cache larger"
+            ),
+            KvError::UnknownSequence { sequence } => write!(
+                formatter,
+                "KV cache: expected an open sequence, got {sequence}, which is not"
+            ),
+            KvError::NotReserved {
+                sequence,
+                tokens,
+                room,
+            } => write!(
+                formatter,
+                "KV cache: expected sequence {sequence} to stay within its {room} reserved tokens, \
+                 got {tokens}\nhint: reserve before committing, and again after a fork"
+            ),
+            KvError::InvalidOption {
+                name,
+                expected,
+                got,
+            } => write!(formatter, "KV cache: expected {name} {expected}, got {got}"),
+            KvError::StepTooLarge {
+                what,
+                expected,
+                got,
+            } => write!(
+                formatter,
+                "KV cache: expected a step of at most {expected} {what}, got {got}"
+            ),
+            KvError::InvalidChain { index, what } => {
+                write!(formatter, "KV cache: cached block {index} {what}")
+            }
+            KvError::Inconsistent { what } => write!(formatter, "KV cache: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for KvError {}
+
+/// What calls of the block manager return.
+pub type Result<T> = std::result::Result<T, KvError>;
