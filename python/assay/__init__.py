@@ -1,7 +1,22 @@
 """Assay: what a GPU workload should do, what it does, and why they differ."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from assay._native import build_info
+
+if TYPE_CHECKING:
+    from assay.runtime.graphs import capture_graph
 
 __version__: str = build_info()["version"]
 
-__all__ = ["__version__", "build_info"]
+__all__ = ["__version__", "build_info", "capture_graph"]
+
+_ELSEWHERE = {"capture_graph": "assay.runtime.graphs"}
+"""Names that are imported when they are first used, so that `import assay` stays light."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_ELSEWHERE[name]), name)

@@ -13,6 +13,7 @@ __all__ = [
     "KvCache",
     "NativeArray",
     "NativeEvent",
+    "NativeGraph",
     "NativeStream",
     "Tape",
     "TapeBlock",
@@ -234,6 +235,22 @@ class NativeEvent:
         """Nanoseconds of device time since an earlier event."""
 
 @final
+class NativeGraph:
+    """Captured work that can be run again and again."""
+
+    @property
+    def number(self) -> int:
+        """Its number in records."""
+    def replay(self, stream: NativeStream) -> None:
+        """Queue the whole graph on a stream; on the processor's default stream it runs at once."""
+    def profile(self, stream: NativeStream) -> list[tuple[int, int]]:
+        """Run the nodes one by one, wait, and tell when each began and ended."""
+    def nodes(self) -> list[tuple[str, str, int, int, float]]:
+        """What was captured, in order: kind, label, stream, bytes and flops."""
+    def close(self) -> None:
+        """Let go of the memory that it uses; replays already queued still run."""
+
+@final
 class Context:
     """A device with its memory pool, dispatch controller, transfer engine and records."""
 
@@ -323,6 +340,12 @@ class Context:
         """Copy host bytes into a pool buffer through the transfer engine, and wait for it."""
     def download(self, name: str, buffer: Buffer, offset: int, into: Any) -> None:
         """Copy bytes of a pool buffer into a host object through the transfer engine, and wait."""
+    def begin_capture(self, stream: NativeStream) -> None:
+        """From here on, work that this thread submits to the stream is captured instead of run."""
+    def end_capture(self, name: str) -> NativeGraph:
+        """End the capture of this thread and make a graph of it, called `name` in records."""
+    def abandon_capture(self) -> None:
+        """Give up the capture of this thread, if there is one."""
     def pool_statistics(self) -> dict[str, int]:
         """Counters of the memory pool."""
     def totals(self) -> dict[str, Any]:

@@ -338,3 +338,35 @@ fn a_recorded_pool_keeps_the_contract_of_memory() {
     let totals = world.controller.recorder().totals();
     assert!(totals.allocations > 10 && totals.frees > 10);
 }
+
+#[test]
+fn a_timed_replay_does_what_a_replay_does_and_tells_when_each_node_ran() {
+    let world = world();
+    let capture = world.controller.begin_capture(world.main).expect("idle");
+    let first = world.submit(world.increment("first", world.main, 0));
+    assert!(first.is_captured());
+    let mut forked = world.increment("second", world.side, 1);
+    forked.after.push(first);
+    world.submit(forked);
+    world.submit(world.increment("third", world.main, 0));
+    let graph = capture.end().expect("joined");
+    assert_eq!(graph.bytes(), 3 * 128);
+    let spans = world
+        .controller
+        .replay_timed("step", &graph, world.side)
+        .expect("replayed");
+    assert_eq!(world.cells()[..2], [2, 1]);
+    // The kernel takes 1,000 ns of virtual time; what a launch costs besides is the profile's.
+    assert_eq!(spans.len(), 3);
+    for pair in spans.windows(2) {
+        assert_eq!(pair[0].end_ns, pair[1].start_ns);
+    }
+    assert!(spans.iter().all(|span| span.duration_ns() >= 1_000));
+    let records = world.controller.recorder().take().records;
+    let last = records.last().expect("recorded");
+    assert_eq!((last.kind, &*last.name), (WorkKind::Graph, "step"));
+    assert_eq!(last.graph, Some(graph.id()));
+    let span = last.span.expect("timed");
+    assert_eq!(span.start_ns, spans[0].start_ns);
+    assert_eq!(span.end_ns, spans[2].end_ns);
+}

@@ -10,7 +10,7 @@ use super::flight::Tools;
 use super::graph::{Graph, GraphNode};
 use super::mark::Mark;
 use super::queue::StreamBooks;
-use super::work::{Place, WorkId, WorkRequest};
+use super::work::{Place, Work, WorkId, WorkRequest};
 use super::{Shared, lock};
 use crate::backend::StreamId;
 use crate::scheduler::sync::{Mutex, MutexGuard};
@@ -28,7 +28,7 @@ pub(super) struct CaptureBooks {
 
 #[derive(Default)]
 struct Notes {
-    nodes: Vec<GraphNode>,
+    nodes: Vec<(GraphNode, Work)>,
     /// Streams that take part, the first of which began it.
     streams: Vec<StreamId>,
     /// Nothing more can be captured.
@@ -191,14 +191,15 @@ impl Shared {
         let enqueued = request.work.enqueue(&*self.tools.backend, stream);
         enqueued.map_err(refused)?;
         let index = notes.nodes.len() as u32;
-        notes.nodes.push(GraphNode {
+        let node = GraphNode {
             index,
             kind: request.work.kind(),
             name: Arc::clone(&request.name),
             stream,
             bytes: request.bytes,
             flops: request.flops,
-        });
+        };
+        notes.nodes.push((node, request.work.clone()));
         Ok(WorkId {
             stream,
             place: Place::Node {

@@ -1,6 +1,7 @@
 //! A captured sequence of work, with the operation behind each of its nodes.
 
 use super::record::WorkKind;
+use super::work::Work;
 use crate::backend::{Backend, GraphId, StreamId};
 use std::fmt;
 use std::sync::Arc;
@@ -27,11 +28,31 @@ pub struct Graph {
     backend: Arc<dyn Backend>,
     id: GraphId,
     nodes: Vec<GraphNode>,
+    /// What each node does, for running them one by one.
+    works: Vec<Work>,
+    bytes: u64,
+    flops: f64,
 }
 
 impl Graph {
-    pub(super) fn new(backend: Arc<dyn Backend>, id: GraphId, nodes: Vec<GraphNode>) -> Self {
-        Graph { backend, id, nodes }
+    pub(super) fn new(
+        backend: Arc<dyn Backend>,
+        id: GraphId,
+        captured: Vec<(GraphNode, Work)>,
+    ) -> Self {
+        let (nodes, works): (Vec<GraphNode>, Vec<Work>) = captured.into_iter().unzip();
+        Graph {
+            backend,
+            id,
+            bytes: nodes.iter().map(|node| node.bytes).sum(),
+            flops: nodes.iter().map(|node| node.flops).sum(),
+            nodes,
+            works,
+        }
+    }
+
+    pub(super) fn works(&self) -> &[Work] {
+        &self.works
     }
 
     /// The backend's name for it.
@@ -46,12 +67,12 @@ impl Graph {
 
     /// Bytes that one replay moves.
     pub fn bytes(&self) -> u64 {
-        self.nodes.iter().map(|node| node.bytes).sum()
+        self.bytes
     }
 
     /// Floating-point operations of one replay.
     pub fn flops(&self) -> f64 {
-        self.nodes.iter().map(|node| node.flops).sum()
+        self.flops
     }
 }
 

@@ -21,6 +21,7 @@ mod meter;
 mod options;
 mod queue;
 mod record;
+mod replay;
 mod submit;
 pub(crate) mod timeline;
 mod wait;
@@ -240,6 +241,13 @@ impl DispatchController {
     /// From here on, work submitted to the stream is captured instead of run.
     pub fn begin_capture(&self, stream: StreamId) -> Result<Capture> {
         self.shared.begin_capture(stream)
+    }
+
+    /// Replays a graph node by node, waits for it, and tells when each node ran.
+    ///
+    /// The marks between nodes cost time of their own, so the whole takes longer than a replay.
+    pub fn replay_timed(&self, name: &str, graph: &Graph, stream: StreamId) -> Result<Vec<Span>> {
+        self.shared.replay_timed(name, graph, stream)
     }
 
     /// The resource with its allocations recorded here, and refused during capture.

@@ -122,6 +122,11 @@ impl WorkId {
     pub fn stream(&self) -> StreamId {
         self.stream
     }
+
+    /// Whether it is a node of a capture, which runs only when its graph does.
+    pub fn is_captured(&self) -> bool {
+        matches!(self.place, Place::Node { .. })
+    }
 }
 
 /// Where a piece of work is to be found.

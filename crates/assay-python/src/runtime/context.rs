@@ -9,8 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::barrier::guarded;
-use super::buffer::{Held, Memory, Use, contiguous};
+use super::block::{Held, Use};
+use super::buffer::{Memory, contiguous};
+use super::capture;
 use super::errors;
+use super::graph::PyGraph;
 use super::host_call::{HostCall, Range};
 use super::machine::{Device, Machine, MachineOptions, outside_operation};
 use super::product::{Operand, Product};
@@ -323,9 +326,8 @@ impl PyContext {
                 bytes,
             };
             let request = WorkRequest::new(name, stream.id, work);
-            let buffer: &Memory = &buffer;
             let uses = [Use {
-                buffer,
+                buffer: &buffer,
                 writes: true,
             }];
             py.detach(|| self.machine.submit(request, &uses))
@@ -357,14 +359,13 @@ impl PyContext {
                 bytes,
             };
             let request = WorkRequest::new(name, stream.id, work);
-            let (source, destination): (&Memory, &Memory) = (&source, &destination);
             let uses = [
                 Use {
-                    buffer: source,
+                    buffer: &source,
                     writes: false,
                 },
                 Use {
-                    buffer: destination,
+                    buffer: &destination,
                     writes: true,
                 },
             ];
@@ -384,6 +385,7 @@ impl PyContext {
     ) -> PyResult<()> {
         guarded(name, || {
             self.begin(py, name)?;
+            capture::refuse(&self.machine, name, "a copy from the host")?;
             let source = Source::new(contiguous(source, name, false)?);
             let bytes = source.bytes();
             if bytes == 0 {
@@ -414,6 +416,7 @@ impl PyContext {
     ) -> PyResult<()> {
         guarded(name, || {
             self.begin(py, name)?;
+            capture::refuse(&self.machine, name, "a copy to the host")?;
             let sink = Sink::new(contiguous(into, name, true)?);
             let bytes = sink.bytes();
             if bytes == 0 {
@@ -433,6 +436,33 @@ impl PyContext {
                 Ok::<(), PyErr>(())
             })?;
             self.machine.settle(py)
+        })
+    }
+
+    /// From here on, work that this thread submits to the stream is captured instead of run.
+    fn begin_capture(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<()> {
+        guarded("capture", || {
+            self.begin(py, "capture")?;
+            let id = stream.id;
+            py.detach(|| capture::begin(&self.machine, id))
+        })
+    }
+
+    /// End the capture of this thread and make a graph of it, called `name` in records.
+    fn end_capture(&self, py: Python<'_>, name: &str) -> PyResult<PyGraph> {
+        guarded("capture", || {
+            py.detach(|| {
+                let (graph, blocks) = capture::end(&self.machine)?;
+                Ok(PyGraph::new(&self.machine, name, graph, blocks))
+            })
+        })
+    }
+
+    /// Give up the capture of this thread, if there is one.
+    fn abandon_capture(&self, py: Python<'_>) -> PyResult<()> {
+        guarded("capture", || {
+            py.detach(capture::give_up);
+            Ok(())
         })
     }
 

@@ -12,7 +12,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::barrier::guarded;
-use super::buffer::{Held, Memory, same_name};
+use super::block::Held;
+use super::buffer::{Memory, same_name};
 use super::context::PyContext;
 use super::errors;
 

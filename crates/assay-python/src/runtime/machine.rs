@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use assay_core::backend::{Backend, KernelArgument, KernelId, Launch, Space, StreamId};
@@ -16,7 +16,8 @@ use assay_core::transfer::{TransferEngine, TransferOptions};
 use assay_cpu::device::{CpuDevice, CpuOptions};
 use pyo3::prelude::*;
 
-use super::buffer::{Held, Use};
+use super::block::{Held, Use};
+use super::capture;
 use super::errors;
 use super::host_call::{self, HostCall};
 use super::product;
@@ -91,6 +92,9 @@ pub(super) struct Machine {
     /// Buffers dropped inside an operation, freed by the next call.
     left: Mutex<Vec<Held>>,
     has_left: AtomicBool,
+    /// Streams whose work is captured, and how many there are, so that none takes no lock.
+    captured: Mutex<Vec<StreamId>>,
+    captured_count: AtomicUsize,
     /// What operations raised after their caller had gone on.
     raised: Mutex<Vec<PyErr>>,
 }
@@ -173,6 +177,8 @@ impl Machine {
             next_token: AtomicU64::new(0),
             left: Mutex::new(Vec::new()),
             has_left: AtomicBool::new(false),
+            captured: Mutex::new(Vec::new()),
+            captured_count: AtomicUsize::new(0),
             raised: Mutex::new(Vec::new()),
         }))
     }
@@ -226,8 +232,36 @@ impl Machine {
         lock(&self.raised).push(error);
     }
 
+    /// Notes that work of a stream is captured, or no longer.
+    pub fn set_captured(&self, stream: StreamId, captured: bool) {
+        let mut streams = lock(&self.captured);
+        streams.retain(|other| *other != stream);
+        if captured {
+            streams.push(stream);
+        }
+        self.captured_count.store(streams.len(), Ordering::Release);
+    }
+
+    /// Refuses work for a stream that another thread captures: no graph would hold its memory.
+    fn outside_capture(&self, request: &WorkRequest) -> PyResult<()> {
+        if self.captured_count.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        match lock(&self.captured).contains(&request.stream) {
+            false => Ok(()),
+            true => Err(errors::invalid(&format!(
+                "{}: expected a stream that no other thread captures, got stream {}",
+                request.name, request.stream.0
+            ))),
+        }
+    }
+
     /// Queues work that comes after everything it depends on through its buffers.
     pub fn submit(&self, mut request: WorkRequest, uses: &[Use<'_>]) -> PyResult<WorkId> {
+        if capture::is_on(self) {
+            return capture::submit(request, uses);
+        }
+        self.outside_capture(&request)?;
         let stream = request.stream;
         for one in uses {
             one.buffer
@@ -253,6 +287,7 @@ impl Machine {
         call: HostCall,
         uses: &[Use<'_>],
     ) -> PyResult<()> {
+        capture::refuse(self, &request.name, "a Python function")?;
         let stream = request.stream;
         let kernel = match self.device {
             Device::Cpu { inline, .. } if self.is_synchronous(stream) => inline,

@@ -5,16 +5,20 @@
 
 mod array;
 mod barrier;
+mod block;
 mod buffer;
+mod capture;
 mod context;
 mod dlpack;
 pub(crate) mod errors;
+mod graph;
 mod host_call;
 mod machine;
 mod product;
 mod records;
 mod stream;
 mod transfer;
+mod uses;
 
 use pyo3::prelude::*;
 
@@ -25,6 +29,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<array::PyArray>()?;
     module.add_class::<stream::PyStream>()?;
     module.add_class::<stream::PyEvent>()?;
+    module.add_class::<graph::PyGraph>()?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;
     module.add_function(wrap_pyfunction!(barrier::provoke_panic, module)?)

@@ -6,6 +6,7 @@ use assay_core::backend::{EventId, StreamId, StreamPriority};
 use pyo3::prelude::*;
 
 use super::barrier::guarded;
+use super::capture;
 use super::errors;
 use super::machine::{Inside, Machine, outside_operation};
 
@@ -48,6 +49,10 @@ impl PyStream {
         })
     }
 
+    pub fn is_of(&self, machine: &Arc<Machine>) -> bool {
+        Arc::ptr_eq(&self.machine, machine)
+    }
+
     /// Brings everything submitted so far onto the device, so that an event marks its end.
     fn bring_on(&self) -> PyResult<()> {
         let dispatch = &self.machine.dispatch;
@@ -85,6 +90,7 @@ impl PyStream {
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         guarded("synchronize", || {
             outside_operation("synchronize")?;
+            capture::refuse(&self.machine, "synchronize", "a wait")?;
             py.detach(|| self.machine.dispatch.synchronize(self.id))
                 .map_err(|error| errors::dispatch(&error))?;
             self.machine.settle(py)
@@ -95,6 +101,7 @@ impl PyStream {
     fn record(&self, py: Python<'_>) -> PyResult<PyEvent> {
         guarded("record", || {
             outside_operation("record")?;
+            capture::refuse(&self.machine, "record", "an event")?;
             py.detach(|| {
                 self.bring_on()?;
                 let backend = &self.machine.backend;
@@ -117,6 +124,7 @@ impl PyStream {
     fn wait(&self, py: Python<'_>, event: PyRef<'_, PyEvent>) -> PyResult<()> {
         guarded("wait", || {
             outside_operation("wait")?;
+            capture::refuse(&self.machine, "wait", "an event")?;
             if !Arc::ptr_eq(&self.machine, &event.machine) {
                 return Err(errors::invalid(
                     "wait: expected an event of the stream's device, got one of another device",

@@ -1,0 +1,257 @@
+//! Memory with an owner, and the unfinished work that uses it.
+
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use assay_core::backend::{Address, HostPointer, StreamId};
+use assay_core::dispatch::WorkId;
+use assay_core::memory;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use super::capture;
+use super::dlpack::Tensor;
+use super::errors;
+use super::machine::{Inside, Machine};
+use super::uses::Uses;
+
+/// What keeps the memory alive.
+pub(super) enum Held {
+    /// A block of the device's pool.
+    Pool(memory::Buffer, Vec<StreamId>),
+    /// Memory of an object that speaks the buffer protocol.
+    Object(#[allow(dead_code)] PyUntypedBuffer),
+    /// A tensor taken over through DLPack.
+    Tensor(#[allow(dead_code)] Tensor),
+}
+
+impl Held {
+    /// Gives it back after every stream that used it.
+    pub fn give_back(self, machine: &Machine) {
+        let Held::Pool(buffer, streams) = self else {
+            return;
+        };
+        let backend = &machine.backend;
+        for stream in streams {
+            if stream == buffer.stream() {
+                continue;
+            }
+            let Ok(event) = backend.create_event() else {
+                continue;
+            };
+            let ordered = backend
+                .record_event(event, stream)
+                .and_then(|()| backend.wait_event(buffer.stream(), event));
+            if ordered.is_err() {
+                // The event could not order it, so the host waits instead.
+                let _ = backend.synchronize_stream(stream);
+            }
+            let _ = backend.destroy_event(event);
+        }
+        drop(buffer);
+    }
+}
+
+/// How one piece of work uses a block.
+pub(super) struct Use<'a> {
+    pub buffer: &'a Arc<Block>,
+    pub writes: bool,
+}
+
+/// Memory that buffers, graphs and other libraries share.
+pub(super) struct Block {
+    machine: Arc<Machine>,
+    held: Mutex<Option<Held>>,
+    address: Option<Address>,
+    bytes: u64,
+    writable: bool,
+    exports: AtomicUsize,
+    uses: Mutex<Uses>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks can panic half way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Block {
+    /// Takes memory from the pool, for work of `stream`.
+    pub fn allocate(machine: &Arc<Machine>, bytes: u64, stream: StreamId) -> PyResult<Arc<Self>> {
+        let resource: Arc<dyn memory::MemoryResource> = machine.memory.clone();
+        let buffer = memory::Buffer::new(resource, &memory::Request::new(bytes, stream));
+        let buffer = buffer.map_err(|error| errors::memory(&error))?;
+        let address = buffer.address();
+        let held = Held::Pool(buffer, Vec::new());
+        Ok(Block::new(machine, held, address, bytes, true))
+    }
+
+    /// Borrows memory that something else owns.
+    pub fn borrow(
+        machine: &Arc<Machine>,
+        held: Held,
+        address: usize,
+        bytes: u64,
+        writable: bool,
+    ) -> Arc<Self> {
+        let address = match bytes {
+            0 => None,
+            _ => Some(Address::Host(HostPointer(address as u64))),
+        };
+        Block::new(machine, held, address, bytes, writable)
+    }
+
+    fn new(
+        machine: &Arc<Machine>,
+        held: Held,
+        address: Option<Address>,
+        bytes: u64,
+        writable: bool,
+    ) -> Arc<Self> {
+        Arc::new(Block {
+            machine: Arc::clone(machine),
+            held: Mutex::new(Some(held)),
+            address,
+            bytes,
+            writable,
+            exports: AtomicUsize::new(0),
+            uses: Mutex::new(Uses::default()),
+        })
+    }
+
+    pub fn machine(&self) -> &Arc<Machine> {
+        &self.machine
+    }
+
+    /// Where it begins, or `None` when it has no bytes.
+    pub fn address(&self) -> Option<Address> {
+        self.address
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Whether the pool handed it out, so that the device's copies and fills reach it.
+    pub fn is_pooled(&self) -> bool {
+        matches!(&*lock(&self.held), Some(Held::Pool(..)))
+    }
+
+    pub fn is_freed(&self) -> bool {
+        lock(&self.held).is_none()
+    }
+
+    /// Refuses freed memory, naming the operation that wanted it.
+    pub fn alive(&self, operation: &str) -> PyResult<()> {
+        match self.is_freed() {
+            false => Ok(()),
+            true => Err(errors::freed(operation, "buffer")),
+        }
+    }
+
+    /// Adds the work of other streams that work of `stream` must come after.
+    pub fn dependencies(&self, stream: StreamId, writes: bool, after: &mut Vec<WorkId>) {
+        lock(&self.uses).dependencies(stream, writes, after);
+    }
+
+    /// Notes the work of a stream whose work outlasts the call that queued it.
+    pub fn note_use(&self, stream: StreamId, work: WorkId, writes: bool) {
+        lock(&self.uses).note(stream, work, writes);
+        if let Some(Held::Pool(_, streams)) = &mut *lock(&self.held)
+            && !streams.contains(&stream)
+        {
+            streams.push(stream);
+        }
+    }
+
+    /// Whether work that uses it may still be under way, or is being captured.
+    pub fn is_used(&self) -> bool {
+        !lock(&self.uses).is_empty() || capture::is_under_way()
+    }
+
+    /// Waits for all work that uses it.
+    pub fn wait(&self) -> PyResult<()> {
+        capture::refuse_wait(self)?;
+        let waiting = lock(&self.uses).works();
+        for work in &waiting {
+            self.machine
+                .dispatch
+                .wait(*work)
+                .map_err(|error| errors::dispatch(&error))?;
+        }
+        lock(&self.uses).forget(&waiting);
+        Ok(())
+    }
+
+    /// The address for the host, which only memory of the processor has.
+    pub fn host_pointer(&self, operation: &str) -> PyResult<*mut u8> {
+        if !self.machine.is_host_memory() && self.is_pooled() {
+            return Err(PyBufferError::new_err(format!(
+                "{operation}: expected memory of the host, got memory of the device \
+                 \"{}\", which has no addresses here\nhint: copy it with to_device(\"cpu\")",
+                self.machine.backend.properties().name
+            )));
+        }
+        Ok(match self.address {
+            Some(address) => ptr::with_exposed_provenance_mut(address.value() as usize),
+            // Never read or written: there are no bytes.
+            None => ptr::without_provenance_mut(64),
+        })
+    }
+
+    pub fn exports(&self) -> usize {
+        self.exports.load(Ordering::Acquire)
+    }
+
+    /// Keeps the memory from being freed by hand.
+    pub fn export(&self) {
+        self.exports.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn unexport(&self) {
+        self.exports.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Gives the memory back now; refused while something else looks at it.
+    pub fn free(&self, py: Python<'_>) -> PyResult<()> {
+        self.alive("free")?;
+        let views = self.exports();
+        if views > 0 {
+            return Err(errors::invalid(&format!(
+                "free: expected a buffer without views, got one with {views}\nhint: delete the \
+                 arrays that share its memory and close the graphs that use it first"
+            )));
+        }
+        if let Some(held) = self.take() {
+            release(py, &self.machine, held);
+        }
+        Ok(())
+    }
+
+    fn take(&self) -> Option<Held> {
+        lock(&self.held).take()
+    }
+}
+
+/// Gives memory back without Python's lock, since another thread may need it to go on.
+fn release(py: Python<'_>, machine: &Arc<Machine>, held: Held) {
+    match held {
+        Held::Pool(..) if Inside::is_entered() => machine.leave(held),
+        Held::Pool(..) => py.detach(|| held.give_back(machine)),
+        // Owned by Python objects, whose ends need the lock.
+        Held::Object(_) | Held::Tensor(_) => drop(held),
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Some(held) = self.take() else { return };
+        let machine = Arc::clone(&self.machine);
+        Python::attach(|py| release(py, &machine, held));
+    }
+}

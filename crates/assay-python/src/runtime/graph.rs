@@ -1,0 +1,129 @@
+//! A captured graph in Python's hands.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use assay_core::dispatch::{self, Work, WorkRequest};
+use pyo3::prelude::*;
+
+use super::barrier::guarded;
+use super::block::Use;
+use super::capture::{self, Captured};
+use super::errors;
+use super::machine::{Machine, outside_operation};
+use super::stream::PyStream;
+
+/// One node: kind, label, stream it was captured on, bytes and flops.
+type NodeTuple = (&'static str, String, u32, u64, f64);
+
+/// The work, and the blocks it uses, which live as long as it can be replayed.
+struct Live {
+    graph: Arc<dispatch::Graph>,
+    blocks: Vec<Captured>,
+}
+
+/// Captured work that can be run again and again.
+#[pyclass(name = "NativeGraph", module = "assay._native", frozen)]
+pub(super) struct PyGraph {
+    machine: Arc<Machine>,
+    name: Arc<str>,
+    live: Mutex<Option<Arc<Live>>>,
+}
+
+impl PyGraph {
+    pub fn new(
+        machine: &Arc<Machine>,
+        name: &str,
+        graph: dispatch::Graph,
+        blocks: Vec<Captured>,
+    ) -> Self {
+        PyGraph {
+            machine: Arc::clone(machine),
+            name: Arc::from(name),
+            live: Mutex::new(Some(Arc::new(Live {
+                graph: Arc::new(graph),
+                blocks,
+            }))),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Live>>> {
+        // Nothing under the lock can panic half way.
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn live(&self, operation: &str) -> PyResult<Arc<Live>> {
+        let live = self.lock().clone();
+        live.ok_or_else(|| errors::freed(operation, "graph"))
+    }
+
+    /// What has to hold before the graph can run on the stream.
+    fn check(&self, py: Python<'_>, operation: &str, stream: &PyStream) -> PyResult<Arc<Live>> {
+        outside_operation(operation)?;
+        capture::refuse(&self.machine, operation, "a graph")?;
+        if !stream.is_of(&self.machine) {
+            return Err(errors::invalid(&format!(
+                "{operation}: expected a stream of the graph's device, got one of another device"
+            )));
+        }
+        self.machine.settle(py)?;
+        self.live(operation)
+    }
+}
+
+#[pymethods]
+impl PyGraph {
+    /// Queue the whole graph on a stream; on the processor's default stream it runs here and now.
+    fn replay(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<()> {
+        guarded("replay", || {
+            let live = self.check(py, "replay", &stream)?;
+            let id = stream.id;
+            py.detach(|| {
+                let work = Work::Graph(Arc::clone(&live.graph));
+                let request = WorkRequest::new(Arc::clone(&self.name), id, work);
+                let uses: Vec<Use<'_>> = live.blocks.iter().map(Captured::as_use).collect();
+                self.machine.submit(request, &uses).map(|_| ())
+            })
+        })
+    }
+
+    /// Run the nodes one by one, wait, and tell when each began and ended.
+    fn profile(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<Vec<(u64, u64)>> {
+        guarded("profile", || {
+            let live = self.check(py, "profile", &stream)?;
+            let id = stream.id;
+            py.detach(|| {
+                for captured in &live.blocks {
+                    captured.block.wait()?;
+                }
+                let dispatch = &self.machine.dispatch;
+                let spans = dispatch.replay_timed(&self.name, &live.graph, id);
+                let spans = spans.map_err(|error| errors::dispatch(&error))?;
+                let times = spans.iter().map(|span| (span.start_ns, span.end_ns));
+                Ok(times.collect())
+            })
+        })
+    }
+
+    /// What was captured, in order.
+    fn nodes(&self) -> PyResult<Vec<NodeTuple>> {
+        let live = self.live("nodes")?;
+        let nodes = live.graph.nodes().iter().map(|node| {
+            let label = node.name.to_string();
+            let stream = node.stream.0;
+            (node.kind.name(), label, stream, node.bytes, node.flops)
+        });
+        Ok(nodes.collect())
+    }
+
+    /// Its number in records.
+    #[getter]
+    fn number(&self) -> PyResult<u64> {
+        Ok(self.live("number")?.graph.id().0)
+    }
+
+    /// Let go of the memory that it uses; replays already queued still run.
+    fn close(&self, py: Python<'_>) {
+        let live = self.lock().take();
+        py.detach(|| drop(live));
+    }
+}

@@ -1,0 +1,142 @@
+"""Graphs: work captured once and replayed as one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+from assay._native import NativeGraph
+from assay.errors import InputError
+from assay.runtime.hardware import Device, Stream
+from assay.runtime.hardware import device as shared_device
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """One operation of a graph, as it was captured."""
+
+    label: str
+    kind: str
+    """launch, copy within device, fill ..., as in records"""
+    bytes: int
+    flops: float
+    stream: int
+    """the stream it was captured on"""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTime:
+    """When one node ran, by the device's clock."""
+
+    node: GraphNode
+    start_ns: int
+    end_ns: int
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it took."""
+        return self.end_ns - self.start_ns
+
+
+class Graph:
+    """Captured work; `capture_graph` makes one.
+
+    It holds the memory that its operations use. A replay reads and writes that memory as it is
+    then, and is one record; `nodes` says which operations are inside.
+    """
+
+    def __init__(self, device: Device, native: NativeGraph, label: str) -> None:
+        """Wrap a captured graph."""
+        self.device: Final = device
+        self.label: Final = label
+        self.number: Final = native.number
+        """Its number on its device."""
+        self.nodes: Final = tuple(
+            GraphNode(name, kind, nbytes, flops, stream)
+            for kind, name, stream, nbytes, flops in native.nodes()
+        )
+        """What was captured, in order."""
+        self.bytes: Final = sum(node.bytes for node in self.nodes)
+        """Bytes that one replay moves."""
+        self.flops: Final = sum(node.flops for node in self.nodes)
+        """Floating-point operations of one replay."""
+        self._native: Final = native
+
+    def replay(self, stream: Stream | None = None) -> None:
+        """Run everything again on a stream, by default the current one.
+
+        On the default stream of `cpu` it is over when this returns.
+        """
+        self._native.replay((stream or self.device.current_stream())._native)
+
+    def profile(self, stream: Stream | None = None) -> list[NodeTime]:
+        """Run everything again, node by node, and tell when each ran.
+
+        It does what `replay` does and waits for it. The marks between nodes take time of their
+        own, so the whole takes longer than a replay.
+        """
+        times = self._native.profile((stream or self.device.current_stream())._native)
+        return [
+            NodeTime(node, start_ns, end_ns)
+            for node, (start_ns, end_ns) in zip(self.nodes, times, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Let go of the memory it uses; it cannot be replayed any more."""
+        self._native.close()
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Graph({self.label}, {len(self.nodes)} nodes)"
+
+
+def capture_graph(
+    function: Callable[[], object],
+    *,
+    device: Device | str | None = None,
+    stream: Stream | None = None,
+    label: str | None = None,
+) -> Graph:
+    """Call `function` once, noting what it submits to its device instead of running it.
+
+    The work is captured on `stream`, by default a fresh one of `device`, by default `cpu`; a
+    replay can go to any stream. Inside, operations of `assay.ops` with `out`, fills, and copies
+    within the device can be captured. Allocations, NumPy loops, copies from or to the host, and
+    reading what captured work writes are refused. Records of replays are called `label`.
+    """
+    owner = _owner(device, stream)
+    stream = stream or owner.stream()
+    context = owner._context
+    context.begin_capture(stream._native)
+    try:
+        with stream:
+            function()
+    except BaseException:
+        context.abandon_capture()
+        raise
+    name = str(label or getattr(function, "__name__", "graph"))
+    return Graph(owner, context.end_capture(name), name)
+
+
+def _owner(device: Device | str | None, stream: Stream | None) -> Device:
+    if stream is None:
+        return shared_device(device or "cpu")
+    if device is not None and shared_device(device) is not stream.device:
+        raise InputError(
+            f"capture_graph: expected a stream of {shared_device(device)}, got one of "
+            f"{stream.device}",
+            "give the device or the stream",
+        )
+    return stream.device

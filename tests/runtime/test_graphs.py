@@ -1,0 +1,293 @@
+"""Graphs: what is captured, what a replay does, what is refused, and who keeps the memory."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import assay
+from assay import xp
+from assay.errors import DeviceError, FreedError, InputError
+from assay.runtime import Array, Device, Graph, capture_graph
+
+
+def fill(array: Array, value: int) -> None:
+    device = array.device
+    stream = device.current_stream()._native
+    device._context.fill("fill", array.buffer, 0, value, array.nbytes, stream)
+
+
+def copy(source: Array, destination: Array, label: str = "copy") -> None:
+    device = source.device
+    stream = device.current_stream()._native
+    device._context.copy(label, source.buffer, 0, destination.buffer, 0, source.nbytes, stream)
+
+
+def bytes_of(device: Device, *values: int, count: int = 64) -> list[Array]:
+    return [xp.full((count,), value, dtype=xp.uint8, device=device) for value in values]
+
+
+def test_a_replay_does_the_captured_work_again_on_memory_as_it_is_then(fresh: Device) -> None:
+    a, b, c = bytes_of(fresh, 1, 2, 3)
+    fresh.synchronize()
+
+    def step() -> None:
+        copy(a, b, "first")
+        copy(b, c, "second")
+        fill(a, 9)
+
+    graph = assay.capture_graph(step, device=fresh)
+    assert [int(b[0]), int(c[0])] == [2, 3]  # nothing ran yet
+    graph.replay()
+    assert [int(one[63]) for one in (a, b, c)] == [9, 1, 1]
+    a[...] = 5
+    graph.replay()
+    assert [int(one[0]) for one in (a, b, c)] == [9, 5, 5]
+    labels = [(node.label, node.kind, node.bytes) for node in graph.nodes]
+    assert labels == [
+        ("first", "copy within device", 64),
+        ("second", "copy within device", 64),
+        ("fill", "fill", 64),
+    ]
+    assert graph.bytes == 192
+
+
+def test_one_replay_is_one_record_and_a_profile_times_every_node(fresh: Device) -> None:
+    a, b = bytes_of(fresh, 1, 2, count=1 << 16)
+    graph = capture_graph(lambda: [copy(a, b), fill(a, 3)], device=fresh, label="step")
+    fresh.synchronize()
+    fresh.take_records()
+    graph.replay()
+    fresh.synchronize()
+    (record,) = fresh.take_records().records
+    assert (record.kind, record.name, record.bytes) == ("graph", "step", 2 << 16)
+    before = fresh.now_ns()
+    times = graph.profile()
+    assert [one.node.label for one in times] == ["copy", "fill"]
+    assert before <= times[0].start_ns <= times[0].end_ns == times[1].start_ns
+    assert times[1].end_ns <= fresh.now_ns()
+    assert all(one.duration_ns > 0 for one in times)
+    (record,) = fresh.take_records().records
+    assert (record.kind, record.start_ns, record.end_ns) == (
+        "graph",
+        times[0].start_ns,
+        times[1].end_ns,
+    )
+    assert fresh.totals()["graphs"] == 2
+
+
+def test_a_product_of_the_processor_is_captured(cpu: Device) -> None:
+    rows = xp.asarray(np.arange(6.0, dtype=np.float32).reshape(2, 3), device=cpu)
+    columns = xp.asarray(np.arange(12.0, dtype=np.float32).reshape(3, 4), device=cpu)
+    pooled = [xp.asarray(one, copy=True) for one in (rows, columns)]
+    out = xp.zeros((2, 4), dtype=xp.float32, device=cpu)
+
+    def multiply() -> None:
+        a, b = pooled
+        cpu._context.product(
+            "product",
+            (a.buffer, 0, 3, 1, False),
+            (b.buffer, 0, 4, 1, False),
+            (out.buffer, 0, 4, 1, False),
+            (2, 3, 4),
+            cpu.current_stream()._native,
+            flops=48.0,
+        )
+
+    graph = capture_graph(multiply, device=cpu)
+    assert graph.flops == 48.0
+    assert out.tolist() == [[0.0] * 4] * 2
+    graph.replay()
+    expected = np.asarray(rows) @ np.asarray(columns)
+    np.testing.assert_array_equal(np.asarray(out), expected)
+
+
+def test_assigning_one_array_to_another_is_captured(fresh: Device) -> None:
+    a, b = bytes_of(fresh, 6, 0)
+
+    def step() -> None:
+        b[...] = a
+
+    capture_graph(step, device=fresh).replay()
+    assert int(b[63]) == 6
+
+
+def test_replays_are_ordered_by_their_data_like_any_work(fresh: Device) -> None:
+    a, b = bytes_of(fresh, 0, 0, count=1 << 16)
+    graph = capture_graph(lambda: copy(a, b), device=fresh)
+    side = fresh.stream()
+    for value in range(20):
+        fill(a, value)  # on the default stream
+        graph.replay(side)
+        fill(a, 255)  # must come after the replay has read
+        assert int(xp.max(b)) == int(xp.min(b)) == value
+
+
+def test_streams_join_a_capture_through_their_data(fresh: Device) -> None:
+    a, b, c = bytes_of(fresh, 7, 0, 0)
+    side = fresh.stream()
+
+    def step() -> None:
+        copy(a, b)
+        with side:
+            copy(b, c)
+        fill(b, 1)
+
+    graph = capture_graph(step, device=fresh)
+    assert len({node.stream for node in graph.nodes}) == 2
+    graph.replay()
+    assert [int(one[0]) for one in (a, b, c)] == [7, 1, 7]
+    d, e = bytes_of(fresh, 1, 2)
+
+    def apart() -> None:
+        fill(a, 0)
+        with side:
+            copy(d, e)
+
+    with pytest.raises(DeviceError, match=r"copy: expected the captured stream \d+ or work"):
+        capture_graph(apart, device=fresh)
+    copy(d, e)
+    assert int(e[0]) == 1
+
+
+REFUSED = {
+    "a NumPy loop": lambda x: x.__iadd__(1),
+    "an allocation": lambda x: x.device.allocate(64),
+    "a copy from the host": lambda x: x.device._context.upload("upload", b"1234", x.buffer, 0),
+    "a copy to the host": lambda x: x.device._context.download(
+        "download", x.buffer, 0, bytearray(4)
+    ),
+    "an event": lambda x: x.device.current_stream().record(),
+    "a wait": lambda x: x.device.current_stream().synchronize(),
+    "a value of captured work": lambda x: (fill(x, 1), x.buffer.synchronize()),
+    "a graph": lambda x: capture_graph(lambda: None, device=x.device),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_a_replay_could_not_repeat_is_refused_and_the_device_goes_on(
+    fresh: Device, what: str
+) -> None:
+    (x,) = bytes_of(fresh, 1)
+    fresh.synchronize()
+
+    def step() -> Any:
+        return REFUSED[what](x)
+
+    with pytest.raises(DeviceError, match="expected") as caught:
+        capture_graph(step, device=fresh)
+    assert "captur" in str(caught.value)
+    assert int((x + 1)[0]) == 2
+    assert capture_graph(lambda: fill(x, 4), device=fresh).nodes[0].kind == "fill"
+
+
+def test_the_message_names_the_operation_and_what_can_be_captured(cpu: Device) -> None:
+    x = xp.ones(4, device=cpu)
+
+    def step() -> None:
+        x[...] = 2.0
+
+    with pytest.raises(DeviceError) as caught:
+        capture_graph(step, device=cpu)
+    assert "a Python function under capture" in caught.value.message
+    assert caught.value.hint is not None
+    assert "assay.ops" in caught.value.hint
+
+
+def test_an_exception_inside_gives_the_capture_up(fresh: Device) -> None:
+    (x,) = bytes_of(fresh, 1)
+
+    def step() -> None:
+        fill(x, 2)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        capture_graph(step, device=fresh)
+    assert int(x[0]) == 1
+    x.free()  # nothing holds it
+    fresh.verify()
+
+
+def test_a_graph_holds_its_memory_until_it_is_closed(fresh: Device) -> None:
+    def captured() -> Graph:
+        source, target = bytes_of(fresh, 5, 0)
+        return capture_graph(lambda: copy(source, target), device=fresh)
+
+    graph = captured()
+    gc.collect()
+    fresh.synchronize()
+    assert fresh.pool_statistics()["allocated_bytes"] > 0
+    keep = bytes_of(fresh, 1, 2, 3, 4)  # would get the memory if it were free
+    graph.replay()
+    assert [int(one[0]) for one in keep] == [1, 2, 3, 4]
+    graph.close()
+    graph.close()
+    with pytest.raises(FreedError, match="replay: expected a live graph"):
+        graph.replay()
+    del keep
+    fresh.synchronize()
+    assert fresh.pool_statistics()["allocated_bytes"] == 0
+    fresh.verify()
+
+
+def test_memory_of_a_graph_is_not_freed_by_hand(fresh: Device) -> None:
+    (x,) = bytes_of(fresh, 1)
+    with capture_graph(lambda: fill(x, 2), device=fresh):
+        with pytest.raises(DeviceError, match="free: expected a buffer without views") as caught:
+            x.free()
+        assert "close the graphs" in (caught.value.hint or "")
+    x.free()
+
+
+def test_another_thread_does_not_slip_into_a_capture(fresh: Device) -> None:
+    a, b = bytes_of(fresh, 1, 2)
+    stream = fresh.stream()
+    raised: list[BaseException] = []
+
+    def intrude() -> None:
+        try:
+            with stream:
+                fill(b, 9)
+        except DeviceError as error:
+            raised.append(error)
+        fill(b, 8)  # on the default stream, outside the capture
+
+    def step() -> None:
+        fill(a, 3)
+        thread = threading.Thread(target=intrude)
+        thread.start()
+        thread.join()
+
+    graph = capture_graph(step, stream=stream)
+    assert len(graph.nodes) == 1
+    assert "no other thread captures" in str(raised[0])
+    assert int(b[0]) == 8
+
+
+def test_the_device_and_the_stream_must_agree(cpu: Device, sim: Device) -> None:
+    with pytest.raises(InputError, match="capture_graph: expected a stream of sim, got one of cpu"):
+        capture_graph(lambda: None, device=sim, stream=cpu.stream())
+    (x,) = bytes_of(cpu, 1)
+    graph = capture_graph(lambda: fill(x, 2), device=cpu)
+    with pytest.raises(DeviceError, match="replay: expected a stream of the graph's device"):
+        graph.replay(sim.default_stream)
+
+
+def test_an_empty_graph_replays(fresh: Device) -> None:
+    graph = capture_graph(lambda: None, device=fresh)
+    graph.replay()
+    assert graph.profile() == []
+
+
+def test_replays_of_a_large_graph_allocate_nothing(cpu: Device) -> None:
+    a, b = bytes_of(cpu, 1, 2)
+    graph = capture_graph(lambda: [copy(a, b) for _ in range(500)], device=cpu)
+    before = cpu.pool_statistics()["allocations"]
+    for _ in range(100):
+        graph.replay()
+    assert cpu.pool_statistics()["allocations"] == before
+    assert cpu.totals()["graphs"] == 100
