@@ -152,6 +152,22 @@ pub enum BackendError {
         /// What was given.
         got: u64,
     },
+    /// A kernel or the hardware faulted; the whole device does no more in this process.
+    DeviceFault {
+        /// The call that heard of it.
+        operation: Operation,
+        /// What happened, and after which kernel.
+        message: String,
+    },
+    /// Work did not finish within the watchdog's time.
+    Watchdog {
+        /// The call that waited.
+        operation: Operation,
+        /// What it waited for.
+        waited_for: String,
+        /// How long it was to wait.
+        limit_ns: u64,
+    },
     /// The driver or library below refused.
     Driver {
         /// The call.
@@ -185,6 +201,8 @@ impl BackendError {
             BackendError::Asynchronous { .. } => "asynchronous",
             BackendError::Injected { .. } => "injected",
             BackendError::InvalidOption { .. } => "invalid_option",
+            BackendError::DeviceFault { .. } => "device_fault",
+            BackendError::Watchdog { .. } => "watchdog",
             BackendError::Driver { .. } => "driver",
         }
     }
@@ -325,6 +343,22 @@ impl fmt::Display for BackendError {
                 expected,
                 got,
             } => write!(f, "invalid option {name}: expected {expected}, got {got}"),
+            BackendError::DeviceFault { operation, message } => write!(
+                f,
+                "device fault heard of in {operation}: expected kernels to finish, got {message}\n\
+                 hint: the device does no more in this process; start a new one, and look for the \
+                 fault with compute-sanitizer"
+            ),
+            BackendError::Watchdog {
+                operation,
+                waited_for,
+                limit_ns,
+            } => write!(
+                f,
+                "watchdog in {operation}: expected {waited_for} to finish within {} ms, got \
+                 nothing\nhint: raise the watchdog's limit, or look for a kernel that never ends",
+                limit_ns / 1_000_000
+            ),
             BackendError::Driver { operation, message } => {
                 write!(f, "driver refused {operation}: {message}")
             }

@@ -13,10 +13,12 @@
 
 pub mod contract;
 mod error;
+mod lanes;
 mod operation;
 mod types;
 
 pub use error::BackendError;
+pub use lanes::CaptureLanes;
 pub use operation::Operation;
 pub use types::{
     Address, CopyDirection, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId,

@@ -6,52 +6,14 @@
 //! is to know, at the end, that everything captured is joined to the stream that began.
 
 use super::queue::{Mark, State, Work};
-use assay_core::backend::{BackendError, EventId, GraphId, Operation, Result, StreamId};
+use assay_core::backend::{
+    BackendError, CaptureLanes, EventId, GraphId, Operation, Result, StreamId,
+};
 
 /// A capture under way.
 pub(super) struct Capture {
-    /// Streams that take part; the first one began it.
-    lanes: Vec<StreamId>,
-    /// For each lane, how much of every lane it comes after; itself counted up to now.
-    seen: Vec<Vec<u64>>,
+    lanes: CaptureLanes,
     works: Vec<Work>,
-}
-
-impl Capture {
-    fn begin(stream: StreamId) -> Self {
-        Capture {
-            lanes: vec![stream],
-            seen: vec![vec![1]],
-            works: Vec::new(),
-        }
-    }
-
-    fn enter(&mut self, stream: StreamId) -> usize {
-        let lane = self.lanes.len();
-        self.lanes.push(stream);
-        let mut seen = vec![0; lane + 1];
-        seen[lane] = 1;
-        self.seen.push(seen);
-        lane
-    }
-
-    fn come_after(&mut self, lane: usize, other: &[u64]) {
-        let seen = &mut self.seen[lane];
-        if seen.len() < other.len() {
-            seen.resize(other.len(), 0);
-        }
-        for (mine, theirs) in seen.iter_mut().zip(other) {
-            *mine = (*mine).max(*theirs);
-        }
-    }
-
-    /// The first stream with something captured that the first lane does not come after.
-    fn unjoined(&self) -> Option<StreamId> {
-        let origin = &self.seen[0];
-        let left = (1..self.lanes.len())
-            .find(|&lane| origin.get(lane).copied().unwrap_or(0) < self.seen[lane][lane])?;
-        Some(self.lanes[left])
-    }
 }
 
 impl State {
@@ -67,7 +29,11 @@ impl State {
         self.outside_capture(Operation::BeginCapture, stream)?;
         let capture = self.fresh_number();
         self.stream(Operation::BeginCapture, stream)?.capture = Some((capture, 0));
-        self.captures.insert(capture, Capture::begin(stream));
+        let begun = Capture {
+            lanes: CaptureLanes::begin(stream),
+            works: Vec::new(),
+        };
+        self.captures.insert(capture, begun);
         Ok(())
     }
 
@@ -78,7 +44,7 @@ impl State {
         };
         if let Some(capture) = self.captures.get_mut(&id) {
             capture.works.push(work.clone());
-            capture.seen[lane][lane] += 1;
+            capture.lanes.advance(lane);
         }
         Ok(true)
     }
@@ -89,7 +55,7 @@ impl State {
             return Ok(false);
         };
         if let Some(capture) = self.captures.get(&id) {
-            let seen = capture.seen[lane].clone();
+            let seen = capture.lanes.seen(lane);
             let mark = Mark::Captured {
                 capture: id,
                 seen,
@@ -111,9 +77,9 @@ impl State {
         let lane = match current {
             Some((other, _)) if other != id => return Err(refused),
             Some((_, lane)) => lane,
-            None => capture.enter(stream),
+            None => capture.lanes.enter(stream),
         };
-        capture.come_after(lane, seen);
+        capture.lanes.come_after(lane, seen);
         self.stream(operation, stream)?.capture = Some((id, lane));
         Ok(())
     }
@@ -127,12 +93,12 @@ impl State {
         let Some(capture) = self.captures.remove(&id) else {
             return Err(refused);
         };
-        for lane in &capture.lanes {
+        for lane in capture.lanes.streams() {
             if let Some(found) = self.streams.get_mut(lane) {
                 found.capture = None;
             }
         }
-        if let Some(left) = capture.unjoined() {
+        if let Some(left) = capture.lanes.unjoined() {
             return Err(BackendError::UnjoinedCapture {
                 origin: stream,
                 stream: left,

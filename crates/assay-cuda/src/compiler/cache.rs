@@ -1,0 +1,262 @@
+//! Machine code on disk, one file for each source, options, architecture and compiler.
+//!
+//! A file begins with a line that holds the hash of the rest. Files are for their owner alone:
+//! what is in them runs on the GPU. A file that is not whole, or that others may write, counts as
+//! absent and is made again, and who asks for [`CubinCache::take_notices`] is told.
+
+use super::{Architecture, Source};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+const MAGIC: &str = "assay-cubin-1";
+
+/// A folder of machine code.
+#[derive(Debug)]
+pub struct CubinCache {
+    folder: PathBuf,
+    notices: Mutex<Vec<String>>,
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The name of what a source compiles to.
+pub(super) fn key(source: &Source<'_>, architecture: Architecture, version: (u32, u32)) -> String {
+    let mut hash = Sha256::new();
+    // Each part is preceded by its length, so that no two lists of parts read the same.
+    let mut add = |part: &str| {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    };
+    add(&architecture.to_string());
+    add(&format!("{}.{}", version.0, version.1));
+    add(source.name);
+    add(source.text);
+    add(&source.headers.len().to_string());
+    for (name, text) in source.headers {
+        add(name);
+        add(text);
+    }
+    source.options.iter().for_each(|option| add(option));
+    hexadecimal(&hash.finalize())
+}
+
+/// The first line of a file with this content.
+fn head(bytes: &[u8]) -> String {
+    format!("{MAGIC} {}\n", hexadecimal(&Sha256::digest(bytes)))
+}
+
+impl CubinCache {
+    /// A cache in this folder, which is made when something is first written to it.
+    pub fn new(folder: PathBuf) -> Self {
+        CubinCache {
+            folder,
+            notices: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// What went wrong with files since the last call; compiling went on without them.
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn notice(&self, text: String) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.push(text);
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{key}.cubin"))
+    }
+
+    /// The machine code of this name, if it is there and whole.
+    pub(super) fn read(&self, key: &str) -> Option<Vec<u8>> {
+        let path = self.path(key);
+        match read_whole(&path) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                self.notice(format!(
+                    "kernel cache: {} is of no use and is compiled again: {error}",
+                    path.display()
+                ));
+                None
+            }
+        }
+    }
+
+    /// Keeps machine code under this name: the whole file or none of it.
+    pub(super) fn write(&self, key: &str, bytes: &[u8]) {
+        if let Err(error) = self.write_whole(key, bytes) {
+            self.notice(format!(
+                "kernel cache: nothing could be written to {}: {error}",
+                self.folder.display()
+            ));
+        }
+    }
+
+    fn write_whole(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temporary = self
+            .folder
+            .join(format!(".{key}.{}.{number}", std::process::id()));
+        let written =
+            write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, self.path(key)));
+        if written.is_err() {
+            // What is left of it is of no use to anybody.
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(head(bytes).as_bytes())?;
+    file.write_all(bytes)
+}
+
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mode = file.metadata()?.permissions().mode();
+    if mode & 0o022 != 0 {
+        return Err(io::Error::other("others may write it"));
+    }
+    let mut content = Vec::new();
+    file.read_to_end(&mut content)?;
+    let end = content.iter().position(|byte| *byte == b'\n');
+    let (first, bytes) = content.split_at(end.map_or(0, |end| end + 1));
+    match first == head(bytes).as_bytes() {
+        true => Ok(bytes.to_vec()),
+        false => Err(io::Error::other("it is damaged")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let unique = format!("assay-cuda-cache-{name}-{}", std::process::id());
+        std::env::temp_dir().join(unique)
+    }
+
+    #[test]
+    fn what_was_written_comes_back_for_its_owner_alone() {
+        let folder = folder("whole");
+        let cache = CubinCache::new(folder.join("inner"));
+        assert_eq!(cache.read("a"), None);
+        cache.write("a", b"code\nwith lines");
+        assert_eq!(cache.read("a").as_deref(), Some(&b"code\nwith lines"[..]));
+        let mode = fs::metadata(cache.path("a")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(cache.take_notices(), Vec::<String>::new());
+        let files = fs::read_dir(folder.join("inner")).unwrap().count();
+        assert_eq!(files, 1, "no temporary file is left");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn damaged_and_exposed_files_count_as_absent_and_are_told() {
+        let folder = folder("damaged");
+        let cache = CubinCache::new(folder.clone());
+        let damages: [fn(&Path); 4] = [
+            |path| fs::write(path, b"").unwrap(),
+            |path| fs::write(path, b"assay-cubin-1 00\ncode").unwrap(),
+            |path| {
+                let mut content = fs::read(path).unwrap();
+                *content.last_mut().unwrap() ^= 1;
+                fs::write(path, content).unwrap();
+            },
+            |path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap(),
+        ];
+        for damage in damages {
+            cache.write("a", b"code");
+            damage(&cache.path("a"));
+            assert_eq!(cache.read("a"), None);
+            assert_eq!(cache.take_notices().len(), 1);
+            // What replaces it is for its owner alone again.
+            cache.write("a", b"code");
+            assert_eq!(cache.read("a").as_deref(), Some(&b"code"[..]));
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_told_and_nothing_more() {
+        let folder = folder("refused");
+        fs::write(&folder, b"a file").unwrap();
+        let cache = CubinCache::new(folder.join("inner"));
+        cache.write("a", b"code");
+        assert_eq!(cache.take_notices().len(), 1);
+        fs::remove_file(folder).unwrap();
+    }
+
+    #[test]
+    fn every_part_changes_the_key() {
+        let options = ["-DROWS=1".to_owned()];
+        let plain = Source {
+            name: "a.cu",
+            text: "text",
+            headers: &[],
+            options: &[],
+        };
+        let sm80 = Architecture::of_device(80);
+        let keys = [
+            key(&plain, sm80, (13, 0)),
+            key(&plain, sm80, (13, 1)),
+            key(&plain, Architecture::of_device(90), (13, 0)),
+            key(
+                &Source {
+                    text: "other",
+                    ..plain.clone()
+                },
+                sm80,
+                (13, 0),
+            ),
+            key(
+                &Source {
+                    options: &options,
+                    ..plain.clone()
+                },
+                sm80,
+                (13, 0),
+            ),
+            key(
+                &Source {
+                    headers: &[("h", "")],
+                    ..plain.clone()
+                },
+                sm80,
+                (13, 0),
+            ),
+            key(
+                &Source {
+                    name: "b.cu",
+                    ..plain.clone()
+                },
+                sm80,
+                (13, 0),
+            ),
+        ];
+        let mut distinct = keys.to_vec();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), keys.len());
+    }
+}

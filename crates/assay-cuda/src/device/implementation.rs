@@ -1,0 +1,333 @@
+//! The GPU as a [`Backend`].
+
+use super::stream::{Event, Mark, Stream, lock};
+use super::{Code, CudaDevice, Queue, normal};
+use assay_core::backend::{
+    Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
+    Launch, MemoryInfo, Operation, Result, StreamId, StreamPriority,
+};
+use assay_core::clock::Clock;
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+impl CudaDevice {
+    fn finished(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
+        let unfinished = BackendError::EventNotFinished { operation, event };
+        match self.mark(operation, event)? {
+            (found, Mark::Recorded(stream)) => match found.query(operation, &stream)? {
+                true => Ok(found),
+                false => Err(unfinished),
+            },
+            (_, Mark::Never | Mark::Captured(_)) => Err(unfinished),
+        }
+    }
+}
+
+fn captured(operation: Operation, stream: &Stream) -> BackendError {
+    BackendError::Capturing {
+        operation,
+        stream: stream.id,
+    }
+}
+
+impl Backend for CudaDevice {
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
+    }
+
+    fn memory_info(&self) -> Result<MemoryInfo> {
+        self.memory.info(Operation::AllocateDevice)
+    }
+
+    fn allocate_device(&self, bytes: u64) -> Result<DevicePointer> {
+        self.memory.allocate_device(bytes)
+    }
+
+    fn free_device(&self, pointer: DevicePointer) -> Result<()> {
+        self.memory.free_device(pointer, &self.all_streams())
+    }
+
+    fn allocate_host(&self, bytes: u64) -> Result<HostPointer> {
+        self.memory.allocate_host(bytes)
+    }
+
+    fn free_host(&self, pointer: HostPointer) -> Result<()> {
+        let operation = Operation::FreeHost;
+        self.memory.check_host_start(pointer)?;
+        for stream in self.all_streams() {
+            // What a stream captures is not queued; what it was given before has its own mark.
+            let before = match &*lock(&stream.capture) {
+                Some(membership) => {
+                    let before = &membership.before;
+                    Some(before.synchronize(operation, &stream, &self.watchdog))
+                }
+                None => None,
+            };
+            before.unwrap_or_else(|| stream.synchronize(operation, &self.watchdog))?;
+        }
+        self.memory.free_host(pointer)
+    }
+
+    fn read_host(&self, source: HostPointer, into: &mut [u8]) -> Result<()> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        let bytes = into.len() as u64;
+        self.memory
+            .check_range(Operation::ReadHost, source.into(), bytes)?;
+        let from = ptr::with_exposed_provenance::<u8>(source.0 as usize);
+        // SAFETY: the range lies in a live allocation, and `into` is borrowed for writing.
+        unsafe { ptr::copy(from, into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    fn write_host(&self, destination: HostPointer, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let length = bytes.len() as u64;
+        self.memory
+            .check_range(Operation::WriteHost, destination.into(), length)?;
+        let to = ptr::with_exposed_provenance_mut::<u8>(destination.0 as usize);
+        // SAFETY: the range lies in a live allocation.
+        unsafe { ptr::copy(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    fn default_stream(&self) -> StreamId {
+        self.default_stream.id
+    }
+
+    fn create_stream(&self, priority: StreamPriority) -> Result<StreamId> {
+        let (least, most) = self.priorities;
+        let priority = match priority {
+            StreamPriority::Low => least,
+            StreamPriority::Normal => normal(least, most),
+            StreamPriority::High => most,
+        };
+        let id = StreamId(self.next_stream.fetch_add(1, Ordering::Relaxed));
+        let stream = Arc::new(Stream::new(&self.gpu, id, priority)?);
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        streams.insert(id, stream);
+        Ok(id)
+    }
+
+    fn destroy_stream(&self, stream: StreamId) -> Result<()> {
+        let operation = Operation::DestroyStream;
+        if stream == self.default_stream.id {
+            return Err(BackendError::DefaultStream { stream });
+        }
+        let found = self.stream(operation, stream)?;
+        found.outside_capture(operation)?;
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        if streams.remove(&stream).is_none() {
+            return Err(BackendError::UnknownStream { operation, stream });
+        }
+        drop(streams);
+        // Nobody can ask it any more when memory is freed, so that is settled now.
+        self.memory.free_after(&found)
+    }
+
+    fn query_stream(&self, stream: StreamId) -> Result<bool> {
+        let operation = Operation::QueryStream;
+        let stream = self.stream(operation, stream)?;
+        stream.outside_capture(operation)?;
+        stream.query(operation)
+    }
+
+    fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
+        let operation = Operation::SynchronizeStream;
+        let stream = self.stream(operation, stream)?;
+        stream.outside_capture(operation)?;
+        stream.synchronize(operation, &self.watchdog)
+    }
+
+    fn create_event(&self) -> Result<EventId> {
+        let event = Arc::new(Event::new(&self.gpu)?);
+        let id = EventId(self.fresh_number());
+        let mut events = self.events.write().unwrap_or_else(PoisonError::into_inner);
+        events.insert(id, event);
+        Ok(id)
+    }
+
+    fn destroy_event(&self, event: EventId) -> Result<()> {
+        let operation = Operation::DestroyEvent;
+        let mut events = self.events.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = events.remove(&event);
+        drop(events);
+        removed
+            .map(|_| ())
+            .ok_or(BackendError::UnknownEvent { operation, event })
+    }
+
+    fn record_event(&self, event: EventId, stream: StreamId) -> Result<()> {
+        let operation = Operation::RecordEvent;
+        let event = self.event(operation, event)?;
+        let stream = self.stream(operation, stream)?;
+        self.record(&event, &stream)
+    }
+
+    fn wait_event(&self, stream: StreamId, event: EventId) -> Result<()> {
+        let operation = Operation::WaitEvent;
+        let (event, mark) = self.mark(operation, event)?;
+        let stream = self.stream(operation, stream)?;
+        match mark {
+            Mark::Never => Ok(()),
+            Mark::Captured(mark) => self.join_capture(&stream, &event, &mark),
+            Mark::Recorded(_) => {
+                // A graph cannot depend on work outside it.
+                stream.outside_capture(operation)?;
+                event.hold(operation, &stream)
+            }
+        }
+    }
+
+    fn query_event(&self, event: EventId) -> Result<bool> {
+        let operation = Operation::QueryEvent;
+        match self.mark(operation, event)? {
+            (_, Mark::Never) => Ok(true),
+            (_, Mark::Captured(mark)) => Err(captured(operation, &mark.stream)),
+            (event, Mark::Recorded(stream)) => event.query(operation, &stream),
+        }
+    }
+
+    fn synchronize_event(&self, event: EventId) -> Result<()> {
+        let operation = Operation::SynchronizeEvent;
+        match self.mark(operation, event)? {
+            (_, Mark::Never) => Ok(()),
+            (_, Mark::Captured(mark)) => Err(captured(operation, &mark.stream)),
+            (event, Mark::Recorded(stream)) => {
+                event.synchronize(operation, &stream, &self.watchdog)
+            }
+        }
+    }
+
+    fn elapsed_ns(&self, first: EventId, last: EventId) -> Result<u64> {
+        let operation = Operation::Elapsed;
+        let first = self.finished(operation, first)?;
+        self.finished(operation, last)?.elapsed_ns(&first)
+    }
+
+    fn copy(
+        &self,
+        stream: StreamId,
+        source: Address,
+        destination: Address,
+        bytes: u64,
+    ) -> Result<()> {
+        let operation = Operation::Copy;
+        let stream = self.stream(operation, stream)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.memory.check_range(operation, source, bytes)?;
+        self.memory.check_range(operation, destination, bytes)?;
+        if source.value().abs_diff(destination.value()) < bytes {
+            return Err(BackendError::Overlap {
+                source,
+                destination,
+                bytes,
+            });
+        }
+        let driver = self.gpu.enter(operation)?;
+        let (from, to) = (source.value(), destination.value());
+        // SAFETY: both ranges lie in live allocations, which outlive what is queued here; addresses
+        // of the host and the device are of one range, so the driver tells them apart.
+        let status = unsafe { (driver.cuMemcpyAsync)(to, from, bytes as usize, stream.handle()) };
+        stream.check(operation, status)?;
+        self.note_captured(&stream);
+        Ok(())
+    }
+
+    fn fill(&self, stream: StreamId, destination: Address, value: u8, bytes: u64) -> Result<()> {
+        let operation = Operation::Fill;
+        let stream = self.stream(operation, stream)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.memory.check_range(operation, destination, bytes)?;
+        let driver = self.gpu.enter(operation)?;
+        let to = destination.value();
+        // SAFETY: the range lies in a live allocation, which outlives what is queued here; the
+        // device reaches pinned memory under the address that the host uses.
+        let status =
+            unsafe { (driver.cuMemsetD8Async)(to, value, bytes as usize, stream.handle()) };
+        stream.check(operation, status)?;
+        self.note_captured(&stream);
+        Ok(())
+    }
+
+    fn launch(&self, stream: StreamId, launch: &Launch) -> Result<()> {
+        let stream = self.stream(Operation::Launch, stream)?;
+        match &*self.code(launch.kernel)? {
+            Code::Function(function) => {
+                function.launch(&stream, launch.into(), &launch.arguments)?;
+            }
+            Code::Operation {
+                name,
+                parameters,
+                body,
+            } => {
+                if launch.arguments.len() != *parameters {
+                    return Err(BackendError::ArgumentCount {
+                        kernel: name.clone(),
+                        expected: *parameters,
+                        got: launch.arguments.len(),
+                    });
+                }
+                let queue = Queue {
+                    device: self,
+                    stream: &stream,
+                };
+                body(&queue, launch)?;
+            }
+        }
+        self.note_captured(&stream);
+        Ok(())
+    }
+
+    fn begin_capture(&self, stream: StreamId) -> Result<()> {
+        let stream = self.stream(Operation::BeginCapture, stream)?;
+        self.capture_begin(&stream)
+    }
+
+    fn end_capture(&self, stream: StreamId) -> Result<GraphId> {
+        let stream = self.stream(Operation::EndCapture, stream)?;
+        self.capture_end(&stream)
+    }
+
+    fn is_capturing(&self, stream: StreamId) -> Result<bool> {
+        let stream = self.stream(Operation::IsCapturing, stream)?;
+        let captured = lock(&stream.capture).is_some();
+        Ok(captured)
+    }
+
+    fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<()> {
+        let operation = Operation::LaunchGraph;
+        let stream = self.stream(operation, stream)?;
+        stream.outside_capture(operation)?;
+        let found = self.graphs().get(&graph).cloned();
+        let found = found.ok_or(BackendError::UnknownGraph { operation, graph })?;
+        found.launch(&stream)
+    }
+
+    fn destroy_graph(&self, graph: GraphId) -> Result<()> {
+        let operation = Operation::DestroyGraph;
+        let removed = self.graphs().remove(&graph);
+        let Some(found) = removed else {
+            return Err(BackendError::UnknownGraph { operation, graph });
+        };
+        // The driver does not say what becomes of launches under way, so they are waited for.
+        for stream in std::mem::take(&mut *lock(&found.launched_on)) {
+            if stream.outside_capture(operation).is_ok() {
+                stream.synchronize(operation, &self.watchdog)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! Code on the device: modules, their functions, and how they are launched.
+
+use super::gpu::Gpu;
+use super::stream::Stream;
+use crate::library::{Driver, SUCCESS};
+use assay_core::backend::{BackendError, KernelArgument, Launch, Operation, Result};
+use cudarc::driver::sys::{
+    CUfunction, CUfunction_attribute as Attribute, CUlaunchAttribute, CUlaunchAttributeID,
+    CUlaunchConfig, CUmodule,
+};
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+/// More parameters than any kernel here has.
+const MOST_PARAMETERS: usize = 64;
+
+/// Loaded machine code.
+pub struct Module {
+    gpu: Arc<Gpu>,
+    handle: CUmodule,
+    shared_bytes: u32,
+}
+
+// SAFETY: the handle may be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Module {
+    pub(super) fn load(gpu: &Arc<Gpu>, image: &[u8], shared_bytes: u32) -> Result<Self> {
+        let operation = Operation::Launch;
+        let driver = gpu.enter(operation)?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: NVRTC made the image; a cubin tells its own length, and PTX ends in a zero.
+        let status = unsafe { (driver.cuModuleLoadData)(&raw mut handle, image.as_ptr().cast()) };
+        gpu.check(operation, status)?;
+        Ok(Module {
+            gpu: Arc::clone(gpu),
+            handle,
+            shared_bytes,
+        })
+    }
+
+    /// The function of this name, as written in the source: `extern "C"` or not.
+    pub fn function(self: &Arc<Self>, name: &str, options: LaunchOptions) -> Result<Function> {
+        let operation = Operation::Launch;
+        let driver = self.gpu.enter(operation)?;
+        let handle = match self.find(driver, name) {
+            Some(handle) => handle,
+            None => {
+                return Err(BackendError::Driver {
+                    operation,
+                    message: format!("the compiled source has no kernel {name}"),
+                });
+            }
+        };
+        let mut parameters = Vec::new();
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: the function lives with its module; stores two numbers until there is no such
+        // parameter.
+        while unsafe {
+            (driver.cuFuncGetParamInfo)(handle, parameters.len(), &raw mut offset, &raw mut size)
+        } == SUCCESS
+        {
+            parameters.push(size);
+        }
+        if parameters.len() > MOST_PARAMETERS {
+            return Err(BackendError::Driver {
+                operation,
+                message: format!(
+                    "kernel {name} has {} parameters, expected at most {MOST_PARAMETERS}",
+                    parameters.len()
+                ),
+            });
+        }
+        let mut fixed = 0;
+        let of_block = Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+        // SAFETY: stores one number.
+        let status = unsafe { (driver.cuFuncGetAttribute)(&raw mut fixed, of_block, handle) };
+        self.gpu.check(operation, status)?;
+        let most = i32::try_from(self.shared_bytes).unwrap_or(i32::MAX) - fixed;
+        let limit = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: changes how much a launch may ask for, no more.
+        let status = unsafe { (driver.cuFuncSetAttribute)(handle, limit, most) };
+        self.gpu.check(operation, status)?;
+        Ok(Function {
+            name: name.into(),
+            module: Arc::clone(self),
+            handle,
+            parameters,
+            options,
+        })
+    }
+
+    fn find(&self, driver: &Driver, name: &str) -> Option<CUfunction> {
+        let mut handle = ptr::null_mut();
+        let wanted = CString::new(name).ok()?;
+        // SAFETY: the name is zero-terminated; stores one handle.
+        let status =
+            unsafe { (driver.cuModuleGetFunction)(&raw mut handle, self.handle, wanted.as_ptr()) };
+        if status == SUCCESS {
+            return Some(handle);
+        }
+        // A C++ function is named by its length, its name and its parameter types.
+        let mangled = format!("_Z{}{name}", name.len());
+        self.functions(driver).into_iter().find(|function| {
+            let mut name: *const c_char = ptr::null();
+            // SAFETY: stores a pointer to a name that lives as long as the module.
+            unsafe {
+                (driver.cuFuncGetName)(&raw mut name, *function) == SUCCESS
+                    && !name.is_null()
+                    && CStr::from_ptr(name)
+                        .to_bytes()
+                        .starts_with(mangled.as_bytes())
+            }
+        })
+    }
+
+    fn functions(&self, driver: &Driver) -> Vec<CUfunction> {
+        let mut count = 0;
+        // SAFETY: stores one number.
+        if unsafe { (driver.cuModuleGetFunctionCount)(&raw mut count, self.handle) } != SUCCESS {
+            return Vec::new();
+        }
+        let mut found = vec![ptr::null_mut(); count as usize];
+        // SAFETY: stores as many handles as there is room for.
+        let status =
+            unsafe { (driver.cuModuleEnumerateFunctions)(found.as_mut_ptr(), count, self.handle) };
+        match status {
+            SUCCESS => found,
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if let Ok(driver) = self.gpu.enter(Operation::Launch) {
+            // SAFETY: no function of it is left; the driver waits for launches under way.
+            let _ = unsafe { (driver.cuModuleUnload)(self.handle) };
+        }
+    }
+}
+
+/// How every launch of a function is made.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LaunchOptions {
+    /// The kernel may begin while the one before it ends; it waits itself where it must
+    /// (`griddepcontrol.wait`).
+    pub overlaps: bool,
+    /// Blocks that run together and see each other's shared memory, where not set in the source.
+    pub cluster: Option<u32>,
+}
+
+/// A kernel of a module.
+pub struct Function {
+    /// Its name in the source.
+    pub name: Arc<str>,
+    module: Arc<Module>,
+    handle: CUfunction,
+    /// The size of each parameter.
+    parameters: Vec<usize>,
+    options: LaunchOptions,
+}
+
+// SAFETY: the handle may be used from any thread.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// The argument's bits and size.
+fn bits(argument: KernelArgument) -> (u64, usize) {
+    match argument {
+        KernelArgument::Pointer(pointer) => (pointer.0, 8),
+        KernelArgument::I32(value) => (u64::from(value.cast_unsigned()), 4),
+        KernelArgument::U32(value) => (u64::from(value), 4),
+        KernelArgument::I64(value) => (value.cast_unsigned(), 8),
+        KernelArgument::U64(value) => (value, 8),
+        KernelArgument::F32(value) => (u64::from(value.to_bits()), 4),
+        KernelArgument::F64(value) => (value.to_bits(), 8),
+    }
+}
+
+/// How wide a launch is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+}
+
+impl From<&Launch> for Extent {
+    fn from(launch: &Launch) -> Self {
+        Extent {
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.shared_bytes,
+        }
+    }
+}
+
+impl Function {
+    /// The size in bytes of each parameter.
+    pub fn parameters(&self) -> &[usize] {
+        &self.parameters
+    }
+
+    fn check(&self, extent: Extent, arguments: &[KernelArgument]) -> Result<()> {
+        if arguments.len() != self.parameters.len() {
+            return Err(BackendError::ArgumentCount {
+                kernel: self.name.to_string(),
+                expected: self.parameters.len(),
+                got: arguments.len(),
+            });
+        }
+        if extent.grid.contains(&0) || extent.block.contains(&0) {
+            return Err(BackendError::EmptyLaunch {
+                kernel: self.name.to_string(),
+                grid: extent.grid,
+                block: extent.block,
+            });
+        }
+        let sizes = self.parameters.iter().zip(arguments);
+        let wrong = sizes
+            .enumerate()
+            .find(|(_, (size, given))| **size != bits(**given).1);
+        if let Some((index, (size, given))) = wrong {
+            return Err(BackendError::Driver {
+                operation: Operation::Launch,
+                message: format!(
+                    "kernel {}: expected {size} bytes for parameter {index}, got {given:?}",
+                    self.name
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn launch(
+        &self,
+        stream: &Stream,
+        extent: Extent,
+        arguments: &[KernelArgument],
+    ) -> Result<()> {
+        self.check(extent, arguments)?;
+        let operation = Operation::Launch;
+        let driver = self.module.gpu.enter(operation)?;
+        let mut values = [0u64; MOST_PARAMETERS];
+        let mut pointers = [ptr::null_mut::<c_void>(); MOST_PARAMETERS];
+        for (index, argument) in arguments.iter().enumerate() {
+            values[index] = bits(*argument).0;
+            pointers[index] = (&raw mut values[index]).cast();
+        }
+        // SAFETY: plain structures of numbers, for which zero is valid.
+        let mut attributes: [CUlaunchAttribute; 2] = unsafe { std::mem::zeroed() };
+        let mut count = 0;
+        if self.options.overlaps {
+            attributes[count].id =
+                CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+            attributes[count]
+                .value
+                .programmaticStreamSerializationAllowed = 1;
+            count += 1;
+        }
+        if let Some(blocks) = self.options.cluster {
+            attributes[count].id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+            attributes[count].value.clusterDim.x = blocks;
+            attributes[count].value.clusterDim.y = 1;
+            attributes[count].value.clusterDim.z = 1;
+            count += 1;
+        }
+        let config = CUlaunchConfig {
+            gridDimX: extent.grid[0],
+            gridDimY: extent.grid[1],
+            gridDimZ: extent.grid[2],
+            blockDimX: extent.block[0],
+            blockDimY: extent.block[1],
+            blockDimZ: extent.block[2],
+            sharedMemBytes: extent.shared_bytes,
+            hStream: stream.handle(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: count as u32,
+        };
+        // SAFETY: function and stream live; there is a pointer to a value of the right size for
+        // each parameter, which the driver copies.
+        let status = unsafe {
+            (driver.cuLaunchKernelEx)(
+                &raw const config,
+                self.handle,
+                pointers.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        stream.note_kernel(&self.name);
+        stream.check(operation, status)
+    }
+}

@@ -1,0 +1,295 @@
+//! Device and pinned memory: where allocations are, and giving them back without stopping anything.
+//!
+//! `cuMemFree` waits for the whole device. Device memory therefore comes from a memory pool of the
+//! driver and is freed in the order of a stream of its own, which first waits for every other
+//! stream; no thread waits.
+
+use super::gpu::Gpu;
+use super::stream::{Event, Stream, lock};
+use crate::library::{OUT_OF_MEMORY, SUCCESS};
+use assay_core::backend::{
+    Address, BackendError, DevicePointer, HostPointer, MemoryInfo, Operation, Result, Space,
+    StreamId,
+};
+use cudarc::driver::sys::{
+    CUmemAllocationType, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool,
+};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Pinned memory that every context can use.
+const PORTABLE: u32 = 1;
+
+#[derive(Default)]
+struct Books {
+    device: BTreeMap<u64, u64>,
+    host: BTreeMap<u64, u64>,
+}
+
+impl Books {
+    fn space(&self, space: Space) -> &BTreeMap<u64, u64> {
+        match space {
+            Space::Device => &self.device,
+            Space::Host => &self.host,
+        }
+    }
+}
+
+pub(super) struct Memory {
+    gpu: Arc<Gpu>,
+    pool: CUmemoryPool,
+    total_bytes: u64,
+    books: RwLock<Books>,
+    /// Allocations are made in this one's order, so that they never wait for frees.
+    allocating: Stream,
+    freeing: Stream,
+    /// One event orders any number of streams, one after the other.
+    order: Mutex<Event>,
+}
+
+// SAFETY: the pool's handle may be used from any thread.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub fn new(gpu: &Arc<Gpu>, ordinal: usize, total_bytes: u64) -> Result<Self> {
+        let operation = Operation::AllocateDevice;
+        let driver = gpu.enter(operation)?;
+        // SAFETY: a plain structure of numbers and one pointer, for which zero is valid.
+        let mut wanted: CUmemPoolProps = unsafe { std::mem::zeroed() };
+        wanted.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        wanted.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        wanted.location.id = i32::try_from(ordinal).unwrap_or(-1);
+        let mut pool = ptr::null_mut();
+        // SAFETY: stores one handle.
+        gpu.check(operation, unsafe {
+            (driver.cuMemPoolCreate)(&raw mut pool, &raw const wanted)
+        })?;
+        let mut off = 0i32;
+        let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+        // SAFETY: the attribute is a 32-bit number. Were it on, an allocation could be made to wait
+        // for unrelated work.
+        gpu.check(operation, unsafe {
+            (driver.cuMemPoolSetAttribute)(pool, attribute, (&raw mut off).cast::<c_void>())
+        })?;
+        Ok(Memory {
+            gpu: Arc::clone(gpu),
+            pool,
+            total_bytes,
+            books: RwLock::default(),
+            allocating: Stream::new(gpu, StreamId::HOST, 0)?,
+            freeing: Stream::new(gpu, StreamId::HOST, 0)?,
+            order: Mutex::new(Event::new(gpu)?),
+        })
+    }
+
+    fn note(&self, space: Space, address: u64, bytes: u64) {
+        let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
+        match space {
+            Space::Device => books.device.insert(address, bytes),
+            Space::Host => books.host.insert(address, bytes),
+        };
+    }
+
+    fn forget(&self, operation: Operation, address: Address) -> Result<()> {
+        let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = match address.space() {
+            Space::Device => books.device.remove(&address.value()),
+            Space::Host => books.host.remove(&address.value()),
+        };
+        removed
+            .map(|_| ())
+            .ok_or(BackendError::UnknownAddress { operation, address })
+    }
+
+    /// Refuses a range that does not lie in one live allocation.
+    pub fn check_range(&self, operation: Operation, address: Address, bytes: u64) -> Result<()> {
+        let books = self.books.read().unwrap_or_else(PoisonError::into_inner);
+        let below = books.space(address.space()).range(..=address.value());
+        let unknown = BackendError::UnknownAddress { operation, address };
+        let Some((start, length)) = below.last() else {
+            return Err(unknown);
+        };
+        let inside = address.value() - start;
+        if inside >= *length {
+            return Err(unknown);
+        }
+        match length - inside {
+            available if bytes > available => Err(BackendError::OutOfBounds {
+                operation,
+                address,
+                bytes,
+                available,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn info(&self, operation: Operation) -> Result<MemoryInfo> {
+        let driver = self.gpu.enter(operation)?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: stores two numbers.
+        let status = unsafe { (driver.cuMemGetInfo_v2)(&raw mut free, &raw mut total) };
+        self.gpu.check(operation, status)?;
+        Ok(MemoryInfo {
+            free_bytes: (free as u64).min(self.total_bytes),
+            total_bytes: self.total_bytes,
+        })
+    }
+
+    pub fn allocate_device(&self, bytes: u64) -> Result<DevicePointer> {
+        let operation = Operation::AllocateDevice;
+        if bytes == 0 {
+            return Err(BackendError::ZeroBytes { operation });
+        }
+        let driver = self.gpu.enter(operation)?;
+        let refused = || -> Result<DevicePointer> {
+            Err(BackendError::OutOfMemory {
+                operation,
+                requested: bytes,
+                free: self.info(operation)?.free_bytes,
+            })
+        };
+        let Some(size) = usize::try_from(bytes)
+            .ok()
+            .filter(|_| bytes <= self.total_bytes)
+        else {
+            return refused();
+        };
+        let mut address = 0;
+        let mut attempt = || {
+            // SAFETY: stores one address; the pool and the stream live.
+            unsafe {
+                (driver.cuMemAllocFromPoolAsync)(
+                    &raw mut address,
+                    size,
+                    self.pool,
+                    self.allocating.handle(),
+                )
+            }
+        };
+        let mut status = attempt();
+        if status == OUT_OF_MEMORY {
+            // What was freed may still be in use or in the pool's hands: wait for it, then retry.
+            // SAFETY: the stream and the pool live.
+            let settled = unsafe {
+                match (driver.cuStreamSynchronize)(self.freeing.handle()) {
+                    SUCCESS => (driver.cuMemPoolTrimTo)(self.pool, 0),
+                    failed => failed,
+                }
+            };
+            self.gpu.check(operation, settled)?;
+            status = attempt();
+        }
+        if status == OUT_OF_MEMORY {
+            return refused();
+        }
+        self.gpu.check(operation, status)?;
+        // The memory is there for every stream once this one has passed the allocation, and there
+        // is never anything else in it.
+        // SAFETY: the stream lives.
+        let status = unsafe { (driver.cuStreamSynchronize)(self.allocating.handle()) };
+        self.gpu.check(operation, status)?;
+        self.note(Space::Device, address, bytes);
+        Ok(DevicePointer(address))
+    }
+
+    /// Has what is freed from now on wait for everything queued on the stream so far.
+    pub fn free_after(&self, stream: &Stream) -> Result<()> {
+        let operation = Operation::FreeDevice;
+        if let Some(membership) = &*lock(&stream.capture) {
+            // What it captures is not queued; what was queued before has its own mark.
+            return membership.before.hold(operation, &self.freeing);
+        }
+        let order = lock(&self.order);
+        order.record(operation, stream)?;
+        order.hold(operation, &self.freeing)
+    }
+
+    pub fn free_device(&self, pointer: DevicePointer, streams: &[Arc<Stream>]) -> Result<()> {
+        let operation = Operation::FreeDevice;
+        self.forget(operation, pointer.into())?;
+        let driver = self.gpu.enter(operation)?;
+        for stream in streams {
+            self.free_after(stream)?;
+        }
+        // SAFETY: the address was handed out by the pool and has just left the books.
+        let status = unsafe { (driver.cuMemFreeAsync)(pointer.0, self.freeing.handle()) };
+        self.gpu.check(operation, status)
+    }
+
+    pub fn allocate_host(&self, bytes: u64) -> Result<HostPointer> {
+        let operation = Operation::AllocateHost;
+        if bytes == 0 {
+            return Err(BackendError::ZeroBytes { operation });
+        }
+        let driver = self.gpu.enter(operation)?;
+        let refused = BackendError::OutOfMemory {
+            operation,
+            requested: bytes,
+            free: 0,
+        };
+        let Ok(size) = usize::try_from(bytes) else {
+            return Err(refused);
+        };
+        let mut pointer = ptr::null_mut();
+        // SAFETY: stores one pointer.
+        let status = unsafe { (driver.cuMemHostAlloc)(&raw mut pointer, size, PORTABLE) };
+        if status == OUT_OF_MEMORY {
+            return Err(refused);
+        }
+        self.gpu.check(operation, status)?;
+        // The address is handed out as a number, and comes back as one.
+        let address = pointer.expose_provenance() as u64;
+        self.note(Space::Host, address, bytes);
+        Ok(HostPointer(address))
+    }
+
+    /// Gives pinned memory back; the caller has waited for all work that may use it.
+    pub fn free_host(&self, pointer: HostPointer) -> Result<()> {
+        let operation = Operation::FreeHost;
+        self.forget(operation, pointer.into())?;
+        let driver = self.gpu.enter(operation)?;
+        let pointer = ptr::with_exposed_provenance_mut(pointer.0 as usize);
+        // SAFETY: the driver handed it out, and it has just left the books.
+        let status = unsafe { (driver.cuMemFreeHost)(pointer) };
+        self.gpu.check(operation, status)
+    }
+
+    /// Refuses an address at which no pinned allocation begins.
+    pub fn check_host_start(&self, pointer: HostPointer) -> Result<()> {
+        let books = self.books.read().unwrap_or_else(PoisonError::into_inner);
+        match books.host.contains_key(&pointer.0) {
+            true => Ok(()),
+            false => Err(BackendError::UnknownAddress {
+                operation: Operation::FreeHost,
+                address: pointer.into(),
+            }),
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let Ok(driver) = self.gpu.enter(Operation::FreeDevice) else {
+            // A lost device gives nothing back; the process's end does.
+            return;
+        };
+        let books = std::mem::take(self.books.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for address in books.device.into_keys() {
+            // SAFETY: all streams of the device are idle or gone, and the books were its last home.
+            let _ = unsafe { (driver.cuMemFreeAsync)(address, self.freeing.handle()) };
+        }
+        for address in books.host.into_keys() {
+            let pointer = ptr::with_exposed_provenance_mut(address as usize);
+            // SAFETY: as above.
+            let _ = unsafe { (driver.cuMemFreeHost)(pointer) };
+        }
+        // SAFETY: nothing can be allocated from it any more; the driver keeps it for what is
+        // being freed.
+        let _ = unsafe { (driver.cuMemPoolDestroy)(self.pool) };
+    }
+}

@@ -1,0 +1,322 @@
+//! [`CudaDevice`]: one GPU behind the backend trait.
+//!
+//! All streams are the device's own and order nothing among themselves but by events; nothing
+//! waits for the whole device.
+
+mod capture;
+mod gpu;
+mod implementation;
+mod kernel;
+mod memory;
+mod stream;
+
+pub use kernel::{Extent, Function, LaunchOptions, Module};
+
+use crate::compiler::{Architecture, CompileError, CubinCache, Source, compile_cached};
+use crate::probe::{DeviceFacts, Missing, probe};
+use assay_core::backend::{
+    Backend, BackendError, DeviceKind, DeviceProperties, EventId, GraphId, KernelArgument,
+    KernelId, Launch, Operation, Result, StreamId,
+};
+use assay_core::clock::MonotonicClock;
+use capture::Graph;
+use gpu::Gpu;
+use memory::Memory;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+use stream::{Event, Stream, Watchdog, lock};
+
+/// How a [`CudaDevice`] is set up.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct CudaOptions {
+    /// Which GPU, as the driver numbers them.
+    pub ordinal: usize,
+    /// Where compiled kernels are kept; nowhere where not given.
+    pub cache_folder: Option<PathBuf>,
+    /// How long a wait for a stream or an event may last; for ever where not given.
+    pub watchdog: Option<Duration>,
+}
+
+/// Why a device could not be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeviceError {
+    /// Something of CUDA is not there.
+    Missing(Missing),
+    /// The driver refused.
+    Backend(BackendError),
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceError::Missing(missing) => missing.fmt(formatter),
+            DeviceError::Backend(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {}
+
+impl From<BackendError> for DeviceError {
+    fn from(error: BackendError) -> Self {
+        DeviceError::Backend(error)
+    }
+}
+
+/// Where an operation's kernels are queued.
+pub struct Queue<'a> {
+    device: &'a CudaDevice,
+    stream: &'a Stream,
+}
+
+impl Queue<'_> {
+    /// The device.
+    pub fn device(&self) -> &CudaDevice {
+        self.device
+    }
+
+    /// Queues a kernel.
+    pub fn launch(
+        &self,
+        function: &Function,
+        extent: Extent,
+        arguments: &[KernelArgument],
+    ) -> Result<()> {
+        function.launch(self.stream, extent, arguments)
+    }
+}
+
+/// The host's side of an operation: reads a launch's arguments and queues what they ask for.
+pub type OperationBody = Box<dyn Fn(&Queue<'_>, &Launch) -> Result<()> + Send + Sync>;
+
+/// What a [`KernelId`] stands for.
+enum Code {
+    /// One kernel, launched as asked.
+    Function(Function),
+    /// An operation that picks kernels and grids itself.
+    Operation {
+        name: String,
+        parameters: usize,
+        body: OperationBody,
+    },
+}
+
+/// One GPU as a device.
+pub struct CudaDevice {
+    properties: DeviceProperties,
+    facts: DeviceFacts,
+    clock: MonotonicClock,
+    watchdog: Watchdog,
+    cache: Option<CubinCache>,
+    default_stream: Arc<Stream>,
+    /// The driver's least and most urgent priority.
+    priorities: (i32, i32),
+    streams: RwLock<HashMap<StreamId, Arc<Stream>>>,
+    events: RwLock<HashMap<EventId, Arc<Event>>>,
+    graphs: Mutex<HashMap<GraphId, Arc<Graph>>>,
+    kernels: RwLock<HashMap<KernelId, Arc<Code>>>,
+    next_stream: AtomicU32,
+    next_number: AtomicU64,
+    // Last: memory is freed in the driver's order, and the context goes after everything in it.
+    memory: Memory,
+    gpu: Arc<Gpu>,
+}
+
+/// Every allocation begins at a multiple of this: the driver promises 256, pages give more.
+const ALIGNMENT_BYTES: u64 = 256;
+
+impl CudaDevice {
+    /// Takes hold of a GPU, if everything that it takes is there.
+    pub fn new(options: CudaOptions) -> std::result::Result<Self, DeviceError> {
+        let found = probe();
+        if let Some(missing) = found.missing(options.ordinal) {
+            return Err(DeviceError::Missing(missing));
+        }
+        let (Some(driver), Some(facts)) =
+            (&found.driver_functions, found.devices.get(options.ordinal))
+        else {
+            // Both are there where nothing is missing.
+            return Err(DeviceError::Missing(Missing::Devices));
+        };
+        if !facts.memory_pools {
+            return Err(DeviceError::Backend(BackendError::Driver {
+                operation: Operation::AllocateDevice,
+                message: format!("{} offers no memory pools", facts.name),
+            }));
+        }
+        let gpu = Gpu::new(driver, options.ordinal)
+            .map_err(|message| DeviceError::Missing(Missing::DriverFailed { message }))?;
+        let gpu = Arc::new(gpu);
+        let (mut least, mut most) = (0, 0);
+        gpu.enter(Operation::CreateStream)?;
+        // SAFETY: stores two numbers.
+        let status = unsafe { (driver.cuCtxGetStreamPriorityRange)(&raw mut least, &raw mut most) };
+        gpu.check(Operation::CreateStream, status)?;
+        let default_id = StreamId(0);
+        let default_stream = Arc::new(Stream::new(&gpu, default_id, normal(least, most))?);
+        Ok(CudaDevice {
+            properties: DeviceProperties {
+                name: facts.name.clone(),
+                kind: DeviceKind::Cuda,
+                memory_bytes: facts.memory_bytes,
+                alignment_bytes: ALIGNMENT_BYTES,
+            },
+            facts: facts.clone(),
+            clock: MonotonicClock::new(),
+            watchdog: Watchdog::new(options.watchdog),
+            cache: options.cache_folder.map(CubinCache::new),
+            streams: RwLock::new(HashMap::from([(default_id, Arc::clone(&default_stream))])),
+            default_stream,
+            priorities: (least, most),
+            events: RwLock::default(),
+            graphs: Mutex::default(),
+            kernels: RwLock::default(),
+            next_stream: AtomicU32::new(default_id.0 + 1),
+            next_number: AtomicU64::new(1),
+            memory: Memory::new(&gpu, options.ordinal, facts.memory_bytes)?,
+            gpu,
+        })
+    }
+
+    /// What the driver says about the GPU.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// What kernels are compiled for here.
+    pub fn architecture(&self) -> Architecture {
+        Architecture::of_device(self.facts.capability)
+    }
+
+    /// What went wrong with the files of compiled kernels since the last call.
+    pub fn take_notices(&self) -> Vec<String> {
+        self.cache
+            .as_ref()
+            .map(CubinCache::take_notices)
+            .unwrap_or_default()
+    }
+
+    /// Compiles for this GPU, or takes what was compiled before, and loads it.
+    pub fn compile(&self, source: &Source<'_>) -> std::result::Result<Arc<Module>, LoadError> {
+        let image = compile_cached(source, self.architecture(), self.cache.as_ref())
+            .map_err(LoadError::Compile)?;
+        Module::load(&self.gpu, &image.bytes, self.facts.shared_bytes)
+            .map(Arc::new)
+            .map_err(LoadError::Backend)
+    }
+
+    fn register(&self, code: Code) -> KernelId {
+        let id = KernelId(self.fresh_number());
+        let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
+        kernels.insert(id, Arc::new(code));
+        id
+    }
+
+    /// Makes a kernel launchable as it is.
+    pub fn register_function(&self, function: Function) -> KernelId {
+        self.register(Code::Function(function))
+    }
+
+    /// Makes an operation launchable, whose body picks kernels and grids.
+    pub fn register_operation(
+        &self,
+        name: impl Into<String>,
+        parameters: usize,
+        body: OperationBody,
+    ) -> KernelId {
+        self.register(Code::Operation {
+            name: name.into(),
+            parameters,
+            body,
+        })
+    }
+
+    /// Makes a kernel unknown; launches under way still run.
+    pub fn forget_kernel(&self, kernel: KernelId) -> Result<()> {
+        let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = kernels.remove(&kernel);
+        removed
+            .map(|_| ())
+            .ok_or(BackendError::UnknownKernel { kernel })
+    }
+
+    fn code(&self, kernel: KernelId) -> Result<Arc<Code>> {
+        let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
+        let found = kernels.get(&kernel).cloned();
+        found.ok_or(BackendError::UnknownKernel { kernel })
+    }
+
+    fn fresh_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The stream of this name, or the error that names the call.
+    fn stream(&self, operation: Operation, stream: StreamId) -> Result<Arc<Stream>> {
+        if stream == self.default_stream.id {
+            return Ok(Arc::clone(&self.default_stream));
+        }
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let found = streams.get(&stream).cloned();
+        found.ok_or(BackendError::UnknownStream { operation, stream })
+    }
+
+    fn all_streams(&self) -> Vec<Arc<Stream>> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        streams.values().cloned().collect()
+    }
+
+    fn event(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
+        let events = self.events.read().unwrap_or_else(PoisonError::into_inner);
+        let found = events.get(&event).cloned();
+        found.ok_or(BackendError::UnknownEvent { operation, event })
+    }
+
+    fn graphs(&self) -> MutexGuard<'_, HashMap<GraphId, Arc<Graph>>> {
+        lock(&self.graphs)
+    }
+}
+
+/// The priority in the middle of the driver's range, in which lower is more urgent.
+fn normal(least: i32, most: i32) -> i32 {
+    i32::midpoint(least, most)
+}
+
+/// Why a source did not become a loaded module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LoadError {
+    /// It did not compile.
+    Compile(CompileError),
+    /// The driver did not load it.
+    Backend(BackendError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Compile(error) => error.fmt(formatter),
+            LoadError::Backend(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        if self.watchdog.has_expired() || self.gpu.is_lost() {
+            // What never ends is not waited for; the end of the process is its end.
+            return;
+        }
+        for stream in self.all_streams() {
+            // A capture nobody ended is dropped with its stream, and a fault has nothing left to
+            // give back.
+            if self.is_capturing(stream.id) == Ok(false) {
+                let _ = stream.synchronize(Operation::SynchronizeStream, &self.watchdog);
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! An NVIDIA GPU behind [`assay_core::backend::Backend`].
+//!
+//! Only the driver has to be there. NVRTC and cuBLASLt come from wheels, a toolkit or the system;
+//! everything is opened at run time, and what is missing is a value, never a panic. Kernels are
+//! CUDA C++ compiled for the device at hand and kept on disk.
+
+pub mod compiler;
+pub mod device;
+mod library;
+pub mod probe;
+
+pub use library::{LibraryProblem, set_library_folders};

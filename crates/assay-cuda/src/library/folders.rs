@@ -1,0 +1,103 @@
+//! Where NVRTC may be: wheels, then a toolkit, then wherever the system looks.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Majors of CUDA whose libraries can be used, newest first.
+const MAJORS: [u32; 2] = [13, 12];
+
+static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// Names the folders in which wheels keep NVIDIA's libraries; only the first call has a say.
+///
+/// A folder is one that holds `libnvrtc.so.*` or `libcublasLt.so.*` itself.
+pub fn set_library_folders(folders: Vec<PathBuf>) {
+    // A later call names the same wheels of the same interpreter.
+    let _ = FOLDERS.set(folders);
+}
+
+/// Folders to look in, best first: `ASSAY_CUDA_LIBRARIES`, the wheels, the toolkit.
+fn folders() -> Vec<PathBuf> {
+    let chosen = env::var_os("ASSAY_CUDA_LIBRARIES");
+    let mut found: Vec<PathBuf> = chosen.iter().flat_map(env::split_paths).collect();
+    found.extend(FOLDERS.get().into_iter().flatten().cloned());
+    for name in ["CUDA_PATH", "CUDA_HOME"] {
+        if let Some(toolkit) = env::var_os(name).map(PathBuf::from) {
+            found.push(toolkit.join("lib64"));
+            found.push(toolkit.join("lib"));
+        }
+    }
+    found
+}
+
+/// Majors to try: the driver's own first, since an older driver may not load newer code.
+fn majors(driver_major: Option<u32>) -> Vec<u32> {
+    let mut majors = MAJORS.to_vec();
+    if let Some(driver) = driver_major {
+        majors.sort_by_key(|major| (*major > driver, driver.abs_diff(*major)));
+    }
+    majors
+}
+
+/// `name.13` and the like, in every folder and then as the system finds it.
+fn candidates(name: &str, folders: &[PathBuf], driver_major: Option<u32>) -> Vec<PathBuf> {
+    let names: Vec<String> = majors(driver_major)
+        .iter()
+        .map(|major| format!("{name}.{major}"))
+        .collect();
+    let in_folders = folders
+        .iter()
+        .flat_map(|folder| names.iter().map(|name| folder.join(name)))
+        .filter(|path| path.is_file());
+    in_folders.chain(names.iter().map(PathBuf::from)).collect()
+}
+
+/// Files that may be NVRTC, best first.
+pub(crate) fn nvrtc_candidates(driver_major: Option<u32>) -> Vec<PathBuf> {
+    candidates("libnvrtc.so", &folders(), driver_major)
+}
+
+/// The library of built-in functions that NVRTC opens by name, beside NVRTC itself.
+pub(crate) fn nvrtc_builtins(nvrtc: &Path) -> Option<PathBuf> {
+    let folder = nvrtc.parent().filter(|folder| folder.is_dir())?;
+    let listed = std::fs::read_dir(folder).ok()?;
+    let mut found: Vec<PathBuf> = listed
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with("libnvrtc-builtins.so."))
+        })
+        .collect();
+    found.sort();
+    found.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drivers_own_major_comes_first_and_newer_ones_last() {
+        assert_eq!(majors(None), [13, 12]);
+        assert_eq!(majors(Some(13)), [13, 12]);
+        assert_eq!(majors(Some(12)), [12, 13]);
+        assert_eq!(majors(Some(14)), [13, 12]);
+    }
+
+    #[test]
+    fn files_come_before_names_and_absent_files_are_left_out() {
+        let folder = env::temp_dir().join(format!("assay-cuda-folders-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("libnvrtc.so.12"), b"").unwrap();
+        let absent = folder.join("absent");
+        let found = candidates("libnvrtc.so", &[absent, folder.clone()], Some(13));
+        std::fs::remove_dir_all(&folder).unwrap();
+        let expected = [
+            folder.join("libnvrtc.so.12"),
+            PathBuf::from("libnvrtc.so.13"),
+            PathBuf::from("libnvrtc.so.12"),
+        ];
+        assert_eq!(found, expected);
+    }
+}
