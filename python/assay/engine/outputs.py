@@ -1,0 +1,81 @@
+"""What the engine gives back: chunks as they come, completions when they are done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FinishReason = Literal["stop", "length", "abort"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One token of an output, or its end.
+
+    `text` is what the token adds to the text. It is empty while a character is incomplete or a
+    stop text may be beginning, and what was held back comes with a later chunk.
+    """
+
+    text: str
+    token_id: int | None
+    """None where an output ends without a token: it was aborted."""
+    logprob: float | None = None
+    top_logprobs: tuple[tuple[int, float], ...] = ()
+    """The most likely tokens with their log-probabilities, best first."""
+    finish_reason: FinishReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
+    """What one step of the engine added to one request."""
+
+    request_id: str
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def text(self) -> str:
+        """The text that was added."""
+        return "".join(chunk.text for chunk in self.chunks)
+
+    @property
+    def token_ids(self) -> list[int]:
+        """The tokens that were added."""
+        return [chunk.token_id for chunk in self.chunks if chunk.token_id is not None]
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the output ended, if it did."""
+        return self.chunks[-1].finish_reason if self.chunks else None
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will come."""
+        return self.finish_reason is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds between the events of a request's life."""
+
+    queued: float
+    """From being added to its first step."""
+    first_token: float
+    """From being added to its first token."""
+    total: float
+    """From being added to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished output."""
+
+    request_id: str
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    prompt_tokens: int
+    cached_tokens: int
+    """Prompt tokens whose keys and values were in the cache already."""
+    logprobs: tuple[Chunk, ...] | None
+    """The chunks with log-probabilities, where they were asked for."""
+    timing: Timing
