@@ -1,0 +1,269 @@
+// Attention of one new token per sequence over a paged cache; grouped heads; the context is split.
+//
+// Options: NUMBER (bf16, fp16: of q, cache and out), HEAD (numbers in a head: 64, 128, 192, 256),
+//   HEAD_TILES (ceil(heads / kv_heads / 8)), WARPS, BLOCKS (per multiprocessor),
+//   CLUSTER (1: the splits of one head are one cluster of at most 8 blocks; 0: they meet in global memory).
+// Launch: grid (splits, kv_heads, sequences), block WARPS * 32, no dynamic shared memory; with CLUSTER
+//   the launch attribute cluster dimension is (splits, 1, 1).
+// Arguments: q (rows x heads x HEAD), keys, values, block_tables (sequences x table_width, int32),
+//   lengths (sequences, int32), query_starts (int32; null: row s is of sequence s), out (as q),
+//   parts, counters (where not CLUSTER and splits > 1, else null), heads, kv_heads, block_tokens, table_width,
+//   block_stride, head_stride, token_stride (in numbers), scale.
+//   parts: sequences * kv_heads * splits * 8 HEAD_TILES * (HEAD + 2) floats; counters: sequences * kv_heads
+//   zeros, which the kernel leaves at zero. block_tokens is a multiple of 16. Keys and values of token j
+//   of a sequence lie at table[j / block_tokens] * block_stride + head * head_stride + j % block_tokens * token_stride;
+//   a length of 0 is a padding row and gives zeros.
+//
+// A warp takes 16 tokens at a time straight from memory to the registers of the matrix unit: the order of
+// the numbers within a head is free as long as q (or out) follows it. S^T = K Q^T and O^T = V^T P^T, so
+// that the query heads of one key head fill the 8 columns.
+#include "prelude.cuh"
+
+constexpr int CHUNKS = HEAD / 32;  // of 16 bytes in a key, by each of 4 lanes
+constexpr int PARTS = HEAD / 64;   // of 16 bytes in a value, by each of 8 lanes
+constexpr int COLUMNS = HEAD_TILES * 8;
+
+DEVICE u32 word(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
+
+#if CLUSTER
+DEVICE void wait_for_cluster() {
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+DEVICE float read_block(const float* p, u32 block) {
+    u32 address;
+    float v;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(p)), "r"(block));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
+    return v;
+}
+#endif
+
+struct Shared {
+    float sums[WARPS][COLUMNS][HEAD + 4];
+    float most[WARPS][COLUMNS], weight[WARPS][COLUMNS];
+};
+
+KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
+attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, const int* block_tables,
+                 const int* lengths, const int* query_starts, NUMBER* out, float* parts, u32* counters, int heads,
+                 int kv_heads, int block_tokens, int table_width, i64 block_stride, int head_stride,
+                 int token_stride, float scale) {
+    __shared__ Shared shared;
+#if !CLUSTER
+    __shared__ u32 arrived;
+#endif
+    const int split = blockIdx.x, splits = gridDim.x, kv_head = blockIdx.y, sequence = blockIdx.z;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int share = heads / kv_heads;
+    start_next_kernel();
+    wait_for_previous_kernel();
+
+    const int length = lengths[sequence];
+    const int row = query_starts ? query_starts[sequence] : sequence;
+    const bool written = !query_starts || query_starts[sequence + 1] > row;
+    const int tiles = ceil_divide(length, 16);
+    const int chunk = ceil_divide(tiles, splits);
+    const int last = min(tiles, (split + 1) * chunk);
+    const int* table = block_tables + i64(sequence) * table_width;
+    keys += kv_head * head_stride;
+    values += kv_head * head_stride;
+    q += i64(row) * heads * HEAD + kv_head * share * HEAD;
+    out += i64(row) * heads * HEAD + kv_head * share * HEAD;
+
+    uint4 key[2][CHUNKS], value[4][PARTS];
+    auto origin = [&](int tile) {
+        const int token = tile * 16;
+        return table[token / block_tokens] * block_stride + token % block_tokens * token_stride;
+    };
+    // Tokens beyond the length may hold anything, so they are not read.
+    auto fetch_keys = [&](int tile, i64 from) {
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++) {
+                const bool valid = tile < last && tile * 16 + h * 8 + g < length;
+                key[h][c] = valid ? load16_once(keys + from + (h * 8 + g) * token_stride + c * 32 + t * 8) : zero16();
+            }
+    };
+    auto fetch_values = [&](int tile, i64 from) {
+#pragma unroll
+        for (int h = 0; h < 4; h++)
+#pragma unroll
+            for (int c = 0; c < PARTS; c++) {
+                const int token = h / 2 * 8 + t * 2 + h % 2;
+                const bool valid = tile < last && tile * 16 + token < length;
+                value[h][c] = valid ? load16_once(values + from + token * token_stride + c * 64 + g * 8) : zero16();
+            }
+    };
+
+    int tile = split * chunk + warp;
+    i64 here = tile < last ? origin(tile) : 0;
+    fetch_keys(tile, here);
+    fetch_values(tile, here);
+    i64 next = tile + WARPS < last ? origin(tile + WARPS) : 0;
+
+    uint4 query[HEAD_TILES][CHUNKS];
+#pragma unroll
+    for (int n = 0; n < HEAD_TILES; n++)
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            const bool valid = n * 8 + g < share && written;
+            query[n][c] = valid ? load16(q + (n * 8 + g) * HEAD + c * 32 + t * 8) : zero16();
+        }
+
+    float sums[HEAD_TILES][HEAD / 16][4] = {};
+    float most[HEAD_TILES][2], weight[HEAD_TILES][2] = {};
+#pragma unroll
+    for (int n = 0; n < HEAD_TILES; n++)
+        most[n][0] = most[n][1] = MINUS_INFINITY;
+    const float by = scale * LOG2_E;
+
+    for (; tile < last; tile += WARPS) {
+        float scores[HEAD_TILES][4] = {};
+#pragma unroll
+        for (int n = 0; n < HEAD_TILES; n++)
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++) {
+                const uint4 &a = key[0][c], &b = key[1][c], &x = query[n][c];
+                multiply_16x8x16<NUMBER>(scores[n], a.x, b.x, a.y, b.y, x.x, x.y);
+                multiply_16x8x16<NUMBER>(scores[n], a.z, b.z, a.w, b.w, x.z, x.w);
+            }
+        fetch_keys(tile + WARPS, next);
+        u32 chances[HEAD_TILES][2];
+#pragma unroll
+        for (int n = 0; n < HEAD_TILES; n++) {
+            float lower[2];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const bool valid = tile * 16 + i / 2 * 8 + g < length;
+                scores[n][i] = valid ? scores[n][i] * by : MINUS_INFINITY;
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                float v = fmaxf(scores[n][i], scores[n][i + 2]);
+#pragma unroll
+                for (int offset = 4; offset < 32; offset <<= 1)
+                    v = fmaxf(v, __shfl_xor_sync(~0u, v, offset));
+                const float now = fmaxf(most[n][i], v);
+                lower[i] = exp2_fast(most[n][i] - now);
+                most[n][i] = now;
+                scores[n][i] = exp2_fast(scores[n][i] - now);
+                scores[n][i + 2] = exp2_fast(scores[n][i + 2] - now);
+                weight[n][i] = fmaf(weight[n][i], lower[i], scores[n][i] + scores[n][i + 2]);
+            }
+            chances[n][0] = transpose_8x8(pack<NUMBER>(scores[n][0], scores[n][1]));
+            chances[n][1] = transpose_8x8(pack<NUMBER>(scores[n][2], scores[n][3]));
+#pragma unroll
+            for (int m = 0; m < HEAD / 16; m++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    sums[n][m][i] *= lower[i % 2];
+        }
+#pragma unroll
+        for (int m = 0; m < HEAD / 16; m++) {
+            u32 v[4];
+#pragma unroll
+            for (int h = 0; h < 4; h++)
+                v[h] = word(value[h][m / 4], m % 4);
+            const u32 a0 = __byte_perm(v[0], v[1], 0x5410), a1 = __byte_perm(v[0], v[1], 0x7632);
+            const u32 a2 = __byte_perm(v[2], v[3], 0x5410), a3 = __byte_perm(v[2], v[3], 0x7632);
+#pragma unroll
+            for (int n = 0; n < HEAD_TILES; n++)
+                multiply_16x8x16<NUMBER>(sums[n][m], a0, a1, a2, a3, chances[n][0], chances[n][1]);
+        }
+        fetch_values(tile + WARPS, next);
+        next = tile + 2 * WARPS < last ? origin(tile + 2 * WARPS) : 0;
+    }
+
+    // The warps of a block, then the blocks of a head, bring their sums to one scale.
+#pragma unroll
+    for (int n = 0; n < HEAD_TILES; n++) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float v = weight[n][i];
+#pragma unroll
+            for (int offset = 4; offset < 32; offset <<= 1)
+                v += __shfl_xor_sync(~0u, v, offset);
+            if (g == 0) {
+                shared.most[warp][n * 8 + t * 2 + i] = most[n][i];
+                shared.weight[warp][n * 8 + t * 2 + i] = v;
+            }
+#pragma unroll
+            for (int m = 0; m < HEAD / 16; m++)
+                *reinterpret_cast<float2*>(
+                    &shared.sums[warp][n * 8 + t * 2 + i][m / 4 * 64 + g * 8 + m % 4 * 2]) =
+                    make_float2(sums[n][m][i], sums[n][m][i + 2]);
+        }
+    }
+    __syncthreads();
+    auto factor = [](float most, float own) { return most == MINUS_INFINITY ? 0.0f : exp2_fast(own - most); };
+    auto write = [&](int e, float sum, float weight) {
+        if (written)
+            out[e] = from_float<NUMBER>(weight > 0.0f ? sum / weight : 0.0f);
+    };
+    float* mine = parts + ((i64(sequence) * kv_heads + kv_head) * splits + split) * COLUMNS * (HEAD + 2);
+    for (int e = threadIdx.x; e < share * HEAD; e += WARPS * 32) {
+        const int head = e / HEAD, d = e % HEAD;
+        float most = MINUS_INFINITY, weight = 0.0f, sum = 0.0f;
+#pragma unroll
+        for (int w = 0; w < WARPS; w++)
+            most = fmaxf(most, shared.most[w][head]);
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) {
+            const float f = factor(most, shared.most[w][head]);
+            weight = fmaf(f, shared.weight[w][head], weight);
+            sum = fmaf(f, shared.sums[w][head][d], sum);
+        }
+        if (splits == 1)
+            write(e, sum, weight);
+        float* to = CLUSTER ? shared.sums[0][head] : mine + head * (HEAD + 2);
+        if (splits > 1)
+            to[d] = sum;
+        if (splits > 1 && d == 0) {
+            to[HEAD] = most;
+            to[HEAD + 1] = weight;
+        }
+    }
+    if (splits == 1)
+        return;
+    // Another split's sums: row `head` holds HEAD sums, then the largest score and the weight.
+    auto sums_of = [&](int z, int head, int d) {
+#if CLUSTER
+        return read_block(&shared.sums[0][head][d], z);
+#else
+        return __ldcg(mine + (i64(z - split) * COLUMNS + head) * (HEAD + 2) + d);
+#endif
+    };
+    auto join = [&](int e) {
+        const int head = e / HEAD;
+        float most = MINUS_INFINITY, weight = 0.0f, sum = 0.0f;
+        for (int z = 0; z < splits; z++)
+            most = fmaxf(most, sums_of(z, head, HEAD));
+        for (int z = 0; z < splits; z++) {
+            const float f = factor(most, sums_of(z, head, HEAD));
+            weight = fmaf(f, sums_of(z, head, HEAD + 1), weight);
+            sum = fmaf(f, sums_of(z, head, e % HEAD), sum);
+        }
+        write(e, sum, weight);
+    };
+#if CLUSTER
+    wait_for_cluster();
+    for (int e = split * WARPS * 32 + threadIdx.x; e < share * HEAD; e += splits * WARPS * 32)
+        join(e);
+    wait_for_cluster();  // a block's shared memory lives until all have read it
+#else
+    __threadfence();
+    __syncthreads();
+    u32* counter = counters + sequence * kv_heads + kv_head;
+    if (threadIdx.x == 0)
+        arrived = atomicAdd(counter, 1u);
+    __syncthreads();
+    if (arrived != splits - 1)
+        return;
+    __threadfence();
+    if (threadIdx.x == 0)
+        *counter = 0;
+    for (int e = threadIdx.x; e < share * HEAD; e += WARPS * 32)
+        join(e);
+#endif
+}

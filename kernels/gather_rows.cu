@@ -1,0 +1,26 @@
+// out[i] = x[rows[i]]: embedding lookup, and picking the rows whose scores are wanted.
+//
+// Options: UNIT (bytes moved at once: 16, or 4, 2, 1 where row_bytes is no multiple of more).
+// Launch: grid (ceil(row_bytes / UNIT / block), how many), any block.
+// Arguments: x, rows (int32), out, row_bytes, count (rows of x). A row of -1, or beyond count, gives zeros.
+#include "prelude.cuh"
+
+template <int BYTES> struct Unit;
+template <> struct Unit<16> { typedef uint4 Type; };
+template <> struct Unit<4> { typedef u32 Type; };
+template <> struct Unit<2> { typedef u16 Type; };
+template <> struct Unit<1> { typedef u8 Type; };
+typedef Unit<UNIT>::Type Piece;
+
+KERNEL gather_rows(const u8* x, const int* rows, u8* out, int row_bytes, int count) {
+    start_next_kernel();
+    wait_for_previous_kernel();
+    const int at = (blockIdx.x * blockDim.x + threadIdx.x) * UNIT;
+    if (at >= row_bytes)
+        return;
+    const int row = rows[blockIdx.y];
+    Piece piece = {};
+    if (row >= 0 && row < count)
+        piece = *reinterpret_cast<const Piece*>(x + i64(row) * row_bytes + at);
+    *reinterpret_cast<Piece*>(out + i64(blockIdx.y) * row_bytes + at) = piece;
+}

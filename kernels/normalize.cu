@@ -1,0 +1,76 @@
+// RMS norm or layer norm of rows, after adding them to a residual stream if there is one.
+//
+// Options: NUMBER (bf16, fp16, float: of everything), LAYER (0: RMS norm, 1: layer norm), CHUNKS,
+//   VECTOR (8, for float 4: width and row starts are multiples of it; else 1).
+// Launch: grid rows, block a multiple of 32 with block * CHUNKS * VECTOR >= width; no dynamic shared memory.
+// Arguments: x, residual (null: none; else residual += x, rounded, and the norm is of the sum),
+//   weight, bias (may be null; RMS norm has no bias), out (may be x), width, epsilon.
+#include "rows.cuh"
+
+typedef Row<NUMBER, VECTOR> Numbers;
+
+KERNEL normalize(const NUMBER* x, NUMBER* residual, const NUMBER* __restrict__ weight, const NUMBER* __restrict__ bias,
+                 NUMBER* out, int width, float epsilon) {
+    float v[CHUNKS][VECTOR];
+    const i64 row = i64(blockIdx.x) * width;
+    start_next_kernel();
+    wait_for_previous_kernel();
+    float sum = 0.0f;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const int at = (c * blockDim.x + threadIdx.x) * VECTOR;
+        if (at < width) {
+            Numbers::load(x + row + at, v[c]);
+            if (residual) {
+                float before[VECTOR];
+                Numbers::load(residual + row + at, before);
+#pragma unroll
+                for (int i = 0; i < VECTOR; i++)
+                    // The stream is kept rounded, and the norm is of what is kept.
+                    v[c][i] = to_float(from_float<NUMBER>(v[c][i] + before[i]));
+                Numbers::store(residual + row + at, v[c]);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < VECTOR; i++)
+                v[c][i] = 0.0f;
+        }
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++)
+            sum += LAYER ? v[c][i] : v[c][i] * v[c][i];
+    }
+    float mean = reduce_block<Sum>(sum) / width, variance = mean;
+    if (LAYER) {
+        float square = 0.0f;
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+            for (int i = 0; i < VECTOR; i++) {
+                const bool valid = (c * blockDim.x + threadIdx.x) * VECTOR < width;
+                const float distance = valid ? v[c][i] - mean : 0.0f;
+                square = fmaf(distance, distance, square);
+            }
+        variance = reduce_block<Sum>(square) / width;
+    } else {
+        mean = 0.0f;
+    }
+    const float by = rsqrtf(variance + epsilon);
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const int at = (c * blockDim.x + threadIdx.x) * VECTOR;
+        if (at >= width)
+            continue;
+        float gain[VECTOR], shift[VECTOR];
+        if (weight)
+            Numbers::load(weight + at, gain);
+        if (bias)
+            Numbers::load(bias + at, shift);
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) {
+            float y = (v[c][i] - mean) * by;
+            y = weight ? y * gain[i] : y;
+            v[c][i] = bias ? y + shift[i] : y;
+        }
+        Numbers::store(out + row + at, v[c]);
+    }
+}

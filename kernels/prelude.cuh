@@ -1,0 +1,217 @@
+// What every kernel shares: number formats, 16-byte loads, reductions, and the instructions that
+// CUDA C++ has no name for. NVRTC brings no headers of its own, so this file needs none.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#define DEVICE __device__ __forceinline__
+#define KERNEL extern "C" __global__ void
+
+struct bf16 {
+    u16 bits;
+};
+struct fp16 {
+    u16 bits;
+};
+
+constexpr float LOG2_E = 1.44269504088896340736f;
+#define MINUS_INFINITY __int_as_float(0xff800000)
+
+__device__ constexpr int ceil_divide(int a, int b) { return (a + b - 1) / b; }
+__device__ constexpr int round_up(int a, int b) { return ceil_divide(a, b) * b; }
+
+// --- numbers of 16 bits, alone and two to a word (the lower half first) ---
+
+DEVICE float to_float(float v) { return v; }
+DEVICE float to_float(bf16 v) { return __uint_as_float(u32(v.bits) << 16); }
+DEVICE float to_float(fp16 v) {
+    float out;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(v.bits));
+    return out;
+}
+
+template <class T> DEVICE T from_float(float v);
+template <> DEVICE float from_float<float>(float v) { return v; }
+template <> DEVICE bf16 from_float<bf16>(float v) {
+    bf16 out;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(v));
+    return out;
+}
+template <> DEVICE fp16 from_float<fp16>(float v) {
+    fp16 out;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(v));
+    return out;
+}
+
+template <class T> DEVICE u32 pack(float low, float high);
+template <> DEVICE u32 pack<bf16>(float low, float high) {
+    u32 out;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    return out;
+}
+template <> DEVICE u32 pack<fp16>(float low, float high) {
+    u32 out;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    return out;
+}
+
+template <class T> DEVICE float2 unpack(u32 word);
+template <> DEVICE float2 unpack<bf16>(u32 word) {
+    return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
+}
+template <> DEVICE float2 unpack<fp16>(u32 word) {
+    return make_float2(to_float(fp16{u16(word)}), to_float(fp16{u16(word >> 16)}));
+}
+
+// Both halves multiplied, each rounded once: minus zero is what adding leaves every sign alone.
+template <class T> DEVICE u32 multiply_pairs(u32 a, u32 b);
+template <> DEVICE u32 multiply_pairs<bf16>(u32 a, u32 b) {
+    u32 out;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(0x80008000u));
+    return out;
+}
+template <> DEVICE u32 multiply_pairs<fp16>(u32 a, u32 b) {
+    u32 out;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+}
+
+// --- loads and stores of 16 bytes, and of 4 numbers whatever their size ---
+
+DEVICE uint4 zero16() { return make_uint4(0, 0, 0, 0); }
+DEVICE uint4 load16(const void* p) { return *static_cast<const uint4*>(p); }
+DEVICE void store16(void* p, uint4 v) { *static_cast<uint4*>(p) = v; }
+
+// For data read once by this kernel and never written while it runs.
+DEVICE uint4 load16_once(const void* p) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+
+DEVICE float4 load_four(const float* p) { return *reinterpret_cast<const float4*>(p); }
+template <class T> DEVICE float4 load_four(const T* p) {
+    uint2 words = *reinterpret_cast<const uint2*>(p);
+    float2 a = unpack<T>(words.x), b = unpack<T>(words.y);
+    return make_float4(a.x, a.y, b.x, b.y);
+}
+DEVICE void store_four(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
+template <class T> DEVICE void store_four(T* p, float4 v) {
+    *reinterpret_cast<uint2*>(p) = make_uint2(pack<T>(v.x, v.y), pack<T>(v.z, v.w));
+}
+
+DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
+// --- programmatic dependent launch: a kernel may begin while the one before it ends ---
+
+// Lets the next kernel begin; what this one writes is seen only after its wait.
+DEVICE void start_next_kernel() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Every kernel calls this before it reads or writes anything that another kernel writes.
+DEVICE void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// --- reductions: always in the same order, so that equal inputs give equal bits ---
+
+struct Sum {
+    DEVICE static float join(float a, float b) { return a + b; }
+    DEVICE static float start() { return 0.0f; }
+};
+// NaN wins, as in NumPy.
+struct Maximum {
+    DEVICE static float join(float a, float b) {
+        float out;
+        asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+        return out;
+    }
+    DEVICE static float start() { return MINUS_INFINITY; }
+};
+
+template <class Join> DEVICE float reduce_warp(float v) {
+#pragma unroll
+    for (int offset = 16; offset; offset >>= 1)
+        v = Join::join(v, __shfl_xor_sync(~0u, v, offset));
+    return v;
+}
+
+// Of a whole block of at most 1024 threads; every thread gets the result.
+template <class Join> DEVICE float reduce_block(float v) {
+    __shared__ float parts[32];
+    v = reduce_warp<Join>(v);
+    const int warps = (blockDim.x + 31) / 32;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        parts[threadIdx.x / 32] = v;
+    __syncthreads();
+    float mine = threadIdx.x % 32 < warps ? parts[threadIdx.x % 32] : Join::start();
+    return reduce_warp<Join>(mine);
+}
+
+DEVICE float exp2_fast(float v) {
+    float out;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(v));
+    return out;
+}
+DEVICE float silu(float v) { return v / (1.0f + __expf(-v)); }
+
+// --- matrix instructions ---
+
+// c (16 x 8) += a (16 x 16) b (16 x 8). Lane l holds, with g = l / 4 and t = l % 4:
+// a: rows g, g+8, g, g+8; columns 2t, 2t, 2t+8, 2t+8 (and the next); b: rows 2t and 2t+8, column g;
+// c: rows g, g, g+8, g+8; columns 2t, 2t+1, 2t, 2t+1.
+template <class T> DEVICE void multiply_16x8x16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1);
+template <>
+DEVICE void multiply_16x8x16<bf16>(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+template <>
+DEVICE void multiply_16x8x16<fp16>(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// An 8 x 8 matrix of 16-bit numbers across a warp (lane l: row l / 4, columns 2 (l % 4) and next), transposed.
+DEVICE u32 transpose_8x8(u32 word) {
+    u32 out;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(word));
+    return out;
+}
+
+// --- shared memory ---
+
+DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
+
+DEVICE void copy16_async(u32 to, const void* from, bool valid) {
+    // Where not valid nothing is read and zeros are written.
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0));
+}
+DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> DEVICE void wait_for_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+
+DEVICE void load_matrix_4(u32 (&out)[4], u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(address));
+}
+DEVICE void load_matrix_4_transposed(u32 (&out)[4], u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(address));
+}

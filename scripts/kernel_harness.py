@@ -1,0 +1,207 @@
+"""Compiles and launches the kernels of this repository without its runtime: driver, NVRTC, PyTorch.
+
+PyTorch holds the memory, computes the references and is what speed is compared with.
+"""
+
+import ctypes
+import functools
+import glob
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+KERNELS = Path(os.environ.get("ASSAY_KERNELS", Path(__file__).resolve().parents[1] / "kernels"))
+CLUSTER_DIMENSION, PROGRAMMATIC_SERIALIZATION = 4, 6
+MAX_DYNAMIC_SHARED_BYTES = 8
+
+
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute: an identifier, then 64 bytes of value."""
+
+    _fields_ = (("identifier", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16))
+
+
+class LaunchConfiguration(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
+@functools.cache
+def driver() -> Any:
+    """The driver library, with a current context."""
+    torch.zeros(1, device="cuda")
+    return ctypes.CDLL("libcuda.so.1")
+
+
+@functools.cache
+def compiler() -> Any:
+    """The NVRTC library of an installed wheel, or of the system."""
+    found = [
+        path
+        for folder in sys.path
+        for path in sorted(glob.glob(f"{folder}/nvidia/*/lib/libnvrtc*.so*"))
+        if ".alt." not in path
+    ]
+    for path in found:
+        if "builtins" in path:
+            ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
+    library = [path for path in found if "builtins" not in path]
+    return ctypes.CDLL(library[0] if library else "libnvrtc.so")
+
+
+def check(result: int, what: str) -> None:
+    """Raises the driver's own words for an error."""
+    if result:
+        text = ctypes.c_char_p()
+        driver().cuGetErrorString(result, ctypes.byref(text))
+        raise RuntimeError(f"{what}: CUDA error {result}: {text.value!r}")
+
+
+@functools.cache
+def compile_kernel(file: str, architecture: str, options: tuple[str, ...]) -> bytes:
+    """The cubin of one file of the kernels folder."""
+    nvrtc = compiler()
+    headers = sorted(KERNELS.glob("*.cuh"))
+    names = (ctypes.c_char_p * len(headers))(*[path.name.encode() for path in headers])
+    texts = (ctypes.c_char_p * len(headers))(*[path.read_bytes() for path in headers])
+    program = ctypes.c_void_p()
+    source = (KERNELS / file).read_bytes()
+    nvrtc.nvrtcCreateProgram(
+        ctypes.byref(program), source, file.encode(), len(headers), texts, names
+    )
+    flags = [f"--gpu-architecture={architecture}", "--std=c++17", *options]
+    values = (ctypes.c_char_p * len(flags))(*[flag.encode() for flag in flags])
+    failed = nvrtc.nvrtcCompileProgram(program, len(flags), values)
+    size = ctypes.c_size_t()
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    if failed:
+        raise RuntimeError(f"{file} {options}:\n{log.value.decode()}")
+    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    cubin = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetCUBIN(program, cubin)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return cubin.raw
+
+
+class Kernel:
+    """One compiled entry point."""
+
+    def __init__(self, file: str, entry: str | None = None, **options: object) -> None:
+        major, minor = torch.cuda.get_device_capability()
+        architecture = "sm_90a" if (major, minor) == (9, 0) else f"sm_{major}{minor}"
+        flags = tuple(f"-D{name}={value}" for name, value in sorted(options.items()))
+        self.name = f"{file} {' '.join(flags)}"
+        cubin = compile_kernel(file, architecture, flags)
+        self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        check(driver().cuModuleLoadData(ctypes.byref(self.module), cubin), self.name)
+        symbol = (entry or file.removesuffix(".cu")).encode()
+        found = driver().cuModuleGetFunction(ctypes.byref(self.function), self.module, symbol)
+        check(found, self.name)
+
+    def attribute(self, number: int) -> int:
+        """A function attribute: 3 local bytes, 4 registers."""
+        value = ctypes.c_int()
+        check(driver().cuFuncGetAttribute(ctypes.byref(value), number, self.function), self.name)
+        return value.value
+
+    def __call__(
+        self,
+        grid: int | Sequence[int],
+        block: int,
+        *arguments: object,
+        shared: int = 0,
+        overlap: bool = False,
+        cluster: int = 0,
+    ) -> None:
+        """Launches on PyTorch's current stream; an int is 32 bits wide, a c_* value what it says."""
+        values: list[Any] = []
+        for argument in arguments:
+            if argument is None:
+                values.append(ctypes.c_void_p(0))
+            elif isinstance(argument, torch.Tensor):
+                values.append(ctypes.c_void_p(argument.data_ptr()))
+            elif isinstance(argument, bool | int):
+                values.append(ctypes.c_int(argument))
+            elif isinstance(argument, float):
+                values.append(ctypes.c_float(argument))
+            else:
+                values.append(argument)
+        pointers = (ctypes.c_void_p * len(values))(
+            *[ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values]
+        )
+        if shared > 48 * 1024:
+            set_to = driver().cuFuncSetAttribute(self.function, MAX_DYNAMIC_SHARED_BYTES, shared)
+            check(set_to, self.name)
+        attributes = (LaunchAttribute * 2)()
+        count = 0
+        if overlap:
+            attributes[count].identifier = PROGRAMMATIC_SERIALIZATION
+            attributes[count].value[0] = 1
+            count += 1
+        if cluster:
+            attributes[count].identifier = CLUSTER_DIMENSION
+            attributes[count].value[:3] = [cluster, 1, 1]
+            count += 1
+        extents = [grid] if isinstance(grid, int) else list(grid)
+        configuration = LaunchConfiguration(
+            (ctypes.c_uint * 3)(*extents, *[1] * (3 - len(extents))),
+            (ctypes.c_uint * 3)(block, 1, 1),
+            shared,
+            torch.cuda.current_stream().cuda_stream,
+            ctypes.addressof(attributes) if count else None,
+            count,
+        )
+        launched = driver().cuLaunchKernelEx(
+            ctypes.byref(configuration), self.function, pointers, None
+        )
+        check(launched, self.name)
+
+
+def capture(work: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """The work as a graph, after one plain run of it."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        work()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            work()
+    return graph
+
+
+def milliseconds(work: Callable[[], object], repeats: int = 15) -> tuple[float, float, float]:
+    """Median, least and most time of a graph of the work."""
+    graph = capture(work)
+    for _ in range(3):
+        graph.replay()
+    times = []
+    for _ in range(repeats):
+        start = torch.cuda.Event(enable_timing=True)
+        end = torch.cuda.Event(enable_timing=True)
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times), min(times), max(times)
+
+
+def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
+    """The norm of the difference over the norm of what was expected; NaN where any is NaN."""
+    difference = (got.double() - expected.double()).norm()
+    return float(difference / expected.double().norm().clamp_min(1e-30))

@@ -1,0 +1,389 @@
+"""Every kernel against a reference in higher precision, on odd shapes and with poisoned outputs."""
+
+import ctypes
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the kernels' references need PyTorch")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+
+import kernel_packing as packing  # noqa: E402
+from kernel_harness import Kernel, relative_error  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "float": torch.float32}
+CLOSE = {"bf16": 6e-3, "fp16": 1e-3, "float": 1e-5}
+
+
+def random(*shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> torch.Tensor:
+    return (torch.randn(*shape, device="cuda") * scale).to(dtype)
+
+
+def poison(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.full(shape, math.nan, device="cuda", dtype=dtype)
+
+
+def multiprocessors() -> int:
+    return torch.cuda.get_device_properties(0).multi_processor_count
+
+
+def rms(x: torch.Tensor, gain: torch.Tensor, epsilon: float) -> torch.Tensor:
+    x = x.double()
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + epsilon) * gain.double()
+
+
+def activation(name: int, x: torch.Tensor) -> torch.Tensor:
+    functional = torch.nn.functional
+    match name:
+        case 1:
+            return functional.silu(x)
+        case 2:
+            return functional.gelu(x)
+        case 3:
+            return functional.gelu(x, approximate="tanh")
+        case 4:
+            return functional.relu(x)
+        case _:
+            return x
+
+
+@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize("weight", ["16", "8", "80", "4", "8g"])
+@pytest.mark.parametrize(
+    ("rows", "outputs", "inputs"),
+    [(1, 4096, 4096), (3, 1000, 576), (8, 512, 14336), (5, 34, 64), (2, 96, 1056)],
+)
+@pytest.mark.parametrize("extras", ["plain", "norm", "paired", "all"])
+def test_linear(
+    number: str, weight: str, rows: int, outputs: int, inputs: int, extras: str
+) -> None:
+    torch.manual_seed(rows + outputs)
+    dtype = DTYPES[number]
+    dense = random(outputs, inputs, scale=inputs**-0.5)
+    scales, group, grouped, kind = None, 32, 0, int(weight.rstrip("g"))
+    match weight:
+        case "16":
+            packed = dense.to(dtype)
+            stands_for = packed.float()
+        case "8":
+            packed, scales, stands_for = packing.quantize_rows(dense)
+        case "80":
+            packed, scales, stands_for = packing.quantize_e4m3(dense)
+        case "4":
+            packed, scales, stands_for = packing.quantize_groups(dense, group, 4)
+            grouped = 1
+        case _:
+            packed, scales, stands_for = packing.quantize_groups(dense, group, 8)
+            grouped = 1
+    x, gain = random(rows, inputs, dtype=dtype), random(inputs, dtype=dtype)
+    norm, paired = extras in ("norm", "all"), extras == "paired"
+    expected = x.double()
+    if norm:
+        product = (x.float() * gain.float()).to(dtype).double()
+        expected = product * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + 1e-5)
+    expected = expected @ stands_for.double().T
+    bias = residual = None
+    activate = 3 if extras == "all" else 0
+    made = outputs // 2 if paired else outputs
+    if extras == "all":
+        bias, residual = random(outputs, dtype=dtype), random(rows, made, dtype=dtype)
+        expected = activation(activate, expected + bias.double()) + residual.double()
+    if paired:
+        expected = torch.nn.functional.silu(expected[:, :made]) * expected[:, made:]
+    out = poison(rows, made, dtype=dtype)
+    kernel = Kernel(
+        "linear_few_rows.cu", ACTIVATION=number, OUTPUT=number, WEIGHT=kind, GROUPED=grouped,
+        NORM=int(norm), PAIRED=int(paired), ACTIVATE=activate, WARPS=8, DEPTH=2, BLOCKS=2,
+    )  # fmt: skip
+    groups = -(-made // (8 if paired else 16))
+    kernel(
+        min(groups, multiprocessors() * 2), 256, packed, scales, x, gain, bias, residual, out,
+        rows, outputs, inputs, group, 1e-5,
+    )  # fmt: skip
+    assert relative_error(out, expected) < CLOSE[number]
+
+
+def paged_cache(
+    lengths: list[int], kv_heads: int, head: int, block: int, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Keys and values of shape blocks, kv heads, tokens, numbers, in shuffled blocks; unused ones are NaN."""
+    needed = [-(-length // block) for length in lengths]
+    order = torch.randperm(sum(needed) + 3, device="cuda").to(torch.int32)
+    tables = torch.zeros(len(lengths), max([*needed, 1]) + 1, dtype=torch.int32, device="cuda")
+    keys = torch.full(
+        (sum(needed) + 3, kv_heads, block, head), math.nan, device="cuda", dtype=dtype
+    )
+    values = keys.clone()
+    taken = 0
+    for row, (length, count) in enumerate(zip(lengths, needed, strict=True)):
+        tables[row, :count] = order[taken : taken + count]
+        taken += count
+        for token in range(0, length, block):
+            live = min(block, length - token)
+            where = int(tables[row, token // block])
+            keys[where, :, :live] = random(kv_heads, live, head, dtype=dtype)
+            values[where, :, :live] = random(kv_heads, live, head, dtype=dtype)
+    return keys, values, tables
+
+
+def dense_of(cache: torch.Tensor, table: torch.Tensor, length: int) -> torch.Tensor:
+    """One sequence's tokens: kv heads, tokens, numbers."""
+    blocks = cache[table.long()].permute(1, 0, 2, 3).flatten(1, 2)
+    return blocks[:, :length].double()
+
+
+@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "head"), [(32, 8, 128), (9, 3, 64), (8, 1, 128), (32, 2, 64), (4, 4, 256)]
+)
+@pytest.mark.parametrize(("splits", "cluster"), [(1, 0), (5, 0), (8, 1)])
+def test_attention_decode(
+    number: str, heads: int, kv_heads: int, head: int, splits: int, cluster: int
+) -> None:
+    if cluster and torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("no clusters below compute capability 9.0")
+    torch.manual_seed(heads)
+    dtype, block = DTYPES[number], 32
+    lengths = [1, 17, 700, 0, 333, 64]
+    keys, values, tables = paged_cache(lengths, kv_heads, head, block, dtype)
+    q = random(len(lengths), heads * head, dtype=dtype)
+    out = poison(len(lengths), heads * head, dtype=dtype)
+    share = heads // kv_heads
+    tiles = -(-share // 8)
+    kernel = Kernel(
+        "attention_decode.cu", NUMBER=number, HEAD=head, HEAD_TILES=tiles,
+        WARPS=2 if head * tiles > 128 else 4, BLOCKS=2, CLUSTER=cluster,
+    )  # fmt: skip
+    parts = poison(len(lengths) * kv_heads * splits * 8 * tiles * (head + 2))
+    counters = torch.zeros(len(lengths) * kv_heads, dtype=torch.int32, device="cuda")
+    for _ in range(2):  # the second time shows that the counters are left as they were found
+        kernel(
+            (splits, kv_heads, len(lengths)), 64 if head * tiles > 128 else 128, q, keys, values, tables,
+            torch.tensor(lengths, dtype=torch.int32, device="cuda"), None, out, parts, counters,
+            heads, kv_heads, block, tables.shape[1], ctypes.c_longlong(kv_heads * block * head),
+            block * head, head, head**-0.5, cluster=splits if cluster else 0,
+        )  # fmt: skip
+    for row, length in enumerate(lengths):
+        got = out[row].view(heads, head)
+        if length == 0:
+            assert (got == 0).all()
+            continue
+        k, v = dense_of(keys, tables[row], length), dense_of(values, tables[row], length)
+        query = q[row].view(kv_heads, share, head).double()
+        weights = torch.softmax(query @ k.transpose(1, 2) * head**-0.5, -1)
+        assert relative_error(got, (weights @ v).reshape(heads, head)) < CLOSE[number]
+
+
+@pytest.mark.parametrize("number", ["bf16", "float"])
+@pytest.mark.parametrize(("neighbours", "turned", "norms"), [(0, 128, 0), (1, 64, 1), (0, 0, 1)])
+def test_rope_write(number: str, neighbours: int, turned: int, norms: int) -> None:
+    dtype, heads, kv_heads, head, block = DTYPES[number], 6, 2, 128, 16
+    slots = [5, -1, 47, 16]
+    positions = torch.tensor([3, 0, 40, 511], dtype=torch.int32, device="cuda")
+    qkv = random(4, (heads + 2 * kv_heads) * head, dtype=dtype)
+    table = random(512, turned) if turned else None
+    gains = [random(head, dtype=dtype) for _ in range(2)] if norms else [None, None]
+    keys, values = (poison(3, kv_heads, block, head, dtype=dtype) for _ in range(2))
+    q_out = poison(4, heads * head, dtype=dtype)
+    kernel = Kernel("rope_write.cu", NUMBER=number, CACHE=number, NEIGHBOURS=neighbours, WARPS=4)
+    kernel(
+        (3, 4), 128, qkv, positions, torch.tensor(slots, dtype=torch.int32, device="cuda"), table,
+        keys, values, q_out, *gains, heads, kv_heads, head, turned, block,
+        ctypes.c_longlong(kv_heads * block * head), block * head, head, 1e-6, shared=4 * head * 4,
+    )  # fmt: skip
+    split = qkv.double().view(4, heads + 2 * kv_heads, head)
+
+    def turn(x: torch.Tensor, position: int) -> torch.Tensor:
+        x = x.clone()
+        if table is None:
+            return x
+        cosines, sines = table[position].double().split(turned // 2)
+        first = x[:, 0:turned:2] if neighbours else x[:, : turned // 2]
+        second = x[:, 1:turned:2] if neighbours else x[:, turned // 2 : turned]
+        a, b = first * cosines - second * sines, second * cosines + first * sines
+        x[:, :turned] = torch.stack([a, b], 2).flatten(1) if neighbours else torch.cat([a, b], 1)
+        return x
+
+    for row, slot in enumerate(slots):
+        if slot < 0:
+            continue
+        q, k, v = split[row].split([heads, kv_heads, kv_heads])
+        if norms:
+            q, k = rms(q, gains[0], 1e-6), rms(k, gains[1], 1e-6)
+        position = int(positions[row])
+        assert relative_error(q_out[row].view(heads, head), turn(q, position)) < CLOSE[number]
+        where = (slot // block, slice(None), slot % block)
+        assert relative_error(keys[where], turn(k, position)) < CLOSE[number]
+        assert torch.equal(values[where].double(), v)
+    assert int(keys.isnan().all(-1).sum()) == keys[..., 0].numel() - 3 * kv_heads
+
+
+@pytest.mark.parametrize("number", ["bf16", "fp16", "float"])
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("width", [4096, 577, 8])
+@pytest.mark.parametrize("with_residual", [False, True])
+def test_normalize(number: str, layer: int, width: int, with_residual: bool) -> None:
+    dtype = DTYPES[number]
+    vector = next(v for v in ((4, 1) if number == "float" else (8, 1)) if width % v == 0)
+    x, weight = random(5, width, dtype=dtype), random(width, dtype=dtype)
+    bias = random(width, dtype=dtype) if layer else None
+    residual = random(5, width, dtype=dtype) if with_residual else None
+    total = (x.float() + residual.float()).to(dtype) if residual is not None else x
+    if layer:
+        expected = torch.nn.functional.layer_norm(
+            total.double(), [width], weight.double(), bias.double(), 1e-5
+        )
+    else:
+        expected = rms(total, weight, 1e-5)
+    out = poison(5, width, dtype=dtype)
+    kernel = Kernel("normalize.cu", NUMBER=number, LAYER=layer, CHUNKS=4, VECTOR=vector)
+    kernel(5, 32 * -(-width // (vector * 128)), x, residual, weight, bias, out, width, 1e-5)
+    assert relative_error(out, expected) < CLOSE[number]
+    if residual is not None:
+        assert torch.equal(residual, total)
+
+
+@pytest.mark.parametrize("number", ["bf16", "fp16", "float"])
+@pytest.mark.parametrize("width", [4096, 577, 1])
+@pytest.mark.parametrize("chunks", [0, 4])
+@pytest.mark.parametrize("logarithm", [0, 1])
+def test_softmax(number: str, width: int, chunks: int, logarithm: int) -> None:
+    dtype = DTYPES[number]
+    vector = next(v for v in ((4, 1) if number == "float" else (8, 1)) if width % v == 0)
+    x = random(7, width, dtype=dtype, scale=4.0)
+    if width > 1:
+        x[1, width // 2] = math.nan
+        x[2, : width - 1] = -math.inf
+    out = poison(7, width, dtype=dtype)
+    kernel = Kernel("softmax.cu", NUMBER=number, LOGARITHM=logarithm, CHUNKS=chunks, VECTOR=vector)
+    kernel(7, 32 * -(-width // (vector * 128)), x, out, width)
+    function = torch.log_softmax if logarithm else torch.softmax
+    torch.testing.assert_close(
+        out.double(), function(x.double(), -1), rtol=CLOSE[number], atol=1e-6, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("number", ["bf16", "float"])
+@pytest.mark.parametrize("half", [1536, 77])
+def test_swiglu(number: str, half: int) -> None:
+    dtype = DTYPES[number]
+    vector = next(v for v in ((4, 1) if number == "float" else (8, 1)) if half % v == 0)
+    gate_up, out = random(3, 2 * half, dtype=dtype), poison(3, half, dtype=dtype)
+    kernel = Kernel("swiglu.cu", NUMBER=number, VECTOR=vector)
+    kernel((-(-half // (vector * 128)), 3), 128, gate_up, out, half)
+    gate, up = gate_up.double().split(half, 1)
+    assert relative_error(out, torch.nn.functional.silu(gate) * up) < CLOSE[number]
+
+
+@pytest.mark.parametrize(("width", "unit"), [(576, 16), (34, 4), (33, 2)])
+def test_gather_rows(width: int, unit: int) -> None:
+    x, out = random(50, width, dtype=torch.bfloat16), poison(4, width, dtype=torch.bfloat16)
+    rows = torch.tensor([49, -1, 0, 50], dtype=torch.int32, device="cuda")
+    kernel = Kernel("gather_rows.cu", UNIT=unit)
+    kernel((-(-width * 2 // (unit * 64)), 4), 64, x, rows, out, width * 2, 50)
+    assert torch.equal(out[0], x[49])
+    assert torch.equal(out[2], x[0])
+    assert (out[[1, 3]] == 0).all()
+
+
+def test_penalize() -> None:
+    rows, vocabulary = 3, 1001
+    scores = random(rows, vocabulary)
+    counts = torch.randint(0, 3, (rows, vocabulary), device="cuda", dtype=torch.int32)
+    prompt = torch.randint(0, 2, (rows, vocabulary), device="cuda", dtype=torch.uint8)
+    penalties = [torch.rand(rows, device="cuda") + 0.7 for _ in range(3)]
+    repetition, presence, frequency = (p[:, None] for p in penalties)
+    seen = (counts > 0) | (prompt > 0)
+    lowered = torch.where(scores > 0, scores / repetition, scores * repetition)
+    expected = torch.where(seen, lowered, scores) - frequency * counts - presence * (counts > 0)
+    Kernel("penalize.cu", NUMBER="float")(
+        (8, rows), 128, scores, counts, prompt, *penalties, vocabulary
+    )
+    torch.testing.assert_close(scores, expected)
+
+
+def kept_tokens(row: torch.Tensor, heat: float, k: int, p: float, least: float) -> torch.Tensor:
+    """Chances after min-p, top-k and top-p, in falling order, and the tokens they belong to."""
+    chances, tokens = torch.softmax(row.double() / heat, 0).sort(descending=True, stable=True)
+    keep = chances >= least * chances[0]
+    if k:
+        keep &= torch.arange(len(row), device=row.device) < k
+    chances, tokens = chances[keep], tokens[keep]
+    before = chances.cumsum(0) - chances
+    keep = before < p * chances.sum()
+    return tokens[keep], chances[keep] / chances[keep].sum()
+
+
+def draw(
+    scores: torch.Tensor,
+    parameters: list[tuple[float, int, float, float]],
+    seed: int,
+    step: int,
+    cluster: int,
+):
+    rows, vocabulary = scores.shape
+    heat, k, p, least = (
+        torch.tensor(column, device="cuda") for column in zip(*parameters, strict=True)
+    )
+    tokens = torch.full((rows,), -7, dtype=torch.int32, device="cuda")
+    logprobs, chances = poison(rows), poison(rows, vocabulary)
+    kernel = Kernel("sample.cu", NUMBER="float", THREADS=256, CLUSTER=cluster)
+    kernel(
+        (cluster, rows), 256, scores, heat.float(), k.int(), p.float(), least.float(),
+        torch.full((rows,), seed, device="cuda"), torch.arange(step, step + rows, device="cuda"),
+        tokens, logprobs, chances, vocabulary, cluster=cluster if cluster > 1 else 0,
+    )  # fmt: skip
+    return tokens, logprobs
+
+
+@pytest.mark.parametrize("cluster", [1, 8])
+@pytest.mark.parametrize("vocabulary", [1009, 128256])
+def test_sample(cluster: int, vocabulary: int) -> None:
+    if cluster > 1 and torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("no clusters below compute capability 9.0")
+    torch.manual_seed(vocabulary)
+    scores = random(12, vocabulary, scale=3.0)
+    scores[3, 5] = math.nan
+    scores[4, 7] = scores[4, 700] = 40.0
+    scores[5] = 0.0
+    scores[6] = math.nan
+    scores[7, 11] = math.inf
+    cases = [(0.0, 0, 1.0, 0.0), (0.0, 5, 0.5, 0.1), (1.0, 1, 1.0, 0.0), (0.8, 0, 1.0, 0.0), (0.0, 0, 1.0, 0.0),
+             (1.0, 10, 1.0, 0.0), (1.0, 0, 1.0, 0.0), (1.0, 0, 0.9, 0.0), (0.7, 40, 0.9, 0.0), (1.2, 0, 0.95, 0.05),
+             (1.0, 0, 1.0, 0.1), (1.0, 3, 0.2, 0.0)]  # fmt: skip
+    for step in range(8):
+        tokens, logprobs = draw(scores, cases, 1234, step, cluster)
+        again, _ = draw(scores, cases, 1234, step, cluster)
+        assert torch.equal(tokens, again)
+        assert int(tokens[0]) == int(scores[0].argmax())
+        assert int(tokens[1]) == int(scores[1].argmax())
+        assert int(tokens[2]) == int(scores[2].argmax())
+        assert int(tokens[4]) == 7
+        assert int(tokens[6]) == -1
+        assert int(tokens[7]) == 11
+        for row in (3, 5, 8, 9, 10, 11):
+            clean = scores[row].nan_to_num(nan=-math.inf)
+            kept, _ = kept_tokens(clean, *cases[row])
+            assert int(tokens[row]) in kept.tolist()
+            expected = torch.log_softmax(clean.double(), 0)[int(tokens[row])]
+            assert float(logprobs[row]) == pytest.approx(float(expected), abs=1e-4)
+
+
+@pytest.mark.parametrize("case", [(1.0, 0, 1.0, 0.0), (0.9, 20, 0.8, 0.01)])
+def test_sample_draws_by_the_chances(case: tuple[float, int, float, float]) -> None:
+    torch.manual_seed(5)
+    row = random(300, scale=2.0)
+    rows = 20000
+    tokens, _ = draw(row.expand(rows, 300).contiguous(), [case] * rows, 99, 0, 1)
+    kept, chances = kept_tokens(row, *case)
+    counts = torch.bincount(tokens.long(), minlength=300)
+    assert int(counts.sum()) == int(counts[kept].sum())
+    expected = chances * rows
+    statistic = float(
+        ((counts[kept] - expected) ** 2 / expected.clamp_min(1e-9))[expected > 5].sum()
+    )
+    degrees = int((expected > 5).sum())
+    assert statistic < degrees + 6 * math.sqrt(2 * degrees)
