@@ -1,12 +1,11 @@
-"""`assay verify`, `audit`, `root-debt`, `next-work` and `bench`."""
+"""`assay verify`, `audit`, `root-debt` and `next-work`."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assay import bench, stack
-from assay.bench import Row
+from assay import stack
 from assay.model import Registry, Scope, by_definition
 
 PRESET = ("--preset", "dense_training_cost_fixture")
@@ -130,49 +129,3 @@ def test_next_work_ranks_by_weight(cli: Any) -> None:
     text = cli("next-work", "--limit", "4").out
     assert text.splitlines()[-1] == f"4 of {data['of']} items"
     assert all(item["name"] in text for item in data["items"])
-
-
-def test_bench_prints_rows_and_tells_of_its_progress(
-    cli: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [
-        Row("fast thing", 2e6, "points/s", rival=1e3, ratio=2000.0, spread=0.034),
-        Row("slow thing", 0.5, "s", ceiling=1.0, ratio=2.0, note="one core"),
-    ]
-
-    def run(suite: str, *, quick: bool, progress: Any) -> list[Row]:
-        assert (suite, quick) == ("graph", True)
-        progress("measuring the fast thing")
-        return rows
-
-    monkeypatch.setattr(bench, "run", run)
-    outcome = cli("bench", "graph", "--quick")
-    assert outcome.out == (
-        "fast thing\n"
-        "    2e+06 points/s, spread 3%, rival 1000, ratio 2000\n"
-        "slow thing\n"
-        "    0.5 s, ceiling 1, ratio 2\n"
-        "    one core\n"
-    )
-    assert outcome.err == "measuring the fast thing\n"
-    data = cli("bench", "graph", "--quick", "--json").data
-    assert list(data[0]) == [
-        "name", "value", "unit", "ceiling", "rival", "ratio", "spread", "note",
-    ]  # fmt: skip
-    assert data[0]["rival"] == 1000
-    assert data[0]["ceiling"] is None
-
-
-def test_unknown_suite(cli: Any) -> None:
-    outcome = cli("bench", "graf")
-    assert outcome.code == 2
-    assert outcome.err == 'error: unknown suite "graf"\nhint: did you mean graph?\n'
-
-
-@pytest.mark.slow
-def test_graph_suite_runs(cli: Any) -> None:
-    rows = cli("bench", "graph", "--quick", "--json").data
-    assert len(rows) >= 5
-    for row in rows:
-        assert row["value"] > 0
-        assert row["ratio"] is None or row["ratio"] > 0

@@ -402,7 +402,7 @@ def test_every_command_is_listed_here() -> None:
     from assay.cli.app import COMMANDS
 
     tested = {words[0] for words, _ in ANSWERS}
-    # Measuring takes long: its rows are tested with the other health commands. What a doctor
+    # Measuring takes long: its figures have tests of their own in tests/bench. What a doctor
     # finds depends on the machine: it has tests of its own.
     assert set(COMMANDS) - tested == {"bench", "doctor"}
 

@@ -4,28 +4,33 @@ use crate::error::{Result, check_length};
 use crate::ops::Context;
 use crate::simd::{Kernel, LANES, Vector};
 use crate::threads::Disjoint;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// Numbers a thread takes at a time.
+/// Numbers a thread takes at least.
 const PIECE: usize = 1 << 16;
 
-/// Reads every number once on all threads, as fast as loads go, and gives a sum that depends on all.
-pub fn read(context: Context, numbers: &[f32]) -> f32 {
-    let total = AtomicU32::new(0);
+/// Numbers that stay in registers while [`multiply_add`] works on them: enough vectors that each
+/// has its turn when the one before it is done, and no more than AVX-512 has registers for.
+const HELD: usize = 12 * LANES;
+
+/// Reads every number once on all threads, as fast as loads go, and adds them up.
+pub fn read(context: Context, numbers: &[f32]) -> f64 {
+    let total = Mutex::new(0.0);
     context.threads.ranges(numbers.len(), PIECE, &|range| {
         let sum = context.level.run(Read(&numbers[range]));
-        total.fetch_xor(sum.to_bits(), Ordering::Relaxed);
+        // Once a piece: nothing beside reading it.
+        *total.lock().unwrap_or_else(PoisonError::into_inner) += sum;
     });
-    f32::from_bits(total.into_inner())
+    total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Read<'a>(&'a [f32]);
 
 impl Kernel for Read<'_> {
-    type Output = f32;
+    type Output = f64;
 
     #[inline(always)]
-    fn run<V: Vector>(self, v: V) -> f32 {
+    fn run<V: Vector>(self, v: V) -> f64 {
         // Four runs side by side: hardware fetches ahead in several, but not far in any.
         let quarter = self.0.len() / 4 / LANES * LANES;
         let mut sums = [v.splat(0.0); 4];
@@ -40,8 +45,19 @@ impl Kernel for Read<'_> {
         for lanes in self.0[4 * quarter..].as_chunks::<LANES>().0 {
             sums[0] = v.add(sums[0], v.load(lanes));
         }
-        let (left, right) = (v.add(sums[0], sums[1]), v.add(sums[2], sums[3]));
-        v.sum(v.add(left, right))
+        let mut total: f64 = self
+            .0
+            .as_chunks::<LANES>()
+            .1
+            .iter()
+            .map(|&one| f64::from(one))
+            .sum();
+        for sum in sums {
+            let mut lanes = [0.0; LANES];
+            v.store(sum, &mut lanes);
+            total += lanes.into_iter().map(f64::from).sum::<f64>();
+        }
+        total
     }
 }
 
@@ -54,4 +70,119 @@ pub fn copy(context: Context, from: &[f32], to: &mut [f32]) -> Result<()> {
         unsafe { to.part(range.clone()) }.copy_from_slice(&from[range]);
     });
     Ok(())
+}
+
+/// What is done to a number again and again: times a factor, plus an addend.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Steps {
+    /// How often.
+    pub count: usize,
+    /// Times this.
+    pub factor: f32,
+    /// Plus this.
+    pub addend: f32,
+}
+
+/// Does the steps to every number on all threads, in registers: as fast as arithmetic goes.
+pub fn multiply_add(context: Context, from: &[f32], steps: Steps, to: &mut [f32]) -> Result<()> {
+    check_length("multiply_add", "to", to.len(), &[from.len()])?;
+    let to = Disjoint::new(to);
+    let blocks = from.len().div_ceil(HELD);
+    context.threads.ranges(blocks, 1, &|blocks| {
+        let range = blocks.start * HELD..from.len().min(blocks.end * HELD);
+        // SAFETY: ranges do not overlap.
+        let to = unsafe { to.part(range.clone()) };
+        context.level.run(MultiplyAdd(&from[range], steps, to));
+    });
+    Ok(())
+}
+
+struct MultiplyAdd<'a>(&'a [f32], Steps, &'a mut [f32]);
+
+impl Kernel for MultiplyAdd<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let MultiplyAdd(from, steps, to) = self;
+        let (factor, addend) = (v.splat(steps.factor), v.splat(steps.addend));
+        let (whole, rest) = from.as_chunks::<HELD>();
+        let (whole_to, rest_to) = to.as_chunks_mut::<HELD>();
+        for (from, to) in whole.iter().zip(whole_to) {
+            let lanes = from.as_chunks::<LANES>().0;
+            let mut held: [V::F; HELD / LANES] = std::array::from_fn(|at| v.load(&lanes[at]));
+            for _ in 0..steps.count {
+                for value in &mut held {
+                    *value = v.mul_add(*value, factor, addend);
+                }
+            }
+            for (value, lanes) in held.into_iter().zip(to.as_chunks_mut::<LANES>().0) {
+                v.store(value, lanes);
+            }
+        }
+        for (from, to) in rest.iter().zip(rest_to) {
+            *to =
+                (0..steps.count).fold(*from, |value, _| value.mul_add(steps.factor, steps.addend));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::Level;
+    use crate::threads::Threads;
+
+    /// Every level of this machine, on three threads and on one.
+    fn everywhere(check: impl Fn(Context)) {
+        for count in [1, 3] {
+            let threads = Threads::new(count);
+            for level in Level::available() {
+                check(Context {
+                    threads: &threads,
+                    level,
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn whole_numbers_add_up_exactly() {
+        everywhere(|context| {
+            for length in [0, 1, 15, 64, 65_537, 1 << 20] {
+                let numbers: Vec<f32> = (0..length).map(|at| (at * 7 % 16) as f32).collect();
+                let exact: f64 = numbers.iter().copied().map(f64::from).sum();
+                assert_eq!(read(context, &numbers), exact, "{length} numbers");
+            }
+        });
+    }
+
+    #[test]
+    fn steps_are_done_to_every_number() {
+        everywhere(|context| {
+            for length in [0, 1, 191, 192, 193, 4_000] {
+                let from: Vec<f32> = (0..length).map(|at| at as f32).collect();
+                let mut to = vec![f32::NAN; length];
+                let steps = Steps {
+                    count: 5,
+                    factor: -1.0,
+                    addend: 1.0,
+                };
+                multiply_add(context, &from, steps, &mut to).unwrap();
+                let wanted: Vec<f32> = from.iter().map(|value| 1.0 - value).collect();
+                assert_eq!(to, wanted);
+            }
+        });
+    }
+
+    #[test]
+    fn a_copy_is_the_same_and_lengths_must_agree() {
+        everywhere(|context| {
+            let from: Vec<f32> = (0..100_001).map(|at| at as f32).collect();
+            let mut to = vec![0.0; from.len()];
+            copy(context, &from, &mut to).unwrap();
+            assert_eq!(from, to);
+            assert!(copy(context, &from, &mut to[1..]).is_err());
+        });
+    }
 }

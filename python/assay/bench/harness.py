@@ -1,74 +1,127 @@
-"""Rows of measurements, and the suites that produce them."""
+"""Runs a suite: the machine is described, every case measured, the result put together."""
 
 from __future__ import annotations
 
+import datetime
 import importlib
+import os
+import platform
+import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
 
-from assay.errors import unknown_name
+import assay
+from assay.bench import selection
+from assay.bench.case import Settings, Suite
+from assay.bench.result import Result
+from assay.bench.runner import CLAIM, LOOK, measure
+from assay.errors import InputError, unknown_name
+from assay.runtime.fingerprint import machine
+from assay.runtime.hardware import NAMES, Device
 
-_SUITES = {"graph": "assay.bench.graph"}
+SUITES: Final = ("graph",)
+"""Every suite; each is a module of `assay.bench.suites` with a `SUITE`."""
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One figure, beside its ceiling and its rival where it has them, all in `unit`.
-
-    `ratio` above one means that we win; `spread` is (p90 - p10) / median over repetitions.
-    """
-
-    name: str
-    value: float
-    unit: str
-    ceiling: float | None = None
-    rival: float | None = None
-    ratio: float | None = None
-    spread: float | None = None
-    note: str = ""
-
-    def to_data(self) -> dict[str, Any]:
-        """The row as plain data."""
-        return asdict(self)
+LIBRARIES: Final = ("numpy", "torch")
+"""Rivals whose versions a result names."""
 
 
-def suites() -> tuple[str, ...]:
-    """Names of the suites."""
-    return tuple(_SUITES)
+def suite(name: str) -> Suite:
+    """The suite of this name."""
+    if name not in SUITES:
+        raise unknown_name("suite", name, SUITES)
+    found: Suite = importlib.import_module(f"assay.bench.suites.{name}").SUITE
+    return found
 
 
-def run(
-    suite: str, *, quick: bool = False, progress: Callable[[str], None] | None = None
-) -> list[Row]:
-    """Run a suite; `progress` is told what is being measured."""
-    if suite not in _SUITES:
-        raise unknown_name("suite", suite, _SUITES)
-    rows: list[Row] = importlib.import_module(_SUITES[suite]).run(
-        quick, progress or (lambda _: None)
+def settings(
+    chosen: Suite,
+    device: str = "cpu",
+    *,
+    quick: bool = False,
+    sizes: str | None = None,
+    dtypes: str | None = None,
+) -> Settings:
+    """What is to be measured, from texts as the command line has them."""
+    if device not in NAMES:
+        raise unknown_name("device", device, NAMES)
+    if device not in chosen.devices:
+        raise InputError(
+            f"the suite {chosen.name} does not run on {device}",
+            f"it runs on: {', '.join(chosen.devices)}",
+        )
+    return Settings(
+        # Its own device: records, pool and clock belong to nobody else's work.
+        device=Device("cpu" if device == "cpu" else "sim"),
+        quick=quick,
+        sizes=selection.sizes(chosen, sizes),
+        dtypes=selection.dtypes(chosen, dtypes),
     )
-    return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds of repeated calls: the median and the relative spread."""
+def run(chosen: Suite, asked: Settings, progress: Callable[[str], None] | None = None) -> Result:
+    """Measure every case of a suite; `progress` is told which."""
+    say = progress or (lambda _: None)
+    facts = machine(asked.device)
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    load_before, start = _load(), time.perf_counter()
+    effort = LOOK if asked.quick else CLAIM
+    cases = chosen.cases(asked)
+    figures = []
+    for number, case in enumerate(cases, 1):
+        say(f"[{number}/{len(cases)}] {case.name}")
+        figures.append(measure(case, effort, facts.cache_bytes))
+    result = Result(
+        suite=chosen.name,
+        quick=asked.quick,
+        machine=facts.to_data(),
+        versions=_versions(),
+        commit=_commit(),
+        started=started,
+        seconds=time.perf_counter() - start,
+        load_average=(load_before, _load()),
+        figures=tuple(figures),
+    )
+    if chosen.finish is not None:
+        say(chosen.finish(result, asked.device))
+    return result
 
-    median: float
-    spread: float
+
+def _load() -> tuple[float, ...]:
+    return os.getloadavg()
 
 
-def measure(call: Callable[[], object], *, seconds: float = 1.0, at_least: int = 5) -> Timing:
-    """Time a call again and again, after one call to warm up."""
-    call()
-    samples: list[float] = []
-    deadline = time.perf_counter() + seconds
-    while len(samples) < at_least or time.perf_counter() < deadline:
-        start = time.perf_counter()
-        call()
-        samples.append(time.perf_counter() - start)
-    samples.sort()
-    median = samples[len(samples) // 2]
-    low, high = samples[len(samples) // 10], samples[(len(samples) * 9) // 10]
-    return Timing(median, (high - low) / median)
+def _versions() -> dict[str, str | None]:
+    build: Any = assay.build_info()
+    checks = " with checks" if build["debug_assertions"] else ""
+    versions: dict[str, str | None] = {
+        "assay": f"{build['version']}{checks}",
+        "python": platform.python_version(),
+    }
+    for name in LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    return versions
+
+
+def _commit() -> str | None:
+    """The commit this code is from, where it runs out of a checkout that tracks it."""
+    here = Path(__file__).resolve()
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(here.parent), *words], capture_output=True, text=True, timeout=10
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    if git("ls-files", "--error-unmatch", here.name) is None:
+        return None
+    return git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

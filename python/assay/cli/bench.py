@@ -1,47 +1,149 @@
 """`assay bench`: figures beside their ceilings and rivals."""
 
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Report, working, wrapped
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    GOOD,
+    NAME,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    table,
+    working,
+    wrapped,
+)
+from assay.cli.question import CheckFailedError
+from assay.errors import AssayError, InputError
 
 if TYPE_CHECKING:
-    from assay.bench import Row
+    from assay.bench import Comparison, Result
 
 
 def bench_command(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="What to measure: graph.")],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUITE",
+            help="What to measure: graph.",
+        ),
+    ],
+    device: Annotated[str, typer.Option(metavar="DEVICE", help="Where to measure.")] = "cpu",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer repetitions: a look, not a claim.")
+        bool, typer.Option("--quick", help="Small and short: a look, not a claim.")
     ] = False,
+    sizes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZES", help="Sizes in place of the suite's, such as 512,64x1Kx1K."),
+    ] = None,
+    dtypes: Annotated[
+        str | None,
+        typer.Option(metavar="DTYPES", help="Element types or formats, such as bf16,q8_0."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the whole result as JSON.")
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Hold the result against a saved one.")
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="How far from it a figure may be and mean nothing."),
+    ] = 0.05,
+    fail_on_regression: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-regression",
+            help="End with exit code 1 if a figure is worse, or cannot be compared.",
+        ),
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Measure a suite, beside ceilings and rivals."""
+    """Measure a suite, beside ceilings and rivals.
+
+    Every figure is the median over rounds in which ours, the ceiling and the rivals take turns,
+    and its answer is checked in the same run: a wrong one ends with exit code 1.
+    """
+    if fail_on_regression and compare is None:
+        raise InputError("--fail-on-regression needs something to compare with", "--compare FILE")
+    if not 0.0 <= tolerance < 1.0:
+        raise InputError(f"--tolerance: expected a share from 0 to 1, got {tolerance:g}")
     from assay import bench
+    from assay.bench.comparison import check_comparable
+    from assay.bench.table import markdown as as_markdown
 
+    chosen = bench.suite(suite)
+    asked = bench.settings(chosen, device, quick=quick, sizes=sizes, dtypes=dtypes)
+    # Measuring takes minutes: what cannot be read or written is said before.
+    earlier = None if compare is None else bench.load(compare)
+    if earlier is not None:
+        check_comparable(suite, earlier)
+    if save is not None:
+        _require_writable(save)
     with working(f"measuring {suite}", log=True) as progress:
-        rows = bench.run(suite, quick=quick, progress=progress)
+        result = bench.run(chosen, asked, progress)
+    if save is not None:
+        result.save(save)
+    compared = None if earlier is None else bench.compare(result, earlier, tolerance)
+    data: dict[str, Any] = result.to_data()
+    if compared is not None:
+        data["comparison"] = compared.to_data()
+    return Report(
+        data,
+        lambda canvas: _text(result, compared, canvas),
+        as_json,
+        _problem(result, compared, fail_on_regression),
+        raw=as_markdown(result, compared) if markdown else None,
+    )
 
-    def text(canvas: Canvas) -> Iterator[Line]:
-        for row in rows:
-            yield ((row.name, NAME),)
-            yield from wrapped(", ".join(_figures(row)), canvas, "    ")
-            if row.note:
-                yield from wrapped(row.note, canvas, "    ", FAINT)
 
-    return Report([row.to_data() for row in rows], text, as_json)
+def _require_writable(path: Path) -> None:
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write {path}", "name a file in a folder that exists and is yours")
 
 
-def _figures(row: "Row") -> Iterator[str]:
-    yield f"{row.value:.4g} {row.unit}"
-    if row.spread is not None:
-        yield f"spread {row.spread:.0%}"
-    if row.ceiling is not None:
-        yield f"ceiling {row.ceiling:.4g}"
-    if row.rival is not None:
-        yield f"rival {row.rival:.4g}"
-    if row.ratio is not None:
-        yield f"ratio {row.ratio:.4g}"
+def _problem(
+    result: "Result", compared: "Comparison | None", fail_on_regression: bool
+) -> AssayError | None:
+    wrong = [figure.name for figure in result.figures if not figure.check.passed]
+    if wrong:
+        return CheckFailedError(f"wrong answers: {', '.join(wrong)}")
+    if compared is None or not fail_on_regression:
+        return None
+    for verdict in ("regressed", "invalid"):
+        if found := compared.of(verdict):
+            return CheckFailedError(f"{verdict}: {', '.join(one.name for one in found)}")
+    if not compared.verdicts:
+        return CheckFailedError("nothing to compare: no figure is in both results")
+    return None
+
+
+def _text(result: "Result", compared: "Comparison | None", canvas: Canvas) -> Iterator[Line]:
+    from assay.bench.table import RIGHT, conditions, rows
+
+    header, lines = rows(result, compared)
+    yield from table(header, [_styled(line) for line in lines], canvas, right=RIGHT)
+    yield ""
+    for line in conditions(result):
+        yield from wrapped(line, canvas, "", FAINT)
+    if compared is not None and compared.only_then:
+        missing = f"in the file but not measured: {', '.join(compared.only_then)}"
+        yield from wrapped(missing, canvas, "", FAINT)
+
+
+def _styled(line: list[str]) -> list[Part]:
+    name, *rest = line
+    return [(name, NAME), *((cell, _STYLES.get(cell.split(" ")[0], "")) for cell in rest)]
+
+
+_STYLES = {"improved": GOOD, "regressed": BAD, "WRONG": BAD, "invalid:": BAD}

@@ -1,0 +1,132 @@
+"""What a suite is made of: cases, each with its ceiling, its rivals and its check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from assay.bench.clocks import Call, Clock
+from assay.runtime.hardware import Device
+
+Size = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How a measurement becomes a figure."""
+
+    scale: float
+    kind: Literal["rate", "time", "told"]
+    """An amount over seconds; seconds; or what the call itself told."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether more of it is better."""
+        return self.kind != "time"
+
+    def value(self, amount: float, measured: float) -> float:
+        """The figure, from what one call does and what was measured of it."""
+        if self.kind == "rate":
+            return amount / max(measured, 1e-12) / self.scale
+        return measured / self.scale
+
+
+UNITS: Final[Mapping[str, Unit]] = {
+    "GB/s": Unit(1e9, "rate"),
+    "GFLOP/s": Unit(1e9, "rate"),
+    "points/s": Unit(1.0, "rate"),
+    "M pairs/s": Unit(1e6, "rate"),
+    "k decisions/s": Unit(1e3, "rate"),
+    "ns": Unit(1e-9, "time"),
+    "us": Unit(1e-6, "time"),
+    "ms": Unit(1e-3, "time"),
+    "s": Unit(1.0, "time"),
+    "%": Unit(0.01, "told"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """Something that is timed: our own work, a ceiling, or a rival."""
+
+    name: str
+    call: Call
+    clock: Clock
+    amount: float = 1.0
+    """What one call does, in bytes, operations or whatever the unit counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A rival that could not take part, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Whether the work that is timed gives the right answer.
+
+    `error` spoils the output, does piece of work number i again, and returns how far the result
+    is from that of `against`; it is NaN where the output was not written.
+    """
+
+    against: str
+    error: Callable[[int], float]
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A case made ready: memory taken, inputs filled."""
+
+    own: Contestant
+    check: Check
+    ceiling: Contestant | None = None
+    rivals: Sequence[Contestant | Absent] = ()
+    bytes: float | None = None
+    """Bytes that one call must move."""
+    flops: float | None = None
+    """Operations that one call does."""
+    working_set_bytes: int | None = None
+    """Bytes that the rotated inputs go through, where that matters."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One figure to be measured; `prepare` takes memory only when its turn has come."""
+
+    name: str
+    unit: str
+    prepare: Callable[[], Trial]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was asked for; nothing given means the suite's own choice."""
+
+    device: Device
+    quick: bool = False
+    sizes: tuple[Size, ...] = ()
+    dtypes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A family of cases that are measured and printed together."""
+
+    name: str
+    about: str
+    cases: Callable[[Settings], Sequence[Case]]
+    dtypes: tuple[str, ...] = ()
+    """Element types and block formats that `--dtypes` can choose from."""
+    axes: tuple[int, ...] = ()
+    """How many numbers a size of `--sizes` may have; none means that there are no sizes."""
+    size_meaning: str = ""
+    devices: tuple[str, ...] = ("cpu",)
+    finish: Callable[[Any, Device], str] | None = None
+    """What is done with the result besides printing it; says so in one line."""

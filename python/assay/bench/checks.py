@@ -1,0 +1,45 @@
+"""Holding what was timed against a reference, with the output spoilt beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from assay.bench import inputs
+from assay.bench.case import Check
+from assay.bench.clocks import Call
+from assay.bench.inputs import NumPyArray
+from assay.runtime.array import Array
+
+
+def written(
+    against: str,
+    call: Call,
+    out: Array,
+    wanted: Callable[[int], NumPyArray],
+    tolerance: float,
+) -> Check:
+    """A call that writes `out`; `wanted` gives what piece of work number i should leave there."""
+
+    def error(number: int) -> float:
+        inputs.spoil(out)
+        call(number)
+        return inputs.far(inputs.fetch(out), np.asarray(wanted(number), np.float64))
+
+    return Check(against, error, tolerance)
+
+
+def returned(
+    against: str,
+    call: Callable[[int], Array],
+    wanted: Callable[[int], NumPyArray],
+    tolerance: float,
+) -> Check:
+    """A call that returns fresh memory: what the pool hands out next is spoilt."""
+
+    def error(number: int) -> float:
+        inputs.spoil_like(call(number))
+        return inputs.far(inputs.fetch(call(number)), np.asarray(wanted(number), np.float64))
+
+    return Check(against, error, tolerance)

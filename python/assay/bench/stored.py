@@ -1,0 +1,92 @@
+"""The ceilings of this machine, kept for whoever plans with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay import places
+from assay.bench.result import Figure, Result, load
+from assay.errors import InputError
+from assay.runtime.fingerprint import machine
+from assay.runtime.hardware import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What a device was measured to do at most, in base units."""
+
+    measured: str
+    """When, as an ISO date."""
+    read: dict[int, float]
+    """Bytes per second of reading, by how many bytes are read again and again."""
+    copy: dict[int, float]
+    """The same of copying, bytes read and written together."""
+    arithmetic: float
+    """Operations per second of single precision in registers."""
+    matmul: dict[str, float]
+    """Operations per second of a large matrix product, by element type."""
+    launch: float
+    """Seconds of the smallest operation."""
+    graph_node: float | None
+    """Seconds of the smallest operation in a replayed graph."""
+
+    @property
+    def memory_read(self) -> float:
+        """Bytes per second of reading what is in no cache: the largest size measured."""
+        return self.read[max(self.read)]
+
+
+def path_for(device: Device) -> Path:
+    """Where the ceilings of this machine and device are, if they were measured."""
+    return places.cache("ceilings") / f"{device.name}-{machine(device).fingerprint}.json"
+
+
+def store(result: Result, device: Device) -> str:
+    """Keep the result of the suite `ceilings`; says where. A quick look is not kept."""
+    if result.quick:
+        return "not stored: a quick run is a look, not a claim"
+    wrong = [figure.name for figure in result.figures if not figure.check.passed]
+    if wrong:
+        return f"not stored: wrong answers of {', '.join(wrong)}"
+    path = path_for(device)
+    try:
+        _summary(result)
+    except InputError as error:
+        return f"not stored: {error.message}"
+    result.save(path)
+    return f"stored for the planner in {path}"
+
+
+def ceilings(device: Device) -> Ceilings | None:
+    """What `assay bench ceilings` found on this machine and device; None if it never ran."""
+    path = path_for(device)
+    return _summary(load(path)) if path.exists() else None
+
+
+def _summary(result: Result) -> Ceilings:
+    by_operation: dict[str, list[Figure]] = {}
+    for figure in result.figures:
+        by_operation.setdefault(str(figure.parameters.get("operation")), []).append(figure)
+
+    def only(operation: str) -> Figure:
+        if operation not in by_operation:
+            raise InputError(f"the result has no figure of {operation}", "measure all of them")
+        return by_operation[operation][0]
+
+    def bandwidth(operation: str) -> dict[int, float]:
+        only(operation)
+        return {int(one.parameters["bytes"]): one.value * 1e9 for one in by_operation[operation]}
+
+    nodes = by_operation.get("graph node")
+    return Ceilings(
+        measured=result.started,
+        read=bandwidth("read"),
+        copy=bandwidth("copy"),
+        arithmetic=only("arithmetic").value * 1e9,
+        matmul={
+            str(one.parameters["dtype"]): one.value * 1e9 for one in by_operation.get("matmul", [])
+        },
+        launch=only("launch").value * 1e-6,
+        graph_node=nodes[0].value * 1e-6 if nodes else None,
+    )

@@ -1,0 +1,1 @@
+"""The suites, one module each."""

@@ -1,0 +1,189 @@
+"""How fast the equation graph loads, resolves, evaluates in bulk and differentiates."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from assay.bench.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
+from assay.bench.clocks import HostClock
+from assay.bench.generated import GeneratedGraph, generate, spread_point
+
+RELATIONS: Final = 400
+ROOTS: Final = 300
+TARGETS: Final = 4
+VARYING: Final = 32
+BATCH: Final = 100_000
+LOAD_RELATIONS: Final = 1500
+
+_HOST: Final = HostClock()
+
+
+def cases(settings: Settings) -> list[Case]:
+    """Evaluation, derivatives, loading and starting, on one core."""
+    relations = RELATIONS // 4 if settings.quick else RELATIONS
+    load = LOAD_RELATIONS // 10 if settings.quick else LOAD_RELATIONS
+    graph = functools.cache(lambda: generate(relations, ROOTS, TARGETS))
+    return [
+        *(
+            Case(
+                f"cone of {relations} relations, {varying} of {ROOTS} inputs varying",
+                "points/s",
+                functools.partial(_bulk, graph, varying),
+            )
+            for varying in (VARYING, ROOTS)
+        ),
+        Case(
+            f"jacobian of {TARGETS} targets by {ROOTS} inputs",
+            "ms",
+            lambda: _jacobian(graph()),
+        ),
+        Case(f"declare, load and check {load} relations", "s", lambda: _load(load)),
+        Case("assay resolve, warm, whole process", "ms", _warm_start),
+    ]
+
+
+def _bulk(graphs: Callable[[], GeneratedGraph], varying: int) -> Trial:
+    graph = graphs()
+    compiled = graph.registry.compile(graph.roots, graph.targets)
+    source = np.random.default_rng(1)
+    columns: dict[str, Any] = dict(graph.point)
+    for name in graph.roots[:: ROOTS // varying][:varying]:
+        columns[name] = graph.point[name] * source.uniform(0.8, 1.25, BATCH)
+    out = np.empty((TARGETS, BATCH))
+
+    def call(_: int) -> None:
+        out[...] = compiled(columns)
+
+    def error(_: int) -> float:
+        out[...] = np.nan
+        call(0)
+        if not np.ptp(out, axis=1).min() > 0.0:
+            # A cone that does not vary is not evaluated at every point.
+            return float("nan")
+        return _farthest(graph, lambda index: _point(columns, index), lambda i: out[:, i])
+
+    return Trial(
+        Contestant("assay", call, _HOST, BATCH),
+        Check("the resolver, at three points", error, 1e-12),
+        rivals=[_sympy(graph)],
+        note="one core",
+    )
+
+
+def _point(columns: dict[str, Any], index: int) -> dict[str, float]:
+    return {
+        name: float(value[index]) if np.ndim(value) else float(value)
+        for name, value in columns.items()
+    }
+
+
+def _farthest(
+    graph: GeneratedGraph,
+    point: Callable[[int], dict[str, float]],
+    values: Callable[[int], Any],
+) -> float:
+    worst = 0.0
+    for index in (0, BATCH // 2, BATCH - 1):
+        for target, value in zip(graph.targets, values(index), strict=True):
+            exact = graph.registry.resolve(target, point(index)).require_value()
+            worst = max(worst, abs(float(value) - exact) / abs(exact))
+    return worst
+
+
+def _jacobian(graph: GeneratedGraph) -> Trial:
+    compiled = graph.registry.compile(graph.roots, graph.targets)
+    other = spread_point(graph, 1)
+
+    def error(_: int) -> float:
+        exact = np.asarray(compiled.jacobian(other)).reshape(TARGETS, ROOTS)
+        near = _central_differences(compiled, graph, other)
+        return float(np.abs(exact - near).max() / np.abs(exact).max())
+
+    return Trial(
+        Contestant("assay", lambda _: compiled.jacobian(graph.point), _HOST),
+        Check("central differences", error, 1e-6),
+        rivals=[
+            Contestant(
+                "central differences",
+                lambda _: _central_differences(compiled, graph, graph.point),
+                _HOST,
+            )
+        ],
+        note="the rival is vectorised over the same tape",
+    )
+
+
+def _central_differences(compiled: Any, graph: GeneratedGraph, at: dict[str, float]) -> Any:
+    base = np.array([at[name] for name in graph.roots])
+    steps = np.diag(base * 1e-6)
+    points = np.concatenate([base + steps, base - steps])
+    values = compiled(*(np.ascontiguousarray(points[:, i]) for i in range(ROOTS)))
+    return (values[:, :ROOTS] - values[:, ROOTS:]) / (2e-6 * base)
+
+
+def _load(relations: int) -> Trial:
+    def call(number: int) -> GeneratedGraph:
+        return generate(relations, relations // 2, TARGETS, scopes=15, seed=number)
+
+    def error(number: int) -> float:
+        registry = call(number).registry
+        return abs(sum(1 for _ in registry.equations) - relations) / relations
+
+    return Trial(
+        Contestant("assay", call, _HOST),
+        Check("the number of relations declared", error, 0.0),
+        note="with all checks of units; another graph each time",
+    )
+
+
+def _sympy(graph: GeneratedGraph) -> Contestant | Absent:
+    """One point by the plainest symbolic resolver: substitute relation by relation."""
+    try:
+        import sympy
+    except ImportError:
+        return Absent("SymPy", "not installed")
+    order = []
+    for target in graph.targets:
+        order += [step.relation for step in graph.registry.resolve(target, graph.point).trace]
+    relations = list(dict.fromkeys(relation for relation in order if relation is not None))
+    equations = [(relation.variable, relation.as_sympy().rhs) for relation in relations]
+
+    def call(_: int) -> None:
+        values = {sympy.Symbol(name, real=True): value for name, value in graph.point.items()}
+        for name, right in equations:
+            values[sympy.Symbol(name, real=True)] = right.subs(
+                {symbol: values[symbol] for symbol in right.free_symbols}
+            )
+
+    return Contestant("SymPy", call, _HOST, 1)
+
+
+def _warm_start() -> Trial:
+    question = [
+        sys.executable, "-m", "assay",
+        "resolve", "econ.cost.per_token", "--preset", "dense_training_cost_fixture", "--json",
+    ]  # fmt: skip
+    numpy = [sys.executable, "-c", "import numpy"]
+
+    def error(_: int) -> float:
+        done = subprocess.run(question, capture_output=True, check=False)
+        return 0.0 if done.returncode == 0 and b'"value"' in done.stdout else float("nan")
+
+    return Trial(
+        Contestant("assay", lambda _: _start(question), _HOST),
+        Check("an answer and exit code 0", error, 0.0),
+        rivals=[Contestant("import numpy", lambda _: _start(numpy), _HOST)],
+    )
+
+
+def _start(command: list[str]) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+SUITE = Suite("graph", "the equation graph: evaluation, derivatives, loading, starting", cases)

@@ -1,0 +1,67 @@
+"""Which machine and device a measurement belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from assay.runtime.hardware import Device
+from assay.runtime.survey import processor
+
+_CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
+_SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What decides how fast a machine is, as far as it can be asked."""
+
+    processor: str
+    usable_cores: int
+    features: tuple[str, ...]
+    cache_bytes: int | None
+    """The processor's last-level cache; None where nobody tells."""
+    memory_bytes: int
+    system: str
+    device: str
+    device_description: str
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same machine and device, different for others."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data, with the fingerprint."""
+        return {"fingerprint": self.fingerprint, **asdict(self)}
+
+
+def machine(device: Device) -> Machine:
+    """This machine, with one of its devices."""
+    found = processor()
+    return Machine(
+        processor=found["name"],
+        usable_cores=found["usable_cores"],
+        features=tuple(found["features"]),
+        cache_bytes=last_level_cache_bytes(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        system=f"{platform.system()} {platform.machine()}",
+        device=device.name,
+        device_description=device.description,
+    )
+
+
+def last_level_cache_bytes(folder: Path = _CACHES) -> int | None:
+    """Bytes of the largest cache of a processor core, from the operating system's description."""
+    sizes = []
+    for path in folder.glob("index*/size"):
+        text = path.read_text(encoding="ascii").strip()
+        if text[:-1].isdigit() and text[-1:] in _SUFFIXES:
+            sizes.append(int(text[:-1]) * _SUFFIXES[text[-1]])
+    return max(sizes, default=None)
