@@ -22,6 +22,8 @@ __all__ = [
     "build_info",
     "dlpack_export",
     "dlpack_import",
+    "measure_pool",
+    "measure_scheduler",
     "provoke_panic",
 ]
 
@@ -380,6 +382,27 @@ def dlpack_import(
     context: Context, capsule: Any
 ) -> tuple[Buffer, int, list[int], list[int], tuple[int, int]]:
     """Take over a DLPack capsule of memory that the host can reach."""
+
+def measure_pool(
+    pairs: int, *, smallest_bytes: int = 256, largest_bytes: int = 4 << 20, live: int = 1_000
+) -> int:
+    """Time pairs of one allocation and one free on a fresh pool of the simulated device.
+
+    At each step a random one of `live` allocations is replaced. Returns nanoseconds for all pairs.
+    """
+
+def measure_scheduler(
+    loads: Sequence[tuple[str, int, int, int, int]],
+    *,
+    units_per_second: int = 1_000_000_000,
+    virtual_ns: int = 1_000_000_000,
+) -> dict[str, Any]:
+    """Run tasks that always want turns against each other in virtual time.
+
+    A load is class, weight, reserved units a second (0 for none), units of each turn and turns
+    asked for at once. Returns a dictionary: `units`, `turns` and `longest_wait_ns` for each load,
+    `decisions`, and `elapsed_ns` of real time.
+    """
 
 def provoke_panic(message: str) -> None:
     """Panic behind the wall that panics do not pass, so that a test can see that it stands."""

@@ -25,6 +25,7 @@ mod record;
 pub(crate) mod ring;
 mod service;
 mod shared;
+pub mod sharing;
 pub(crate) mod slab;
 mod snapshot;
 pub(crate) mod sync;

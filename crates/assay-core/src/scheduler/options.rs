@@ -19,6 +19,12 @@ pub enum Class {
 }
 
 impl Class {
+    /// The class of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Class::Guaranteed, Class::Burstable, Class::BestEffort];
+        all.into_iter().find(|class| class.name() == name)
+    }
+
     /// The class's name.
     pub const fn name(self) -> &'static str {
         match self {

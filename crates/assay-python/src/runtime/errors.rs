@@ -4,6 +4,7 @@ use assay_core::backend::BackendError;
 use assay_core::dispatch::DispatchError;
 use assay_core::kv::KvError;
 use assay_core::memory::MemoryError;
+use assay_core::scheduler::SchedulerError;
 use assay_core::transfer::TransferError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -59,6 +60,17 @@ pub(super) fn backend(error: &BackendError) -> PyErr {
 
 pub(crate) fn kv(error: &KvError) -> PyErr {
     of_class(class_of(error.code()), error.code(), &error.to_string())
+}
+
+pub(super) fn scheduler(error: &SchedulerError) -> PyErr {
+    of_class(class_of(error.code()), error.code(), &error.to_string())
+}
+
+/// A name that is no class of tasks.
+pub(super) fn unknown_class(got: &str) -> PyErr {
+    invalid(&format!(
+        "task: expected class guaranteed, burstable or best-effort, got \"{got}\""
+    ))
 }
 
 /// Something freed was used.

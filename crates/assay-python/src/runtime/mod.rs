@@ -14,6 +14,7 @@ pub(crate) mod errors;
 mod graph;
 mod host_call;
 mod machine;
+mod measuring;
 mod product;
 mod records;
 mod stream;
@@ -32,5 +33,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<graph::PyGraph>()?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;
+    measuring::register(module)?;
     module.add_function(wrap_pyfunction!(barrier::provoke_panic, module)?)
 }
