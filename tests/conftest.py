@@ -7,15 +7,25 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from assay import places
+
 # A shared machine pauses when it likes: an example that took long once is no failure.
 settings.register_profile("assay", deadline=None)
 settings.load_profile("assay")
+
+_MACHINE_SCRATCH = places.scratch()
 
 
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The folder that holds pyproject.toml."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def machine_scratch() -> Path:
+    """The user's own scratch folder, for what is too large to fetch for every run."""
+    return _MACHINE_SCRATCH
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,20 +1,25 @@
 """What the extension module shows to Python; stubtest holds it against the built module."""
 
 from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from typing import Any, Final, Literal, Self, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer as Bytes
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "STORED_FORMATS",
     "TAPE_OPS",
     "Buffer",
     "Context",
+    "GgufFile",
     "KvCache",
     "NativeArray",
     "NativeEvent",
     "NativeGraph",
     "NativeStream",
+    "SafeTensorsFile",
+    "StoredTensor",
     "Tape",
     "TapeBlock",
     "TapeError",
@@ -453,3 +458,59 @@ class KvCache:
         """Counts of blocks and events."""
     def verify(self) -> None:
         """Check the books against each other; slow."""
+
+STORED_FORMATS: Final[dict[str, tuple[int, int]]]
+"""Numbers in a block and bytes of a block for every format of stored tensors, by name."""
+
+@final
+class StoredTensor:
+    """One tensor of a mapped file; `memoryview` of it shows its bytes without copying them."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the file."""
+    @property
+    def format(self) -> str:
+        """How its numbers are stored: a key of `STORED_FORMATS`."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents, the slowest first."""
+    @property
+    def nbytes(self) -> int:
+        """Its bytes."""
+    @property
+    def offset(self) -> int:
+        """Where they begin in the file."""
+
+@final
+class GgufFile:
+    """A GGUF file, mapped and its header checked.
+
+    The file must not change while it is open: that would change what is read, or end the process.
+    """
+
+    def __new__(cls, path: str | PathLike[str]) -> GgufFile: ...
+    @property
+    def version(self) -> int:
+        """The version of the format."""
+    @property
+    def alignment(self) -> int:
+        """Offsets of tensors are multiples of this."""
+    def keys(self) -> list[str]:
+        """The keys of the metadata, in the order of the file."""
+    def value(
+        self, key: str
+    ) -> bool | int | float | str | list[bool] | list[int] | list[float] | list[str]:
+        """The value of a key; raises KeyError where there is none."""
+    def tensors(self) -> list[StoredTensor]:
+        """The tensors, in the order of the file."""
+
+@final
+class SafeTensorsFile:
+    """A safetensors file, mapped and its header checked; it must not change while it is open."""
+
+    def __new__(cls, path: str | PathLike[str]) -> SafeTensorsFile: ...
+    def metadata(self) -> dict[str, str]:
+        """The free texts of the header."""
+    def tensors(self) -> list[StoredTensor]:
+        """The tensors, in the order of the header."""

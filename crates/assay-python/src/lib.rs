@@ -1,6 +1,7 @@
 //! `assay._native`: everything Python sees of the Rust core.
 
 mod float_buffer;
+mod formats;
 mod kv;
 mod runtime;
 mod tape;
@@ -27,5 +28,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     tape::register(module)?;
     runtime::register(module)?;
     kv::register(module)?;
+    formats::register(module)?;
     Ok(())
 }

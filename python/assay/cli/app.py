@@ -37,6 +37,8 @@ COMMANDS: Final = {
     "catalog": "catalog",
     "validate": "validate",
     "export": "export",
+    "pull": "models",
+    "models": "models",
     "bench": "bench",
     "doctor": "doctor",
 }

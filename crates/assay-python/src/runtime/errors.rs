@@ -10,7 +10,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// An error of the class `name`, its hint apart from its message.
-fn of_class(name: &str, code: &str, text: &str) -> PyErr {
+pub(crate) fn of_class(name: &str, code: &str, text: &str) -> PyErr {
     let (message, hint) = match text.split_once("\nhint: ") {
         Some((message, hint)) => (message, Some(hint)),
         None => (text, None),

@@ -1,0 +1,131 @@
+//! What is wrong with a file, in one shape: field, expected, got.
+
+use std::fmt;
+use std::path::Path;
+
+/// What a reader gives.
+pub type Result<T> = std::result::Result<T, FormatError>;
+
+/// The kinds of faults, each with a stable code.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The operating system refused.
+    Io,
+    /// Not a file of this format at all.
+    Magic,
+    /// A version of the format that is not read here.
+    Version,
+    /// The file ends before the field does.
+    Truncated,
+    /// More items, bytes or dimensions than the file or the format can hold.
+    Count,
+    /// Bytes that are not UTF-8, or a name that is empty or too long.
+    Text,
+    /// A type that is unknown or not the one that belongs there.
+    Type,
+    /// A name that occurs twice.
+    Duplicate,
+    /// An offset or alignment that does not fit the format.
+    Alignment,
+    /// A shape that overflows, is empty, or does not fill whole blocks.
+    Shape,
+    /// A range of bytes outside the file, or not as long as the shape says.
+    Range,
+    /// Two tensors that share bytes.
+    Overlap,
+    /// Bytes that belong to no tensor.
+    Hole,
+    /// A header that is not the JSON it has to be.
+    Json,
+}
+
+impl Fault {
+    /// A stable name for the fault, for mapping it in other languages.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Fault::Io => "io",
+            Fault::Magic => "magic",
+            Fault::Version => "version",
+            Fault::Truncated => "truncated",
+            Fault::Count => "count",
+            Fault::Text => "text",
+            Fault::Type => "type",
+            Fault::Duplicate => "duplicate",
+            Fault::Alignment => "alignment",
+            Fault::Shape => "shape",
+            Fault::Range => "range",
+            Fault::Overlap => "overlap",
+            Fault::Hole => "hole",
+            Fault::Json => "json",
+        }
+    }
+}
+
+/// A file that cannot be read, and the field that is to blame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FormatError {
+    /// The kind of fault.
+    pub fault: Fault,
+    /// The field, such as `tensor "output.weight" offset`.
+    pub field: String,
+    /// What would have been right.
+    pub expected: String,
+    /// What was found.
+    pub got: String,
+    /// The file, once it is known.
+    pub file: Option<String>,
+}
+
+impl FormatError {
+    pub(crate) fn new(
+        fault: Fault,
+        field: impl fmt::Display,
+        expected: impl fmt::Display,
+        got: impl fmt::Display,
+    ) -> Self {
+        FormatError {
+            fault,
+            field: field.to_string(),
+            expected: expected.to_string(),
+            got: got.to_string(),
+            file: None,
+        }
+    }
+
+    pub(crate) fn in_file(mut self, path: &Path) -> Self {
+        self.file = Some(path.display().to_string());
+        self
+    }
+
+    /// A stable name for the fault.
+    pub const fn code(&self) -> &'static str {
+        self.fault.code()
+    }
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(formatter, "{file}: ")?;
+        }
+        write!(
+            formatter,
+            "{}: expected {}, got {}",
+            self.field, self.expected, self.got
+        )
+    }
+}
+
+impl std::error::Error for FormatError {}
+
+/// Text of a file as it may stand in a message: short, on one line, nothing that moves a cursor.
+pub(crate) fn quoted(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let mut end = text.len().min(LONGEST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let ellipsis = if end < text.len() { "..." } else { "" };
+    format!("{:?}{ellipsis}", &text[..end])
+}

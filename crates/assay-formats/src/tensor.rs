@@ -1,0 +1,79 @@
+//! A tensor as a range of a file, and the checks that make it one.
+
+use std::ops::Range;
+
+use crate::element::Element;
+use crate::error::{Fault, FormatError, Result, quoted};
+
+/// Name, type, shape and place of one tensor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tensor {
+    /// Its name, unique in the file.
+    pub name: String,
+    /// How its numbers are stored.
+    pub element: Element,
+    /// Its extents, the slowest first, as in NumPy.
+    pub shape: Vec<u64>,
+    /// Its bytes in the file; inside it, and shared with no other tensor.
+    pub range: Range<usize>,
+}
+
+/// Numbers in a tensor and the bytes they take; `field` names the tensor.
+pub(crate) fn sizes(field: &str, element: Element, shape: &[u64]) -> Result<u64> {
+    let values = shape
+        .iter()
+        .try_fold(1_u64, |product, extent| product.checked_mul(*extent))
+        .ok_or_else(|| {
+            FormatError::new(
+                Fault::Shape,
+                format_args!("{field} shape"),
+                "a number of elements below 2^64",
+                format_args!("{shape:?}"),
+            )
+        })?;
+    // A block lies within a row, so the fastest extent has to fill whole blocks.
+    let row = shape.last().copied().unwrap_or(1);
+    if !row.is_multiple_of(element.block_values()) {
+        return Err(FormatError::new(
+            Fault::Shape,
+            format_args!("{field} shape"),
+            format_args!(
+                "rows of a multiple of {} elements for {element}",
+                element.block_values()
+            ),
+            format_args!("{shape:?}"),
+        ));
+    }
+    element.bytes(values).ok_or_else(|| {
+        FormatError::new(
+            Fault::Shape,
+            format_args!("{field} shape"),
+            "a number of bytes below 2^64",
+            format_args!("{shape:?} of {element}"),
+        )
+    })
+}
+
+/// Refuses tensors that share bytes.
+pub(crate) fn check_overlaps(tensors: &[Tensor]) -> Result<()> {
+    let mut order: Vec<&Tensor> = tensors
+        .iter()
+        .filter(|tensor| !tensor.range.is_empty())
+        .collect();
+    order.sort_by_key(|tensor| tensor.range.start);
+    for pair in order.windows(2) {
+        if pair[0].range.end > pair[1].range.start {
+            return Err(FormatError::new(
+                Fault::Overlap,
+                format_args!("tensor {} offset", quoted(&pair[1].name)),
+                format_args!(
+                    "byte {} or later, where tensor {} ends",
+                    pair[0].range.end,
+                    quoted(&pair[0].name)
+                ),
+                format_args!("byte {}", pair[1].range.start),
+            ));
+        }
+    }
+    Ok(())
+}

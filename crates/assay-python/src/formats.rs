@@ -1,0 +1,226 @@
+//! Weight files for Python: what is in them, and a view of each tensor's bytes without a copy.
+
+use std::ffi::{c_int, c_void};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use assay_formats::gguf::{Array, Kind, Scalar, Value};
+use assay_formats::{Element, FormatError, Gguf, Mapping, SafeTensors, Tensor};
+use pyo3::exceptions::{PyBufferError, PyKeyError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use crate::runtime::errors;
+
+/// Adds the names of this file to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<GgufFile>()?;
+    module.add_class::<SafeTensorsFile>()?;
+    module.add_class::<StoredTensor>()?;
+    let formats = PyDict::new(module.py());
+    for element in Element::ALL {
+        let block = (element.block_values(), element.block_bytes());
+        formats.set_item(element.name(), block)?;
+    }
+    module.add("STORED_FORMATS", formats)
+}
+
+fn refused(error: &FormatError) -> PyErr {
+    errors::of_class("InputError", error.code(), &error.to_string())
+}
+
+/// One tensor of a mapped file.
+#[pyclass(module = "assay._native", frozen)]
+struct StoredTensor {
+    mapping: Arc<Mapping>,
+    tensor: Tensor,
+}
+
+#[pymethods]
+impl StoredTensor {
+    /// Its name in the file.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.tensor.name
+    }
+
+    /// How its numbers are stored.
+    #[getter]
+    fn format(&self) -> &'static str {
+        self.tensor.element.name()
+    }
+
+    /// Its extents, the slowest first.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.tensor.shape)
+    }
+
+    /// Its bytes.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.tensor.range.len()
+    }
+
+    /// Where they begin in the file.
+    #[getter]
+    fn offset(&self) -> usize {
+        self.tensor.range.start
+    }
+
+    /// # Safety
+    ///
+    /// `view` is Python's to fill in, as the buffer protocol says.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
+            return Err(PyBufferError::new_err(
+                "buffer: expected memory to write to, got a file mapped for reading",
+            ));
+        }
+        let stored = slf.get();
+        let bytes = &stored.mapping.bytes()[stored.tensor.range.clone()];
+        // SAFETY: Python passes a `Py_buffer` to be filled in. The bytes are read-only and live
+        // as long as the mapping, which this object holds and the view holds this object.
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                bytes.as_ptr().cast::<c_void>().cast_mut(),
+                bytes.len() as ffi::Py_ssize_t,
+                1,
+                flags,
+            )
+        };
+        if filled != 0 {
+            return Err(PyErr::fetch(slf.py()));
+        }
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        let Tensor {
+            name,
+            element,
+            shape,
+            ..
+        } = &self.tensor;
+        format!("StoredTensor({name:?}, {element}, {shape:?})")
+    }
+}
+
+fn stored(mapping: &Arc<Mapping>, tensors: &[Tensor]) -> Vec<StoredTensor> {
+    let one = |tensor: &Tensor| StoredTensor {
+        mapping: Arc::clone(mapping),
+        tensor: tensor.clone(),
+    };
+    tensors.iter().map(one).collect()
+}
+
+/// A GGUF file, mapped and checked.
+#[pyclass(module = "assay._native", frozen)]
+struct GgufFile(Gguf);
+
+#[pymethods]
+impl GgufFile {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| Gguf::open(&path))
+            .map(GgufFile)
+            .map_err(|error| refused(&error))
+    }
+
+    /// The version of the format.
+    #[getter]
+    fn version(&self) -> u32 {
+        self.0.version()
+    }
+
+    /// Offsets of tensors are multiples of this.
+    #[getter]
+    fn alignment(&self) -> u64 {
+        self.0.alignment()
+    }
+
+    /// The keys of the metadata, in the order of the file.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.0.metadata().iter().map(|(key, _)| key))
+    }
+
+    /// The value of a key: a number, truth value, text, or list of them.
+    fn value<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.value(key) {
+            Some(Value::Scalar(value)) => scalar(py, value),
+            Some(Value::Array(array)) => Ok(self.list(py, array)?.into_any()),
+            None => Err(PyKeyError::new_err(key.to_owned())),
+        }
+    }
+
+    /// The tensors, in the order of the file.
+    fn tensors(&self) -> Vec<StoredTensor> {
+        stored(self.0.mapping(), self.0.tensors())
+    }
+}
+
+impl GgufFile {
+    fn list<'py>(&self, py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyList>> {
+        if array.kind == Kind::Text {
+            let texts = self.0.texts(array).map(|text| PyString::new(py, text));
+            return PyList::new(py, texts.collect::<Vec<_>>());
+        }
+        let values = self.0.array_bytes(array).chunks_exact(array.kind.bytes());
+        let values = values
+            .filter_map(|bytes| Scalar::from_bytes(array.kind, bytes))
+            .map(|value| scalar(py, &value));
+        PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+fn scalar<'py>(py: Python<'py>, value: &Scalar) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Scalar::U8(number) => number.into_pyobject(py)?.into_any(),
+        Scalar::I8(number) => number.into_pyobject(py)?.into_any(),
+        Scalar::U16(number) => number.into_pyobject(py)?.into_any(),
+        Scalar::I16(number) => number.into_pyobject(py)?.into_any(),
+        Scalar::U32(number) => number.into_pyobject(py)?.into_any(),
+        Scalar::I32(number) => number.into_pyobject(py)?.into_any(),
+        Scalar::F32(number) => number.into_pyobject(py)?.into_any(),
+        Scalar::Bool(truth) => truth.into_pyobject(py)?.to_owned().into_any(),
+        Scalar::Text(text) => PyString::new(py, text).into_any(),
+        Scalar::U64(number) => number.into_pyobject(py)?.into_any(),
+        Scalar::I64(number) => number.into_pyobject(py)?.into_any(),
+        Scalar::F64(number) => number.into_pyobject(py)?.into_any(),
+    })
+}
+
+/// A safetensors file, mapped and checked.
+#[pyclass(module = "assay._native", frozen)]
+struct SafeTensorsFile(SafeTensors);
+
+#[pymethods]
+impl SafeTensorsFile {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| SafeTensors::open(&path))
+            .map(SafeTensorsFile)
+            .map_err(|error| refused(&error))
+    }
+
+    /// The free texts of the header.
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let metadata = PyDict::new(py);
+        for (key, value) in self.0.metadata() {
+            metadata.set_item(key, value)?;
+        }
+        Ok(metadata)
+    }
+
+    /// The tensors, in the order of the header.
+    fn tensors(&self) -> Vec<StoredTensor> {
+        stored(self.0.mapping(), self.0.tensors())
+    }
+}

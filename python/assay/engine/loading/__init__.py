@@ -1,0 +1,7 @@
+"""Models from files: GGUF, Hugging Face folders, tokenizers, chat templates, pulled models."""
+
+from assay.engine.loading.model_files import ModelFiles, Tensor
+from assay.engine.loading.opening import open_model
+from assay.engine.loading.pulling import pull
+
+__all__ = ["ModelFiles", "Tensor", "open_model", "pull"]

@@ -1,0 +1,87 @@
+"""Chat templates: Jinja2 text that comes with a model, run where it can do no harm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NoReturn
+
+from assay.errors import InputError
+
+
+class ChatTemplate:
+    """Turns messages into the text a model was trained on, the way `transformers` does.
+
+    The template can neither reach attributes of Python nor change what it is given. `specials`
+    are the texts of the begin and end tokens, under the names that templates use.
+    """
+
+    def __init__(self, text: str, specials: Mapping[str, str]) -> None:
+        from jinja2 import TemplateError
+
+        self.text = text
+        self._specials = dict(specials)
+        try:
+            self._template = _environment().from_string(text)
+        except TemplateError as error:
+            raise InputError(f"chat template: expected a Jinja2 template, got: {error}") from None
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **variables: Any,
+    ) -> str:
+        """The text of a conversation, by default up to where the assistant is to speak."""
+        from jinja2 import TemplateError
+
+        try:
+            text: str = self._template.render(
+                messages=[dict(message) for message in messages],
+                add_generation_prompt=add_generation_prompt,
+                tools=tools,
+                **self._specials,
+                **variables,
+            )
+            return text
+        # A template may also trip over what it was given: a message without content, say.
+        except (TemplateError, TypeError, ValueError, LookupError, ArithmeticError) as error:
+            raise InputError(
+                f"chat template: expected messages it can write, got: {error}"
+            ) from None
+
+
+def _environment() -> Any:
+    from jinja2 import TemplateError, nodes
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):
+        """`{% generation %}` marks what the assistant said, for training; here it is plain."""
+
+        tags = {"generation"}  # noqa: RUF012
+
+        def parse(self, parser: Any) -> nodes.Node | list[nodes.Node]:
+            next(parser.stream)
+            body: list[nodes.Node] = parser.parse_statements(
+                ("name:endgeneration",), drop_needle=True
+            )
+            return body
+
+    def raise_exception(message: str) -> NoReturn:
+        raise TemplateError(message)
+
+    def tojson(value: Any, indent: int | None = None, **options: Any) -> str:
+        # The library's own filter escapes for HTML, which a prompt is not.
+        return json.dumps(value, ensure_ascii=False, indent=indent, **options)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = tojson
+    environment.globals["raise_exception"] = raise_exception
+    environment.globals["strftime_now"] = lambda format_: datetime.now().strftime(format_)
+    return environment

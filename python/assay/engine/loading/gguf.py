@@ -1,0 +1,184 @@
+"""A GGUF file as a model: its metadata in the words of config.json, its tensors renamed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from assay._native import GgufFile
+from assay.engine.loading.configuration import checked, known_architecture
+from assay.engine.loading.gguf_names import hugging_face_name
+from assay.engine.loading.model_files import ModelFiles, Tensor
+from assay.engine.loading.shapes import ROPE_FACTORS, check_tensors
+from assay.errors import InputError, UnsupportedError
+
+_Value = TypeVar("_Value", int, float, str, bool)
+
+_ROTATED: Final = re.compile(r"\.self_attn\.[qk]_proj\.(weight|bias)$")
+
+
+class Metadata:
+    """The metadata of a file, each value checked for its type when it is read."""
+
+    def __init__(self, where: str, file: GgufFile) -> None:
+        self.where = where
+        self._file = file
+        self._keys = frozenset(file.keys())
+        self._lists: dict[str, object] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def get(self, key: str, kind: type[_Value]) -> _Value | None:
+        """The value of a key, or nothing where the file has none."""
+        return self.need(key, kind) if key in self._keys else None
+
+    def need(self, key: str, kind: type[_Value]) -> _Value:
+        """The value of a key that has to be there."""
+        value: Any = self._any(key)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        # True is an int to Python and a mistake here.
+        if type(value) is not kind:
+            raise self._wrong(key, kind.__name__, value)
+        return value
+
+    def items(self, key: str, kind: type[_Value]) -> list[_Value]:
+        """The list of a key that has to be there, all of one type."""
+        # Vocabularies are asked for twice and take milliseconds to unpack.
+        value: Any = self._lists.get(key)
+        if value is None:
+            value = self._lists[key] = self._any(key)
+        if not isinstance(value, list) or (value and type(value[0]) is not kind):
+            raise self._wrong(key, f"a list of {kind.__name__}", value)
+        return value
+
+    def _any(self, key: str) -> object:
+        if key not in self._keys:
+            raise InputError(
+                f'{self.where}: expected the metadata key "{key}", got none',
+                "the model cannot be read without it",
+            )
+        return self._file.value(key)
+
+    def _wrong(self, key: str, expected: str, value: object) -> InputError:
+        got = f"a list of {len(value)}" if isinstance(value, list) else repr(value)[:80]
+        return InputError(f"{self.where}: expected {key} as {expected}, got {got}")
+
+
+def open_gguf(path: Path) -> ModelFiles:
+    """Read a GGUF file."""
+    where = path.name
+    file = GgufFile(path)
+    metadata = Metadata(where, file)
+    architecture = known_architecture(
+        f"{where}: general.architecture", metadata.need("general.architecture", str)
+    )
+    if architecture == "mistral":
+        raise UnsupportedError(
+            f'{where}: expected "llama", which GGUF files of Mistral say, got "mistral"'
+        )
+    stored = {one.name: one for one in file.tensors()}
+    config, notes = checked(
+        where, architecture, _configuration(metadata, architecture, "output.weight" not in stored)
+    )
+    tensors = {}
+    for one in stored.values():
+        name = hugging_face_name(where, architecture, one.name)
+        permuted = architecture == "llama" and _ROTATED.search(name) is not None
+        tensors[name] = Tensor.stored(name, one, permuted=permuted)
+    if ROPE_FACTORS in tensors:
+        config["rope_scaling"] = {"rope_type": "factors", "tensor": ROPE_FACTORS}
+    check_tensors(where, architecture, config, tensors)
+
+    def make_tokenizer() -> Any:
+        from assay.engine.loading.gguf_tokenizer import tokenizer_from_gguf
+
+        return tokenizer_from_gguf(metadata)
+
+    return ModelFiles(
+        name=metadata.get("general.name", str) or path.stem,
+        path=path,
+        architecture=architecture,
+        config=config,
+        tensors=tensors,
+        # llama.cpp reorders the rows of Llama's queries and keys, and of no other family's.
+        rope_pairs="interleaved" if architecture == "llama" else "half",
+        make_tokenizer=make_tokenizer,
+        template_text=metadata.get("tokenizer.chat_template", str),
+        notes=notes,
+    )
+
+
+def _configuration(metadata: Metadata, architecture: str, tied: bool) -> dict[str, Any]:
+    def key(name: str) -> str:
+        return f"{architecture}.{name}"
+
+    heads = metadata.need(key("attention.head_count"), int)
+    config: dict[str, Any] = {
+        "vocab_size": len(metadata.items("tokenizer.ggml.tokens", str)),
+        "tie_word_embeddings": tied,
+        "bos_token_id": metadata.get("tokenizer.ggml.bos_token_id", int),
+        "eos_token_id": metadata.get("tokenizer.ggml.eos_token_id", int),
+    }
+    if architecture == "gpt2":
+        return config | {
+            "n_embd": metadata.need(key("embedding_length"), int),
+            "n_layer": metadata.need(key("block_count"), int),
+            "n_head": heads,
+            "n_positions": metadata.need(key("context_length"), int),
+            "n_inner": metadata.need(key("feed_forward_length"), int),
+            "layer_norm_epsilon": metadata.need(key("attention.layer_norm_epsilon"), float),
+            # The one activation that llama.cpp computes for this architecture.
+            "activation_function": "gelu_new",
+        }
+    width = metadata.need(key("embedding_length"), int)
+    head_dim = metadata.get(key("attention.key_length"), int) or width // max(heads, 1)
+    values = metadata.get(key("attention.value_length"), int)
+    rotated = metadata.get(key("rope.dimension_count"), int)
+    for name, got in (("attention.value_length", values), ("rope.dimension_count", rotated)):
+        if got is not None and got != head_dim:
+            raise UnsupportedError(
+                f"{metadata.where}: expected {key(name)} {head_dim}, the size of a head, got {got}"
+            )
+    # The format's own defaults: as many key heads as heads, and a base of 10000.
+    kv_heads = metadata.get(key("attention.head_count_kv"), int)
+    base = metadata.get(key("rope.freq_base"), float)
+    return config | {
+        "hidden_size": width,
+        "intermediate_size": metadata.need(key("feed_forward_length"), int),
+        "num_hidden_layers": metadata.need(key("block_count"), int),
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads if kv_heads is None else kv_heads,
+        "head_dim": head_dim,
+        "max_position_embeddings": metadata.need(key("context_length"), int),
+        "rms_norm_eps": metadata.need(key("attention.layer_norm_rms_epsilon"), float),
+        "hidden_act": "silu",
+        "rope_theta": 10000.0 if base is None else base,
+        "rope_scaling": _scaling(metadata, architecture),
+        "attention_bias": False,
+        "mlp_bias": False,
+        "sliding_window": metadata.get(key("attention.sliding_window"), int),
+        "use_sliding_window": False,
+    }
+
+
+def _scaling(metadata: Metadata, architecture: str) -> dict[str, Any] | None:
+    prefix = f"{architecture}.rope.scaling"
+    kind = metadata.get(f"{prefix}.type", str)
+    if kind in (None, "none"):
+        return None
+    if kind not in ("linear", "yarn"):
+        raise UnsupportedError(
+            f'{metadata.where}: expected {prefix}.type "none", "linear" or "yarn", got "{kind}"'
+        )
+    scaling: dict[str, Any] = {
+        "rope_type": kind,
+        "factor": metadata.need(f"{prefix}.factor", float),
+    }
+    if kind == "yarn":
+        scaling["original_max_position_embeddings"] = metadata.need(
+            f"{prefix}.original_context_length", int
+        )
+    return scaling

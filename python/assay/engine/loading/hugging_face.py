@@ -1,0 +1,197 @@
+"""A Hugging Face folder as a model: config.json, safetensors files, tokenizer.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from assay._native import SafeTensorsFile, StoredTensor
+from assay.engine.loading.configuration import checked, known_architecture
+from assay.engine.loading.model_files import ModelFiles, Tensor
+from assay.engine.loading.shapes import LM_HEAD, check_tensors, is_buffer
+from assay.engine.loading.tokenizer import Tokenizer
+from assay.errors import InputError
+
+SINGLE: Final = "model.safetensors"
+INDEX: Final = "model.safetensors.index.json"
+_LARGEST_JSON: Final = 256 << 20
+
+
+def open_folder(folder: Path) -> ModelFiles:
+    """Read a folder that `transformers` could read."""
+    raw = read_json(folder / "config.json")
+    where = str(folder / "config.json")
+    if "model_type" not in raw:
+        raise InputError(f'{where}: expected the key "model_type", got none')
+    architecture = known_architecture(f"{where}: model_type", raw["model_type"])
+    config, notes = checked(where, architecture, raw)
+    tensors = {}
+    for stored in _stored_tensors(folder):
+        name = _plain_name(architecture, stored.name)
+        # Tied embeddings may be stored twice; the copy is not what transformers computes with.
+        if is_buffer(name) or (name == LM_HEAD and config["tie_word_embeddings"]):
+            continue
+        transposed = architecture == "gpt2" and _is_conv1d(name)
+        tensors[name] = Tensor.stored(name, stored, transposed=transposed)
+    check_tensors(str(folder), architecture, config, tensors)
+    settings = _optional_json(folder / "tokenizer_config.json")
+    return ModelFiles(
+        name=folder.resolve().name,
+        path=folder,
+        architecture=architecture,
+        config=config,
+        tensors=tensors,
+        rope_pairs="half",
+        make_tokenizer=lambda: _tokenizer(folder, config, settings),
+        template_text=_template(folder, settings),
+        notes=notes,
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file."""
+    if not path.is_file():
+        raise InputError(f"{path}: expected a file, got none")
+    if path.stat().st_size > _LARGEST_JSON:
+        raise InputError(
+            f"{path}: expected at most {_LARGEST_JSON} bytes, got {path.stat().st_size}"
+        )
+    try:
+        data = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: expected JSON, got: {error}") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: expected a JSON object, got {type(data).__name__}")
+    return data
+
+
+def _optional_json(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.exists() else {}
+
+
+def _plain_name(architecture: str, name: str) -> str:
+    """GPT-2's own files leave out the prefix that `transformers` gives its tensors."""
+    if architecture == "gpt2" and not name.startswith(("transformer.", "lm_head.")):
+        return f"transformer.{name}"
+    return name
+
+
+def _is_conv1d(name: str) -> bool:
+    return name.endswith(
+        ("c_attn.weight", "attn.c_proj.weight", "c_fc.weight", "mlp.c_proj.weight")
+    )
+
+
+def _stored_tensors(folder: Path) -> Iterator[StoredTensor]:
+    index = folder / INDEX
+    if not index.exists():
+        if not (folder / SINGLE).exists():
+            raise InputError(
+                f"{folder}: expected {SINGLE} or {INDEX}, got neither",
+                "weights in other formats, pickles among them, are not read",
+            )
+        yield from SafeTensorsFile(folder / SINGLE).tensors()
+        return
+    files = _weight_map(index)
+    for file in sorted(set(files.values())):
+        for stored in SafeTensorsFile(folder / file).tensors():
+            if files.pop(stored.name, None) != file:
+                raise InputError(
+                    f"{folder / file}: expected only tensors that {INDEX} places there, "
+                    f'got "{stored.name}"'
+                )
+            yield stored
+    if files:
+        name, file = next(iter(files.items()))
+        raise InputError(f'{folder / file}: expected the tensor "{name}", got none')
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    found = read_json(index).get("weight_map")
+    if not isinstance(found, dict):
+        raise InputError(f'{index}: expected an object "weight_map", got {type(found).__name__}')
+    for name, file in found.items():
+        # A name and nothing more: an index must not reach outside its folder.
+        if (
+            not isinstance(file, str)
+            or Path(file).name != file
+            or not file.endswith(".safetensors")
+        ):
+            raise InputError(
+                f'{index}: expected weight_map "{name}" as the name of a safetensors file '
+                f"in this folder, got {file!r}"
+            )
+    return dict(found)
+
+
+def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -> Tokenizer:
+    import tokenizers
+
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise InputError(
+            f"{path}: expected a file, got none",
+            "only tokenizers saved for the tokenizers library are read",
+        )
+    try:
+        library = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # The library raises the base class itself.
+        raise InputError(f"{path}: expected a tokenizer, got: {error}") from None
+    generation = _optional_json(folder / "generation_config.json")
+    stops = [*_ids(config.get("eos_token_id")), *_ids(generation.get("eos_token_id"))]
+    bos = _special(library, settings, "bos_token", config.get("bos_token_id"))
+    eos = _special(library, settings, "eos_token", next(iter(stops), None))
+    # What the file itself puts around a text.
+    framed = library.encode("", add_special_tokens=True).ids
+    add_bos = bool(framed) and framed[0] == bos
+    add_eos = len(framed) > int(add_bos) and framed[-1] == eos
+    expected = [bos] * add_bos + [eos] * add_eos
+    if framed != expected:
+        raise InputError(
+            f"{path}: expected a post-processor that adds begin and end tokens only, "
+            f"got tokens {framed}"
+        )
+    return Tokenizer(
+        library,
+        bos_id=bos,
+        eos_id=eos,
+        stop_ids=[*stops, *([] if eos is None else [eos])],
+        add_bos=add_bos,
+        add_eos=add_eos,
+        source=str(path),
+    )
+
+
+def _ids(value: Any) -> list[int]:
+    """The end tokens of a configuration: none, one, or several."""
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    for one in values:
+        if isinstance(one, bool) or not isinstance(one, int):
+            raise InputError(f"eos_token_id: expected token numbers, got {one!r}")
+    return list(values)
+
+
+def _special(
+    library: Any, settings: dict[str, Any], name: str, otherwise: int | None
+) -> int | None:
+    """The token that tokenizer_config.json names by its text, else the configuration's number."""
+    text = settings.get(name)
+    if isinstance(text, dict):
+        text = text.get("content")
+    if isinstance(text, str) and (found := library.token_to_id(text)) is not None:
+        return int(found)
+    return otherwise
+
+
+def _template(folder: Path, settings: dict[str, Any]) -> str | None:
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    found = settings.get("chat_template")
+    if isinstance(found, list):
+        # Several templates by name; the one called default is the one for chats.
+        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) else None

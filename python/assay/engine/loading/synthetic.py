@@ -1,0 +1,225 @@
+"""Models made up from a seed: the same numbers everywhere, and text that means nothing.
+
+They stand in where no model can be fetched, and give tests every architecture in small.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.engine.loading.configuration import checked, known_architecture
+from assay.engine.loading.hugging_face import INDEX, SINGLE
+from assay.engine.loading.model_files import ModelFiles, Tensor
+from assay.engine.loading.shapes import expected_shapes
+from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BEGIN, END = "<|begin|>", "<|end|>"
+_SPECIALS: Final = (BEGIN, END)
+_BYTES: Final = 256
+VOCABULARY: Final = _BYTES + len(_SPECIALS)
+
+TEMPLATE: Final = (
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}<|end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
+)
+
+_LLAMA: Final[dict[str, Any]] = {
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 1024,
+    "rms_norm_eps": 1e-5,
+    "hidden_act": "silu",
+    "rope_theta": 10000.0,
+    "rope_scaling": None,
+    "tie_word_embeddings": False,
+    "bos_token_id": _BYTES,
+    "eos_token_id": _BYTES + 1,
+}
+SMALL: Final[dict[str, dict[str, Any]]] = {
+    "llama": _LLAMA | {"attention_bias": False, "mlp_bias": False},
+    "mistral": _LLAMA | {"sliding_window": None},
+    "qwen2": _LLAMA | {"use_sliding_window": False, "tie_word_embeddings": True},
+    "qwen3": _LLAMA | {"use_sliding_window": False, "attention_bias": False},
+    "gpt2": {
+        "n_embd": 256,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_positions": 1024,
+        "n_inner": None,
+        "vocab_size": VOCABULARY,
+        "layer_norm_epsilon": 1e-5,
+        "activation_function": "gelu_new",
+        "tie_word_embeddings": True,
+        "bos_token_id": _BYTES,
+        "eos_token_id": _BYTES + 1,
+    },
+}
+"""A small configuration of each architecture."""
+
+
+def synthetic_model(
+    architecture: str = "llama", *, seed: int = 0, config: Mapping[str, Any] | None = None
+) -> ModelFiles:
+    """A made-up model in memory; `config` changes keys of the small configuration."""
+    settings = _settings(architecture, config)
+    tensors = {}
+    for name, values in _weights(architecture, settings, seed).items():
+        tensors[name] = Tensor(
+            name, "f32", values.shape, memoryview(values.view("u1").data).cast("B")
+        )
+    return ModelFiles(
+        name=f"synthetic-{architecture}",
+        path=None,
+        architecture=architecture,
+        config=settings,
+        tensors=tensors,
+        rope_pairs="half",
+        make_tokenizer=_tokenizer,
+        template_text=TEMPLATE,
+        notes=("synthetic: random weights, the text means nothing",),
+        synthetic=True,
+    )
+
+
+def write_folder(
+    folder: Path,
+    architecture: str,
+    *,
+    seed: int = 0,
+    config: Mapping[str, Any] | None = None,
+    format: str = "f32",
+    shards: int = 1,
+) -> None:
+    """Write the same model as a Hugging Face folder, in f32 or bf16, in one file or several."""
+    settings = _settings(architecture, config)
+    folder.mkdir(parents=True, exist_ok=True)
+    stored = {}
+    for name, values in _weights(architecture, settings, seed).items():
+        stored[name] = values
+        # GPT-2 on Hugging Face keeps its matrices as inputs by outputs.
+        if architecture == "gpt2" and ".c_" in name and values.ndim == 2:
+            stored[name] = values.T
+    names = list(stored)
+    places: dict[str, str] = {}
+    for shard in range(shards):
+        file = SINGLE if shards == 1 else f"model-{shard + 1:05}-of-{shards:05}.safetensors"
+        part = {name: stored[name] for name in names[shard::shards]}
+        places |= dict.fromkeys(part, file)
+        (folder / file).write_bytes(_safetensors(part, format))
+    if shards > 1:
+        _write_json(folder / INDEX, {"metadata": {}, "weight_map": places})
+    _write_json(folder / "config.json", settings)
+    _write_json(
+        folder / "tokenizer_config.json",
+        {"bos_token": BEGIN, "eos_token": END, "chat_template": TEMPLATE},
+    )
+    _library().save(str(folder / "tokenizer.json"))
+
+
+def _write_json(path: Path, data: Any) -> None:
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def _settings(architecture: str, config: Mapping[str, Any] | None) -> dict[str, Any]:
+    known_architecture("synthetic model", architecture)
+    settings, _ = checked("synthetic model", architecture, SMALL[architecture] | dict(config or {}))
+    return settings
+
+
+def _weights(
+    architecture: str, config: Mapping[str, Any], seed: int
+) -> dict[str, NDArray[np.float32]]:
+    return {
+        name: _values(name, shape, seed)
+        for name, shape in expected_shapes(architecture, config).items()
+    }
+
+
+def _values(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
+    """Uniform numbers from the raw bits of a generator, which are the same in every version."""
+    import numpy as np
+
+    key = hashlib.sha256(f"{seed} {name}".encode()).digest()
+    bits = np.random.Philox(key=int.from_bytes(key[:16], "little"))
+    count = math.prod(shape)
+    unit = (bits.random_raw(count) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 23) - 1
+    if name.endswith(".bias"):
+        values = unit * np.float32(0.02)
+    elif len(shape) == 1:
+        # Norms scale by about one.
+        values = 1 + unit * np.float32(0.1)
+    else:
+        # The standard deviation of a uniform number is its bound over the root of three.
+        values = unit * np.float32(math.sqrt(3 / shape[-1]))
+    return np.ascontiguousarray(values.reshape(shape), dtype="<f4")
+
+
+def _safetensors(tensors: Mapping[str, NDArray[np.float32]], format: str) -> bytes:
+    if format not in ("f32", "bf16"):
+        raise InputError(f'format: expected "f32" or "bf16", got "{format}"')
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    parts: list[bytes] = []
+    offset = 0
+    for name, values in tensors.items():
+        data = values.tobytes() if format == "f32" else _bfloat16(values)
+        header[name] = {
+            "dtype": format.upper(),
+            "shape": list(values.shape),
+            "data_offsets": [offset, offset + len(data)],
+        }
+        parts.append(data)
+        offset += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + b"".join(parts)
+
+
+def _bfloat16(values: NDArray[np.float32]) -> bytes:
+    """The upper halves, rounded to nearest even."""
+    import numpy as np
+
+    bits = np.ascontiguousarray(values, dtype="<f4").view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    return (rounded >> np.uint32(16)).astype("<u2").tobytes()
+
+
+def _library() -> Any:
+    """Every byte is a token, and so are the two marks."""
+    from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
+    from tokenizers import Tokenizer as Library
+
+    vocabulary = {char: byte for byte, char in enumerate(byte_alphabet())}
+    library = Library(models.BPE(vocabulary, []))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    library.decoder = decoders.ByteLevel()
+    library.add_special_tokens([AddedToken(text, normalized=False) for text in _SPECIALS])
+    library.post_processor = processors.TemplateProcessing(
+        single=f"{BEGIN} $A", special_tokens=[(BEGIN, _BYTES)]
+    )
+    return library
+
+
+def _tokenizer() -> Tokenizer:
+    return Tokenizer(
+        _library(),
+        bos_id=_BYTES,
+        eos_id=_BYTES + 1,
+        stop_ids=[_BYTES + 1],
+        add_bos=True,
+        source="synthetic model",
+    )

@@ -1,0 +1,181 @@
+"""Text to tokens and back: the `tokenizers` library inside, whole characters outside."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from assay.errors import InputError, UnsupportedError
+
+if TYPE_CHECKING:
+    import tokenizers
+
+_BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_SPACE: Final = "\u2581"
+"""What stands for a space in the pieces of SentencePiece."""
+
+
+def byte_alphabet() -> list[str]:
+    """The character that stands for each byte in byte-level vocabularies.
+
+    Printable bytes of Latin-1 stand for themselves; the others, in order, for the characters
+    from 256 on. This is GPT-2's table.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    table = {byte: chr(byte) for byte in printable}
+    others = (byte for byte in range(256) if byte not in table)
+    table.update((byte, chr(256 + place)) for place, byte in enumerate(others))
+    return [table[byte] for byte in range(256)]
+
+
+class Tokenizer:
+    """Encodes text, decodes tokens, and knows which tokens begin and end a sequence.
+
+    `bos_id` is put in front and `eos_id` behind where the model's files say so (`add_bos`,
+    `add_eos`); any of `stop_ids` ends a generation. Special tokens in a text are recognised, as
+    `transformers` and llama.cpp's programs do; text of strangers must be cleared of them first.
+    """
+
+    def __init__(
+        self,
+        library: tokenizers.Tokenizer,
+        *,
+        bos_id: int | None,
+        eos_id: int | None,
+        stop_ids: Iterable[int],
+        add_bos: bool,
+        add_eos: bool = False,
+        source: str,
+    ) -> None:
+        self._library = library
+        self.vocab_size: int = library.get_vocab_size(with_added_tokens=True)
+        self.bos_id, self.eos_id = bos_id, eos_id
+        self.add_bos, self.add_eos = add_bos, add_eos
+        self.stop_ids = frozenset(stop_ids)
+        self.source = source
+        for name, one in (("bos", bos_id), ("eos", eos_id), *(("stop", i) for i in self.stop_ids)):
+            if one is not None and library.id_to_token(one) is None:
+                raise InputError(
+                    f"{source}: expected a {name} token below {self.vocab_size}, got {one}"
+                )
+        for name, added, id_ in (("bos", add_bos, bos_id), ("eos", add_eos, eos_id)):
+            if added and id_ is None:
+                raise InputError(f"{source}: expected a {name} token to add, got none")
+        self._added = {
+            id_: (token.content, token.special)
+            for id_, token in library.get_added_tokens_decoder().items()
+        }
+        self._byte_level, self._strips_space = _decoder_kind(library, source)
+        self._byte_of = {char: byte for byte, char in enumerate(byte_alphabet())}
+        self._pieces: dict[int, bytes] = {}
+
+    @property
+    def special_texts(self) -> Mapping[str, str]:
+        """The texts of the tokens that begin and end a sequence, as chat templates name them."""
+        named = {"bos_token": self.bos_id, "eos_token": self.eos_id}
+        return {name: self.text_of(id_) for name, id_ in named.items() if id_ is not None}
+
+    def text_of(self, token: int) -> str:
+        """A token as the vocabulary writes it."""
+        text = self._library.id_to_token(token)
+        if text is None:
+            raise InputError(
+                f"{self.source}: expected a token from 0 to {self.vocab_size - 1}, got {token}"
+            )
+        return text
+
+    def is_special(self, token: int) -> bool:
+        """Whether a token is a mark of structure and no text."""
+        return token in self._added and self._added[token][1]
+
+    def encode(self, text: str, *, add_special: bool = True) -> list[int]:
+        """The tokens of a text; `add_special` puts the begin and end tokens that belong there."""
+        tokens: list[int] = self._library.encode(text, add_special_tokens=False).ids
+        return self._framed(tokens) if add_special else tokens
+
+    def encode_batch(self, texts: Sequence[str], *, add_special: bool = True) -> list[list[int]]:
+        """The tokens of many texts at once, on all cores."""
+        encoded = self._library.encode_batch(list(texts), add_special_tokens=False)
+        return [self._framed(one.ids) if add_special else one.ids for one in encoded]
+
+    def _framed(self, tokens: list[int]) -> list[int]:
+        front = [self.bos_id] if self.add_bos and self.bos_id is not None else []
+        back = [self.eos_id] if self.add_eos and self.eos_id is not None else []
+        return [*front, *tokens, *back]
+
+    def piece(self, token: int) -> bytes:
+        """The bytes that a token stands for; a special token stands for its own text."""
+        piece = self._pieces.get(token)
+        if piece is None:
+            piece = self._pieces[token] = self._piece(token)
+        return piece
+
+    def _piece(self, token: int) -> bytes:
+        if token in self._added:
+            return self._added[token][0].encode()
+        text = self.text_of(token)
+        if self._byte_level:
+            if all(char in self._byte_of for char in text):
+                return bytes(self._byte_of[char] for char in text)
+            return text.encode()
+        if found := _BYTE_TOKEN.fullmatch(text):
+            return bytes([int(found[1], 16)])
+        return text.replace(_SPACE, " ").encode()
+
+    def decode(self, tokens: Iterable[int], *, skip_special: bool = True) -> str:
+        """The text of tokens that begin a text; broken UTF-8 becomes the replacement character."""
+        data = b"".join(
+            self.piece(token) for token in tokens if not (skip_special and self.is_special(token))
+        )
+        # SentencePiece puts a space before the first word and takes it away again.
+        if self._strips_space and data.startswith(b" "):
+            data = data[1:]
+        return data.decode("utf-8", "replace")
+
+    def detokenizer(self, *, skip_special: bool = True) -> Detokenizer:
+        """A new detokenizer, for one continuation."""
+        return Detokenizer(self, skip_special)
+
+
+class Detokenizer:
+    """Turns the tokens of a continuation into text as they come, never half a character.
+
+    What `push` returns, joined, and what `finish` returns after it, is the text of the tokens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, skip_special: bool) -> None:
+        self._tokenizer = tokenizer
+        self._skip_special = skip_special
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token: int) -> str:
+        """The text that this token completes; empty while a character is not whole."""
+        if self._skip_special and self._tokenizer.is_special(token):
+            return ""
+        return self._decoder.decode(self._tokenizer.piece(token))
+
+    def finish(self) -> str:
+        """The replacement character where the tokens end in the middle of a character."""
+        return self._decoder.decode(b"", final=True)
+
+
+def _decoder_kind(library: tokenizers.Tokenizer, source: str) -> tuple[bool, bool]:
+    """Whether pieces are bytes in GPT-2's alphabet, and whether a first space is taken away."""
+    state = json.loads(library.decoder.__getstate__()) if library.decoder else {}
+    steps = state.get("decoders", [state])
+    kinds = [step.get("type") for step in steps]
+    if "ByteLevel" in kinds:
+        return True, False
+    if "ByteFallback" in kinds or "Metaspace" in kinds:
+        strips = any(
+            (step.get("type") == "Strip" and step.get("start"))
+            or (step.get("type") == "Metaspace" and step.get("prepend_scheme") != "never")
+            for step in steps
+        )
+        return False, strips
+    raise UnsupportedError(
+        f"{source}: expected a decoder of bytes or SentencePiece pieces, got {kinds}"
+    )
