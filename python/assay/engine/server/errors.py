@@ -1,0 +1,126 @@
+"""Errors in the shape that clients of OpenAI's API expect."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from assay.engine.worker import OverloadedError, StoppedError
+from assay.errors import AssayError
+
+LOGGER: Final = logging.getLogger("assay.server")
+
+_TYPES: Final = {
+    401: "authentication_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "server_error",
+}
+_RETRY_SECONDS: Final = "1"
+
+
+class ErrorBody(BaseModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorAnswer(BaseModel):
+    """The body of every answer that is an error."""
+
+    error: ErrorBody
+
+
+class ApiError(AssayError):
+    """A request that is refused, with its HTTP status."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        param: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.param = param
+        self.code = code
+
+
+def describe(error: BaseException) -> ApiError:
+    """The error as one for the client; what is our own fault is logged and not told."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, OverloadedError):
+        return ApiError(error.message, status=429, code="rate_limit_exceeded")
+    if isinstance(error, StoppedError):
+        return ApiError(error.message, status=503, code="unavailable")
+    if isinstance(error, AssayError):
+        return ApiError(f"{error.message}; {error.hint}" if error.hint else error.message)
+    LOGGER.error("a request failed", exc_info=error)
+    return ApiError("the server failed on this request", status=500, code="internal_error")
+
+
+def body(error: ApiError) -> dict[str, Any]:
+    """The JSON of an error."""
+    kind = _TYPES.get(error.status, "invalid_request_error")
+    details = ErrorBody(
+        message=_sendable(error.message),
+        type=kind,
+        param=error.param and _sendable(error.param),
+        code=error.code,
+    )
+    return ErrorAnswer(error=details).model_dump()
+
+
+def _sendable(text: str) -> str:
+    """The text without what UTF-8 lacks: JSON can hold half of a surrogate pair."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def answer(error: BaseException) -> JSONResponse:
+    """The HTTP answer that tells of an error."""
+    told = describe(error)
+    headers = {"Retry-After": _RETRY_SECONDS} if told.status in (429, 503) else {}
+    if told.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(body(told), told.status, headers)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of the app in this shape."""
+
+    @app.exception_handler(AssayError)
+    async def refused(_: Request, error: AssayError) -> JSONResponse:
+        return answer(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        message, code = str(first["msg"]), str(first["type"])
+        if code == "extra_forbidden":
+            message, code = "this server does not support it", "unsupported_parameter"
+        message = f"{place}: {message}" if place else message
+        return answer(ApiError(message, param=place or None, code=code))
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> JSONResponse:
+        told = answer(ApiError(str(error.detail), status=error.status_code))
+        told.headers.update(error.headers or {})
+        return told
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        return answer(error)

@@ -1,0 +1,146 @@
+"""What the server counts, in Prometheus text: vLLM's names and OpenTelemetry's for GenAI.
+
+Dashboards made for vLLM read the first, those made for OpenTelemetry the second; the dots of
+OpenTelemetry's names are written as underscores, as its own exporter to Prometheus does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+# The buckets that OpenTelemetry's conventions for generative AI advise.
+_FIRST_TOKEN: Final = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+)
+_NEXT_TOKEN: Final = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
+_DURATION: Final = tuple(0.01 * 2**power for power in range(14))
+_TOKENS: Final = tuple(float(4**power) for power in range(10))
+
+_VLLM: Final = ("model_name",)
+_OTEL: Final = (
+    "gen_ai_operation_name",
+    "gen_ai_provider_name",
+    "gen_ai_request_model",
+    "gen_ai_response_model",
+)
+
+
+class Metrics:
+    """Counters and histograms of one server that serves one model."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._registry = CollectorRegistry()
+        self._prompt_tokens = self._count("prompt_tokens", "Prompt tokens taken in.")
+        self._tokens = self._count("generation_tokens", "Tokens generated.")
+        self._ended = self._count(
+            "request_success", "Requests that ended, by how they ended.", "finished_reason"
+        )
+        self._prompt_length = self._spread(
+            "vllm:request_prompt_tokens", "Tokens of a prompt.", _TOKENS
+        )
+        self._length = self._spread(
+            "vllm:request_generation_tokens", "Tokens of an answer.", _TOKENS
+        )
+        first = "Seconds from arrival to the first token."
+        self._first = self._spread("vllm:time_to_first_token_seconds", first, _FIRST_TOKEN)
+        self._first_otel = self._spread(
+            "gen_ai_server_time_to_first_token_seconds", first, _FIRST_TOKEN, _OTEL
+        )
+        self._gap = self._spread(
+            "vllm:inter_token_latency_seconds", "Seconds from token to token.", _FIRST_TOKEN
+        )
+        self._gap_otel = self._spread(
+            "gen_ai_server_time_per_output_token_seconds",
+            "Seconds for each token after the first, averaged over an answer.",
+            _NEXT_TOKEN,
+            _OTEL,
+        )
+        whole = "Seconds from arrival to the last token."
+        self._whole = self._spread("vllm:e2e_request_latency_seconds", whole, _DURATION)
+        self._whole_otel = self._spread(
+            "gen_ai_server_request_duration_seconds", whole, _DURATION, (*_OTEL, "error_type")
+        )
+
+    def arrived(self, prompt_tokens: int) -> None:
+        """A prompt was let in."""
+        self._prompt_tokens.labels(self._model).inc(prompt_tokens)
+        self._prompt_length.labels(self._model).observe(prompt_tokens)
+
+    def first_token(self, operation: str, seconds: float, tokens: int) -> None:
+        """The first tokens of an answer came."""
+        self._tokens.labels(self._model).inc(tokens)
+        self._first.labels(self._model).observe(seconds)
+        self._first_otel.labels(*self._otel(operation)).observe(seconds)
+
+    def next_tokens(self, seconds: float, tokens: int) -> None:
+        """More tokens of an answer came, this long after those before."""
+        self._tokens.labels(self._model).inc(tokens)
+        self._gap.labels(self._model).observe(seconds / tokens)
+
+    def ended(self, operation: str, reason: str, tokens: int, first: float, last: float) -> None:
+        """An answer ended: how, its tokens, and when its first and last came after arrival."""
+        self._ended.labels(self._model, reason).inc()
+        self._length.labels(self._model).observe(tokens)
+        self._whole.labels(self._model).observe(last)
+        error = reason if reason in ("abort", "error") else ""
+        self._whole_otel.labels(*self._otel(operation), error).observe(last)
+        if tokens > 1:
+            each = (last - first) / (tokens - 1)
+            self._gap_otel.labels(*self._otel(operation)).observe(each)
+
+    def text(self, statistics: Mapping[str, Any]) -> bytes:
+        """Everything in Prometheus' text format, beside what the engine says of itself."""
+        families = lambda: engine_families(self._model, statistics)  # noqa: E731
+        engine = CollectorRegistry()
+        engine.register(_Once(families))
+        return generate_latest(engine) + generate_latest(self._registry)
+
+    def _otel(self, operation: str) -> tuple[str, ...]:
+        return (operation, "assay", self._model, self._model)
+
+    def _count(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"vllm:{name}", meaning, (*_VLLM, *labels), registry=self._registry)
+
+    def _spread(
+        self, name: str, meaning: str, buckets: Sequence[float], labels: Sequence[str] = _VLLM
+    ) -> Histogram:
+        return Histogram(name, meaning, labels, registry=self._registry, buckets=buckets)
+
+
+class _Once(Collector):
+    """Families that are made when they are asked for."""
+
+    def __init__(self, make: Callable[[], Iterator[Metric]]) -> None:
+        self._make = make
+
+    def collect(self) -> Iterator[Metric]:
+        return self._make()
+
+
+def engine_families(model: str, statistics: Mapping[str, Any]) -> Iterator[Metric]:
+    """The engine's own figures under vLLM's names."""
+    used = statistics["used"] / statistics["blocks"]
+    gauges = {
+        "num_requests_running": ("Requests in the running batch.", statistics["running"]),
+        "num_requests_waiting": ("Requests that wait for room.", statistics["waiting"]),
+        "kv_cache_usage_perc": ("Share of the KV cache in use; 1 is all.", used),
+    }
+    counters = {
+        "num_preemptions": ("Requests set back to free KV blocks.", statistics["preemptions"]),
+        "prefix_cache_queries": ("Prompt tokens looked up.", statistics["queried_tokens"]),
+        "prefix_cache_hits": ("Prompt tokens found computed.", statistics["hit_tokens"]),
+    }
+    for name, (meaning, value) in gauges.items():
+        gauge = GaugeMetricFamily(f"vllm:{name}", meaning, labels=_VLLM)
+        gauge.add_metric((model,), value)
+        yield gauge
+    for name, (meaning, value) in counters.items():
+        counter = CounterMetricFamily(f"vllm:{name}", meaning, labels=_VLLM)
+        counter.add_metric((model,), value)
+        yield counter

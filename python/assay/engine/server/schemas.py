@@ -1,0 +1,137 @@
+"""What clients send, in OpenAI's words and a few of vLLM's.
+
+A field that is not listed is refused by name: ignoring it would change the answer quietly. Null
+means the same as leaving a field out.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+
+def _whole_characters(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("expected whole characters, got half of a surrogate pair") from None
+    return text
+
+
+Text = Annotated[StrictStr, AfterValidator(_whole_characters)]
+Seed = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
+Count = Annotated[StrictInt, Field(ge=1, lt=2**31)]
+TokenId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
+Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False, strict=True)]
+StopText = Annotated[Text, Field(min_length=1, max_length=1024)]
+
+
+class Strict(BaseModel):
+    """A body in which every field is known."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class StreamOptions(Strict):
+    """How a stream ends."""
+
+    include_usage: StrictBool | None = None
+
+
+class Sampling(Strict):
+    """What both endpoints take: how tokens are chosen, and how the answer is sent."""
+
+    model: Text
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False, strict=True)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, strict=True)] | None = None
+    n: Annotated[StrictInt, Field(ge=1, le=128)] | None = None
+    stop: StopText | Annotated[list[StopText], Field(max_length=16)] | None = None
+    seed: Seed | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+
+    # Words of vLLM's for what OpenAI has no word for.
+    top_k: Annotated[StrictInt, Field(ge=-1, lt=2**31)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)] | None = None
+    repetition_penalty: (
+        Annotated[float, Field(gt=0, le=10, allow_inf_nan=False, strict=True)] | None
+    ) = None
+    stop_token_ids: Annotated[list[TokenId], Field(max_length=16)] | None = None
+    ignore_eos: StrictBool | None = None
+
+    # Notes of the client's own, which change no answer.
+    user: Text | None = None
+    metadata: dict[str, Text] | None = None
+    store: StrictBool | None = None
+    service_tier: Text | None = None
+    safety_identifier: Text | None = None
+    prompt_cache_key: Text | None = None
+
+    def stops(self) -> tuple[str, ...]:
+        """The stop texts as one tuple."""
+        if self.stop is None:
+            return ()
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    def wants_usage(self) -> bool:
+        """Whether a stream ends with its usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+class CompletionRequest(Sampling):
+    """The body of /v1/completions."""
+
+    prompt: (
+        Text
+        | Annotated[list[TokenId], Field(min_length=1)]
+        | Annotated[list[Text], Field(min_length=1, max_length=128)]
+        | Annotated[
+            list[Annotated[list[TokenId], Field(min_length=1)]], Field(min_length=1, max_length=128)
+        ]
+    )
+    max_tokens: Count | None = None
+    logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    echo: StrictBool | None = None
+
+
+class TextPart(Strict):
+    """A part of a message's content."""
+
+    type: Literal["text"]
+    text: Text
+
+
+class ChatMessage(Strict):
+    """One turn of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Text | list[TextPart]
+    name: Text | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """The message as chat templates read it; a developer speaks as the system."""
+        content = self.content
+        if not isinstance(content, str):
+            content = "".join(part.text for part in content)
+        role = "system" if self.role == "developer" else self.role
+        return {"role": role, "content": content}
+
+
+class TextFormat(Strict):
+    """The only format of answers that there is."""
+
+    type: Literal["text"]
+
+
+class ChatRequest(Sampling):
+    """The body of /v1/chat/completions."""
+
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=4096)]
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+    logprobs: StrictBool | None = None
+    top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    response_format: TextFormat | None = None

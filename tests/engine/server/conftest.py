@@ -1,0 +1,34 @@
+"""Servers that end with the tests."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import httpx
+import pytest
+from running_server import Running, Serving, running
+from steady_engine import SteadyEngine
+
+
+@pytest.fixture
+def serving() -> Iterator[Serving]:
+    """Starts servers that end with the test."""
+    with ExitStack() as stack:
+
+        def start(engine: SteadyEngine | None = None, **options: object) -> Running:
+            return stack.enter_context(running(engine or SteadyEngine(), **options))  # type: ignore[arg-type]
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Running]:
+    """A server with everything left as it is."""
+    with running(SteadyEngine()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def http(served: Running) -> Iterator[httpx.Client]:
+    """A plain HTTP client of that server."""
+    with httpx.Client(base_url=served.url, timeout=10, trust_env=False) as client:
+        yield client

@@ -1,0 +1,69 @@
+"""A real server on a free port in a thread of the tests' own process."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import uvicorn
+from steady_engine import SteadyEngine, steady_model
+
+from assay.engine.server import Limits, create_app, listen
+from assay.engine.server.guards import PatientProtocol
+
+
+@dataclass
+class Running:
+    """A server that answers, and the engine behind it."""
+
+    url: str
+    port: int
+    engine: SteadyEngine
+
+    def settled(self, seconds: float = 5.0) -> bool:
+        """Wait until nothing is under way; whether that came about."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if not self.engine.has_work and self.engine.free == self.engine.blocks:
+                return True
+            time.sleep(0.01)
+        return False
+
+
+Serving = Callable[..., Running]
+
+
+@contextmanager
+def running(
+    engine: SteadyEngine,
+    *,
+    api_key: str | None = None,
+    limits: Limits | None = None,
+    with_template: bool = True,
+    protocol: type[PatientProtocol] = PatientProtocol,
+) -> Iterator[Running]:
+    model = steady_model(with_template=with_template)
+    app = create_app(engine, model, api_key=api_key, limits=limits)
+    listener = listen("127.0.0.1", 0)
+    # A client that does not read is noticed when the buffers are full: small ones fill sooner.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    port = listener.getsockname()[1]
+    config = uvicorn.Config(app, http=protocol, ws="none", lifespan="on", log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + 10
+    while not server.started:
+        assert time.monotonic() < deadline, "the server did not start"
+        time.sleep(0.005)
+    try:
+        yield Running(url, port, engine)
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+        assert not thread.is_alive(), "the server did not end"
+        assert engine.closed

@@ -1,0 +1,157 @@
+"""A small engine that keeps the protocol of the real one and whose every answer is known.
+
+A token is a byte. The answer to a prompt is the prompt's letters again, in capitals, over and
+over; it ends at `max_tokens`, at a stop text, or at the token END if the prompt held a full stop.
+Blocks of the KV cache are counted as the real ones are, so that a leak shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from assay.engine.outputs import Chunk, FinishReason, StepOutput
+from assay.engine.params import SamplingParams
+from assay.engine.server import ServedModel
+from assay.errors import InputError
+
+END = 256
+VOCABULARY = 257
+CONTEXT = 512
+BLOCK_TOKENS = 16
+LOGPROB = -0.25
+
+
+def expected_text(prompt: str, tokens: int) -> str:
+    """The first letters of the answer to a prompt without a full stop."""
+    return (prompt.upper() * (tokens // len(prompt) + 1))[:tokens]
+
+
+@dataclass
+class _Request:
+    name: str
+    prompt: list[int]
+    params: SamplingParams
+    blocks: int = 0
+    made: list[int] = field(default_factory=list)
+
+    def next_token(self) -> int:
+        at = len(self.made)
+        if not self.params.ignore_eos and at < len(self.prompt) and self.prompt[at] == ord("."):
+            return END
+        return ord(chr(self.prompt[at % len(self.prompt)]).upper()) % 256
+
+
+class SteadyEngine:
+    """Steps that take `step_seconds`, at most `batch` requests at once, `blocks` of KV cache."""
+
+    def __init__(self, *, blocks: int = 256, batch: int = 64, step_seconds: float = 0.0) -> None:
+        self.blocks = self.free = blocks
+        self.batch = batch
+        self.step_seconds = step_seconds
+        self.fails_at_step: int | None = None
+        self.steps = self.aborted = 0
+        self.closed = False
+        self._waiting: dict[str, _Request] = {}
+        self._running: dict[str, _Request] = {}
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._waiting or self._running)
+
+    def add_request(
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        request_id: str | None = None,
+        priority: int = 0,
+    ) -> str:
+        name = request_id or f"unnamed-{len(self._waiting)}"
+        if name in self._waiting or name in self._running:
+            raise InputError(f'the request "{name}" is under way already')
+        if bytes(prompt[:7]) == b"refused":
+            raise InputError("this prompt is refused", "try another")
+        self._waiting[name] = _Request(name, list(prompt), params)
+        return name
+
+    def step(self) -> list[StepOutput]:
+        self.steps += 1
+        if self.steps == self.fails_at_step:
+            raise RuntimeError("the test said so")
+        if self.step_seconds:
+            time.sleep(self.step_seconds)
+        self._admit()
+        return [self._advance(request) for request in list(self._running.values())]
+
+    def abort(self, request_id: str) -> None:
+        request = self._waiting.pop(request_id, None) or self._running.pop(request_id)
+        self.free += request.blocks
+        self.aborted += 1
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "running": len(self._running),
+            "waiting": len(self._waiting),
+            "blocks": self.blocks,
+            "used": self.blocks - self.free,
+            "preemptions": 0,
+            "queried_tokens": 0,
+            "hit_tokens": 0,
+        }
+
+    def close(self) -> None:
+        assert not self.closed, "closed twice"
+        self.closed = True
+
+    def _admit(self) -> None:
+        for name, request in list(self._waiting.items()):
+            needed = -(
+                -(len(request.prompt) + (request.params.max_tokens or CONTEXT)) // BLOCK_TOKENS
+            )
+            if len(self._running) == self.batch or needed > self.free:
+                return
+            self.free -= needed
+            request.blocks = needed
+            self._running[name] = self._waiting.pop(name)
+
+    def _advance(self, request: _Request) -> StepOutput:
+        token = request.next_token()
+        request.made.append(token)
+        params = request.params
+        text = "" if token == END else chr(token)
+        so_far = bytes(t for t in request.made if t != END).decode("latin-1")
+        reason: FinishReason | None = None
+        if len(request.made) == params.max_tokens:
+            reason = "length"
+        if token == END or any(so_far.endswith(stop) for stop in params.stop):
+            reason, text = "stop", ""
+        if reason:
+            self.free += self._running.pop(request.name).blocks
+        top = tuple((token + i, LOGPROB - i) for i in range(params.logprobs or 0))
+        logprob = None if params.logprobs is None else LOGPROB
+        return StepOutput(request.name, (Chunk(text, token, logprob, top, reason),))
+
+
+def steady_model(*, with_template: bool = True) -> ServedModel:
+    """The model that goes with the engine."""
+
+    def token_bytes(token: int) -> bytes:
+        return bytes([token]) if token < END else b""
+
+    def encode(text: str) -> list[int]:
+        return list(text.encode())
+
+    return ServedModel(
+        name="steady",
+        context_limit=CONTEXT,
+        vocabulary=VOCABULARY,
+        encode=encode,
+        encode_rendered=encode,
+        token_bytes=token_bytes,
+        decode=lambda tokens: b"".join(map(token_bytes, tokens)).decode("utf-8", "replace"),
+        render_chat=(lambda messages: "|".join(m["content"] for m in messages))
+        if with_template
+        else None,
+        created=1,
+    )

@@ -1,0 +1,278 @@
+"""HTTP as it comes: errors, limits, clients that leave, linger or say nothing."""
+
+import contextlib
+import json
+import socket
+import time
+
+import httpx
+import pytest
+from running_server import Running, Serving
+from steady_engine import SteadyEngine
+
+from assay.engine.server import Limits
+from assay.engine.server.guards import PatientProtocol
+
+PROMPT = {"model": "steady", "prompt": "abc"}
+
+
+def error_of(answer: httpx.Response) -> dict[str, object]:
+    body = answer.json()
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    error: dict[str, object] = body["error"]
+    return error
+
+
+def request_bytes(body: object, path: str = "/v1/completions") -> bytes:
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
+
+
+def test_health(http: httpx.Client) -> None:
+    assert http.get("/health").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("GET", "/v1/completions", 405),
+        ("DELETE", "/v1/models", 405),
+        ("GET", "/v1/models/other", 404),
+        ("POST", "/v1/completions", 400),
+    ],
+)
+def test_every_error_has_one_shape(http: httpx.Client, method: str, path: str, status: int) -> None:
+    answer = http.request(method, path)
+    assert answer.status_code == status
+    assert error_of(answer)["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[1]",
+        b'"text"',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"model": "steady", "prompt": "\\ud800"}',
+        b'{"model": "steady", "prompt": "a", "\\ud800": 1}',
+        b'{"model": "steady", "prompt": "a", "temperature": NaN}',
+        b'{"model": "steady", "prompt": "a", "temperature": 1e999}',
+        b'{"model": "steady", "prompt": "a", "max_tokens": ' + b"9" * 5000 + b"}",
+        b'{"model": "steady", "prompt": ""}',
+        b'{"model": "steady", "prompt": []}',
+        b'{"model": "steady", "prompt": [[]]}',
+        b'{"model": "steady", "prompt": [-1]}',
+        b'{"model": "steady", "prompt": [true]}',
+        b'{"model": "steady", "prompt": "a", "stop": ""}',
+        b'{"model": "steady", "prompt": "a", "n": 0}',
+        b'{"model": "steady", "prompt": "a", "logit_bias": {"5": 100}}',
+    ],
+)
+def test_malformed_bodies_are_refused(http: httpx.Client, body: bytes) -> None:
+    answer = http.post(
+        "/v1/completions", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 400
+    assert error_of(answer)["type"] == "invalid_request_error"
+
+
+def test_a_refused_parameter_is_named(http: httpx.Client) -> None:
+    answer = http.post("/v1/completions", json={**PROMPT, "logit_bias": {}})
+    error = error_of(answer)
+    assert error["param"] == "logit_bias"
+    assert error["code"] == "unsupported_parameter"
+    assert error["message"] == "logit_bias: this server does not support it"
+
+
+def test_chat_without_a_template_is_refused(serving: Serving) -> None:
+    served = serving(with_template=False)
+    body = {"model": "steady", "messages": [{"role": "user", "content": "hi"}]}
+    answer = httpx.post(f"{served.url}/v1/chat/completions", json=body, trust_env=False)
+    assert answer.status_code == 400
+    assert error_of(answer)["code"] == "no_chat_template"
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_body_too_large_is_refused(serving: Serving, declared: bool) -> None:
+    served = serving(limits=Limits(body_bytes=1000))
+    body = b"x" * 2000
+    content = body if declared else iter([body[:900], body[900:]])
+    answer = httpx.post(f"{served.url}/v1/completions", content=content, trust_env=False)
+    assert answer.status_code == 413
+    assert error_of(answer)["message"] == "the request's body is larger than 1,000 bytes"
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (None, 401),
+        ("Bearer", 401),
+        ("Bearer wrong", 401),
+        ("Basic sesame", 401),
+        ("Bearer sesame\xe9", 401),
+        ("Bearer sesame", 200),
+        ("bearer sesame", 200),
+    ],
+)
+def test_the_key(key_served: Running, header: str | None, status: int) -> None:
+    headers = {"Authorization": header.encode("latin-1")} if header else {}
+    answer = httpx.get(f"{key_served.url}/v1/models", headers=headers, trust_env=False)
+    assert answer.status_code == status
+    assert httpx.get(f"{key_served.url}/health", trust_env=False).status_code == 200
+
+
+@pytest.fixture
+def key_served(serving: Serving) -> Running:
+    return serving(api_key="sesame")
+
+
+def test_metrics_count_under_both_names(serving: Serving) -> None:
+    served = serving()
+    body = {**PROMPT, "max_tokens": 5}
+    httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False)
+    text = httpx.get(f"{served.url}/metrics", trust_env=False).text
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    model = '{model_name="steady"}'
+    otel = (
+        '{gen_ai_operation_name="text_completion",gen_ai_provider_name="assay",'
+        'gen_ai_request_model="steady",gen_ai_response_model="steady"'
+    )
+    expected = {
+        f"vllm:prompt_tokens_total{model}": 3,
+        f"vllm:generation_tokens_total{model}": 5,
+        'vllm:request_success_total{finished_reason="length",model_name="steady"}': 1,
+        f"vllm:time_to_first_token_seconds_count{model}": 1,
+        f"vllm:inter_token_latency_seconds_count{model}": 4,
+        f"vllm:e2e_request_latency_seconds_count{model}": 1,
+        f"vllm:num_requests_running{model}": 0,
+        f"vllm:num_requests_waiting{model}": 0,
+        f"vllm:kv_cache_usage_perc{model}": 0,
+        f"vllm:num_preemptions_total{model}": 0,
+        f"gen_ai_server_time_to_first_token_seconds_count{otel}}}": 1,
+        f"gen_ai_server_time_per_output_token_seconds_count{otel}}}": 1,
+    }
+    assert {name: float(lines.get(name, -1)) for name in expected} == expected
+    assert sum("gen_ai_server_request_duration_seconds_count" in name for name in lines) == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_frees_its_blocks(serving: Serving, stream: bool) -> None:
+    engine = SteadyEngine(step_seconds=0.01)
+    served = serving(engine)
+    body = {**PROMPT, "max_tokens": 500, "stream": stream, "n": 2}
+    with socket.create_connection(("127.0.0.1", served.port)) as connection:
+        connection.sendall(request_bytes(body))
+        wait_until(lambda: engine.statistics()["running"] == 2)
+    assert served.settled()
+    assert engine.aborted == 2
+
+
+def test_a_client_that_leaves_the_queue_is_forgotten(serving: Serving) -> None:
+    engine = SteadyEngine(step_seconds=0.01, batch=1)
+    served = serving(engine)
+    body = {**PROMPT, "max_tokens": 400}
+    with socket.create_connection(("127.0.0.1", served.port)) as first:
+        first.sendall(request_bytes(body))
+        wait_until(lambda: engine.statistics()["running"] == 1)
+        with socket.create_connection(("127.0.0.1", served.port)) as second:
+            second.sendall(request_bytes(body))
+            wait_until(lambda: engine.statistics()["waiting"] == 1)
+        wait_until(lambda: engine.statistics()["waiting"] == 0)
+        assert engine.statistics()["running"] == 1
+    assert served.settled()
+
+
+class Impatient(PatientProtocol):
+    request_seconds = 0.2  # type: ignore[misc]
+    reading_seconds = 0.2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"POST /v1/comp",
+        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+    ],
+)
+def test_a_client_that_does_not_finish_its_request_is_hung_up_on(
+    serving: Serving, said: bytes
+) -> None:
+    served = serving(protocol=Impatient)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=5) as connection:
+        connection.sendall(said)
+        assert_closed(connection)
+
+
+def test_half_a_second_request_is_hung_up_on_too(serving: Serving) -> None:
+    served = serving(protocol=Impatient)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=5) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b'{"status":"ok"}'):
+            answer += connection.recv(4096)
+        connection.sendall(b"GET /hea")
+        assert_closed(connection)
+
+
+def test_a_slow_engine_is_waited_for(serving: Serving) -> None:
+    served = serving(SteadyEngine(step_seconds=0.1), protocol=Impatient)
+    body = {**PROMPT, "max_tokens": 6}
+    answer = httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False)
+    assert answer.json()["choices"][0]["text"] == "ABCABC"
+
+
+def test_a_client_that_stops_reading_is_hung_up_on(serving: Serving) -> None:
+    served = serving(protocol=Impatient)
+    body = {**PROMPT, "max_tokens": 400, "stream": True, "n": 4, "logprobs": 20}
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", served.port))
+        connection.sendall(request_bytes(body))
+        connection.settimeout(10)
+        assert connection.recv(10)
+        time.sleep(1.5)
+        assert b"[DONE]" not in read_all(connection)
+    assert served.settled()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x00" * 1000,
+        b"GET / HTTQ/1.1\r\n\r\n",
+        b"POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+    ],
+)
+def test_what_is_not_http_is_refused_and_harms_nobody(
+    served: Running, http: httpx.Client, garbage: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=5) as connection:
+        connection.sendall(garbage)
+        assert b"400 Bad Request" in connection.recv(4096)
+    assert http.get("/health").status_code == 200
+
+
+def wait_until(condition, seconds: float = 5.0) -> None:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.005)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def assert_closed(connection: socket.socket) -> None:
+    with contextlib.suppress(ConnectionResetError):
+        assert read_all(connection) == b""

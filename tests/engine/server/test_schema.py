@@ -1,0 +1,54 @@
+"""Requests made from the server's own schema, right and wrong: none may crash it."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from running_server import Running
+
+EXAMPLES = 40
+
+
+@pytest.fixture(scope="module")
+def schema(http: httpx.Client) -> Any:
+    import schemathesis
+
+    return schemathesis.openapi.from_dict(http.get("/openapi.json").json())
+
+
+@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+def test_no_request_crashes_the_server(served: Running, schema: Any, path: str, mode: str) -> None:
+    from schemathesis import GenerationMode
+    from schemathesis.checks import not_a_server_error
+
+    statuses: set[int] = set()
+    cases = schema[path]["POST"].as_strategy(generation_mode=GenerationMode[mode])
+
+    @settings(max_examples=EXAMPLES, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(case=cases)
+    def check(case: Any) -> None:
+        # A random name would only ever find that no such model is served.
+        if isinstance(case.body, dict) and isinstance(case.body.get("model"), str):
+            case.body["model"] = "steady"
+        response = case.call(base_url=served.url)
+        case.validate_response(response, checks=[not_a_server_error])
+        statuses.add(response.status_code)
+
+    check()
+    assert statuses & ({200} if mode == "POSITIVE" else {400})
+    assert served.settled()
+
+
+def test_the_schema_lists_every_route(http: httpx.Client) -> None:
+    paths = json.loads(http.get("/openapi.json").text)["paths"]
+    assert set(paths) == {
+        "/health",
+        "/metrics",
+        "/v1/models",
+        "/v1/models/{name}",
+        "/v1/completions",
+        "/v1/chat/completions",
+    }
