@@ -8,6 +8,8 @@ from typing_extensions import Buffer as Bytes
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "FORMATS",
+    "OPERATIONS",
     "STORED_FORMATS",
     "TAPE_OPS",
     "Buffer",
@@ -25,11 +27,15 @@ __all__ = [
     "TapeError",
     "TapeReport",
     "build_info",
+    "dequantize_weights",
     "dlpack_export",
     "dlpack_import",
     "measure_pool",
     "measure_scheduler",
+    "pack_weights",
     "provoke_panic",
+    "rope_turns",
+    "weights_bytes",
 ]
 
 @type_check_only
@@ -43,6 +49,12 @@ def build_info() -> BuildInfo: ...
 
 TAPE_OPS: Final[dict[str, int]]
 """Code of each tape operation by name: the table's one home is the Rust core."""
+
+OPERATIONS: Final[dict[str, tuple[list[str], list[tuple[str, bool]]]]]
+"""Operand names of each operation, and its numbers with whether they are whole ones."""
+
+FORMATS: Final[dict[str, int]]
+"""Code of each element format by name."""
 
 class TapeError(ValueError):
     """A tape's program, stored bytes or arguments are wrong."""
@@ -312,21 +324,21 @@ class Context:
         this returns. On the simulated device it takes one list, with a bytearray for each buffer,
         reads first, and runs when virtual time reaches it.
         """
-    def product(
+    def operate(
         self,
         name: str,
-        a: tuple[Buffer, int, int, int, bool],
-        b: tuple[Buffer, int, int, int, bool],
-        out: tuple[Buffer, int, int, int, bool],
-        sizes: tuple[int, int, int],
+        operands: Sequence[tuple[Buffer, int, int, int] | None],
+        numbers: Sequence[float],
         stream: NativeStream,
         *,
+        label: str,
+        bytes: int,
         flops: float,
     ) -> None:
-        """Multiply matrices of single precision or bfloat16 by the processor's own kernels.
+        """Queue an operation of the table; `OPERATIONS` has the order of its parts.
 
-        An operand is a pool buffer, a byte offset, row and column strides in elements, and
-        whether its elements are bfloat16; the result has no gaps. `sizes` are m, k and n.
+        An operand is None, or a pool buffer, a byte offset, the bytes that may be reached from
+        there and the code of its format in `FORMATS`.
         """
     def fill(
         self, name: str, buffer: Buffer, offset: int, value: int, bytes: int, stream: NativeStream
@@ -407,6 +419,26 @@ def measure_scheduler(
     A load is class, weight, reserved units a second (0 for none), units of each turn and turns
     asked for at once. Returns a dictionary: `units`, `turns` and `longest_wait_ns` for each load,
     `decisions`, and `elapsed_ns` of real time.
+    """
+
+def weights_bytes(code: int, outputs: int, inputs: int) -> int:
+    """Bytes that weights of a format and shape take in a device's memory."""
+
+def pack_weights(
+    code: int, source: Bytes, scales: Bytes | None, outputs: int, inputs: int, out: Bytes
+) -> None:
+    """Write weights as a file has them into memory arranged for the processor's kernels."""
+
+def dequantize_weights(code: int, weights: Bytes, outputs: int, inputs: int, out: Bytes) -> None:
+    """Write the numbers of packed weights to `out`, single precision, row by row."""
+
+def rope_turns(
+    dimensions: int, positions: int, base: float, scaling: str, values: Sequence[float], out: Bytes
+) -> None:
+    """Write cosines and sines of every position to `out`: positions by dimensions.
+
+    `scaling` is none, linear, ntk, yarn or llama3; `values` are its factor and then what else it
+    needs, in the order of its definition.
     """
 
 def provoke_panic(message: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import assay
-from assay import xp
+from assay import ops, xp
 from assay.errors import DeviceError, FreedError, InputError
 from assay.runtime import Array, Device, Graph, capture_graph
 
@@ -87,16 +87,7 @@ def test_a_product_of_the_processor_is_captured(cpu: Device) -> None:
     out = xp.zeros((2, 4), dtype=xp.float32, device=cpu)
 
     def multiply() -> None:
-        a, b = pooled
-        cpu._context.product(
-            "product",
-            (a.buffer, 0, 3, 1, False),
-            (b.buffer, 0, 4, 1, False),
-            (out.buffer, 0, 4, 1, False),
-            (2, 3, 4),
-            cpu.current_stream()._native,
-            flops=48.0,
-        )
+        ops.batched_matmul(*pooled, out)
 
     graph = capture_graph(multiply, device=cpu)
     assert graph.flops == 48.0

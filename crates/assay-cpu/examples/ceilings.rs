@@ -158,7 +158,15 @@ fn products(
         }),
         Line::new("f32", size * 4, |round| {
             let weights = &dense[at(round)];
-            linear(context, x, weights, shape, Epilogue::default(), &mut out)
+            linear(
+                context,
+                x,
+                weights,
+                shape,
+                Epilogue::default(),
+                false,
+                &mut out,
+            )
         }),
         Line::new("bf16", size * 2, |round| {
             let weights = &halves[at(round)];
@@ -168,6 +176,7 @@ fn products(
                 weights,
                 shape,
                 Epilogue::default(),
+                false,
                 &mut out_halves,
             )
         }),

@@ -5,6 +5,7 @@ mod aligned;
 pub mod ceiling;
 pub mod device;
 pub mod error;
+pub mod kernels;
 pub mod number;
 pub mod ops;
 pub mod quant;

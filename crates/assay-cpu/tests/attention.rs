@@ -61,57 +61,79 @@ proptest! {
         }
         everywhere(|context| {
             let mut out = vec![f32::NAN; query.len()];
-            prefill_attention(context, shape, &query, &key, &value, &mut out).unwrap();
+            prefill_attention(context, shape, true, &query, &key, &value, &mut out).unwrap();
             assert_close(context.level.name(), &out, &expected, 3e-6);
         });
     }
 
     #[test]
     fn paged_finds_its_blocks(
-        lengths in prop::collection::vec(0_usize..200, 0..4), kv_heads in 1_usize..3,
-        group in 1_usize..4, head_size in 1_usize..40, seed: u64,
+        sequences in prop::collection::vec((0_usize..150, 0_usize..40), 0..4),
+        kv_heads in 1_usize..3, group in 1_usize..4, head_size in 1_usize..40,
+        block_size in prop::sample::select(vec![1_usize, 3, 16, 32]), seed: u64,
     ) {
-        let (mut numbers, block_size, columns) = (Numbers(seed), 16, 13);
-        let sequences = lengths.len();
-        let blocks = sequences * columns + 1;
+        let mut numbers = Numbers(seed);
+        let (count, columns) = (sequences.len(), 190_usize.div_ceil(block_size));
+        let blocks = count * columns + 1;
         // Blocks are dealt out so that neighbours in a sequence are none in memory.
-        let table: Vec<i64> = (0..sequences * columns)
-            .map(|at| ((at % columns) * sequences + at / columns) as i64)
+        let tables: Vec<i32> = (0..count * columns)
+            .map(|at| ((at % columns) * count + at / columns) as i32)
             .collect();
-        let cache_shape = CacheShape { blocks, block_size, kv_heads, head_size };
-        let width = kv_heads * head_size;
-        let heads = kv_heads * group;
-        let query = numbers.vector(sequences * heads * head_size);
+        let cache = CacheShape { blocks, block_size, kv_heads, head_size };
+        let (heads, width) = (kv_heads * group, kv_heads * head_size);
+        let shape = AttentionShape { heads, kv_heads, head_size, scale: 0.3 };
+        let rows: usize = sequences.iter().map(|(_, new)| new).sum();
+        // One row more than there are queries: it belongs to nobody.
+        let query = numbers.vector((rows + 1) * heads * head_size);
         let mut keys = vec![Bf16::from(f32::NAN); blocks * block_size * width];
         let mut values = keys.clone();
-        let mut expected = Vec::new();
-        for (sequence, length) in lengths.iter().enumerate() {
-            let slots: Vec<i64> = (0..*length)
+        let (mut starts, mut lengths, mut expected) = (vec![0], Vec::new(), Vec::new());
+        for (sequence, (before, new)) in sequences.iter().enumerate() {
+            let length = before + new;
+            let slots: Vec<i32> = (0..length)
                 .map(|token| {
-                    let block = table[sequence * columns + token / block_size];
-                    block * block_size as i64 + (token % block_size) as i64
+                    let block = tables[sequence * columns + token / block_size];
+                    block * block_size as i32 + (token % block_size) as i32
                 })
                 .collect();
-            let mut rows = [numbers.vector(length * width), numbers.vector(length * width)];
-            for (rows, cache) in rows.iter_mut().zip([&mut keys, &mut values]) {
-                // What the cache can hold exactly, so that only sums differ.
-                rows.iter_mut().for_each(|x| *x = Bf16::from(*x).into());
-                write_cache(Context::best(), cache_shape, rows, &slots, cache).unwrap();
+            // What the cache can hold exactly, so that only sums differ.
+            let mut exact = |count| -> Vec<f32> {
+                numbers.vector(count).iter().map(|x| Bf16::from(*x).into()).collect()
+            };
+            let (key, value) = (exact(length * width), exact(length * width));
+            let mut qkv = Vec::new();
+            for token in 0..length {
+                qkv.extend(std::iter::repeat_n(0.0, heads * head_size));
+                qkv.extend(&key[token * width..(token + 1) * width]);
+                qkv.extend(&value[token * width..(token + 1) * width]);
             }
-            for number in 0..heads {
-                let row = |rows| move |at| head(rows, at, kv_heads, number / group, head_size);
-                let k: Vec<&[f32]> = (0..*length).map(row(&rows[0])).collect();
-                let v: Vec<&[f32]> = (0..*length).map(row(&rows[1])).collect();
-                let query = head(&query, sequence, heads, number, head_size);
-                expected.extend(attend(query, &k, &v, 0.3));
+            let mut q_out = vec![0.0; length * heads * head_size];
+            let positions = vec![0; length];
+            rope_write(
+                Context::best(), shape, cache, HeadSteps::default(), &qkv, &positions, &slots,
+                &mut keys, &mut values, &mut q_out,
+            ).unwrap();
+            let first = *starts.last().unwrap() as usize;
+            for token in 0..*new {
+                for number in 0..heads {
+                    let row = |rows| move |at| head(rows, at, kv_heads, number / group, head_size);
+                    let seen = 0..before + token + 1;
+                    let k: Vec<&[f32]> = seen.clone().map(row(&key)).collect();
+                    let v: Vec<&[f32]> = seen.map(row(&value)).collect();
+                    let query = head(&query, first + token, heads, number, head_size);
+                    expected.extend(attend(query, &k, &v, 0.3));
+                }
             }
+            starts.push((first + new) as i32);
+            lengths.push(if *new == 0 { 0 } else { length as i32 });
         }
-        let lengths: Vec<i64> = lengths.iter().map(|length| *length as i64).collect();
-        let tables = BlockTables { blocks: &table, lengths: &lengths };
-        let shape = AttentionShape { heads, kv_heads, head_size, scale: 0.3 };
+        expected.extend(vec![0.0; heads * head_size]);
+        let batch = PagedBatch {
+            query_starts: &starts, lengths: &lengths, block_tables: &tables, columns,
+        };
         everywhere(|context| {
             let mut out = vec![f32::NAN; query.len()];
-            paged_attention(context, shape, cache_shape, &query, &keys, &values, tables, &mut out)
+            paged_attention(context, shape, cache, &query, &keys, &values, batch, &mut out)
                 .unwrap();
             assert_close(context.level.name(), &out, &expected, 3e-6);
         });
@@ -133,14 +155,15 @@ fn scores_far_apart_and_masked_keys_do_not_break_the_sum() {
     let value: Vec<f32> = (0..200).map(|at| at as f32).collect();
     everywhere(|context| {
         let mut out = [0.0];
-        prefill_attention(context, shape, &[1.0], &key, &value, &mut out).unwrap();
+        prefill_attention(context, shape, true, &[1.0], &key, &value, &mut out).unwrap();
         assert_eq!(out, [199.0]);
         let hidden = [f32::NEG_INFINITY, 1.0];
-        prefill_attention(context, shape, &[1.0], &hidden, &[5.0, 7.0], &mut out).unwrap();
+        prefill_attention(context, shape, true, &[1.0], &hidden, &[5.0, 7.0], &mut out).unwrap();
         assert_eq!(out, [7.0]);
         prefill_attention(
             context,
             shape,
+            true,
             &[1.0],
             &[f32::NAN, 1.0],
             &[5.0, 7.0],
@@ -160,69 +183,106 @@ fn what_does_not_fit_is_named() {
         head_size: 4,
         scale: 1.0,
     };
-    let error = prefill_attention::<f32>(context, shape, &[], &[], &[], &mut []).unwrap_err();
+    let error = prefill_attention::<f32>(context, shape, true, &[], &[], &[], &mut []).unwrap_err();
     assert_eq!(
         error.to_string(),
         "invalid heads in prefill_attention: expected a multiple of the 2 heads of keys, got 3"
     );
-    let cache_shape = CacheShape {
-        blocks: 2,
-        block_size: 2,
-        kv_heads: 1,
-        head_size: 1,
-    };
-    let mut cache = [0.0_f32; 4];
-    for (slots, message) in [
-        (
-            [0, 4],
-            "index out of range in write_cache: expected slots from 0 to below 4, got 4",
-        ),
-        (
-            [1, 1],
-            "invalid slots in write_cache: expected each slot once, got 1 twice",
-        ),
-    ] {
-        let error = write_cache(context, cache_shape, &[1.0, 2.0], &slots, &mut cache).unwrap_err();
-        assert_eq!(error.to_string(), message);
-    }
-    write_cache(context, cache_shape, &[1.0, 2.0], &[-1, 3], &mut cache).unwrap();
-    assert_eq!(cache, [0.0, 0.0, 0.0, 2.0]);
-
     let shape = AttentionShape {
         heads: 1,
         kv_heads: 1,
         head_size: 1,
         scale: 1.0,
     };
-    let attend = |blocks: &[i64], lengths: &[i64]| {
-        let tables = BlockTables { blocks, lengths };
+    let cache_shape = CacheShape {
+        blocks: 2,
+        block_size: 2,
+        kv_heads: 1,
+        head_size: 1,
+    };
+    let (mut keys, mut values, mut q_out) = ([0.0_f32; 4], [0.0_f32; 4], [9.0; 2]);
+    let mut write = |slots: &[i32], table: Option<&[f32]>| {
+        let steps = HeadSteps {
+            turns: table.map(|table| Turns {
+                table,
+                dimensions: 2,
+                pairs: RopePairs::Halves,
+            }),
+            ..HeadSteps::default()
+        };
+        let qkv = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        rope_write(
+            context,
+            shape,
+            cache_shape,
+            steps,
+            &qkv,
+            &[0, 0],
+            slots,
+            &mut keys,
+            &mut values,
+            &mut q_out,
+        )
+        .map_err(|error| error.to_string())
+    };
+    for (slots, table, message) in [
+        (
+            [0, 4],
+            None,
+            "index out of range in rope_write: expected slots from 0 to below 4, got 4",
+        ),
+        (
+            [1, 1],
+            None,
+            "invalid slots in rope_write: expected each slot once, got 1 twice",
+        ),
+        (
+            [1, 0],
+            Some([1.0, 0.0].as_slice()),
+            "invalid dimensions in rope_write: expected an even number from 2 to 1, got 2",
+        ),
+    ] {
+        assert_eq!(write(&slots, table), Err(message.to_owned()));
+    }
+    assert_eq!(write(&[-1, 3], None), Ok(()));
+    assert_eq!(keys, [0.0, 0.0, 0.0, 5.0]);
+    assert_eq!(values, [0.0, 0.0, 0.0, 6.0]);
+    assert_eq!(q_out, [0.0, 4.0]);
+
+    let attend = |blocks: &[i32], lengths: &[i32]| {
+        let batch = PagedBatch {
+            query_starts: &[0, 1],
+            lengths,
+            block_tables: blocks,
+            columns: blocks.len(),
+        };
         let (mut out, query) = ([0.0], [1.0]);
         paged_attention(
             context,
             shape,
             cache_shape,
             &query,
-            &cache,
-            &cache,
-            tables,
+            &keys,
+            &keys,
+            batch,
             &mut out,
         )
         .map_err(|error| error.to_string())
     };
-    assert_eq!(
-        attend(&[2], &[1]),
-        Err(
-            "index out of range in paged_attention: expected blocks from 0 to below 2, got 2"
-                .to_owned()
-        )
-    );
-    assert_eq!(
-        attend(&[0], &[3]),
-        Err(
-            "index out of range in paged_attention: expected lengths from 0 to below 3, got 3"
-                .to_owned()
-        )
-    );
+    for (blocks, length, message) in [
+        (
+            [2],
+            1,
+            "index out of range in paged_attention: expected block_tables from 0 to below 2, got 2",
+        ),
+        (
+            [0],
+            3,
+            "index out of range in paged_attention: expected lengths from 0 to below 3, got 3",
+        ),
+    ] {
+        assert_eq!(attend(&blocks, &[length]), Err(message.to_owned()));
+    }
     // Blocks past the length are not looked at.
     assert_eq!(attend(&[0, -7], &[2]), Ok(()));
 }

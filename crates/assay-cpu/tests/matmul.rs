@@ -110,7 +110,7 @@ proptest! {
         let shape = LinearShape { rows, inputs, outputs };
         let halves: Vec<Bf16> = weights.iter().map(|value| Bf16::from(*value)).collect();
         let widened: Vec<f32> = halves.iter().map(|value| f32::from(*value)).collect();
-        let epilogue = Epilogue { bias: Some(&bias), activation: Activation::None };
+        let epilogue = Epilogue { bias: Some(&bias), ..Epilogue::default() };
         let expect = |weights: &[f32]| {
             let mut out = match inputs {
                 0 => vec![0.0; rows * outputs],
@@ -124,9 +124,9 @@ proptest! {
         let (expected, expected_halves) = (expect(&weights), expect(&widened));
         everywhere(|context| {
             let mut out = vec![f32::NAN; rows * outputs];
-            linear(context, &x, &weights, shape, epilogue, &mut out).unwrap();
+            linear(context, &x, &weights, shape, epilogue, false, &mut out).unwrap();
             assert_close("f32", &out, &expected, 3e-6);
-            linear(context, &x, &halves, shape, epilogue, &mut out).unwrap();
+            linear(context, &x, &halves, shape, epilogue, false, &mut out).unwrap();
             assert_close("bf16", &out, &expected_halves, 3e-6);
         });
     }
@@ -150,6 +150,7 @@ fn bf16_keeps_special_values() {
             &weights,
             shape,
             Epilogue::default(),
+            false,
             &mut out,
         )
         .unwrap();

@@ -114,7 +114,12 @@ proptest! {
             layer_norm(context, &x, &weight, Some(&bias), 1e-5, &mut out).unwrap();
             // Near-equal columns leave little after the mean, and rounding of it is what remains.
             assert_close("layer_norm", &out, &per_row(&x, &layer), 2e-4);
-            swiglu(context, &x, &other, &mut out).unwrap();
+            let mut gate_up = Vec::new();
+            for (gate, up) in x.chunks(columns).zip(other.chunks(columns)) {
+                gate_up.extend_from_slice(gate);
+                gate_up.extend_from_slice(up);
+            }
+            swiglu(context, &gate_up, columns, &mut out).unwrap();
             assert_close("swiglu", &out, &gated, 2e-6);
             let mut residual = other.clone();
             add_rms_norm(context, &x, &mut residual, &weight, 1e-5, &mut out).unwrap();
@@ -153,14 +158,12 @@ fn softmax_of_masked_and_wild_rows() {
 fn rope_turns_by_the_angle_of_its_position() {
     let context = Context::best();
     let table = RopeTable::new(4, 16, 10_000.0, RopeScaling::None).unwrap();
-    let mut halves = [1.0, 0.0, 0.0, 2.0, 9.0];
-    let mut neighbours = [1.0, 0.0, 0.0, 2.0, 9.0];
-    table
-        .apply(context, &mut halves, &[3], 1, 5, RopePairs::Halves)
-        .unwrap();
-    table
-        .apply(context, &mut neighbours, &[3], 1, 5, RopePairs::Neighbours)
-        .unwrap();
+    let x = [1.0, 0.0, 0.0, 2.0, 9.0];
+    let (mut halves, mut neighbours) = ([0.0; 5], [0.0; 5]);
+    let turns = table.paired(RopePairs::Halves);
+    rope(context, &x, &[3], turns, 1, 5, &mut halves).unwrap();
+    let turns = table.paired(RopePairs::Neighbours);
+    rope(context, &x, &[3], turns, 1, 5, &mut neighbours).unwrap();
     let (fast, slow) = (3.0_f64, 3.0_f64 / 100.0);
     let expected = [
         fast.cos(),
@@ -183,11 +186,10 @@ fn rope_turns_by_the_angle_of_its_position() {
 /// The angle of each pair at position 1, read off by turning (1, 0), and the length it has then.
 fn angles(dimensions: usize, base: f64, scaling: RopeScaling) -> Vec<(f64, f64)> {
     let table = RopeTable::new(dimensions, 2, base, scaling).expect("valid scaling");
-    let mut x: Vec<f32> = [1.0, 0.0].repeat(dimensions / 2);
-    let context = Context::best();
-    table
-        .apply(context, &mut x, &[1], 1, dimensions, RopePairs::Neighbours)
-        .expect("shapes fit");
+    let ones: Vec<f32> = [1.0, 0.0].repeat(dimensions / 2);
+    let (context, turns) = (Context::best(), table.paired(RopePairs::Neighbours));
+    let mut x = vec![0.0; dimensions];
+    rope(context, &ones, &[1], turns, 1, dimensions, &mut x).expect("shapes fit");
     let polar = |pair: &[f32]| {
         let (a, b) = (f64::from(pair[0]), f64::from(pair[1]));
         (b.atan2(a), a.hypot(b))
@@ -239,7 +241,9 @@ fn embedding_rows_and_their_bounds() {
         let mut out = [0.0; 6];
         embedding(context, &table, 3, &[3, 0], &mut out).unwrap();
         assert_eq!(out, [9.0, 10.0, 11.0, 0.0, 1.0, 2.0]);
-        for bad in [4, -1] {
+        embedding(context, &table, 3, &[-1, 1], &mut out).unwrap();
+        assert_eq!(out, [0.0, 0.0, 0.0, 3.0, 4.0, 5.0]);
+        for bad in [4, -2] {
             let outcome = embedding(context, &table, 3, &[0, bad], &mut out).unwrap_err();
             assert_eq!(
                 outcome.to_string(),
@@ -254,28 +258,33 @@ fn embedding_rows_and_their_bounds() {
 #[test]
 fn sampling_keeps_to_its_limits() {
     let scores = [0.0, 3.0, 1.0, 2.0, f32::NEG_INFINITY];
-    let mut order = Vec::new();
-    let mut seen = |temperature, top_k, top_p| {
+    let context = Context::best();
+    let seen = |temperature, top_k, top_p, min_p| {
         let sampling = Sampling {
             temperature,
             top_k,
             top_p,
+            min_p,
         };
         let mut counts = [0_i32; 5];
         for step in 0..20_000 {
-            let token = sample(&scores, sampling, uniform(7, step), &mut order).unwrap();
+            let token = sample(context, &scores, sampling, uniform(7, step)).unwrap();
             counts[token] += 1;
         }
         counts
     };
-    assert_eq!(seen(0.0, 0, 1.0), [0, 20_000, 0, 0, 0]);
-    assert_eq!(seen(1.0, 1, 1.0), [0, 20_000, 0, 0, 0]);
+    assert_eq!(seen(0.0, 0, 1.0, 0.0), [0, 20_000, 0, 0, 0]);
+    assert_eq!(seen(1.0, 1, 1.0, 0.0), [0, 20_000, 0, 0, 0]);
     // e^3 / (e^3 + e^2) = 0.731: two tokens, whichever way the others are left out.
-    for counts in [seen(1.0, 2, 1.0), seen(1.0, 0, 0.8)] {
+    for counts in [
+        seen(1.0, 2, 1.0, 0.0),
+        seen(1.0, 0, 0.8, 0.0),
+        seen(1.0, 0, 1.0, 0.2),
+    ] {
         assert_eq!(counts[0] + counts[2] + counts[4], 0, "{counts:?}");
         assert!((counts[1] - 14_621).abs() < 300, "{counts:?}");
     }
-    let counts = seen(2.0, 0, 1.0);
+    let counts = seen(2.0, 0, 1.0, 0.0);
     let weights = [0.0_f64, 1.5, 0.5, 1.0].map(f64::exp);
     let sum: f64 = weights.iter().sum();
     for (count, weight) in counts.iter().zip(weights) {
@@ -287,11 +296,12 @@ fn sampling_keeps_to_its_limits() {
 
 #[test]
 fn sampling_refuses_what_means_nothing() {
-    let mut order = Vec::new();
+    let context = Context::best();
     let plain = Sampling {
         temperature: 1.0,
         top_k: 0,
         top_p: 1.0,
+        min_p: 0.0,
     };
     for (scores, sampling, uniform, message) in [
         (
@@ -316,9 +326,9 @@ fn sampling_refuses_what_means_nothing() {
         (vec![], plain, 0.5, "scores"),
         (vec![f32::NAN], plain, 0.5, "scores"),
     ] {
-        let error = sample(&scores, sampling, uniform, &mut order).unwrap_err();
+        let error = sample(context, &scores, sampling, uniform).unwrap_err();
         assert!(error.to_string().contains(message), "{error}");
     }
     let certain = [0.0, f32::INFINITY];
-    assert_eq!(sample(&certain, plain, 0.1, &mut order), Ok(1));
+    assert_eq!(sample(context, &certain, plain, 0.1), Ok(1));
 }

@@ -236,7 +236,7 @@ fn int8_rows_carry_their_own_scale() {
         let mut out = [0.0; 2];
         let epilogue = Epilogue {
             bias: Some(&[1.0, 2.0]),
-            activation: Activation::None,
+            ..Epilogue::default()
         };
         packed
             .linear(context, &activations, epilogue, &mut out)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from assay._native import Buffer
-from assay.errors import ShapeError
+from assay._native import FORMATS, Buffer
+from assay.errors import DeviceError, ShapeError
 from assay.runtime import dtypes, launching
 from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING, NUMERIC, DType
 from assay.runtime.layout import Shape, broadcast_shapes
 
+_Operand = tuple[Buffer, int, int, int]
+
 _OWN_TYPES = (dtypes.float32, dtypes.bfloat16)
+_CODES: Final = {
+    dtypes.float32: FORMATS["f32"],
+    dtypes.float16: FORMATS["f16"],
+    dtypes.bfloat16: FORMATS["bf16"],
+}
 
 
 def matmul(first: Array, second: Array) -> Array:
@@ -67,25 +75,54 @@ def _goes_to_own_kernel(first: Array, second: Array) -> bool:
 
 
 def _own(first: Array, second: Array, shape: Shape, common: DType, flops: float) -> Array:
-    inner = first.shape[-1]
-    rows = first.shape[0] if first.ndim == 2 else 1
-    columns = second.shape[1] if second.ndim == 2 else 1
     out = launching.empty(first.device, shape, common, "matmul")
-    step = first.strides[-1] // first.dtype.itemsize
-    down = first.strides[0] // first.dtype.itemsize if rows > 1 else inner
-    along = second.strides[0] // second.dtype.itemsize
-    across = second.strides[1] // second.dtype.itemsize if columns > 1 else inner
-    first.device._context.product(
-        "matmul",
-        _operand(first, down, step),
-        _operand(second, along, across),
-        _operand(out, columns, 1),
-        (rows, inner, columns),
-        first.device.current_stream()._native,
-        flops=flops,
-    )
+    left = first if first.ndim == 2 else first[None, :]
+    right = second if second.ndim == 2 else second[:, None]
+    nbytes = first.nbytes + second.nbytes + out.nbytes
+    multiply(left, right, out, "matmul", nbytes, flops)
     return out
 
 
-def _operand(array: Array, down: int, across: int) -> tuple[Buffer, int, int, int, bool]:
-    return (array.buffer, array.offset, down, across, array.dtype is dtypes.bfloat16)
+def multiply(a: Array, b: Array, out: Array, label: str, nbytes: int, flops: float) -> None:
+    """Queue the device's own product of two matrices, or batches of them, into dense memory."""
+    *batch, m, k = a.shape
+    n = b.shape[-1]
+    (a_operand, a_strides), (b_operand, b_strides) = _matrices("a", a), _matrices("b", b)
+    a.device._context.operate(
+        "matmul",
+        [a_operand, b_operand, (out.buffer, out.offset, out.nbytes, _CODES[out.dtype])],
+        (math.prod(batch), m, k, n, *a_strides, *b_strides),
+        a.device.current_stream()._native,
+        label=label,
+        bytes=nbytes,
+        flops=flops,
+    )
+
+
+def _matrices(name: str, array: Array) -> tuple[_Operand, tuple[int, int, int]]:
+    """Memory, and strides in elements of the batch, the rows and the columns."""
+    size = array.dtype.itemsize
+    if any(stride < 0 or stride % size for stride in array.strides):
+        raise ShapeError(f"matmul: expected {name} at strides forward, got {array.strides}")
+    if not array.buffer.pooled:
+        raise DeviceError(
+            f"matmul: expected {name} in the device's own memory, got borrowed memory",
+            "copy it with assay.xp.asarray(x, copy=True)",
+        )
+    strides = [stride // size for stride in array.strides]
+    batch = _one_stride(name, array.shape[:-2], strides[:-2])
+    extents = zip(array.shape, array.strides, strict=True)
+    reach = size + sum((extent - 1) * stride for extent, stride in extents)
+    return (array.buffer, array.offset, reach, _CODES[array.dtype]), (batch, *strides[-2:])
+
+
+def _one_stride(name: str, shape: Shape, strides: list[int]) -> int:
+    """The step from one matrix to the next, where there is one for the whole batch."""
+    pairs = [pair for pair in zip(shape, strides, strict=True) if pair[0] != 1]
+    for (_, outer), (extent, inner) in itertools.pairwise(pairs):
+        if outer != extent * inner:
+            raise ShapeError(
+                f"matmul: expected {name} with one step through its batch, got shape {shape}",
+                "copy it first",
+            )
+    return pairs[-1][1] if pairs else 0

@@ -17,6 +17,8 @@ pub enum Activation {
     Gelu,
     /// x Phi(x), by the hyperbolic tangent that several models were trained with.
     GeluTanh,
+    /// The larger of x and 0.
+    Relu,
 }
 
 #[inline(always)]
@@ -34,6 +36,8 @@ fn apply<V: Vector>(v: V, activation: Activation, x: V::F) -> V::F {
             let inner = v.mul(v.mul_add(cubic, x, x), v.splat(0.797_884_6));
             v.mul(v.mul(half, x), v.add(one, tanh(v, inner)))
         }
+        // What is not a number stays so: the second argument wins.
+        Activation::Relu => v.max(v.splat(0.0), x),
     }
 }
 
@@ -85,19 +89,26 @@ impl Kernel for InPlace<'_> {
     }
 }
 
-/// Writes `silu(gate) x up` to `out`, number by number.
-pub fn swiglu(context: Context, gate: &[f32], up: &[f32], out: &mut [f32]) -> Result<()> {
-    check_length("swiglu", "up", up.len(), &[gate.len()])?;
-    check_length("swiglu", "out", out.len(), &[gate.len()])?;
+/// Writes `silu(gate) x up` to `out`; a row of `gate_up` has `columns` gates and then as many ups.
+pub fn swiglu(context: Context, gate_up: &[f32], columns: usize, out: &mut [f32]) -> Result<()> {
+    let rows = out.len().checked_div(columns).unwrap_or(0);
+    check_length("swiglu", "gate_up", gate_up.len(), &[rows, 2, columns])?;
+    check_length("swiglu", "out", out.len(), &[rows, columns])?;
     let out = Disjoint::new(out);
-    context.threads.ranges(gate.len(), LEAST, &|range| {
-        // SAFETY: ranges do not overlap.
-        let out = unsafe { out.part(range.clone()) };
-        context.level.run(Gated {
-            gate: &gate[range.clone()],
-            up: &up[range],
-            out,
-        });
+    context.threads.ranges(rows * columns, LEAST, &|range| {
+        let mut start = range.start;
+        while start < range.end {
+            let (row, column) = (start / columns, start % columns);
+            let count = (range.end - start).min(columns - column);
+            let gate = row * 2 * columns + column;
+            context.level.run(Gated {
+                gate: &gate_up[gate..gate + count],
+                up: &gate_up[gate + columns..gate + columns + count],
+                // SAFETY: ranges do not overlap.
+                out: unsafe { out.part(start..start + count) },
+            });
+            start += count;
+        }
     });
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Causal attention of many queries over a contiguous run of keys.
+//! Attention of many queries over a contiguous run of keys.
 
 use super::Context;
 use super::attention::{BLOCK, Running};
@@ -39,12 +39,14 @@ impl AttentionShape {
     }
 }
 
-/// Writes causal attention to `out`: query t of T sees the first S - T + t + 1 of S keys.
+/// Writes attention to `out`: where it is causal, query t of T sees the first S - T + t + 1 of S
+/// keys, and all of them otherwise.
 ///
 /// `query` and `out` are T x heads x head_size, `key` and `value` S x kv_heads x head_size.
 pub fn prefill_attention<T: Element>(
     context: Context,
     shape: AttentionShape,
+    causal: bool,
     query: &[f32],
     key: &[T],
     value: &[T],
@@ -64,7 +66,7 @@ pub fn prefill_attention<T: Element>(
     check_value(
         operation,
         "key",
-        keys >= queries,
+        keys >= if causal { queries } else { queries.min(1) },
         format_args!("at least {queries} rows, one for each query"),
         keys,
     )?;
@@ -81,7 +83,9 @@ pub fn prefill_attention<T: Element>(
             value,
             first,
             last: (first + TILE).min(queries),
-            before: keys - queries,
+            before: keys.saturating_sub(queries),
+            keys,
+            causal,
             head,
             out: &out,
         };
@@ -102,6 +106,8 @@ pub(crate) struct Tile<'a, T> {
     last: usize,
     /// Keys before the first query's own.
     before: usize,
+    keys: usize,
+    causal: bool,
     head: usize,
     out: &'a Disjoint<'a, f32>,
 }
@@ -124,12 +130,15 @@ impl<T: Element> Kernel for Tile<'_, T> {
             (self.first + index < self.last)
                 .then(|| Running::new(unsafe { self.out.part(start..start + head_size) }))
         });
-        let visible = self.before + self.last;
+        let seen = |row: usize| match self.causal {
+            true => self.before + row + 1,
+            false => self.keys,
+        };
+        let visible = seen(self.last - 1);
         for block in (0..visible).step_by(BLOCK) {
             for (index, running) in running.iter_mut().enumerate() {
                 let Some(running) = running else { break };
-                let seen = self.before + self.first + index + 1;
-                let count = seen.saturating_sub(block).min(BLOCK);
+                let count = seen(self.first + index).saturating_sub(block).min(BLOCK);
                 if count == 0 {
                     continue;
                 }

@@ -20,6 +20,23 @@ impl From<Bf16> for f32 {
     }
 }
 
+/// The bits of a number of half precision.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(transparent)]
+pub struct F16(pub u16);
+
+impl From<f32> for F16 {
+    fn from(value: f32) -> Self {
+        F16(crate::number::f32_to_f16(value))
+    }
+}
+
+impl From<F16> for f32 {
+    fn from(value: F16) -> Self {
+        crate::number::f16_to_f32(value.0)
+    }
+}
+
 /// Loads that only this crate knows.
 ///
 /// The kernels are compiled here, once for each type, and not again by every crate that calls one.
@@ -27,7 +44,7 @@ pub(crate) trait Load: Sized {
     fn load<V: Vector>(v: V, from: &[Self; LANES]) -> V::F;
     fn linear(level: Level, product: linear::Product<Self>);
     fn prefill(level: Level, tile: attention_prefill::Tile<Self>);
-    fn paged(level: Level, group: attention_paged::Group<Self>);
+    fn paged(level: Level, tile: attention_paged::Tile<Self>);
 }
 
 macro_rules! kernels {
@@ -38,13 +55,13 @@ macro_rules! kernels {
         fn prefill(level: Level, tile: attention_prefill::Tile<Self>) {
             level.run(tile);
         }
-        fn paged(level: Level, group: attention_paged::Group<Self>) {
-            level.run(group);
+        fn paged(level: Level, tile: attention_paged::Tile<Self>) {
+            level.run(tile);
         }
     };
 }
 
-/// A number type that dense operations read: `f32` or [`Bf16`].
+/// A number type that dense operations read: `f32`, [`F16`] or [`Bf16`].
 #[allow(private_bounds)]
 pub trait Element: Copy + Default + Into<f32> + From<f32> + Send + Sync + Load + 'static {}
 
@@ -71,6 +88,20 @@ impl Load for Bf16 {
 }
 
 impl Element for Bf16 {}
+
+impl Load for F16 {
+    #[inline(always)]
+    fn load<V: Vector>(v: V, from: &[F16; LANES]) -> V::F {
+        let mut bits = [0; LANES];
+        for (bits, value) in bits.iter_mut().zip(from) {
+            *bits = value.0;
+        }
+        v.load_f16(&bits)
+    }
+    kernels!();
+}
+
+impl Element for F16 {}
 
 /// The sum of products of a row of any element with one of `f32`, in four chains.
 #[inline(always)]

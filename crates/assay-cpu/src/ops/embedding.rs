@@ -3,59 +3,75 @@
 use super::Context;
 use super::element::Element;
 use crate::error::{Result, check_index, check_length};
-use crate::quant::{Format, dequantise};
+use crate::quant::PackedView;
 use crate::threads::Disjoint;
 
-/// Writes the rows of `table` named by `tokens` to `out`; a row is `columns` numbers.
-pub fn embedding<T: Element>(
-    context: Context,
-    table: &[T],
-    columns: usize,
-    tokens: &[i64],
-    out: &mut [f32],
-) -> Result<()> {
-    let operation = "embedding";
-    let rows = table.len().checked_div(columns).unwrap_or(0);
-    check_length(operation, "table", table.len(), &[rows, columns])?;
-    check_length(operation, "out", out.len(), &[tokens.len(), columns])?;
-    for token in tokens {
-        check_index(operation, "tokens", *token, rows)?;
+/// A row that is left out.
+const NONE: i32 = -1;
+
+fn check_tokens(tokens: &[i32], rows: usize) -> Result<()> {
+    for token in tokens.iter().filter(|token| **token != NONE) {
+        check_index("embedding", "tokens", i64::from(*token), rows)?;
     }
+    Ok(())
+}
+
+/// Calls `row` with each token that is not left out and its row of `out`; the others become zeros.
+fn each_row(
+    context: Context,
+    columns: usize,
+    tokens: &[i32],
+    out: &mut [f32],
+    row: &(dyn Fn(usize, &mut [f32]) + Sync),
+) {
     let out = Disjoint::new(out);
     let least = 8_192_usize.div_ceil(columns.max(1));
     context.threads.ranges(tokens.len(), least, &|range| {
         for index in range {
             // SAFETY: rows do not overlap.
             let out = unsafe { out.part(index * columns..(index + 1) * columns) };
-            let row = tokens[index] as usize * columns;
-            for (out, value) in out.iter_mut().zip(&table[row..]) {
-                *out = (*value).into();
+            match usize::try_from(tokens[index]) {
+                Ok(token) => row(token, out),
+                Err(_) => out.fill(0.0),
             }
+        }
+    });
+}
+
+/// Writes the rows of `table` named by `tokens` to `out`; a row is `columns` numbers, and a token of
+/// -1 gives zeros.
+pub fn embedding<T: Element>(
+    context: Context,
+    table: &[T],
+    columns: usize,
+    tokens: &[i32],
+    out: &mut [f32],
+) -> Result<()> {
+    let operation = "embedding";
+    let rows = table.len().checked_div(columns).unwrap_or(0);
+    check_length(operation, "table", table.len(), &[rows, columns])?;
+    check_length(operation, "out", out.len(), &[tokens.len(), columns])?;
+    check_tokens(tokens, rows)?;
+    each_row(context, columns, tokens, out, &|token, out| {
+        for (out, value) in out.iter_mut().zip(&table[token * columns..]) {
+            *out = (*value).into();
         }
     });
     Ok(())
 }
 
-/// The same from a table in blocks.
-pub fn quantised_embedding(
+/// The same from packed weights.
+pub fn packed_embedding(
     context: Context,
-    format: Format,
-    table: &[u8],
-    columns: usize,
-    tokens: &[i64],
+    table: PackedView,
+    tokens: &[i32],
     out: &mut [f32],
 ) -> Result<()> {
-    let operation = "embedding";
-    let row_bytes = format.bytes(operation, columns)?;
-    let rows = table.len().checked_div(row_bytes).unwrap_or(0);
-    check_length(operation, "table", table.len(), &[rows, row_bytes])?;
-    check_length(operation, "out", out.len(), &[tokens.len(), columns])?;
-    for token in tokens {
-        check_index(operation, "tokens", *token, rows)?;
-    }
-    for (token, out) in tokens.iter().zip(out.chunks_exact_mut(columns.max(1))) {
-        let start = *token as usize * row_bytes;
-        dequantise(context, format, &table[start..start + row_bytes], out)?;
-    }
+    let columns = table.inputs();
+    check_length("embedding", "out", out.len(), &[tokens.len(), columns])?;
+    check_tokens(tokens, table.outputs())?;
+    each_row(context, columns, tokens, out, &|token, out| {
+        table.write_row(token, out);
+    });
     Ok(())
 }

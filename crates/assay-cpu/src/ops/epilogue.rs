@@ -5,36 +5,60 @@ use crate::error::{Result, check_length};
 use crate::simd::{LANES, Vector, load_part, store_part};
 use std::ops::Range;
 
-/// A bias for each output, then an activation; both may be left out.
+/// A bias for each output, then an activation, then a residual; each may be left out.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Epilogue<'a> {
     /// Added to each output.
     pub bias: Option<&'a [f32]>,
     /// Applied after the bias.
     pub activation: Activation,
+    /// Added last, number by number; as many as there are outputs of all rows.
+    pub residual: Option<&'a [f32]>,
 }
 
 impl Epilogue<'_> {
-    pub(crate) fn check(&self, operation: &'static str, outputs: usize) -> Result<()> {
-        match self.bias {
-            Some(bias) => check_length(operation, "bias", bias.len(), &[outputs]),
-            None => Ok(()),
+    pub(crate) fn check(&self, operation: &'static str, rows: usize, outputs: usize) -> Result<()> {
+        if let Some(bias) = self.bias {
+            check_length(operation, "bias", bias.len(), &[outputs])?;
         }
+        if let Some(residual) = self.residual {
+            check_length(operation, "residual", residual.len(), &[rows, outputs])?;
+        }
+        Ok(())
     }
 
-    /// Finishes the outputs of these columns.
+    /// Finishes the outputs of these columns of the row that begins at `start`.
     #[inline(always)]
-    pub(crate) fn apply<V: Vector>(&self, v: V, columns: Range<usize>, out: &mut [f32]) {
+    pub(crate) fn apply<V: Vector>(
+        &self,
+        v: V,
+        start: usize,
+        columns: Range<usize>,
+        out: &mut [f32],
+    ) {
         if let Some(bias) = self.bias {
-            let bias = &bias[columns];
-            let (whole, rest) = out.as_chunks_mut::<LANES>();
-            let (bias_whole, bias_rest) = bias.as_chunks::<LANES>();
-            for (out, bias) in whole.iter_mut().zip(bias_whole) {
-                v.store(v.add(v.load(out), v.load(bias)), out);
-            }
-            let sum = v.add(load_part(v, rest, 0.0), load_part(v, bias_rest, 0.0));
-            store_part(v, sum, rest);
+            add(v, out, &bias[columns.clone()]);
         }
         activate_in_place(v, self.activation, out);
+        if let Some(residual) = self.residual {
+            add(
+                v,
+                out,
+                &residual[start + columns.start..start + columns.end],
+            );
+        }
+    }
+}
+
+#[inline(always)]
+fn add<V: Vector>(v: V, out: &mut [f32], other: &[f32]) {
+    let (whole, rest) = out.as_chunks_mut::<LANES>();
+    let (other_whole, other_rest) = other.as_chunks::<LANES>();
+    for (out, other) in whole.iter_mut().zip(other_whole) {
+        v.store(v.add(v.load(out), v.load(other)), out);
+    }
+    if !rest.is_empty() {
+        let sum = v.add(load_part(v, rest, 0.0), load_part(v, other_rest, 0.0));
+        store_part(v, sum, rest);
     }
 }

@@ -1,11 +1,16 @@
 //! Keys and values in blocks that any sequence may hold.
+//!
+//! A block of keys is kv_heads x head_size x block_size: the same number of neighbouring tokens
+//! lies side by side, so that a query meets sixteen keys in one vector and nothing is summed
+//! across lanes. A block of values is kv_heads x block_size x head_size, for the same reason: their
+//! weighted sum runs along the head.
 
-use super::element::Element;
-use super::{AttentionShape, Context};
-use crate::error::{Result, check_index, check_length, check_value};
-use crate::threads::Disjoint;
+use crate::error::{Result, check_length, check_value};
 
-/// Sizes of a cache of keys, or of values: blocks x block_size x kv_heads x head_size.
+/// The longest head that kernels keep on their stack.
+pub(crate) const MOST_HEAD_SIZE: usize = 512;
+
+/// Sizes of a cache of keys, or of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheShape {
     /// Blocks in all.
@@ -19,80 +24,43 @@ pub struct CacheShape {
 }
 
 impl CacheShape {
-    /// Numbers of one token.
-    pub(super) fn width(&self) -> usize {
-        self.kv_heads * self.head_size
+    /// Numbers of one head in one block.
+    pub(crate) fn panel(&self) -> usize {
+        self.block_size * self.head_size
     }
 
-    pub(super) fn check<T>(
+    /// Where the numbers of a head begin in a block.
+    #[inline(always)]
+    pub(crate) fn at(&self, block: usize, kv_head: usize) -> usize {
+        (block * self.kv_heads + kv_head) * self.panel()
+    }
+
+    /// Tokens that there is room for.
+    pub(crate) fn slots(&self) -> usize {
+        self.blocks * self.block_size
+    }
+
+    pub(crate) fn check<T>(
         &self,
         operation: &'static str,
         argument: &'static str,
         cache: &[T],
     ) -> Result<()> {
-        let shape = [self.blocks, self.block_size, self.kv_heads, self.head_size];
-        check_length(operation, argument, cache.len(), &shape)
-    }
-
-    pub(super) fn check_heads(&self, operation: &'static str, heads: AttentionShape) -> Result<()> {
-        let own = (self.kv_heads, self.head_size);
-        let asked = (heads.kv_heads, heads.head_size);
+        let valid = self.block_size > 0 && self.kv_heads > 0;
         check_value(
             operation,
             "cache",
-            own == asked,
-            format_args!("{} heads of {}", asked.0, asked.1),
-            format_args!("{} heads of {}", own.0, own.1),
-        )
+            valid && self.head_size > 0,
+            "blocks of at least 1 token, 1 head and 1 number",
+            format_args!(
+                "{} tokens of {} heads of {}",
+                self.block_size, self.kv_heads, self.head_size
+            ),
+        )?;
+        let fits = self.head_size <= MOST_HEAD_SIZE;
+        let most = format_args!("at most {MOST_HEAD_SIZE}");
+        check_value(operation, "head_size", fits, most, self.head_size)?;
+        let shape = [self.blocks, self.block_size, self.kv_heads, self.head_size];
+        check_length(operation, argument, cache.len(), &shape)
     }
-}
-
-/// Writes keys, or values, of new tokens to their slots; a slot of -1 leaves a token out.
-///
-/// Slot s is token s mod block_size of block s / block_size. Slots differ from each other.
-pub fn write_cache<T: Element>(
-    context: Context,
-    shape: CacheShape,
-    rows: &[f32],
-    slots: &[i64],
-    cache: &mut [T],
-) -> Result<()> {
-    let operation = "write_cache";
-    let width = shape.width();
-    shape.check(operation, "cache", cache)?;
-    check_length(operation, "rows", rows.len(), &[slots.len(), width])?;
-    for slot in slots.iter().filter(|slot| **slot != -1) {
-        check_index(operation, "slots", *slot, shape.blocks * shape.block_size)?;
-    }
-    if width == 0 {
-        return Ok(());
-    }
-    // Two tokens in one slot would be a race between threads, and one of them lost in any case.
-    let mut sorted: Vec<i64> = slots.iter().copied().filter(|slot| *slot != -1).collect();
-    sorted.sort_unstable();
-    let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]);
-    let got = twice.map_or(-1, |pair| pair[0]);
-    let unique = twice.is_none();
-    check_value(
-        operation,
-        "slots",
-        unique,
-        "each slot once",
-        format_args!("{got} twice"),
-    )?;
-    let cache = Disjoint::new(cache);
-    let least = 8_192_usize.div_ceil(width);
-    context.threads.ranges(slots.len(), least, &|tokens| {
-        for token in tokens {
-            let Ok(slot) = usize::try_from(slots[token]) else {
-                continue;
-            };
-            // SAFETY: slots differ.
-            let to = unsafe { cache.part(slot * width..(slot + 1) * width) };
-            for (to, from) in to.iter_mut().zip(&rows[token * width..]) {
-                *to = T::from(*from);
-            }
-        }
-    });
-    Ok(())
 }

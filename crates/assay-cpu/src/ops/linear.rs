@@ -27,12 +27,15 @@ pub struct LinearShape {
 
 /// Writes `x` times the transposed `weights` to `out`: a row of outputs per row of `x`.
 ///
+/// Many rows are multiplied in another order than few, unless `invariant` asks for results that
+/// depend on nothing but their own row.
+///
 /// ```
 /// use assay_cpu::ops::{Bf16, Context, Epilogue, LinearShape, linear};
 /// let weights: Vec<Bf16> = [1.0, 2.0, 3.0, 4.0].map(Bf16::from).to_vec();
 /// let shape = LinearShape { rows: 1, inputs: 2, outputs: 2 };
 /// let mut out = [0.0; 2];
-/// linear(Context::best(), &[1.0, 2.0], &weights, shape, Epilogue::default(), &mut out)?;
+/// linear(Context::best(), &[1.0, 2.0], &weights, shape, Epilogue::default(), false, &mut out)?;
 /// assert_eq!(out, [5.0, 11.0]);
 /// # Ok::<(), assay_cpu::error::OpError>(())
 /// ```
@@ -42,6 +45,7 @@ pub fn linear<T: Element>(
     weights: &[T],
     shape: LinearShape,
     epilogue: Epilogue,
+    invariant: bool,
     out: &mut [f32],
 ) -> Result<()> {
     let operation = "linear";
@@ -53,8 +57,8 @@ pub fn linear<T: Element>(
     check_length(operation, "x", x.len(), &[rows, inputs])?;
     check_length(operation, "weights", weights.len(), &[outputs, inputs])?;
     check_length(operation, "out", out.len(), &[rows, outputs])?;
-    epilogue.check(operation, outputs)?;
-    let many = rows >= MANY_ROWS;
+    epilogue.check(operation, rows, outputs)?;
+    let many = rows >= MANY_ROWS && !invariant;
     if many {
         let weights = Matrix::new(weights, outputs, inputs).transposed();
         matmul(context, Matrix::new(x, rows, inputs), weights, out)?;
@@ -117,7 +121,7 @@ impl<T: Element> Kernel for Product<'_, T> {
                 self.out
                     .part(start + self.columns.start..start + self.columns.end)
             };
-            self.epilogue.apply(v, self.columns.clone(), out);
+            self.epilogue.apply(v, start, self.columns.clone(), out);
         }
     }
 }

@@ -62,6 +62,27 @@ pub fn layer_norm(
     norm.run(context, x, None, out)
 }
 
+/// Adds `x` to `residual`, and writes the layer norm of the sum to `out`.
+#[allow(clippy::too_many_arguments)] // One more than the norm without a residual.
+pub fn add_layer_norm(
+    context: Context,
+    x: &[f32],
+    residual: &mut [f32],
+    weight: &[f32],
+    bias: Option<&[f32]>,
+    epsilon: f32,
+    out: &mut [f32],
+) -> Result<()> {
+    let norm = Norm {
+        operation: "add_layer_norm",
+        weight,
+        bias,
+        epsilon,
+        centred: true,
+    };
+    norm.run(context, x, Some(residual), out)
+}
+
 #[derive(Clone, Copy)]
 struct Norm<'a> {
     operation: &'static str,

@@ -1,6 +1,6 @@
 //! Rotary position embedding, and the ways in which its frequencies are stretched.
 
-use super::Context;
+use super::{Context, Turns};
 use crate::error::{Result, check_index, check_length, check_value};
 use crate::threads::Disjoint;
 use std::f64::consts::PI;
@@ -34,6 +34,18 @@ pub enum RopeScaling {
         /// Rotations below which it is stretched in full; 1 in the paper.
         beta_slow: f64,
     },
+    /// Wavelengths beyond the trained context are stretched, short ones kept, those between blended
+    /// (Llama 3.1's own rule, as its reference code has it).
+    Llama3 {
+        /// How much longer the context is.
+        factor: f64,
+        /// The context the model was trained on.
+        original_context: usize,
+        /// Wavelengths above the original context over this are stretched in full.
+        low_frequency: f64,
+        /// Wavelengths below the original context over this are kept.
+        high_frequency: f64,
+    },
 }
 
 /// Which numbers of a head turn together.
@@ -50,7 +62,6 @@ pub enum RopePairs {
 #[derive(Clone, PartialEq, Debug)]
 pub struct RopeTable {
     dimensions: usize,
-    positions: usize,
     /// For each position, the cosines of all pairs and then their sines.
     turns: Vec<f32>,
 }
@@ -101,6 +112,20 @@ fn frequencies(dimensions: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>,
             };
             (angles, sharpened)
         }
+        RopeScaling::Llama3 {
+            factor,
+            original_context,
+            low_frequency,
+            high_frequency,
+        } => {
+            let stretch = |angle: &f64| {
+                let waves = original_context as f64 * angle / (2.0 * PI);
+                let kept = (waves - low_frequency) / (high_frequency - low_frequency);
+                let kept = kept.clamp(0.0, 1.0);
+                (1.0 - kept) * angle / factor + kept * angle
+            };
+            (plain(base).iter().map(stretch).collect(), 1.0)
+        }
     }
 }
 
@@ -123,7 +148,8 @@ impl RopeTable {
         check_value(operation, "base", base > 1.0, "a number above 1", base)?;
         if let RopeScaling::Linear { factor }
         | RopeScaling::Ntk { factor }
-        | RopeScaling::Yarn { factor, .. } = scaling
+        | RopeScaling::Yarn { factor, .. }
+        | RopeScaling::Llama3 { factor, .. } = scaling
         {
             let valid = factor > 0.0 && factor.is_finite();
             check_value(operation, "factor", valid, "a number above 0", factor)?;
@@ -140,6 +166,19 @@ impl RopeTable {
             let expected = "a context above 0 and rotations beta_fast >= beta_slow > 0";
             check_value(operation, "scaling", valid, expected, got)?;
         }
+        if let RopeScaling::Llama3 {
+            original_context,
+            low_frequency,
+            high_frequency,
+            ..
+        } = scaling
+        {
+            let valid =
+                original_context > 0 && low_frequency > 0.0 && high_frequency > low_frequency;
+            let got = format!("{original_context}, {low_frequency} and {high_frequency}");
+            let expected = "a context above 0 and frequencies high > low > 0";
+            check_value(operation, "scaling", valid, expected, got)?;
+        }
         let (angles, factor) = frequencies(dimensions, base, scaling);
         let mut turns = Vec::with_capacity(positions * dimensions);
         for position in 0..positions {
@@ -148,66 +187,61 @@ impl RopeTable {
             turns.extend(angles.iter().map(|angle| (turn(angle).1 * factor) as f32));
             turns.extend(angles.iter().map(|angle| (turn(angle).0 * factor) as f32));
         }
-        Ok(RopeTable {
-            dimensions,
-            positions,
-            turns,
-        })
+        Ok(RopeTable { dimensions, turns })
     }
 
-    /// Numbers of a head that turn.
-    pub fn dimensions(&self) -> usize {
-        self.dimensions
-    }
-
-    /// Positions there are turns for.
-    pub fn positions(&self) -> usize {
-        self.positions
-    }
-
-    /// Turns the first numbers of every head in place: `x` is tokens by `heads` by `head_size`.
-    pub fn apply(
-        &self,
-        context: Context,
-        x: &mut [f32],
-        positions: &[i64],
-        heads: usize,
-        head_size: usize,
-        pairs: RopePairs,
-    ) -> Result<()> {
-        let operation = "rope";
-        let shape = [positions.len(), heads, head_size];
-        check_length(operation, "x", x.len(), &shape)?;
-        check_value(
-            operation,
-            "head_size",
-            head_size >= self.dimensions,
-            format_args!("at least {}, which turn", self.dimensions),
-            head_size,
-        )?;
-        for position in positions {
-            check_index(operation, "positions", *position, self.positions)?;
+    /// The turns, for numbers paired in this way.
+    pub fn paired(&self, pairs: RopePairs) -> Turns<'_> {
+        Turns {
+            table: &self.turns,
+            dimensions: self.dimensions,
+            pairs,
         }
-        let width = heads * head_size;
-        let x = Disjoint::new(x);
-        let least = 8_192_usize.div_ceil(width.max(1));
-        context.threads.ranges(positions.len(), least, &|tokens| {
-            for token in tokens {
-                // SAFETY: tokens do not overlap.
-                let x = unsafe { x.part(token * width..(token + 1) * width) };
-                let position = positions[token] as usize;
-                let turns = &self.turns[position * self.dimensions..][..self.dimensions];
-                let (cosines, sines) = turns.split_at(self.dimensions / 2);
-                for head in x.chunks_exact_mut(head_size.max(1)) {
-                    turn(&mut head[..self.dimensions], cosines, sines, pairs);
-                }
-            }
-        });
-        Ok(())
+    }
+
+    /// For each position, the cosines of all pairs and then their sines.
+    pub fn turns(&self) -> &[f32] {
+        &self.turns
     }
 }
 
-fn turn(head: &mut [f32], cosines: &[f32], sines: &[f32], pairs: RopePairs) {
+/// Writes `x`, tokens by `heads` by `head_size`, to `out` with the first numbers of every head
+/// turned.
+pub fn rope(
+    context: Context,
+    x: &[f32],
+    positions: &[i32],
+    turns: Turns,
+    heads: usize,
+    head_size: usize,
+    out: &mut [f32],
+) -> Result<()> {
+    let operation = "rope";
+    let shape = [positions.len(), heads, head_size];
+    check_length(operation, "x", x.len(), &shape)?;
+    check_length(operation, "out", out.len(), &shape)?;
+    let limit = turns.check(operation, head_size)?;
+    for position in positions {
+        check_index(operation, "positions", i64::from(*position), limit)?;
+    }
+    let width = heads * head_size;
+    let out = Disjoint::new(out);
+    let least = 8_192_usize.div_ceil(width.max(1));
+    context.threads.ranges(positions.len(), least, &|tokens| {
+        for token in tokens {
+            // SAFETY: tokens do not overlap.
+            let out = unsafe { out.part(token * width..(token + 1) * width) };
+            out.copy_from_slice(&x[token * width..(token + 1) * width]);
+            for head in out.chunks_exact_mut(head_size) {
+                turns.turn(head, positions[token] as usize);
+            }
+        }
+    });
+    Ok(())
+}
+
+#[inline(always)]
+pub(super) fn turn(head: &mut [f32], cosines: &[f32], sines: &[f32], pairs: RopePairs) {
     match pairs {
         RopePairs::Halves => {
             let (first, second) = head.split_at_mut(cosines.len());

@@ -1,8 +1,13 @@
 //! Choosing the next token from its scores.
 
-use crate::error::{OpError, Result, check_value};
+use super::Context;
+use super::softmax::largest;
+use crate::error::{OpError, Result, check_length, check_value};
+use crate::simd::{Kernel, LANES, Level, Vector, exponential, load_part, store_part};
+use crate::threads::Disjoint;
+use std::cell::RefCell;
 
-/// How tokens are chosen.
+/// How a token is chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sampling {
     /// Scores are divided by this; 0 takes the best token.
@@ -11,26 +16,57 @@ pub struct Sampling {
     pub top_k: usize,
     /// Only the best tokens that together have this probability; 1 for all.
     pub top_p: f32,
+    /// Only tokens with at least this share of the best one's probability; 0 for all.
+    pub min_p: f32,
+}
+
+impl Sampling {
+    fn check(&self) -> Result<()> {
+        let operation = "sample";
+        let warm = self.temperature >= 0.0 && self.temperature.is_finite();
+        let got = self.temperature;
+        check_value(operation, "temperature", warm, "0 or more", got)?;
+        let part = self.top_p > 0.0 && self.top_p <= 1.0;
+        check_value(
+            operation,
+            "top_p",
+            part,
+            "above 0 and at most 1",
+            self.top_p,
+        )?;
+        let share = (0.0..=1.0).contains(&self.min_p);
+        check_value(operation, "min_p", share, "from 0 to 1", self.min_p)
+    }
 }
 
 /// The best token; the first of several.
 pub fn argmax(scores: &[f32]) -> Result<usize> {
-    let mut best: Option<(usize, f32)> = None;
-    for (token, score) in scores.iter().enumerate() {
-        if best.is_none_or(|(_, most)| *score > most) && !score.is_nan() {
-            best = Some((token, *score));
-        }
-    }
-    best.map(|(token, _)| token)
-        .ok_or_else(|| nothing_to_choose("argmax"))
+    best(Level::best(), "argmax", scores).map(|(token, _)| token)
 }
 
-fn nothing_to_choose(operation: &'static str) -> OpError {
-    OpError::Value {
-        operation,
-        argument: "scores",
-        expected: "at least one number".to_owned(),
-        got: "none".to_owned(),
+fn best(level: Level, operation: &'static str, scores: &[f32]) -> Result<(usize, f32)> {
+    // Looked for by value afterwards: finding the place on the way would not fit vectors.
+    let most = level.run(Largest(scores));
+    let found = scores.iter().position(|score| *score == most);
+    match found {
+        Some(token) => Ok((token, most)),
+        None => Err(OpError::Value {
+            operation,
+            argument: "scores",
+            expected: "at least one number".to_owned(),
+            got: "none".to_owned(),
+        }),
+    }
+}
+
+struct Largest<'a>(&'a [f32]);
+
+impl Kernel for Largest<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) -> f32 {
+        largest(v, self.0)
     }
 }
 
@@ -45,72 +81,257 @@ pub fn uniform(seed: u64, step: u64) -> f64 {
     (mixed >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Chooses a token: temperature, then top-k, then top-p, then by the number `uniform` from 0 to 1.
+/// Working memory of [`sample`], kept from call to call so that none allocates.
+#[derive(Default)]
+struct Scratch {
+    weights: Vec<f32>,
+    kept: Vec<(f32, u32)>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Chooses a token: temperature, then min-p, then top-k, then top-p, then by the number `uniform`
+/// from 0 to 1.
 ///
-/// `order` is working memory, kept by the caller so that no call allocates.
-pub fn sample(
-    scores: &[f32],
-    sampling: Sampling,
-    uniform: f64,
-    order: &mut Vec<(f32, u32)>,
-) -> Result<usize> {
+/// The kept tokens share the range from 0 to 1 by their chances, the likeliest first where there is
+/// a top-k or top-p, and in the order of their numbers otherwise.
+pub fn sample(context: Context, scores: &[f32], sampling: Sampling, uniform: f64) -> Result<usize> {
     let operation = "sample";
-    let Sampling {
-        temperature,
-        top_k,
-        top_p,
-    } = sampling;
-    let warm = temperature >= 0.0 && temperature.is_finite();
-    check_value(operation, "temperature", warm, "0 or more", temperature)?;
-    let part = top_p > 0.0 && top_p <= 1.0;
-    check_value(operation, "top_p", part, "above 0 and at most 1", top_p)?;
+    sampling.check()?;
     let unit = (0.0..1.0).contains(&uniform);
     check_value(operation, "uniform", unit, "from 0 to below 1", uniform)?;
-    if temperature == 0.0 {
-        return argmax(scores);
+    let (token, most) = best(context.level, operation, scores)?;
+    if sampling.temperature == 0.0 || most == f32::INFINITY {
+        return Ok(token);
     }
-    let best = scores[argmax(scores)?];
-    order.clear();
-    for (token, score) in scores
-        .iter()
-        .enumerate()
-        .filter(|(_, score)| !score.is_nan())
-    {
-        // An infinite best score is certain, and its distance to itself would not be a number.
-        let distance = if *score == best { 0.0 } else { score - best };
-        order.push(((distance / temperature).exp(), token as u32));
+    SCRATCH.with_borrow_mut(|Scratch { weights, kept }| {
+        weights.resize(scores.len(), 0.0);
+        context.level.run(Weights {
+            scores,
+            most,
+            sharpness: 1.0 / sampling.temperature,
+            out: weights,
+        });
+        if sampling.top_k > 0 || sampling.top_p < 1.0 {
+            keep_best(weights, sampling, kept);
+            Ok(draw(kept.iter().copied(), total(kept), uniform).unwrap_or(token))
+        } else {
+            let all = weights
+                .iter()
+                .zip(0_u32..)
+                .map(|(weight, token)| (*weight, token));
+            let all = all.filter(|(weight, _)| *weight >= sampling.min_p);
+            let sum = all.clone().map(|(weight, _)| f64::from(weight)).sum();
+            Ok(draw(all, sum, uniform).unwrap_or(token))
+        }
+    })
+}
+
+/// Leaves the best tokens in `kept`, likeliest first.
+fn keep_best(weights: &[f32], sampling: Sampling, kept: &mut Vec<(f32, u32)>) {
+    let most_kept = match sampling.top_k {
+        0 => weights.len(),
+        count => count,
+    };
+    let all: f64 = match sampling.top_k {
+        0 => {
+            let chances = weights.iter().filter(|weight| **weight >= sampling.min_p);
+            chances.map(|weight| f64::from(*weight)).sum()
+        }
+        // What top-p counts is the sum of those that top-k leaves, known once they are.
+        _ => f64::INFINITY,
+    };
+    // Few tokens have nearly all the chance: look at those first, and at more only if need be.
+    for floor in [1e-3, 1e-5, 1e-8, 0.0_f32] {
+        let floor = floor.max(sampling.min_p);
+        kept.clear();
+        let above = weights.iter().zip(0_u32..);
+        kept.extend(
+            above
+                .filter(|(weight, _)| **weight >= floor)
+                .map(|(weight, token)| (*weight, token)),
+        );
+        let whole = floor == sampling.min_p;
+        let enough_tokens = kept.len() >= most_kept;
+        let enough_chance = sampling.top_k == 0 && total(kept) >= all * f64::from(sampling.top_p);
+        if whole || enough_tokens || enough_chance {
+            break;
+        }
     }
     let better = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
-    if top_k > 0 && top_k < order.len() {
-        order.select_nth_unstable_by(top_k - 1, better);
-        order.truncate(top_k);
+    if most_kept < kept.len() {
+        kept.select_nth_unstable_by(most_kept - 1, better);
+        kept.truncate(most_kept);
     }
-    if top_p < 1.0 {
-        order.sort_unstable_by(better);
-        let enough = total(order) * f64::from(top_p);
+    kept.sort_unstable_by(better);
+    if sampling.top_p < 1.0 {
+        let among = if all.is_finite() { all } else { total(kept) };
+        let enough = among * f64::from(sampling.top_p);
         let mut sum = 0.0;
-        let kept = order.iter().position(|(weight, _)| {
+        let last = kept.iter().position(|(weight, _)| {
             sum += f64::from(*weight);
             sum >= enough
         });
-        order.truncate(kept.map_or(order.len(), |last| last + 1));
-    } else {
-        // The order in which chances are added decides which token a number means.
-        order.sort_unstable_by_key(|(_, token)| *token);
+        kept.truncate(last.map_or(kept.len(), |last| last + 1));
     }
-    let mut left = uniform * total(order);
-    for (weight, token) in order.iter() {
-        left -= f64::from(*weight);
+}
+
+/// The token whose share of the chances the number falls into.
+fn draw(chances: impl Iterator<Item = (f32, u32)>, sum: f64, uniform: f64) -> Option<usize> {
+    let mut left = uniform * sum;
+    let mut last = None;
+    for (weight, token) in chances {
+        left -= f64::from(weight);
         if left < 0.0 {
-            return Ok(*token as usize);
+            return Some(token as usize);
+        }
+        if weight > 0.0 {
+            last = Some(token as usize);
         }
     }
     // Rounding may leave a little over: it belongs to the last token that has any chance.
-    let last = order.iter().rev().find(|(weight, _)| *weight > 0.0);
-    last.map(|(_, token)| *token as usize)
-        .ok_or_else(|| nothing_to_choose(operation))
+    last
 }
 
-fn total(order: &[(f32, u32)]) -> f64 {
-    order.iter().map(|(weight, _)| f64::from(*weight)).sum()
+fn total(kept: &[(f32, u32)]) -> f64 {
+    kept.iter().map(|(weight, _)| f64::from(*weight)).sum()
+}
+
+/// Writes e to the distance from the largest score over the temperature; 0 for what is not a
+/// number.
+struct Weights<'a> {
+    scores: &'a [f32],
+    most: f32,
+    sharpness: f32,
+    out: &'a mut [f32],
+}
+
+impl Kernel for Weights<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let (most, sharpness) = (v.splat(self.most), v.splat(self.sharpness));
+        let (lowest, one) = (v.splat(f32::NEG_INFINITY), v.splat(1.0));
+        let weigh = |scores: V::F| {
+            let numbers = v.max(scores, lowest);
+            let distance = v.mul(v.sub(numbers, most), sharpness);
+            // Nothing is better than the best, whatever the last bit of the exponential says.
+            v.min(exponential(v, distance), one)
+        };
+        let (whole, rest) = self.out.as_chunks_mut::<LANES>();
+        let (scores, scores_rest) = self.scores.as_chunks::<LANES>();
+        for (out, scores) in whole.iter_mut().zip(scores) {
+            v.store(weigh(v.load(scores)), out);
+        }
+        let last = weigh(load_part(v, scores_rest, f32::NEG_INFINITY));
+        store_part(v, last, rest);
+    }
+}
+
+/// The logarithm of a token's probability at temperature 1 among all tokens.
+pub fn log_probability(context: Context, scores: &[f32], token: usize) -> Result<f32> {
+    let operation = "log_probability";
+    let limit = scores.len();
+    let below = format_args!("below {limit}");
+    check_value(operation, "token", token < limit, below, token)?;
+    let (_, most) = best(context.level, operation, scores)?;
+    let sum = context.level.run(SumOfPowers { scores, most });
+    Ok(((f64::from(scores[token]) - f64::from(most)) - sum.ln()) as f32)
+}
+
+struct SumOfPowers<'a> {
+    scores: &'a [f32],
+    most: f32,
+}
+
+impl Kernel for SumOfPowers<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) -> f64 {
+        let (most, lowest) = (v.splat(self.most), v.splat(f32::NEG_INFINITY));
+        let power = |scores: V::F| exponential(v, v.sub(v.max(scores, lowest), most));
+        let mut total = 0.0;
+        // In pieces, so that a long sum keeps its digits.
+        for piece in self.scores.chunks(64 * LANES) {
+            let (whole, rest) = piece.as_chunks::<LANES>();
+            let mut sum = power(load_part(v, rest, f32::NEG_INFINITY));
+            for scores in whole {
+                sum = v.add(sum, power(v.load(scores)));
+            }
+            total += f64::from(v.sum(sum));
+        }
+        total
+    }
+}
+
+/// What makes tokens that were there before less likely, for one row.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Penalties {
+    /// Scores above 0 of tokens in prompt or output are divided by it, others multiplied.
+    pub repetition: f32,
+    /// Taken from the scores of tokens in the output.
+    pub presence: f32,
+    /// Taken from them once more for each time.
+    pub frequency: f32,
+}
+
+/// Changes scores, rows of `columns`, by each row's penalties.
+///
+/// `counts` says how often each token is in the output, `prompt` is not 0 where it is in the
+/// prompt; `penalties` gives those of a row.
+pub fn penalize(
+    context: Context,
+    scores: &mut [f32],
+    columns: usize,
+    counts: &[i32],
+    prompt: Option<&[u8]>,
+    penalties: &(dyn Fn(usize) -> Penalties + Sync),
+) -> Result<()> {
+    let operation = "penalize";
+    let rows = scores.len().checked_div(columns).unwrap_or(0);
+    check_length(operation, "logits", scores.len(), &[rows, columns])?;
+    check_length(operation, "counts", counts.len(), &[rows, columns])?;
+    if let Some(prompt) = prompt {
+        check_length(operation, "prompt_mask", prompt.len(), &[rows, columns])?;
+    }
+    for row in 0..rows {
+        let Penalties {
+            repetition,
+            presence,
+            frequency,
+        } = penalties(row);
+        let valid = repetition > 0.0 && repetition.is_finite();
+        check_value(operation, "repetition", valid, "above 0", repetition)?;
+        let finite = presence.is_finite() && frequency.is_finite();
+        let got = format_args!("{presence} and {frequency}");
+        check_value(operation, "presence and frequency", finite, "numbers", got)?;
+    }
+    let scores = Disjoint::new(scores);
+    context.threads.ranges(rows * columns, 16_384, &|range| {
+        // SAFETY: ranges do not overlap.
+        let scores = unsafe { scores.part(range.clone()) };
+        for (score, at) in scores.iter_mut().zip(range) {
+            let count = counts[at];
+            if count <= 0 && prompt.is_none_or(|prompt| prompt[at] == 0) {
+                continue;
+            }
+            let Penalties {
+                repetition,
+                presence,
+                frequency,
+            } = penalties(at / columns);
+            *score = match *score > 0.0 {
+                true => *score / repetition,
+                false => *score * repetition,
+            };
+            if count > 0 {
+                *score -= presence + frequency * count as f32;
+            }
+        }
+    });
+    Ok(())
 }

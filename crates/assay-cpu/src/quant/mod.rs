@@ -4,18 +4,22 @@
 
 mod activations;
 mod packed;
+mod packing;
 mod panels;
 mod q4_k;
 mod q6_k;
 mod simple;
+mod view;
 
 pub use activations::Activations;
 pub(crate) use activations::{GROUP, Group};
 pub use packed::PackedWeights;
+pub use packing::{int8_blocks, pack_into, packed_bytes};
 pub(crate) use panels::Panel;
-pub(crate) use q4_k::{Q4K, scale_and_min};
+pub(crate) use q4_k::{Q4K, scale_and_min, store_scale_and_min};
 pub(crate) use q6_k::Q6K;
 pub(crate) use simple::{Q4_0, Q4_1, Q8_0};
+pub use view::PackedView;
 
 use crate::error::{Result, check_length, check_value};
 use crate::ops::Context;

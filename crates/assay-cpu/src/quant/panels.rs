@@ -4,7 +4,7 @@
 //! four of a row after four of the next. A vector of codes times four broadcast activations then
 //! adds to sixteen rows at once, and nothing is summed across lanes.
 
-use super::{Block, GROUP, Group, Q4_0, Q4_1, Q4K, Q6K, Q8_0, scale_and_min};
+use super::{Block, GROUP, Group, Q4_0, Q4_1, Q4K, Q6K, Q8_0, scale_and_min, store_scale_and_min};
 use crate::simd::{LANES, Vector};
 
 /// Bytes of one scale for each row.
@@ -25,6 +25,9 @@ pub(crate) trait Panel {
 
     /// Writes a row's block into its lane.
     fn pack(source: &[u8], lane: usize, panel: &mut [u8]);
+
+    /// Writes the block in a lane as it was before it was packed.
+    fn unpack(panel: &[u8], lane: usize, source: &mut [u8]);
 
     /// Adds the block's product with each row of activations; `block` counts blocks of the source.
     fn multiply<V: Vector, const ROWS: usize>(
@@ -55,6 +58,18 @@ fn pack_fours(source: &[u8], lane: usize, panel: &mut [u8]) {
     let lines = panel.as_chunks_mut::<64>().0;
     for (line, four) in lines.iter_mut().zip(source.as_chunks::<4>().0) {
         line[4 * lane..4 * lane + 4].copy_from_slice(four);
+    }
+}
+
+fn unpack_half(panel: &[u8], lane: usize, source: &mut [u8]) {
+    source[..2].copy_from_slice(&panel[2 * lane..2 * lane + 2]);
+}
+
+/// The bytes of a lane, four by four.
+fn unpack_fours(panel: &[u8], lane: usize, source: &mut [u8]) {
+    let lines = panel.as_chunks::<64>().0;
+    for (line, four) in lines.iter().zip(source.as_chunks_mut::<4>().0) {
+        four.copy_from_slice(&line[4 * lane..4 * lane + 4]);
     }
 }
 
@@ -106,6 +121,12 @@ impl Panel for Q8Panel {
         pack_fours(&codes, lane, &mut panel[SCALES..]);
     }
 
+    fn unpack(panel: &[u8], lane: usize, source: &mut [u8]) {
+        unpack_half(panel, lane, source);
+        unpack_fours(&panel[SCALES..], lane, &mut source[2..]);
+        source[2..].iter_mut().for_each(|byte| *byte ^= 0x80);
+    }
+
     #[inline(always)]
     fn multiply<V: Vector, const ROWS: usize>(
         v: V,
@@ -140,6 +161,11 @@ impl Panel for Q40Panel {
         pack_fours(&source[2..], lane, &mut panel[SCALES..]);
     }
 
+    fn unpack(panel: &[u8], lane: usize, source: &mut [u8]) {
+        unpack_half(panel, lane, source);
+        unpack_fours(&panel[SCALES..], lane, &mut source[2..]);
+    }
+
     #[inline(always)]
     fn multiply<V: Vector, const ROWS: usize>(
         v: V,
@@ -170,6 +196,12 @@ impl Panel for Q41Panel {
         pack_half(source, lane, panel);
         pack_half(&source[2..], lane, &mut panel[SCALES..]);
         pack_fours(&source[4..], lane, &mut panel[2 * SCALES..]);
+    }
+
+    fn unpack(panel: &[u8], lane: usize, source: &mut [u8]) {
+        unpack_half(panel, lane, source);
+        unpack_half(&panel[SCALES..], lane, &mut source[2..]);
+        unpack_fours(&panel[2 * SCALES..], lane, &mut source[4..]);
     }
 
     #[inline(always)]
@@ -214,6 +246,24 @@ impl Panel for Q4KPanel {
             let nibbles: [u8; GROUP / 2] =
                 std::array::from_fn(|index| code(index) | (code(index + GROUP / 2) << 4));
             pack_fours(&nibbles, lane, &mut panel[2 * LANES..]);
+        }
+    }
+
+    fn unpack(panel: &[u8], lane: usize, source: &mut [u8]) {
+        source.fill(0);
+        unpack_half(panel, lane, source);
+        unpack_half(&panel[SCALES..], lane, &mut source[2..]);
+        let (packed, bytes) = source[4..].split_at_mut(12);
+        let parts = panel[2 * SCALES..].chunks_exact(Q4K_PART);
+        for (part, panel) in parts.enumerate() {
+            store_scale_and_min(packed, part, panel[lane], panel[LANES + lane]);
+            let mut nibbles = [0; GROUP / 2];
+            unpack_fours(&panel[2 * LANES..], lane, &mut nibbles);
+            for (index, pair) in nibbles.iter().enumerate() {
+                let at = part / 2 * GROUP + index;
+                bytes[at] |= (pair & 15) << (part % 2 * 4);
+                bytes[at + GROUP / 2] |= (pair >> 4) << (part % 2 * 4);
+            }
         }
     }
 
@@ -274,6 +324,24 @@ impl Panel for Q6KPanel {
                 })
             });
             pack_fours(&high, lane, &mut panel[2 * LANES + NIBBLES..]);
+        }
+    }
+
+    fn unpack(panel: &[u8], lane: usize, source: &mut [u8]) {
+        source.fill(0);
+        unpack_half(panel, lane, &mut source[Q6K::SCALE..]);
+        let parts = panel[SCALES..].chunks_exact(Q6K_PART);
+        for (part, panel) in parts.enumerate() {
+            Q6K::store_scale_code(source, 2 * part, panel[lane]);
+            Q6K::store_scale_code(source, 2 * part + 1, panel[LANES + lane]);
+            let (mut low, mut high) = ([0; GROUP / 2], [0; GROUP / 4]);
+            unpack_fours(&panel[2 * LANES..], lane, &mut low);
+            unpack_fours(&panel[2 * LANES + NIBBLES..], lane, &mut high);
+            for index in 0..GROUP {
+                let below = (low[index % 16] >> (index / 16 * 4)) & 15;
+                let above = (high[index / 16 * 4 + index % 4] >> (index % 16 / 4 * 2)) & 3;
+                Q6K::store_code(source, part * GROUP + index, below | (above << 4));
+            }
         }
     }
 

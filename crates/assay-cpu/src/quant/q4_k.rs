@@ -18,7 +18,8 @@ pub(crate) fn scale_and_min(packed: &[u8], part: usize) -> (u8, u8) {
     )
 }
 
-fn store_scale_and_min(packed: &mut [u8], part: usize, scale: u8, least: u8) {
+/// Sets the bits of a part's scale and minimum in twelve bytes that were zero.
+pub(crate) fn store_scale_and_min(packed: &mut [u8], part: usize, scale: u8, least: u8) {
     if part < 4 {
         packed[part] |= scale;
         packed[part + 4] |= least;

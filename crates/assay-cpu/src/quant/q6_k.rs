@@ -29,6 +29,18 @@ impl Q6K {
         low | (high << 4)
     }
 
+    /// Sets the six bits of a value in a block that was zero.
+    pub fn store_code(block: &mut [u8], index: usize, code: u8) {
+        let (low, low_shift, high, high_shift) = Self::place(index);
+        block[low] |= (code & 15) << low_shift;
+        block[LOW + high] |= (code >> 4) << high_shift;
+    }
+
+    /// Sets the scale's byte of a part.
+    pub fn store_scale_code(block: &mut [u8], part: usize, code: u8) {
+        block[LOW + HIGH + part] = code;
+    }
+
     /// The scale's byte of a part.
     pub fn scale_code(block: &[u8], part: usize) -> u8 {
         block[LOW + HIGH + part]
@@ -85,13 +97,11 @@ impl Block for Q6K {
         let scale = store_half(block, Q6K::SCALE, extreme / -128.0 + poison(values));
         for (part, (fitted, values)) in fitted.iter().zip(values.chunks_exact(PART)).enumerate() {
             let scale_code = (fitted * inverse(scale)).round().clamp(-128.0, 127.0) as i8;
-            block[LOW + HIGH + part] = scale_code as u8;
+            Q6K::store_scale_code(block, part, scale_code as u8);
             let scale = scale * f32::from(scale_code);
             for (index, value) in values.iter().enumerate() {
                 let code = (code(*value, scale) + 32.0) as u8;
-                let (low, low_shift, high, high_shift) = Q6K::place(part * PART + index);
-                block[low] |= (code & 15) << low_shift;
-                block[LOW + high] |= (code >> 4) << high_shift;
+                Q6K::store_code(block, part * PART + index, code);
             }
         }
     }

@@ -15,14 +15,11 @@ use super::capture;
 use super::errors;
 use super::graph::PyGraph;
 use super::host_call::{HostCall, Range};
-use super::machine::{Device, Machine, MachineOptions, outside_operation};
-use super::product::{Operand, Product};
+use super::machine::{Machine, MachineOptions, outside_operation};
+use super::operate::{Account, OperandTuple, PyNumber, operate};
 use super::records::{self, RecordTuple};
 use super::stream::PyStream;
 use super::transfer::{Sink, Source};
-
-/// Buffer, byte offset, row stride, column stride, and whether elements are bfloat16.
-type OperandTuple = (Py<Memory>, u64, u64, u64, bool);
 
 /// A device with its memory pool, dispatch controller, transfer engine and records.
 #[pyclass(name = "Context", module = "assay._native", frozen)]
@@ -240,67 +237,39 @@ impl PyContext {
         })
     }
 
-    /// Multiply matrices of single precision or bfloat16 by the processor's own kernels.
+    /// Queue an operation of the table; `_native.OPERATIONS` has the order of its parts.
     ///
-    /// An operand is a pool buffer, a byte offset, row and column strides in elements, and whether
-    /// its elements are bfloat16; the result has no gaps. `sizes` are m, k and n.
-    #[pyo3(signature = (name, a, b, out, sizes, stream, *, flops))]
+    /// An operand is None, or a pool buffer, a byte offset, the bytes that may be reached from
+    /// there and the code of its format in `_native.FORMATS`.
+    #[pyo3(signature = (name, operands, numbers, stream, *, label, bytes, flops))]
     #[allow(clippy::too_many_arguments)]
-    fn product(
+    fn operate(
         &self,
         py: Python<'_>,
         name: &str,
-        a: OperandTuple,
-        b: OperandTuple,
-        out: OperandTuple,
-        sizes: (u64, u64, u64),
+        operands: Vec<Option<OperandTuple>>,
+        numbers: Vec<PyNumber>,
         stream: PyRef<'_, PyStream>,
+        label: String,
+        bytes: u64,
         flops: f64,
     ) -> PyResult<()> {
         guarded(name, || {
             self.begin(py, name)?;
-            let Device::Cpu {
-                product: kernel, ..
-            } = self.machine.device
-            else {
-                return Err(errors::invalid(&format!(
-                    "{name}: expected a processor, got a simulated device"
-                )));
+            let account = Account {
+                label,
+                bytes,
+                flops,
             };
-            let operand = |given: &OperandTuple| -> PyResult<Operand> {
-                let (buffer, offset, row_stride, column_stride, narrow) = given;
-                let pointer = self.device_place(name, buffer.get(), *offset, 1)?;
-                Ok(Operand {
-                    pointer,
-                    row_stride: *row_stride,
-                    column_stride: *column_stride,
-                    narrow: *narrow,
-                })
-            };
-            let (m, k, n) = sizes;
-            let product = Product {
-                a: operand(&a)?,
-                b: operand(&b)?,
-                out: operand(&out)?,
-                m,
-                k,
-                n,
-            };
-            let work = Work::Launch(product.launch(kernel));
-            let mut request = WorkRequest::new(name, stream.id, work);
-            let width = |narrow: bool| if narrow { 2 } else { 4 };
-            let counts = [(m, k, a.4), (k, n, b.4), (m, n, out.4)];
-            let bytes = counts.map(|(rows, columns, narrow)| {
-                rows.saturating_mul(columns).saturating_mul(width(narrow))
-            });
-            request.bytes = bytes.into_iter().fold(0, u64::saturating_add);
-            request.flops = flops;
-            let uses = [(&a, false), (&b, false), (&out, true)].map(|(given, writes)| Use {
-                buffer: given.0.get(),
-                writes,
-            });
-            py.detach(|| self.machine.submit(request, &uses))
-                .map(|_| ())
+            operate(
+                py,
+                &self.machine,
+                name,
+                &operands,
+                &numbers,
+                &stream,
+                account,
+            )
         })
     }
 

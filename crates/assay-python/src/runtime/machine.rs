@@ -20,7 +20,7 @@ use super::block::{Held, Use};
 use super::capture;
 use super::errors;
 use super::host_call::{self, HostCall};
-use super::product;
+use super::operate::{self, Operations};
 
 thread_local! {
     /// Whether this thread is inside an operation's function, under the device's locks.
@@ -68,19 +68,14 @@ pub(super) struct MachineOptions {
 
 /// Which device it is; kernels are registered with it, not with the trait.
 pub(super) enum Device {
-    Cpu {
-        inline: KernelId,
-        gated: KernelId,
-        product: KernelId,
-    },
-    Sim {
-        call: KernelId,
-    },
+    Cpu { inline: KernelId, gated: KernelId },
+    Sim { call: KernelId },
 }
 
 /// Device, pool, dispatch, transfers and records; everything Python does goes through here.
 pub(super) struct Machine {
     pub device: Device,
+    pub operations: Operations,
     pub backend: Arc<dyn Backend>,
     pub pool: Arc<Pool>,
     pub memory: Arc<RecordedMemory<Arc<Pool>>>,
@@ -115,9 +110,9 @@ impl Machine {
         let kernels = Device::Cpu {
             inline: device.register_kernel(host_call::cpu_inline(Arc::clone(&calls))),
             gated: device.register_kernel(host_call::cpu_gated(Arc::clone(&calls))),
-            product: device.register_kernel(product::kernel()),
         };
-        Machine::new(kernels, device, calls, options)
+        let operations = assay_cpu::kernels::register(&device);
+        Machine::new(kernels, operations, device, calls, options)
     }
 
     pub fn sim(options: MachineOptions) -> PyResult<Arc<Self>> {
@@ -137,11 +132,16 @@ impl Machine {
         let call = device
             .register_kernel(kernel)
             .map_err(|error| errors::backend(&error))?;
-        Machine::new(Device::Sim { call }, device, calls, options)
+        let operations = operate::simulated(link)
+            .map(|kernel| device.register_kernel(kernel))
+            .collect::<Result<_, _>>()
+            .map_err(|error| errors::backend(&error))?;
+        Machine::new(Device::Sim { call }, operations, device, calls, options)
     }
 
     fn new(
         device: Device,
+        operations: Operations,
         backend: Arc<dyn Backend>,
         calls: Arc<host_call::Calls>,
         options: MachineOptions,
@@ -167,6 +167,7 @@ impl Machine {
         let memory = Arc::new(dispatch.record_memory(Arc::clone(&pool), "array"));
         Ok(Arc::new(Machine {
             device,
+            operations,
             backend,
             pool,
             memory,

@@ -15,11 +15,12 @@ mod graph;
 mod host_call;
 mod machine;
 mod measuring;
-mod product;
+mod operate;
 mod records;
 mod stream;
 mod transfer;
 mod uses;
+mod weights;
 
 use pyo3::prelude::*;
 
@@ -31,6 +32,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stream::PyStream>()?;
     module.add_class::<stream::PyEvent>()?;
     module.add_class::<graph::PyGraph>()?;
+    let (operations, formats) = operate::describe(module.py())?;
+    module.add("OPERATIONS", operations)?;
+    module.add("FORMATS", formats)?;
+    module.add_function(wrap_pyfunction!(weights::weights_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(weights::pack_weights, module)?)?;
+    module.add_function(wrap_pyfunction!(weights::dequantize_weights, module)?)?;
+    module.add_function(wrap_pyfunction!(weights::rope_turns, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;
     measuring::register(module)?;

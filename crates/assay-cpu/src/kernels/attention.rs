@@ -1,0 +1,89 @@
+//! Attention over a paged cache, and over dense keys and values.
+
+use super::call::{Call, for_element, refused};
+use crate::ops::{self, AttentionShape, CacheShape, Context, PagedBatch};
+use assay_core::backend::Result;
+
+fn shape(call: &Call<'_>) -> Result<AttentionShape> {
+    Ok(AttentionShape {
+        heads: call.size("heads")?,
+        kv_heads: call.size("kv_heads")?,
+        head_size: call.size("head_dim")?,
+        scale: call.float("scale")?,
+    })
+}
+
+pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
+    let shape = shape(call)?;
+    let (heads, head_dim) = (shape.heads, shape.head_size);
+    let cache = CacheShape {
+        blocks: call.size("blocks")?,
+        block_size: call.size("block_tokens")?,
+        kv_heads: shape.kv_heads,
+        head_size: head_dim,
+    };
+    let (rows, sequences) = (call.size("rows")?, call.size("sequences")?);
+    let columns = call.size("table_columns")?;
+    let query = call.span::<f32>("q", &[rows, heads, head_dim])?;
+    let tables = call.span::<i32>("block_tables", &[sequences, columns])?;
+    let starts = call.span::<i32>("query_starts", &[sequences.saturating_add(1)])?;
+    let lengths = call.span::<i32>("lengths", &[sequences])?;
+    let out = call.span::<f32>("out", &[rows, heads, head_dim])?;
+    let extents = [cache.blocks, cache.block_size, cache.kv_heads, head_dim];
+    for_element!(call, "keys", T => {
+        let keys = call.span::<T>("keys", &extents)?;
+        let values = call.span::<T>("values", &extents)?;
+        if !call.runs() {
+            return Ok(());
+        }
+        // SAFETY: the kernel runs, and operands do not overlap.
+        unsafe {
+            let batch = PagedBatch {
+                query_starts: starts.read(),
+                lengths: lengths.read(),
+                block_tables: tables.read(),
+                columns,
+            };
+            ops::paged_attention(
+                context,
+                shape,
+                cache,
+                query.read(),
+                keys.read(),
+                values.read(),
+                batch,
+                out.write(),
+            )
+        }
+        .map_err(refused)
+    })
+}
+
+pub(super) fn attention(context: Context, call: &Call<'_>) -> Result<()> {
+    let shape = shape(call)?;
+    let (queries, tokens) = (call.size("queries")?, call.size("tokens")?);
+    let causal = call.flag("causal")?;
+    let query = call.span::<f32>("q", &[queries, shape.heads, shape.head_size])?;
+    let out = call.span::<f32>("out", &[queries, shape.heads, shape.head_size])?;
+    let extents = [tokens, shape.kv_heads, shape.head_size];
+    for_element!(call, "keys", T => {
+        let keys = call.span::<T>("keys", &extents)?;
+        let values = call.span::<T>("values", &extents)?;
+        if !call.runs() {
+            return Ok(());
+        }
+        // SAFETY: the kernel runs, and operands do not overlap.
+        unsafe {
+            ops::prefill_attention(
+                context,
+                shape,
+                causal,
+                query.read(),
+                keys.read(),
+                values.read(),
+                out.write(),
+            )
+        }
+        .map_err(refused)
+    })
+}

@@ -1,0 +1,258 @@
+//! One call as a kernel reads it: typed ranges of memory, each checked before it is touched.
+
+use crate::device::KernelCall;
+use crate::error::OpError;
+use crate::ops::{Bf16, F16};
+use assay_core::backend::{BackendError, Operation, Result};
+use assay_core::operations::{Arguments, CallError, ElementFormat, Operand, Signature};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A number type that operands hold.
+pub(super) trait Stored {
+    const FORMAT: ElementFormat;
+}
+
+macro_rules! stored {
+    ($($type:ty => $format:ident),*) => {
+        $(impl Stored for $type {
+            const FORMAT: ElementFormat = ElementFormat::$format;
+        })*
+    };
+}
+
+stored!(f32 => F32, F16 => F16, Bf16 => Bf16, i32 => I32, i64 => I64, u8 => U8);
+
+/// So many elements in one allocation of the device.
+pub(super) struct Span<'a, T> {
+    first: *mut T,
+    count: usize,
+    memory: PhantomData<&'a T>,
+}
+
+impl<'a, T> Span<'a, T> {
+    /// The elements, for reading.
+    ///
+    /// # Safety
+    ///
+    /// Nothing writes to them meanwhile: the order of streams sees to it while a kernel runs.
+    pub unsafe fn read(&self) -> &'a [T] {
+        // SAFETY: the range was checked to lie in one allocation and to be aligned, every bit
+        // pattern is a number, and the caller vouches for the rest.
+        unsafe { std::slice::from_raw_parts(self.first, self.count) }
+    }
+
+    /// The elements, for writing.
+    ///
+    /// # Safety
+    ///
+    /// Nothing else looks at them meanwhile: the order of streams sees to it while a kernel runs,
+    /// and a call's operands do not overlap.
+    pub unsafe fn write(&self) -> &'a mut [T] {
+        // SAFETY: as for `read`, and the caller has them alone.
+        unsafe { std::slice::from_raw_parts_mut(self.first, self.count) }
+    }
+}
+
+/// A call, and whether it runs now or is only looked at.
+pub(super) struct Call<'a> {
+    arguments: Arguments<'a>,
+    launch: &'a KernelCall<'a>,
+    runs: bool,
+}
+
+pub(super) fn wrong(message: String) -> BackendError {
+    BackendError::Driver {
+        operation: Operation::Launch,
+        message,
+    }
+}
+
+fn unfit(error: CallError) -> BackendError {
+    wrong(error.to_string())
+}
+
+/// What an operation refuses, as a device says it.
+pub(super) fn refused(error: OpError) -> BackendError {
+    wrong(error.to_string())
+}
+
+impl<'a> Call<'a> {
+    pub fn new(
+        signature: &'static Signature,
+        launch: &'a KernelCall<'a>,
+        runs: bool,
+    ) -> Result<Self> {
+        let arguments = Arguments::new(signature, launch.arguments()).map_err(unfit)?;
+        let call = Call {
+            arguments,
+            launch,
+            runs,
+        };
+        call.check_overlap()?;
+        Ok(call)
+    }
+
+    /// Whether the kernel is to do its work, and not only to look at the call.
+    pub fn runs(&self) -> bool {
+        self.runs
+    }
+
+    /// An error about one part of this call.
+    pub fn error(
+        &self,
+        part: &str,
+        expected: impl fmt::Display,
+        got: impl fmt::Display,
+    ) -> BackendError {
+        let operation = self.arguments.signature().name;
+        wrong(format!(
+            "{operation}: expected {part} {expected}, got {got}"
+        ))
+    }
+
+    /// What is written must be nobody else's.
+    fn check_overlap(&self) -> Result<()> {
+        let rules = self.arguments.signature().operands;
+        for (index, rule) in rules
+            .iter()
+            .enumerate()
+            .filter(|(_, rule)| rule.access.writes())
+        {
+            let Some(written) = self.arguments.operand_at(index).map_err(unfit)? else {
+                continue;
+            };
+            for (other_index, other_rule) in rules.iter().enumerate() {
+                if other_index == index {
+                    continue;
+                }
+                let Some(other) = self.arguments.operand_at(other_index).map_err(unfit)? else {
+                    continue;
+                };
+                let end = |operand: Operand| operand.pointer.0.saturating_add(operand.bytes);
+                if written.pointer.0 < end(other) && other.pointer.0 < end(written) {
+                    let expected = format_args!("apart from {}", other_rule.name);
+                    return Err(self.error(rule.name, expected, "memory of both"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole number that is an extent or a count.
+    pub fn size(&self, name: &str) -> Result<usize> {
+        let value = self.arguments.integer(name).map_err(unfit)?;
+        usize::try_from(value).map_err(|_| self.error(name, "of 0 or more", value))
+    }
+
+    /// A whole number that is yes or no.
+    pub fn flag(&self, name: &str) -> Result<bool> {
+        Ok(self.arguments.integer(name).map_err(unfit)? != 0)
+    }
+
+    /// A real number.
+    pub fn float(&self, name: &str) -> Result<f32> {
+        Ok(self.arguments.float(name).map_err(unfit)? as f32)
+    }
+
+    fn operand(&self, name: &str) -> Result<Option<Operand>> {
+        self.arguments.operand(name).map_err(unfit)
+    }
+
+    fn required(&self, name: &str) -> Result<Operand> {
+        self.operand(name)?
+            .ok_or_else(|| self.error("operand", name, "none"))
+    }
+
+    /// How an operand's elements are stored.
+    pub fn format(&self, name: &str) -> Result<ElementFormat> {
+        Ok(self.required(name)?.format)
+    }
+
+    /// The elements of an operand of this shape.
+    pub fn span<T: Stored>(&self, name: &str, shape: &[usize]) -> Result<Span<'a, T>> {
+        let operand = self.required(name)?;
+        self.span_of(name, operand, shape)
+    }
+
+    /// The same of one that the call may leave out.
+    pub fn optional<T: Stored>(&self, name: &str, shape: &[usize]) -> Result<Option<Span<'a, T>>> {
+        match self.operand(name)? {
+            Some(operand) => self.span_of(name, operand, shape).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn span_of<T: Stored>(
+        &self,
+        name: &str,
+        operand: Operand,
+        shape: &[usize],
+    ) -> Result<Span<'a, T>> {
+        if operand.format != T::FORMAT {
+            return Err(self.error(name, format_args!("of {}", T::FORMAT), operand.format));
+        }
+        self.raw(name, operand, shape)
+    }
+
+    /// The bytes of an operand, whatever is in them.
+    pub fn bytes(&self, name: &str, bytes: usize) -> Result<Span<'a, u8>> {
+        self.raw(name, self.required(name)?, &[bytes])
+    }
+
+    fn raw<T>(&self, name: &str, operand: Operand, shape: &[usize]) -> Result<Span<'a, T>> {
+        let elements = shape
+            .iter()
+            .try_fold(1_usize, |count, extent| count.checked_mul(*extent));
+        let bytes = elements.and_then(|count| count.checked_mul(size_of::<T>()));
+        let (Some(count), Some(bytes)) = (elements, bytes) else {
+            return Err(self.error(name, "in memory", format_args!("shape {shape:?}")));
+        };
+        if count == 0 {
+            return Ok(Span {
+                first: std::ptr::dangling_mut(),
+                count,
+                memory: PhantomData,
+            });
+        }
+        if bytes as u64 > operand.bytes {
+            let expected = format_args!("of shape {shape:?}, {bytes} bytes");
+            return Err(self.error(name, expected, format_args!("{} bytes", operand.bytes)));
+        }
+        let first = self
+            .launch
+            .pointer(operand.pointer, bytes as u64)?
+            .cast::<T>();
+        if !first.is_aligned() {
+            return Err(self.error(name, "aligned to its elements", "an odd address"));
+        }
+        Ok(Span {
+            first,
+            count,
+            memory: PhantomData,
+        })
+    }
+}
+
+/// Runs code for the dense element type of a format, or refuses it.
+macro_rules! for_element {
+    ($call:expr, $name:expr, $type:ident => $body:expr) => {
+        match $call.format($name)? {
+            assay_core::operations::ElementFormat::F32 => {
+                type $type = f32;
+                $body
+            }
+            assay_core::operations::ElementFormat::F16 => {
+                type $type = crate::ops::F16;
+                $body
+            }
+            assay_core::operations::ElementFormat::Bf16 => {
+                type $type = crate::ops::Bf16;
+                $body
+            }
+            other => Err($call.error($name, "of f32, f16 or bf16", other)),
+        }
+    };
+}
+
+pub(super) use for_element;

@@ -1,0 +1,78 @@
+//! The operations of [`assay_core::operations`] as kernels of the processor, one file per family.
+//!
+//! A kernel reads its call, checks that every range lies in memory of the device, and runs what
+//! [`ops`](crate::ops) and [`quant`](crate::quant) have. The same code looks at a call before it is
+//! queued, without running it, so that its caller hears of a mistake; what only memory can tell,
+//! like an index out of range, fails the stream.
+
+mod activation;
+mod attention;
+mod call;
+mod matmul;
+mod norm;
+mod quantise;
+mod rope;
+mod rows;
+mod sampling;
+mod weights;
+
+pub use weights::{dequantise_weights, pack_weights, weights_bytes};
+
+use crate::device::{CpuDevice, CpuKernel};
+use crate::ops::Context;
+use assay_core::backend::{KernelId, Result};
+use assay_core::operations::{Signature, TABLE};
+use call::Call;
+
+type Body = fn(Context, &Call<'_>) -> Result<()>;
+
+/// The bodies in the order of the table.
+const BODIES: [(&str, Body); TABLE.len()] = [
+    ("linear", weights::linear),
+    ("embedding", rows::embedding),
+    ("rms_norm", norm::rms_norm),
+    ("layer_norm", norm::layer_norm),
+    ("swiglu", activation::swiglu),
+    ("activate", activation::activate),
+    ("softmax", activation::softmax),
+    ("rope", rope::rope),
+    ("rope_write", rope::rope_write),
+    ("paged_attention", attention::paged_attention),
+    ("attention", attention::attention),
+    ("gather_rows", rows::gather_rows),
+    ("sample", sampling::sample),
+    ("penalize", sampling::penalize),
+    ("quantize", quantise::quantize),
+    ("dequantize", quantise::dequantize),
+    ("matmul", matmul::matmul),
+];
+
+/// Makes every operation launchable; gives the kernels in the order of the table.
+pub fn register(device: &CpuDevice) -> Vec<KernelId> {
+    let rows = TABLE.iter().zip(BODIES);
+    rows.map(|(signature, (_, body))| device.register_kernel(kernel(signature, body)))
+        .collect()
+}
+
+fn kernel(signature: &'static Signature, body: Body) -> CpuKernel {
+    CpuKernel {
+        name: signature.name.to_owned(),
+        parameters: signature.parameters(),
+        check: Some(Box::new(move |launch| {
+            body(Context::best(), &Call::new(signature, launch, false)?)
+        })),
+        body: Box::new(move |launch| body(Context::best(), &Call::new(signature, launch, true)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_its_own_body() {
+        for (signature, (name, _)) in TABLE.iter().zip(BODIES) {
+            assert_eq!(signature.name, name);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Numbers to blocks or narrow numbers, and back.
+
+use super::call::{Call, for_element, refused};
+use super::weights::block_format;
+use crate::ops::Context;
+use crate::quant::{self, Format};
+use assay_core::backend::Result;
+use assay_core::operations::ElementFormat;
+
+/// The block format of an operand, unless it is a dense one.
+fn blocks(call: &Call<'_>, name: &str) -> Result<Option<Format>> {
+    match call.format(name)? {
+        ElementFormat::Int8 => Err(call.error(name, "of a dense or a block format", "int8")),
+        format => Ok(block_format(format)),
+    }
+}
+
+pub(super) fn quantize(context: Context, call: &Call<'_>) -> Result<()> {
+    let count = call.size("count")?;
+    let x = call.span::<f32>("x", &[count])?;
+    if let Some(format) = blocks(call, "out")? {
+        let bytes = format.bytes("quantize", count).map_err(refused)?;
+        let out = call.bytes("out", bytes)?;
+        if !call.runs() {
+            return Ok(());
+        }
+        // SAFETY: the kernel runs, and operands do not overlap.
+        let (x, out) = unsafe { (x.read(), out.write()) };
+        return quant::quantise(context, format, x, out).map_err(refused);
+    }
+    for_element!(call, "out", T => {
+        let out = call.span::<T>("out", &[count])?;
+        if call.runs() {
+            // SAFETY: the kernel runs, and operands do not overlap.
+            let (x, out) = unsafe { (x.read(), out.write()) };
+            for (out, x) in out.iter_mut().zip(x) {
+                *out = T::from(*x);
+            }
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn dequantize(context: Context, call: &Call<'_>) -> Result<()> {
+    let count = call.size("count")?;
+    let out = call.span::<f32>("out", &[count])?;
+    if let Some(format) = blocks(call, "x")? {
+        let bytes = format.bytes("dequantize", count).map_err(refused)?;
+        let x = call.bytes("x", bytes)?;
+        if !call.runs() {
+            return Ok(());
+        }
+        // SAFETY: the kernel runs, and operands do not overlap.
+        let (x, out) = unsafe { (x.read(), out.write()) };
+        return quant::dequantise(context, format, x, out).map_err(refused);
+    }
+    for_element!(call, "x", T => {
+        let x = call.span::<T>("x", &[count])?;
+        if call.runs() {
+            // SAFETY: the kernel runs, and operands do not overlap.
+            let (x, out) = unsafe { (x.read(), out.write()) };
+            for (out, x) in out.iter_mut().zip(x) {
+                *out = (*x).into();
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,223 @@
+//! Packed weights wherever their bytes are, and their product with activations.
+
+use super::packing::{OPERATION, for_panel, packed_bytes, unpack_row};
+use super::panels::{Q4KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
+use super::{Activations, Block, Format, Group, Panel};
+use crate::error::{Result, check_length, check_value};
+use crate::ops::{Context, Epilogue};
+use crate::simd::{Kernel, LANES, Vector, prefetch};
+use crate::threads::Disjoint;
+use std::ops::Range;
+
+/// A matrix of quantised weights, repacked by [`pack_into`](super::pack_into).
+#[derive(Clone, Copy)]
+pub struct PackedView<'a> {
+    pub(super) format: Format,
+    pub(super) outputs: usize,
+    pub(super) inputs: usize,
+    pub(super) panels: &'a [u8],
+    /// One more scale per row, for weights that have one.
+    pub(super) row_scales: Option<&'a [f32]>,
+}
+
+impl<'a> PackedView<'a> {
+    /// Weights in memory that [`pack_into`](super::pack_into) filled.
+    pub fn new(
+        format: Format,
+        panels: &'a [u8],
+        row_scales: Option<&'a [f32]>,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<Self> {
+        let bytes = packed_bytes(format, outputs, inputs)?;
+        check_length(OPERATION, "panels", panels.len(), &[bytes])?;
+        if let Some(scales) = row_scales {
+            check_length(OPERATION, "scales", scales.len(), &[outputs])?;
+        }
+        Ok(PackedView {
+            format,
+            outputs,
+            inputs,
+            panels,
+            row_scales,
+        })
+    }
+
+    /// Writes the numbers of one row to `out`.
+    pub fn dequantise_row(&self, row: usize, out: &mut [f32]) -> Result<()> {
+        let operation = "dequantise";
+        check_value(
+            operation,
+            "row",
+            row < self.outputs,
+            format_args!("below {}", self.outputs),
+            row,
+        )?;
+        check_length(operation, "out", out.len(), &[self.inputs])?;
+        self.write_row(row, out);
+        Ok(())
+    }
+
+    /// The same for a row that is known to exist.
+    pub(crate) fn write_row(&self, row: usize, out: &mut [f32]) {
+        unpack_row(self.format, self.panels, row, out);
+        if let Some(scales) = self.row_scales {
+            out.iter_mut().for_each(|value| *value *= scales[row]);
+        }
+    }
+
+    /// Rows of weights, which are the outputs of a linear layer.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Weights in a row.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Writes `activations` times the transposed weights to `out`: a row per row of activations.
+    pub fn linear(
+        &self,
+        context: Context,
+        activations: &Activations,
+        epilogue: Epilogue,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let operation = "linear";
+        check_value(
+            operation,
+            "activations",
+            activations.depth() == self.inputs,
+            format_args!("{} inputs", self.inputs),
+            activations.depth(),
+        )?;
+        let rows = activations.rows();
+        check_length(operation, "out", out.len(), &[rows, self.outputs])?;
+        epilogue.check(operation, rows, self.outputs)?;
+        for_panel!(self.format, P => self.run::<P>(context, activations, epilogue, out));
+        Ok(())
+    }
+
+    fn run<P: Panel>(
+        &self,
+        context: Context,
+        activations: &Activations,
+        epilogue: Epilogue,
+        out: &mut [f32],
+    ) {
+        let out = Disjoint::new(out);
+        let panel_bytes = P::BYTES * (self.inputs / P::Source::VALUES);
+        // A thread is worth waking for some ten thousand bytes.
+        let least = 16_384_usize.div_ceil(panel_bytes.max(1) * activations.rows().max(1));
+        let panels = self.outputs.div_ceil(LANES);
+        context.threads.ranges(panels, least, &|panels| {
+            context.level.run(Product::<P> {
+                weights: *self,
+                panels,
+                panel: std::marker::PhantomData,
+                activations,
+                epilogue,
+                out: &out,
+            });
+        });
+    }
+}
+
+/// Panels that are read side by side for a single row.
+const BESIDE: usize = 4;
+
+/// How far ahead weights are fetched: hardware stops at the end of a page, and these runs are long.
+const AHEAD: usize = 4_096;
+
+/// Some panels times all rows of activations.
+struct Product<'a, P> {
+    weights: PackedView<'a>,
+    panels: Range<usize>,
+    panel: std::marker::PhantomData<P>,
+    activations: &'a Activations,
+    epilogue: Epilogue<'a>,
+    out: &'a Disjoint<'a, f32>,
+}
+
+impl<P: Panel> Kernel for Product<'_, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let rows = self.activations.rows();
+        let mut panels = self.panels.clone();
+        if rows == 1 {
+            // One row leaves memory the limit, and several runs of it are read faster than one.
+            while panels.len() >= BESIDE {
+                self.tile::<V, 1, BESIDE>(v, panels.start, 0);
+                panels.start += BESIDE;
+            }
+        }
+        for panel in panels {
+            let mut row = 0;
+            while row < rows {
+                row += match rows - row {
+                    4.. => self.tile::<V, 4, 1>(v, panel, row),
+                    _ => self.tile::<V, 1, 1>(v, panel, row),
+                };
+            }
+        }
+    }
+}
+
+impl<P: Panel> Product<'_, P> {
+    /// `PANELS` panels times `ROWS` rows; gives the count of rows.
+    #[inline(always)]
+    fn tile<V: Vector, const ROWS: usize, const PANELS: usize>(
+        &self,
+        v: V,
+        panel: usize,
+        first: usize,
+    ) -> usize {
+        let weights = &self.weights;
+        let blocks = weights.inputs / P::Source::VALUES;
+        let length = blocks * P::BYTES;
+        let bytes = &weights.panels[panel * length..][..PANELS * length];
+        let rows: [&[Group]; ROWS] = std::array::from_fn(|row| self.activations.row(first + row));
+        let mut sums = [[v.splat(0.0); ROWS]; PANELS];
+        for block in 0..blocks {
+            for (beside, sums) in sums.iter_mut().enumerate() {
+                let bytes = &bytes[beside * length + block * P::BYTES..][..P::BYTES];
+                if first == 0 {
+                    // The next panel follows this one, so that this runs on into it.
+                    for line in (0..P::BYTES).step_by(64) {
+                        prefetch(bytes.as_ptr().wrapping_add(AHEAD + line));
+                    }
+                }
+                P::multiply(v, bytes, block, &rows, sums);
+            }
+        }
+        for (beside, sums) in sums.iter().enumerate() {
+            for (row, sum) in sums.iter().enumerate() {
+                self.finish(v, panel + beside, first + row, *sum);
+            }
+        }
+        ROWS
+    }
+
+    /// Writes a panel's outputs of one row.
+    #[inline(always)]
+    fn finish<V: Vector>(&self, v: V, panel: usize, row: usize, sum: V::F) {
+        let weights = &self.weights;
+        let columns = panel * LANES..weights.outputs.min((panel + 1) * LANES);
+        let start = row * weights.outputs;
+        let range = start + columns.start..start + columns.end;
+        // SAFETY: panels do not share columns.
+        let out = unsafe { self.out.part(range) };
+        let mut lanes = [0.0; LANES];
+        v.store(sum, &mut lanes);
+        if let Some(scales) = &weights.row_scales {
+            for (lane, scale) in lanes.iter_mut().zip(&scales[columns.clone()]) {
+                *lane *= scale;
+            }
+        }
+        out.copy_from_slice(&lanes[..out.len()]);
+        self.epilogue.apply(v, start, columns, out);
+    }
+}

@@ -1,0 +1,161 @@
+//! Operations of the table as calls from Python.
+
+use std::sync::Arc;
+
+use assay_core::backend::{DevicePointer, KernelArgument, KernelId, Launch};
+use assay_core::dispatch::{Work, WorkRequest};
+use assay_core::operations::{
+    Arguments, ElementFormat, Number, NumberKind, Operand, Signature, TABLE, encode, find,
+};
+use assay_core::sim::{Link, SimKernel};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::block::Use;
+use super::buffer::Memory;
+use super::errors;
+use super::machine::Machine;
+use super::stream::PyStream;
+
+/// Buffer, byte offset, bytes that may be reached from there, and the code of the format.
+pub(super) type OperandTuple = (Py<Memory>, u64, u64, u32);
+
+/// A number as Python gives it; whole numbers stay whole.
+#[derive(FromPyObject)]
+pub(super) enum PyNumber {
+    Integer(i64),
+    Float(f64),
+}
+
+/// What an operation's record says.
+pub(super) struct Account {
+    pub label: String,
+    pub bytes: u64,
+    pub flops: f64,
+}
+
+/// The place of an operand, inside a pool buffer of this machine.
+fn place(
+    machine: &Arc<Machine>,
+    signature: &Signature,
+    name: &str,
+    given: &OperandTuple,
+) -> PyResult<Operand> {
+    let operation = signature.name;
+    let (buffer, offset, bytes, code) = given;
+    let buffer = buffer.get();
+    buffer.alive(operation)?;
+    let format = ElementFormat::from_code(*code).ok_or_else(|| {
+        let text = format!("{operation}: expected a known format of {name}, got code {code}");
+        errors::invalid(&text)
+    })?;
+    let owned = Arc::ptr_eq(machine, buffer.machine()) && buffer.is_pooled();
+    let end = offset.checked_add(*bytes);
+    let inside = end.is_some_and(|end| end <= buffer.bytes());
+    let place = buffer.address().and_then(|address| address.offset(*offset));
+    match place {
+        Some(place) if owned && inside => Ok(Operand {
+            pointer: DevicePointer(place.value()),
+            bytes: *bytes,
+            format,
+        }),
+        _ => Err(errors::invalid(&format!(
+            "{operation}: expected {name} as {bytes} bytes from {offset} in a buffer of this \
+             device's pool, got a buffer of {} bytes",
+            buffer.bytes()
+        ))),
+    }
+}
+
+/// Queues an operation of the table.
+pub(super) fn operate(
+    py: Python<'_>,
+    machine: &Arc<Machine>,
+    name: &str,
+    operands: &[Option<OperandTuple>],
+    numbers: &[PyNumber],
+    stream: &PyStream,
+    account: Account,
+) -> PyResult<()> {
+    let Some((index, signature)) = find(name) else {
+        let known: Vec<_> = TABLE.iter().map(|row| row.name).collect();
+        return Err(errors::invalid(&format!(
+            "operate: expected a known operation, got \"{name}\"\nhint: one of: {}",
+            known.join(", ")
+        )));
+    };
+    let mut places = Vec::with_capacity(operands.len());
+    let mut uses = Vec::with_capacity(operands.len());
+    for (rule, given) in signature.operands.iter().zip(operands) {
+        let Some(given) = given else {
+            places.push(None);
+            continue;
+        };
+        places.push(Some(place(machine, signature, rule.name, given)?));
+        let writes = rule.access.writes();
+        if writes && !given.0.get().is_writable() {
+            return Err(errors::invalid(&format!(
+                "{name}: expected {} in memory that may be written, got memory borrowed for \
+                 reading",
+                rule.name
+            )));
+        }
+        uses.push(Use {
+            buffer: given.0.get(),
+            writes,
+        });
+    }
+    // Surplus operands are refused by the encoding, which counts them.
+    places.extend(operands.iter().skip(signature.operands.len()).map(|_| None));
+    let numbers: Vec<Number> = numbers
+        .iter()
+        .map(|number| match number {
+            PyNumber::Integer(value) => Number::Integer(*value),
+            PyNumber::Float(value) => Number::Float(*value),
+        })
+        .collect();
+    let kernel = machine.operations[index];
+    let launch = encode(signature, kernel, &places, &numbers, account.bytes)
+        .map_err(|error| errors::invalid(&error.to_string()))?;
+    let mut request = WorkRequest::new(account.label, stream.id, Work::Launch(launch));
+    request.bytes = account.bytes;
+    request.flops = account.flops;
+    py.detach(|| machine.submit(request, &uses)).map(|_| ())
+}
+
+/// The kernels of a simulated device: they take as long as their bytes take over `link`, and leave
+/// memory as it is.
+pub(super) fn simulated(link: Link) -> impl Iterator<Item = SimKernel> {
+    TABLE.iter().map(move |signature| SimKernel {
+        name: signature.name.to_owned(),
+        parameters: signature.parameters(),
+        duration_ns: Box::new(move |launch: &Launch| {
+            let arguments: &[KernelArgument] = &launch.arguments;
+            let call = Arguments::new(signature, arguments);
+            link.duration_ns(call.map_or(0, |call| call.bytes()))
+        }),
+        body: None,
+    })
+}
+
+/// The kernels of all operations, in the order of the table.
+pub(super) type Operations = Vec<KernelId>;
+
+/// Operand and number names of every operation, and the code of every format.
+pub(super) fn describe(py: Python<'_>) -> PyResult<(Bound<'_, PyDict>, Bound<'_, PyDict>)> {
+    let operations = PyDict::new(py);
+    for signature in &TABLE {
+        let operands: Vec<_> = signature.operands.iter().map(|rule| rule.name).collect();
+        let numbers: Vec<_> = signature
+            .numbers
+            .iter()
+            .map(|rule| (rule.name, rule.kind == NumberKind::Integer))
+            .collect();
+        operations.set_item(signature.name, (operands, numbers))?;
+    }
+    let formats = PyDict::new(py);
+    for format in ElementFormat::ALL {
+        formats.set_item(format.name(), format.code())?;
+    }
+    Ok((operations, formats))
+}

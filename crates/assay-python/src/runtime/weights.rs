@@ -1,0 +1,190 @@
+//! Weights on their way into a device's memory, and tables of rotations.
+//!
+//! Plain functions over the buffer protocol: whoever calls them runs them as an operation.
+
+use assay_core::operations::ElementFormat;
+use assay_cpu::error::OpError;
+use assay_cpu::kernels;
+use assay_cpu::ops::{Context, RopeScaling, RopeTable};
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::prelude::*;
+
+use super::barrier::guarded;
+use super::buffer::contiguous;
+use super::errors;
+
+fn refused(error: OpError) -> PyErr {
+    errors::invalid(&error.to_string())
+}
+
+fn format(code: u32) -> PyResult<ElementFormat> {
+    ElementFormat::from_code(code).ok_or_else(|| {
+        errors::invalid(&format!(
+            "pack weights: expected a known format, got code {code}"
+        ))
+    })
+}
+
+/// The bytes of a contiguous buffer.
+///
+/// # Safety
+///
+/// Python must not write to them while the slice is used.
+unsafe fn bytes(buffer: &PyUntypedBuffer) -> &[u8] {
+    if buffer.len_bytes() == 0 {
+        return &[];
+    }
+    // SAFETY: the buffer is contiguous and exported as long as the value lives.
+    unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes()) }
+}
+
+/// The same for writing.
+///
+/// # Safety
+///
+/// Nothing else may look at them while the slice is used.
+#[allow(clippy::mut_from_ref)]
+unsafe fn bytes_mut(buffer: &PyUntypedBuffer) -> &mut [u8] {
+    if buffer.len_bytes() == 0 {
+        return &mut [];
+    }
+    // SAFETY: as above, and the buffer was asked for as a writable one.
+    unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes()) }
+}
+
+fn floats<'a>(operation: &str, buffer: &'a PyUntypedBuffer) -> PyResult<&'a mut [f32]> {
+    // SAFETY: the caller holds the buffer alone, and any four bytes are a number.
+    let (before, floats, after) = unsafe { bytes_mut(buffer).align_to_mut::<f32>() };
+    match before.is_empty() && after.is_empty() {
+        true => Ok(floats),
+        false => Err(errors::invalid(&format!(
+            "{operation}: expected aligned memory of whole numbers, got other memory"
+        ))),
+    }
+}
+
+/// Bytes that weights of a format and shape take in a device's memory.
+#[pyfunction]
+pub(super) fn weights_bytes(code: u32, outputs: usize, inputs: usize) -> PyResult<usize> {
+    guarded("pack weights", || {
+        kernels::weights_bytes(format(code)?, outputs, inputs).map_err(refused)
+    })
+}
+
+/// Write weights as a file has them into memory arranged for the processor's kernels.
+#[pyfunction]
+#[pyo3(signature = (code, source, scales, outputs, inputs, out))]
+pub(super) fn pack_weights(
+    py: Python<'_>,
+    code: u32,
+    source: &Bound<'_, PyAny>,
+    scales: Option<&Bound<'_, PyAny>>,
+    outputs: usize,
+    inputs: usize,
+    out: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let operation = "pack weights";
+    guarded(operation, || {
+        let format = format(code)?;
+        let source = contiguous(source, operation, false)?;
+        let scales = scales
+            .map(|scales| contiguous(scales, operation, false))
+            .transpose()?;
+        let out = contiguous(out, operation, true)?;
+        // SAFETY: the caller hands these over for the time of the call, as with any native copy.
+        let (source, scales, out) = unsafe {
+            (
+                bytes(&source),
+                scales.as_ref().map(|scales| bytes(scales)),
+                bytes_mut(&out),
+            )
+        };
+        py.detach(|| {
+            kernels::pack_weights(
+                Context::best(),
+                format,
+                source,
+                scales,
+                outputs,
+                inputs,
+                out,
+            )
+        })
+        .map_err(refused)
+    })
+}
+
+/// Write the numbers of packed weights to `out`, single precision, row by row.
+#[pyfunction]
+pub(super) fn dequantize_weights(
+    py: Python<'_>,
+    code: u32,
+    weights: &Bound<'_, PyAny>,
+    outputs: usize,
+    inputs: usize,
+    out: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let operation = "dequantize weights";
+    guarded(operation, || {
+        let format = format(code)?;
+        let weights = contiguous(weights, operation, false)?;
+        let out = contiguous(out, operation, true)?;
+        // SAFETY: as in `pack_weights`.
+        let (weights, out) = (unsafe { bytes(&weights) }, floats(operation, &out)?);
+        py.detach(|| kernels::dequantise_weights(format, weights, outputs, inputs, out))
+            .map_err(refused)
+    })
+}
+
+/// Write cosines and sines of every position to `out`: positions by dimensions, single precision.
+///
+/// `scaling` is none, linear, ntk, yarn or llama3; `values` are its factor and then what else it
+/// needs, in the order of its definition.
+#[pyfunction]
+pub(super) fn rope_turns(
+    dimensions: usize,
+    positions: usize,
+    base: f64,
+    scaling: &str,
+    values: Vec<f64>,
+    out: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let operation = "rope_table";
+    guarded(operation, || {
+        let scaling = match (scaling, values.as_slice()) {
+            ("none", []) => RopeScaling::None,
+            ("linear", &[factor]) => RopeScaling::Linear { factor },
+            ("ntk", &[factor]) => RopeScaling::Ntk { factor },
+            ("yarn", &[factor, context, beta_fast, beta_slow]) => RopeScaling::Yarn {
+                factor,
+                original_context: context as usize,
+                beta_fast,
+                beta_slow,
+            },
+            ("llama3", &[factor, context, low_frequency, high_frequency]) => RopeScaling::Llama3 {
+                factor,
+                original_context: context as usize,
+                low_frequency,
+                high_frequency,
+            },
+            (name, values) => {
+                return Err(errors::invalid(&format!(
+                    "{operation}: expected none, linear, ntk, yarn or llama3 with its values, got \
+                     \"{name}\" with {} values",
+                    values.len()
+                )));
+            }
+        };
+        let out = contiguous(out, operation, true)?;
+        let out = floats(operation, &out)?;
+        let table = RopeTable::new(dimensions, positions, base, scaling).map_err(refused)?;
+        if table.turns().len() != out.len() {
+            return Err(errors::invalid(&format!(
+                "{operation}: expected room for {positions} x {dimensions} numbers, got {}",
+                out.len()
+            )));
+        }
+        out.copy_from_slice(table.turns());
+        Ok(())
+    })
+}

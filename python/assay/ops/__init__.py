@@ -1,0 +1,36 @@
+"""Neural operations over arrays: thin calls of the kernels that each device registers by name."""
+
+from assay.ops.activations import activate, softmax, swiglu
+from assay.ops.attention import attention, paged_attention
+from assay.ops.linear import linear
+from assay.ops.norms import layer_norm, rms_norm
+from assay.ops.products import batched_matmul
+from assay.ops.quantization import dequantize, quantize
+from assay.ops.rope import RopeTable, rope, rope_table, rope_write
+from assay.ops.rows import embedding, gather_rows
+from assay.ops.sampling import penalize, sample
+from assay.ops.weights import Weights, pack
+
+__all__ = [
+    "RopeTable",
+    "Weights",
+    "activate",
+    "attention",
+    "batched_matmul",
+    "dequantize",
+    "embedding",
+    "gather_rows",
+    "layer_norm",
+    "linear",
+    "pack",
+    "paged_attention",
+    "penalize",
+    "quantize",
+    "rms_norm",
+    "rope",
+    "rope_table",
+    "rope_write",
+    "sample",
+    "softmax",
+    "swiglu",
+]

@@ -1,0 +1,61 @@
+"""Activations, the gated product and softmax."""
+
+from __future__ import annotations
+
+from assay.errors import ShapeError
+from assay.ops import counting
+from assay.ops.calling import call, check, nbytes, result
+from assay.ops.linear import activation_code
+from assay.runtime.array import Array
+
+
+def swiglu(gate_up: Array, out: Array | None = None, *, label: str | None = None) -> Array:
+    """silu(gate) times up; a row of `gate_up` holds all gates and then as many ups."""
+    check("swiglu", "gate_up", gate_up, (None, None))
+    rows, both = gate_up.shape
+    if both % 2:
+        raise ShapeError(f"swiglu: expected an even number of columns, got {both}")
+    out = result("swiglu", gate_up.device, out, (rows, both // 2))
+    call(
+        "swiglu",
+        [("gate_up", gate_up), ("out", out)],
+        (rows, both // 2),
+        gate_up.device,
+        counting.moved(nbytes(gate_up, out)),
+        label,
+    )
+    return out
+
+
+def activate(x: Array, name: str, out: Array | None = None, *, label: str | None = None) -> Array:
+    """silu, gelu, gelu_tanh or relu of each number."""
+    check("activate", "x", x, x.shape)
+    code = activation_code("activate", name)
+    out = result("activate", x.device, out, x.shape)
+    call(
+        "activate",
+        [("x", x), ("out", out)],
+        (x.size, code),
+        x.device,
+        counting.moved(nbytes(x, out)),
+        label,
+    )
+    return out
+
+
+def softmax(x: Array, out: Array | None = None, *, label: str | None = None) -> Array:
+    """The softmax along the last axis."""
+    if x.ndim == 0:
+        raise ShapeError("softmax: expected an array with axes, got a 0-d array")
+    check("softmax", "x", x, x.shape)
+    out = result("softmax", x.device, out, x.shape)
+    columns = x.shape[-1]
+    call(
+        "softmax",
+        [("x", x), ("out", out)],
+        (x.size // max(columns, 1), columns),
+        x.device,
+        counting.moved(nbytes(x, out)),
+        label,
+    )
+    return out

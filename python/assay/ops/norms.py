@@ -1,0 +1,72 @@
+"""Norms of rows, alone or after adding to a residual."""
+
+from __future__ import annotations
+
+from assay.errors import InputError
+from assay.ops import counting
+from assay.ops.calling import call, check, nbytes, result
+from assay.runtime.array import Array
+
+
+def _check(operation: str, x: Array, weight: Array, epsilon: float, residual: Array | None) -> None:
+    check(operation, "x", x, (None, None))
+    check(operation, "weight", weight, (x.shape[1],))
+    if residual is not None:
+        check(operation, "residual", residual, x.shape)
+    if not epsilon >= 0:
+        raise InputError(f"{operation}: expected an epsilon of 0 or more, got {epsilon}")
+
+
+def rms_norm(
+    x: Array,
+    weight: Array,
+    epsilon: float,
+    *,
+    residual: Array | None = None,
+    out: Array | None = None,
+    label: str | None = None,
+) -> Array:
+    """Each row divided by its root mean square, times `weight`.
+
+    With a residual, `x` is added to it in place first, and the norm is of the sum.
+    """
+    _check("rms_norm", x, weight, epsilon, residual)
+    out = result("rms_norm", x.device, out, x.shape)
+    call(
+        "rms_norm",
+        [("x", x), ("weight", weight), ("residual", residual), ("out", out)],
+        (*x.shape, float(epsilon)),
+        x.device,
+        counting.moved(nbytes(x, weight, residual, residual, out)),
+        label,
+    )
+    return out
+
+
+def layer_norm(
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    epsilon: float,
+    *,
+    residual: Array | None = None,
+    out: Array | None = None,
+    label: str | None = None,
+) -> Array:
+    """Each row less its mean, divided by its deviation, times `weight` plus `bias`.
+
+    With a residual, `x` is added to it in place first, and the norm is of the sum.
+    """
+    _check("layer_norm", x, weight, epsilon, residual)
+    if bias is not None:
+        check("layer_norm", "bias", bias, (x.shape[1],))
+    out = result("layer_norm", x.device, out, x.shape)
+    call(
+        "layer_norm",
+        [("x", x), ("weight", weight), ("bias", bias), ("residual", residual), ("out", out)],
+        (*x.shape, float(epsilon)),
+        x.device,
+        counting.moved(nbytes(x, weight, bias, residual, residual, out)),
+        label,
+    )
+    return out

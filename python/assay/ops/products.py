@@ -1,0 +1,33 @@
+"""Batched matrix products by the device's own kernels."""
+
+from __future__ import annotations
+
+import math
+
+from assay.errors import ShapeError
+from assay.ops import counting
+from assay.ops.calling import DENSE, check, result
+from assay.runtime import products
+from assay.runtime.array import Array
+
+
+def batched_matmul(
+    a: Array, b: Array, out: Array | None = None, *, label: str | None = None
+) -> Array:
+    """The product of matrices along equal leading axes, in single precision."""
+    if a.ndim < 2:
+        raise ShapeError(f"batched_matmul: expected a with at least 2 axes, got {tuple(a.shape)}")
+    check("batched_matmul", "a", a, a.shape, DENSE)
+    check("batched_matmul", "b", b, (*a.shape[:-2], a.shape[-1], None), DENSE)
+    *batch, m, k = a.shape
+    n = b.shape[-1]
+    out = result("batched_matmul", a.device, out, (*batch, m, n))
+    if out.size == 0 or k == 0:
+        if out.size:
+            out[...] = 0.0
+        return out
+    each = counting.product(m, n, k, b.dtype.itemsize, a.dtype.itemsize)
+    count = math.prod(batch)
+    name = label or "batched_matmul"
+    products.multiply(a, b, out, name, count * each.bytes, count * each.flops)
+    return out

@@ -1,0 +1,56 @@
+"""Rows of a table or of activations, by number."""
+
+from __future__ import annotations
+
+from assay.errors import DeviceError
+from assay.ops import counting
+from assay.ops.calling import DENSE, I32, Operand, call, check, result
+from assay.ops.weights import Weights
+from assay.runtime.array import Array
+
+
+def embedding(
+    ids: Array, table: Array | Weights, out: Array | None = None, *, label: str | None = None
+) -> Array:
+    """Row `ids[i]` of the table for each i; an id of -1 gives zeros. Other ids fail the stream."""
+    check("embedding", "ids", ids, (None,), I32)
+    count = ids.shape[0]
+    given: Array | Operand
+    if isinstance(table, Weights):
+        rows, columns = table.shape
+        element, given, device = table.element_bytes, table.operand(), table.device
+    else:
+        check("embedding", "table", table, (None, None), DENSE)
+        rows, columns = table.shape
+        element, given, device = float(table.dtype.itemsize), table, table.device
+    if ids.device is not device:
+        raise DeviceError(f"embedding: expected ids on device {device}, got {ids.device}")
+    out = result("embedding", device, out, (count, columns))
+    call(
+        "embedding",
+        [("ids", ids), ("table", given), ("out", out)],
+        (count, rows, columns),
+        device,
+        counting.moved(ids.nbytes, round(count * columns * element), out.nbytes),
+        label,
+    )
+    return out
+
+
+def gather_rows(
+    x: Array, rows: Array, out: Array | None = None, *, label: str | None = None
+) -> Array:
+    """Row `rows[i]` of `x` for each i; -1 gives zeros. Other numbers fail the stream."""
+    check("gather_rows", "x", x, (None, None))
+    check("gather_rows", "rows", rows, (None,), I32)
+    count, (source_rows, columns) = rows.shape[0], x.shape
+    out = result("gather_rows", x.device, out, (count, columns))
+    call(
+        "gather_rows",
+        [("x", x), ("rows", rows), ("out", out)],
+        (count, source_rows, columns),
+        x.device,
+        counting.moved(rows.nbytes, 2 * out.nbytes),
+        label,
+    )
+    return out

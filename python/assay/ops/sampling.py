@@ -1,0 +1,101 @@
+"""Choosing the next tokens."""
+
+from __future__ import annotations
+
+from assay.ops import counting
+from assay.ops.calling import F32, I32, call, check, nbytes
+from assay.runtime import dtypes, launching
+from assay.runtime.array import Array
+
+
+def sample(
+    logits: Array,
+    temperature: Array,
+    top_k: Array,
+    top_p: Array,
+    min_p: Array,
+    seeds: Array,
+    steps: Array,
+    *,
+    tokens_out: Array | None = None,
+    logprobs_out: Array | None = None,
+    label: str | None = None,
+) -> Array:
+    """One token for each row of logits.
+
+    Everything is per row and in the device's memory. Temperature 0 takes the best token; else
+    min_p, top_k (0 for all) and top_p choose among the probabilities at that temperature, and a
+    number drawn from seed and step decides. `logprobs_out` gets the log-probability of the token
+    taken, at temperature 1 among all tokens.
+    """
+    check("sample", "logits", logits, (None, None))
+    rows, columns = logits.shape
+    for name, array in (("temperature", temperature), ("top_p", top_p), ("min_p", min_p)):
+        check("sample", name, array, (rows,), F32)
+    for name, array in (("top_k", top_k), ("steps", steps)):
+        check("sample", name, array, (rows,), I32)
+    check("sample", "seeds", seeds, (rows,), (dtypes.int64, dtypes.int32))
+    if tokens_out is None:
+        tokens_out = launching.empty(logits.device, (rows,), dtypes.int32, "sample")
+    check("sample", "tokens_out", tokens_out, (rows,), I32)
+    if logprobs_out is not None:
+        check("sample", "logprobs_out", logprobs_out, (rows,), F32)
+    call(
+        "sample",
+        [
+            ("logits", logits),
+            ("temperature", temperature),
+            ("top_k", top_k),
+            ("top_p", top_p),
+            ("min_p", min_p),
+            ("seeds", seeds),
+            ("steps", steps),
+            ("tokens", tokens_out),
+            ("logprobs", logprobs_out),
+        ],
+        (rows, columns),
+        logits.device,
+        counting.moved(nbytes(logits, tokens_out)),
+        label,
+    )
+    return tokens_out
+
+
+def penalize(
+    logits: Array,
+    counts: Array,
+    prompt_mask: Array | None,
+    repetition: Array,
+    presence: Array,
+    frequency: Array,
+    *,
+    label: str | None = None,
+) -> Array:
+    """Make tokens that were there before less likely, in place.
+
+    `counts` says how often each token is in a row's output, `prompt_mask` is not 0 where it is in
+    the prompt. Logits of tokens in either are divided by `repetition` if above 0, else multiplied;
+    tokens of the output lose `presence`, and `frequency` for each time.
+    """
+    check("penalize", "logits", logits, (None, None))
+    rows = logits.shape[0]
+    check("penalize", "counts", counts, logits.shape, I32)
+    if prompt_mask is not None:
+        check("penalize", "prompt_mask", prompt_mask, logits.shape, (dtypes.uint8, dtypes.bool_))
+    given = (("repetition", repetition), ("presence", presence), ("frequency", frequency))
+    for name, array in given:
+        check("penalize", name, array, (rows,), F32)
+    call(
+        "penalize",
+        [
+            ("logits", logits),
+            ("counts", counts),
+            ("prompt_mask", prompt_mask),
+            *given,
+        ],
+        logits.shape,
+        logits.device,
+        counting.moved(nbytes(logits, logits, counts, prompt_mask)),
+        label,
+    )
+    return logits

@@ -1,0 +1,192 @@
+"""Weights of linear layers, arranged once for the device's kernels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from assay import _native
+from assay._native import FORMATS, Buffer
+from assay.errors import DTypeError, InputError, ShapeError, UnsupportedError
+from assay.ops.calling import Operand
+from assay.runtime import dtypes, launching
+from assay.runtime.array import Array
+from assay.runtime.hardware import Device
+from assay.runtime.hardware import device as device_named
+
+DENSE: Final = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
+"""Dense formats and the NumPy types that hold their bytes."""
+
+BLOCKS: Final = {
+    "q8_0": (32, 34),
+    "q4_0": (32, 18),
+    "q4_1": (32, 20),
+    "q4_k": (256, 144),
+    "q6_k": (256, 210),
+}
+"""Block formats: numbers in a block and its bytes, as GGUF has them."""
+
+NAMES: Final = (*DENSE, "int8", *BLOCKS)
+
+
+class Weights:
+    """A matrix of weights in a device's memory, one row per output, as its kernels read it.
+
+    `pack` makes one.
+    """
+
+    __slots__ = ("buffer", "device", "format", "shape")
+
+    def __init__(self, device: Device, buffer: Buffer, format: str, shape: tuple[int, int]) -> None:
+        """Describe packed memory."""
+        self.device: Final = device
+        self.buffer: Final = buffer
+        self.format: Final = format
+        self.shape: Final = shape
+        """Outputs and inputs."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a product reads of them."""
+        return self.buffer.nbytes
+
+    @property
+    def element_bytes(self) -> float:
+        """Bytes of one weight, its part of scales and padding included."""
+        return self.nbytes / max(math.prod(self.shape), 1)
+
+    def operand(self) -> Operand:
+        """The weights as an operand of an operation."""
+        return (self.buffer, 0, self.buffer.nbytes, FORMATS[self.format])
+
+    def dequantize(self) -> Array:
+        """The weights as a matrix of float32."""
+        out = launching.empty(self.device, self.shape, dtypes.float32, "dequantize")
+        outputs, inputs = self.shape
+        code, buffer = FORMATS[self.format], self.buffer
+        if not self.device.host_memory:
+            raise UnsupportedError(
+                f"dequantize: expected weights in the host's memory, got device {self.device}",
+                "pack them on the cpu device",
+            )
+
+        def run() -> None:
+            _native.dequantize_weights(code, buffer, outputs, inputs, out.buffer)
+
+        stream = self.device.current_stream()._native
+        self.device._context.launch(
+            "dequantize", run, [buffer], [out.buffer], stream,
+            bytes=buffer.nbytes + out.nbytes, flops=0.0,
+        )  # fmt: skip
+        return out
+
+    def free(self) -> None:
+        """Give the memory back now; later use is an error."""
+        self.buffer.free()
+
+    def __repr__(self) -> str:
+        return f"Weights({self.format}, {self.shape[0]} x {self.shape[1]}, {self.device})"
+
+
+def pack(
+    data: Any,
+    format: str,
+    shape: tuple[int, int],
+    device: Device | str = "cpu",
+    *,
+    scales: npt.NDArray[np.float32] | None = None,
+) -> Weights:
+    """Arrange weights of `shape` (outputs, inputs) in a device's memory.
+
+    `data` is anything with the buffer protocol: the bytes of the format as a file has them, or
+    float32 numbers, which are rounded to the format. int8 weights are signed bytes with one of
+    `scales` for each output.
+
+    >>> weights = pack(np.ones((4, 32), np.float32), "q8_0", (4, 32))
+    >>> float(weights.dequantize()[0, 0])
+    1.0
+    """
+    on = device_named(device)
+    if format not in NAMES:
+        raise InputError(
+            f'pack: expected a format of weights, got "{format}"', f"one of: {', '.join(NAMES)}"
+        )
+    if len(shape) != 2 or min(shape) < 0:
+        raise ShapeError(f"pack: expected a shape of (outputs, inputs), got {tuple(shape)}")
+    outputs, inputs = (int(extent) for extent in shape)
+    source = _stored(data, format, outputs, inputs)
+    behind = _scales(scales, format, outputs)
+    code = FORMATS[format]
+    buffer = on.allocate(_native.weights_bytes(code, outputs, inputs))
+
+    def run(copies: list[Any] | None = None) -> None:
+        out = buffer if copies is None else copies[0]
+        _native.pack_weights(code, source, behind, outputs, inputs, out)
+
+    stream = on.current_stream()._native
+    if buffer.nbytes:
+        on._context.launch(
+            "pack", run, [], [buffer], stream, bytes=source.nbytes + buffer.nbytes, flops=0.0
+        )
+    return Weights(on, buffer, format, (outputs, inputs))
+
+
+def _stored(data: Any, format: str, outputs: int, inputs: int) -> npt.NDArray[Any]:
+    """The bytes of the format, from bytes of it or from numbers."""
+    given = data.to_numpy() if isinstance(data, Array) else np.asarray(data)
+    if given.dtype == np.float32 and format not in ("f32", "int8"):
+        given = _rounded(np.ascontiguousarray(given), format, outputs, inputs)
+    raw: npt.NDArray[Any] = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
+    if format in BLOCKS:
+        values, size = BLOCKS[format]
+        if inputs % values:
+            raise ShapeError(
+                f"pack: expected inputs in multiples of {values} for {format}, got {inputs}"
+            )
+        expected = outputs * (inputs // values) * size
+    else:
+        expected = outputs * inputs * (1 if format == "int8" else np.dtype(DENSE[format]).itemsize)
+    if format == "int8" and inputs % 32:
+        raise ShapeError(f"pack: expected inputs in multiples of 32 for int8, got {inputs}")
+    if raw.size != expected:
+        raise ShapeError(
+            f"pack: expected {expected} bytes for {outputs} x {inputs} of {format}, got {raw.size}"
+        )
+    return raw
+
+
+def _rounded(
+    values: npt.NDArray[np.float32], format: str, outputs: int, inputs: int
+) -> npt.NDArray[Any]:
+    from assay import xp
+    from assay.ops.quantization import quantize
+
+    if values.size != outputs * inputs:
+        raise ShapeError(
+            f"pack: expected {outputs} x {inputs} numbers, got shape {tuple(values.shape)}"
+        )
+    if values.size == 0:
+        return np.empty(0, np.uint8)
+    if format in BLOCKS and inputs % BLOCKS[format][0]:
+        raise ShapeError(
+            f"pack: expected inputs in multiples of {BLOCKS[format][0]} for {format}, got {inputs}"
+        )
+    return quantize(xp.asarray(values, copy=True), format).to_numpy()
+
+
+def _scales(scales: Any, format: str, outputs: int) -> npt.NDArray[np.float32] | None:
+    if format != "int8":
+        if scales is not None:
+            raise InputError(f"pack: expected no scales for {format}, got some")
+        return None
+    if scales is None:
+        raise InputError("pack: expected a scale for each output of int8 weights, got none")
+    given = np.ascontiguousarray(scales)
+    if given.dtype != np.float32:
+        raise DTypeError(f"pack: expected scales of float32, got {given.dtype}")
+    if given.shape != (outputs,):
+        raise ShapeError(f"pack: expected scales of shape ({outputs},), got {given.shape}")
+    return given

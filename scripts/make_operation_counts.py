@@ -1,0 +1,44 @@
+"""Lower the stack's FLOPs and bytes of kernels to small tapes that `assay.ops` can read at once.
+
+The equations stay in `assay.stack.kernels`: run this after changing them. A test holds the file
+against the registry.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+from assay import stack
+
+TARGET = Path(__file__).parent.parent / "python" / "assay" / "ops" / "counts.json"
+
+ATTENTION = ("heads", "kv_heads", "width", "value_width", "element", "kv_element", "window")
+COUNTS = {
+    "kernels.gemm": (
+        "rows", "columns", "depth", "weight_element", "activation_element", "output_element",
+    ),
+    "kernels.decode": ("batch", "context", *ATTENTION),
+    "kernels.prefill": ("batch", "length", "keys", *ATTENTION, "caching"),
+}  # fmt: skip
+"""Which inputs each scope's FLOPs and bytes are counted from."""
+
+
+def counts() -> dict[str, dict[str, object]]:
+    """For each scope the inputs of its tape, and the tape; outputs are FLOPs and bytes."""
+    registry = stack.registry()
+    found: dict[str, dict[str, object]] = {}
+    for scope, inputs in COUNTS.items():
+        compiled = registry.compile(
+            inputs=[f"{scope}.{name}" for name in inputs],
+            outputs=[f"{scope}.flops", f"{scope}.size"],
+        )
+        tape = base64.b64encode(compiled.tape.to_bytes()).decode("ascii")
+        found[scope] = {"inputs": list(inputs), "tape": tape}
+    return found
+
+
+if __name__ == "__main__":
+    TARGET.write_text(json.dumps(counts(), indent=1) + "\n", encoding="ascii")
+    print(f"wrote {TARGET.name}")

@@ -1,0 +1,303 @@
+"""Rotations, the paged cache and attention against NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy_operations as reference
+import pytest
+from numpy_operations import put
+
+from assay import ops, xp
+from assay.errors import AssayError, DTypeError, InputError, ShapeError
+from assay.runtime import Device
+
+
+def plain_frequencies(dimensions: int, base: float = 10_000.0) -> Any:
+    """base to the power of -2 i / dimensions."""
+    return base ** (-2.0 * np.arange(dimensions // 2) / dimensions)
+
+
+@pytest.mark.parametrize("pairs", ["halves", "neighbours"])
+@pytest.mark.parametrize(("head_dim", "turned"), [(2, 2), (16, 8), (64, 64)])
+def test_rope(pairs: Any, head_dim: int, turned: int) -> None:
+    x = np.random.default_rng(1).standard_normal((5, 3, head_dim)).astype(np.float32)
+    positions = np.array([0, 1, 7, 500, 2], np.int32)
+    table = ops.rope_table(turned, 512, pairs=pairs)
+    out = ops.rope(put(x), put(positions), table).to_numpy()
+    expected = reference.rotate(x, positions, plain_frequencies(turned), pairs)
+    assert np.abs(out - expected).max() < 1e-5
+
+
+def llama3_frequencies(factor: float, low: float, high: float, context: int) -> Any:
+    """As the reference implementation of Llama 3.1 has them, wavelength by wavelength."""
+    scaled = []
+    for frequency in plain_frequencies(64, 500_000.0):
+        wavelength = 2 * math.pi / frequency
+        if wavelength < context / high:
+            scaled.append(frequency)
+        elif wavelength > context / low:
+            scaled.append(frequency / factor)
+        else:
+            smooth = (context / wavelength - low) / (high - low)
+            scaled.append((1 - smooth) * frequency / factor + smooth * frequency)
+    return np.array(scaled)
+
+
+def test_llama3_scaling_is_that_of_its_reference_code() -> None:
+    table = ops.rope_table(
+        64, 300, 500_000.0, scaling="llama3",
+        factor=8.0, original_context=8192, low_frequency=1.0, high_frequency=4.0,
+    )  # fmt: skip
+    angles = np.arange(300)[:, None] * llama3_frequencies(8.0, 1.0, 4.0, 8192)
+    turns = table.turns.to_numpy()
+    assert np.abs(turns[:, :32] - np.cos(angles)).max() < 1e-6
+    assert np.abs(turns[:, 32:] - np.sin(angles)).max() < 1e-6
+
+
+def test_linear_scaling_divides_positions_and_ntk_keeps_the_highest_frequency() -> None:
+    plain = ops.rope_table(8, 64).turns.to_numpy()
+    linear = ops.rope_table(8, 64, scaling="linear", factor=4.0).turns.to_numpy()
+    assert np.allclose(linear[::4], plain[:16], atol=1e-6)
+    ntk = ops.rope_table(8, 64, scaling="ntk", factor=4.0).turns.to_numpy()
+    assert np.allclose(ntk[:, 0], plain[:, 0], atol=1e-6)
+    # The lowest frequency is stretched by the factor.
+    assert np.allclose(ntk[::4, 3][:16], plain[:16, 3], atol=1e-6)
+
+
+class Cache:
+    """A paged cache beside the plain arrays that say what is in it."""
+
+    def __init__(self, dtype: str, blocks: int, block_tokens: int, kv_heads: int, head_dim: int):
+        shape = (blocks, block_tokens, kv_heads, head_dim)
+        # What was never written must never matter.
+        self.keys = put(np.full(shape, np.nan), dtype)
+        self.values = put(np.full(shape, np.nan), dtype)
+        self.block_tokens = block_tokens
+
+
+def paged_case(
+    dtype: str, block_tokens: int, heads: int, kv_heads: int, head_dim: int, chunks: Any, seed: int
+) -> tuple[Any, Any, Any]:
+    """Sequences written chunk by chunk, each chunk attended to; gives outputs and what they should be.
+
+    `chunks` is for each call the new tokens of each sequence.
+    """
+    rng = np.random.default_rng(seed)
+    totals = np.sum(chunks, 0)
+    columns = int(max(-(-total // block_tokens) for total in totals)) + 1
+    blocks = columns * len(totals) + 3
+    order = rng.permutation(blocks)[: columns * len(totals)].reshape(len(totals), columns)
+    cache = Cache(dtype, blocks, block_tokens, kv_heads, head_dim)
+    table = ops.rope_table(head_dim, int(totals.max()) + 1) if head_dim % 2 == 0 else None
+    width = heads + 2 * kv_heads
+    frequencies = plain_frequencies(head_dim)
+    held: list[list[Any]] = [[] for _ in totals]
+    outputs, expected = [], []
+    for chunk in chunks:
+        rows = int(sum(chunk)) + 2
+        qkv = rng.standard_normal((rows, width, head_dim)).astype(np.float32)
+        positions, slots = np.zeros(rows, np.int32), np.full(rows, -1, np.int32)
+        starts, row = [0], 0
+        for sequence, new in enumerate(chunk):
+            for _ in range(new):
+                position = len(held[sequence])
+                block = order[sequence, position // block_tokens]
+                positions[row] = position
+                slots[row] = block * block_tokens + position % block_tokens
+                turned = qkv[row : row + 1]
+                if table is not None:
+                    turned = reference.rotate(turned, [position], frequencies, "halves")
+                held[sequence].append((turned[0, heads : heads + kv_heads], qkv[row, -kv_heads:]))
+                row += 1
+            starts.append(row)
+        lengths = [len(each) if new else 0 for each, new in zip(held, chunk, strict=True)]
+        q = ops.rope_write(
+            put(qkv.reshape(rows, -1)), put(positions), put(slots), table, cache.keys,
+            cache.values, heads=heads, kv_heads=kv_heads, head_dim=head_dim,
+        )  # fmt: skip
+        assert (q.to_numpy()[row:] == 0).all()
+        out = ops.paged_attention(
+            q, cache.keys, cache.values, put(order, np.int32), put(starts, np.int32),
+            put(lengths, np.int32), heads=heads, kv_heads=kv_heads, head_dim=head_dim,
+            block_tokens=block_tokens,
+        ).to_numpy()  # fmt: skip
+        wanted = np.zeros((rows, heads, head_dim))
+        for sequence, new in enumerate(chunk):
+            if new:
+                keys = np.array([key for key, _ in held[sequence]])
+                values = np.array([value for _, value in held[sequence]])
+                mine = slice(starts[sequence], starts[sequence + 1])
+                query = q.to_numpy()[mine]
+                wanted[mine] = reference.attention(query, keys, values, head_dim**-0.5)
+        outputs.append(out.copy())
+        expected.append(wanted)
+    return outputs, expected, totals
+
+
+@pytest.mark.parametrize(
+    ("dtype", "error"), [("float32", 1e-5), ("float16", 4e-3), ("bfloat16", 3e-2)]
+)
+@pytest.mark.parametrize("block_tokens", [16, 32, 5, 1])
+def test_chunks_and_decoding_steps_in_one_call(dtype: str, error: float, block_tokens: int) -> None:
+    chunks = [(70, 1, 3), (1, 20, 1), (1, 1, 0), (2, 60, 1)]
+    outputs, expected, _ = paged_case(dtype, block_tokens, 6, 2, 16, chunks, block_tokens)
+    for out, wanted in zip(outputs, expected, strict=True):
+        assert np.abs(out - wanted).max() < error
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "head_dim"), [(1, 1, 64), (9, 3, 64), (4, 4, 80), (8, 1, 128), (3, 1, 7)]
+)
+def test_heads_of_every_kind(heads: int, kv_heads: int, head_dim: int) -> None:
+    outputs, expected, _ = paged_case(
+        "float32", 16, heads, kv_heads, head_dim, [(130, 5), (1, 1)], 3
+    )
+    for out, wanted in zip(outputs, expected, strict=True):
+        assert np.abs(out - wanted).max() < 1e-5
+
+
+def test_a_query_gives_the_same_bytes_alone_in_a_chunk_and_in_a_batch() -> None:
+    # The same numbers come out of one chunk of 90 tokens and of 90 steps of one.
+    rng = np.random.default_rng(5)
+    heads, kv_heads, head_dim, tokens = 6, 2, 32, 90
+    qkv = rng.standard_normal((tokens, (heads + 2 * kv_heads) * head_dim)).astype(np.float32)
+    table = ops.rope_table(head_dim, 128)
+    sizes: dict[str, int] = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+    results = []
+    for steps in ([tokens], [1] * tokens, [7, 60, 23]):
+        cache = Cache("bfloat16", 8, 16, kv_heads, head_dim)
+        done, rows = 0, []
+        for step in steps:
+            at = np.arange(done, done + step, dtype=np.int32)
+            q = ops.rope_write(
+                put(qkv[done : done + step]), put(at), put(at), table, cache.keys, cache.values,
+                **sizes,
+            )  # fmt: skip
+            done += step
+            rows.append(
+                ops.paged_attention(
+                    q, cache.keys, cache.values, put([np.arange(8)], np.int32),
+                    put([0, step], np.int32), put([done], np.int32), block_tokens=16, **sizes,
+                ).to_numpy().copy()
+            )  # fmt: skip
+        results.append(np.concatenate(rows).tobytes())
+    assert results[0] == results[1] == results[2]
+
+
+def test_norms_of_queries_and_keys_come_before_they_turn() -> None:
+    rng = np.random.default_rng(6)
+    heads, kv_heads, head_dim, rows = 4, 2, 8, 3
+    qkv = rng.standard_normal((rows, heads + 2 * kv_heads, head_dim)).astype(np.float32)
+    query_norm, key_norm = rng.standard_normal((2, head_dim)).astype(np.float32)
+    cache = Cache("float32", 1, 16, kv_heads, head_dim)
+    at = np.arange(rows, dtype=np.int32)
+    table = ops.rope_table(head_dim, 16)
+    q = ops.rope_write(
+        put(qkv.reshape(rows, -1)), put(at), put(at), table, cache.keys, cache.values,
+        heads=heads, kv_heads=kv_heads, head_dim=head_dim,
+        query_norm=put(query_norm), key_norm=put(key_norm), epsilon=1e-6,
+    )  # fmt: skip
+    frequencies = plain_frequencies(head_dim)
+    wanted = reference.rotate(
+        reference.rms_norm(qkv[:, :heads], query_norm, 1e-6), at, frequencies, "halves"
+    )
+    assert np.abs(q.to_numpy() - wanted).max() < 1e-5
+    keys = reference.rotate(
+        reference.rms_norm(qkv[:, heads : heads + kv_heads], key_norm, 1e-6), at, frequencies,
+        "halves",
+    )  # fmt: skip
+    out = ops.paged_attention(
+        q, cache.keys, cache.values, put([[0]], np.int32), put([0, rows], np.int32),
+        put([rows], np.int32), heads=heads, kv_heads=kv_heads, head_dim=head_dim, block_tokens=16,
+    ).to_numpy()  # fmt: skip
+    expected = reference.attention(wanted, keys, qkv[:, -kv_heads:], head_dim**-0.5)
+    assert np.abs(out - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("queries", "tokens"), [(1, 1), (5, 5), (3, 200), (130, 130)])
+def test_dense_attention(causal: bool, queries: int, tokens: int) -> None:
+    rng = np.random.default_rng(queries)
+    q = rng.standard_normal((queries, 4, 24)).astype(np.float32)
+    k, v = rng.standard_normal((2, tokens, 2, 24)).astype(np.float32)
+    out = ops.attention(put(q), put(k), put(v), causal).to_numpy()
+    assert np.abs(out - reference.attention(q, k, v, 24**-0.5, causal)).max() < 1e-5
+
+
+def attend(own: Device, **changes: Any) -> Any:
+    """One call of paged attention on a device of its own, with some arguments changed."""
+    numbers: dict[str, Any] = {
+        "block_tables": [[0, 1]], "query_starts": [0, 2], "lengths": [3], **changes,
+    }  # fmt: skip
+    q = xp.ones((2, 2, 4), dtype=xp.float32, device=own)
+    cache = xp.ones((2, 16, 1, 4), dtype=xp.float32, device=own)
+    index = {name: xp.asarray(each, dtype=xp.int32, device=own) for name, each in numbers.items()}
+    out = ops.paged_attention(
+        q, cache, cache, heads=2, kv_heads=1, head_dim=4, block_tokens=16, **index
+    )
+    own.synchronize()
+    return out
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"block_tables": [[2, 0]]},
+        {"block_tables": [[-1, 0]]},
+        {"lengths": [33]},
+        {"lengths": [-1]},
+        {"lengths": [1]},
+        {"query_starts": [0, 3]},
+        {"query_starts": [2, 0]},
+        {"query_starts": [-1, 2]},
+    ],
+)
+def test_indices_out_of_range_fail_the_stream_and_nothing_else(changes: dict[str, Any]) -> None:
+    assert (attend(Device("cpu")).to_numpy() == 1).all()
+    with pytest.raises(AssayError):
+        attend(Device("cpu"), **changes).to_numpy()
+
+
+@pytest.mark.parametrize("slots", [[0, 0], [0, 32], [-2, 0]])
+def test_slots_that_do_not_exist_or_meet_fail_the_stream(slots: list[int]) -> None:
+    own = Device("cpu")
+    qkv = xp.ones((2, 16), dtype=xp.float32, device=own)
+    cache = xp.ones((2, 16, 1, 4), dtype=xp.float32, device=own)
+    other = xp.ones((2, 16, 1, 4), dtype=xp.float32, device=own)
+    at = xp.asarray([0, 1], dtype=xp.int32, device=own)
+    given = xp.asarray(slots, dtype=xp.int32, device=own)
+    ops.rope_write(qkv, at, given, None, cache, other, heads=2, kv_heads=1, head_dim=4)
+    with pytest.raises(AssayError):
+        own.synchronize()
+
+
+def test_wrong_arguments_are_named() -> None:
+    x = put(np.ones((2, 3, 4), np.float32))
+    at = put([0, 1], np.int32)
+    cache = put(np.ones((2, 16, 1, 4), np.float32))
+    sizes: dict[str, int] = {"heads": 2, "kv_heads": 1, "head_dim": 4}
+    table = ops.rope_table(8, 4)
+    calls: list[tuple[type[AssayError], str, Any]] = [
+        (ShapeError, "at most 4 turned", lambda: ops.rope(x, at, table)),
+        (InputError, "table of rotations", lambda: ops.rope(x, at, x)),  # type: ignore[arg-type]
+        (InputError, "a scaling", lambda: ops.rope_table(8, 4, scaling="dynamic")),
+        (InputError, "for yarn", lambda: ops.rope_table(8, 4, scaling="yarn", factor=2.0)),
+        (InputError, "even number", lambda: ops.rope_table(7, 4)),
+        (DTypeError, "positions of int32", lambda: ops.rope(x, put([0, 1]), ops.rope_table(4, 4))),
+        (
+            ShapeError,
+            "qkv of shape",
+            lambda: ops.rope_write(x, at, at, None, cache, cache, **sizes),
+        ),
+        (ShapeError, "multiples of kv_heads", lambda: ops.attention(x, x[:, :2], x[:, :2])),
+        (InputError, "at least 2 tokens", lambda: ops.attention(x, x[:1], x[:1])),
+    ]
+    for error, text, call in calls:
+        with pytest.raises(error) as raised:
+            call()
+        assert text in raised.value.message
+    with pytest.raises(AssayError, match="apart from"):
+        ops.rope_write(put(np.ones((2, 16), "f4")), at, at, None, cache, cache, **sizes)

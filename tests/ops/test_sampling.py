@@ -1,0 +1,156 @@
+"""Sampling and penalties against NumPy, with the numbers drawn written out again here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy_operations import put
+
+from assay import ops, xp
+from assay.errors import AssayError, DTypeError, ShapeError
+from assay.runtime import Device
+
+MASK = (1 << 64) - 1
+
+
+def uniform(seed: int, step: int) -> float:
+    """SplitMix64's output number `step`, as a number from 0 to below 1."""
+    mixed = (seed + (step + 1) * 0x9E3779B97F4A7C15) & MASK
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & MASK
+    return ((mixed ^ (mixed >> 31)) >> 11) / 2**53
+
+
+def choose(
+    logits: Any, temperature: float, top_k: int, top_p: float, min_p: float, u: float
+) -> int:
+    """Temperature, min-p, top-k, top-p, then the token whose share the number falls into."""
+    if temperature == 0:
+        return int(np.argmax(logits))
+    weights = np.exp((logits.astype(np.float64) - logits.max()) / temperature)
+    tokens = np.flatnonzero(weights >= min_p)
+    if top_k or top_p < 1:
+        tokens = tokens[np.lexsort((tokens, -weights[tokens]))]
+        tokens = tokens[: top_k or None]
+        sums = np.cumsum(weights[tokens])
+        tokens = tokens[: int(np.searchsorted(sums, top_p * sums[-1])) + 1]
+    sums = np.cumsum(weights[tokens])
+    return int(tokens[min(int(np.searchsorted(sums, u * sums[-1], "right")), len(tokens) - 1)])
+
+
+SETTINGS = [
+    (0.0, 0, 1.0, 0.0),
+    (1.0, 0, 1.0, 0.0),
+    (0.7, 5, 1.0, 0.0),
+    (1.3, 0, 0.9, 0.0),
+    (1.0, 0, 1.0, 0.05),
+    (0.8, 40, 0.95, 0.02),
+    (2.0, 1, 1.0, 0.0),
+    (5.0, 0, 0.999, 0.0),
+    (1.0, 10_000_000, 0.5, 0.0),
+]
+
+
+@pytest.mark.parametrize("columns", [1, 3, 100, 5003])
+@pytest.mark.parametrize("seeds", [np.int32, np.int64])
+def test_every_row_by_its_own_settings(columns: int, seeds: Any) -> None:
+    rng = np.random.default_rng(columns)
+    rows = 3 * len(SETTINGS)
+    logits = 4 * rng.standard_normal((rows, columns)).astype(np.float32)
+    settings = (SETTINGS * 3)[:rows]
+    numbers = rng.integers(0, 2**31, rows)
+    steps = rng.integers(0, 1000, rows)
+    logprobs = put(np.zeros(rows, np.float32))
+    tokens = ops.sample(
+        put(logits),
+        *(put([each[at] for each in settings], kind) for at, kind in enumerate(("f4", "i4", "f4", "f4"))),
+        put(numbers, seeds),
+        put(steps, np.int32),
+        logprobs_out=logprobs,
+    ).to_numpy()  # fmt: skip
+    agreed = 0
+    for row in range(rows):
+        wanted = choose(logits[row], *settings[row], uniform(int(numbers[row]), int(steps[row])))
+        agreed += int(tokens[row] == wanted)
+        own = logits[row].astype(np.float64)
+        log = own - own.max() - np.log(np.exp(own - own.max()).sum())
+        assert abs(logprobs.to_numpy()[row] - log[tokens[row]]) < 1e-5
+    # A number may fall within rounding of a border.
+    assert agreed >= rows - 1
+
+
+def test_greedy_takes_the_first_of_the_best_and_passes_over_what_is_not_a_number() -> None:
+    logits = np.array(
+        [[1, 7, 7, 2], [np.nan, -5, np.nan, -6], [-np.inf, -np.inf, 3, 1]], np.float32
+    )
+    zeros, ones = np.zeros(3), np.ones(3)
+    tokens = ops.sample(
+        put(logits), put(zeros, "f4"), put(zeros, "i4"), put(ones, "f4"), put(zeros, "f4"),
+        put(zeros, "i8"), put(zeros, "i4"),
+    )  # fmt: skip
+    assert tokens.to_numpy().tolist() == [1, 1, 2]
+
+
+def test_frequencies_follow_the_probabilities() -> None:
+    rows = 20_000
+    logits = np.tile(np.log(np.array([0.5, 0.3, 0.15, 0.05], np.float32)), (rows, 1))
+    zeros, ones = np.zeros(rows), np.ones(rows)
+    tokens = ops.sample(
+        put(logits), put(ones, "f4"), put(zeros, "i4"), put(ones, "f4"), put(zeros, "f4"),
+        put(np.full(rows, 11), "i8"), put(np.arange(rows), "i4"),
+    ).to_numpy()  # fmt: skip
+    shares = np.bincount(tokens, minlength=4) / rows
+    # Five standard deviations of the largest share.
+    assert np.abs(shares - [0.5, 0.3, 0.15, 0.05]).max() < 5 * np.sqrt(0.25 / rows)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [(-1, 0, 1, 0), (1, -1, 1, 0), (1, 0, 0, 0), (1, 0, 1.1, 0), (1, 0, 1, 2), (np.nan, 0, 1, 0)],
+)
+def test_settings_out_of_range_fail_the_stream(setting: tuple[float, ...]) -> None:
+    own = Device("cpu")
+    kinds = (xp.float32, xp.int32, xp.float32, xp.float32)
+    given = [
+        xp.asarray([value], dtype=kind, device=own)
+        for value, kind in zip(setting, kinds, strict=True)
+    ]
+    zero = xp.zeros((1,), dtype=xp.int32, device=own)
+    ops.sample(xp.ones((1, 3), dtype=xp.float32, device=own), *given, zero, zero)
+    with pytest.raises(AssayError):
+        own.synchronize()
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_penalties(masked: bool) -> None:
+    rng = np.random.default_rng(2)
+    logits = rng.standard_normal((3, 50)).astype(np.float32)
+    counts = rng.integers(0, 3, (3, 50)).astype(np.int32)
+    mask = rng.integers(0, 2, (3, 50)).astype(np.uint8)
+    repetition, presence, frequency = (
+        np.array(each, np.float32) for each in ([1.3, 1.0, 0.8], [0.5, 0.0, -0.2], [0.1, 0.0, 0.4])
+    )
+    out = ops.penalize(
+        put(logits), put(counts), put(mask) if masked else None, put(repetition), put(presence),
+        put(frequency),
+    ).to_numpy()  # fmt: skip
+    seen = (counts > 0) | ((mask > 0) & masked)
+    factor = repetition[:, None]
+    wanted = np.where(seen, np.where(logits > 0, logits / factor, logits * factor), logits)
+    wanted -= np.where(counts > 0, presence[:, None] + frequency[:, None] * counts, 0)
+    assert np.abs(out - wanted).max() < 1e-6
+
+
+def test_wrong_arguments_are_named() -> None:
+    logits = put(np.ones((2, 3), np.float32))
+    floats, numbers = put([1, 1], "f4"), put([0, 0], "i4")
+    with pytest.raises(ShapeError, match="temperature of shape"):
+        ops.sample(logits, put([1], "f4"), numbers, floats, floats, numbers, numbers)
+    with pytest.raises(DTypeError, match="top_k of int32"):
+        ops.sample(logits, floats, floats, floats, floats, numbers, numbers)
+    with pytest.raises(DTypeError, match="seeds of int64 or int32"):
+        ops.sample(logits, floats, numbers, floats, floats, floats, numbers)
+    with pytest.raises(ShapeError, match="counts of shape"):
+        ops.penalize(logits, put([[1]], "i4"), None, floats, floats, floats)
