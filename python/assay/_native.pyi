@@ -424,16 +424,14 @@ def measure_scheduler(
 def weights_bytes(code: int, outputs: int, inputs: int) -> int:
     """Bytes that weights of a format and shape take in a device's memory."""
 
-def pack_weights(
-    code: int, source: Bytes, scales: Bytes | None, outputs: int, inputs: int, out: Bytes
-) -> None:
+def pack_weights(code: int, source: Any, scales: Any, outputs: int, inputs: int, out: Any) -> None:
     """Write weights as a file has them into memory arranged for the processor's kernels."""
 
-def dequantize_weights(code: int, weights: Bytes, outputs: int, inputs: int, out: Bytes) -> None:
+def dequantize_weights(code: int, weights: Any, outputs: int, inputs: int, out: Any) -> None:
     """Write the numbers of packed weights to `out`, single precision, row by row."""
 
 def rope_turns(
-    dimensions: int, positions: int, base: float, scaling: str, values: Sequence[float], out: Bytes
+    dimensions: int, positions: int, base: float, scaling: str, values: Sequence[float], out: Any
 ) -> None:
     """Write cosines and sines of every position to `out`: positions by dimensions.
 

@@ -113,7 +113,8 @@ def _matrices(name: str, array: Array) -> tuple[_Operand, tuple[int, int, int]]:
     batch = _one_stride(name, array.shape[:-2], strides[:-2])
     extents = zip(array.shape, array.strides, strict=True)
     reach = size + sum((extent - 1) * stride for extent, stride in extents)
-    return (array.buffer, array.offset, reach, _CODES[array.dtype]), (batch, *strides[-2:])
+    given = (array.buffer, array.offset, reach, _CODES[array.dtype])
+    return given, (batch, strides[-2], strides[-1])
 
 
 def _one_stride(name: str, shape: Shape, strides: list[int]) -> int:
