@@ -1,0 +1,108 @@
+"""Write small random models of every architecture with the logits that transformers gives them.
+
+Needs torch and transformers, which nothing else here does: run it once in an environment of its
+own and commit what it writes, `tests/data/engine/<name>/`: config.json, model.safetensors (bf16),
+expected.safetensors (tokens, logits in single precision, and greedy tokens after them).
+
+    python scripts/make_engine_fixtures.py tests/data/engine
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+TOKENS = 40
+"""Length of the text that is run."""
+GREEDY = 16
+"""Greedy tokens after it."""
+
+SMALL = {
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "tie_word_embeddings": False,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+LLAMA_3_SCALING = {
+    "rope_type": "llama3",
+    "rope_theta": 10_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": (
+        "GPT2",
+        {
+            "vocab_size": 96,
+            "n_embd": 64,
+            "n_layer": 2,
+            "n_head": 4,
+            "n_positions": 128,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
+    "llama": ("Llama", SMALL),
+    "llama3": ("Llama", {**SMALL, "rope_parameters": LLAMA_3_SCALING, "tie_word_embeddings": True}),
+    "mistral": ("Mistral", {**SMALL, "head_dim": 32, "sliding_window": None}),
+    "qwen2": ("Qwen2", {**SMALL, "tie_word_embeddings": True}),
+    "qwen3": ("Qwen3", {**SMALL, "head_dim": 32}),
+}
+
+
+def make(name: str, folder: Path) -> None:
+    """Write one model and what it says."""
+    import torch
+    import transformers
+    from safetensors.torch import save_file
+
+    family, settings = MODELS[name]
+    torch.manual_seed(sorted(MODELS).index(name))
+    config = getattr(transformers, f"{family}Config")(**settings)
+    kind = "LMHeadModel" if family == "GPT2" else "ForCausalLM"
+    model = getattr(transformers, f"{family}{kind}")(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Larger than at the start of training, so that attention is not uniform; and numbers
+            # that bfloat16 holds, so that the stored model is the one that was run.
+            if parameter.ndim > 1:
+                parameter.mul_(4)
+            else:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+            parameter.copy_(parameter.to(torch.bfloat16).to(torch.float32))
+        tokens = torch.randint(3, settings["vocab_size"], (1, TOKENS))
+        logits = model(tokens).logits[0]
+        said = tokens
+        for _ in range(GREEDY):
+            best = model(said).logits[0, -1].argmax()
+            said = torch.cat([said, best.view(1, 1)], dim=1)
+    where = folder / name
+    where.mkdir(parents=True, exist_ok=True)
+    kept = model.to(torch.bfloat16)
+    kept.config.torch_dtype = None
+    kept.save_pretrained(where)
+    for extra in where.glob("generation_config.json"):
+        extra.unlink()
+    expected = {
+        "tokens": tokens[0].to(torch.int32),
+        "logits": logits.contiguous(),
+        "greedy": said[0, TOKENS:].to(torch.int32).contiguous(),
+    }
+    save_file(expected, str(where / "expected.safetensors"))
+    print(name, sum(parameter.numel() for parameter in model.parameters()), "parameters")
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[2:] or MODELS:
+        make(chosen, Path(sys.argv[1]))
