@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any
 from assay._native import build_info
 
 if TYPE_CHECKING:
+    from assay.engine import Engine, SamplingParams
     from assay.runtime.graphs import capture_graph
 
 __version__: str = build_info()["version"]
 
-__all__ = ["__version__", "build_info", "capture_graph"]
+__all__ = ["Engine", "SamplingParams", "__version__", "build_info", "capture_graph"]
 
-_ELSEWHERE = {"capture_graph": "assay.runtime.graphs"}
+_ELSEWHERE = {
+    "Engine": "assay.engine",
+    "SamplingParams": "assay.engine",
+    "capture_graph": "assay.runtime.graphs",
+}
 """Names that are imported when they are first used, so that `import assay` stays light."""
 
 

@@ -26,11 +26,38 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds between the events of a request's life."""
+
+    queued: float
+    """From being added to its first step."""
+    first_token: float
+    """From being added to its first token."""
+    total: float
+    """From being added to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a finished request took."""
+
+    prompt_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    """Prompt tokens whose keys and values were in the cache already."""
+    preemptions: int
+    """How often its blocks went to a more urgent request and were computed again."""
+    timing: Timing
+
+
+@dataclass(frozen=True, slots=True)
 class StepOutput:
     """What one step of the engine added to one request."""
 
     request_id: str
     chunks: tuple[Chunk, ...]
+    summary: Summary | None = None
+    """Counts and times, when the output has ended."""
 
     @property
     def text(self) -> str:
@@ -51,18 +78,6 @@ class StepOutput:
     def finished(self) -> bool:
         """Whether nothing more will come."""
         return self.finish_reason is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds between the events of a request's life."""
-
-    queued: float
-    """From being added to its first step."""
-    first_token: float
-    """From being added to its first token."""
-    total: float
-    """From being added to its end."""
 
 
 @dataclass(frozen=True, slots=True)

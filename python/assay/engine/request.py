@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.engine.outputs import Chunk, FinishReason
+import numpy as np
+import numpy.typing as npt
+
+from assay.engine.outputs import FinishReason
 from assay.engine.params import SamplingParams
 from assay.engine.speculation import PromptLookup
 from assay.engine.stopping import StopTexts
@@ -44,9 +47,10 @@ class Request:
     lookup: PromptLookup | None = None
     drafts: list[int] = field(default_factory=list)
     """Guessed tokens that the step under way checks."""
-    chunks: list[Chunk] = field(default_factory=list)
-    """The output, kept for requests whose caller wants it whole."""
     preemptions: int = 0
+    _counts: npt.NDArray[np.int32] | None = None
+    _prompted: npt.NDArray[np.uint8] | None = None
+    _counted: int = 0
 
     @property
     def output_tokens(self) -> int:
@@ -57,3 +61,33 @@ class Request:
     def remaining(self) -> int:
         """Tokens whose keys and values are still to be computed."""
         return len(self.tokens) - self.computed
+
+    def token_counts(self, vocabulary: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+        """How often each token is in the output, and whether it is in the prompt."""
+        if self._counts is None or self._prompted is None:
+            self._counts = np.zeros(vocabulary, np.int32)
+            self._prompted = np.zeros(vocabulary, np.uint8)
+            self._prompted[self.tokens[: self.prompt_tokens]] = 1
+            self._counted = self.prompt_tokens
+        for token in self.tokens[self._counted :]:
+            self._counts[token] += 1
+        self._counted = len(self.tokens)
+        return self._counts, self._prompted
+
+    @classmethod
+    def probe(cls, tokens: list[int]) -> Request:
+        """A request that only asks what the model makes of some tokens."""
+        return cls(
+            request_id="probe",
+            tokens=tokens,
+            prompt_tokens=len(tokens),
+            params=SamplingParams(temperature=0.0),
+            seed=0,
+            priority=0,
+            number=0,
+            most_tokens=len(tokens),
+            end_tokens=frozenset(),
+            text=None,
+            stops=StopTexts(()),
+            arrived=0.0,
+        )

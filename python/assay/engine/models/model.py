@@ -1,0 +1,69 @@
+"""A decoder: embeddings, blocks, and a head; what differs between architectures is in its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay import ops
+from assay.engine.models.layers import Block, Linear, Norm
+from assay.engine.models.shape import ModelShape
+from assay.engine.step import Step
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Model:
+    """Weights in a device's memory and the operations over them; nothing here changes."""
+
+    architecture: str
+    shape: ModelShape
+    embedding: ops.Weights
+    positions: ops.Weights | None
+    """Learned positions, where an architecture has them."""
+    blocks: Sequence[Block]
+    norm: Norm
+    head: Linear
+    weight_format: str
+    weight_bytes: int
+    """Bytes of all matrices."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def streamed_bytes(self) -> int:
+        """Bytes of weights that one decoding step must read: all that are not looked up by row."""
+        looked_up = 0
+        for table in (self.embedding, self.positions):
+            if table is not None and table is not self.head.weights:
+                looked_up += table.nbytes
+        return self.weight_bytes - looked_up
+
+    def run(self, step: Step) -> None:
+        """Queue everything from token numbers to logits of the rows that are sampled."""
+        ops.embedding(step.ids, self.embedding, step.hidden, label="embedding")
+        added = None
+        if self.positions is not None:
+            ops.embedding(step.positions, self.positions, step.branch, label="positions")
+            added = step.branch
+        for index, block in enumerate(self.blocks):
+            label = f"layers.{index}"
+            _normalise(block.attention_norm, step, added is not None, f"{label}.attention.norm")
+            block.attention.run(step, index, f"{label}.attention")
+            _normalise(block.mlp_norm, step, True, f"{label}.mlp.norm")
+            block.mlp.run(step, f"{label}.mlp")
+            added = step.branch
+        if step.samples == 0:
+            return
+        _normalise(self.norm, step, True, "norm")
+        rows = step.normed
+        if step.sample_rows is not None:
+            ops.gather_rows(step.normed, step.sample_rows, step.sampled, label="sampled_rows")
+            rows = step.sampled
+        self.head.run(rows, step.logits, "head", step)
+
+
+def _normalise(norm: Norm, step: Step, adds: bool, label: str) -> None:
+    """The norm of the residual, to which the last branch is added first if there is one."""
+    if adds:
+        norm.run(step.branch, step.normed, label, residual=step.hidden)
+    else:
+        norm.run(step.hidden, step.normed, label)

@@ -1,0 +1,109 @@
+"""From the tensors of a file to weights in a device's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from assay import ops, xp
+from assay.engine.loading import ModelFiles, Tensor
+from assay.errors import UnsupportedError
+from assay.runtime import Array, Device
+
+DENSE = ("f32", "f16", "bf16")
+"""Formats that hold plain numbers."""
+
+MIXED = "f16"
+"""What matrices of several formats become when they are joined into one."""
+
+
+class WeightSource:
+    """Gives a model its weights: arranged for the device, joined where one product serves several.
+
+    `format` is what matrices are stored in; None keeps the format of the file.
+    """
+
+    def __init__(self, files: ModelFiles, device: Device, format: str | None) -> None:
+        """Read from these files for this device."""
+        self.files = files
+        self.device = device
+        self.format = format
+        self.nbytes = 0
+        """Bytes of all matrices so far, each counted once."""
+        self.notes: list[str] = []
+        self._tables: dict[str, ops.Weights] = {}
+
+    def matrix(self, *names: str) -> ops.Weights:
+        """The matrices of these names, one below the other."""
+        tensors = [self._tensor(f"{name}.weight") for name in names]
+        inputs = _shape(tensors[0])[1]
+        outputs = sum(_shape(tensor)[0] for tensor in tensors)
+        formats = {tensor.format for tensor in tensors}
+        if len(formats) > 1:
+            note = f"{', '.join(sorted(formats))} joined as {MIXED}"
+            if self.format is None and note not in self.notes:
+                self.notes.append(note)
+        format = self.format or (formats.pop() if len(formats) == 1 else MIXED)
+        same = all(tensor.format == format and not tensor.transposed for tensor in tensors)
+        if same:
+            data: Any = tensors[0].bytes
+            if len(tensors) > 1:
+                data = np.concatenate([np.frombuffer(tensor.bytes, np.uint8) for tensor in tensors])
+            weights = ops.pack(data, format, (outputs, inputs), self.device)
+        else:
+            values = np.concatenate([self._values(tensor) for tensor in tensors])
+            weights = pack_values(values, format, self.device)
+        self.nbytes += weights.nbytes
+        return weights
+
+    def table(self, name: str) -> ops.Weights:
+        """A matrix whose rows are looked up; asked for twice, it is the same one."""
+        if name not in self._tables:
+            self._tables[name] = self.matrix(name)
+        return self._tables[name]
+
+    def vector(self, *names: str) -> Array:
+        """Vectors, one after the other, in single precision."""
+        values = np.concatenate([self._tensor(name).to_float32() for name in names])
+        return xp.asarray(values, device=self.device, copy=True)
+
+    def optional_vector(self, *names: str) -> Array | None:
+        """Vectors that a model of this configuration may not have."""
+        if names[0] not in self.files.tensors:
+            return None
+        return self.vector(*names)
+
+    def _tensor(self, name: str) -> Tensor:
+        return self.files.tensors[name]
+
+    def _values(self, tensor: Tensor) -> npt.NDArray[np.float32]:
+        if tensor.format in DENSE:
+            values = tensor.to_float32()
+            return np.ascontiguousarray(values.T) if tensor.transposed else values
+        shape = _shape(tensor)
+        packed = ops.pack(tensor.bytes, tensor.format, shape, "cpu")
+        values = packed.dequantize().to_numpy().copy()
+        packed.free()
+        return values
+
+
+def pack_values(values: npt.NDArray[np.float32], format: str, device: Device) -> ops.Weights:
+    """Numbers as weights of a format; int8 has one scale for each row."""
+    shape = (values.shape[0], values.shape[1])
+    if format != "int8":
+        return ops.pack(values, format, shape, device)
+    scales = np.abs(values).max(axis=1) / np.float32(127)
+    divisors = np.where(scales > 0, scales, np.float32(1))
+    rounded = np.rint(values / divisors[:, None]).astype(np.int8)
+    return ops.pack(rounded, format, shape, device, scales=scales.astype(np.float32))
+
+
+def _shape(tensor: Tensor) -> tuple[int, int]:
+    if len(tensor.shape) != 2:
+        raise UnsupportedError(
+            f'tensor "{tensor.name}": expected a matrix, got shape {list(tensor.shape)}'
+        )
+    rows, columns = tensor.shape
+    return (columns, rows) if tensor.transposed else (rows, columns)

@@ -1,0 +1,247 @@
+"""Runs steps: one upload, one graph, one read-back."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from assay import ops
+from assay.engine.kv_memory import KvMemory
+from assay.engine.models import Model
+from assay.engine.request import Request
+from assay.engine.scheduling import Turn
+from assay.engine.step import Inputs, Size, Step, Workspace, bucket
+from assay.runtime import Device
+from assay.runtime.graphs import Graph, capture_graph
+
+MOST_GRAPHS = 128
+"""Graphs that are kept; the one not used for longest goes first."""
+
+
+class Runner:
+    """A model with the memory it runs in, and a graph for each size of step."""
+
+    def __init__(
+        self,
+        model: Model,
+        device: Device,
+        kv: KvMemory,
+        *,
+        rows: int,
+        sequences: int,
+        samples: int,
+        context: int,
+        invariant: bool,
+    ) -> None:
+        """Allocate for steps of up to so many rows, sequences and sampled rows."""
+        self.model = model
+        self.device = device
+        self.kv = kv
+        self.invariant = invariant
+        self.workspace = Workspace(
+            device,
+            model.shape,
+            rows=bucket(rows),
+            sequences=bucket(sequences),
+            samples=bucket(samples),
+            table_width=-(-context // kv.keys[0].shape[1]),
+        )
+        self._programs: OrderedDict[Size, tuple[Graph, Inputs, Step]] = OrderedDict()
+        self._size: Size | None = None
+        self._told: tuple[Any, ...] = ()
+
+    def run(
+        self, turns: Sequence[Turn], *, logprobs: bool = False
+    ) -> tuple[list[int], list[float] | None]:
+        """Compute a step; returns a token for each sampled row, and its log-probability."""
+        rows = sum(turn.count for turn in turns)
+        samples = sum(turn.samples for turn in turns)
+        penalties = any(turn.samples and turn.request.params.penalized for turn in turns)
+        size = Size(
+            bucket(rows), bucket(len(turns)), bucket(samples), rows != samples, penalties, logprobs
+        )
+        graph, inputs, step = self._program(size)
+        workspace = self.workspace
+        if size != self._size:
+            # The parts of the inputs lie elsewhere now.
+            self._size, self._told = size, ()
+        self._write_tokens(turns, inputs, size, rows)
+        if samples:
+            self._write_sampling(turns, inputs, size)
+        if penalties:
+            self._write_penalties(turns)
+        context = self.device._context
+        context.upload("step_inputs", workspace.staging[: inputs.words], workspace.inputs.buffer, 0)
+        graph.replay()
+        if not samples:
+            return [], None
+        words = size.samples * (2 if logprobs else 1)
+        read = workspace.readback[:words]
+        context.download("step_outputs", step.tokens_out.buffer, 0, read)
+        tokens: list[int] = read[:samples].tolist()
+        if not logprobs:
+            return tokens, None
+        chances = read[size.samples : size.samples + samples].view(np.float32)
+        return tokens, chances.tolist()
+
+    def logits(self, rows: int) -> npt.NDArray[np.float32]:
+        """The logits of the first sampled rows of the last step, as they were sampled from."""
+        out = np.empty((rows, self.model.shape.vocabulary), np.float32)
+        into = out.reshape(-1).view(np.uint8)
+        self.device._context.download("logits", self.workspace.logits.buffer, 0, into)
+        return out
+
+    def graph(self, rows: int, *, logprobs: bool = False) -> Graph:
+        """The graph of a decoding step of so many sequences."""
+        size = Size(bucket(rows), bucket(rows), bucket(rows), False, False, logprobs)
+        return self._program(size)[0]
+
+    def close(self) -> None:
+        """Let go of all graphs."""
+        for graph, _, _ in self._programs.values():
+            graph.close()
+        self._programs.clear()
+
+    def _program(self, size: Size) -> tuple[Graph, Inputs, Step]:
+        program = self._programs.get(size)
+        if program is not None:
+            self._programs.move_to_end(size)
+            return program
+        if size.penalties:
+            self.workspace.need_penalties()
+        step = self.workspace.step(size, self.kv.keys, self.kv.values, invariant=self.invariant)
+        graph = capture_graph(
+            lambda: self._queue(step),
+            device=self.device,
+            label=f"step.{size.rows}x{size.sequences}x{size.samples}",
+        )
+        program = (graph, Inputs(size, self.workspace.table_width), step)
+        self._programs[size] = program
+        if len(self._programs) > MOST_GRAPHS:
+            _, (oldest, _, _) = self._programs.popitem(last=False)
+            oldest.close()
+        return program
+
+    def _queue(self, step: Step) -> None:
+        self.model.run(step)
+        if step.samples == 0:
+            return
+        told = step.sampling
+        if step.counts is not None:
+            ops.penalize(
+                step.logits,
+                step.counts,
+                step.prompt_mask,
+                told["repetition"],
+                told["presence"],
+                told["frequency"],
+                label="penalize",
+            )
+        ops.sample(
+            step.logits,
+            told["temperature"],
+            told["top_k"],
+            told["top_p"],
+            told["min_p"],
+            told["seeds"],
+            told["steps"],
+            tokens_out=step.tokens_out,
+            logprobs_out=step.logprobs_out,
+            label="sample",
+        )
+
+    def _write_tokens(self, turns: Sequence[Turn], inputs: Inputs, size: Size, rows: int) -> None:
+        staging = self.workspace.staging
+        ids: list[int] = []
+        batch: list[tuple[int, int]] = []
+        for turn in turns:
+            request = turn.request
+            first = request.computed
+            if turn.count == 1:
+                ids.append(request.tokens[first])
+            else:
+                ids += (request.tokens[first:] + request.drafts)[: turn.count]
+            batch.append((request.sequence or 0, turn.count))
+        if rows < size.rows:
+            ids += [-1] * (size.rows - rows)
+        staging[inputs.ids] = ids
+        sizes = (size.rows, size.sequences, self.workspace.table_width)
+        self.kv.books.write_step(batch, sizes, staging[inputs.books])
+
+    def _write_sampling(self, turns: Sequence[Turn], inputs: Inputs, size: Size) -> None:
+        staging = self.workspace.staging
+        sampled = [turn for turn in turns if turn.samples]
+        steps: list[int] = []
+        for turn in sampled:
+            first = turn.request.output_tokens
+            steps += range(first, first + turn.samples)
+        padding = size.samples - len(steps)
+        staging[inputs.integers["steps"]] = steps + [0] * padding
+        if size.gathers:
+            staging[inputs.integers["sample_rows"]] = _sample_rows(turns) + [-1] * padding
+        # Who is sampled changes seldom: the rest stays as it was told the last time.
+        told = tuple((turn.request.number, turn.samples) for turn in sampled)
+        if told == self._told:
+            return
+        self._told = told
+        each = [turn.request for turn in sampled for _ in range(turn.samples)]
+        reals = self.workspace.staging_reals
+        for name, part in inputs.reals.items():
+            values = [_told_real(request, name) for request in each]
+            reals[part] = values + [_NEUTRAL[name]] * padding
+        top_k = [request.params.top_k for request in each]
+        staging[inputs.integers["top_k"]] = top_k + [0] * padding
+        seeds = [request.seed for request in each] + [0] * padding
+        staging[inputs.seeds].view(np.int64)[:] = seeds
+
+    def _write_penalties(self, turns: Sequence[Turn]) -> None:
+        """Upload how often each token was said, for the rows that are told penalties."""
+        workspace = self.workspace
+        counts, mask = workspace.counts, workspace.prompt_mask
+        if counts is None or mask is None:
+            return
+        vocabulary = self.model.shape.vocabulary
+        context = self.device._context
+        row = 0
+        for turn in turns:
+            request = turn.request
+            if turn.samples and request.params.penalized:
+                said, prompted = request.token_counts(vocabulary)
+                context.upload("token_counts", said, counts.buffer, row * said.nbytes)
+                context.upload("prompt_mask", prompted, mask.buffer, row * prompted.nbytes)
+            row += turn.samples
+
+
+_NEUTRAL = {
+    "temperature": 0.0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "repetition": 1.0,
+    "presence": 0.0,
+    "frequency": 0.0,
+}
+"""What rows that are padding are told."""
+
+_FIELDS = {
+    "repetition": "repetition_penalty",
+    "presence": "presence_penalty",
+    "frequency": "frequency_penalty",
+}
+
+
+def _told_real(request: Request, name: str) -> float:
+    return float(getattr(request.params, _FIELDS.get(name, name)))
+
+
+def _sample_rows(turns: Sequence[Turn]) -> list[int]:
+    """The last rows of each turn that is sampled."""
+    rows: list[int] = []
+    end = 0
+    for turn in turns:
+        end += turn.count
+        rows += range(end - turn.samples, end)
+    return rows

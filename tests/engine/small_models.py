@@ -1,0 +1,47 @@
+"""Small models with what transformers says about them, as engines."""
+
+from pathlib import Path
+
+import numpy as np
+
+from assay._native import SafeTensorsFile
+from assay.engine import Engine
+from assay.engine.loading import ModelFiles, open_model
+from assay.engine.loading.synthetic import synthetic_model
+
+FOLDER = Path(__file__).parents[1] / "data" / "engine"
+FIXTURES = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir())
+
+
+def expected(name: str):
+    """Tokens, logits of transformers after each, and its greedy tokens after them all."""
+    stored = {
+        tensor.name: tensor
+        for tensor in SafeTensorsFile(FOLDER / name / "expected.safetensors").tensors()
+    }
+
+    def read(part, dtype):
+        return np.frombuffer(memoryview(stored[part]), dtype).reshape(stored[part].shape)
+
+    tokens = read("tokens", np.int32).tolist()
+    return tokens, read("logits", np.float32), read("greedy", np.int32).tolist()
+
+
+def fixture_files(name: str) -> ModelFiles:
+    """A small model; its tokenizer is the synthetic one, of whose tokens it knows the first."""
+    files = open_model(FOLDER / name)
+    return ModelFiles(
+        name=files.name,
+        path=files.path,
+        architecture=files.architecture,
+        config=files.config,
+        tensors=files.tensors,
+        rope_pairs=files.rope_pairs,
+        make_tokenizer=lambda: synthetic_model().tokenizer,
+        notes=files.notes,
+    )
+
+
+def fixture_engine(name: str, **settings) -> Engine:
+    """An engine over a small model."""
+    return Engine.load(fixture_files(name), **settings)

@@ -1,0 +1,97 @@
+"""Every knob can be turned while requests run, and turned back."""
+
+import pytest
+from small_models import fixture_engine
+
+from assay.engine import SamplingParams
+from assay.engine.knobs import KNOBS, Settings
+from assay.errors import AssayError, InputError
+
+GREEDY = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
+PLANS = {f"r{index}": [(5 * index + place) % 90 + 3 for place in range(20)] for index in range(5)}
+
+TURNS = [
+    {"max_batch": 2},
+    {"token_budget": 16},
+    {"block_tokens": 8},
+    {"speculation_depth": 3},
+    {"policy": "priority"},
+    {"deterministic": False},
+    {"max_batch": 3, "token_budget": 5, "block_tokens": 3, "speculation_depth": 2},
+]
+
+
+def run(engine, changes=None):
+    """Generate, turning knobs in the middle and back again later."""
+    said = {name: [] for name in PLANS}
+    for name, prompt in PLANS.items():
+        engine.add_request(prompt, GREEDY, name)
+    steps = 0
+    undo = None
+    while engine.has_work:
+        if changes is not None and steps == 6:
+            undo = engine.configure(changes)
+            for name, value in changes.items():
+                assert getattr(engine.settings, name) == value
+        if undo is not None and steps == 14:
+            undo()
+            undo = None
+        for output in engine.step():
+            said[output.request_id] += output.token_ids
+        steps += 1
+    return said
+
+
+@pytest.fixture(scope="module")
+def expected():
+    with fixture_engine("llama", deterministic=True) as engine:
+        return run(engine)
+
+
+@pytest.mark.parametrize("changes", TURNS, ids=lambda changes: ",".join(changes))
+def test_running_requests_stay_correct(expected, changes):
+    with fixture_engine("llama", deterministic=True) as engine:
+        before = engine.settings
+        assert run(engine, changes) == expected
+        assert engine.settings == before
+        assert engine.statistics()["used"] == 0
+
+
+@pytest.mark.parametrize("changes", [{"weight_format": "q8_0"}, {"kv_format": "f32"}])
+def test_requests_go_on_in_another_format(expected, changes):
+    with fixture_engine("llama", deterministic=True) as engine:
+        said = run(engine, changes)
+        assert {name: len(tokens) for name, tokens in said.items()} == dict.fromkeys(PLANS, 24)
+        # Back in the first format, everything is as it was.
+        assert run(engine) == expected
+
+
+def test_every_knob_is_turned_by_a_test():
+    turned = {name for changes in TURNS for name in changes} | {"weight_format", "kv_format"}
+    assert turned | {"threads"} == set(KNOBS) | {"threads"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"max_batch": 0}, "max_batch: expected from 1 to 1024, got 0"),
+        ({"max_batch": "2"}, "max_batch: expected a whole number, got '2'"),
+        ({"policy": "luck"}, "policy: expected one of fcfs, priority, shortest, got 'luck'"),
+        ({"deterministic": 1}, "deterministic: expected True or False, got 1"),
+        ({"max_bach": 2}, 'unknown knob "max_bach"'),
+        ({"token_budget": 4}, "token_budget: expected at least max_batch 16, got 4"),
+    ],
+)
+def test_a_change_that_cannot_be_meant_changes_nothing(changes, said):
+    with fixture_engine("llama") as engine:
+        before = engine.settings
+        with pytest.raises(AssayError) as refused:
+            engine.configure(changes)
+        assert str(refused.value) == said
+        assert engine.settings == before
+
+
+def test_the_schema_says_what_settings_there_are():
+    assert set(Settings.of({}).as_dict()) == set(KNOBS)
+    with pytest.raises(InputError):
+        fixture_engine("llama", token_budget=1)

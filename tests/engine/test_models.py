@@ -1,0 +1,72 @@
+"""Every architecture against transformers, on small models with random weights.
+
+`scripts/make_engine_fixtures.py` made the models and what transformers says about them.
+"""
+
+import numpy as np
+import pytest
+from small_models import FIXTURES, expected, fixture_engine
+
+# Largest difference of any logit from transformers in single precision; logits are of order 1.
+# The files hold bfloat16 numbers whose sizes f16 and f32 hold too, so none of these rounds them.
+LARGEST_ERROR = {"file": 5e-6, "f32": 5e-6, "f16": 5e-6}
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("weight_format", LARGEST_ERROR)
+def test_logits_are_those_of_transformers(name, weight_format):
+    tokens, logits, _ = expected(name)
+    with fixture_engine(name, weight_format=weight_format, kv_format="f32") as engine:
+        got = engine.logits(tokens)
+    assert got.shape == logits.shape
+    assert np.abs(got - logits).max() < LARGEST_ERROR[weight_format]
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_bfloat16_cache_costs_little(name):
+    tokens, logits, _ = expected(name)
+    with fixture_engine(name, kv_format="bf16") as engine:
+        got = engine.logits(tokens)
+    error = np.abs(got - logits)
+    assert 0 < error.max() < 0.02
+    assert error.mean() < 0.002
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_greedy_tokens_are_those_of_transformers(name):
+    tokens, _, greedy = expected(name)
+    with fixture_engine(name, kv_format="f32") as engine:
+        [answer] = engine.generate([tokens], greedy_params(len(greedy)))
+    assert list(answer.token_ids) == greedy
+
+
+def greedy_params(count):
+    from assay.engine import SamplingParams
+
+    return SamplingParams(max_tokens=count, temperature=0.0, ignore_eos=True)
+
+
+@pytest.mark.parametrize(
+    ("weight_format", "largest_divergence"),
+    [("q8_0", 1e-3), ("int8", 2e-3), ("q4_1", 0.05), ("q4_0", 0.15)],
+)
+def test_quantised_weights_move_the_distribution_by_a_stated_amount(
+    weight_format, largest_divergence
+):
+    tokens, logits, _ = expected("llama")
+    with fixture_engine("llama", weight_format=weight_format) as engine:
+        got = engine.logits(tokens)
+    divergence = kl_divergence(logits, got).mean()
+    assert 0 < divergence < largest_divergence
+
+
+def kl_divergence(reference, other):
+    """Of each row, in nats."""
+
+    def log_softmax(rows):
+        rows = rows.astype(np.float64)
+        shifted = rows - rows.max(axis=1, keepdims=True)
+        return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+    p, q = log_softmax(reference), log_softmax(other)
+    return (np.exp(p) * (p - q)).sum(axis=1)

@@ -1,0 +1,71 @@
+"""SmolLM2 against llama.cpp's greedy output, and against itself without quantised activations."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay.engine import Engine, SamplingParams
+
+CASES = json.loads(
+    (Path(__file__).parents[1] / "data" / "llama_cpp_smollm2.json").read_text(encoding="utf-8")
+)["cases"]
+
+
+@pytest.fixture(scope="module")
+def engine(smollm2):
+    with Engine.load(smollm2, kv_tokens=1024) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def exact(smollm2):
+    """The same weights as single precision, and activations that are not rounded."""
+    with Engine.load(smollm2, kv_tokens=1024, weight_format="f32", kv_format="f32") as made:
+        yield made
+
+
+def greedy(count):
+    return SamplingParams(max_tokens=count, temperature=0.0, ignore_eos=True)
+
+
+def test_gravity(engine):
+    [answer] = engine.generate(["Gravity is the force that"], greedy(24))
+    assert answer.text == (
+        " holds the universe together. It's a fundamental concept that underlies everything, "
+        "from the smallest subatomic particles to the fabric of"
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["prompt"][:20])
+def test_greedy_tokens_are_llama_cpps_but_for_rounding(engine, exact, case):
+    prompt, theirs = case["prompt_ids"], case["token_ids"]
+    assert engine.files.tokenizer.encode(case["prompt"]) == prompt
+    [answer] = engine.generate([prompt], greedy(len(theirs)))
+    ours = list(answer.token_ids)
+    if ours == theirs:
+        return
+    first = next(place for place, token in enumerate(ours) if token != theirs[place])
+    # Both round activations to bytes, each in its own way. How far that moves logits shows in
+    # llama.cpp's own, which are known for the tokens it chose.
+    logits = exact.logits([*prompt, *theirs])[len(prompt) - 1 : -1].astype(np.float64)
+    chosen = logits[np.arange(len(theirs)), theirs]
+    rounding = np.sqrt(np.mean((chosen - np.array(case["logit"])) ** 2))
+    assert rounding < 0.5
+    gap = abs(logits[first, theirs[first]] - logits[first, ours[first]])
+    assert gap < 3 * rounding, f"token {first}: {gap:.3f} apart, rounding {rounding:.3f}"
+    assert case["gap"][first] < 3 * rounding
+
+
+def test_perplexity_of_quantised_weights_is_near_that_of_the_file(engine, exact):
+    tokens = [*CASES[4]["prompt_ids"], *CASES[4]["token_ids"]]
+
+    def perplexity(logits):
+        rows = logits[:-1].astype(np.float64)
+        shifted = rows - rows.max(axis=1, keepdims=True)
+        chances = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return np.exp(-chances[np.arange(len(rows)), tokens[1:]].mean())
+
+    reference = perplexity(exact.logits(tokens))
+    assert perplexity(engine.logits(tokens)) == pytest.approx(reference, rel=0.05)
