@@ -23,8 +23,6 @@ constexpr int CHUNKS = HEAD / 32;  // of 16 bytes in a key, by each of 4 lanes
 constexpr int PARTS = HEAD / 64;   // of 16 bytes in a value, by each of 8 lanes
 constexpr int COLUMNS = HEAD_TILES * 8;
 
-DEVICE u32 word(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
-
 #if CLUSTER
 DEVICE void wait_for_cluster() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");

@@ -1,23 +1,30 @@
-// y = activate(norm(x) W^T + bias) + residual for 1 to 8 rows of x: one pass over the weights.
+// y = activate(norm(x) W^T + bias) + residual for few rows of x: one pass over the weights.
 //
 // Options: ACTIVATION (bf16, fp16: the type of x, gain, bias and residual), OUTPUT (type of y),
-//   WEIGHT (16: as ACTIVATION; 8: offset integers; 80: e4m3; 4: unsigned integers of 4 bits),
-//   GROUPED (1: a scale and a minimum for every `group` weights of a row, as pairs of fp16; 0: one
-//   float scale per row for 8 and 80), NORM (1: RMS norm of x by gain and epsilon),
-//   PAIRED (1: outputs n and n + outputs / 2 are gate and up: y = silu(gate) * up),
-//   ACTIVATE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu), WARPS, DEPTH, BLOCKS (per multiprocessor).
-// Launch: grid min(groups, what fits) blocks, groups = ceil(outputs / 16), or ceil(outputs / 16) for
-//   PAIRED as well (8 gates and 8 ups; outputs is a multiple of 2); block WARPS * 32; no dynamic shared memory.
-// Arguments: weights, scales, x (rows x inputs), gain, bias, residual, y, rows, outputs, inputs, group, epsilon.
-//   gain, bias, residual and scales may be null where unused; residual may be y. inputs is a multiple
-//   of 8, and of 32 for WEIGHT other than 16. Rows of x, y and residual are dense.
+//   WEIGHT (16: as ACTIVATION; 8: signed integers; 80: e4m3; 4: unsigned integers of 4 bits),
+//   GROUP (0: one float scale per row for WEIGHT 8 and 80; 32, 64, 128: for WEIGHT 8 (32, 64) and 4 a scale
+//   and a minimum, as a pair of fp16, for so many weights of a row), NORM (1: RMS norm of x by gain and
+//   epsilon), PAIRED (1: outputs n and n + outputs / 2 are gate and up: y = silu(gate) * up),
+//   ACTIVATE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu), ROWS (1, 2, 4, 8: the most rows of x),
+//   TAKEN (1, 2, 4, 8: weight rows a block takes at once; at least 2 for PAIRED; ROWS * TAKEN <= 32), THREADS,
+//   CHUNKS (16-byte chunks of a weight row per thread: THREADS * CHUNKS of them hold a row),
+//   BLOCKS (per multiprocessor).
+// Launch: grid at most ceil(outputs / TAKEN), block THREADS, no dynamic shared memory.
+// Arguments: weights, scales, x (rows x inputs), gain, bias, residual, y, rows, outputs, inputs, epsilon.
+//   gain, bias, residual and scales may be null where unused; residual may be y. inputs is a multiple of 8,
+//   for WEIGHT 8 and 80 of 16, with GROUP of 32; PAIRED outputs are even. Rows of x, y and residual are dense.
 //
-// Weights of 16 bits are outputs x inputs, row-major. Others lie in rows of ceil(inputs / TILE)
-// pieces of 128 bytes (TILE = 128 or 256 weights); within a piece, 16-byte chunk 4 i + t holds the
-// weights 32 s + 8 t + 0..7 of spans s: of 8 bits, s = 2 i and 2 i + 1, each 8 weights as two words
-// with bytes 0, 2, 1, 3; of 4 bits, s = 4 i + word, its 4-bit places 0..7 holding weights
-// 0, 2, 4, 6, 1, 3, 5, 7. Weights of 8 bits are stored plus 128. Scales: outputs x ceil(inputs / group);
-// group is a power of two of at least 32.
+// Weights without groups are outputs x inputs, row-major. Those with groups lie in rows of pieces of 128
+// bytes, the last one filled up; within a piece, 16-byte chunk 4 i + t holds the weights 32 s + 8 t + 0..7 of
+// spans s: of 8 bits, s = 2 i and then 2 i + 1; of 4 bits, s = 4 i + word, the lower half of a byte first.
+// Scales: outputs x ceil(inputs / GROUP).
+//
+// A block reads whole rows, the next ones while it works on these; a warp's load is 512 bytes in a row,
+// which memory serves best. Lanes keep x at the places of their weights in registers. The matrix unit
+// multiplies: its left rows are rows of x at the places of each four lanes, its right columns the weights of
+// each four lanes, so that the products of like with like stand on the diagonal. Integer weights meet x as
+// integers of 16 bits, upper and lower byte in a row of their own, counted in a unit that four lanes share:
+// the error is 2^-16 of the largest of 64 or 128 numbers.
 #include "prelude.cuh"
 
 #ifndef NORM
@@ -29,53 +36,29 @@
 #ifndef ACTIVATE
 #define ACTIVATE 0
 #endif
-#ifndef GROUPED
-#define GROUPED 0
+#ifndef GROUP
+#define GROUP 0
 #endif
 
 typedef ACTIVATION Number;
 constexpr int BITS = WEIGHT == 80 ? 8 : WEIGHT;
-constexpr int TILE = 1024 / BITS;  // weights in 128 bytes
-constexpr int SPANS = TILE / 32;
-constexpr bool OFFSET = WEIGHT == 8 || WEIGHT == 4;
-
-// A small integer put into the lowest bits of this number is added to it, exactly.
-template <class T> struct Magic;
-template <> struct Magic<bf16> {
-    static constexpr u32 pair = 0x43004300u, ones = 0x3f803f80u;
-    static constexpr float value = 128.0f;
-};
-template <> struct Magic<fp16> {
-    static constexpr u32 pair = 0x64006400u, ones = 0x3c003c00u;
-    static constexpr float value = 1024.0f;
-};
-
-struct Piece {
-    uint4 low[2], high[2];
-    u32 low_scales[2], high_scales[2];  // where GROUPED
-};
-
-DEVICE u32 word(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
-DEVICE u32 nibbles(u32 w) { return (w & 0x000f000fu) | Magic<Number>::pair; }
-
-// Bytes 1 and 3 as numbers of 16 bits: the exponent moves to its place, then its bias is made up for.
-DEVICE u32 e4m3_pair(u32 w) {
-    if constexpr (sizeof(Number) == 2 && Magic<Number>::value == 128.0f) {
-        u32 moved = ((w & 0x7f007f00u) >> 4) | (w & 0x80008000u);
-        return multiply_pairs<Number>(moved, 0x7b807b80u);  // 2^120
-    } else {
-        u32 moved = ((w & 0x7f007f00u) >> 1) | (w & 0x80008000u);
-        return multiply_pairs<Number>(moved, 0x5c005c00u);  // 2^8
-    }
-}
+constexpr bool INTEGERS = WEIGHT == 8 || WEIGHT == 4;
+constexpr int HELD = 128 / BITS;  // weights in a chunk
+constexpr int SPANS = HELD / 8;   // of 32 weights, that four lanes share
+constexpr int GROUP_SPANS = GROUP == 0 || GROUP / 32 > SPANS ? SPANS : GROUP / 32;
+constexpr int GROUPS = SPANS / GROUP_SPANS;  // of four lanes' chunks
+constexpr int PAIRS = (ROWS + 1) / 2;
+constexpr int WARPS = THREADS / 32;
+constexpr int VALUES = TAKEN * ROWS;
+constexpr int MADE = PAIRED ? TAKEN / 2 : TAKEN;  // outputs of a block at once
 
 DEVICE float activate(float v) {
-#if ACTIVATE == 2
+#if ACTIVATE == 1
+    return silu(v);
+#elif ACTIVATE == 2
     return 0.5f * v * (1.0f + erff(v * 0.70710678118654752f));
 #elif ACTIVATE == 3
     return 0.5f * v * (1.0f + tanhf(0.79788456080286536f * (v + 0.044715f * v * v * v)));
-#elif ACTIVATE == 1
-    return silu(v);
 #elif ACTIVATE == 4
     return v < 0.0f ? 0.0f : v;
 #else
@@ -83,197 +66,301 @@ DEVICE float activate(float v) {
 #endif
 }
 
-// The sums of one span of 32 weights: `high` is the upper half of 8-bit weights, `plain` the sum of x.
-struct Sums {
-    float low[4], high[4], plain[4];
-    DEVICE void clear() {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            low[i] = high[i] = plain[i] = 0.0f;
-    }
-    DEVICE float value(int i) const {
-        if (WEIGHT == 8)
-            return 16.0f * high[i] + low[i] - (17.0f * Magic<Number>::value + 128.0f) * plain[i];
-        if (WEIGHT == 4)
-            return low[i] - Magic<Number>::value * plain[i];
-        return low[i];
-    }
+// Bytes 1 and 3 as numbers of 16 bits: the exponent moves to its place, then its bias is made up for.
+DEVICE u32 e4m3_pair(u32 w) {
+    constexpr bool wide = Wide<Number>::value;
+    const u32 moved = ((w & 0x7f007f00u) >> (wide ? 4 : 1)) | (w & 0x80008000u);
+    return multiply_pairs<Number>(moved, wide ? 0x7b807b80u : 0x5c005c00u);  // 2^120, 2^8
+}
+
+// x at the places of a chunk: 8 numbers of each span, as the matrix unit wants them.
+struct Places {
+    uint4 spans[ROWS][SPANS];
+    float unit[ROWS];           // of integers
+    float plain[ROWS][GROUPS];  // sums of x over the groups
 };
 
-DEVICE void multiply_span(Sums& sums, const Piece& piece, int s, uint4 x) {
-    if constexpr (WEIGHT == 16) {
-        const uint4 &a = piece.low[s], &b = piece.high[s];
-        multiply_16x8x16<Number>(sums.low, a.x, b.x, a.y, b.y, x.x, x.y);
-        multiply_16x8x16<Number>(sums.low, a.z, b.z, a.w, b.w, x.z, x.w);
-    } else if constexpr (BITS == 8) {
+DEVICE u32 bytes(int a, int b, int c, int d) {
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
+// Row m of the places, from its numbers.
+DEVICE void place(Places& places, int m, const float (&v)[SPANS][8]) {
+    if constexpr (!INTEGERS) {
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            u32 a = word(piece.low[s / 2], s % 2 * 2 + h), b = word(piece.high[s / 2], s % 2 * 2 + h);
-            u32 x0 = h ? x.z : x.x, x1 = h ? x.w : x.y;
-            if constexpr (WEIGHT == 80) {
-                multiply_16x8x16<Number>(sums.low, e4m3_pair(a << 8), e4m3_pair(b << 8), e4m3_pair(a),
-                                         e4m3_pair(b), x0, x1);
-            } else {
-                multiply_16x8x16<Number>(sums.low, nibbles(a), nibbles(b), nibbles(a >> 8), nibbles(b >> 8), x0, x1);
-                multiply_16x8x16<Number>(sums.high, nibbles(a >> 4), nibbles(b >> 4), nibbles(a >> 12),
-                                         nibbles(b >> 12), x0, x1);
-            }
+        for (int s = 0; s < SPANS; s++) {
+            u32 words[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                // Bytes are taken apart two by two.
+                words[i] = WEIGHT == 16 ? pack<Number>(v[s][i * 2], v[s][i * 2 + 1])
+                                        : pack<Number>(v[s][i / 2 * 4 + i % 2], v[s][i / 2 * 4 + i % 2 + 2]);
+            places.spans[m][s] = make_uint4(words[0], words[1], words[2], words[3]);
         }
     } else {
-        u32 a = word(piece.low[s / 4], s % 4), b = word(piece.high[s / 4], s % 4);
-        multiply_16x8x16<Number>(sums.low, nibbles(a), nibbles(b), nibbles(a >> 4), nibbles(b >> 4), x.x, x.y);
-        multiply_16x8x16<Number>(sums.low, nibbles(a >> 8), nibbles(b >> 8), nibbles(a >> 12), nibbles(b >> 12), x.z,
-                                 x.w);
-    }
-    if constexpr (OFFSET || GROUPED) {
-        constexpr u32 one = Magic<Number>::ones;
-        multiply_16x8x16<Number>(sums.plain, one, one, one, one, x.x, x.y);
-        multiply_16x8x16<Number>(sums.plain, one, one, one, one, x.z, x.w);
+        float most = 0.0f;
+#pragma unroll
+        for (int s = 0; s < SPANS; s++)
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                most = fmaxf(most, fabsf(v[s][i]));
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+        const float unit = most / 32512.0f, by = most > 0.0f ? 32512.0f / most : 0.0f;
+        places.unit[m] = unit;
+#pragma unroll
+        for (int s = 0; s < SPANS; s++) {
+            int upper[8], lower[8], sum = 0;
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                const int count = __float2int_rn(v[s][i] * by);
+                lower[i] = (count << 24) >> 24;
+                upper[i] = (count - lower[i]) >> 8;
+                sum += count;
+            }
+            // Weights of 4 bits come as those at even places, then those at odd ones.
+            constexpr int step = WEIGHT == 4 ? 2 : 1, other = WEIGHT == 4 ? 1 : 4;
+            places.spans[m][s] =
+                make_uint4(bytes(upper[0], upper[step], upper[2 * step], upper[3 * step]),
+                           bytes(lower[0], lower[step], lower[2 * step], lower[3 * step]),
+                           bytes(upper[other], upper[other + step], upper[other + 2 * step], upper[other + 3 * step]),
+                           bytes(lower[other], lower[other + step], lower[other + 2 * step], lower[other + 3 * step]));
+            sum += __shfl_xor_sync(~0u, sum, 1);
+            sum += __shfl_xor_sync(~0u, sum, 2);
+            const int of = s / GROUP_SPANS;
+            places.plain[m][of] = fmaf(unit, float(sum), s % GROUP_SPANS ? places.plain[m][of] : 0.0f);
+        }
     }
 }
 
-KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
-linear_few_rows(const u8* __restrict__ weights, const void* __restrict__ scales, const Number* x,
-                const Number* __restrict__ gain, const Number* __restrict__ bias, const Number* residual, OUTPUT* y,
-                int rows, int outputs, int inputs, int group, float epsilon) {
-    __shared__ float parts[2][WARPS][128];
-    __shared__ float squares[WARPS][8];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int tiles = ceil_divide(inputs, TILE);
-    const int steps = round_up(ceil_divide(tiles, WARPS), DEPTH);
-    const int made = PAIRED ? outputs / 2 : outputs;  // columns of y
-    const int columns = PAIRED ? 8 : 16;              // of y, by one group
-    const int groups = ceil_divide(made, columns);
-    const i64 row_bytes = WEIGHT == 16 ? i64(inputs) * 2 : i64(tiles) * 128;
-
-    // Rows beyond the last are read as the last and not written.
-    auto low_row = [&](int of) { return min(of * columns + g, made - 1); };
-    auto high_row = [&](int of) { return PAIRED ? made + low_row(of) : min(of * columns + g + 8, made - 1); };
-    auto fetch = [&](Piece& piece, int of, int step) {
-        const int tile = step * WARPS + warp;
-        const u8* low = weights + low_row(of) * row_bytes;
-        const u8* high = weights + high_row(of) * row_bytes;
+// Sums on the diagonal: of numbers, two rows of x at a time; of integers, upper and lower bytes of one.
+struct Sums {
+    float numbers[PAIRS][4];
+    int integers[ROWS][4];
+    DEVICE void clear() {
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int at = tile * 128 + (i * 4 + t) * 16;
-            const bool valid = of < groups && at < row_bytes;
-            piece.low[i] = valid ? load16_once(low + at) : zero16();
-            piece.high[i] = valid ? load16_once(high + at) : zero16();
+        for (int i = 0; i < 4; i++) {
+#pragma unroll
+            for (int p = 0; p < PAIRS; p++)
+                numbers[p][i] = 0.0f;
+#pragma unroll
+            for (int m = 0; m < ROWS; m++)
+                integers[m][i] = 0;
         }
-        if constexpr (GROUPED) {
-            const int shift = 31 - __clz(group);
-            const i64 row_scales = (inputs + group - 1) >> shift;
-            const u32* pairs = static_cast<const u32*>(scales);
+    }
+    // Row m of x, in the lane that has the diagonal.
+    DEVICE float value(int m, bool odd) const {
+        if constexpr (INTEGERS) {
+            const int* v = integers[m];
+            return float((odd ? v[1] : v[0]) * 256 + (odd ? v[3] : v[2]));
+        }
+        const float* v = numbers[m / 2] + m % 2 * 2;
+        return odd ? v[1] : v[0];
+    }
+    DEVICE void multiply(const Places& x, int s, int half, u32 w0, u32 w1) {
 #pragma unroll
-            for (int i = 0; i < 2; i++) {
-                const int at = tile * TILE + (t * 2 + i) * 32;
-                const bool valid = of < groups && at < inputs && t * 2 + i < SPANS;
-                piece.low_scales[i] = valid ? __ldg(pairs + low_row(of) * row_scales + (at >> shift)) : 0;
-                piece.high_scales[i] = valid ? __ldg(pairs + high_row(of) * row_scales + (at >> shift)) : 0;
+        for (int p = 0; p < PAIRS; p++) {
+            const uint4 a = x.spans[p * 2][s], b = p * 2 + 1 < ROWS ? x.spans[ROWS == 1 ? 0 : p * 2 + 1][s] : zero16();
+            multiply_16x8x16<Number>(numbers[p], half ? a.z : a.x, half ? b.z : b.x, half ? a.w : a.y,
+                                     half ? b.w : b.y, w0, w1);
+        }
+    }
+    DEVICE void multiply_span(uint4 chunk, int s, const Places& x) {
+        if constexpr (WEIGHT == 16) {
+            multiply(x, s, 0, chunk.x, chunk.y);
+            multiply(x, s, 1, chunk.z, chunk.w);
+        } else if constexpr (WEIGHT == 80) {
+            const u32 a = word(chunk, s * 2), b = word(chunk, s * 2 + 1);
+            multiply(x, s, 0, e4m3_pair(a << 8), e4m3_pair(a));
+            multiply(x, s, 1, e4m3_pair(b << 8), e4m3_pair(b));
+        } else {
+            const u32 w = word(chunk, s);
+            const u32 w0 = WEIGHT == 8 ? word(chunk, s * 2) : w & 0x0f0f0f0fu;
+            const u32 w1 = WEIGHT == 8 ? word(chunk, s * 2 + 1) : (w >> 4) & 0x0f0f0f0fu;
+#pragma unroll
+            for (int m = 0; m < ROWS; m++) {
+                const uint4 v = x.spans[m][s];
+                multiply_16x8x32(integers[m], v.x, v.y, v.z, v.w, w0, w1);
             }
         }
+    }
+};
+
+// Sums over a warp of many values at once: lane l ends with value l / (32 / COUNT), in its first place.
+template <int COUNT> DEVICE void reduce_values(float (&v)[COUNT]) {
+    const int lane = threadIdx.x % 32;
+    int left = COUNT;
+#pragma unroll
+    for (int offset = 16; offset; offset >>= 1) {
+        const bool upper = lane & offset;
+        if (left > 1) {
+            left /= 2;
+#pragma unroll
+            for (int i = 0; i < COUNT / 2; i++)
+                if (i < left) {
+                    const float kept = upper ? v[i + left] : v[i], sent = upper ? v[i] : v[i + left];
+                    v[i] = kept + __shfl_xor_sync(~0u, sent, offset);
+                }
+        } else {
+            v[0] += __shfl_xor_sync(~0u, v[0], offset);
+        }
+    }
+}
+
+KERNEL __launch_bounds__(THREADS, BLOCKS)
+linear_few_rows(const u8* __restrict__ weights, const void* __restrict__ scales, const Number* x,
+                const Number* __restrict__ gain, const Number* __restrict__ bias, const Number* residual, OUTPUT* y,
+                int rows, int outputs, int inputs, float epsilon) {
+    __shared__ float parts[2][WARPS][VALUES];
+    __shared__ float squares[WARPS][ROWS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4;
+    const bool diagonal = lane % 4 == g / 2, odd = g % 2;
+    const int made = PAIRED ? outputs / 2 : outputs;
+    const int turns = ceil_divide(made, MADE);
+    const int row_chunks = GROUP ? ceil_divide(inputs, HELD * 8) * 8 : inputs / HELD;
+    const int row_groups = GROUP ? ceil_divide(inputs, GROUP ? GROUP : 1) : 0;
+
+    uint4 w[2][TAKEN][CHUNKS];
+    u32 by[2][TAKEN][CHUNKS][GROUP ? GROUPS : 1];
+    // Row r of a turn; those beyond the last are read as the last and not written.
+    auto row_of = [&](int turn, int r) {
+        const int output = min(turn * MADE + (PAIRED ? r / 2 : r), made - 1);
+        return i64(PAIRED && r % 2 ? made + output : output);
+    };
+    auto fetch = [&](int buffer, int turn) {
+#pragma unroll
+        for (int r = 0; r < TAKEN; r++)
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++) {
+                const int chunk = c * THREADS + int(threadIdx.x);
+                const i64 row = row_of(turn, r);
+                w[buffer][r][c] = chunk < row_chunks ? load16_once(weights + (row * row_chunks + chunk) * 16) : zero16();
+                if constexpr (GROUP != 0) {
+#pragma unroll
+                    for (int i = 0; i < GROUPS; i++) {
+                        const int of = chunk / 4 * (HELD * 4) / (GROUP ? GROUP : 1) + i;
+                        const u32* pair = static_cast<const u32*>(scales) + row * row_groups + of;
+                        by[buffer][r][c][i] = diagonal && of < row_groups ? __ldg(pair) : 0;
+                    }
+                }
+            }
     };
 
     start_next_kernel();
-    Piece pieces[DEPTH];
     int current = blockIdx.x;
-#pragma unroll
-    for (int j = 0; j < DEPTH; j++)
-        fetch(pieces[j], current, j);
+    if (current < turns)
+        fetch(0, current);
     wait_for_previous_kernel();
 
-    // Thread e of the first 128 finishes output e % 16 of row e / 16.
-    const int e = threadIdx.x, finish_row = e / 16, finish_column = e % 16;
-    const bool finishes = e < 128 && finish_row < rows && finish_column < columns;
-    float square = 0.0f;
-    bool first = true;
-    for (int turn = 0; current < groups; current += gridDim.x, turn ^= 1) {
-        const int output = current * columns + finish_column;
-        const bool writes = finishes && output < made;
-        const i64 place = i64(finish_row) * made + output;
-        const float added = writes && residual ? to_float(residual[place]) : 0.0f;
-        Sums sums;
-        sums.clear();
-        float total[4] = {};
-        for (int base = 0; base < steps; base += DEPTH) {
-            const bool more = base + DEPTH < steps;
-            const int next = more ? current : current + gridDim.x;
+    Places places[CHUNKS];
+    float square[ROWS] = {};
 #pragma unroll
-            for (int j = 0; j < DEPTH; j++) {
-                const int tile = (base + j) * WARPS + warp;
+    for (int c = 0; c < CHUNKS; c++) {
+        const int chunk = c * THREADS + int(threadIdx.x);
+        uint4 loaded[ROWS][SPANS], times[SPANS];
 #pragma unroll
-                for (int s = 0; s < SPANS; s++) {
-                    const int k = tile * TILE + s * 32 + t * 8;
-                    const bool valid = g < rows && k < inputs;
-                    uint4 v = valid ? load16(x + i64(g) * inputs + k) : zero16();
-                    if constexpr (NORM) {
-                        if (first) {
+        for (int s = 0; s < SPANS; s++) {
+            // Without groups a chunk's weights are in a row; with them four lanes share spans of 32.
+            const int k = GROUP ? chunk / 4 * (HELD * 4) + s * 32 + chunk % 4 * 8 : chunk * HELD + s * 8;
+            const bool valid = k < inputs;
+            times[s] = NORM && valid ? load16(gain + k) : zero16();
 #pragma unroll
-                            for (int i = 0; i < 4; i++) {
-                                float2 pair = unpack<Number>(word(v, i));
-                                square = fmaf(pair.x, pair.x, fmaf(pair.y, pair.y, square));
-                            }
-                        }
-                        uint4 by = valid ? load16(gain + k) : zero16();
-                        v = make_uint4(multiply_pairs<Number>(v.x, by.x), multiply_pairs<Number>(v.y, by.y),
-                                       multiply_pairs<Number>(v.z, by.z), multiply_pairs<Number>(v.w, by.w));
-                    }
-                    multiply_span(sums, pieces[j], s, v);
-                    if constexpr (GROUPED) {
-                        const int source = (lane & ~3) | (s / 2);
-                        const float2 low = unpack<fp16>(__shfl_sync(~0u, pieces[j].low_scales[s % 2], source));
-                        const float2 high = unpack<fp16>(__shfl_sync(~0u, pieces[j].high_scales[s % 2], source));
+            for (int m = 0; m < ROWS; m++)
+                loaded[m][s] = valid && m < rows ? load16(x + i64(m) * inputs + k) : zero16();
+        }
 #pragma unroll
-                        for (int i = 0; i < 4; i++) {
-                            const float2 by_group = i < 2 ? low : high;
-                            total[i] = fmaf(by_group.x, sums.value(i), fmaf(by_group.y, sums.plain[i], total[i]));
-                        }
-                        sums.clear();
-                    }
+        for (int m = 0; m < ROWS; m++) {
+            float v[SPANS][8];
+#pragma unroll
+            for (int s = 0; s < SPANS; s++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float2 pair = unpack<Number>(word(loaded[m][s], i));
+                    const float2 by = unpack<Number>(word(times[s], i));
+                    square[m] = fmaf(pair.x, pair.x, fmaf(pair.y, pair.y, square[m]));
+                    v[s][i * 2] = NORM ? pair.x * by.x : pair.x;
+                    v[s][i * 2 + 1] = NORM ? pair.y * by.y : pair.y;
                 }
-                fetch(pieces[j], next, more ? base + DEPTH + j : j);
-            }
+            place(places[c], m, v);
         }
-        if constexpr (!GROUPED) {
+    }
+    // Thread e finishes output e % MADE of row e / MADE.
+    const int finish_row = threadIdx.x / MADE, finish_output = threadIdx.x % MADE;
+    const bool finishes = finish_row < min(rows, ROWS);
+    float scale = 1.0f;
+    if constexpr (NORM) {
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                total[i] = sums.value(i);
-        }
-        *reinterpret_cast<float4*>(&parts[turn][warp][lane * 4]) = make_float4(total[0], total[1], total[2], total[3]);
-        if (NORM && first) {
-            square += __shfl_xor_sync(~0u, square, 1);
-            square += __shfl_xor_sync(~0u, square, 2);
-            if (t == 0)
-                squares[warp][g] = square;
+        for (int m = 0; m < ROWS; m++) {
+            const float sum = reduce_warp<Sum>(square[m]);
+            if (lane == 0)
+                squares[warp][m] = sum;
         }
         __syncthreads();
+        float mean = 0.0f;
+#pragma unroll
+        for (int i = 0; i < WARPS; i++)
+            mean += squares[i][finishes ? finish_row : 0];
+        scale = rsqrtf(mean / inputs + epsilon);
+    }
+
+    auto work = [&](int now, int next) {
+        if (current + gridDim.x < turns)
+            fetch(next, current + gridDim.x);
+        const int output = current * MADE + finish_output;
+        const bool writes = finishes && output < made;
+        const i64 at = i64(finish_row) * made + output;
+        const float added = writes && residual ? to_float(residual[at]) : 0.0f;
+        float values[VALUES];
+#pragma unroll
+        for (int r = 0; r < TAKEN; r++) {
+            Sums sums;
+            sums.clear();
+            float total[ROWS] = {};
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+                for (int s = 0; s < SPANS; s++) {
+                    sums.multiply_span(w[now][r][c], s, places[c]);
+                    if (!INTEGERS || s % GROUP_SPANS != GROUP_SPANS - 1)
+                        continue;
+                    const float2 pair = GROUP ? unpack<fp16>(by[now][r][c][s / GROUP_SPANS]) : make_float2(1.0f, 0.0f);
+#pragma unroll
+                    for (int m = 0; m < ROWS; m++) {
+                        if (GROUP)
+                            total[m] = fmaf(pair.y, places[c].plain[m][s / GROUP_SPANS], total[m]);
+                        total[m] = fmaf(pair.x * places[c].unit[m], sums.value(m, odd), total[m]);
+                    }
+                    sums.clear();
+                }
+#pragma unroll
+            for (int m = 0; m < ROWS; m++)
+                values[r * ROWS + m] = diagonal ? (INTEGERS ? total[m] : sums.value(m, odd)) : 0.0f;
+        }
+        reduce_values<VALUES>(values);
+        if (lane % (32 / VALUES) == 0)
+            parts[now][warp][lane / (32 / VALUES)] = values[0];
+        __syncthreads();
         if (writes) {
-            auto sum_of = [&](int column) {
-                const int at = (column % 8 * 4 + finish_row / 2) * 4 + column / 8 * 2 + finish_row % 2;
-                float sum = 0.0f;
+            auto finished = [&](int r, int of) {
+                float v = 0.0f;
 #pragma unroll
-                for (int w = 0; w < WARPS; w++)
-                    sum += parts[turn][w][at];
-                return sum;
-            };
-            float scale = 1.0f;
-            if constexpr (NORM) {
-                float mean = 0.0f;
-#pragma unroll
-                for (int w = 0; w < WARPS; w++)
-                    mean += squares[w][finish_row];
-                scale = rsqrtf(mean / inputs + epsilon);
-            }
-            auto finished = [&](int column, int of) {
-                float v = scale * sum_of(column);
-                if (BITS == 8 && !GROUPED)
+                for (int i = 0; i < WARPS; i++)
+                    v += parts[now][i][r * ROWS + finish_row];
+                v *= scale;
+                if (BITS == 8 && GROUP == 0)
                     v *= __ldg(static_cast<const float*>(scales) + of);
                 return bias ? v + to_float(bias[of]) : v;
             };
-            float v = finished(finish_column, output);
-            v = PAIRED ? silu(v) * finished(finish_column + 8, made + output) : activate(v);
-            y[place] = from_float<OUTPUT>(v + added);
+            float v = finished(PAIRED ? finish_output * 2 : finish_output, output);
+            v = PAIRED ? silu(v) * finished(finish_output * 2 + 1, made + output) : activate(v);
+            y[at] = from_float<OUTPUT>(v + added);
         }
-        first = false;
+        current += gridDim.x;
+    };
+    while (current < turns) {
+        work(0, 1);
+        if (current >= turns)
+            break;
+        work(1, 0);
     }
 }

@@ -1,24 +1,32 @@
 // RMS norm or layer norm of rows, after adding them to a residual stream if there is one.
 //
-// Options: NUMBER (bf16, fp16, float: of everything), LAYER (0: RMS norm, 1: layer norm), CHUNKS,
+// Options: NUMBER (bf16, fp16, float: of everything), LAYER (0: RMS norm, 1: layer norm), THREADS, CHUNKS,
 //   VECTOR (8, for float 4: width and row starts are multiples of it; else 1).
-// Launch: grid rows, block a multiple of 32 with block * CHUNKS * VECTOR >= width; no dynamic shared memory.
+// Launch: grid rows, block THREADS, a multiple of 32 with THREADS * CHUNKS * VECTOR >= width; no dynamic shared memory.
 // Arguments: x, residual (null: none; else residual += x, rounded, and the norm is of the sum),
 //   weight, bias (may be null; RMS norm has no bias), out (may be x), width, epsilon.
 #include "rows.cuh"
 
 typedef Row<NUMBER, VECTOR> Numbers;
 
-KERNEL normalize(const NUMBER* x, NUMBER* residual, const NUMBER* __restrict__ weight, const NUMBER* __restrict__ bias,
+KERNEL __launch_bounds__(THREADS)
+normalize(const NUMBER* x, NUMBER* residual, const NUMBER* __restrict__ weight, const NUMBER* __restrict__ bias,
                  NUMBER* out, int width, float epsilon) {
-    float v[CHUNKS][VECTOR];
+    float v[CHUNKS][VECTOR], gain[CHUNKS][VECTOR];
     const i64 row = i64(blockIdx.x) * width;
     start_next_kernel();
+    // Weights are no kernel's output: they may come before the wait.
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const int at = (c * THREADS + threadIdx.x) * VECTOR;
+        if (weight && at < width)
+            Numbers::load(weight + at, gain[c]);
+    }
     wait_for_previous_kernel();
     float sum = 0.0f;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        const int at = (c * blockDim.x + threadIdx.x) * VECTOR;
+        const int at = (c * THREADS + threadIdx.x) * VECTOR;
         if (at < width) {
             Numbers::load(x + row + at, v[c]);
             if (residual) {
@@ -46,7 +54,7 @@ KERNEL normalize(const NUMBER* x, NUMBER* residual, const NUMBER* __restrict__ w
         for (int c = 0; c < CHUNKS; c++)
 #pragma unroll
             for (int i = 0; i < VECTOR; i++) {
-                const bool valid = (c * blockDim.x + threadIdx.x) * VECTOR < width;
+                const bool valid = (c * THREADS + threadIdx.x) * VECTOR < width;
                 const float distance = valid ? v[c][i] - mean : 0.0f;
                 square = fmaf(distance, distance, square);
             }
@@ -57,18 +65,16 @@ KERNEL normalize(const NUMBER* x, NUMBER* residual, const NUMBER* __restrict__ w
     const float by = rsqrtf(variance + epsilon);
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        const int at = (c * blockDim.x + threadIdx.x) * VECTOR;
+        const int at = (c * THREADS + threadIdx.x) * VECTOR;
         if (at >= width)
             continue;
-        float gain[VECTOR], shift[VECTOR];
-        if (weight)
-            Numbers::load(weight + at, gain);
+        float shift[VECTOR];
         if (bias)
             Numbers::load(bias + at, shift);
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) {
             float y = (v[c][i] - mean) * by;
-            y = weight ? y * gain[i] : y;
+            y = weight ? y * gain[c][i] : y;
             v[c][i] = bias ? y + shift[i] : y;
         }
         Numbers::store(out + row + at, v[c]);

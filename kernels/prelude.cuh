@@ -67,6 +67,14 @@ template <> DEVICE float2 unpack<fp16>(u32 word) {
     return make_float2(to_float(fp16{u16(word)}), to_float(fp16{u16(word >> 16)}));
 }
 
+// Whether the exponent has as many bits as that of a float.
+template <class T> struct Wide {
+    static constexpr bool value = false;
+};
+template <> struct Wide<bf16> {
+    static constexpr bool value = true;
+};
+
 // Both halves multiplied, each rounded once: minus zero is what adding leaves every sign alone.
 template <class T> DEVICE u32 multiply_pairs(u32 a, u32 b);
 template <> DEVICE u32 multiply_pairs<bf16>(u32 a, u32 b) {
@@ -81,6 +89,8 @@ template <> DEVICE u32 multiply_pairs<fp16>(u32 a, u32 b) {
 }
 
 // --- loads and stores of 16 bytes, and of 4 numbers whatever their size ---
+
+DEVICE u32 word(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
 DEVICE uint4 zero16() { return make_uint4(0, 0, 0, 0); }
 DEVICE uint4 load16(const void* p) { return *static_cast<const uint4*>(p); }
@@ -171,20 +181,24 @@ DEVICE float silu(float v) { return v / (1.0f + __expf(-v)); }
 // c (16 x 8) += a (16 x 16) b (16 x 8). Lane l holds, with g = l / 4 and t = l % 4:
 // a: rows g, g+8, g, g+8; columns 2t, 2t, 2t+8, 2t+8 (and the next); b: rows 2t and 2t+8, column g;
 // c: rows g, g, g+8, g+8; columns 2t, 2t+1, 2t, 2t+1.
+#define MULTIPLY_16X8X16(TYPE, NAME)                                                                                  \
+    template <>                                                                                                       \
+    DEVICE void multiply_16x8x16<TYPE>(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {               \
+        asm("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "        \
+            "{%8, %9}, {%0, %1, %2, %3};"                                                                             \
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                          \
+            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));                                                  \
+    }
 template <class T> DEVICE void multiply_16x8x16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1);
-template <>
-DEVICE void multiply_16x8x16<bf16>(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-template <>
-DEVICE void multiply_16x8x16<fp16>(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+MULTIPLY_16X8X16(bf16, "bf16")
+MULTIPLY_16X8X16(fp16, "f16")
+
+// The same of signed bytes: c (16 x 8) += a (16 x 32) b (32 x 8); a word holds 4 numbers in a row.
+DEVICE void multiply_16x8x32(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 // An 8 x 8 matrix of 16-bit numbers across a warp (lane l: row l / 4, columns 2 (l % 4) and next), transposed.

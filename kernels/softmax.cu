@@ -1,7 +1,7 @@
 // Softmax, or its logarithm, of rows.
 //
-// Options: NUMBER (bf16, fp16, float), LOGARITHM (0, 1), CHUNKS, VECTOR (as normalize).
-// Launch: grid rows, block a multiple of 32; block * CHUNKS * VECTOR >= width, or CHUNKS 0 for rows of any width, which are read twice.
+// Options: NUMBER (bf16, fp16, float), LOGARITHM (0, 1), THREADS, CHUNKS, VECTOR (as normalize).
+// Launch: grid rows, block THREADS, a multiple of 32; THREADS * CHUNKS * VECTOR >= width, or CHUNKS 0 for rows of any width, which are read twice.
 // Arguments: x, out (may be x), width.
 #include "rows.cuh"
 
@@ -12,7 +12,8 @@ DEVICE float finish(float v, float most, float sum) {
 }
 
 #if CHUNKS
-KERNEL softmax(const NUMBER* x, NUMBER* out, int width) {
+KERNEL __launch_bounds__(THREADS)
+softmax(const NUMBER* x, NUMBER* out, int width) {
     float v[CHUNKS][VECTOR];
     const i64 row = i64(blockIdx.x) * width;
     start_next_kernel();
@@ -20,7 +21,7 @@ KERNEL softmax(const NUMBER* x, NUMBER* out, int width) {
     float most = MINUS_INFINITY, sum = 0.0f;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        const int at = (c * blockDim.x + threadIdx.x) * VECTOR;
+        const int at = (c * THREADS + threadIdx.x) * VECTOR;
         if (at < width)
             Numbers::load(x + row + at, v[c]);
 #pragma unroll
@@ -38,7 +39,7 @@ KERNEL softmax(const NUMBER* x, NUMBER* out, int width) {
     sum = reduce_block<Sum>(sum);
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        const int at = (c * blockDim.x + threadIdx.x) * VECTOR;
+        const int at = (c * THREADS + threadIdx.x) * VECTOR;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++)
             v[c][i] = finish(v[c][i], most, sum);
@@ -47,12 +48,13 @@ KERNEL softmax(const NUMBER* x, NUMBER* out, int width) {
     }
 }
 #else
-KERNEL softmax(const NUMBER* x, NUMBER* out, int width) {
+KERNEL __launch_bounds__(THREADS)
+softmax(const NUMBER* x, NUMBER* out, int width) {
     const i64 row = i64(blockIdx.x) * width;
     start_next_kernel();
     wait_for_previous_kernel();
     float most = MINUS_INFINITY, sum = 0.0f, v[VECTOR];
-    for (int at = threadIdx.x * VECTOR; at < width; at += blockDim.x * VECTOR) {
+    for (int at = threadIdx.x * VECTOR; at < width; at += THREADS * VECTOR) {
         Numbers::load(x + row + at, v);
         float now = most;
 #pragma unroll
@@ -69,7 +71,7 @@ KERNEL softmax(const NUMBER* x, NUMBER* out, int width) {
     }
     const float all = reduce_block<Maximum>(most);
     sum = reduce_block<Sum>(most == MINUS_INFINITY ? 0.0f : sum * exp2_fast((most - all) * LOG2_E));
-    for (int at = threadIdx.x * VECTOR; at < width; at += blockDim.x * VECTOR) {
+    for (int at = threadIdx.x * VECTOR; at < width; at += THREADS * VECTOR) {
         Numbers::load(x + row + at, v);
 #pragma unroll
         for (int i = 0; i < VECTOR; i++)

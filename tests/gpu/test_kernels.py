@@ -54,7 +54,7 @@ def activation(name: int, x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("weight", ["16", "8", "80", "4", "8g"])
 @pytest.mark.parametrize(
     ("rows", "outputs", "inputs"),
-    [(1, 4096, 4096), (3, 1000, 576), (8, 512, 14336), (5, 34, 64), (2, 96, 1056)],
+    [(1, 4096, 4096), (3, 1000, 576), (6, 512, 14336), (5, 34, 64), (2, 96, 1056)],
 )
 @pytest.mark.parametrize("extras", ["plain", "norm", "paired", "all"])
 def test_linear(
@@ -63,7 +63,7 @@ def test_linear(
     torch.manual_seed(rows + outputs)
     dtype = DTYPES[number]
     dense = random(outputs, inputs, scale=inputs**-0.5)
-    scales, group, grouped, kind = None, 32, 0, int(weight.rstrip("g"))
+    scales, group, kind = None, 0, int(weight.rstrip("g"))
     match weight:
         case "16":
             packed = dense.to(dtype)
@@ -73,11 +73,11 @@ def test_linear(
         case "80":
             packed, scales, stands_for = packing.quantize_e4m3(dense)
         case "4":
+            group = 32 if inputs % 128 else 128
             packed, scales, stands_for = packing.quantize_groups(dense, group, 4)
-            grouped = 1
         case _:
+            group = 32
             packed, scales, stands_for = packing.quantize_groups(dense, group, 8)
-            grouped = 1
     x, gain = random(rows, inputs, dtype=dtype), random(inputs, dtype=dtype)
     norm, paired = extras in ("norm", "all"), extras == "paired"
     expected = x.double()
@@ -94,14 +94,17 @@ def test_linear(
     if paired:
         expected = torch.nn.functional.silu(expected[:, :made]) * expected[:, made:]
     out = poison(rows, made, dtype=dtype)
+    threads, taken = 256, 2 if rows > 4 else 4
     kernel = Kernel(
-        "linear_few_rows.cu", ACTIVATION=number, OUTPUT=number, WEIGHT=kind, GROUPED=grouped,
-        NORM=int(norm), PAIRED=int(paired), ACTIVATE=activate, WARPS=8, DEPTH=2, BLOCKS=2,
+        "linear_few_rows.cu", ACTIVATION=number, OUTPUT=number, WEIGHT=kind, GROUP=group,
+        NORM=int(norm), PAIRED=int(paired), ACTIVATE=activate, TAKEN=taken, THREADS=threads,
+        ROWS=next(most for most in (1, 2, 4, 8) if most >= rows), BLOCKS=1,
+        CHUNKS=-(-packing.row_chunks(kind, inputs, group) // threads),
     )  # fmt: skip
-    groups = -(-made // (8 if paired else 16))
+    turns = -(-outputs // taken)
     kernel(
-        min(groups, multiprocessors() * 2), 256, packed, scales, x, gain, bias, residual, out,
-        rows, outputs, inputs, group, 1e-5,
+        min(turns, multiprocessors() * 2), threads, packed, scales, x, gain, bias, residual, out,
+        rows, outputs, inputs, 1e-5,
     )  # fmt: skip
     assert relative_error(out, expected) < CLOSE[number]
 
@@ -239,8 +242,11 @@ def test_normalize(number: str, layer: int, width: int, with_residual: bool) -> 
     else:
         expected = rms(total, weight, 1e-5)
     out = poison(5, width, dtype=dtype)
-    kernel = Kernel("normalize.cu", NUMBER=number, LAYER=layer, CHUNKS=4, VECTOR=vector)
-    kernel(5, 32 * -(-width // (vector * 128)), x, residual, weight, bias, out, width, 1e-5)
+    threads = 32 * -(-width // (vector * 128))
+    kernel = Kernel(
+        "normalize.cu", NUMBER=number, LAYER=layer, CHUNKS=4, VECTOR=vector, THREADS=threads
+    )
+    kernel(5, threads, x, residual, weight, bias, out, width, 1e-5)
     assert relative_error(out, expected) < CLOSE[number]
     if residual is not None:
         assert torch.equal(residual, total)
@@ -258,8 +264,11 @@ def test_softmax(number: str, width: int, chunks: int, logarithm: int) -> None:
         x[1, width // 2] = math.nan
         x[2, : width - 1] = -math.inf
     out = poison(7, width, dtype=dtype)
-    kernel = Kernel("softmax.cu", NUMBER=number, LOGARITHM=logarithm, CHUNKS=chunks, VECTOR=vector)
-    kernel(7, 32 * -(-width // (vector * 128)), x, out, width)
+    threads = 32 * -(-width // (vector * 128))
+    kernel = Kernel(
+        "softmax.cu", NUMBER=number, LOGARITHM=logarithm, CHUNKS=chunks, VECTOR=vector, THREADS=threads
+    )  # fmt: skip
+    kernel(7, threads, x, out, width)
     function = torch.log_softmax if logarithm else torch.softmax
     torch.testing.assert_close(
         out.double(), function(x.double(), -1), rtol=CLOSE[number], atol=1e-6, equal_nan=True
@@ -387,3 +396,63 @@ def test_sample_draws_by_the_chances(case: tuple[float, int, float, float]) -> N
     )
     degrees = int((expected > 5).sum())
     assert statistic < degrees + 6 * math.sqrt(2 * degrees)
+
+
+def reference_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> torch.Tensor:
+    """Rows x heads x numbers against kv heads x tokens x numbers; the rows are the last tokens."""
+    rows, heads, head = q.shape
+    share = heads // k.shape[0]
+    scores = torch.einsum("rhd,htd->hrt", q.double(), k.repeat_interleave(share, 0)) * head**-0.5
+    if causal:
+        ahead = torch.arange(k.shape[1], device="cuda")[None] > (
+            torch.arange(rows, device="cuda")[:, None] + k.shape[1] - rows
+        )
+        scores = scores.masked_fill(ahead, -math.inf)
+    return torch.einsum("hrt,htd->rhd", torch.softmax(scores, -1), v.repeat_interleave(share, 0))
+
+
+PREFILLS = [("attention_prefill.cu", 64), ("attention_prefill.cu", 128), ("attention_prefill.cu", 256),
+            ("attention_prefill_hopper.cu", 64), ("attention_prefill_hopper.cu", 128)]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize(("file", "head"), PREFILLS)
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention_prefill(number: str, file: str, head: int, causal: int) -> None:
+    if "hopper" in file and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("for compute capability 9.0 alone")
+    torch.manual_seed(head)
+    dtype, heads, kv_heads, block = DTYPES[number], 6, 2, 16
+    chunks = [(1, 1), (300, 300), (70, 333), (0, 0), (129, 1000), (128, 256)]
+    lengths = [length for _, length in chunks]
+    starts = torch.tensor([0, *(rows for rows, _ in chunks)]).cumsum(0).int().cuda()
+    keys, values, tables = paged_cache(lengths, kv_heads, head, block, dtype)
+    total = int(starts[-1])
+    q, out = random(total, heads, head, dtype=dtype), poison(total, heads, head, dtype=dtype)
+    kernel = Kernel(file, NUMBER=number, HEAD=head, CAUSAL=causal)
+    tile, threads, shared = PREFILL_LAUNCH[file](head)
+    kernel(
+        (-(-300 // tile), heads, len(chunks)), threads, q, keys, values, tables, starts,
+        torch.tensor(lengths, dtype=torch.int32, device="cuda"), out, 0, 0, heads, kv_heads, block,
+        tables.shape[1], ctypes.c_longlong(kv_heads * block * head), block * head, head, head**-0.5,
+        shared=shared,
+    )  # fmt: skip
+    for s, (rows, length) in enumerate(chunks):
+        if not rows:
+            continue
+        mine = slice(int(starts[s]), int(starts[s]) + rows)
+        k, v = dense_of(keys, tables[s], length), dense_of(values, tables[s], length)
+        expected = reference_attention(q[mine], k, v, bool(causal))
+        assert relative_error(out[mine], expected) < CLOSE[number]
+
+
+PREFILL_LAUNCH = {
+    "attention_prefill_hopper.cu": lambda head: (128, 384, 5 * 128 * head * 2 + 1024),
+    "attention_prefill.cu": lambda head: (
+        64,
+        128,
+        (4 * 64 if head <= 128 else 4 * 32 + 64) * head * 2,
+    ),
+}

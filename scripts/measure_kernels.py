@@ -1,0 +1,431 @@
+"""Speed of the kernels beside the read ceiling and PyTorch, cold; prints JSON lines.
+
+    python scripts/measure_kernels.py [linear] [decode] [prefill] [rows] [sample] > figures.jsonl
+
+Weights and caches are rotated past the L2 cache, inputs are random, every figure is the median of
+replays of a graph, and the ceiling is measured in the same run. Where a kernel has several
+shapes of launch, the fastest one is printed; --all prints every one.
+"""
+
+# ruff: noqa: B023 (every closure here is run in the turn of the loop that makes it)
+
+import ctypes
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+import kernel_packing as packing
+from kernel_harness import Kernel, milliseconds
+
+SHAPES = [(6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (128256, 4096)]
+ROTATED = 1.5e9  # bytes in turn, many times the L2 cache
+Work = Callable[[], object]
+
+
+def say(**figures: object) -> None:
+    """One line of the result."""
+    print(json.dumps(figures), flush=True)
+
+
+def multiprocessors() -> int:
+    """How many the GPU has."""
+    return int(torch.cuda.get_device_properties(0).multi_processor_count)
+
+
+def normal(*shape: int, scale: float = 1.0) -> torch.Tensor:
+    """Random numbers in bf16."""
+    return (torch.randn(*shape, device="cuda") * scale).bfloat16()
+
+
+def microseconds(work: Work, times: int) -> tuple[float, tuple[float, float]]:
+    """The median time of one of `times` equal parts, and the spread around it."""
+    median, least, most = milliseconds(work)
+    return median / times * 1e3, (round(least / median, 3), round(most / median, 3))
+
+
+def report_best(found: Sequence[dict[str, Any]]) -> None:
+    """Prints the fastest of several ways to launch a kernel."""
+    kept = sorted(found, key=lambda figures: figures["us"])
+    for figures in kept if "--all" in sys.argv else kept[:1]:
+        say(**figures)
+
+
+def read_ceiling() -> float:
+    """Bytes per second of reading 8 GiB once."""
+    data = torch.randint(0, 1 << 30, (1 << 31,), dtype=torch.int32, device="cuda")
+    out = torch.zeros(1, dtype=torch.int32, device="cuda")
+    kernel = Kernel("read_all.cu")
+    count = ctypes.c_ulonglong(data.numel() // 4)
+    best = 0.0
+    for blocks in (2, 4, 8):
+        grid = multiprocessors() * blocks
+
+        def work(grid: int = grid) -> None:
+            kernel(grid, 512, data, count, out)
+
+        us, spread = microseconds(work, 1)
+        best = max(best, data.numel() * 4 / us * 1e6)
+        say(kind="ceiling", blocks=blocks, tb_per_s=data.numel() * 4 / us / 1e6, spread=spread)
+    return best
+
+
+def copies_of(make: Callable[[], Any], nbytes: float) -> list[Any]:
+    """As many different copies as it takes to outgrow the cache."""
+    return [make() for _ in range(max(2, min(48, math.ceil(ROTATED / nbytes))))]
+
+
+def launches(weight: int, group: int, rows: int, inputs: int) -> list[tuple[int, int, int]]:
+    """Ways to launch linear: weight rows taken at once, threads, blocks per multiprocessor."""
+    chunks = packing.row_chunks(weight, inputs, group)
+    if weight == 16:
+        if chunks <= 512:
+            few = [(4, 256, 2), (2, 256, 3), (4, 512, 1), (4, 512, 2), (8, 512, 1)]
+            return few if rows <= 2 else [(2, 256, 2), (4, 256, 1), (2, 512, 1), (4, 512, 1)]
+        return [(1, 256, 2), (2, 256, 1), (1, 448, 1), (2, 448, 1), (2, 896, 1), (1, 896, 1)]
+    if chunks <= 256:
+        threads = 256 if chunks > 128 else 128
+        small = [
+            (4, threads, 768 // threads),
+            (4, threads, 512 // threads),
+            (8, threads, 512 // threads),
+        ]
+        return [*small, (2, threads, 1024 // threads)]
+    threads = 448
+    return [
+        (4, threads, 2),
+        (2, threads, 2),
+        (4, threads, 1),
+        (4, 224, 4),
+        (8, threads, 1),
+        (2, 896, 1),
+    ]
+
+
+def packed_weights(
+    weight: int, group: int, dense: list[torch.Tensor]
+) -> tuple[list[Any], list[Any]]:
+    """Every matrix in the kernel's order, and its scales; quantised ones are taken twice in turn."""
+    if weight == 16:
+        return dense, [None] * len(dense)
+    if weight == 4:
+        both = [packing.quantize_groups(matrix, group, 4)[:2] for matrix in dense]
+    else:
+        quantize = packing.quantize_rows if weight == 8 else packing.quantize_e4m3
+        both = [quantize(matrix)[:2] for matrix in dense]
+    return [pair[0] for pair in both] * 2, [pair[1] for pair in both] * 2
+
+
+def measure_torch_linear(dense: list[torch.Tensor], rows: int, ceiling: float) -> None:
+    """PyTorch's linear of the same rows."""
+    outputs, inputs = dense[0].shape
+    x = normal(rows, inputs)
+
+    def work() -> None:
+        for matrix in dense:
+            torch.nn.functional.linear(x, matrix)
+
+    us, spread = microseconds(work, len(dense))
+    say(kind="linear", who="torch", weight=16, rows=rows, outputs=outputs, inputs=inputs, us=us,
+        share=outputs * inputs * 2 / us * 1e6 / ceiling, spread=spread)  # fmt: skip
+
+
+def measure_one_linear(
+    matrices: list[Any], scales: list[Any], shape: tuple[int, int], ceiling: float,
+    weight: int, group: int, rows: int, norm: int = 0, paired: int = 0,
+) -> None:  # fmt: skip
+    """One format at one shape, in every way to launch it."""
+    outputs, inputs = shape
+    x, gain = normal(rows, inputs), normal(inputs)
+    y = torch.empty(rows, outputs // 2 if paired else outputs, device="cuda").bfloat16()
+    moved = matrices[0].numel() * matrices[0].element_size()
+    moved += 0 if scales[0] is None else scales[0].numel() * scales[0].element_size()
+    found = []
+    for taken, threads, blocks in launches(weight, group, rows, inputs):
+        if paired and taken < 2:
+            continue
+        options: dict[str, Any] = {
+            "ROWS": next(most for most in (1, 2, 4, 8) if most >= rows), "TAKEN": taken,
+            "THREADS": threads, "BLOCKS": blocks, "WEIGHT": weight, "GROUP": group, "NORM": norm,
+            "PAIRED": paired, "CHUNKS": math.ceil(packing.row_chunks(weight, inputs, group) / threads),
+        }  # fmt: skip
+        kernel = Kernel("linear_few_rows.cu", ACTIVATION="bf16", OUTPUT="bf16", **options)
+        for waves in (1, 2, 4, 8):
+            grid = min(math.ceil(outputs / taken), multiprocessors() * blocks * waves)
+
+            def work(kernel: Kernel = kernel, grid: int = grid, threads: int = threads) -> None:
+                for matrix, by in zip(matrices, scales, strict=True):
+                    kernel(
+                        grid, threads, matrix, by, x, gain, None, None, y, rows, outputs, inputs,
+                        1e-5, overlap=True,
+                    )  # fmt: skip
+
+            us, spread = microseconds(work, len(matrices))
+            found.append(
+                {"kind": "linear", "who": "assay", "weight": weight, "rows": rows,
+                 "outputs": outputs, "inputs": inputs, "us": us, "spread": spread,
+                 "share": moved / us * 1e6 / ceiling, "grid": grid, **options,
+                 "registers": kernel.attribute(4), "local": kernel.attribute(3)}
+            )  # fmt: skip
+    report_best(found)
+
+
+def measure_linear(ceiling: float) -> None:
+    """Linear of one to eight rows, in bf16, 8 bits and 4 bits."""
+    for outputs, inputs in SHAPES:
+        scale = inputs**-0.5
+
+        def make(
+            outputs: int = outputs, inputs: int = inputs, scale: float = scale
+        ) -> torch.Tensor:
+            return normal(outputs, inputs, scale=scale)
+
+        dense = copies_of(make, outputs * inputs * 2)
+        shape = (outputs, inputs)
+        for rows in (1, 2, 4, 8):
+            measure_torch_linear(dense, rows, ceiling)
+            if inputs <= 4096 or rows <= 4:
+                measure_one_linear(dense, [None] * len(dense), shape, ceiling, 16, 0, rows)
+        measure_one_linear(dense, [None] * len(dense), shape, ceiling, 16, 0, 1, norm=1, paired=1)
+        for weight, group in ((8, 0), (80, 0), (4, 128), (4, 32)):
+            matrices, scales = packed_weights(weight, group, dense)
+            for rows in (1, 4) if inputs <= 4096 else (1,):
+                measure_one_linear(matrices, scales, shape, ceiling, weight, group, rows)
+            del matrices, scales
+
+
+def measure_decode(ceiling: float) -> None:
+    """Paged decode attention, 32/8 heads of 128, blocks of 32 tokens, bf16."""
+    heads, kv_heads, head, block = 32, 8, 128, 32
+    for batch, context in [(64, 4096), (8, 12000), (1, 200), (1, 8192), (64, 200), (256, 200)]:
+        per = math.ceil(context / block)
+        live = batch * context * kv_heads * head * 2 * 2
+
+        def make(batch: int = batch, per: int = per) -> torch.Tensor:
+            return normal(2, batch * per, kv_heads, block, head)
+
+        caches = copies_of(make, live)
+        tables = torch.randperm(batch * per, device="cuda").int().view(batch, per)
+        lengths = torch.full((batch,), context, dtype=torch.int32, device="cuda")
+        q = normal(batch, heads * head)
+        out = torch.empty_like(q)
+        counters = torch.zeros(batch * kv_heads, dtype=torch.int32, device="cuda")
+        found = []
+        for warps, blocks in [(4, 3), (4, 4), (8, 1), (2, 6)]:
+            for cluster in (0, 1):
+                kernel = Kernel(
+                    "attention_decode.cu", NUMBER="bf16", HEAD=head, HEAD_TILES=1, WARPS=warps,
+                    BLOCKS=blocks, CLUSTER=cluster,
+                )  # fmt: skip
+                for splits in (1, 2, 4, 8) if cluster else (1, 2, 4, 8, 16):
+                    if batch * splits * kv_heads > 8192:
+                        continue
+                    parts = torch.empty(batch * kv_heads * splits * 8 * (head + 2), device="cuda")
+                    grid = (splits, kv_heads, batch)
+                    arguments = (
+                        tables, lengths, None, out, parts, counters, heads, kv_heads, block, per,
+                        ctypes.c_longlong(kv_heads * block * head), block * head, head, head**-0.5,
+                    )  # fmt: skip
+
+                    def work(
+                        kernel: Kernel = kernel, grid: tuple[int, ...] = grid, warps: int = warps,
+                        arguments: tuple[Any, ...] = arguments, caches: list[Any] = caches,
+                        joined: int = grid[0] if cluster else 0, q: torch.Tensor = q,
+                    ) -> None:  # fmt: skip
+                        for keys, values in caches:
+                            kernel(
+                                grid,
+                                warps * 32,
+                                q,
+                                keys,
+                                values,
+                                *arguments,
+                                overlap=True,
+                                cluster=joined,
+                            )
+
+                    us, spread = microseconds(work, len(caches))
+                    found.append(
+                        {"kind": "decode", "batch": batch, "context": context, "us": us,
+                         "share": live / us * 1e6 / ceiling, "splits": splits, "cluster": cluster,
+                         "warps": warps, "blocks": blocks, "spread": spread,
+                         "registers": kernel.attribute(4), "local": kernel.attribute(3)}
+                    )  # fmt: skip
+        report_best(found)
+
+
+def measure_prefill() -> None:
+    """Causal attention of whole prompts, 32/8 heads of 128, dense bf16, beside PyTorch."""
+    heads, kv_heads, head = 32, 8, 128
+    for tokens in (1024, 2048, 8192, 16384):
+        q, out = (
+            normal(tokens, heads, head),
+            torch.empty(tokens, heads, head, device="cuda").bfloat16(),
+        )
+        keys, values = normal(tokens, kv_heads, head), normal(tokens, kv_heads, head)
+        flops = 4 * heads * head * tokens * (tokens + 1) / 2
+        for file, tile, threads, shared in [
+            ("attention_prefill_hopper.cu", 128, 384, 5 * 128 * head * 2 + 1024),
+            ("attention_prefill.cu", 64, 128, 4 * 64 * head * 2),
+        ]:
+            kernel = Kernel(file, NUMBER="bf16", HEAD=head, CAUSAL=1)
+
+            def work(
+                kernel: Kernel = kernel,
+                tile: int = tile,
+                threads: int = threads,
+                shared: int = shared,
+            ) -> None:
+                kernel(
+                    (math.ceil(tokens / tile), heads, 1), threads, q, keys, values, None, None, None, out,
+                    tokens, tokens, heads, kv_heads, 1, 0, ctypes.c_longlong(0), head,
+                    kv_heads * head, head**-0.5, shared=shared,
+                )  # fmt: skip
+
+            us, spread = microseconds(work, 1)
+            say(
+                kind="prefill",
+                who=file,
+                tokens=tokens,
+                us=us,
+                tflops=flops / us / 1e6,
+                spread=spread,
+            )
+        batched = [x.transpose(0, 1)[None] for x in (q, keys, values)]
+
+        def theirs() -> None:
+            torch.nn.functional.scaled_dot_product_attention(
+                *batched, is_causal=True, enable_gqa=True
+            )
+
+        us, spread = microseconds(theirs, 1)
+        say(
+            kind="prefill",
+            who="torch",
+            tokens=tokens,
+            us=us,
+            tflops=flops / us / 1e6,
+            spread=spread,
+        )
+
+
+def measure_rows(ceiling: float) -> None:
+    """Row-wise passes beside PyTorch; share is bytes read and written over the read ceiling."""
+    functional = torch.nn.functional
+    for rows, width in [(8192, 4096), (64, 4096), (1, 4096), (4096, 32768)]:
+
+        def make(rows: int = rows, width: int = width) -> tuple[torch.Tensor, torch.Tensor]:
+            x = normal(rows, width)
+            return x, torch.empty_like(x)
+
+        pairs = copies_of(make, rows * width * 4)
+        weight = normal(width)
+        threads = 256 if width <= 4096 else 1024
+        chunks = width // (8 * threads)
+        norm, layer = (
+            Kernel(
+                "normalize.cu", NUMBER="bf16", LAYER=kind, CHUNKS=chunks, VECTOR=8, THREADS=threads
+            )
+            for kind in (0, 1)
+        )
+        soft = Kernel(
+            "softmax.cu", NUMBER="bf16", LOGARITHM=0, CHUNKS=chunks, VECTOR=8, THREADS=threads
+        )
+        glu = Kernel("swiglu.cu", NUMBER="bf16", VECTOR=8)
+        half = width // 2
+        Ours = Callable[[torch.Tensor, torch.Tensor], object]
+        cases: dict[str, tuple[Ours, Ours, float]] = {
+            "rms_norm": (
+                lambda x, y: norm(rows, threads, x, None, weight, None, y, width, 1e-5),
+                lambda x, y: functional.rms_norm(x, [width], weight, 1e-5),
+                2,
+            ),
+            "layer_norm": (
+                lambda x, y: layer(rows, threads, x, None, weight, weight, y, width, 1e-5),
+                lambda x, y: functional.layer_norm(x, [width], weight, weight, 1e-5),
+                2,
+            ),
+            "softmax": (
+                lambda x, y: soft(rows, threads, x, y, width),
+                lambda x, y: torch.softmax(x, -1),
+                2,
+            ),
+            "swiglu": (
+                lambda x, y: glu((math.ceil(half / 8 / 256), rows), 256, x, y, half),
+                lambda x, y: functional.silu(x[:, :half]) * x[:, half:],
+                1.5,
+            ),
+            "copy": (lambda x, y: y.copy_(x), lambda x, y: y.copy_(x), 2),
+        }  # fmt: skip
+        for name, (ours, theirs, passes) in cases.items():
+            us, spread = microseconds(lambda: [ours(x, y) for x, y in pairs], len(pairs))
+            other, _ = microseconds(lambda: [theirs(x, y) for x, y in pairs], len(pairs))
+            say(kind="rows", name=name, rows=rows, width=width, us=us, torch_us=other, ratio=other / us,
+                share=rows * width * 2 * passes / us * 1e6 / ceiling, spread=spread)  # fmt: skip
+
+
+def measure_sample() -> None:
+    """Sampling from 128,256 scores."""
+    vocabulary = 128256
+    for rows in (1, 64, 256):
+        # As peaked as those of a language model: few tokens hold nearly all the chance.
+        scores = torch.randn(rows, vocabulary, device="cuda") * 2
+        scores[:, ::997] += 8
+        chances = torch.empty_like(scores)
+        tokens = torch.empty(rows, dtype=torch.int32, device="cuda")
+        seeds = torch.arange(rows, device="cuda")
+        for name, (heat, k, p) in {
+            "greedy": (0.0, 0, 1.0), "temperature": (1.0, 0, 1.0), "top_k_top_p": (1.0, 50, 0.9),
+        }.items():  # fmt: skip
+            filled = (
+                torch.full((rows,), heat, device="cuda"),
+                torch.full((rows,), k, device="cuda", dtype=torch.int32),
+                torch.full((rows,), p, device="cuda"),
+                torch.zeros(rows, device="cuda"),
+            )
+            found = []
+            for cluster, threads in [(1, 512), (1, 1024), (4, 512), (8, 512)]:
+                kernel = Kernel("sample.cu", NUMBER="float", THREADS=threads, CLUSTER=cluster)
+
+                def work(
+                    kernel: Kernel = kernel, cluster: int = cluster, threads: int = threads,
+                    filled: tuple[torch.Tensor, ...] = filled, rows: int = rows,
+                ) -> None:  # fmt: skip
+                    kernel(
+                        (cluster, rows), threads, scores, *filled, seeds, seeds, tokens, None,
+                        chances, vocabulary, cluster=cluster if cluster > 1 else 0,
+                    )  # fmt: skip
+
+                us, spread = microseconds(work, 1)
+                found.append({"kind": "sample", "name": name, "rows": rows, "cluster": cluster,
+                              "threads": threads, "us": us, "spread": spread})  # fmt: skip
+            report_best(found)
+        us, _ = microseconds(lambda: scores.argmax(-1), 1)
+        say(kind="sample", name="torch argmax", rows=rows, us=us)
+
+
+def main() -> None:
+    """Measures what the command line names, or everything."""
+    torch.manual_seed(0)
+    properties = torch.cuda.get_device_properties(0)
+    say(kind="machine", gpu=properties.name, torch=torch.__version__)
+    ceiling = read_ceiling()
+    named = [name for name in sys.argv[1:] if not name.startswith("-")]
+    wanted = named or ["linear", "decode", "prefill", "rows", "sample"]
+    if "linear" in wanted:
+        measure_linear(ceiling)
+    if "decode" in wanted:
+        measure_decode(ceiling)
+    if "prefill" in wanted:
+        measure_prefill()
+    if "rows" in wanted:
+        measure_rows(ceiling)
+    if "sample" in wanted:
+        measure_sample()
+
+
+if __name__ == "__main__":
+    main()
