@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 HEALTHY_TOKENS = 12
-HEALTHY_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
+"""A machine that is busy with other things is slow to answer; stuck is another matter."""
 PROMPT = "The lighthouse keeper counted"
 _MESSY = (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError)
 """What a client that misbehaves has to expect."""
@@ -61,7 +62,7 @@ class Crowd:
         while time.monotonic() < self._until:
             started = time.monotonic()
             try:
-                text = await asyncio.wait_for(self._ask(), HEALTHY_SECONDS)
+                text = await asyncio.wait_for(self._ask(), PATIENCE_SECONDS)
             except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError) as error:
                 self.tally.wrong.append(f"not answered: {type(error).__name__}: {error}")
                 continue
@@ -153,7 +154,7 @@ class Crowd:
 
 def get(url: str) -> str:
     """The text at an address of the server."""
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
         text: str = answer.read().decode()
         return text
 
@@ -173,7 +174,7 @@ def busy(url: str) -> dict[str, float]:
 def attack(url: str, clients: int, seconds: float) -> Tally:
     """Attack the server, then add to what is wrong anything it has not let go of."""
     tally = asyncio.run(Crowd(url, seconds).attack(clients))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while any((left := busy(url)).values()) and time.monotonic() < deadline:
         time.sleep(0.1)
     tally.wrong += [f"{name} is {value} afterwards" for name, value in left.items() if value]

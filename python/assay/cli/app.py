@@ -39,6 +39,8 @@ COMMANDS: Final = {
     "export": "export",
     "pull": "models",
     "models": "models",
+    "generate": "generate",
+    "serve": "serve",
     "bench": "bench",
     "doctor": "doctor",
 }

@@ -62,11 +62,22 @@ def show(report: Report) -> int:
     # What belongs below the answer must not overtake it when both go to one place.
     sys.stdout.flush()
     if not report.as_json:
-        _print(((("note:", WARN), f" {one_line(note)}") for note in report.notes), sys.stderr)
+        for note in report.notes:
+            show_note(note)
     if report.problem is None:
         return 0
     show_error(report.problem)
     return report.problem.exit_code
+
+
+def show_note(text: str) -> None:
+    """Print a remark that the answer should be read with."""
+    _print([(("note:", WARN), f" {one_line(text)}")], sys.stderr)
+
+
+def show_talk(text: str) -> None:
+    """Print what goes on, for people."""
+    _print([((one_line(text), FAINT),)], sys.stderr)
 
 
 def show_error(error: AssayError) -> None:

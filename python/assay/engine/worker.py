@@ -41,7 +41,7 @@ class SteppedEngine(Protocol):
     def step(self) -> Sequence[StepOutput]:
         """Compute once for everything that is running."""
 
-    def abort(self, request_id: str) -> None:
+    def abort(self, request_id: str) -> object:
         """Forget a request and free what it holds."""
 
     def statistics(self) -> Mapping[str, Any]:

@@ -2,6 +2,6 @@
 
 from assay.engine.server.app import Limits, create_app
 from assay.engine.server.running import listen, serve
-from assay.engine.server.service import ServedModel
+from assay.engine.server.service import ServedModel, served_model
 
-__all__ = ["Limits", "ServedModel", "create_app", "listen", "serve"]
+__all__ = ["Limits", "ServedModel", "create_app", "listen", "serve", "served_model"]

@@ -59,7 +59,8 @@ def create_app(
         finally:
             await asyncio.to_thread(frontend.worker.close)
 
-    app = FastAPI(title="Assay", description="OpenAI-compatible serving.", lifespan=lifespan)
+    # Its pages of documentation would load scripts from elsewhere.
+    app = FastAPI(title="Assay", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_middleware(Guards, api_key=api_key, body_limit=limits.body_bytes)
     errors.install(app)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,7 +24,7 @@ from assay.engine.server.answers import (
 from assay.engine.server.errors import ApiError
 from assay.engine.server.exchange import Piece
 from assay.engine.server.schemas import ChatRequest
-from assay.engine.server.service import Service, new_name
+from assay.engine.server.service import Service, beside_loop, new_name
 
 
 async def chat(service: Service, body: ChatRequest, request: Request) -> Response:
@@ -38,7 +37,9 @@ async def chat(service: Service, body: ChatRequest, request: Request) -> Respons
             "max_tokens and max_completion_tokens mean the same: give one of them",
             param="max_completion_tokens",
         )
-    prompt = await asyncio.to_thread(_prompt, service, body)
+    messages = [message.plain() for message in body.messages]
+    characters = sum(len(message["content"]) for message in messages)
+    prompt = await beside_loop(characters, _prompt, service, messages)
     order = service.order(
         "chat",
         body,
@@ -51,15 +52,14 @@ async def chat(service: Service, body: ChatRequest, request: Request) -> Respons
     return await respond(service, order, wording, body, request)
 
 
-def _prompt(service: Service, body: ChatRequest) -> Sequence[int]:
+def _prompt(service: Service, messages: list[dict[str, Any]]) -> Sequence[int]:
     if service.model.render_chat is None:
         raise ApiError(
             f'the model "{service.model.name}" has no chat template: use /v1/completions',
             param="messages",
             code="no_chat_template",
         )
-    text = service.model.render_chat([message.plain() for message in body.messages])
-    return service.model.encode_rendered(text)
+    return service.model.encode_rendered(service.model.render_chat(messages))
 
 
 class ChatWording:

@@ -102,4 +102,9 @@ class CompletionWording:
         return told
 
     def _text(self, token: int) -> str:
-        return self._service.model.token_bytes(token).decode("utf-8", "replace")
+        """A token's text; part of a character is written as its bytes, as OpenAI does."""
+        piece = self._service.model.token_bytes(token)
+        try:
+            return piece.decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in piece)

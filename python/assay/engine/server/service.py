@@ -7,12 +7,21 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from assay.engine.params import SamplingParams
 from assay.engine.server.errors import ApiError
 from assay.engine.server.exchange import Exchange, Frontend
 from assay.engine.server.schemas import Sampling
+
+if TYPE_CHECKING:
+    from assay.engine import Engine
+
+T = TypeVar("T")
+
+SHORT: Final = 4096
+"""Characters that become tokens within a millisecond or two."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,21 @@ class ServedModel:
     render_chat: Callable[[list[dict[str, Any]]], str] | None
     """Messages through the model's chat template; None if it has none."""
     created: int = field(default_factory=lambda: int(time.time()))
+
+
+def served_model(engine: Engine, name: str | None = None) -> ServedModel:
+    """An engine's model, under its own name unless another is given."""
+    tokenizer, template = engine.files.tokenizer, engine.files.chat_template
+    return ServedModel(
+        name=name or engine.files.name,
+        context_limit=engine.context_limit,
+        vocabulary=engine.describe()["vocabulary"],
+        encode=tokenizer.encode,
+        encode_rendered=partial(tokenizer.encode, add_special=False),
+        token_bytes=tokenizer.piece,
+        decode=tokenizer.decode,
+        render_chat=None if template is None else template.render,
+    )
 
 
 @dataclass(frozen=True)
@@ -66,8 +90,8 @@ class Service:
             )
 
     async def encode(self, text: str) -> Sequence[int]:
-        """A prompt's tokens, made beside the loop: a long text takes a while."""
-        return await asyncio.to_thread(self.model.encode, text)
+        """A prompt's tokens, made beside the loop if it is long."""
+        return await beside_loop(len(text), self.model.encode, text)
 
     def order(
         self,
@@ -137,6 +161,16 @@ def sampling(body: Sampling, max_tokens: int, logprobs: int | None, number: int)
         stop_token_ids=tuple(body.stop_token_ids or ()),
         ignore_eos=bool(body.ignore_eos),
     )
+
+
+async def beside_loop(characters: int, function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that takes longer the more characters there are.
+
+    Other clients wait while the loop works; a short text is done before a thread would start.
+    """
+    if characters < SHORT:
+        return function(*arguments)
+    return await asyncio.to_thread(function, *arguments)
 
 
 def new_name(kind: str) -> str:

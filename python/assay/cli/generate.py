@@ -1,0 +1,79 @@
+"""`assay generate`: a prompt continued as it stands, and nothing else on stdout."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from assay.cli import options, sampling
+from assay.cli.output import Report, one_line, show_note
+
+
+def generate_command(
+    model: sampling.Model,
+    prompt: Annotated[
+        str, typer.Option(metavar="TEXT", help="The text to continue; no chat template is applied.")
+    ],
+    max_tokens: sampling.MaxTokens = 128,
+    greedy: sampling.Greedy = False,
+    temperature: sampling.Temperature = None,
+    top_k: sampling.TopK = 0,
+    top_p: sampling.TopP = 1.0,
+    min_p: sampling.MinP = 0.0,
+    repetition_penalty: sampling.RepetitionPenalty = 1.0,
+    seed: sampling.Seed = None,
+    stop: sampling.Stop = None,
+    ignore_eos: Annotated[
+        bool, typer.Option("--ignore-eos", help="Go on after the model's end token.")
+    ] = False,
+    device: sampling.Device = "cpu",
+    kv_tokens: sampling.KvTokens = None,
+    knob: sampling.Knobs = None,
+    as_json: options.Json = False,
+) -> Report | int:
+    """Continue a prompt.
+
+    The prompt is taken as it stands; whether a first token is put before it is the model's rule.
+    Only the continuation is printed, as it is made.
+    """
+    chosen = sampling.params(
+        greedy=greedy,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        stop=stop,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        seed=seed,
+        ignore_eos=ignore_eos,
+    )
+    with sampling.load(model, device, kv_tokens, knob) as engine:
+        if engine.files.synthetic:
+            show_note(f'the model "{engine.files.name}" is made up: its text means nothing')
+        if as_json:
+            (answer,) = engine.generate([prompt], chosen)
+            timing = answer.timing
+            data = {
+                "model": engine.files.name,
+                "synthetic": engine.files.synthetic,
+                "prompt": prompt,
+                "text": answer.text,
+                "token_ids": list(answer.token_ids),
+                "finish_reason": answer.finish_reason,
+                "prompt_tokens": answer.prompt_tokens,
+                "seconds": {"first_token": timing.first_token, "total": timing.total},
+            }
+            return Report(data, lambda canvas: (), as_json)
+        for chunk in engine.stream(prompt, chosen):
+            write_text(chunk.text)
+    write_text("\n")
+    return 0
+
+
+def write_text(text: str) -> None:
+    """Write what a model said; on a terminal nothing in it can move the cursor."""
+    if sys.stdout.isatty():
+        text = "\n".join(one_line(line) for line in text.split("\n"))
+    sys.stdout.write(text)
+    sys.stdout.flush()

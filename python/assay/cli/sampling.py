@@ -1,0 +1,113 @@
+"""Options of the commands that generate text, each declared once, and what they make."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.engine import Engine, SamplingParams
+
+Model = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A GGUF file, a Hugging Face folder, or a name."),
+]
+Device = Annotated[str, typer.Option(metavar="DEVICE", help="Where to compute.")]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(metavar="COUNT", help="Tokens to generate at most; as many as fit if not given."),
+]
+Greedy = Annotated[bool, typer.Option("--greedy", help="Always take the likeliest token.")]
+Temperature = Annotated[
+    float | None,
+    typer.Option(metavar="NUMBER", help="How freely tokens are drawn; 1 if not given."),
+]
+TopK = Annotated[
+    int, typer.Option(metavar="COUNT", help="Draw from so many likeliest tokens; 0 is all.")
+]
+TopP = Annotated[
+    float, typer.Option(metavar="SHARE", help="Draw from the likeliest that have this share.")
+]
+MinP = Annotated[
+    float, typer.Option(metavar="SHARE", help="Leave out what has less of the likeliest's chance.")
+]
+RepetitionPenalty = Annotated[
+    float, typer.Option(metavar="FACTOR", help="Tokens seen before are divided by this.")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="NUMBER", help="The same seed draws the same tokens."),
+]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TEXT", help="End before this text. May be repeated."),
+]
+KvTokens = Annotated[
+    int | None,
+    typer.Option(metavar="COUNT", help="Tokens that the KV cache holds; the model's context once."),
+]
+Knobs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--knob",
+        metavar="NAME=VALUE",
+        help="Set a knob of the engine, such as threads=2. May be repeated.",
+    ),
+]
+
+
+def params(
+    *,
+    greedy: bool,
+    temperature: float | None,
+    max_tokens: int | None,
+    stop: Sequence[str] | None,
+    **rest: Any,
+) -> "SamplingParams":
+    """The engine's parameters from the options."""
+    from assay.engine import SamplingParams
+
+    if greedy and temperature:
+        raise InputError(
+            f"--greedy and --temperature {temperature:g} contradict each other", "give one of them"
+        )
+    chosen = 1.0 if temperature is None else temperature
+    return SamplingParams(
+        max_tokens=max_tokens,
+        temperature=0.0 if greedy else chosen,
+        stop=tuple(stop or ()),
+        **rest,
+    )
+
+
+def load(model: str, device: str, kv_tokens: int | None, given: Sequence[str] | None) -> "Engine":
+    """An engine with these knobs set."""
+    from assay.engine import Engine
+
+    return Engine.load(model, device, kv_tokens=kv_tokens, **knobs(given or ()))
+
+
+def knobs(given: Sequence[str]) -> dict[str, Any]:
+    """Knobs from texts; the engine checks names and values.
+
+    >>> knobs(["threads=2", "policy=fifo", "deterministic=true"])
+    {'threads': 2, 'policy': 'fifo', 'deterministic': True}
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise InputError(f"--knob: expected NAME=VALUE, got {text!r}")
+        if name in found:
+            raise InputError(f"--knob: {name} is given twice")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> int | str | bool:
+    if text in ("true", "false"):
+        return text == "true"
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else text

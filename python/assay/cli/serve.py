@@ -1,0 +1,77 @@
+"""`assay serve`: a model behind OpenAI's HTTP interface."""
+
+import importlib.util
+import ipaddress
+import os
+from typing import Annotated
+
+import typer
+
+from assay.cli import sampling
+from assay.cli.output import show_note, show_talk, working
+from assay.errors import InputError
+
+KEY_VARIABLE = "ASSAY_API_KEY"
+
+
+def serve_command(
+    model: sampling.Model,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")
+    ] = 8000,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What clients call the model.")
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help=f"Ask clients for this key; {KEY_VARIABLE} keeps it out of sight."
+        ),
+    ] = None,
+    max_requests: Annotated[
+        int,
+        typer.Option(metavar="COUNT", min=1, help="Answers under way at once, waiting ones too."),
+    ] = 1024,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Bytes of one request.")] = 1
+    << 20,
+    drain: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0.0, help="Time to finish after SIGTERM or ctrl-c."),
+    ] = 30.0,
+    device: sampling.Device = "cpu",
+    kv_tokens: sampling.KvTokens = None,
+    knob: sampling.Knobs = None,
+) -> int:
+    """Serve a model over HTTP.
+
+    Speaks OpenAI's /v1/models, /v1/completions and /v1/chat/completions, besides /health and
+    /metrics. Listens on this machine only unless told otherwise.
+    """
+    missing = [n for n in ("fastapi", "uvicorn", "prometheus_client") if not _is_installed(n)]
+    if missing:
+        raise InputError(
+            f"assay serve needs {', '.join(missing)}, which is not installed",
+            "install them with: pip install 'assay[serve]'",
+        )
+    from assay.engine.server import Limits, create_app, listen, serve, served_model
+
+    key = api_key or os.environ.get(KEY_VARIABLE)
+    listener = listen(host, port)
+    address = listener.getsockname()
+    with working(f"loading {model}"):
+        engine = sampling.load(model, device, kv_tokens, knob)
+    described = served_model(engine, name)
+    if engine.files.synthetic:
+        show_note(f'the model "{described.name}" is made up: its text means nothing')
+    if key is None and not ipaddress.ip_address(address[0]).is_loopback:
+        show_note(f"anyone who reaches {address[0]} can use it: --api-key asks for a key")
+    shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+    show_talk(f"serving {described.name} on {device} at http://{shown}:{address[1]}")
+    limits = Limits(requests=max_requests, body_bytes=max_body)
+    serve(create_app(engine, described, api_key=key, limits=limits), listener, drain_seconds=drain)
+    return 0
+
+
+def _is_installed(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None

@@ -1,0 +1,177 @@
+"""generate, chat and serve, as a user meets them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+from serving_attack import attack, busy
+
+from assay.cli.app import run
+from assay.engine import Engine, SamplingParams
+
+GREEDY = SamplingParams(max_tokens=12, temperature=0.0)
+
+
+def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = run(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_generate_prints_only_the_continuation(capsys: pytest.CaptureFixture[str]) -> None:
+    with Engine.load("synthetic") as engine:
+        (answer,) = engine.generate(["Once"], GREEDY)
+    code, out, err = outcome(
+        capsys, "generate", "synthetic", "--prompt", "Once", "--max-tokens", "12", "--greedy"
+    )
+    assert (code, out) == (0, f"{answer.text}\n")
+    assert err == 'note: the model "synthetic-llama" is made up: its text means nothing\n'
+
+
+def test_generate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with Engine.load("synthetic") as engine:
+        (answer,) = engine.generate(["Once"], GREEDY)
+    words = ("--prompt", "Once", "--max-tokens", "12", "--greedy", "--json")
+    code, out, _ = outcome(capsys, "generate", "synthetic", *words)
+    data = json.loads(out)
+    assert code == 0
+    assert data["text"] == answer.text
+    assert data["token_ids"] == list(answer.token_ids)
+    assert data["finish_reason"] == answer.finish_reason
+    assert data["synthetic"] is True
+    assert data["seconds"]["total"] >= data["seconds"]["first_token"] > 0
+
+
+def test_a_seed_repeats_what_was_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    def drawn(seed: str) -> str:
+        words = ("--prompt", "a", "--max-tokens", "30", "--seed", seed)
+        return outcome(capsys, "generate", "synthetic", *words)[1]
+
+    assert drawn("7") == drawn("7") != drawn("8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("synthetic", "--greedy", "--temperature", "0.5"), "contradict each other"),
+        (("synthetic", "--knob", "threads"), "expected NAME=VALUE"),
+        (("synthetic", "--knob", "no_such=1"), 'unknown knob "no_such"'),
+        (("synthetic", "--top-p", "2"), "top_p"),
+        (("synthetic", "--max-tokens", "99999"), "1024"),
+        (("no_such_model",), "no_such_model"),
+    ],
+)
+def test_wrong_arguments_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    code, out, err = outcome(capsys, "generate", *arguments, "--prompt", "x")
+    assert (code, out) == (2, "")
+    (line,) = (line for line in err.splitlines() if line.startswith("error: "))
+    assert message in line
+
+
+def test_the_greedy_text_of_smollm2(
+    smollm2: Path, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = json.loads((root / "tests" / "data" / "llama_cpp_smollm2.json").read_text())["cases"]
+    case = cases[0]
+    words = ("--prompt", case["prompt"], "--max-tokens", "21", "--greedy", "--json")
+    code, out, err = outcome(capsys, "generate", "smollm2", *words)
+    assert (code, err) == (0, "")
+    # The next token but one is a near tie in llama.cpp itself: its builds part ways there.
+    assert json.loads(out)["token_ids"] == case["token_ids"][:21]
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    command = [sys.executable, "-m", "assay", "serve", "synthetic", "--port", "0", *options]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert child.stderr is not None
+    try:
+        lines = iter(child.stderr.readline, "")
+        line = next(line for line in lines if "http://" in line)
+        yield line.rsplit(" ", 1)[1].strip(), child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def client_of(url: str, key: str = "none") -> openai.OpenAI:
+    http = httpx.Client(trust_env=False)
+    return openai.OpenAI(
+        base_url=f"{url}/v1", api_key=key, http_client=http, max_retries=0, timeout=60
+    )
+
+
+def test_serve_answers_what_the_engine_answers_and_drains() -> None:
+    with Engine.load("synthetic") as engine:
+        (expected,) = engine.generate(["Once"], GREEDY)
+    with serving("--name", "small") as (url, child), client_of(url) as client:
+        answer = client.completions.create(
+            model="small", prompt="Once", max_tokens=12, temperature=0, logprobs=2
+        )
+        assert answer.choices[0].text == expected.text
+        logprobs = answer.choices[0].logprobs
+        assert logprobs is not None
+        assert logprobs.token_logprobs is not None
+        assert logprobs.top_logprobs is not None
+        best = [max(top.values()) for top in logprobs.top_logprobs]
+        assert logprobs.token_logprobs == pytest.approx(best, abs=1e-3)
+        stream = client.chat.completions.create(
+            model="small",
+            messages=[{"role": "user", "content": "hello"}],
+            max_tokens=20,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        *_, last = stream
+        assert last.usage is not None
+        assert last.usage.completion_tokens <= 20
+        with pytest.raises(openai.BadRequestError, match="context is 1024 tokens"):
+            client.completions.create(model="small", prompt="a" * 2000)
+        assert not any(busy(url).values())
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(60) == 0
+
+
+def test_serve_asks_for_a_key() -> None:
+    os.environ["ASSAY_API_KEY"] = "sesame"
+    try:
+        with serving() as (url, _), client_of(url, "sesame") as right, client_of(url) as wrong:
+            assert right.models.list().data[0].id == "synthetic-llama"
+            with pytest.raises(openai.AuthenticationError):
+                wrong.models.list()
+    finally:
+        del os.environ["ASSAY_API_KEY"]
+
+
+def test_a_crowd_leaves_the_engine_whole() -> None:
+    """The cache is far smaller than what the crowd asks for, so requests wait and are set back."""
+    options = ("--kv-tokens", "1024", "--knob", "deterministic=true", "--max-requests", "4096")
+    with serving(*options) as (url, child):
+        tally = attack(url, clients=60, seconds=3)
+        assert tally.wrong == []
+        assert tally.done["healthy"] >= 3
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(60) == 0
+
+
+def test_a_taken_port_is_told_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from assay.engine.server import listen
+
+    with listen("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, err = outcome(capsys, "serve", "no_such_model", "--port", port)
+    assert code == 2
+    assert "in use" in err
