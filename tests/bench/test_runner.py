@@ -61,8 +61,9 @@ def test_a_share_is_that_of_the_same_round() -> None:
 def test_amounts_and_units() -> None:
     trial = Trial(told("own", [0.5], amount=3e9), RIGHT)
     assert run(trial, "GB/s").value == pytest.approx(6.0)
-    assert run(trial, "ms").value == pytest.approx(500.0)
     assert run(trial, "%").value == pytest.approx(50.0)
+    many = Trial(told("own", [0.5], amount=50), RIGHT)
+    assert run(many, "ms").value == pytest.approx(10.0)
 
 
 def test_a_slow_rival_leaves_rounds_to_the_others() -> None:

@@ -14,6 +14,7 @@ def test_a_sound_machine_is_described(cli: Any) -> None:
     data = outcome.data
     assert list(data) == [
         "program", "processor", "devices", "drivers", "libraries", "places", "missing",
+        "ceilings",
     ]  # fmt: skip
     assert [device["name"] for device in data["devices"]] == ["cpu", "sim"]
     assert all(device["works"] for device in data["devices"])
@@ -69,3 +70,8 @@ def test_a_device_that_computes_wrongly_is_a_fault(
     outcome = cli("doctor")
     assert outcome.code == 1
     assert "error: missing: device cpu, device sim" in outcome.err
+
+
+def test_ceilings_are_shown_once_they_are_measured(cli: Any) -> None:
+    assert "ceilings  not measured yet: assay bench ceilings" in cli("doctor").out
+    assert cli("doctor", "--json").data["ceilings"] == {}

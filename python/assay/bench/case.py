@@ -18,7 +18,7 @@ class Unit:
 
     scale: float
     kind: Literal["rate", "time", "told"]
-    """An amount over seconds; seconds; or what the call itself told."""
+    """An amount over seconds; seconds over an amount; or what the call itself told."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -29,7 +29,7 @@ class Unit:
         """The figure, from what one call does and what was measured of it."""
         if self.kind == "rate":
             return amount / max(measured, 1e-12) / self.scale
-        return measured / self.scale
+        return measured / (amount if self.kind == "time" else 1.0) / self.scale
 
 
 UNITS: Final[Mapping[str, Unit]] = {

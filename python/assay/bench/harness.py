@@ -22,7 +22,9 @@ from assay.errors import InputError, unknown_name
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import NAMES, Device
 
-SUITES: Final = ("graph",)
+SUITES: Final = (
+    "ceilings", "ops", "gemm", "gemv", "attention", "pool", "scheduler", "graph",
+)  # fmt: skip
 """Every suite; each is a module of `assay.bench.suites` with a `SUITE`."""
 
 LIBRARIES: Final = ("numpy", "torch")

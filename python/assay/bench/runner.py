@@ -66,7 +66,7 @@ def measure(case: Case, effort: Effort, cache_bytes: int | None) -> Figure:
         ceiling=series[1] if has_ceiling else None,
         rivals=tuple(series[1 + has_ceiling :]),
         absent={one.name: one.reason for one in trial.rivals if isinstance(one, Absent)},
-        check=Verification(trial.check.against, error, trial.check.tolerance),
+        check=Verification(trial.check.against, float(error), float(trial.check.tolerance)),
         bytes=trial.bytes,
         flops=trial.flops,
         working_set_bytes=trial.working_set_bytes,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from assay import places
 from assay.bench.result import Figure, Result, load
@@ -35,6 +36,15 @@ class Ceilings:
     def memory_read(self) -> float:
         """Bytes per second of reading what is in no cache: the largest size measured."""
         return self.read[max(self.read)]
+
+    @property
+    def memory_copy(self) -> float:
+        """The same of copying."""
+        return self.copy[max(self.copy)]
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**asdict(self), "memory_read": self.memory_read, "memory_copy": self.memory_copy}
 
 
 def path_for(device: Device) -> Path:

@@ -13,6 +13,9 @@ HEADER: Final = ("figure", "value", "unit", "spread", "of ceiling", "check")
 RIGHT: Final = (1, 3, 4)
 """The columns that are numbers."""
 
+BUSY: Final = 0.5
+"""Runnable processes for each core, before the run, above which a reader is warned."""
+
 
 def rows(result: Result, comparison: Comparison | None = None) -> tuple[list[str], list[list[str]]]:
     """The header and the cells; with a comparison there is a column more."""
@@ -89,6 +92,8 @@ def conditions(result: Result) -> list[str]:
         f"load average {load[0]:.2f} before, {result.load_average[1][0]:.2f} after, "
         f"{result.seconds:.0f} s{', quick: a look, not a claim' if result.quick else ''}",
     ]
+    if max(load[0], result.load_average[0][1]) > BUSY * machine["usable_cores"]:
+        lines.append("the machine was busy with other work: ratios hold, values may not")
     lines += _ceilings(result)
     notes: dict[str, list[str]] = {}
     for figure in result.figures:

@@ -33,7 +33,7 @@ def bench_command(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="What to measure: graph.",
+            help="What to measure: ceilings, ops, gemm, gemv, attention, pool, scheduler or graph.",
         ),
     ],
     device: Annotated[str, typer.Option(metavar="DEVICE", help="Where to measure.")] = "cpu",

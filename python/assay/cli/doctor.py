@@ -22,6 +22,7 @@ from assay.cli.output import (
 from assay.cli.question import CheckFailedError
 
 if TYPE_CHECKING:
+    from assay.bench import Ceilings
     from assay.runtime.survey import Survey
 
 
@@ -35,12 +36,23 @@ def doctor_command(as_json: options.Json = False) -> Report:
 
     with working("looking at this machine"):
         found = survey()
+        measured = _ceilings(found)
     required = [one.what for one in found.missing if one.required]
     problem = CheckFailedError(f"missing: {', '.join(required)}") if required else None
-    return Report(found.to_data(), lambda canvas: _text(found, canvas), as_json, problem)
+    data = {**found.to_data(), "ceilings": {name: one.to_data() for name, one in measured.items()}}
+    return Report(data, lambda canvas: _text(found, measured, canvas), as_json, problem)
 
 
-def _text(found: "Survey", canvas: Canvas) -> Iterator[Line]:
+def _ceilings(found: "Survey") -> dict[str, "Ceilings"]:
+    """What was measured of the devices that work, by their names."""
+    from assay.bench.stored import ceilings
+    from assay.runtime.hardware import device
+
+    stored = {one.name: ceilings(device(one.name)) for one in found.devices if one.works}
+    return {name: one for name, one in stored.items() if one is not None}
+
+
+def _text(found: "Survey", measured: dict[str, "Ceilings"], canvas: Canvas) -> Iterator[Line]:
     program, processor = found.program, found.processor
     yield from facts(
         [
@@ -66,6 +78,16 @@ def _text(found: "Survey", canvas: Canvas) -> Iterator[Line]:
     yield from table(("library", "found", "wanted", "for"), _libraries(found), canvas)
     yield ""
     yield from table(("place", "state", "free", "path"), _places(found), canvas, right=(2,))
+    yield ""
+    if measured:
+        yield from table(
+            ("ceilings", "read", "copy", "matmul", "launch", "measured"),
+            _figures(measured),
+            canvas,
+            right=(1, 2, 3, 4),
+        )
+    else:
+        yield (("ceilings", FAINT), "  not measured yet: assay bench ceilings")
     if found.missing:
         yield ""
         yield "missing:"
@@ -119,4 +141,21 @@ def _places(found: "Survey") -> list[tuple[Part, ...]]:
             f"{one.path} ({one.set_by})",
         )
         for one in found.places
+    ]
+
+
+def _figures(measured: dict[str, "Ceilings"]) -> list[tuple[Part, ...]]:
+    def rate(number: float, unit: str) -> str:
+        return f"{number / 1e9:,.1f} G{unit}/s"
+
+    return [
+        (
+            (name, NAME),
+            rate(one.memory_read, "B"),
+            rate(one.memory_copy, "B"),
+            rate(max(one.matmul.values(), default=0.0), "FLOP"),
+            f"{one.launch * 1e6:.1f} us",
+            one.measured,
+        )
+        for name, one in measured.items()
     ]

@@ -210,7 +210,8 @@ def table(
         text, style = row[-1]
         if is_below:
             lines.append(tuple(parts))
-            lines += [] if row is titles else wrapped(text, canvas, "    ", style or FAINT)
+            if text and row is not titles:
+                lines += wrapped(text, canvas, "    ", style or FAINT)
         else:
             first, *others = _broken(text, room) or [""]
             lines.append((*parts, (first, style)))

@@ -26,7 +26,8 @@ class Machine:
     features: tuple[str, ...]
     cache_bytes: int | None
     """The processor's last-level cache; None where nobody tells."""
-    memory_bytes: int
+    memory_gib: int
+    """Rounded: what the kernel keeps for itself differs from one version to the next."""
     system: str
     device: str
     device_description: str
@@ -50,7 +51,7 @@ def machine(device: Device) -> Machine:
         usable_cores=found["usable_cores"],
         features=tuple(found["features"]),
         cache_bytes=last_level_cache_bytes(),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         system=f"{platform.system()} {platform.machine()}",
         device=device.name,
         device_description=device.description,

@@ -105,7 +105,7 @@ const fn float(name: &'static str) -> NumberRule {
 }
 
 /// The operations; a backend's kernels are in this order.
-pub static TABLE: [Signature; 17] = [
+pub static TABLE: [Signature; 20] = [
     // out = activation(x times the transposed weights + bias) + residual; activations are counted
     // none, silu, gelu, gelu_tanh, relu. `invariant` keeps a row's result the same whatever rows
     // are beside it.
@@ -322,6 +322,30 @@ pub static TABLE: [Signature; 17] = [
             integer("b_batch_stride"),
             integer("b_row_stride"),
             integer("b_column_stride"),
+        ],
+    },
+    // The sum of all numbers, read as fast as memory goes: the ceiling of whatever streams.
+    Signature {
+        name: "read",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[integer("count")],
+    },
+    // The same numbers in other memory, as fast as it goes.
+    Signature {
+        name: "copy",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[integer("count")],
+    },
+    // Every number times `factor` plus `addend`, `steps` times over in registers: the ceiling of
+    // whatever computes.
+    Signature {
+        name: "multiply_add",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[
+            integer("count"),
+            integer("steps"),
+            float("factor"),
+            float("addend"),
         ],
     },
 ];

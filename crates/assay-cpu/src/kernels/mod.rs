@@ -8,6 +8,7 @@
 mod activation;
 mod attention;
 mod call;
+mod ceiling;
 mod matmul;
 mod norm;
 mod quantise;
@@ -45,6 +46,9 @@ const BODIES: [(&str, Body); TABLE.len()] = [
     ("quantize", quantise::quantize),
     ("dequantize", quantise::dequantize),
     ("matmul", matmul::matmul),
+    ("read", ceiling::read),
+    ("copy", ceiling::copy),
+    ("multiply_add", ceiling::multiply_add),
 ];
 
 /// Makes every operation launchable; gives the kernels in the order of the table.

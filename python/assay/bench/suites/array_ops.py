@@ -1,0 +1,55 @@
+"""Elementwise operations and reductions of the array namespace, for the suite `ops`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from assay import xp
+from assay.bench import checks, inputs
+from assay.bench.case import Absent
+from assay.bench.suites.operation import Operation, Place, Work
+from assay.runtime.array import Array
+
+_FLOATS: Final = ("f32", "bf16")
+_TORCH_TYPES: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
+
+
+def _work(name: str, operands: int, place: Place) -> Work:
+    """A function that has the same name in all three libraries."""
+    # Positive, so that the error of a sum is small beside the sum.
+    hosts = [np.abs(inputs.normal(place.shape, seed)) for seed in range(operands)]
+    arrays = [inputs.place(place.device, host, place.dtype) for host in hosts]
+    own: Callable[..., Array] = getattr(xp, name)
+    theirs: Callable[..., Any] = getattr(np, name)
+    reference = theirs(*(inputs.fetch(array) for array in arrays))
+    # A sum rounds once for each halving of its length, and each number once at the end.
+    tolerance = 2 * inputs.rounding(place.dtype) * (np.log2(place.rows * place.columns) + 2)
+
+    def call(_: int) -> Array:
+        return own(*arrays)
+
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Callable[[int], Any]:
+        kind = getattr(module, _TORCH_TYPES[place.dtype])
+        placed = [put(host).to(kind) for host in hosts]
+        function = getattr(module, name)
+        return lambda _: function(*placed)
+
+    return Work(
+        call,
+        checks.returned("double precision", call, lambda _: np.asarray(reference), tolerance),
+        (lambda _: theirs(*hosts)) if place.dtype == "f32" else Absent("NumPy", "has no bfloat16"),
+        in_torch,
+    )
+
+
+OPERATIONS: Final = (
+    Operation("add", _FLOATS, functools.partial(_work, "add", 2)),
+    Operation("multiply", _FLOATS, functools.partial(_work, "multiply", 2)),
+    Operation("exp", _FLOATS, functools.partial(_work, "exp", 1)),
+    Operation("sum", ("f32",), functools.partial(_work, "sum", 1), reads_only=True),
+    Operation("max", ("f32",), functools.partial(_work, "max", 1), reads_only=True),
+)

@@ -1,0 +1,110 @@
+"""The scheduler on the virtual clock: promises kept, shares, and how fast it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from assay import _native
+from assay.bench.case import Case, Check, Contestant, Settings, Suite, Trial
+from assay.bench.clocks import ToldClock
+
+Load = tuple[str, int, int, int, int]
+"""Class, weight, reserved units a second, units of a turn, turns asked for at once."""
+
+UNITS_PER_SECOND: Final = 1_000_000_000
+VIRTUAL_NS: Final = 1_000_000_000
+TURN: Final = 100_000
+RESERVED: Final = UNITS_PER_SECOND // 2
+FLOOD: Final[tuple[Load, ...]] = tuple(
+    ("best-effort", 100, 0, units, 64) for units in (1_000, 10_000, 100_000, 1_000_000)
+)
+GUARANTEED: Final[Load] = ("guaranteed", 1, RESERVED, TURN, 4)
+WEIGHTS: Final = (1, 2, 4, 8)
+
+
+def cases(settings: Settings) -> list[Case]:
+    """All on one lane of a gigabyte a second."""
+    virtual_ns = VIRTUAL_NS // 10 if settings.quick else VIRTUAL_NS
+    weighted = [("burstable", weight, 0, TURN, 8) for weight in WEIGHTS]
+    return [
+        Case(
+            "reserved bandwidth kept beside floods",
+            "%",
+            lambda: _told([GUARANTEED, *FLOOD], virtual_ns, _kept),
+        ),
+        Case(
+            f"smallest share over weight, {':'.join(map(str, WEIGHTS))}",
+            "%",
+            lambda: _told(weighted, virtual_ns, _fairness),
+        ),
+        Case(
+            "smallest of four equal floods over its share",
+            "%",
+            lambda: _told(list(FLOOD), virtual_ns, _evenness),
+        ),
+        Case("decisions", "k decisions/s", lambda: _decisions([GUARANTEED, *FLOOD], virtual_ns)),
+    ]
+
+
+def _run(loads: Sequence[Load], virtual_ns: int) -> dict[str, Any]:
+    return _native.measure_scheduler(
+        loads, units_per_second=UNITS_PER_SECOND, virtual_ns=virtual_ns
+    )
+
+
+def _seconds(virtual_ns: int) -> float:
+    return virtual_ns * 1e-9
+
+
+def _kept(found: dict[str, Any], virtual_ns: int) -> float:
+    return float(found["units"][0] / (RESERVED * _seconds(virtual_ns)))
+
+
+def _fairness(found: dict[str, Any], virtual_ns: int) -> float:
+    total = sum(found["units"])
+    shares = zip(found["units"], WEIGHTS, strict=True)
+    return float(min(units / total / (weight / sum(WEIGHTS)) for units, weight in shares))
+
+
+def _evenness(found: dict[str, Any], virtual_ns: int) -> float:
+    return float(min(found["units"]) / (sum(found["units"]) / len(found["units"])))
+
+
+def _told(loads: Sequence[Load], virtual_ns: int, figure: Any) -> Trial:
+    return Trial(
+        Contestant("assay", lambda _: figure(_run(loads, virtual_ns), virtual_ns), ToldClock()),
+        _conserving(loads, virtual_ns),
+        note="virtual time: the same on every run",
+    )
+
+
+def _conserving(loads: Sequence[Load], virtual_ns: int) -> Check:
+    """Tasks that always want turns use all of the lane, and two runs give the same."""
+
+    def error(_: int) -> float:
+        first, second = _run(loads, virtual_ns), _run(loads, virtual_ns)
+        if first["units"] != second["units"]:
+            return float("nan")
+        capacity = UNITS_PER_SECOND * _seconds(virtual_ns)
+        return float(abs(sum(first["units"]) - capacity) / capacity)
+
+    return Check("the lane's capacity", error, 0.02)
+
+
+def _decisions(loads: Sequence[Load], virtual_ns: int) -> Trial:
+    count = _run(loads, virtual_ns)["decisions"]
+
+    def call(_: int) -> float:
+        return float(_run(loads, virtual_ns)["elapsed_ns"]) * 1e-9
+
+    return Trial(
+        Contestant("assay", call, ToldClock(), count),
+        _conserving(loads, virtual_ns),
+        note="one core; every decision leaves a record",
+    )
+
+
+SUITE = Suite(
+    "scheduler", "promises, shares and decisions of the scheduler, in virtual time", cases
+)

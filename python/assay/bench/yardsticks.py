@@ -1,0 +1,94 @@
+"""What the machine can do at most, as contestants that run in the rounds of other cases.
+
+Each is an operation of the device's own table, so that every device has its own way to do it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay import xp
+from assay.bench import inputs
+from assay.bench.case import Contestant
+from assay.bench.clocks import DeviceClock
+from assay.runtime.array import Array
+from assay.runtime.hardware import Device
+
+PIECE_BYTES: Final = 32 << 20
+"""Bytes that one call of a cold yardstick goes through: starting it costs nothing beside them."""
+
+ELEMENTS: Final = 3 << 12
+STEPS: Final = 4001
+"""Odd, so that what comes out is not what went in."""
+
+_F32: Final = 0
+"""The code of single precision in calls of operations."""
+
+
+def read(device: Device, nbytes: int = PIECE_BYTES, pieces: int = 1) -> Contestant:
+    """Reading memory on all cores, each piece in its turn."""
+    arrays = [inputs.place(device, inputs.counts(nbytes // 4, piece)) for piece in range(pieces)]
+    out = xp.empty((1,), dtype=xp.float32, device=device)
+
+    def call(number: int) -> None:
+        read_into(arrays[number % pieces], out)
+
+    return Contestant("read", call, DeviceClock(device), amount=arrays[0].nbytes)
+
+
+def cold_read(device: Device, quick: bool) -> Contestant:
+    """Reading memory that is in no cache; a quick run only looks at a little."""
+    nbytes = PIECE_BYTES // 8 if quick else PIECE_BYTES
+    return read(device, nbytes, inputs.copies(nbytes, quick))
+
+
+def copy(device: Device, nbytes: int) -> Contestant:
+    """Copying on all cores; what is read and what is written both count."""
+    source = inputs.place(device, inputs.counts(max(nbytes // 8, 1), 0))
+    out = xp.empty(source.shape, dtype=xp.float32, device=device)
+    return Contestant(
+        "copy", lambda _: copy_into(source, out), DeviceClock(device), amount=2 * source.nbytes
+    )
+
+
+def arithmetic(device: Device) -> Contestant:
+    """Products and sums that touch no memory, on all cores: the rate of single precision."""
+    x = inputs.place(device, inputs.counts(ELEMENTS, 0))
+    out = xp.empty(x.shape, dtype=xp.float32, device=device)
+    return Contestant(
+        "arithmetic",
+        lambda _: alternate_into(x, out),
+        DeviceClock(device),
+        amount=2.0 * ELEMENTS * STEPS,
+    )
+
+
+def read_into(array: Array, out: Array) -> None:
+    """The sum of all elements."""
+    _operate("read", [array, out], [array.size], array.nbytes, 0.0)
+
+
+def copy_into(source: Array, out: Array) -> None:
+    """The same elements in other memory."""
+    _operate("copy", [source, out], [source.size], 2 * source.nbytes, 0.0)
+
+
+def alternate_into(x: Array, out: Array) -> None:
+    """1 - x, an odd number of times over."""
+    numbers: list[int | float] = [x.size, STEPS, -1.0, 1.0]
+    _operate("multiply_add", [x, out], numbers, 2 * x.nbytes, 2.0 * x.size * STEPS)
+
+
+def _operate(
+    name: str, arrays: list[Array], numbers: list[int | float], nbytes: int, flops: float
+) -> None:
+    device = arrays[0].device
+    device._context.operate(
+        name,
+        [(one.buffer, one.offset, one.nbytes, _F32) for one in arrays],
+        numbers,
+        device.current_stream()._native,
+        label=name,
+        bytes=nbytes,
+        flops=flops,
+    )
