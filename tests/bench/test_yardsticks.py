@@ -54,9 +54,10 @@ def test_memory_of_two_calls_may_not_be_one() -> None:
 
 
 def test_inputs_rotate_past_the_cache_unless_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "last_level_cache_bytes", lambda: 100)
-    assert inputs.copies(10, quick=False) == 20
-    assert inputs.copies(1000, quick=False) == 2
-    assert inputs.copies(10, quick=True) == 2
-    monkeypatch.setattr(inputs, "last_level_cache_bytes", lambda: None)
-    assert inputs.copies(1 << 20, quick=False) == 256
+    device = Device("cpu")
+    monkeypatch.setattr(inputs, "cache_bytes", lambda _: 100)
+    assert inputs.copies(device, 10, quick=False) == 20
+    assert inputs.copies(device, 1000, quick=False) == 2
+    assert inputs.copies(device, 10, quick=True) == 2
+    monkeypatch.setattr(inputs, "cache_bytes", lambda _: None)
+    assert inputs.copies(device, 1 << 20, quick=False) == 256

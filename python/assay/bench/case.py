@@ -127,6 +127,7 @@ class Suite:
     axes: tuple[int, ...] = ()
     """How many numbers a size of `--sizes` may have; none means that there are no sizes."""
     size_meaning: str = ""
-    devices: tuple[str, ...] = ("cpu",)
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    """Kinds of devices that it can be measured on."""
     finish: Callable[[Any, Device], str] | None = None
     """What is done with the result besides printing it; says so in one line."""

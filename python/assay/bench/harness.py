@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import assay
 from assay.bench import selection
@@ -50,14 +50,14 @@ def settings(
     """What is to be measured, from texts as the command line has them."""
     if device not in NAMES:
         raise unknown_name("device", device, NAMES)
-    if device not in chosen.devices:
+    if device.partition(":")[0] not in chosen.devices:
         raise InputError(
             f"the suite {chosen.name} does not run on {device}",
             f"it runs on: {', '.join(chosen.devices)}",
         )
     return Settings(
         # Its own device: records, pool and clock belong to nobody else's work.
-        device=Device("cpu" if device == "cpu" else "sim"),
+        device=Device(cast(Any, device)),
         quick=quick,
         sizes=selection.sizes(chosen, sizes),
         dtypes=selection.dtypes(chosen, dtypes),

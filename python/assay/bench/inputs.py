@@ -10,7 +10,7 @@ import numpy.typing as npt
 from assay.runtime.array import Array
 from assay.runtime.dtypes import BY_NAME, bfloat16
 from assay.runtime.exchange import values
-from assay.runtime.fingerprint import last_level_cache_bytes
+from assay.runtime.fingerprint import cache_bytes
 from assay.runtime.hardware import Device
 from assay.runtime.launching import store
 
@@ -25,14 +25,14 @@ _POISON: Final = 0xFF
 """Every byte of a spoilt output: not a number in every floating type, -1 in integers."""
 
 
-def copies(nbytes: int, quick: bool) -> int:
+def copies(device: Device, nbytes: int, quick: bool) -> int:
     """How many inputs of this size to rotate so that none is in the cache when its turn comes.
 
     A quick run takes two: its figures say that they are not cold.
     """
     if quick:
         return 2
-    cache = last_level_cache_bytes() or _UNKNOWN_CACHE
+    cache = cache_bytes(device) or _UNKNOWN_CACHE
     return max(2, -(-_TIMES_THE_CACHE * cache // max(nbytes, 1)))
 
 

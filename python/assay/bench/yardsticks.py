@@ -39,7 +39,7 @@ def read(device: Device, nbytes: int = PIECE_BYTES, pieces: int = 1) -> Contesta
 def cold_read(device: Device, quick: bool) -> Contestant:
     """Reading memory that is in no cache; a quick run only looks at a little."""
     nbytes = PIECE_BYTES // 8 if quick else PIECE_BYTES
-    return read(device, nbytes, inputs.copies(nbytes, quick))
+    return read(device, nbytes, inputs.copies(device, nbytes, quick))
 
 
 def copy(device: Device, nbytes: int) -> Contestant:

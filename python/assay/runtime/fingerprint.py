@@ -25,7 +25,7 @@ class Machine:
     usable_cores: int
     features: tuple[str, ...]
     cache_bytes: int | None
-    """The processor's last-level cache; None where nobody tells."""
+    """The device's last-level cache; None where nobody tells."""
     memory_gib: int
     """Rounded: what the kernel keeps for itself differs from one version to the next."""
     system: str
@@ -50,12 +50,20 @@ def machine(device: Device) -> Machine:
         processor=found["name"],
         usable_cores=found["usable_cores"],
         features=tuple(found["features"]),
-        cache_bytes=last_level_cache_bytes(),
+        cache_bytes=cache_bytes(device),
         memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         system=f"{platform.system()} {platform.machine()}",
         device=device.name,
         device_description=device.description,
     )
+
+
+def cache_bytes(device: Device) -> int | None:
+    """Bytes of the cache that lies before the device's memory; None where nobody tells."""
+    if device.host_memory:
+        return last_level_cache_bytes()
+    told = getattr(device, "cache_bytes", None)
+    return told if isinstance(told, int) else None
 
 
 def last_level_cache_bytes(folder: Path = _CACHES) -> int | None:

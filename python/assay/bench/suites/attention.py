@@ -109,7 +109,7 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial
     first = _filled(device, dtype, tables, host_k, host_v)
     pair_bytes = 2 * first[0].nbytes
     caches = [first]
-    for _ in range(inputs.copies(pair_bytes, settings.quick) - 1):
+    for _ in range(inputs.copies(device, pair_bytes, settings.quick) - 1):
         caches.append((_copied(first[0]), _copied(first[1])))
     q = inputs.place(device, host_q)
     placed_tables = xp.asarray(tables, device=device, copy=True)

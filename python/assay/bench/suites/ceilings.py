@@ -21,6 +21,7 @@ QUICK_SIZES: Final = (1 << 15, 1 << 20, 1 << 23)
 SIDE: Final = 2048
 QUICK_SIDE: Final = 256
 NODES: Final = 200
+REPEATED_BYTES: Final = 4 << 20
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -58,16 +59,14 @@ def _read(device: Device, nbytes: int) -> Trial:
     out = xp.empty((1,), dtype=xp.float32, device=device)
     # Exact in double precision, then rounded once, as the operation does.
     total = np.array([host.sum(dtype=np.float64)]).astype(np.float32)
-
-    def call(_: int) -> None:
-        yardsticks.read_into(source, out)
+    call, times = _repeated(device, nbytes, lambda: yardsticks.read_into(source, out))
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
         placed = put(host)
         return lambda _: placed.sum()
 
     return Trial(
-        Contestant("assay", call, DeviceClock(device), host.nbytes),
+        Contestant("assay", call, DeviceClock(device), times * host.nbytes),
         checks.written("the exact sum", call, out, lambda _: total, 0.0),
         rivals=[
             rivals.numpy(lambda _: host.sum(), host.nbytes),
@@ -78,22 +77,34 @@ def _read(device: Device, nbytes: int) -> Trial:
     )
 
 
+def _repeated(device: Device, nbytes: int, operation: Callable[[], None]) -> tuple[Call, int]:
+    """A call that does a short operation often, as one graph, so that starting it costs little."""
+    times = min(REPEATED_BYTES // nbytes, NODES)
+    if times < 2:
+        return lambda _: operation(), 1
+
+    def operations() -> None:
+        for _ in range(times):
+            operation()
+
+    graph = capture_graph(operations, device=device)
+    return lambda _: graph.replay(), times
+
+
 def _copy(device: Device, nbytes: int) -> Trial:
     """Half the bytes are read and half are written."""
     host = inputs.counts(max(nbytes // 8, 1), 1)
     source = inputs.place(device, host)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
     target = np.empty_like(host)
-
-    def call(_: int) -> None:
-        yardsticks.copy_into(source, out)
+    call, times = _repeated(device, nbytes, lambda: yardsticks.copy_into(source, out))
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
         origin, other = put(host), put(np.empty_like(host))
         return lambda _: other.copy_(origin)
 
     return Trial(
-        Contestant("assay", call, DeviceClock(device), 2 * host.nbytes),
+        Contestant("assay", call, DeviceClock(device), times * 2 * host.nbytes),
         checks.written("the source", call, out, lambda _: host, 0.0),
         rivals=[
             rivals.numpy(lambda _: np.copyto(target, host), 2 * host.nbytes),

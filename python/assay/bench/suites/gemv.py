@@ -16,6 +16,7 @@ from assay.bench.text import shape_text
 from assay.errors import InputError
 from assay.ops.weights import BLOCKS, Weights
 from assay.runtime.hardware import Device
+from assay.runtime.hardware import device as shared
 
 FORMATS: Final = ("f32", "bf16", "f16", "int8", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
 DENSE: Final = ("f32", "bf16", "f16")
@@ -54,6 +55,8 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
     drawn = inputs.normal((min(_DRAWN_ROWS, outputs), inner), 1)
     host = np.resize(drawn, (outputs, inner))
     weights = _rotated(device, format, host, settings.quick)
+    # The reference is the processor's, whatever device is measured.
+    stored = inputs.fetch(_packed(shared("cpu"), format, host).dequantize())
     given = inputs.normal((rows, inner), 2)
     x = inputs.place(device, given)
     out = xp.empty((rows, outputs), dtype=xp.float32, device=device)
@@ -62,7 +65,6 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
         ops.linear(x, weights[number % len(weights)], out=out)
 
     counted = counting.count(device, call)
-    stored = inputs.fetch(weights[0].dequantize())
     reference = given.astype(np.float64) @ stored.T
     return Trial(
         Contestant("assay", call, DeviceClock(device), counted.bytes),
@@ -86,21 +88,24 @@ def _error(format: str) -> float:
     return 1e-5 if format in DENSE else 2e-2
 
 
+def _packed(device: Device, format: str, host: inputs.NumPyArray) -> Weights:
+    shape = (host.shape[0], host.shape[1])
+    if format != "int8":
+        return ops.pack(host, format, shape, device)
+    scales = (np.abs(host).max(axis=1) / 127).astype(np.float32)
+    codes = np.rint(host / scales[:, None]).astype(np.int8)
+    return ops.pack(codes, format, shape, device, scales=scales)
+
+
 def _rotated(device: Device, format: str, host: inputs.NumPyArray, quick: bool) -> list[Weights]:
     """The same weights again and again in other memory, more of it than the cache holds."""
-    shape = (host.shape[0], host.shape[1])
-    if format == "int8":
-        scales = (np.abs(host).max(axis=1) / 127).astype(np.float32)
-        codes = np.rint(host / scales[:, None]).astype(np.int8)
-        first = ops.pack(codes, format, shape, device, scales=scales)
-    else:
-        first = ops.pack(host, format, shape, device)
+    first = _packed(device, format, host)
     stream = device.current_stream()._native
     weights = [first]
-    for _ in range(inputs.copies(first.nbytes, quick) - 1):
+    for _ in range(inputs.copies(device, first.nbytes, quick) - 1):
         buffer = device.allocate(first.nbytes)
         device._context.copy("rotate", first.buffer, 0, buffer, 0, first.nbytes, stream)
-        weights.append(Weights(device, buffer, format, shape))
+        weights.append(Weights(device, buffer, format, first.shape))
     device.synchronize()
     return weights
 

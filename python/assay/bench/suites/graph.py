@@ -184,4 +184,9 @@ def _start(command: list[str]) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-SUITE = Suite("graph", "the equation graph: evaluation, derivatives, loading, starting", cases)
+SUITE = Suite(
+    "graph",
+    "the equation graph: evaluation, derivatives, loading, starting",
+    cases,
+    devices=("cpu",),
+)

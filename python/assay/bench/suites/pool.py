@@ -108,6 +108,7 @@ SUITE = Suite(
     "pool",
     "the memory pool: pairs of one allocation and one free",
     cases,
+    devices=("cpu",),
     axes=(2,),
     size_meaning="SMALLESTxLARGEST bytes",
 )

@@ -106,5 +106,8 @@ def _decisions(loads: Sequence[Load], virtual_ns: int) -> Trial:
 
 
 SUITE = Suite(
-    "scheduler", "promises, shares and decisions of the scheduler, in virtual time", cases
+    "scheduler",
+    "promises, shares and decisions of the scheduler, in virtual time",
+    cases,
+    devices=("cpu",),
 )
