@@ -19,7 +19,12 @@ __all__ = [
     "NativeArray",
     "NativeEvent",
     "NativeGraph",
+    "NativeMemory",
+    "NativeReservation",
+    "NativeScheduler",
     "NativeStream",
+    "NativeTask",
+    "NativeTurn",
     "SafeTensorsFile",
     "StoredTensor",
     "Tape",
@@ -34,6 +39,7 @@ __all__ = [
     "measure_scheduler",
     "pack_weights",
     "provoke_panic",
+    "replay_allocations",
     "rope_turns",
     "weights_bytes",
 ]
@@ -204,6 +210,16 @@ class Buffer:
     @property
     def exports(self) -> int:
         """Views that other objects hold of it."""
+    @property
+    def evictable(self) -> bool:
+        """Whether it may leave the device while nothing uses it."""
+    @property
+    def resident(self) -> bool:
+        """Whether it is on the device."""
+    def allow_eviction(self) -> None:
+        """Let it leave the device from now on, whenever memory is short and nothing uses it."""
+    def evict(self, stream: NativeStream) -> None:
+        """Move it to pinned host memory now; the next use brings it back byte for byte."""
     def synchronize(self) -> None:
         """Wait for all work that uses it."""
     def free(self) -> None:
@@ -270,6 +286,149 @@ class NativeGraph:
         """Let go of the memory that it uses; replays already queued still run."""
 
 @final
+class NativeMemory:
+    """The memory of one device, seen as accounts."""
+
+    def add_tenant(self, name: str, limit_bytes: int) -> int:
+        """Add a tenant that may use at most so many bytes; returns its number."""
+    def set_tenant_limit(self, tenant: int, limit_bytes: int) -> None:
+        """Change what a tenant may use; what it has above it, it keeps."""
+    def tenant_usage(self, tenant: int) -> tuple[str, int, int, int, int]:
+        """Name, limit, used, peak and reserved bytes of a tenant."""
+    def reserve(self, tenant: int, bytes: int) -> NativeReservation:
+        """Promise a tenant memory until the reservation is released."""
+    def on_shortage(self, callback: Callable[[int, int, int, str], bool] | None) -> None:
+        """Call a function when memory is short and nothing can be evicted; none to stop.
+
+        It gets bytes, tenant, attempt and message, and returns whether something was freed.
+        """
+    def outstanding(self) -> list[tuple[int, int, int, int, str, int]] | None:
+        """What is not yet given back, oldest first; none unless the device tracks allocations."""
+    def take_log(self) -> str | None:
+        """The log of allocations since the last call as text; none unless the device keeps one."""
+    def report(self) -> dict[str, Any]:
+        """Figures of the device, the pools, the counters and evictable memory."""
+    def write_pinned(self, buffer: Buffer, offset: int, data: Any) -> None:
+        """Write bytes into pinned memory, after all work that uses it."""
+    def read_pinned(self, buffer: Buffer, offset: int, into: Any) -> None:
+        """Read bytes of pinned memory, after all work that uses it."""
+
+@final
+class NativeReservation:
+    """Memory promised to a tenant."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes promised."""
+    @property
+    def held(self) -> bool:
+        """Whether the promise still stands."""
+    def release(self) -> None:
+        """Take the promise back; doing it again changes nothing."""
+
+@final
+class NativeScheduler:
+    """Admission, turns and decisions for one device."""
+
+    def __new__(
+        cls,
+        context: Context,
+        *,
+        memory_bytes: int,
+        units_per_second: dict[str, int],
+        window_units: dict[str, int],
+        class_weights: tuple[int, int, int],
+        decisions: int,
+    ) -> NativeScheduler: ...
+    def add_partition(
+        self,
+        name: str,
+        *,
+        weight: int,
+        memory_bytes: int | None = None,
+        reservable: dict[str, int] | None = None,
+        limits: dict[str, tuple[int, int]] | None = None,
+        tenant: int | None = None,
+    ) -> int:
+        """Give a part of the device a name, memory, reservable rates and a weight.
+
+        Nothing given means the whole device. With a tenant, what its tasks reserve is promised by
+        the memory pool.
+        """
+    def remove_partition(self, partition: int) -> None:
+        """Take a partition without tasks away."""
+    def submit(
+        self,
+        name: str,
+        *,
+        partition: int,
+        qos: str,
+        weight: int,
+        memory_bytes: int,
+        reserved: dict[str, tuple[int, int]],
+        limits: dict[str, tuple[int, int]],
+        turns: dict[str, tuple[int, int]],
+        deadline: tuple[int, bool] | None,
+        assumed_ns: int,
+    ) -> NativeTask:
+        """Take a task on; it is admitted at once if what it asks for is free."""
+    def poll(self) -> None:
+        """Let everything happen that is due by now."""
+    def next_event_ns(self) -> int | None:
+        """When time alone brings something, if it does; for driving virtual time."""
+    def take_decisions(
+        self,
+    ) -> tuple[list[tuple[int, int, int | None, str, int, str | None, int, str, str]], int]:
+        """The decisions since the last call, and how many were forgotten meanwhile."""
+    def snapshot(self) -> dict[str, Any]:
+        """Tasks, partitions and lanes as they stand."""
+    def cancel(self, task: int) -> None:
+        """Cancel a task by its number, whoever holds it."""
+
+@final
+class NativeTask:
+    """A task; its life ends with this object at the latest."""
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+    @property
+    def state(self) -> str:
+        """Where it stands."""
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+    def snapshot(self) -> dict[str, Any]:
+        """Everything known of it."""
+    def wait_admitted(self) -> None:
+        """Wait until it has its reservations."""
+    def start(self) -> None:
+        """Let it ask for turns; it must be admitted."""
+    def pause(self, keep: bool) -> None:
+        """Give it no turns for now; without `keep` it gives its reservations back."""
+    def resume(self) -> str:
+        """Let it go on; returns its state, pending or admitted if it gave reservations back."""
+    def finish(self) -> None:
+        """End it well."""
+    def fail(self, message: str) -> None:
+        """End it with an error."""
+    def cancel(self) -> None:
+        """End it because it is no longer wanted."""
+    def bind(self, stream: NativeStream) -> None:
+        """Have every piece of work of a stream ask for a turn of this task, and be charged."""
+    def unbind(self, stream: NativeStream) -> None:
+        """Let work of a stream go without turns again."""
+    def turn(self, lane: str, units: int) -> NativeTurn:
+        """Wait for a turn of so many units in a lane."""
+
+@final
+class NativeTurn:
+    """A turn that was given: the work may go now."""
+
+    def end(self, measured_units: int | None = None) -> None:
+        """Give the turn back, at the measured cost if one is given; again changes nothing."""
+
+@final
 class Context:
     """A device with its memory pool, dispatch controller, transfer engine and records."""
 
@@ -279,8 +438,12 @@ class Context:
         *,
         memory_bytes: int | None = None,
         pool_bytes: int | None = None,
+        limit_bytes: int | None = None,
+        host_bytes: int | None = None,
         timing: bool = True,
         records: int = 16_384,
+        tracking: bool = False,
+        logging: bool = False,
     ) -> Context: ...
     @property
     def name(self) -> str:
@@ -297,14 +460,30 @@ class Context:
     @property
     def host_memory(self) -> bool:
         """Whether NumPy can look at the device's memory without a copy."""
+    @property
+    def memory(self) -> NativeMemory:
+        """The accounts of the device's memory."""
     def now_ns(self) -> int:
         """Nanoseconds on the device's clock."""
     def default_stream(self) -> NativeStream:
         """The stream that always exists."""
     def create_stream(self, priority: str) -> NativeStream:
         """Make a stream of priority low, normal or high."""
-    def allocate(self, bytes: int, stream: NativeStream) -> Buffer:
-        """Take memory from the pool, for work of a stream."""
+    def allocate(
+        self,
+        bytes: int,
+        stream: NativeStream,
+        *,
+        tenant: int = 0,
+        site: tuple[str, int] | None = None,
+        evictable: bool = False,
+    ) -> Buffer:
+        """Take memory from the pool, for work of a stream.
+
+        `tenant` is charged; `site` is the line of source that asked, as file and line number.
+        """
+    def allocate_pinned(self, bytes: int, stream: NativeStream) -> Buffer:
+        """Take pinned host memory, which the device copies from and to without staging."""
     def borrow(self, object: Any) -> Buffer:
         """Borrow the memory of an object that speaks the buffer protocol."""
     def launch(
@@ -372,7 +551,22 @@ class Context:
     def take_records(
         self,
     ) -> tuple[
-        list[tuple[int, str, str, int, int, float, int, int | None, int | None, str | None],],
+        list[
+            tuple[
+                int,
+                str,
+                str,
+                int,
+                int,
+                float,
+                int,
+                int | None,
+                int | None,
+                str | None,
+                int | None,
+                int | None,
+            ]
+        ],
         int,
     ]:
         """The records since the last call, and how many were forgotten meanwhile."""
@@ -544,3 +738,19 @@ class SafeTensorsFile:
         """The free texts of the header."""
     def tensors(self) -> list[StoredTensor]:
         """The tensors, in the order of the header."""
+
+def replay_allocations(
+    log: str,
+    *,
+    capacity_bytes: int,
+    slab_bytes: int | None = None,
+    small_limit_bytes: int | None = None,
+    cross_stream: str = "grow first",
+    direct: bool = False,
+    touch: bool = True,
+) -> dict[str, int]:
+    """Replay a log against a pool, or against the bare device, in virtual time.
+
+    `cross_stream` is "grow first", "wait first" or "never". The same log and policy give the same
+    figures every time.
+    """

@@ -31,7 +31,7 @@ def test_a_guaranteed_task_keeps_its_rate_beside_a_flood_and_the_rest_goes_by_we
 
 
 def test_impossible_loads_are_refused_by_name() -> None:
-    with pytest.raises(DeviceError, match='expected class guaranteed, .* got "royal"'):
+    with pytest.raises(DeviceError, match=r'expected class guaranteed, .* got "royal"'):
         measure_scheduler([("royal", 1, 0, 1, 1)])
     with pytest.raises(DeviceError, match="reserv"):
         measure_scheduler([("guaranteed", 1, 2_000_000_000, 1, 1)])

@@ -5,7 +5,7 @@ use assay_core::clock::VirtualClock;
 use assay_core::memory::adaptors::{
     Decision, FailureCallback, Limiting, Logging, Statistics, Tracking,
 };
-use assay_core::memory::contract::check;
+use assay_core::memory::contract::{LEAST_CAPACITY_BYTES, check};
 use assay_core::memory::{
     Allocation, CrossStream, Direct, MemoryResource, Pool, PoolOptions, Request, Result, Usage,
 };
@@ -37,7 +37,7 @@ type Make = fn(Arc<dyn Backend>) -> Arc<dyn MemoryResource>;
 
 #[test]
 fn every_resource_keeps_the_contract() {
-    let table: [(&str, Make); 13] = [
+    let table: [(&str, Make); 14] = [
         ("direct", |b| {
             Arc::new(Direct::new(b, Space::Device, CAPACITY))
         }),
@@ -61,6 +61,11 @@ fn every_resource_keeps_the_contract() {
         ("pool of one slab", |b| {
             Arc::new(pool_with(b, Space::Device, |options| {
                 options.slab_bytes = CAPACITY;
+            }))
+        }),
+        ("pool of the least capacity", |b| {
+            Arc::new(pool_with(b, Space::Device, |options| {
+                options.capacity_bytes = LEAST_CAPACITY_BYTES;
             }))
         }),
         ("statistics", |b| Arc::new(Statistics::new(pool(b)))),

@@ -3,7 +3,7 @@
 use assay_core::backend::{Backend, Operation, Space, StreamId, StreamPriority};
 use assay_core::memory::adaptors::{Decision, FailureCallback};
 use assay_core::memory::{
-    BufferId, Direction, MemoryResource, Pool, PoolOptions, Request, Residency, Result,
+    Buffer, BufferId, Direction, MemoryResource, Pool, PoolOptions, Request, Residency, Result,
 };
 use assay_core::sim::{Fault, FaultMoment, SimBackend, SimOptions};
 use proptest::prelude::*;
@@ -446,4 +446,52 @@ fn gigabytes_come_back_exactly() -> Result<()> {
     println!("{bytes} bytes of buffers, {moved} bytes spilled and restored");
     assert!(bytes > 2 << 30 && moved > 4 << 30);
     Ok(())
+}
+
+#[test]
+fn memory_allocated_before_becomes_evictable_and_keeps_its_bytes() {
+    let Setup {
+        device,
+        memory,
+        residency,
+        ..
+    } = setup(8 * MIB, 8 * MIB);
+    let stream = device.default_stream();
+    let request = Request::new(1 << 20, stream);
+    let buffer = Buffer::new(memory.clone(), &request).expect("room");
+    let address = buffer.address().expect("has bytes");
+    device.fill(stream, address, 7, 1 << 20).expect("queued");
+    let allocation = buffer.release().expect("still there");
+    let id = residency.adopt(&request, allocation).expect("sound");
+    residency.evict(id, stream).expect("unused");
+    assert_eq!(memory.usage().expect("sound").live, 0);
+    let lease = residency.lease(id, stream).expect("room");
+    device.synchronize_stream(stream).expect("sound");
+    let mut bytes = vec![0; 1 << 20];
+    device.peek(lease.address(), &mut bytes).expect("allocated");
+    assert!(bytes.iter().all(|byte| *byte == 7));
+    drop(lease);
+    residency.destroy(id, stream).expect("unused");
+    assert_eq!(memory.usage().expect("sound").live, 0);
+}
+
+#[test]
+fn a_destroyed_stream_that_was_forgotten_is_not_waited_for() {
+    let Setup {
+        device, residency, ..
+    } = setup(8 * MIB, 8 * MIB);
+    let stream = device
+        .create_stream(StreamPriority::Normal)
+        .expect("streams");
+    let id = residency
+        .create(&Request::new(MIB, device.default_stream()))
+        .expect("room");
+    drop(residency.lease(id, stream).expect("here"));
+    device.synchronize_stream(stream).expect("sound");
+    residency.forget_stream(stream).expect("sound");
+    device.destroy_stream(stream).expect("known");
+    residency
+        .evict(id, device.default_stream())
+        .expect("nothing uses it");
+    assert!(!residency.is_resident(id).expect("known"));
 }

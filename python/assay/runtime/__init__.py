@@ -1,21 +1,36 @@
-"""The runtime: devices, streams, events, graphs and arrays over the memory of a pool."""
+"""The runtime: devices, streams, graphs, memory, tasks and arrays over the memory of a pool."""
 
+from assay.runtime.allocation_log import AllocationLog, ReplayReport
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType
 from assay.runtime.graphs import Graph, GraphNode, NodeTime, capture_graph
 from assay.runtime.hardware import Device, Event, Record, Records, Stream, device, devices
+from assay.runtime.memory import MemoryReport, Outstanding, PinnedBuffer, Reservation, Tenant
+from assay.runtime.scheduling import Decision, Partition, Rate, Scheduler, Task
 
 __all__ = [
+    "AllocationLog",
     "Array",
     "DType",
+    "Decision",
     "Device",
     "Event",
     "Graph",
     "GraphNode",
+    "MemoryReport",
     "NodeTime",
+    "Outstanding",
+    "Partition",
+    "PinnedBuffer",
+    "Rate",
     "Record",
     "Records",
+    "ReplayReport",
+    "Reservation",
+    "Scheduler",
     "Stream",
+    "Task",
+    "Tenant",
     "capture_graph",
     "device",
     "devices",

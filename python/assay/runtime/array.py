@@ -118,14 +118,37 @@ class Array(NativeArray, Arithmetic):
 
     def host(self) -> npt.NDArray[Any]:
         """The memory as NumPy sees it, without waiting for work that uses it."""
-        if self._host is None:
-            self._host = look_at(self.buffer, self.dtype, self._layout)
-        return self._host
+        if self._host is not None:
+            return self._host
+        view = look_at(self.buffer, self.dtype, self._layout)
+        if not self.buffer.evictable:
+            # Memory that someone looks at stays where it is, so evictable memory is let go of.
+            self._host = view
+        return view
 
     def free(self) -> None:
         """Give the memory back now; later use is an error. Refused while other views exist."""
         self._host = None
         self.buffer.free()
+
+    @property
+    def resident(self) -> bool:
+        """Whether the memory is on the device; what was evicted comes back when it is used."""
+        return self.buffer.resident
+
+    def allow_eviction(self) -> Array:
+        """Let the memory go to the host whenever memory is short and nothing uses it.
+
+        The least recently used goes first. Refused while other views look at the memory.
+        """
+        self._host = None
+        self.buffer.allow_eviction()
+        return self
+
+    def evict(self) -> None:
+        """Move the memory to the host now; the next use brings it back byte for byte."""
+        self._host = None
+        self.buffer.evict(self.device.current_stream()._native)
 
     def to_numpy(self) -> npt.NDArray[Any]:
         """The elements as a NumPy array: a view where the memory is the host's, else a copy.

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal, NamedTuple
 
 from assay._native import Buffer, Context, NativeEvent, NativeStream
-from assay.errors import unknown_name
+from assay.errors import InputError, unknown_name
+from assay.runtime.allocation_log import AllocationLog
+from assay.runtime.memory import (
+    MemoryReport,
+    Outstanding,
+    PinnedBuffer,
+    Tenant,
+    TenantUsage,
+    call_site,
+    current_tenant,
+)
 
 NAMES: Final = ("cpu", "sim")
 """The devices that every machine has."""
@@ -35,6 +46,10 @@ class Record:
     start_ns: int | None
     end_ns: int | None
     failure: str | None
+    graph: int | None
+    """the number of the graph that was replayed; its nodes name the operations inside"""
+    task: int | None
+    """the number of the task that it was charged to"""
 
 
 class Records(NamedTuple):
@@ -122,17 +137,34 @@ class Device:
         *,
         memory_bytes: int | None = None,
         pool_bytes: int | None = None,
+        limit_bytes: int | None = None,
+        host_bytes: int | None = None,
         timing: bool = True,
         records: int = 16_384,
+        track_allocations: bool = False,
+        log_allocations: bool = False,
     ) -> None:
         """Make a device of one's own; `device` gives the one that everybody shares.
 
-        `memory_bytes` limits the device, `pool_bytes` what arrays may take of it; `timing` has
-        records tell when work ran; `records` is how many are kept until they are taken.
+        `memory_bytes` limits the device, `pool_bytes` what its pool may hold of it, `limit_bytes`
+        what arrays may ask of the pool, `host_bytes` the pinned host memory for spilled and pinned
+        buffers; `timing` has records tell when work ran; `records` is how many are kept until they
+        are taken. `track_allocations` notes the line that asked for each allocation, and
+        `log_allocations` keeps a log for replay: both cost time at every allocation.
         """
         self._context: Final = Context(
-            kind, memory_bytes=memory_bytes, pool_bytes=pool_bytes, timing=timing, records=records
+            kind,
+            memory_bytes=memory_bytes,
+            pool_bytes=pool_bytes,
+            limit_bytes=limit_bytes,
+            host_bytes=host_bytes,
+            timing=timing,
+            records=records,
+            tracking=track_allocations,
+            logging=log_allocations,
         )
+        self._tracks: Final = track_allocations
+        self._tenants: Final[list[Tenant]] = []
         self.name: Final[str] = kind
         self.default_stream: Final = Stream(self, self._context.default_stream())
         """The stream that operations go to outside `with stream:`; on `cpu` its work is over
@@ -176,8 +208,70 @@ class Device:
             stream.synchronize()
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Take memory from the pool, for work of the current stream."""
-        return self._context.allocate(nbytes, self.current_stream()._native)
+        """Take memory from the pool, for work of the current stream and the current tenant."""
+        tenant = current_tenant(self)
+        return self._context.allocate(
+            nbytes,
+            self.current_stream()._native,
+            tenant=0 if tenant is None else tenant.number,
+            site=call_site() if self._tracks else None,
+            evictable=tenant is not None and tenant.evictable,
+        )
+
+    def tenant(self, name: str, limit: int, *, evictable: bool = False) -> Tenant:
+        """Open an account that may use at most `limit` bytes of the pool."""
+        tenant = Tenant(self, name, limit, evictable=evictable)
+        self._tenants.append(tenant)
+        return tenant
+
+    def pinned(self, nbytes: int) -> PinnedBuffer:
+        """Host memory that this device copies from and to directly."""
+        buffer = self._context.allocate_pinned(nbytes, self.current_stream()._native)
+        return PinnedBuffer(self, buffer)
+
+    def on_shortage(self, callback: Callable[[int, int, int, str], bool] | None) -> None:
+        """Have a function called when memory is short and nothing more can be evicted.
+
+        It gets the bytes, the tenant's number, the attempt and the message, and returns whether
+        it freed something, so that the request is tried again; None ends it.
+        """
+        self._context.memory.on_shortage(callback)
+
+    def memory_report(self) -> MemoryReport:
+        """Where this device's memory is."""
+        figures = self._context.memory.report()
+        everyone = TenantUsage(*self._context.memory.tenant_usage(0))
+        return MemoryReport(
+            device=self.name,
+            device_bytes=figures["device_bytes"],
+            device_free_bytes=figures["device_free_bytes"],
+            pool_capacity_bytes=figures["pool_capacity_bytes"],
+            pool=figures["pool"],
+            asked=figures["asked"],
+            pinned=figures.get("pinned"),
+            evictable=figures.get("evictable"),
+            tenants=(everyone, *(tenant.usage() for tenant in self._tenants)),
+        )
+
+    def outstanding(self) -> list[Outstanding]:
+        """Allocations not yet given back, with the lines that asked for them."""
+        rows = self._context.memory.outstanding()
+        if rows is None:
+            raise InputError(
+                f"outstanding: expected a device that tracks allocations, got {self}",
+                'make one with Device("cpu", track_allocations=True)',
+            )
+        return [Outstanding(*row) for row in rows]
+
+    def take_allocation_log(self) -> AllocationLog:
+        """The requests and frees since the last call."""
+        text = self._context.memory.take_log()
+        if text is None:
+            raise InputError(
+                f"take_allocation_log: expected a device that logs allocations, got {self}",
+                'make one with Device("cpu", log_allocations=True)',
+            )
+        return AllocationLog(text)
 
     def pool_statistics(self) -> dict[str, int]:
         """Counters of the memory pool."""

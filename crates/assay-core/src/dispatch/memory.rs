@@ -1,10 +1,39 @@
-//! Memory whose allocations are recorded, and refused while a graph is captured.
+//! Memory whose allocations and movements are recorded; none is allocated during capture.
 
 use super::Shared;
 use super::record::{WorkKind, WorkRecord};
-use crate::backend::{BackendError, Operation, Space, StreamId};
-use crate::memory::{Allocation, CallSite, MemoryError, MemoryResource, Request, Result, Usage};
+use crate::backend::{BackendError, CopyDirection, Operation, Space, StreamId};
+use crate::memory::{
+    Allocation, CallSite, Direction, MemoryError, MemoryResource, Request, Residency, Result, Usage,
+};
 use std::sync::Arc;
+
+impl Shared {
+    /// Writes a record for every movement of an evictable buffer since the last call.
+    pub(super) fn record_movements(&self, residency: &Residency) -> Result<()> {
+        for movement in residency.take_movements()? {
+            let (direction, name) = match movement.direction {
+                Direction::Spilled => (CopyDirection::DeviceToHost, "spill"),
+                Direction::Restored => (CopyDirection::HostToDevice, "restore"),
+            };
+            self.tools.recorder.push(WorkRecord {
+                sequence: 0,
+                kind: WorkKind::Copy(direction),
+                name: Arc::from(name),
+                stream: movement.stream,
+                bytes: movement.bytes,
+                flops: 0.0,
+                graph: None,
+                task: None,
+                site: None,
+                submitted_ns: movement.time_ns,
+                span: None,
+                failure: None,
+            });
+        }
+        Ok(())
+    }
+}
 
 /// A memory resource seen through a dispatch controller.
 pub struct RecordedMemory<R> {

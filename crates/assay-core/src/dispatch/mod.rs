@@ -36,7 +36,7 @@ pub use record::{RecordTotals, Recorder, Span, WorkKind, WorkRecord};
 pub use work::{Work, WorkId, WorkRequest};
 
 use crate::backend::{Backend, StreamId, StreamPriority};
-use crate::memory::MemoryResource;
+use crate::memory::{MemoryError, MemoryResource, Residency};
 use crate::scheduler::Driver;
 use crate::scheduler::sync::{Mutex, MutexGuard};
 use capture::CaptureBooks;
@@ -248,6 +248,11 @@ impl DispatchController {
     /// The marks between nodes cost time of their own, so the whole takes longer than a replay.
     pub fn replay_timed(&self, name: &str, graph: &Graph, stream: StreamId) -> Result<Vec<Span>> {
         self.shared.replay_timed(name, graph, stream)
+    }
+
+    /// Records the spills and restores of evictable buffers since the last call.
+    pub fn record_movements(&self, residency: &Residency) -> std::result::Result<(), MemoryError> {
+        self.shared.record_movements(residency)
     }
 
     /// The resource with its allocations recorded here, and refused during capture.

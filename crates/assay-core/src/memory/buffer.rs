@@ -43,6 +43,11 @@ impl Buffer {
         self.stream = stream;
     }
 
+    /// Hands the allocation over: whoever gets it gives it back.
+    pub fn release(mut self) -> Option<Allocation> {
+        self.allocation.take()
+    }
+
     /// Gives it back now and says how that went.
     pub fn free(mut self) -> Result<()> {
         match self.allocation.take() {

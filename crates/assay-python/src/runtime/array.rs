@@ -11,6 +11,7 @@ use super::barrier::guarded;
 use super::buffer::Memory;
 use super::errors;
 use super::machine::outside_operation;
+use super::residence::Pinned;
 
 /// A strided view of a buffer that speaks the buffer protocol.
 #[pyclass(name = "NativeArray", module = "assay._native", frozen, subclass)]
@@ -141,6 +142,7 @@ impl PyArray {
                     array.shape, array.strides
                 )));
             }
+            let _pinned = Pinned::for_host(slf.py(), memory)?;
             let pointer = memory.host_pointer("buffer")?;
             if memory.is_used() {
                 outside_operation("buffer")?;

@@ -1,12 +1,12 @@
 //! Memory with an owner, and the unfinished work that uses it.
 
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use assay_core::backend::{Address, HostPointer, StreamId};
+use assay_core::backend::{Address, HostPointer, Space, StreamId};
 use assay_core::dispatch::WorkId;
-use assay_core::memory;
+use assay_core::memory::{self, CallSite, TenantId};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use super::capture;
 use super::dlpack::Tensor;
 use super::errors;
+use super::evictable::Evictable;
 use super::machine::{Inside, Machine};
 use super::uses::Uses;
 
@@ -21,6 +22,8 @@ use super::uses::Uses;
 pub(super) enum Held {
     /// A block of the device's pool.
     Pool(memory::Buffer, Vec<StreamId>),
+    /// Memory of the device's pool that may be on the host meanwhile.
+    Evictable(Evictable),
     /// Memory of an object that speaks the buffer protocol.
     Object(#[allow(dead_code)] PyUntypedBuffer),
     /// A tensor taken over through DLPack.
@@ -30,8 +33,10 @@ pub(super) enum Held {
 impl Held {
     /// Gives it back after every stream that used it.
     pub fn give_back(self, machine: &Machine) {
-        let Held::Pool(buffer, streams) = self else {
-            return;
+        let (buffer, streams) = match self {
+            Held::Pool(buffer, streams) => (buffer, streams),
+            Held::Evictable(evictable) => return evictable.give_back(machine),
+            Held::Object(_) | Held::Tensor(_) => return,
         };
         let backend = &machine.backend;
         for stream in streams {
@@ -63,28 +68,65 @@ pub(super) struct Use<'a> {
 /// Memory that buffers, graphs and other libraries share.
 pub(super) struct Block {
     machine: Arc<Machine>,
-    held: Mutex<Option<Held>>,
-    address: Option<Address>,
+    /// Taken without Python's lock where it may be held across a copy.
+    pub(super) held: Mutex<Option<Held>>,
+    space: Option<Space>,
+    /// Where it begins; 0 when it has no bytes, or was evicted and not brought in since.
+    pub(super) address: AtomicU64,
     bytes: u64,
+    tenant: TenantId,
     writable: bool,
+    /// Whether it came from a pool of the device.
+    pooled: bool,
+    freed: AtomicBool,
+    /// Views and graphs that hold its address.
     exports: AtomicUsize,
-    uses: Mutex<Uses>,
+    /// Calls under way that hold its address.
+    pub(super) pins: AtomicUsize,
+    pub(super) evictable: AtomicBool,
+    pub(super) uses: Mutex<Uses>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What a block is asked for when it is made.
+pub(super) struct Wanted {
+    pub space: Space,
+    pub bytes: u64,
+    pub stream: StreamId,
+    pub tenant: TenantId,
+    pub site: Option<CallSite>,
+}
+
+impl Wanted {
+    fn request(&self) -> memory::Request {
+        let request = memory::Request::new(self.bytes, self.stream).for_tenant(self.tenant);
+        memory::Request {
+            site: self.site.unwrap_or(request.site),
+            ..request
+        }
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing under these locks can panic half way.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Block {
-    /// Takes memory from the pool, for work of `stream`.
-    pub fn allocate(machine: &Arc<Machine>, bytes: u64, stream: StreamId) -> PyResult<Arc<Self>> {
-        let resource: Arc<dyn memory::MemoryResource> = machine.memory.clone();
-        let buffer = memory::Buffer::new(resource, &memory::Request::new(bytes, stream));
+    /// Takes memory from the pool of the device, or from that of pinned host memory.
+    pub fn allocate(machine: &Arc<Machine>, wanted: &Wanted) -> PyResult<Arc<Self>> {
+        let resource: Arc<dyn memory::MemoryResource> = match wanted.space {
+            Space::Device => machine.memory.resource(),
+            Space::Host => {
+                let host = machine.memory.host();
+                host.map_err(|error| errors::memory(&error))?.clone()
+            }
+        };
+        let buffer = memory::Buffer::new(resource, &wanted.request());
         let buffer = buffer.map_err(|error| errors::memory(&error))?;
         let address = buffer.address();
         let held = Held::Pool(buffer, Vec::new());
-        Ok(Block::new(machine, held, address, bytes, true))
+        let Wanted { bytes, tenant, .. } = *wanted;
+        Ok(Block::new(machine, held, address, bytes, tenant, true))
     }
 
     /// Borrows memory that something else owns.
@@ -99,7 +141,7 @@ impl Block {
             0 => None,
             _ => Some(Address::Host(HostPointer(address as u64))),
         };
-        Block::new(machine, held, address, bytes, writable)
+        Block::new(machine, held, address, bytes, TenantId::DEFAULT, writable)
     }
 
     fn new(
@@ -107,15 +149,22 @@ impl Block {
         held: Held,
         address: Option<Address>,
         bytes: u64,
+        tenant: TenantId,
         writable: bool,
     ) -> Arc<Self> {
         Arc::new(Block {
             machine: Arc::clone(machine),
+            space: address.map(Address::space),
+            address: AtomicU64::new(address.map_or(0, Address::value)),
+            pooled: matches!(held, Held::Pool(..)),
             held: Mutex::new(Some(held)),
-            address,
             bytes,
+            tenant,
             writable,
+            freed: AtomicBool::new(false),
             exports: AtomicUsize::new(0),
+            pins: AtomicUsize::new(0),
+            evictable: AtomicBool::new(false),
             uses: Mutex::new(Uses::default()),
         })
     }
@@ -124,9 +173,15 @@ impl Block {
         &self.machine
     }
 
-    /// Where it begins, or `None` when it has no bytes.
+    /// Where it begins; none when it has no bytes, or was evicted and is not pinned.
     pub fn address(&self) -> Option<Address> {
-        self.address
+        let value = self.address.load(Ordering::SeqCst);
+        let space = self.space.filter(|_| value != 0)?;
+        Some(Address::new(space, value))
+    }
+
+    pub fn tenant(&self) -> TenantId {
+        self.tenant
     }
 
     pub fn bytes(&self) -> u64 {
@@ -139,11 +194,11 @@ impl Block {
 
     /// Whether the pool handed it out, so that the device's copies and fills reach it.
     pub fn is_pooled(&self) -> bool {
-        matches!(&*lock(&self.held), Some(Held::Pool(..)))
+        self.pooled && !self.is_freed()
     }
 
     pub fn is_freed(&self) -> bool {
-        lock(&self.held).is_none()
+        self.freed.load(Ordering::SeqCst)
     }
 
     /// Refuses freed memory, naming the operation that wanted it.
@@ -197,7 +252,7 @@ impl Block {
                 self.machine.backend.properties().name
             )));
         }
-        Ok(match self.address {
+        Ok(match self.address() {
             Some(address) => ptr::with_exposed_provenance_mut(address.value() as usize),
             // Never read or written: there are no bytes.
             None => ptr::without_provenance_mut(64),
@@ -205,16 +260,16 @@ impl Block {
     }
 
     pub fn exports(&self) -> usize {
-        self.exports.load(Ordering::Acquire)
+        self.exports.load(Ordering::SeqCst)
     }
 
-    /// Keeps the memory from being freed by hand.
+    /// Keeps the memory where it is, and from being freed by hand; it is pinned meanwhile.
     pub fn export(&self) {
-        self.exports.fetch_add(1, Ordering::AcqRel);
+        self.exports.fetch_add(1, Ordering::SeqCst);
     }
 
     pub fn unexport(&self) {
-        self.exports.fetch_sub(1, Ordering::AcqRel);
+        self.exports.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Gives the memory back now; refused while something else looks at it.
@@ -227,13 +282,14 @@ impl Block {
                  arrays that share its memory and close the graphs that use it first"
             )));
         }
-        if let Some(held) = self.take() {
+        if let Some(held) = py.detach(|| self.take()) {
             release(py, &self.machine, held);
         }
         Ok(())
     }
 
     fn take(&self) -> Option<Held> {
+        self.freed.store(true, Ordering::SeqCst);
         lock(&self.held).take()
     }
 }
@@ -241,8 +297,8 @@ impl Block {
 /// Gives memory back without Python's lock, since another thread may need it to go on.
 fn release(py: Python<'_>, machine: &Arc<Machine>, held: Held) {
     match held {
-        Held::Pool(..) if Inside::is_entered() => machine.leave(held),
-        Held::Pool(..) => py.detach(|| held.give_back(machine)),
+        Held::Pool(..) | Held::Evictable(_) if Inside::is_entered() => machine.leave(held),
+        Held::Pool(..) | Held::Evictable(_) => py.detach(|| held.give_back(machine)),
         // Owned by Python objects, whose ends need the lock.
         Held::Object(_) | Held::Tensor(_) => drop(held),
     }

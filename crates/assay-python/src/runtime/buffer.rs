@@ -4,16 +4,18 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use assay_core::backend::StreamId;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::barrier::guarded;
-use super::block::{Block, Held};
+use super::block::{Block, Held, Wanted};
+use super::capture;
 use super::errors;
 use super::machine::{Machine, outside_operation};
+use super::residence::Pinned;
+use super::stream::PyStream;
 
 /// A handle of memory that Python sees.
 #[pyclass(name = "Buffer", module = "assay._native", frozen)]
@@ -30,9 +32,9 @@ impl Deref for Memory {
 }
 
 impl Memory {
-    /// Takes memory from the pool, for work of `stream`.
-    pub fn allocate(machine: &Arc<Machine>, bytes: u64, stream: StreamId) -> PyResult<Self> {
-        let block = Block::allocate(machine, bytes, stream)?;
+    /// Takes memory from a pool of the device.
+    pub fn allocate(machine: &Arc<Machine>, wanted: &Wanted) -> PyResult<Self> {
+        let block = Block::allocate(machine, wanted)?;
         Ok(Memory { block })
     }
 
@@ -87,6 +89,37 @@ impl Memory {
         self.block.exports()
     }
 
+    /// Whether it may leave the device while nothing uses it.
+    #[getter]
+    fn evictable(&self) -> bool {
+        self.is_evictable()
+    }
+
+    /// Whether it is on the device.
+    #[getter]
+    fn resident(&self, py: Python<'_>) -> PyResult<bool> {
+        guarded("resident", || py.detach(|| self.is_resident()))
+    }
+
+    /// Let it leave the device from now on, whenever memory is short and nothing uses it.
+    fn allow_eviction(&self, py: Python<'_>) -> PyResult<()> {
+        guarded("allow_eviction", || {
+            outside_operation("allow_eviction")?;
+            capture::refuse(self.machine(), "allow_eviction", "a movement of memory")?;
+            py.detach(|| self.block.allow_eviction())
+        })
+    }
+
+    /// Move it to pinned host memory now; the next use brings it back byte for byte.
+    fn evict(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<()> {
+        guarded("evict", || {
+            outside_operation("evict")?;
+            capture::refuse(self.machine(), "evict", "a movement of memory")?;
+            let id = stream.id;
+            py.detach(|| self.block.evict(id))
+        })
+    }
+
     /// Wait for all work that uses it.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         guarded("synchronize", || {
@@ -118,6 +151,7 @@ impl Memory {
                     "buffer: expected writable memory, got memory borrowed for reading only",
                 ));
             }
+            let _pinned = Pinned::for_host(slf.py(), memory)?;
             let pointer = memory.host_pointer("buffer")?;
             if memory.is_used() {
                 outside_operation("buffer")?;

@@ -2,22 +2,26 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{Address, DeviceKind, DevicePointer};
+use assay_core::backend::{Address, DeviceKind, DevicePointer, Space};
 use assay_core::dispatch::{Work, WorkRequest};
+use assay_core::memory::TenantId;
 use assay_core::transfer::TransferTerms;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::barrier::guarded;
-use super::block::{Held, Use};
+use super::block::{Held, Use, Wanted};
 use super::buffer::{Memory, contiguous};
 use super::capture;
 use super::errors;
 use super::graph::PyGraph;
 use super::host_call::{HostCall, Range};
 use super::machine::{Machine, MachineOptions, outside_operation};
+use super::memory::{self, MemoryOptions};
+use super::native_memory::PyMemory;
 use super::operate::{Account, OperandTuple, PyNumber, operate};
 use super::records::{self, RecordTuple};
+use super::residence::Pinned;
 use super::stream::PyStream;
 use super::transfer::{Sink, Source};
 
@@ -68,8 +72,13 @@ impl PyContext {
         offset: u64,
         bytes: u64,
     ) -> PyResult<DevicePointer> {
-        let place = self.place(operation, buffer, offset, bytes)?;
-        Ok(DevicePointer(place.value()))
+        match self.place(operation, buffer, offset, bytes)? {
+            Address::Device(pointer) => Ok(pointer),
+            Address::Host(_) => Err(errors::invalid(&format!(
+                "{operation}: expected memory of the device, got pinned host memory\nhint: copy \
+                 it to the device first"
+            ))),
+        }
     }
 }
 
@@ -77,19 +86,31 @@ impl PyContext {
 impl PyContext {
     #[new]
     #[pyo3(signature = (
-        kind, *, memory_bytes=None, pool_bytes=None, timing=true, records=16_384,
+        kind, *, memory_bytes=None, pool_bytes=None, limit_bytes=None, host_bytes=None,
+        timing=true, records=16_384, tracking=false, logging=false,
     ))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         kind: &str,
         memory_bytes: Option<u64>,
         pool_bytes: Option<u64>,
+        limit_bytes: Option<u64>,
+        host_bytes: Option<u64>,
         timing: bool,
         records: usize,
+        tracking: bool,
+        logging: bool,
     ) -> PyResult<Self> {
         guarded("device", || {
             let options = MachineOptions {
                 memory_bytes,
-                pool_bytes,
+                memory: MemoryOptions {
+                    pool_bytes,
+                    limit_bytes,
+                    host_bytes,
+                    tracking,
+                    logging,
+                },
                 timing,
                 records,
             };
@@ -140,6 +161,12 @@ impl PyContext {
         self.machine.is_host_memory()
     }
 
+    /// The accounts of the device's memory.
+    #[getter]
+    fn memory(&self) -> PyMemory {
+        PyMemory::new(&self.machine)
+    }
+
     /// Nanoseconds on the device's clock.
     fn now_ns(&self) -> u64 {
         self.machine.backend.clock().now_ns()
@@ -159,16 +186,54 @@ impl PyContext {
     }
 
     /// Take memory from the pool, for work of a stream.
+    ///
+    /// `tenant` is charged; `site` is the line of source that asked, as file and line number.
+    #[pyo3(signature = (bytes, stream, *, tenant=0, site=None, evictable=false))]
     fn allocate(
         &self,
         py: Python<'_>,
         bytes: u64,
         stream: PyRef<'_, PyStream>,
+        tenant: u32,
+        site: Option<(&str, u32)>,
+        evictable: bool,
     ) -> PyResult<Memory> {
         guarded("allocate", || {
             self.begin(py, "allocate")?;
-            let id = stream.id;
-            py.detach(|| Memory::allocate(&self.machine, bytes, id))
+            let wanted = Wanted {
+                space: Space::Device,
+                bytes,
+                stream: stream.id,
+                tenant: TenantId(tenant),
+                site: site.map(|(file, line)| memory::call_site(file, line)),
+            };
+            py.detach(|| {
+                let memory = Memory::allocate(&self.machine, &wanted)?;
+                if evictable && bytes > 0 {
+                    memory.allow_eviction()?;
+                }
+                Ok(memory)
+            })
+        })
+    }
+
+    /// Take pinned host memory, which the device copies from and to without staging.
+    fn allocate_pinned(
+        &self,
+        py: Python<'_>,
+        bytes: u64,
+        stream: PyRef<'_, PyStream>,
+    ) -> PyResult<Memory> {
+        guarded("allocate_pinned", || {
+            self.begin(py, "allocate_pinned")?;
+            let wanted = Wanted {
+                space: Space::Host,
+                bytes,
+                stream: stream.id,
+                tenant: TenantId::DEFAULT,
+                site: None,
+            };
+            py.detach(|| Memory::allocate(&self.machine, &wanted))
         })
     }
 
@@ -217,6 +282,7 @@ impl PyContext {
                     uses.push(Use { buffer, writes });
                 }
             }
+            let _pinned = Pinned::new(py, &uses, stream.id)?;
             let simulated = !self.machine.is_host_memory();
             let ranges = uses.iter().filter(|_| simulated).map(|one| Range {
                 address: one.buffer.address(),
@@ -288,17 +354,17 @@ impl PyContext {
     ) -> PyResult<()> {
         guarded(name, || {
             self.begin(py, name)?;
-            let destination = self.place(name, &buffer, offset, bytes)?;
-            let work = Work::Fill {
-                destination,
-                value,
-                bytes,
-            };
-            let request = WorkRequest::new(name, stream.id, work);
             let uses = [Use {
                 buffer: &buffer,
                 writes: true,
             }];
+            let _pinned = Pinned::new(py, &uses, stream.id)?;
+            let work = Work::Fill {
+                destination: self.place(name, &buffer, offset, bytes)?,
+                value,
+                bytes,
+            };
+            let request = WorkRequest::new(name, stream.id, work);
             py.detach(|| self.machine.submit(request, &uses))
                 .map(|_| ())
         })
@@ -322,12 +388,6 @@ impl PyContext {
     ) -> PyResult<()> {
         guarded(name, || {
             self.begin(py, name)?;
-            let work = Work::Copy {
-                source: self.place(name, &source, source_offset, bytes)?,
-                destination: self.place(name, &destination, destination_offset, bytes)?,
-                bytes,
-            };
-            let request = WorkRequest::new(name, stream.id, work);
             let uses = [
                 Use {
                     buffer: &source,
@@ -338,6 +398,13 @@ impl PyContext {
                     writes: true,
                 },
             ];
+            let _pinned = Pinned::new(py, &uses, stream.id)?;
+            let work = Work::Copy {
+                source: self.place(name, &source, source_offset, bytes)?,
+                destination: self.place(name, &destination, destination_offset, bytes)?,
+                bytes,
+            };
+            let request = WorkRequest::new(name, stream.id, work);
             py.detach(|| self.machine.submit(request, &uses))
                 .map(|_| ())
         })
@@ -360,6 +427,7 @@ impl PyContext {
             if bytes == 0 {
                 return buffer.alive(name);
             }
+            let _pinned = Pinned::for_host(py, &buffer)?;
             let destination = self.device_place(name, &buffer, offset, bytes)?;
             let buffer: &Memory = &buffer;
             py.detach(|| {
@@ -391,6 +459,7 @@ impl PyContext {
             if bytes == 0 {
                 return buffer.alive(name);
             }
+            let _pinned = Pinned::for_host(py, &buffer)?;
             let source = self.device_place(name, &buffer, offset, bytes)?;
             let buffer: &Memory = &buffer;
             py.detach(|| {
@@ -438,7 +507,7 @@ impl PyContext {
     /// Counters of the memory pool.
     fn pool_statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("pool_statistics", || {
-            let statistics = self.machine.pool.statistics();
+            let statistics = py.detach(|| self.machine.memory.pool.statistics());
             records::statistics(py, statistics.map_err(|error| errors::memory(&error))?)
         })
     }
@@ -465,7 +534,7 @@ impl PyContext {
     fn trim(&self, py: Python<'_>) -> PyResult<u64> {
         guarded("trim", || {
             self.begin(py, "trim")?;
-            py.detach(|| self.machine.pool.trim())
+            py.detach(|| self.machine.memory.pool.trim())
                 .map_err(|error| errors::memory(&error))
         })
     }
@@ -474,7 +543,7 @@ impl PyContext {
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         guarded("verify", || {
             self.begin(py, "verify")?;
-            py.detach(|| self.machine.pool.verify())
+            py.detach(|| self.machine.memory.pool.verify())
                 .map_err(|error| errors::memory(&error))
         })
     }

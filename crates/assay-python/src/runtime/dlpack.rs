@@ -16,6 +16,7 @@ use super::block::Held;
 use super::buffer::{Memory, same_name};
 use super::context::PyContext;
 use super::errors;
+use super::residence::Pinned;
 
 const VERSIONED: &CStr = c"dltensor_versioned";
 const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
@@ -175,6 +176,7 @@ pub(super) fn dlpack_export<'py>(
                 "__dlpack__: expected a view of the buffer, got one that reaches past it",
             ));
         }
+        let _pinned = Pinned::for_host(py, memory)?;
         let pointer = memory
             .host_pointer("__dlpack__")?
             .wrapping_add(offset as usize);

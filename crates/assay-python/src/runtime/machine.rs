@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use assay_core::backend::{Backend, KernelArgument, KernelId, Launch, Space, StreamId};
+use assay_core::backend::{Backend, KernelArgument, KernelId, Launch, StreamId};
 use assay_core::dispatch::{
-    DispatchController, DispatchOptions, RecordedMemory, Recorder, Timing, Work, WorkId,
-    WorkRequest,
+    DispatchController, DispatchOptions, Recorder, Timing, Work, WorkId, WorkRequest,
 };
-use assay_core::memory::{Pool, PoolOptions};
+use assay_core::scheduler::Task;
 use assay_core::sim::{SimBackend, SimOptions, SimProfile};
 use assay_core::transfer::{TransferEngine, TransferOptions};
 use assay_cpu::device::{CpuDevice, CpuOptions};
@@ -20,6 +19,7 @@ use super::block::{Held, Use};
 use super::capture;
 use super::errors;
 use super::host_call::{self, HostCall};
+use super::memory::{DeviceMemory, MemoryOptions};
 use super::operate::{self, Operations};
 
 thread_local! {
@@ -61,7 +61,7 @@ pub(super) fn outside_operation(operation: &str) -> PyResult<()> {
 #[derive(Clone, Copy, Default)]
 pub(super) struct MachineOptions {
     pub memory_bytes: Option<u64>,
-    pub pool_bytes: Option<u64>,
+    pub memory: MemoryOptions,
     pub timing: bool,
     pub records: usize,
 }
@@ -77,8 +77,7 @@ pub(super) struct Machine {
     pub device: Device,
     pub operations: Operations,
     pub backend: Arc<dyn Backend>,
-    pub pool: Arc<Pool>,
-    pub memory: Arc<RecordedMemory<Arc<Pool>>>,
+    pub memory: DeviceMemory,
     pub dispatch: DispatchController,
     transfers: OnceLock<TransferEngine>,
     timing: bool,
@@ -90,6 +89,9 @@ pub(super) struct Machine {
     /// Streams whose work is captured, and how many there are, so that none takes no lock.
     captured: Mutex<Vec<StreamId>>,
     captured_count: AtomicUsize,
+    /// Tasks whose turns the work of a stream asks for, with the device time assumed for a piece.
+    tasks: Mutex<HashMap<StreamId, (Arc<Task>, u64)>>,
+    task_count: AtomicUsize,
     /// What operations raised after their caller had gone on.
     raised: Mutex<Vec<PyErr>>,
 }
@@ -146,14 +148,6 @@ impl Machine {
         calls: Arc<host_call::Calls>,
         options: MachineOptions,
     ) -> PyResult<Arc<Self>> {
-        let capacity = options
-            .pool_bytes
-            .unwrap_or(backend.properties().memory_bytes);
-        let pool = Pool::new(
-            Arc::clone(&backend),
-            PoolOptions::new(Space::Device, capacity),
-        );
-        let pool = Arc::new(pool.map_err(|error| errors::memory(&error))?);
         let dispatch_options = DispatchOptions {
             timing: match options.timing {
                 true => Timing::Full,
@@ -164,12 +158,12 @@ impl Machine {
         let recorder = Arc::new(Recorder::new(options.records));
         let dispatch = DispatchController::new(Arc::clone(&backend), dispatch_options, recorder)
             .map_err(|error| errors::dispatch(&error))?;
-        let memory = Arc::new(dispatch.record_memory(Arc::clone(&pool), "array"));
+        let memory = DeviceMemory::new(&backend, &dispatch, options.memory);
+        let memory = memory.map_err(|error| errors::memory(&error))?;
         Ok(Arc::new(Machine {
             device,
             operations,
             backend,
-            pool,
             memory,
             dispatch,
             transfers: OnceLock::new(),
@@ -180,6 +174,8 @@ impl Machine {
             has_left: AtomicBool::new(false),
             captured: Mutex::new(Vec::new()),
             captured_count: AtomicUsize::new(0),
+            tasks: Mutex::new(HashMap::new()),
+            task_count: AtomicUsize::new(0),
             raised: Mutex::new(Vec::new()),
         }))
     }
@@ -233,6 +229,48 @@ impl Machine {
         lock(&self.raised).push(error);
     }
 
+    /// Has the work of a stream ask for turns of a task.
+    pub fn bind_task(&self, stream: StreamId, task: Arc<Task>, assumed_ns: u64) -> PyResult<()> {
+        let mut tasks = lock(&self.tasks);
+        match tasks.get(&stream) {
+            Some((bound, _)) if !Arc::ptr_eq(bound, &task) => Err(errors::invalid(&format!(
+                "task \"{}\": expected a stream without a task, got one of task \"{}\"",
+                task.name(),
+                bound.name()
+            ))),
+            _ => {
+                tasks.insert(stream, (task, assumed_ns));
+                self.task_count.store(tasks.len(), Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+
+    pub fn unbind_task(&self, stream: StreamId) {
+        let mut tasks = lock(&self.tasks);
+        let unbound = tasks.remove(&stream);
+        self.task_count.store(tasks.len(), Ordering::Release);
+        drop((tasks, unbound));
+    }
+
+    /// Unbinds a task from every stream.
+    pub fn unbind_tasks(&self, task: &Arc<Task>) {
+        let mut tasks = lock(&self.tasks);
+        tasks.retain(|_, (bound, _)| !Arc::ptr_eq(bound, task));
+        self.task_count.store(tasks.len(), Ordering::Release);
+    }
+
+    /// Charges work to the task of its stream, if it has one.
+    fn charge(&self, request: &mut WorkRequest) {
+        if self.task_count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        if let Some((task, assumed_ns)) = lock(&self.tasks).get(&request.stream) {
+            request.task = Some(Arc::clone(task));
+            request.cost_ns = *assumed_ns;
+        }
+    }
+
     /// Notes that work of a stream is captured, or no longer.
     pub fn set_captured(&self, stream: StreamId, captured: bool) {
         let mut streams = lock(&self.captured);
@@ -263,7 +301,8 @@ impl Machine {
             return capture::submit(request, uses);
         }
         self.outside_capture(&request)?;
-        let stream = request.stream;
+        self.charge(&mut request);
+        let (stream, is_charged) = (request.stream, request.task.is_some());
         for one in uses {
             one.buffer
                 .dependencies(stream, one.writes, &mut request.after);
@@ -272,7 +311,13 @@ impl Machine {
             .dispatch
             .submit_blocking(request)
             .map_err(|error| errors::dispatch(&error))?;
-        if !self.is_synchronous(stream) {
+        if self.is_synchronous(stream) {
+            if is_charged {
+                // It may stand in line for its turn, and goes on in this thread when that comes.
+                let waited = self.dispatch.wait(work);
+                waited.map_err(|error| errors::dispatch(&error))?;
+            }
+        } else {
             for one in uses {
                 one.buffer.note_use(stream, work, one.writes);
             }

@@ -15,6 +15,7 @@ use super::block::Use;
 use super::buffer::Memory;
 use super::errors;
 use super::machine::Machine;
+use super::residence::Pinned;
 use super::stream::PyStream;
 
 /// Buffer, byte offset, bytes that may be reached from there, and the code of the format.
@@ -44,7 +45,6 @@ fn place(
     let operation = signature.name;
     let (buffer, offset, bytes, code) = given;
     let buffer = buffer.get();
-    buffer.alive(operation)?;
     let format = ElementFormat::from_code(*code).ok_or_else(|| {
         let text = format!("{operation}: expected a known format of {name}, got code {code}");
         errors::invalid(&text)
@@ -84,14 +84,10 @@ pub(super) fn operate(
             known.join(", ")
         )));
     };
-    let mut places = Vec::with_capacity(operands.len());
     let mut uses = Vec::with_capacity(operands.len());
     for (rule, given) in signature.operands.iter().zip(operands) {
-        let Some(given) = given else {
-            places.push(None);
-            continue;
-        };
-        places.push(Some(place(machine, signature, rule.name, given)?));
+        let Some(given) = given else { continue };
+        given.0.get().alive(name)?;
         let writes = rule.access.writes();
         if writes && !given.0.get().is_writable() {
             return Err(errors::invalid(&format!(
@@ -104,6 +100,13 @@ pub(super) fn operate(
             buffer: given.0.get(),
             writes,
         });
+    }
+    let _pinned = Pinned::new(py, &uses, stream.id)?;
+    let mut places = Vec::with_capacity(operands.len());
+    for (rule, given) in signature.operands.iter().zip(operands) {
+        let given = given.as_ref();
+        let found = given.map(|given| place(machine, signature, rule.name, given));
+        places.push(found.transpose()?);
     }
     // Surplus operands are refused by the encoding, which counts them.
     places.extend(operands.iter().skip(signature.operands.len()).map(|_| None));

@@ -1,11 +1,13 @@
 //! Statistics and records as plain Python values.
 
 use assay_core::dispatch::{RecordTotals, WorkRecord};
-use assay_core::memory::PoolStatistics;
+use assay_core::memory::adaptors::Counters;
+use assay_core::memory::{PoolStatistics, ResidencyUsage};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// One record: sequence, kind, name, stream, bytes, flops, submitted, start, end, failure.
+/// One record: sequence, kind, name, stream, bytes, flops, submitted, start and end, failure, and
+/// the numbers of the graph and the task it belongs to.
 pub(super) type RecordTuple = (
     u64,
     &'static str,
@@ -17,6 +19,8 @@ pub(super) type RecordTuple = (
     Option<u64>,
     Option<u64>,
     Option<&'static str>,
+    Option<u64>,
+    Option<u64>,
 );
 
 pub(super) fn record(record: &WorkRecord) -> RecordTuple {
@@ -31,6 +35,8 @@ pub(super) fn record(record: &WorkRecord) -> RecordTuple {
         record.span.map(|span| span.start_ns),
         record.span.map(|span| span.end_ns),
         record.failure,
+        record.graph.map(|graph| graph.0),
+        record.task.map(|task| task.0),
     )
 }
 
@@ -74,4 +80,27 @@ pub(super) fn statistics(py: Python<'_>, pool: PoolStatistics) -> PyResult<Bound
         counters.set_item(name, value)?;
     }
     Ok(counters)
+}
+
+/// What callers asked for, as a dictionary.
+pub(super) fn counters(py: Python<'_>, counters: Counters) -> PyResult<Bound<'_, PyDict>> {
+    let figures = PyDict::new(py);
+    figures.set_item("bytes", counters.bytes)?;
+    figures.set_item("peak_bytes", counters.peak_bytes)?;
+    figures.set_item("total_bytes", counters.total_bytes)?;
+    figures.set_item("allocations", counters.allocations)?;
+    figures.set_item("peak_allocations", counters.peak_allocations)?;
+    figures.set_item("total_allocations", counters.total_allocations)?;
+    figures.set_item("failures", counters.failures)?;
+    Ok(figures)
+}
+
+/// Evictable memory in figures, as a dictionary.
+pub(super) fn residency(py: Python<'_>, usage: ResidencyUsage) -> PyResult<Bound<'_, PyDict>> {
+    let figures = PyDict::new(py);
+    figures.set_item("resident_bytes", usage.resident_bytes)?;
+    figures.set_item("spilled_bytes", usage.spilled_bytes)?;
+    figures.set_item("spills", usage.spills)?;
+    figures.set_item("restores", usage.restores)?;
+    Ok(figures)
 }

@@ -148,7 +148,7 @@ impl Drop for PyStream {
             py.detach(|| {
                 // Nobody is left to hear of a refusal.
                 let _ = machine.dispatch.synchronize(id);
-                let _ = machine.pool.forget_stream(id);
+                machine.memory.forget_stream(id);
                 let _ = machine.dispatch.destroy_stream(id);
             });
         });

@@ -186,6 +186,24 @@ impl Pool {
         }
     }
 
+    /// Joins small blocks held back, where nothing is in callers' hands and a large block is wanted.
+    ///
+    /// A large block cut beside them would leave an empty pool unable to give all it has.
+    #[inline]
+    fn join_if_empty(&self, state: &mut State, wanted: Wanted) -> Result<()> {
+        if wanted.class.is_some() || state.statistics.allocated_bytes > 0 {
+            return Ok(());
+        }
+        let slot = state.slot(&*self.backend, wanted.stream)?;
+        let held_back = |slot: &usize| state.heap.lists[*slot].quick_bytes > 0;
+        if [slot, COMMON].iter().any(held_back) {
+            state.heap.flush_quick(slot);
+            state.heap.flush_quick(COMMON);
+            state.heap.dissolve(slot);
+        }
+        Ok(())
+    }
+
     /// Refuses by quota, or hands out what the stream can have without effort.
     #[inline]
     fn try_take(&self, state: &mut State, wanted: Wanted) -> Result<Option<Allocation>> {
@@ -285,7 +303,10 @@ impl MemoryResource for Pool {
         }
         let outcome = match self.wanted(request) {
             Some(wanted) => {
-                let quickly = self.try_take(&mut *self.lock()?, wanted);
+                let mut state = self.lock()?;
+                self.join_if_empty(&mut state, wanted)?;
+                let quickly = self.try_take(&mut state, wanted);
+                drop(state);
                 match quickly {
                     Ok(None) => self.allocate_with_effort(wanted),
                     Ok(Some(allocation)) => return Ok(allocation),

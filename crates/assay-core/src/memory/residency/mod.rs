@@ -137,23 +137,14 @@ impl Residency {
     pub fn create(&self, request: &Request) -> Result<BufferId> {
         let mut state = self.lock()?;
         let allocation = self.allocate(&mut state, request)?;
-        let index = state.free_slots.pop().unwrap_or_else(|| {
-            state.slots.push(Slot::default());
-            (state.slots.len() - 1) as u32
-        });
-        let slot = &mut state.slots[index as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.entry = Some(Entry {
-            request: *request,
-            place: Place::Device(allocation),
-            leases: 0,
-            users: Vec::from_iter((request.stream != StreamId::HOST).then_some(request.stream)),
-            moved: None,
-        });
-        let generation = slot.generation;
-        state.order.touch(index);
-        state.usage.resident_bytes += request.bytes;
-        Ok(BufferId { index, generation })
+        Ok(state.enter(request, allocation))
+    }
+
+    /// Makes a buffer of memory that was allocated before from the device resource.
+    ///
+    /// The request is the one that it was allocated by; no work may be under way on the memory.
+    pub fn adopt(&self, request: &Request, allocation: Allocation) -> Result<BufferId> {
+        Ok(self.lock()?.enter(request, allocation))
     }
 
     /// Ends a buffer; its memory is given back in the order of `stream`.
@@ -251,6 +242,19 @@ impl Residency {
         self.evict_oldest(&mut *self.lock()?, shortage, stream, tenant)
     }
 
+    /// Tells that a stream is about to be destroyed and all its work is over.
+    pub fn forget_stream(&self, stream: StreamId) -> Result<()> {
+        let mut state = self.lock()?;
+        for entry in state
+            .slots
+            .iter_mut()
+            .filter_map(|slot| slot.entry.as_mut())
+        {
+            entry.users.retain(|user| *user != stream);
+        }
+        Ok(())
+    }
+
     /// Whether the buffer is on the device.
     pub fn is_resident(&self, buffer: BufferId) -> Result<bool> {
         let state = self.lock()?;
@@ -276,6 +280,27 @@ impl Residency {
 }
 
 impl State {
+    /// Books a buffer that is on the device.
+    fn enter(&mut self, request: &Request, allocation: Allocation) -> BufferId {
+        let index = self.free_slots.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            (self.slots.len() - 1) as u32
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.entry = Some(Entry {
+            request: *request,
+            place: Place::Device(allocation),
+            leases: 0,
+            users: Vec::from_iter((request.stream != StreamId::HOST).then_some(request.stream)),
+            moved: None,
+        });
+        let generation = slot.generation;
+        self.order.touch(index);
+        self.usage.resident_bytes += request.bytes;
+        BufferId { index, generation }
+    }
+
     fn id(&self, index: u32) -> BufferId {
         BufferId {
             index,

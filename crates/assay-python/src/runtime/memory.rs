@@ -1,0 +1,197 @@
+//! The memory of a device as it is put together: the pool below, then adaptors, then relief.
+//!
+//! From below: pool, counters, a limit, the log and the tracking of call sites where asked for,
+//! records, and at the top relief from shortage. Evictable memory is allocated below the relief,
+//! because relief is what evicts it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use assay_core::backend::{Backend, Space, StreamId};
+use assay_core::clock::Clock;
+use assay_core::dispatch::{DispatchController, RecordedMemory};
+use assay_core::memory::adaptors::{FailureCallback, Limiting, Logging, Statistics, Tracking};
+use assay_core::memory::{
+    CallSite, MemoryError, MemoryResource, Pool, PoolOptions, Residency, Result,
+};
+
+use super::relief::Relief;
+
+type Resource = Arc<dyn MemoryResource>;
+
+/// How often one request asks for relief before its error goes through.
+const MOST_ATTEMPTS: u32 = 10_000;
+
+/// What the memory of a device is asked to do besides handing itself out.
+#[derive(Clone, Copy, Default)]
+pub(super) struct MemoryOptions {
+    /// What the pool may hold; the device's memory where not given.
+    pub pool_bytes: Option<u64>,
+    /// What callers may have, in bytes as they ask for them.
+    pub limit_bytes: Option<u64>,
+    /// Pinned host memory for spilled and pinned buffers; as much as the device has.
+    pub host_bytes: Option<u64>,
+    pub tracking: bool,
+    pub logging: bool,
+}
+
+/// The clock of a device, for those who want one of their own.
+pub(super) struct DeviceClock(pub Arc<dyn Backend>);
+
+impl Clock for DeviceClock {
+    fn now_ns(&self) -> u64 {
+        self.0.clock().now_ns()
+    }
+
+    fn sleep_until_ns(&self, deadline_ns: u64) {
+        self.0.clock().sleep_until_ns(deadline_ns);
+    }
+}
+
+/// Everything that hands out memory of one device.
+pub(super) struct DeviceMemory {
+    backend: Arc<dyn Backend>,
+    dispatch: DispatchController,
+    pub pool: Arc<Pool>,
+    pub statistics: Arc<Statistics<Resource>>,
+    pub tracking: Option<Arc<Tracking<Resource>>>,
+    pub logging: Option<Arc<Logging<Resource>>>,
+    /// What evictable memory is allocated from.
+    below: Resource,
+    /// What everything else is allocated from.
+    top: Resource,
+    pub relief: Arc<Relief>,
+    host_bytes: u64,
+    host: OnceLock<Arc<RecordedMemory<Arc<Pool>>>>,
+    residency: OnceLock<Arc<Residency>>,
+}
+
+impl DeviceMemory {
+    pub fn new(
+        backend: &Arc<dyn Backend>,
+        dispatch: &DispatchController,
+        options: MemoryOptions,
+    ) -> Result<Self> {
+        let device_bytes = backend.properties().memory_bytes;
+        let capacity = options.pool_bytes.unwrap_or(device_bytes);
+        let pool_options = PoolOptions::new(Space::Device, capacity);
+        let pool = Arc::new(Pool::new(Arc::clone(backend), pool_options)?);
+        let mut below: Resource = pool.clone();
+        let statistics = Arc::new(Statistics::new(below));
+        below = statistics.clone();
+        if let Some(limit_bytes) = options.limit_bytes {
+            below = Arc::new(Limiting::new(below, limit_bytes));
+        }
+        let logging = options.logging.then(|| {
+            let clock = DeviceClock(Arc::clone(backend));
+            Arc::new(Logging::new(Arc::clone(&below), clock))
+        });
+        if let Some(logging) = &logging {
+            below = logging.clone();
+        }
+        let tracking = options
+            .tracking
+            .then(|| Arc::new(Tracking::new(Arc::clone(&below))));
+        if let Some(tracking) = &tracking {
+            below = tracking.clone();
+        }
+        let below: Resource = Arc::new(dispatch.record_memory(below, "array"));
+        let relief = Arc::new(Relief::new(dispatch.clone()));
+        let asked = Arc::clone(&relief);
+        let top = FailureCallback::new(Arc::clone(&below), MOST_ATTEMPTS, move |failure| {
+            asked.relieve(failure)
+        });
+        Ok(DeviceMemory {
+            backend: Arc::clone(backend),
+            dispatch: dispatch.clone(),
+            pool,
+            statistics,
+            tracking,
+            logging,
+            below,
+            top: Arc::new(top),
+            relief,
+            host_bytes: options.host_bytes.unwrap_or(device_bytes),
+            host: OnceLock::new(),
+            residency: OnceLock::new(),
+        })
+    }
+
+    /// Where memory comes from.
+    pub fn resource(&self) -> Resource {
+        Arc::clone(&self.top)
+    }
+
+    /// The pool of pinned host memory, made when first needed.
+    pub fn host(&self) -> Result<&Arc<RecordedMemory<Arc<Pool>>>> {
+        if let Some(host) = self.host.get() {
+            return Ok(host);
+        }
+        let options = PoolOptions::new(Space::Host, self.host_bytes);
+        let pool = Arc::new(Pool::new(Arc::clone(&self.backend), options)?);
+        let recorded = Arc::new(self.dispatch.record_memory(pool, "pinned"));
+        Ok(self.host.get_or_init(|| recorded))
+    }
+
+    /// The pool of pinned host memory, if it was ever needed.
+    pub fn host_in_use(&self) -> Option<&Pool> {
+        self.host.get().map(|host| &**host.inner())
+    }
+
+    /// The books of evictable memory, made when first needed.
+    pub fn residency(&self) -> Result<&Arc<Residency>> {
+        if let Some(residency) = self.residency.get() {
+            return Ok(residency);
+        }
+        let host: Resource = self.host()?.clone();
+        let backend = Arc::clone(&self.backend);
+        let residency = Residency::new(backend, Arc::clone(&self.below), host);
+        let residency = self.residency.get_or_init(|| residency);
+        self.relief.set_residency(residency);
+        Ok(residency)
+    }
+
+    /// The books of evictable memory, if there are any.
+    pub fn residency_in_use(&self) -> Option<&Arc<Residency>> {
+        self.residency.get()
+    }
+
+    /// Tells that a stream whose work is over is about to be destroyed.
+    pub fn forget_stream(&self, stream: StreamId) {
+        // Nobody is left to hear of a refusal.
+        let _ = self.pool.forget_stream(stream);
+        if let Some(host) = self.host_in_use() {
+            let _ = host.forget_stream(stream);
+        }
+        if let Some(residency) = self.residency_in_use() {
+            let _ = residency.forget_stream(stream);
+        }
+    }
+
+    /// Writes down what was spilled and restored.
+    pub fn record_movements(&self) -> std::result::Result<(), MemoryError> {
+        match self.residency.get() {
+            Some(residency) => self.dispatch.record_movements(residency),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A line of Python source as a call site.
+///
+/// The core keeps file names for ever, as it does those of its own lines; each file of a program
+/// is kept once.
+pub(super) fn call_site(file: &str, line: u32) -> CallSite {
+    static FILES: Mutex<Option<HashMap<String, &'static str>>> = Mutex::new(None);
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    let files = files.get_or_insert_with(HashMap::new);
+    let kept = match files.get(file) {
+        Some(kept) => kept,
+        None => {
+            let kept: &'static str = Box::leak(file.to_owned().into_boxed_str());
+            files.insert(file.to_owned(), kept);
+            kept
+        }
+    };
+    CallSite { file: kept, line }
+}

@@ -1,0 +1,303 @@
+//! The scheduler of a device, for Python.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use assay_core::memory::TenantId;
+use assay_core::scheduler::{
+    Class, Deadline, DeadlinePolicy, Decision, Lane, PartitionId, PartitionLane, PartitionOptions,
+    PerLane, PoolTenant, Rate, Scheduler, SchedulerError, SchedulerOptions, TaskId, TaskLane,
+    TaskOptions, TaskSnapshot,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::barrier::guarded;
+use super::context::PyContext;
+use super::errors;
+use super::machine::{Machine, outside_operation};
+use super::memory::DeviceClock;
+use super::task::PyTask;
+
+/// Units a second and the largest burst, by the name of a lane.
+type Rates = HashMap<String, (u64, u64)>;
+
+/// Sequence, time, task, name, partition, lane, units, action and reason of a decision.
+type DecisionTuple = (
+    u64,
+    u64,
+    Option<u64>,
+    String,
+    u32,
+    Option<&'static str>,
+    u64,
+    &'static str,
+    String,
+);
+
+pub(super) fn told<T>(outcome: Result<T, SchedulerError>) -> PyResult<T> {
+    outcome.map_err(|error| errors::scheduler(&error))
+}
+
+/// The lane of this name.
+pub(super) fn lane_named(name: &str) -> PyResult<Lane> {
+    let found = Lane::ALL.into_iter().find(|lane| lane.name() == name);
+    found.ok_or_else(|| {
+        errors::invalid(&format!(
+            "scheduler: expected lane compute, upload or download, got \"{name}\""
+        ))
+    })
+}
+
+fn per_lane(rates: &Rates) -> PyResult<PerLane<Option<Rate>>> {
+    let mut lanes = PerLane::default();
+    for (name, (units_per_second, burst_units)) in rates {
+        lanes[lane_named(name)?] = Some(Rate {
+            units_per_second: *units_per_second,
+            burst_units: *burst_units,
+        });
+    }
+    Ok(lanes)
+}
+
+/// Admission, turns and decisions for one device.
+#[pyclass(name = "NativeScheduler", module = "assay._native", frozen)]
+pub(super) struct PyScheduler {
+    machine: Arc<Machine>,
+    scheduler: Scheduler,
+    /// Of the lanes, for partitions that are the whole device.
+    options: SchedulerOptions,
+}
+
+#[pymethods]
+impl PyScheduler {
+    /// A scheduler on the clock of a device, with what each lane does in a second.
+    #[new]
+    #[pyo3(signature = (
+        context, *, memory_bytes, units_per_second, window_units, class_weights, decisions,
+    ))]
+    fn new(
+        context: PyRef<'_, PyContext>,
+        memory_bytes: u64,
+        units_per_second: HashMap<String, u64>,
+        window_units: HashMap<String, u64>,
+        class_weights: (u32, u32, u32),
+        decisions: usize,
+    ) -> PyResult<Self> {
+        guarded("scheduler", || {
+            let machine = Arc::clone(context.machine());
+            let mut rates = PerLane::from_fn(|_| 0);
+            for (name, rate) in &units_per_second {
+                rates[lane_named(name)?] = *rate;
+            }
+            let mut options = SchedulerOptions::new(memory_bytes, rates);
+            for (name, units) in &window_units {
+                options.lanes[lane_named(name)?].window_units = *units;
+            }
+            options.decisions = decisions;
+            let (guaranteed, burstable, best_effort) = class_weights;
+            options.guaranteed.weight = guaranteed;
+            options.burstable.weight = burstable;
+            options.best_effort.weight = best_effort;
+            let clock = Arc::new(DeviceClock(Arc::clone(&machine.backend)));
+            Ok(PyScheduler {
+                machine,
+                scheduler: told(Scheduler::new(options.clone(), clock))?,
+                options,
+            })
+        })
+    }
+
+    /// Give a part of the device a name, memory, reservable rates and a weight.
+    ///
+    /// Nothing given means the whole device. With a tenant, what its tasks reserve is promised by
+    /// the memory pool.
+    #[pyo3(signature = (
+        name, *, weight, memory_bytes=None, reservable=None, limits=None, tenant=None,
+    ))]
+    fn add_partition(
+        &self,
+        name: &str,
+        weight: u32,
+        memory_bytes: Option<u64>,
+        reservable: Option<HashMap<String, u64>>,
+        limits: Option<Rates>,
+        tenant: Option<u32>,
+    ) -> PyResult<u32> {
+        guarded("partition", || {
+            let mut options: PartitionOptions = self.options.whole_device(name);
+            options.weight = weight;
+            options.memory_bytes = memory_bytes.unwrap_or(options.memory_bytes);
+            if let Some(reservable) = reservable {
+                options.lanes = PerLane::default();
+                for (lane, rate) in &reservable {
+                    options.lanes[lane_named(lane)?].reservable_per_second = *rate;
+                }
+            }
+            let limits = per_lane(&limits.unwrap_or_default())?;
+            for lane in Lane::ALL {
+                let PartitionLane { limit, .. } = &mut options.lanes[lane];
+                *limit = limits[lane];
+            }
+            if let Some(tenant) = tenant {
+                let pool = Arc::clone(&self.machine.memory.pool);
+                options.memory = Some(Arc::new(PoolTenant::new(pool, TenantId(tenant))));
+            }
+            Ok(told(self.scheduler.add_partition(options))?.0)
+        })
+    }
+
+    /// Take a partition without tasks away.
+    fn remove_partition(&self, partition: u32) -> PyResult<()> {
+        guarded("partition", || {
+            told(self.scheduler.remove_partition(PartitionId(partition)))
+        })
+    }
+
+    /// Take a task on; it is admitted at once if what it asks for is free.
+    #[pyo3(signature = (
+        name, *, partition, qos, weight, memory_bytes, reserved, limits, turns, deadline,
+        assumed_ns,
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        partition: u32,
+        qos: &str,
+        weight: u32,
+        memory_bytes: u64,
+        reserved: Rates,
+        limits: Rates,
+        turns: Rates,
+        deadline: Option<(u64, bool)>,
+        assumed_ns: u64,
+    ) -> PyResult<PyTask> {
+        guarded("task", || {
+            outside_operation("task")?;
+            let mut options = TaskOptions::new(name, PartitionId(partition));
+            options.class = Class::named(qos).ok_or_else(|| errors::unknown_class(qos))?;
+            options.weight = weight;
+            options.memory_bytes = memory_bytes;
+            let reserved = per_lane(&reserved)?;
+            let (limits, turns) = (per_lane(&limits)?, per_lane(&turns)?);
+            options.lanes = PerLane::from_fn(|lane| TaskLane {
+                reserved: reserved[lane],
+                limit: limits[lane],
+                turns: turns[lane],
+            });
+            options.deadline = deadline.map(|(instant_ns, fails)| Deadline {
+                instant_ns,
+                policy: match fails {
+                    true => DeadlinePolicy::Fail,
+                    false => DeadlinePolicy::Record,
+                },
+            });
+            let task = py.detach(|| self.scheduler.submit(options));
+            Ok(PyTask::new(&self.machine, told(task)?, assumed_ns))
+        })
+    }
+
+    /// Let everything happen that is due by now.
+    fn poll(&self, py: Python<'_>) -> PyResult<()> {
+        guarded("poll", || told(py.detach(|| self.scheduler.poll())))
+    }
+
+    /// When time alone brings something, if it does; for driving virtual time.
+    fn next_event_ns(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        guarded("next_event_ns", || {
+            told(py.detach(|| self.scheduler.next_event_ns()))
+        })
+    }
+
+    /// The decisions since the last call, and how many were forgotten meanwhile.
+    fn take_decisions(&self, py: Python<'_>) -> PyResult<(Vec<DecisionTuple>, u64)> {
+        guarded("take_decisions", || {
+            let taken = told(py.detach(|| self.scheduler.take_decisions()))?;
+            let rows = taken.records.iter().map(decision).collect();
+            Ok((rows, taken.dropped))
+        })
+    }
+
+    /// Tasks, partitions and lanes as they stand.
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        guarded("snapshot", || {
+            let snapshot = told(py.detach(|| self.scheduler.snapshot()))?;
+            let found = PyDict::new(py);
+            found.set_item("time_ns", snapshot.time_ns)?;
+            found.set_item("idle", snapshot.is_idle())?;
+            let tasks: PyResult<Vec<_>> = snapshot.tasks.iter().map(|one| task(py, one)).collect();
+            found.set_item("tasks", tasks?)?;
+            let mut partitions = Vec::new();
+            for partition in &snapshot.partitions {
+                let row = PyDict::new(py);
+                row.set_item("partition", partition.partition.0)?;
+                row.set_item("name", &partition.name)?;
+                row.set_item("tasks", partition.tasks)?;
+                row.set_item("pending", partition.pending)?;
+                row.set_item("reserved_bytes", partition.reserved_bytes)?;
+                row.set_item("reserved_per_second", {
+                    let rates = PyDict::new(py);
+                    for lane in Lane::ALL {
+                        rates.set_item(lane.name(), partition.reserved_per_second[lane])?;
+                    }
+                    rates
+                })?;
+                partitions.push(row);
+            }
+            found.set_item("partitions", partitions)?;
+            Ok(found)
+        })
+    }
+
+    /// Cancel a task by its number, whoever holds it.
+    fn cancel(&self, py: Python<'_>, task: u64) -> PyResult<()> {
+        guarded("cancel", || {
+            told(py.detach(|| self.scheduler.cancel(TaskId(task))))
+        })
+    }
+}
+
+fn decision(decision: &Decision) -> DecisionTuple {
+    (
+        decision.sequence,
+        decision.time_ns,
+        decision.task.map(|task| task.0),
+        decision.name.to_string(),
+        decision.partition.0,
+        decision.lane.map(Lane::name),
+        decision.units,
+        decision.action.name(),
+        decision.reason.to_string(),
+    )
+}
+
+/// A task's figures as a dictionary.
+pub(super) fn task<'py>(py: Python<'py>, task: &TaskSnapshot) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("task", task.task.0)?;
+    row.set_item("name", &task.name)?;
+    row.set_item("partition", task.partition.0)?;
+    row.set_item("qos", task.class.name())?;
+    row.set_item("state", task.state.name())?;
+    row.set_item("ended", task.ended.map(|reason| reason.to_string()))?;
+    row.set_item("message", task.message.as_deref())?;
+    row.set_item("holds_reservation", task.holds_reservation)?;
+    row.set_item("missed_deadline", task.missed_deadline)?;
+    row.set_item("submitted_ns", task.submitted_ns)?;
+    row.set_item("turns_under_way", task.turns_under_way)?;
+    let lanes = PyDict::new(py);
+    for lane in Lane::ALL {
+        let figures = &task.lanes[lane];
+        let one = PyDict::new(py);
+        one.set_item("waiting_turns", figures.waiting_turns)?;
+        one.set_item("granted_turns", figures.granted_turns)?;
+        one.set_item("granted_units", figures.granted_units)?;
+        one.set_item("reserved_units", figures.reserved_units)?;
+        one.set_item("measured_units", figures.measured_units)?;
+        lanes.set_item(lane.name(), one)?;
+    }
+    row.set_item("lanes", lanes)?;
+    Ok(row)
+}

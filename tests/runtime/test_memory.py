@@ -1,0 +1,384 @@
+"""Tenants, reservations, pinned memory, eviction, logs and reports."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from assay import xp
+from assay.errors import DeviceError, FreedError, InputError, OutOfMemoryError, ShapeError
+from assay.runtime import AllocationLog, Array, Device, capture_graph
+
+MIB = 1 << 20
+
+
+def numbers(device: Device, count: int, seed: int) -> tuple[Array, npt.NDArray[np.uint8]]:
+    expected = np.random.default_rng(seed).integers(0, 256, count, dtype=np.uint8)
+    return xp.asarray(expected, device=device, copy=True), expected
+
+
+def test_a_tenant_is_charged_and_held_to_its_limit(fresh: Device) -> None:
+    small = fresh.tenant("small", 3 * MIB)
+    with small:
+        x = xp.zeros(2 * MIB, dtype=xp.uint8, device=fresh)
+        with pytest.raises(OutOfMemoryError, match='quota of tenant "small" exceeded') as caught:
+            xp.zeros(2 * MIB, dtype=xp.uint8, device=fresh)
+        assert caught.value.code == "quota_exceeded"
+    y = xp.zeros(2 * MIB, dtype=xp.uint8, device=fresh)  # the default tenant has no such limit
+    assert small.usage().used_bytes == 2 * MIB
+    small.limit = 8 * MIB
+    with small:
+        z = xp.zeros(4 * MIB, dtype=xp.uint8, device=fresh)
+    assert small.usage().peak_bytes == 6 * MIB
+    del x, y, z
+    fresh.synchronize()
+    assert small.usage().used_bytes == 0
+
+
+def test_what_is_reserved_nobody_else_can_use_up() -> None:
+    device = Device("sim", pool_bytes=10 * MIB)
+    first = device.tenant("first", 8 * MIB)
+    with first.reserve(8 * MIB) as promise:
+        assert promise.nbytes == 8 * MIB
+        with pytest.raises(OutOfMemoryError, match="memory is reserved"):
+            xp.zeros(4 * MIB, dtype=xp.uint8, device=device)
+        with first:
+            xp.zeros(8 * MIB, dtype=xp.uint8, device=device)
+    assert not promise.held
+    promise.release()
+    assert first.usage().reserved_bytes == 0
+    xp.zeros(9 * MIB, dtype=xp.uint8, device=device)
+
+
+def test_a_reservation_is_released_by_an_exception(fresh: Device) -> None:
+    tenant = fresh.tenant("t", 8 * MIB)
+
+    def fail() -> None:
+        assert tenant.usage().reserved_bytes == MIB
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), tenant.reserve(MIB):
+        fail()
+    assert tenant.usage().reserved_bytes == 0
+    forgotten = tenant.reserve(MIB)
+    del forgotten
+    gc.collect()
+    assert tenant.usage().reserved_bytes == 0
+
+
+def test_evicted_memory_comes_back_byte_for_byte_when_it_is_used(fresh: Device) -> None:
+    x, expected = numbers(fresh, 3 * MIB + 17, 1)
+    assert x.resident
+    before = fresh.memory_report().pool["allocated_bytes"]
+    x.evict()
+    assert not x.resident
+    report = fresh.memory_report()
+    assert report.pool["allocated_bytes"] < before
+    assert report.evictable is not None
+    assert report.evictable["spilled_bytes"] == 3 * MIB + 17
+    assert report.pinned is not None
+    view = x[5:10]  # a view alone brings nothing back
+    assert not x.resident
+    assert view.tolist() == expected[5:10].tolist()
+    assert x.resident
+    np.testing.assert_array_equal(np.array(x.to_device("cpu")), expected)
+    kinds = [(one.kind, one.name) for one in fresh.take_records().records if one.kind[:4] == "copy"]
+    assert ("copy to host", "spill") in kinds
+    assert ("copy to device", "restore") in kinds
+    x.evict()
+    x.free()
+    with pytest.raises(FreedError):
+        x.evict()
+    fresh.verify()
+
+
+def test_writes_after_a_restore_survive_the_next_eviction(fresh: Device) -> None:
+    x, expected = numbers(fresh, 64 * 1024, 2)
+    for round_ in range(5):
+        x.evict()
+        x[round_] = 200 + round_
+        expected[round_] = 200 + round_
+    np.testing.assert_array_equal(np.array(x.to_device("cpu")), expected)
+
+
+def test_the_least_recently_used_leaves_first_when_memory_is_short() -> None:
+    device = Device("cpu", pool_bytes=8 * MIB)
+    arrays = []
+    contents = []
+    for seed in range(4):
+        x, expected = numbers(device, 2 * MIB, seed)
+        arrays.append(x.allow_eviction())
+        contents.append(expected)
+    assert all(x.resident for x in arrays)
+    int(arrays[0][0])  # 0 is now the most recently used: the order is 1, 2, 3, 0
+    extra, _ = numbers(device, 2 * MIB, 9)
+    assert [x.resident for x in arrays] == [True, False, True, True]
+    more, _ = numbers(device, 2 * MIB, 10)
+    assert [x.resident for x in arrays] == [True, False, False, True]
+    del extra, more
+    for x, expected in zip(arrays, contents, strict=True):
+        np.testing.assert_array_equal(np.array(x), expected)
+    device.verify()
+
+
+def test_removal_in_the_middle_leaves_the_order_of_the_others() -> None:
+    device = Device("cpu", pool_bytes=10 * MIB)
+    tenant = device.tenant("cache", 10 * MIB, evictable=True)
+    with tenant:
+        a, b, c, d, e = (xp.zeros(2 * MIB, dtype=xp.uint8, device=device) for _ in range(5))
+    assert a.buffer.evictable
+    c.free()
+    keep = xp.zeros(2 * MIB, dtype=xp.uint8, device=device)  # takes c's place
+    assert [x.resident for x in (a, b, d, e)] == [True] * 4
+    xp.zeros(2 * MIB, dtype=xp.uint8, device=device)
+    assert [x.resident for x in (a, b, d, e)] == [False, True, True, True]
+    second = xp.zeros(2 * MIB, dtype=xp.uint8, device=device)
+    assert [x.resident for x in (a, b, d, e)] == [False, True, True, True]
+    third = xp.zeros(2 * MIB, dtype=xp.uint8, device=device)
+    assert [x.resident for x in (a, b, d, e)] == [False, False, True, True]
+    del keep, second, third
+
+
+def test_a_tenant_over_its_quota_spills_its_own() -> None:
+    device = Device("cpu")
+    cache = device.tenant("cache", 4 * MIB, evictable=True)
+    with cache:
+        arrays = [xp.full((MIB,), value, dtype=xp.uint8, device=device) for value in range(10)]
+    assert cache.usage().used_bytes <= 4 * MIB
+    assert sum(x.resident for x in arrays) <= 4
+    assert [int(x[MIB - 1]) for x in arrays] == list(range(10))
+
+
+def test_memory_that_someone_looks_at_stays(cpu: Device) -> None:
+    x, _ = numbers(cpu, MIB, 1)
+    theirs = np.asarray(x)
+    with pytest.raises(DeviceError, match="expected memory that nothing looks at"):
+        x.evict()
+    del theirs
+    graph = capture_graph(
+        lambda: cpu._context.fill("f", x.buffer, 0, 1, 64, cpu.current_stream()._native), device=cpu
+    )
+    with pytest.raises(DeviceError, match="nothing looks at"):
+        x.evict()
+    graph.close()
+    x.evict()
+    with pytest.raises(DeviceError, match="expected memory of the device's pool"):
+        xp.asarray(np.zeros(100), device=cpu).allow_eviction()
+
+
+def test_evictable_memory_in_a_graph_stays_where_the_graph_knows_it() -> None:
+    device = Device("cpu", pool_bytes=4 * MIB)
+    x = xp.zeros(2 * MIB, dtype=xp.uint8, device=device).allow_eviction()
+    stream = device.default_stream._native
+    graph = capture_graph(
+        lambda: device._context.fill(
+            "f", x.buffer, 0, 7, x.nbytes, device.current_stream()._native
+        ),
+        device=device,
+    )
+    with pytest.raises(OutOfMemoryError):
+        device._context.allocate(3 * MIB, stream)
+    graph.replay()
+    assert int(x[0]) == 7
+    graph.close()
+    del graph
+    large = device._context.allocate(3 * MIB, stream)
+    assert not x.resident
+    large.free()
+    assert int(x[2 * MIB - 1]) == 7
+
+
+def test_work_under_way_on_another_stream_is_waited_for_before_memory_leaves() -> None:
+    device = Device("cpu", pool_bytes=8 * MIB)
+    x = xp.zeros(4 * MIB, dtype=xp.uint8, device=device).allow_eviction()
+    stream = device.stream()
+    for value in range(1, 20):
+        for _ in range(4):
+            device._context.fill("fill", x.buffer, 0, value, x.nbytes, stream._native)
+        other = xp.ones(6 * MIB, dtype=xp.uint8, device=device)
+        del other
+        assert int(xp.min(x)) == int(xp.max(x)) == value
+
+
+def test_threads_share_evictable_arrays() -> None:
+    device = Device("cpu", pool_bytes=6 * MIB)
+    arrays = [
+        xp.full((MIB,), value, dtype=xp.uint8, device=device).allow_eviction() for value in range(4)
+    ]
+    wrong: list[str] = []
+
+    def work(index: int) -> None:
+        for round_ in range(40):
+            which = (index + round_) % 4
+            try:
+                total = int(xp.max(arrays[which]))
+                scratch = xp.zeros(MIB, dtype=xp.uint8, device=device)
+                del scratch
+            except OutOfMemoryError:
+                continue
+            if total != which:
+                wrong.append(f"{which}: {total}")
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+    assert wrong == []
+    device.verify()
+
+
+def test_pinned_buffers_copy_straight_to_arrays(fresh: Device) -> None:
+    pinned = fresh.pinned(4096)
+    assert pinned.nbytes == 4096
+    data = bytes(range(256)) * 16
+    pinned.write(data)
+    x = xp.zeros(4096, dtype=xp.uint8, device=fresh)
+    pinned.copy_to(x)
+    fresh.synchronize()
+    assert x.to_device("cpu").tolist() == list(data)
+    pinned.write(b"\0" * 4096)
+    pinned.copy_from(x[:100], offset=10)
+    assert pinned.read(100, 10) == data[:100]
+    kinds = {one.kind for one in fresh.take_records().records if one.name.startswith("copy_")}
+    assert kinds == {"copy to device", "copy to host"}
+    with pytest.raises(DeviceError, match="write: expected 10 bytes from 4090 in pinned memory"):
+        pinned.write(b"0123456789", offset=4090)
+    with pytest.raises(ShapeError, match="copy_to: expected a contiguous array"):
+        pinned.copy_to(x[::2])
+    with pytest.raises(InputError, match="read: expected a range"):
+        pinned.read(offset=5000)
+    pinned.free()
+    with pytest.raises(FreedError):
+        pinned.read(1)
+
+
+def test_kernels_do_not_reach_pinned_memory(cpu: Device) -> None:
+    pinned = cpu.pinned(64)
+    with pytest.raises(DeviceError, match="got pinned host memory"):
+        cpu._context.download("d", pinned._buffer, 0, bytearray(8))
+
+
+def test_the_shortage_callback_can_help_and_its_own_errors_are_not_the_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = Device("cpu", pool_bytes=4 * MIB)
+    hoard = [xp.zeros(MIB, dtype=xp.uint8, device=device) for _ in range(4)]
+    calls = []
+
+    def help_out(nbytes: int, tenant: int, attempt: int, message: str) -> bool:
+        calls.append((nbytes, tenant, attempt))
+        assert "out of device memory" in message
+        if hoard:
+            hoard.pop()
+            return True
+        return False
+
+    device.on_shortage(help_out)
+    x = xp.zeros(2 * MIB, dtype=xp.uint8, device=device)
+    assert [call[0] for call in calls] == [2 * MIB] * len(calls)
+    assert len(hoard) == 2
+    hoard.clear()
+    with pytest.raises(OutOfMemoryError):
+        xp.zeros(16 * MIB, dtype=xp.uint8, device=device)
+
+    def broken(nbytes: int, tenant: int, attempt: int, message: str) -> bool:
+        raise ValueError("broken callback")
+
+    device.on_shortage(broken)
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: unraisable.append(one.exc_value))
+    with pytest.raises(OutOfMemoryError):
+        xp.zeros(16 * MIB, dtype=xp.uint8, device=device)
+    assert [str(error) for error in unraisable] == ["broken callback"]
+    device.on_shortage(None)
+    assert int(x[0]) == 0
+
+
+def test_outstanding_allocations_name_the_line_that_asked() -> None:
+    device = Device("cpu", track_allocations=True)
+    x = xp.zeros(1000, dtype=xp.uint8, device=device)
+    (one,) = device.outstanding()
+    assert one.nbytes == 1000
+    assert Path(one.file).name == "test_memory.py"
+    source = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert "x = xp.zeros(1000" in source[one.line - 1]
+    del x
+    assert device.outstanding() == []
+    with pytest.raises(InputError, match="outstanding: expected a device that tracks"):
+        Device("cpu").outstanding()
+
+
+def test_a_limit_counts_bytes_as_they_were_asked_for() -> None:
+    device = Device("cpu", limit_bytes=1000)
+    x = xp.zeros(900, dtype=xp.uint8, device=device)
+    with pytest.raises(OutOfMemoryError, match="limit exceeded in allocate") as caught:
+        xp.zeros(101, dtype=xp.uint8, device=device)
+    assert caught.value.code == "limit_exceeded"
+    del x
+    xp.zeros(1000, dtype=xp.uint8, device=device)
+
+
+def test_a_log_replays_against_other_policies_with_the_same_figures_every_time() -> None:
+    device = Device("cpu", log_allocations=True)
+    generator = np.random.default_rng(3)
+    live = []
+    for _ in range(300):
+        if live and generator.random() < 0.45:
+            live.pop(int(generator.integers(len(live))))
+        size = int(generator.integers(1, 1 << int(generator.integers(8, 20))))
+        live.append(xp.zeros(size, dtype=xp.uint8, device=device))
+    live.clear()
+    log = device.take_allocation_log()
+    assert {request.action for request in log.requests} == {"allocate", "free"}
+    again = AllocationLog(log.text)
+    reports = [again.replay(capacity_bytes=64 * MIB) for _ in range(3)]
+    assert reports[0] == reports[1] == reports[2]
+    assert reports[0].allocations == reports[0].frees == 300
+    direct = log.replay(capacity_bytes=64 * MIB, direct=True)
+    assert direct.device_allocations == 300
+    assert reports[0].device_allocations < 10
+    assert reports[0].peak_requested_bytes == direct.peak_requested_bytes
+    tight = log.replay(capacity_bytes=MIB, slab_bytes=MIB)
+    assert tight.refusals > 0
+    assert tight.peak_held_bytes <= MIB
+    assert device.take_allocation_log().requests == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected the header"),
+        ("time_ns,action,stream,tenant,bytes,address\n1,2,3", "six fields"),
+        ("time_ns,action,stream,tenant,bytes,address\n1,steal,0,0,1,1", "allocate, refuse or free"),
+    ],
+)
+def test_a_log_that_is_none_is_refused_by_line(text: str, message: str) -> None:
+    with pytest.raises(DeviceError, match=message):
+        AllocationLog(text).replay(capacity_bytes=MIB)
+    with pytest.raises(DeviceError, match="cross_stream"):
+        AllocationLog("time_ns,action,stream,tenant,bytes,address\n").replay(
+            capacity_bytes=MIB,
+            cross_stream="sometimes",  # type: ignore[arg-type]
+        )
+
+
+def test_the_report_reads_as_a_table(fresh: Device) -> None:
+    tenant = fresh.tenant("mine", 4 * MIB)
+    with tenant:
+        x = xp.zeros(MIB, dtype=xp.uint8, device=fresh)
+    report = fresh.memory_report()
+    assert report.asked["bytes"] == MIB
+    assert report.pool["allocated_bytes"] == MIB
+    assert report.tenants[1].used_bytes == MIB
+    lines = str(report).splitlines()
+    assert any(line.startswith("tenant mine") and "of 4,194,304" in line for line in lines)
+    assert lines[0].startswith(f"device {fresh}")
+    del x

@@ -1,0 +1,294 @@
+"""Tasks: admission, turns, shares, pacing, decisions, and reservations released on every path."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from assay import xp
+from assay._native import provoke_panic
+from assay.errors import DeviceError, InputError, OutOfMemoryError, PanicError
+from assay.runtime import Device, Rate, Scheduler, capture_graph
+
+MIB = 1 << 20
+GB = 10**9
+
+
+def scheduler(device: Device, **options: int) -> Scheduler:
+    return Scheduler(device, upload_bytes_per_second=GB, download_bytes_per_second=GB, **options)
+
+
+def test_operations_inside_a_task_wait_for_turns_and_are_charged_to_it(fresh: Device) -> None:
+    tasks = scheduler(fresh)
+    x = xp.zeros(1000, device=fresh)
+    with tasks.task("work") as task:
+        assert task.state == "running"
+        for _ in range(10):
+            x += 1.0
+    assert task.state == "done"
+    assert float(x[0]) == 10.0
+    lane = task.snapshot()["lanes"]["compute"]
+    assert lane["granted_turns"] == 10
+    assert lane["measured_units"] > 0
+    charged = [one for one in fresh.take_records().records if one.task == task.number]
+    assert [one.kind for one in charged] == ["launch"] * 10
+    assert len({one.stream for one in charged}) == 1
+    x += 1.0  # outside again
+    actions = Counter(
+        decision.action for decision in tasks.take_decisions().decisions if decision.name == "work"
+    )
+    assert actions["submit"] == actions["admit"] == actions["start"] == actions["finish"] == 1
+    assert actions["grant"] == actions["return"] == 10
+    assert actions["release"] == 1
+
+
+def test_a_task_can_gate_the_stream_that_work_already_uses(cpu: Device) -> None:
+    tasks = scheduler(cpu)
+    x = xp.zeros(100, device=cpu)
+    task = tasks.task("default stream")
+    task.bind(cpu.default_stream)
+    with pytest.raises(DeviceError, match="expected it to be running, got admitted"):
+        x += 1.0
+    with task:
+        graph = capture_graph(
+            lambda: cpu._context.fill("f", x.buffer, 0, 0, 64, cpu.current_stream()._native),
+            device=cpu,
+        )
+        graph.replay()
+        x += 1.0
+    turns = task.snapshot()["lanes"]["compute"]["granted_turns"]
+    assert turns == 2  # the replay is one turn, and so is the addition
+    assert float(x[99]) == 1.0
+    other = tasks.task("second")
+    other.bind(cpu.default_stream)
+    with pytest.raises(DeviceError, match="expected a stream without a task"):
+        tasks.task("third").bind(cpu.default_stream)
+
+
+def test_decisions_say_why(sim: Device) -> None:
+    tasks = scheduler(sim, memory_bytes=10 * MIB)
+    with tasks.task("first", memory_bytes=8 * MIB):
+        second = tasks.task("second", memory_bytes=8 * MIB)
+        assert second.state == "pending"
+    second.wait_admitted()
+    assert second.state == "admitted"
+    reasons = {
+        (decision.name, decision.action): decision.reason
+        for decision in tasks.take_decisions().decisions
+    }
+    assert reasons["first", "admit"] == "everything asked for is free"
+    assert reasons["second", "defer"] == (f"{8 * MIB} bytes of memory asked for, {2 * MIB} free")
+    assert reasons["second", "admit"] == "everything asked for is free"
+
+
+def endings() -> dict[str, tuple[Callable[[Scheduler], None], str]]:
+    def finish(tasks: Scheduler) -> None:
+        with tasks.task("one", memory_bytes=MIB):
+            pass
+
+    def fail(tasks: Scheduler) -> None:
+        with pytest.raises(ZeroDivisionError), tasks.task("one", memory_bytes=MIB):
+            raise ZeroDivisionError
+
+    def panic(tasks: Scheduler) -> None:
+        with pytest.raises(PanicError), tasks.task("one", memory_bytes=MIB):
+            provoke_panic("inside a task")
+
+    def cancel(tasks: Scheduler) -> None:
+        with pytest.raises(asyncio.CancelledError), tasks.task("one", memory_bytes=MIB):
+            raise asyncio.CancelledError
+
+    def interrupt(tasks: Scheduler) -> None:
+        with pytest.raises(KeyboardInterrupt), tasks.task("one", memory_bytes=MIB):
+            raise KeyboardInterrupt
+
+    def forget(tasks: Scheduler) -> None:
+        task = tasks.task("one", memory_bytes=MIB)
+        task.start()
+        del task
+        gc.collect()
+
+    def stop(tasks: Scheduler) -> None:
+        with tasks.task("one", memory_bytes=MIB) as task:
+            task.cancel()
+            with pytest.raises(DeviceError, match="cancelled"):
+                xp.zeros(8, device=tasks.device)
+
+    return {
+        "finish": (finish, "finish"),
+        "fail": (fail, "fail"),
+        "panic": (panic, "fail"),
+        "cancel": (cancel, "cancel"),
+        "interrupt": (interrupt, "cancel"),
+        "forget": (forget, "cancel"),
+        "stop": (stop, "cancel"),
+    }
+
+
+@pytest.mark.parametrize("ending", endings())
+def test_reservations_are_released_on_every_path(fresh: Device, ending: str) -> None:
+    tenant = fresh.tenant("part", 4 * MIB)
+    tasks = scheduler(fresh)
+    run, action = endings()[ending]
+    partition = tasks.partition("part", tenant=tenant, memory_bytes=4 * MIB)
+    tasks._whole = partition
+    for _ in range(5):
+        run(tasks)
+        (row,) = tasks.snapshot()["partitions"]
+        assert row["reserved_bytes"] == 0
+        assert tenant.usage().reserved_bytes == 0
+    actions = Counter(decision.action for decision in tasks.take_decisions().decisions)
+    assert actions[action] == 5
+    assert actions["release"] == 5
+    if ending != "stop":
+        assert tasks.snapshot()["idle"]
+    partition.remove()
+
+
+def test_memory_of_a_partition_is_promised_by_the_pool(cpu: Device) -> None:
+    device = Device("cpu", pool_bytes=8 * MIB)
+    tenant = device.tenant("serving", 6 * MIB)
+    tasks = scheduler(device)
+    partition = tasks.partition("serving", tenant=tenant, memory_bytes=6 * MIB)
+    with tasks.task("serve", partition=partition, memory_bytes=6 * MIB):
+        with pytest.raises(OutOfMemoryError, match="reserved"):
+            device._context.allocate(4 * MIB, device.default_stream._native)
+        x = xp.zeros(6 * MIB, dtype=xp.uint8, device=device)  # charged to the tenant
+        assert tenant.usage().used_bytes == 6 * MIB
+        del x
+    device._context.allocate(8 * MIB, device.default_stream._native).free()
+
+
+def test_a_guaranteed_task_keeps_its_share_of_virtual_time_beside_a_flood(sim: Device) -> None:
+    tasks = scheduler(sim, windows={"compute": 200_000})  # type: ignore[arg-type]
+    pieces = 40
+    arrays = {}
+    for name, options in {
+        "guaranteed": {"qos": "guaranteed", "reserved": {"compute": 500_000_000}},
+        "flood": {"weight": 100},
+    }.items():
+        task = tasks.task(name, **options)  # type: ignore[arg-type]
+        task.start()
+        arrays[name] = (task, xp.zeros(100_000_000, dtype=xp.uint8, device=sim))
+    sim.synchronize()
+    start = sim.now_ns()
+    for task, array in arrays.values():
+        for _ in range(pieces):
+            sim._context.fill("f", array.buffer, 0, 1, array.nbytes, task.stream._native)
+    guaranteed = arrays["guaranteed"][0]
+    guaranteed.stream.synchronize()
+    took = sim.now_ns() - start
+    charged = guaranteed.snapshot()["lanes"]["compute"]["measured_units"]
+    assert charged / took >= 0.49  # half the device, less one piece of the flood at either end
+    for task, _ in arrays.values():
+        task.stream.synchronize()
+        task.finish()
+
+
+def test_shares_of_virtual_time_follow_weights(sim: Device) -> None:
+    tasks = scheduler(sim, windows={"compute": 200_000})  # type: ignore[arg-type]
+    running = []
+    for weight in (1, 3):
+        task = tasks.task(f"weight {weight}", weight=weight)
+        task.start()
+        running.append((task, xp.zeros(100_000_000, dtype=xp.uint8, device=sim)))
+    for task, array in running:
+        for _ in range(200):
+            sim._context.fill("f", array.buffer, 0, 1, array.nbytes, task.stream._native)
+    light, heavy = (task for task, _ in running)
+    heavy.stream.synchronize()
+    units = [one.snapshot()["lanes"]["compute"]["granted_units"] for one in (light, heavy)]
+    assert units[1] / units[0] == pytest.approx(3.0, rel=0.05)
+    light.stream.synchronize()
+    del heavy, light, running
+
+
+def test_launches_are_paced_by_count(sim: Device) -> None:
+    tasks = scheduler(sim)
+    x = xp.zeros(64, dtype=xp.uint8, device=sim)
+    sim.synchronize()
+    with tasks.task("slow", turns={"compute": Rate(1000, 1)}) as task:
+        start = sim.now_ns()
+        for _ in range(11):
+            sim._context.fill("f", x.buffer, 0, 1, 64, task.stream._native)
+        task.stream.synchronize()
+        took = sim.now_ns() - start
+    # One at once, then a thousand a second: ten more take ten milliseconds.
+    assert 10_000_000 <= took < 11_100_000
+
+
+def test_a_paused_task_gets_no_turns_until_it_is_resumed(cpu: Device) -> None:
+    tasks = scheduler(cpu)
+    x = xp.zeros(64, dtype=xp.uint8, device=cpu)
+    with tasks.task("patient") as task:
+        task.pause()
+        assert task.state == "paused"
+        with pytest.raises(DeviceError, match="expected it to be running, got paused"):
+            x[...] = 5
+        assert task.resume() == "running"
+        x[...] = 6
+    assert int(x[0]) == 6
+    assert task.state == "done"
+    with tasks.task("given up") as other:
+        other.pause(keep=False)
+    assert other.state == "cancelled"
+
+
+def test_a_turn_by_hand_is_kept_for_the_block(fresh: Device) -> None:
+    tasks = scheduler(fresh)
+    with tasks.task("by hand") as task:
+        with task.turn("upload", 1000):
+            assert task.snapshot()["turns_under_way"] == 1
+        with pytest.raises(ValueError, match="mine"), task.turn("download", 10):
+            raise ValueError("mine")
+        assert task.snapshot()["turns_under_way"] == 0
+    assert task.snapshot()["lanes"]["upload"]["granted_units"] == 1000
+
+
+def test_a_deadline_fails_the_task_that_misses_it(sim: Device) -> None:
+    tasks = scheduler(sim)
+    x = xp.zeros(1_000_000, dtype=xp.uint8, device=sim)
+    sim.synchronize()
+    task = tasks.task("late", deadline_ns=sim.now_ns() + 1_000, fail_on_miss=True)
+
+    def work() -> None:
+        for _ in range(5):
+            sim._context.fill("f", x.buffer, 0, 1, x.nbytes, task.stream._native)
+            task.stream.synchronize()
+
+    with pytest.raises(DeviceError, match="deadline"), task:
+        work()
+    assert task.state == "failed"
+    assert task.snapshot()["missed_deadline"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"qos": "royal"}, "expected class guaranteed, burstable or best-effort"),
+        ({"weight": 0}, "task weight"),
+        ({"qos": "guaranteed"}, "a reserved rate in at least one lane"),
+        ({"reserved": {"compute": 1000}}, "no reserved rate"),
+        ({"reserved": {"memory": 1000}}, "expected lane compute, upload or download"),
+        ({"memory_bytes": 1 << 60}, "memory"),
+        ({"qos": "guaranteed", "reserved": {"upload": 10 * GB}}, "upload"),
+    ],
+)
+def test_what_can_never_be_admitted_is_refused(
+    sim: Device, options: dict[str, object], message: str
+) -> None:
+    tasks = scheduler(sim)
+    with pytest.raises(DeviceError, match=message):
+        tasks.task("wrong", **options)  # type: ignore[arg-type]
+
+
+def test_a_task_is_entered_once(cpu: Device) -> None:
+    tasks = scheduler(cpu)
+    with tasks.task("one") as task, pytest.raises(InputError, match="entered once"), task:
+        pass
+    with pytest.raises(InputError, match="entered once"), task:
+        pass
