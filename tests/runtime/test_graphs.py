@@ -80,21 +80,25 @@ def test_one_replay_is_one_record_and_a_profile_times_every_node(fresh: Device) 
     assert fresh.totals()["graphs"] == 2
 
 
-def test_a_product_of_the_processor_is_captured(cpu: Device) -> None:
-    rows = xp.asarray(np.arange(6.0, dtype=np.float32).reshape(2, 3), device=cpu)
-    columns = xp.asarray(np.arange(12.0, dtype=np.float32).reshape(3, 4), device=cpu)
-    pooled = [xp.asarray(one, copy=True) for one in (rows, columns)]
-    out = xp.zeros((2, 4), dtype=xp.float32, device=cpu)
-
-    def multiply() -> None:
-        ops.batched_matmul(*pooled, out)
-
-    graph = capture_graph(multiply, device=cpu)
-    assert graph.flops == 48.0
-    assert out.tolist() == [[0.0] * 4] * 2
-    graph.replay()
-    expected = np.asarray(rows) @ np.asarray(columns)
-    np.testing.assert_array_equal(np.asarray(out), expected)
+def test_operations_of_the_table_are_captured_under_their_labels(cpu: Device) -> None:
+    generator = np.random.default_rng(1)
+    matrix = generator.standard_normal((24, 16), dtype=np.float32)
+    weights = ops.pack(matrix, "f32", (24, 16), cpu)
+    x = xp.zeros((2, 16), dtype=xp.float32, device=cpu)
+    out = xp.zeros((2, 24), dtype=xp.float32, device=cpu)
+    graph = capture_graph(
+        lambda: ops.linear(x, weights, out=out, label="layers.0.output"), device=cpu
+    )
+    (node,) = graph.nodes
+    assert (node.label, node.kind) == ("layers.0.output", "launch")
+    assert node.flops == 2 * 2 * 24 * 16
+    for _ in range(3):
+        rows = generator.standard_normal((2, 16), dtype=np.float32)
+        x[...] = xp.asarray(rows, device=cpu)
+        graph.replay()
+        np.testing.assert_allclose(np.asarray(out), rows @ matrix.T, rtol=1e-5, atol=1e-5)
+    with pytest.raises(DeviceError, match="allocate_device during capture"):
+        capture_graph(lambda: ops.linear(x, weights), device=cpu)
 
 
 def test_assigning_one_array_to_another_is_captured(fresh: Device) -> None:

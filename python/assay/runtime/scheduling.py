@@ -211,7 +211,9 @@ class Task:
             return
         if error is None and self.state != "paused":
             self.finish()
-        elif error is None or isinstance(error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt):
+        elif error is None or isinstance(
+            error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt
+        ):
             self.cancel()
         else:
             self.fail(f"{type(error).__name__}: {error}")

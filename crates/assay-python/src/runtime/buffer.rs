@@ -115,7 +115,7 @@ impl Memory {
         guarded("evict", || {
             outside_operation("evict")?;
             capture::refuse(self.machine(), "evict", "a movement of memory")?;
-            let id = stream.id;
+            let id = stream.on(self.machine(), "evict")?;
             py.detach(|| self.block.evict(id))
         })
     }

@@ -2,28 +2,26 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{Address, DeviceKind, DevicePointer, Space};
-use assay_core::dispatch::{Work, WorkRequest};
+use assay_core::backend::{DeviceKind, Space};
 use assay_core::memory::TenantId;
-use assay_core::transfer::TransferTerms;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::barrier::guarded;
-use super::block::{Held, Use, Wanted};
+use super::block::{Held, Wanted};
 use super::buffer::{Memory, contiguous};
 use super::capture;
 use super::errors;
 use super::graph::PyGraph;
-use super::host_call::{HostCall, Range};
-use super::machine::{Machine, MachineOptions, outside_operation};
+use super::machine::{Machine, MachineOptions};
 use super::memory::{self, MemoryOptions};
 use super::native_memory::PyMemory;
 use super::operate::{Account, OperandTuple, PyNumber, operate};
+use super::places::Part;
 use super::records::{self, RecordTuple};
-use super::residence::Pinned;
 use super::stream::PyStream;
-use super::transfer::{Sink, Source};
+use super::submission::{self, Loop};
+use super::transfer;
 
 /// A device with its memory pool, dispatch controller, transfer engine and records.
 #[pyclass(name = "Context", module = "assay._native", frozen)]
@@ -34,51 +32,6 @@ pub(super) struct PyContext {
 impl PyContext {
     pub fn machine(&self) -> &Arc<Machine> {
         &self.machine
-    }
-
-    /// Refuses a call that cannot be made now, and does what earlier ones left to do.
-    fn begin(&self, py: Python<'_>, operation: &str) -> PyResult<()> {
-        outside_operation(operation)?;
-        self.machine.settle(py)
-    }
-
-    /// The place `offset` bytes into a buffer of this device's pool.
-    fn place(
-        &self,
-        operation: &str,
-        buffer: &Memory,
-        offset: u64,
-        bytes: u64,
-    ) -> PyResult<Address> {
-        buffer.alive(operation)?;
-        let end = offset.checked_add(bytes);
-        let inside = end.is_some_and(|end| end <= buffer.bytes());
-        let place = buffer.address().and_then(|address| address.offset(offset));
-        let owned = Arc::ptr_eq(&self.machine, buffer.machine()) && buffer.is_pooled();
-        match (inside && owned, place) {
-            (true, Some(place)) => Ok(place),
-            (false, _) | (true, None) => Err(errors::invalid(&format!(
-                "{operation}: expected {bytes} bytes from {offset} in a buffer of this device's \
-                 pool, got a buffer of {} bytes",
-                buffer.bytes()
-            ))),
-        }
-    }
-
-    fn device_place(
-        &self,
-        operation: &str,
-        buffer: &Memory,
-        offset: u64,
-        bytes: u64,
-    ) -> PyResult<DevicePointer> {
-        match self.place(operation, buffer, offset, bytes)? {
-            Address::Device(pointer) => Ok(pointer),
-            Address::Host(_) => Err(errors::invalid(&format!(
-                "{operation}: expected memory of the device, got pinned host memory\nhint: copy \
-                 it to the device first"
-            ))),
-        }
     }
 }
 
@@ -180,7 +133,7 @@ impl PyContext {
     /// Make a stream of priority low, normal or high.
     fn create_stream(&self, py: Python<'_>, priority: &str) -> PyResult<PyStream> {
         guarded("stream", || {
-            self.begin(py, "stream")?;
+            self.machine.begin(py, "stream")?;
             py.detach(|| PyStream::create(&self.machine, priority))
         })
     }
@@ -199,17 +152,17 @@ impl PyContext {
         evictable: bool,
     ) -> PyResult<Memory> {
         guarded("allocate", || {
-            self.begin(py, "allocate")?;
+            self.machine.begin(py, "allocate")?;
             let wanted = Wanted {
                 space: Space::Device,
                 bytes,
-                stream: stream.id,
+                stream: stream.on(&self.machine, "allocate")?,
                 tenant: TenantId(tenant),
                 site: site.map(|(file, line)| memory::call_site(file, line)),
             };
             py.detach(|| {
                 let memory = Memory::allocate(&self.machine, &wanted)?;
-                if evictable && bytes > 0 {
+                if evictable {
                     memory.allow_eviction()?;
                 }
                 Ok(memory)
@@ -225,11 +178,11 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<Memory> {
         guarded("allocate_pinned", || {
-            self.begin(py, "allocate_pinned")?;
+            self.machine.begin(py, "allocate_pinned")?;
             let wanted = Wanted {
                 space: Space::Host,
                 bytes,
-                stream: stream.id,
+                stream: stream.on(&self.machine, "allocate_pinned")?,
                 tenant: TenantId::DEFAULT,
                 site: None,
             };
@@ -273,33 +226,17 @@ impl PyContext {
         flops: f64,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(py, name)?;
-            let mut uses = Vec::with_capacity(reads.len() + writes.len());
-            for (buffers, writes) in [(&reads, false), (&writes, true)] {
-                for buffer in buffers {
-                    let buffer = buffer.get();
-                    buffer.alive(name)?;
-                    uses.push(Use { buffer, writes });
-                }
-            }
-            let _pinned = Pinned::new(py, &uses, stream.id)?;
-            let simulated = !self.machine.is_host_memory();
-            let ranges = uses.iter().filter(|_| simulated).map(|one| Range {
-                address: one.buffer.address(),
-                bytes: one.buffer.bytes(),
-                writes: one.writes,
-            });
-            let call = HostCall::new(function, ranges.collect(), &self.machine);
-            // The work itself is filled in with the call's token.
-            let nothing = Work::Fill {
-                destination: DevicePointer(0).into(),
-                value: 0,
-                bytes: 0,
+            self.machine.begin(py, name)?;
+            let stream = stream.on(&self.machine, name)?;
+            let given = Loop {
+                name,
+                function,
+                reads: &reads,
+                writes: &writes,
+                bytes,
+                flops,
             };
-            let mut request = WorkRequest::new(name, stream.id, nothing);
-            request.bytes = bytes;
-            request.flops = flops;
-            py.detach(|| self.machine.call(request, call, &uses))
+            submission::run(py, &self.machine, given, stream)
         })
     }
 
@@ -321,12 +258,13 @@ impl PyContext {
         flops: f64,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(py, name)?;
+            self.machine.begin(py, name)?;
             let account = Account {
                 label,
                 bytes,
                 flops,
             };
+            stream.on(&self.machine, name)?;
             operate(
                 py,
                 &self.machine,
@@ -353,20 +291,13 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(py, name)?;
-            let uses = [Use {
+            self.machine.begin(py, name)?;
+            let stream = stream.on(&self.machine, name)?;
+            let part = Part {
                 buffer: &buffer,
-                writes: true,
-            }];
-            let _pinned = Pinned::new(py, &uses, stream.id)?;
-            let work = Work::Fill {
-                destination: self.place(name, &buffer, offset, bytes)?,
-                value,
-                bytes,
+                offset,
             };
-            let request = WorkRequest::new(name, stream.id, work);
-            py.detach(|| self.machine.submit(request, &uses))
-                .map(|_| ())
+            submission::fill(py, &self.machine, name, part, (value, bytes), stream)
         })
     }
 
@@ -387,26 +318,18 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(py, name)?;
-            let uses = [
-                Use {
-                    buffer: &source,
-                    writes: false,
-                },
-                Use {
-                    buffer: &destination,
-                    writes: true,
-                },
-            ];
-            let _pinned = Pinned::new(py, &uses, stream.id)?;
-            let work = Work::Copy {
-                source: self.place(name, &source, source_offset, bytes)?,
-                destination: self.place(name, &destination, destination_offset, bytes)?,
-                bytes,
+            self.machine.begin(py, name)?;
+            let stream = stream.on(&self.machine, name)?;
+            let source = Part {
+                buffer: &source,
+                offset: source_offset,
             };
-            let request = WorkRequest::new(name, stream.id, work);
-            py.detach(|| self.machine.submit(request, &uses))
-                .map(|_| ())
+            let destination = Part {
+                buffer: &destination,
+                offset: destination_offset,
+            };
+            let parts = (source, destination);
+            submission::copy(py, &self.machine, name, parts, bytes, stream)
         })
     }
 
@@ -420,25 +343,12 @@ impl PyContext {
         offset: u64,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(py, name)?;
-            capture::refuse(&self.machine, name, "a copy from the host")?;
-            let source = Source::new(contiguous(source, name, false)?);
-            let bytes = source.bytes();
-            if bytes == 0 {
-                return buffer.alive(name);
-            }
-            let _pinned = Pinned::for_host(py, &buffer)?;
-            let destination = self.device_place(name, &buffer, offset, bytes)?;
-            let buffer: &Memory = &buffer;
-            py.detach(|| {
-                buffer.wait()?;
-                let engine = self.machine.transfers()?;
-                let terms = TransferTerms::default();
-                engine
-                    .upload(name, Arc::new(source), destination, terms)
-                    .and_then(|transfer| transfer.wait())
-                    .map_err(|error| errors::transfer(&error))
-            })
+            self.machine.begin(py, name)?;
+            let part = Part {
+                buffer: &buffer,
+                offset,
+            };
+            transfer::upload(py, &self.machine, name, source, part)
         })
     }
 
@@ -452,36 +362,20 @@ impl PyContext {
         into: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.begin(py, name)?;
-            capture::refuse(&self.machine, name, "a copy to the host")?;
-            let sink = Sink::new(contiguous(into, name, true)?);
-            let bytes = sink.bytes();
-            if bytes == 0 {
-                return buffer.alive(name);
-            }
-            let _pinned = Pinned::for_host(py, &buffer)?;
-            let source = self.device_place(name, &buffer, offset, bytes)?;
-            let buffer: &Memory = &buffer;
-            py.detach(|| {
-                buffer.wait()?;
-                let engine = self.machine.transfers()?;
-                let terms = TransferTerms::default();
-                let filled = engine
-                    .download(name, source, sink, terms)
-                    .and_then(|download| download.wait())
-                    .map_err(|error| errors::transfer(&error))?;
-                Python::attach(|_| drop(filled));
-                Ok::<(), PyErr>(())
-            })?;
-            self.machine.settle(py)
+            self.machine.begin(py, name)?;
+            let part = Part {
+                buffer: &buffer,
+                offset,
+            };
+            transfer::download(py, &self.machine, name, part, into)
         })
     }
 
     /// From here on, work that this thread submits to the stream is captured instead of run.
     fn begin_capture(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<()> {
         guarded("capture", || {
-            self.begin(py, "capture")?;
-            let id = stream.id;
+            self.machine.begin(py, "capture")?;
+            let id = stream.on(&self.machine, "capture")?;
             py.detach(|| capture::begin(&self.machine, id))
         })
     }
@@ -533,7 +427,7 @@ impl PyContext {
     /// Give wholly free memory of the pool back to the device; returns how many bytes.
     fn trim(&self, py: Python<'_>) -> PyResult<u64> {
         guarded("trim", || {
-            self.begin(py, "trim")?;
+            self.machine.begin(py, "trim")?;
             py.detach(|| self.machine.memory.pool.trim())
                 .map_err(|error| errors::memory(&error))
         })
@@ -542,7 +436,7 @@ impl PyContext {
     /// Check the pool's books against each other; slow.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         guarded("verify", || {
-            self.begin(py, "verify")?;
+            self.machine.begin(py, "verify")?;
             py.detach(|| self.machine.memory.pool.verify())
                 .map_err(|error| errors::memory(&error))
         })
@@ -552,7 +446,7 @@ impl PyContext {
 impl PyContext {
     /// Takes finished work into the records.
     fn take_in(&self, py: Python<'_>) -> PyResult<()> {
-        self.begin(py, "records")?;
+        self.machine.begin(py, "records")?;
         py.detach(|| self.machine.dispatch.poll())
             .map_err(|error| errors::dispatch(&error))
     }

@@ -211,6 +211,12 @@ impl Machine {
         self.has_left.store(true, Ordering::Release);
     }
 
+    /// Refuses a call that cannot be made now, and does what earlier ones left to do.
+    pub fn begin(&self, py: Python<'_>, operation: &str) -> PyResult<()> {
+        outside_operation(operation)?;
+        self.settle(py)
+    }
+
     /// Frees what was dropped inside an operation; raises what an earlier operation raised.
     pub fn settle(&self, py: Python<'_>) -> PyResult<()> {
         if self.has_left.swap(false, Ordering::AcqRel) {

@@ -12,6 +12,7 @@ use super::buffer::{Memory, contiguous};
 use super::capture;
 use super::errors;
 use super::machine::{Machine, outside_operation};
+use super::places::Part;
 use super::records;
 use super::transfer::{Sink, Source};
 
@@ -211,20 +212,14 @@ impl PyMemory {
     ) -> PyResult<Option<HostPointer>> {
         outside_operation(operation)?;
         capture::refuse(&self.machine, operation, "an access by the host")?;
-        buffer.alive(operation)?;
         if bytes == 0 {
+            buffer.alive(operation)?;
             return Ok(None);
         }
-        let end = offset.checked_add(bytes);
-        let inside = end.is_some_and(|end| end <= buffer.bytes());
-        let place = buffer.address().and_then(|address| address.offset(offset));
-        let owned = Arc::ptr_eq(&self.machine, buffer.machine()) && buffer.is_pooled();
-        match (inside && owned, place) {
-            (true, Some(Address::Host(pointer))) => Ok(Some(pointer)),
-            _ => Err(errors::invalid(&format!(
-                "{operation}: expected {bytes} bytes from {offset} in pinned memory of this \
-                 device, got a buffer of {} bytes",
-                buffer.bytes()
+        match (Part { buffer, offset }).place(&self.machine, operation, bytes)? {
+            Address::Host(pointer) => Ok(Some(pointer)),
+            Address::Device(_) => Err(errors::invalid(&format!(
+                "{operation}: expected pinned memory, got memory of the device"
             ))),
         }
     }

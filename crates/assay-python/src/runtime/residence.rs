@@ -141,7 +141,7 @@ impl Block {
     /// Lets the memory leave the device from now on, whenever nothing uses it.
     pub fn allow_eviction(self: &Arc<Self>) -> PyResult<()> {
         self.alive("allow_eviction")?;
-        if self.is_evictable() {
+        if self.is_evictable() || self.bytes() == 0 {
             return Ok(());
         }
         self.refuse_held("allow_eviction")?;
@@ -186,6 +186,9 @@ impl Block {
     /// Copies the memory to the host and gives its place on the device back.
     pub fn evict(self: &Arc<Self>, stream: StreamId) -> PyResult<()> {
         self.allow_eviction()?;
+        if self.bytes() == 0 {
+            return Ok(());
+        }
         self.wait()?;
         let outcome = match &mut *lock(&self.held) {
             Some(Held::Evictable(evictable)) => {

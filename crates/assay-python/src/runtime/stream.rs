@@ -49,6 +49,16 @@ impl PyStream {
         })
     }
 
+    /// Its number, if it belongs to the machine that is to work on it.
+    pub fn on(&self, machine: &Arc<Machine>, operation: &str) -> PyResult<StreamId> {
+        match self.is_of(machine) {
+            true => Ok(self.id),
+            false => Err(errors::invalid(&format!(
+                "{operation}: expected a stream of the device, got one of another device"
+            ))),
+        }
+    }
+
     pub fn is_of(&self, machine: &Arc<Machine>) -> bool {
         Arc::ptr_eq(&self.machine, machine)
     }

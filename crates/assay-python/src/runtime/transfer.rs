@@ -1,6 +1,17 @@
-//! Memory of Python objects as the two ends of a transfer.
+//! Copies from and to the memory of Python objects, through the transfer engine.
 
+use std::sync::Arc;
+
+use assay_core::transfer::TransferTerms;
 use pyo3::buffer::PyUntypedBuffer;
+use pyo3::prelude::*;
+
+use super::buffer::contiguous;
+use super::capture;
+use super::errors;
+use super::machine::Machine;
+use super::places::Part;
+use super::residence::Pinned;
 
 /// Host bytes to read from, pinned while this lives.
 pub(super) struct Source(PyUntypedBuffer);
@@ -50,4 +61,66 @@ impl AsMut<[u8]> for Sink {
             bytes => unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast(), bytes) },
         }
     }
+}
+
+/// Copies host bytes into a buffer, and waits for it.
+pub(super) fn upload(
+    py: Python<'_>,
+    machine: &Arc<Machine>,
+    name: &str,
+    source: &Bound<'_, PyAny>,
+    part: Part<'_>,
+) -> PyResult<()> {
+    capture::refuse(machine, name, "a copy from the host")?;
+    let source = Source::new(contiguous(source, name, false)?);
+    let bytes = source.bytes();
+    if bytes == 0 {
+        return part.buffer.alive(name);
+    }
+    let _pinned = Pinned::for_host(py, part.buffer)?;
+    let destination = part.device_place(machine, name, bytes)?;
+    let block: &Arc<_> = part.buffer;
+    py.detach(|| {
+        block.wait()?;
+        let engine = machine.transfers()?;
+        engine
+            .upload(
+                name,
+                Arc::new(source),
+                destination,
+                TransferTerms::default(),
+            )
+            .and_then(|transfer| transfer.wait())
+            .map_err(|error| errors::transfer(&error))
+    })
+}
+
+/// Copies bytes of a buffer into a host object, and waits for it.
+pub(super) fn download(
+    py: Python<'_>,
+    machine: &Arc<Machine>,
+    name: &str,
+    part: Part<'_>,
+    into: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    capture::refuse(machine, name, "a copy to the host")?;
+    let sink = Sink::new(contiguous(into, name, true)?);
+    let bytes = sink.bytes();
+    if bytes == 0 {
+        return part.buffer.alive(name);
+    }
+    let _pinned = Pinned::for_host(py, part.buffer)?;
+    let source = part.device_place(machine, name, bytes)?;
+    let block: &Arc<_> = part.buffer;
+    py.detach(|| {
+        block.wait()?;
+        let engine = machine.transfers()?;
+        let filled = engine
+            .download(name, source, sink, TransferTerms::default())
+            .and_then(|download| download.wait())
+            .map_err(|error| errors::transfer(&error))?;
+        Python::attach(|_| drop(filled));
+        Ok::<(), PyErr>(())
+    })?;
+    machine.settle(py)
 }

@@ -1,0 +1,53 @@
+//! Places inside buffers, checked before a device gets to see them.
+
+use std::sync::Arc;
+
+use assay_core::backend::{Address, DevicePointer};
+use pyo3::prelude::*;
+
+use super::buffer::Memory;
+use super::errors;
+use super::machine::Machine;
+
+/// A buffer, and how far into it something begins.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub buffer: &'a Memory,
+    pub offset: u64,
+}
+
+impl Part<'_> {
+    /// Where `bytes` of it lie, in a pool of this machine; the buffer must be pinned.
+    pub fn place(&self, machine: &Arc<Machine>, operation: &str, bytes: u64) -> PyResult<Address> {
+        let Part { buffer, offset } = *self;
+        buffer.alive(operation)?;
+        let end = offset.checked_add(bytes);
+        let inside = end.is_some_and(|end| end <= buffer.bytes());
+        let place = buffer.address().and_then(|address| address.offset(offset));
+        let owned = Arc::ptr_eq(machine, buffer.machine()) && buffer.is_pooled();
+        match (inside && owned, place) {
+            (true, Some(place)) => Ok(place),
+            (false, _) | (true, None) => Err(errors::invalid(&format!(
+                "{operation}: expected {bytes} bytes from {offset} in a buffer of this device's \
+                 pool, got a buffer of {} bytes",
+                buffer.bytes()
+            ))),
+        }
+    }
+
+    /// The same, in device memory only.
+    pub fn device_place(
+        &self,
+        machine: &Arc<Machine>,
+        operation: &str,
+        bytes: u64,
+    ) -> PyResult<DevicePointer> {
+        match self.place(machine, operation, bytes)? {
+            Address::Device(pointer) => Ok(pointer),
+            Address::Host(_) => Err(errors::invalid(&format!(
+                "{operation}: expected memory of the device, got pinned host memory\nhint: copy \
+                 it to the device first"
+            ))),
+        }
+    }
+}
