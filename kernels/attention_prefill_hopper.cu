@@ -83,14 +83,19 @@ DEVICE u64 describe(u32 address, u32 leading) {
 PRODUCTS(bf16, "bf16")
 PRODUCTS(fp16, "f16")
 
-// Copies a tile by 64 threads; row r of the tile is at from(r), and counts only where r < live.
-template <class From> DEVICE void copy_tile(u32 to, int live, From from) {
-    const int lane = threadIdx.x % 64, chunk = lane % 8;
+// Copies a tile by 64 threads, 8 rows of it at a time: rows r to r + 7 of the tile are `pitch` apart from from(r)
+// on, and count only where r < live.
+template <class From> DEVICE void copy_tile(u32 to, int live, int pitch, From from) {
+    const int lane = threadIdx.x % 64, inner = lane / 8, chunk = lane % 8;
+    const u32 place = to + inner * 128 + (chunk ^ inner) * 16;
+    const int offset = inner * pitch + chunk * 8;
 #pragma unroll 4
-    for (int i = 0; i < TOKENS * HALVES / 8; i++) {
-        const int row = i / HALVES * 8 + lane / 8, half = i % HALVES;
-        const NUMBER* source = from(min(row, live - 1)) + half * 64 + chunk * 8;
-        copy16_async(to + half * TOKENS * 128 + row * 128 + (chunk ^ row % 8) * 16, source, row < live);
+    for (int row = 0; row < TOKENS; row += 8) {
+        const bool valid = row + inner < live;
+        const NUMBER* source = from(min(row, live - 1)) + (valid ? offset : 0);
+#pragma unroll
+        for (int half = 0; half < HALVES; half++)
+            copy16_async(place + half * TOKENS * 128 + row * 128, source + half * 64, valid);
     }
 }
 
@@ -136,14 +141,17 @@ attention_prefill_hopper(const NUMBER* q, const NUMBER* keys, const NUMBER* valu
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         const int* table = block_tables ? block_tables + i64(sequence) * table_width : nullptr;
         const i64 origin = sequence * block_stride + kv_head * head_stride;
+        // Eight tokens in a row lie in one block, whose size is a multiple of 16.
         auto place = [&](int token) {
             if (!table)
                 return origin + i64(token) * token_stride;
-            return table[token / block_tokens] * block_stride + kv_head * head_stride +
-                   i64(token % block_tokens) * token_stride;
+            const int block = token / block_tokens;
+            return table[block] * block_stride + kv_head * head_stride +
+                   i64(token - block * block_tokens) * token_stride;
         };
         // Two warps copy keys, two values: neither waits for the other's room.
         const int value = threadIdx.x / 64;
+        const NUMBER* source = value ? values : keys;
         auto announce = [&](u32 barrier) {
             commit_copies();
             wait_for_copies<0>();
@@ -151,14 +159,15 @@ attention_prefill_hopper(const NUMBER* q, const NUMBER* keys, const NUMBER* valu
             arrive(barrier);
         };
         if (value == 1) {
-            copy_tile(base, rows - first, [&](int r) { return q + (i64(row + first + r) * heads + head) * HEAD; });
+            copy_tile(base, rows - first, heads * HEAD,
+                      [&](int r) { return q + (i64(row + first + r) * heads + head) * HEAD; });
             announce(q_full);
         }
         for (int n = 0; n < tiles; n++) {
             const int stage = n % STAGES, from = (tiles - 1 - n) * TOKENS;
             wait(empty(value, stage), n / STAGES % 2 ^ 1);
-            copy_tile(value ? value_tile(stage) : key_tile(stage), length - from,
-                      [&](int r) { return (value ? values : keys) + place(from + r); });
+            copy_tile(value ? value_tile(stage) : key_tile(stage), length - from, token_stride,
+                      [&](int r) { return source + place(from + r); });
             announce(full(value, stage));
         }
     } else {

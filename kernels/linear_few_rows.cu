@@ -22,9 +22,9 @@
 // A block reads whole rows, the next ones while it works on these; a warp's load is 512 bytes in a row,
 // which memory serves best. Lanes keep x at the places of their weights in registers. The matrix unit
 // multiplies: its left rows are rows of x at the places of each four lanes, its right columns the weights of
-// each four lanes, so that the products of like with like stand on the diagonal. Integer weights meet x as
-// integers of 16 bits, upper and lower byte in a row of their own, counted in a unit that four lanes share:
-// the error is 2^-16 of the largest of 64 or 128 numbers.
+// each four lanes, so that the products of like with like stand on the diagonal. For weights of fewer bits x is
+// counted in units that four lanes share, of 64 or 128 numbers: e4m3 meets fp16; integers meet integers of 16
+// bits, upper and lower byte in a row of their own, with an error of 2^-16 of the largest number.
 #include "prelude.cuh"
 
 #ifndef NORM
@@ -41,8 +41,15 @@
 #endif
 
 typedef ACTIVATION Number;
+template <int BITS_OF_WEIGHT> struct Factor {
+    typedef fp16 Type;
+};
+template <> struct Factor<16> {
+    typedef Number Type;
+};
+typedef Factor<WEIGHT>::Type Multiplied;  // what the matrix unit multiplies, where not integers
 constexpr int BITS = WEIGHT == 80 ? 8 : WEIGHT;
-constexpr bool INTEGERS = WEIGHT == 8 || WEIGHT == 4;
+constexpr bool INTEGERS = WEIGHT == 8 || WEIGHT == 4, UNITS = WEIGHT != 16;
 constexpr int HELD = 128 / BITS;  // weights in a chunk
 constexpr int SPANS = HELD / 8;   // of 32 weights, that four lanes share
 constexpr int GROUP_SPANS = GROUP == 0 || GROUP / 32 > SPANS ? SPANS : GROUP / 32;
@@ -66,17 +73,23 @@ DEVICE float activate(float v) {
 #endif
 }
 
-// Bytes 1 and 3 as numbers of 16 bits: the exponent moves to its place, then its bias is made up for.
-DEVICE u32 e4m3_pair(u32 w) {
-    constexpr bool wide = Wide<Number>::value;
-    const u32 moved = ((w & 0x7f007f00u) >> (wide ? 4 : 1)) | (w & 0x80008000u);
-    return multiply_pairs<Number>(moved, wide ? 0x7b807b80u : 0x5c005c00u);  // 2^120, 2^8
+// Two of the four numbers of a word as fp16: 0 and 1, then 2 and 3.
+DEVICE u32 e4m3_pair(u32 w, int second) {
+#if __CUDA_ARCH__ >= 890
+    u32 out;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(out) : "h"(u16(second ? w >> 16 : w)));
+    return out;
+#else
+    // The exponent moves to its place, then its bias is made up for.
+    const u32 apart = __byte_perm(w, 0, second ? 0x3424 : 0x1404);
+    return multiply_pairs<fp16>(((apart & 0x7f007f00u) >> 1) | (apart & 0x80008000u), 0x5c005c00u);  // 2^8
+#endif
 }
 
 // x at the places of a chunk: 8 numbers of each span, as the matrix unit wants them.
 struct Places {
     uint4 spans[ROWS][SPANS];
-    float unit[ROWS];           // of integers
+    float unit[ROWS];           // that x is counted in, where UNITS
     float plain[ROWS][GROUPS];  // sums of x over the groups
 };
 
@@ -86,30 +99,31 @@ DEVICE u32 bytes(int a, int b, int c, int d) {
 
 // Row m of the places, from its numbers.
 DEVICE void place(Places& places, int m, const float (&v)[SPANS][8]) {
-    if constexpr (!INTEGERS) {
-#pragma unroll
-        for (int s = 0; s < SPANS; s++) {
-            u32 words[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                // Bytes are taken apart two by two.
-                words[i] = WEIGHT == 16 ? pack<Number>(v[s][i * 2], v[s][i * 2 + 1])
-                                        : pack<Number>(v[s][i / 2 * 4 + i % 2], v[s][i / 2 * 4 + i % 2 + 2]);
-            places.spans[m][s] = make_uint4(words[0], words[1], words[2], words[3]);
-        }
-    } else {
+    float by = 1.0f;
+    if constexpr (UNITS) {
         float most = 0.0f;
 #pragma unroll
         for (int s = 0; s < SPANS; s++)
 #pragma unroll
             for (int i = 0; i < 8; i++)
-                most = fmaxf(most, fabsf(v[s][i]));
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-        const float unit = most / 32512.0f, by = most > 0.0f ? 32512.0f / most : 0.0f;
+                most = Maximum::join(most, fabsf(v[s][i]));
+        most = Maximum::join(most, __shfl_xor_sync(~0u, most, 1));
+        most = Maximum::join(most, __shfl_xor_sync(~0u, most, 2));
+        // Numbers are counted in the power of two above the largest, so that fp16 loses nothing of a bf16.
+        const float power = __uint_as_float((__float_as_uint(most) & 0x7f800000u) + 0x00800000u);
+        const float unit = most == 0.0f ? 1.0f : INTEGERS ? most / 32512.0f : power;
+        by = 1.0f / unit;
         places.unit[m] = unit;
+    }
 #pragma unroll
-        for (int s = 0; s < SPANS; s++) {
+    for (int s = 0; s < SPANS; s++) {
+        if constexpr (!INTEGERS) {
+            u32 words[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                words[i] = pack<Multiplied>(v[s][i * 2] * by, v[s][i * 2 + 1] * by);
+            places.spans[m][s] = make_uint4(words[0], words[1], words[2], words[3]);
+        } else {
             int upper[8], lower[8], sum = 0;
 #pragma unroll
             for (int i = 0; i < 8; i++) {
@@ -128,7 +142,7 @@ DEVICE void place(Places& places, int m, const float (&v)[SPANS][8]) {
             sum += __shfl_xor_sync(~0u, sum, 1);
             sum += __shfl_xor_sync(~0u, sum, 2);
             const int of = s / GROUP_SPANS;
-            places.plain[m][of] = fmaf(unit, float(sum), s % GROUP_SPANS ? places.plain[m][of] : 0.0f);
+            places.plain[m][of] = fmaf(places.unit[m], float(sum), s % GROUP_SPANS ? places.plain[m][of] : 0.0f);
         }
     }
 }
@@ -161,7 +175,7 @@ struct Sums {
 #pragma unroll
         for (int p = 0; p < PAIRS; p++) {
             const uint4 a = x.spans[p * 2][s], b = p * 2 + 1 < ROWS ? x.spans[ROWS == 1 ? 0 : p * 2 + 1][s] : zero16();
-            multiply_16x8x16<Number>(numbers[p], half ? a.z : a.x, half ? b.z : b.x, half ? a.w : a.y,
+            multiply_16x8x16<Multiplied>(numbers[p], half ? a.z : a.x, half ? b.z : b.x, half ? a.w : a.y,
                                      half ? b.w : b.y, w0, w1);
         }
     }
@@ -171,8 +185,8 @@ struct Sums {
             multiply(x, s, 1, chunk.z, chunk.w);
         } else if constexpr (WEIGHT == 80) {
             const u32 a = word(chunk, s * 2), b = word(chunk, s * 2 + 1);
-            multiply(x, s, 0, e4m3_pair(a << 8), e4m3_pair(a));
-            multiply(x, s, 1, e4m3_pair(b << 8), e4m3_pair(b));
+            multiply(x, s, 0, e4m3_pair(a, 0), e4m3_pair(a, 1));
+            multiply(x, s, 1, e4m3_pair(b, 0), e4m3_pair(b, 1));
         } else {
             const u32 w = word(chunk, s);
             const u32 w0 = WEIGHT == 8 ? word(chunk, s * 2) : w & 0x0f0f0f0fu;
@@ -321,7 +335,7 @@ linear_few_rows(const u8* __restrict__ weights, const void* __restrict__ scales,
 #pragma unroll
                 for (int s = 0; s < SPANS; s++) {
                     sums.multiply_span(w[now][r][c], s, places[c]);
-                    if (!INTEGERS || s % GROUP_SPANS != GROUP_SPANS - 1)
+                    if (!UNITS || s % GROUP_SPANS != GROUP_SPANS - 1)
                         continue;
                     const float2 pair = GROUP ? unpack<fp16>(by[now][r][c][s / GROUP_SPANS]) : make_float2(1.0f, 0.0f);
 #pragma unroll
@@ -334,7 +348,7 @@ linear_few_rows(const u8* __restrict__ weights, const void* __restrict__ scales,
                 }
 #pragma unroll
             for (int m = 0; m < ROWS; m++)
-                values[r * ROWS + m] = diagonal ? (INTEGERS ? total[m] : sums.value(m, odd)) : 0.0f;
+                values[r * ROWS + m] = diagonal ? (UNITS ? total[m] : sums.value(m, odd)) : 0.0f;
         }
         reduce_values<VALUES>(values);
         if (lane % (32 / VALUES) == 0)

@@ -67,14 +67,6 @@ template <> DEVICE float2 unpack<fp16>(u32 word) {
     return make_float2(to_float(fp16{u16(word)}), to_float(fp16{u16(word >> 16)}));
 }
 
-// Whether the exponent has as many bits as that of a float.
-template <class T> struct Wide {
-    static constexpr bool value = false;
-};
-template <> struct Wide<bf16> {
-    static constexpr bool value = true;
-};
-
 // Both halves multiplied, each rounded once: minus zero is what adding leaves every sign alone.
 template <class T> DEVICE u32 multiply_pairs(u32 a, u32 b);
 template <> DEVICE u32 multiply_pairs<bf16>(u32 a, u32 b) {

@@ -81,28 +81,18 @@ def copies_of(make: Callable[[], Any], nbytes: float) -> list[Any]:
 def launches(weight: int, group: int, rows: int, inputs: int) -> list[tuple[int, int, int]]:
     """Ways to launch linear: weight rows taken at once, threads, blocks per multiprocessor."""
     chunks = packing.row_chunks(weight, inputs, group)
+    if weight == 16 and chunks <= 512:
+        return [(4, 256, 2), (4, 512, 2)] if rows <= 2 else [(2, 256, 2), (4, 256, 1)]
     if weight == 16:
-        if chunks <= 512:
-            few = [(4, 256, 2), (2, 256, 3), (4, 512, 1), (4, 512, 2), (8, 512, 1)]
-            return few if rows <= 2 else [(2, 256, 2), (4, 256, 1), (2, 512, 1), (4, 512, 1)]
-        return [(1, 256, 2), (2, 256, 1), (1, 448, 1), (2, 448, 1), (2, 896, 1), (1, 896, 1)]
+        return [(1, 256, 2), (2, 896, 1)] if rows <= 2 else [(2, 256, 1)]
     if chunks <= 256:
         threads = 256 if chunks > 128 else 128
-        small = [
+        return [
             (4, threads, 768 // threads),
             (4, threads, 512 // threads),
             (8, threads, 512 // threads),
         ]
-        return [*small, (2, threads, 1024 // threads)]
-    threads = 448
-    return [
-        (4, threads, 2),
-        (2, threads, 2),
-        (4, threads, 1),
-        (4, 224, 4),
-        (8, threads, 1),
-        (2, 896, 1),
-    ]
+    return [(2, 448, 2), (4, 448, 1), (8, 448, 1)]
 
 
 def packed_weights(
@@ -192,8 +182,7 @@ def measure_linear(ceiling: float) -> None:
         measure_one_linear(dense, [None] * len(dense), shape, ceiling, 16, 0, 1, norm=1, paired=1)
         for weight, group in ((8, 0), (80, 0), (4, 128), (4, 32)):
             matrices, scales = packed_weights(weight, group, dense)
-            for rows in (1, 4) if inputs <= 4096 else (1,):
-                measure_one_linear(matrices, scales, shape, ceiling, weight, group, rows)
+            measure_one_linear(matrices, scales, shape, ceiling, weight, group, 1)
             del matrices, scales
 
 
@@ -214,7 +203,7 @@ def measure_decode(ceiling: float) -> None:
         out = torch.empty_like(q)
         counters = torch.zeros(batch * kv_heads, dtype=torch.int32, device="cuda")
         found = []
-        for warps, blocks in [(4, 3), (4, 4), (8, 1), (2, 6)]:
+        for warps, blocks in [(4, 3), (4, 4), (8, 1)]:
             for cluster in (0, 1):
                 kernel = Kernel(
                     "attention_decode.cu", NUMBER="bf16", HEAD=head, HEAD_TILES=1, WARPS=warps,

@@ -109,6 +109,25 @@ def test_linear(
     assert relative_error(out, expected) < CLOSE[number]
 
 
+@pytest.mark.parametrize("weight", [16, 8, 80])
+def test_linear_of_nan_is_nan(weight: int) -> None:
+    dense, x = random(64, 256, scale=0.1), random(1, 256, dtype=torch.bfloat16)
+    x[0, 77] = math.nan
+    quantize = {
+        16: lambda w: (w.bfloat16(), None, w),
+        8: packing.quantize_rows,
+        80: packing.quantize_e4m3,
+    }
+    packed, scales, _ = quantize[weight](dense)
+    out = torch.zeros(1, 64, device="cuda", dtype=torch.bfloat16)
+    kernel = Kernel(
+        "linear_few_rows.cu", ACTIVATION="bf16", OUTPUT="bf16", WEIGHT=weight, ROWS=1, TAKEN=4,
+        THREADS=128, CHUNKS=1, BLOCKS=1,
+    )  # fmt: skip
+    kernel(16, 128, packed, scales, x, None, None, None, out, 1, 64, 256, 1e-5)
+    assert out.isnan().all()
+
+
 def paged_cache(
     lengths: list[int], kv_heads: int, head: int, block: int, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

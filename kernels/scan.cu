@@ -1,0 +1,60 @@
+// Running joins along rows: out[r][i] joins x[r][0..i], or x[r][0..i-1] where EXCLUSIVE.
+//
+// Options: TYPE, COMPUTED, OUTPUT, JOIN, START (as reduce.cu), EXCLUSIVE (0, 1), THREADS.
+// Launch: grid rows, block THREADS. Arguments: x, carries (one of type COMPUTED per row that is joined first; null:
+//   none), out, totals (one of type COMPUTED per row; null: none), length (64 bits).
+//   A long row is taken as many short ones: scan them with totals, scan the totals EXCLUSIVE, and scan again with those as
+//   carries.
+#include "expressions.cuh"
+
+constexpr int EACH = 8;
+
+DEVICE COMPUTED join(COMPUTED a, COMPUTED b) { return COMPUTED(JOIN(a, b)); }
+
+KERNEL __launch_bounds__(THREADS)
+scan(const TYPE* x, const COMPUTED* carries, OUTPUT* out, COMPUTED* totals, i64 length) {
+    __shared__ COMPUTED warps[THREADS / 32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    start_next_kernel();
+    wait_for_previous_kernel();
+    x += blockIdx.x * length;
+    out += blockIdx.x * length;
+    COMPUTED carry = carries ? carries[blockIdx.x] : COMPUTED(START);
+    for (i64 base = 0; base < length; base += THREADS * EACH) {
+        const i64 first = base + threadIdx.x * EACH;
+        COMPUTED v[EACH], own = COMPUTED(START);
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            v[i] = first + i < length ? computed<COMPUTED>(x[first + i]) : COMPUTED(START);
+            own = join(own, v[i]);
+        }
+        COMPUTED through = own;
+#pragma unroll
+        for (int offset = 1; offset < 32; offset <<= 1) {
+            const COMPUTED other = __shfl_up_sync(~0u, through, offset);
+            if (lane >= offset)
+                through = join(other, through);
+        }
+        if (lane == 31)
+            warps[warp] = through;
+        const COMPUTED left = __shfl_up_sync(~0u, through, 1);
+        __syncthreads();
+        COMPUTED before = carry;
+        for (int w = 0; w < THREADS / 32; w++) {
+            if (w < warp)
+                before = join(before, warps[w]);
+            carry = join(carry, warps[w]);
+        }
+        before = lane ? join(before, left) : before;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const COMPUTED with = join(before, v[i]);
+            if (first + i < length)
+                out[first + i] = Stored<OUTPUT>::from(EXCLUSIVE ? before : with);
+            before = with;
+        }
+        __syncthreads();
+    }
+    if (totals && threadIdx.x == 0)
+        totals[blockIdx.x] = carry;
+}

@@ -1,0 +1,245 @@
+"""The kernels of arrays, generated from the table of expressions, against NumPy."""
+
+import ctypes
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the kernels' memory is held by PyTorch")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+
+from kernel_harness import KERNELS, Kernel  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "int64": "i64",
+    "uint8": "u8",
+    "bool": "bool",
+}
+UNARY = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p",
+         "log2", "sin", "sinh", "sqrt", "tan", "tanh"]  # fmt: skip
+NUMPY = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+         "atanh": "arctanh", "atan2": "arctan2", "pow": "power", "abs": "absolute"}  # fmt: skip
+
+
+class Layout(ctypes.Structure):
+    """As in elementwise.cu."""
+
+    _fields_ = (
+        ("shape", ctypes.c_longlong * 8),
+        ("strides", (ctypes.c_longlong * 8) * 4),
+        ("numbers", ctypes.c_ulonglong * 4),
+        ("axes", ctypes.c_int),
+    )
+
+
+def apply(expression: str, inputs: list[np.ndarray], output: str, dense: bool) -> np.ndarray:
+    """EXPRESSION of arrays that broadcast together."""
+    shape = np.broadcast_shapes(*(x.shape for x in inputs))
+    kind = str(inputs[0].dtype)
+    held = [torch.from_numpy(np.ascontiguousarray(x)).cuda() for x in inputs]
+    out = torch.empty(shape, dtype=getattr(torch, output), device="cuda")
+    layout = Layout(axes=len(shape))
+    for axis, size in enumerate(shape):
+        layout.shape[axis] = size
+        for i, x in enumerate(inputs):
+            strides = np.broadcast_to(np.ascontiguousarray(x), shape).strides
+            layout.strides[i][axis] = strides[axis] // x.itemsize
+    together = 4 if dense and out.numel() % 4 == 0 else 1
+    kernel = Kernel(
+        "elementwise.cu", EXPRESSION=expression, INPUTS=len(inputs), TYPE0=C_TYPES[kind],
+        COMPUTED=C_TYPES[kind], OUTPUT=C_TYPES[output], NUMBERS=0, DENSE=int(dense), TOGETHER=together,
+    )  # fmt: skip
+    padded = [*held, *[None] * (4 - len(held))]
+    blocks = -(-out.numel() // (together * 128))
+    kernel(blocks, 128, *padded, out, ctypes.c_longlong(out.numel()), layout)
+    return out.cpu().numpy()
+
+
+def close(got: np.ndarray, expected: np.ndarray, least: float = 1e-30) -> None:
+    tolerance = 5e-6 if got.dtype == np.float32 else 1e-13
+    if got.dtype.kind == "f":
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=least)
+    else:
+        np.testing.assert_array_equal(got, expected)
+
+
+def special(kind: str) -> np.ndarray:
+    """Random numbers, and those that go wrong easily."""
+    generator = np.random.default_rng(3)
+    odd = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, math.inf, -math.inf, math.nan, 1e-30, 87.0]
+    return np.concatenate([odd, generator.standard_normal(500) * 3]).astype(kind)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("name", [*UNARY, "abs", "ceil", "floor", "trunc", "round", "sign", "negative", "square",
+                                  "isnan", "isinf", "isfinite", "signbit", "reciprocal"])  # fmt: skip
+def test_unary(kind: str, name: str) -> None:
+    own = name + "_" if re.search(rf"[( ]{name}_[(,]", TABLE) or name in UNARY else name
+    x = special(kind)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, NUMPY.get(name, name))(x)
+    got = apply(f"{own}(a0)", [x], "bool" if expected.dtype == bool else kind, dense=True)
+    close(got, expected)
+
+
+TABLE = (Path(KERNELS) / "expressions.cuh").read_text()
+BINARY_FLOAT = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "atan2": "atan2_",
+                "copysign": "copysign_", "hypot": "hypot_", "nextafter": "nextafter_", "logaddexp": "logaddexp",
+                "maximum": "maximum", "minimum": "minimum", "pow": "pow_", "remainder": "remainder_",
+                "floor_divide": "floor_divide", "equal": "equal", "not_equal": "not_equal", "less": "less",
+                "less_equal": "less_equal", "greater": "greater", "greater_equal": "greater_equal"}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("name", list(BINARY_FLOAT))
+def test_binary(kind: str, name: str) -> None:
+    x, y = special(kind)[:, None], special(kind)[None, :37]
+    with np.errstate(all="ignore"):
+        expected = getattr(np, NUMPY.get(name, name))(x, y)
+    output = "bool" if expected.dtype == bool else kind
+    got = apply(f"{BINARY_FLOAT[name]}(a0,a1)", [x, y], output, dense=False)
+    # The sum of two numbers of opposite sign has no more digits than they have.
+    least = {"float32": 1e-6, "float64": 1e-14}[kind] if name == "logaddexp" else 1e-30
+    close(got, expected, least)
+
+
+BINARY_INTEGER = ["add", "subtract", "multiply", "floor_divide", "remainder", "bitwise_and", "bitwise_or",
+                  "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "maximum", "less", "pow"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64", "uint8"])
+@pytest.mark.parametrize("name", BINARY_INTEGER)
+def test_binary_of_integers(kind: str, name: str) -> None:
+    generator = np.random.default_rng(4)
+    low = 0 if kind == "uint8" else -100
+    x = generator.integers(low, 100, (40, 3, 8)).astype(kind)
+    y = generator.integers(low, 100, (3, 1)).astype(kind)
+    if "shift" in name or name == "pow":
+        y = np.abs(y) % 8
+    own = {"remainder": "remainder_", "pow": "pow_"}.get(name, name)
+    loop = {"bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}.get(
+        name, NUMPY.get(name, name)
+    )
+    with np.errstate(all="ignore"):
+        expected = getattr(np, loop)(x, y)
+    output = "bool" if expected.dtype == bool else kind
+    close(apply(f"{own}(a0,a1)", [x, y], output, dense=False), expected)
+
+
+def test_fused_expression() -> None:
+    x, y, z = (
+        np.random.default_rng(i).standard_normal((33, 7)).astype("float32") for i in range(3)
+    )
+    got = apply("multiply(add(a0,a1),tanh_(a2))", [x, y, z], "float32", dense=True)
+    close(got, (x + y) * np.tanh(z))
+
+
+@pytest.mark.parametrize("shape", [(3, 5000, 1), (2, 70, 33), (1, 100001, 1), (4, 1, 1)])
+@pytest.mark.parametrize(
+    ("join", "start"), [("add", "0"), ("maximum", "-1e30f"), ("multiply", "1")]
+)
+def test_reduce(shape: tuple[int, int, int], join: str, start: str) -> None:
+    outer, length, inner = shape
+    x = np.random.default_rng(5).uniform(0.999, 1.001, shape).astype("float32")
+    if join == "maximum":
+        x[0, length // 2, 0] = math.nan
+    held = torch.from_numpy(x).cuda()
+    rows = int(inner == 1)
+    for parts in (1, 7) if length > 100 else (1,):
+        out = torch.full((outer, parts, inner), math.nan, device="cuda")
+        kernel = Kernel("reduce.cu", TYPE="float", COMPUTED="float", OUTPUT="float", EXPRESSION="positive(a0)",
+                        JOIN=join, START=start, ROWS=rows)  # fmt: skip
+        grid = (parts, outer) if rows else (-(-inner // 64), parts, outer)
+        sizes = [ctypes.c_longlong(n) for n in (length, inner, parts)]
+        kernel(grid, 160 if rows else 64, held, out, *sizes)
+        loop = {"add": np.add, "maximum": np.maximum, "multiply": np.multiply}[join]
+        got = loop.reduce(out.cpu().numpy().astype("float64"), axis=1)
+        np.testing.assert_allclose(got, loop.reduce(x.astype("float64"), axis=1), rtol=2e-4)
+
+
+@pytest.mark.parametrize("length", [1, 31, 5000])
+@pytest.mark.parametrize("exclusive", [0, 1])
+def test_scan(length: int, exclusive: int) -> None:
+    x = np.random.default_rng(6).integers(-9, 9, (3, length)).astype("int32")
+    out = torch.full((3, length), -1, dtype=torch.int64, device="cuda")
+    totals = torch.full((3,), -1, dtype=torch.int64, device="cuda")
+    carries = torch.tensor([5, 0, -2], dtype=torch.int64, device="cuda")
+    kernel = Kernel("scan.cu", TYPE="int", COMPUTED="i64", OUTPUT="i64", JOIN="add", START="0",
+                    EXCLUSIVE=exclusive, THREADS=128)  # fmt: skip
+    kernel(3, 128, torch.from_numpy(x).cuda(), carries, out, totals, ctypes.c_longlong(length))
+    running = x.cumsum(1, dtype="int64") + np.array([[5], [0], [-2]])
+    np.testing.assert_array_equal(totals.cpu().numpy(), running[:, -1])
+    np.testing.assert_array_equal(out.cpu().numpy(), running - x if exclusive else running)
+
+
+@pytest.mark.parametrize(
+    ("kind", "length"), [("float32", 1000), ("int64", 5000), ("float64", 1), ("uint8", 3000)]
+)
+@pytest.mark.parametrize("descending", [0, 1])
+def test_sort(kind: str, length: int, descending: int) -> None:
+    x = (np.random.default_rng(7).standard_normal((2, length)) * 50).astype(kind)
+    if kind == "float32":
+        x[0, 5:9] = math.nan
+    span, threads = 512, 128
+    full = max(span, 1 << (length - 1).bit_length())
+    held = torch.from_numpy(x).cuda()
+    keys = torch.zeros(2, full, dtype=held.dtype, device="cuda")
+    places = torch.zeros(2, full, dtype=torch.int32, device="cuda")
+    options = {"TYPE": C_TYPES[kind], "COMPUTED": C_TYPES[kind], "DESCENDING": descending, "SPAN": span,
+               "THREADS": threads}  # fmt: skip
+    spans, step, finish = (
+        Kernel("sort.cu", entry, **options) for entry in ("sort_spans", "sort_step", "sort_finish")
+    )
+    wide = ctypes.c_ulonglong
+    spans((full // span, 2), threads, held, keys, places, length, wide(full))
+    run = 2 * span
+    while run <= full:
+        apart = run // 2
+        while apart >= span:
+            step(
+                (full // 2 // threads, 2),
+                threads,
+                keys,
+                places,
+                length,
+                wide(full),
+                wide(run),
+                wide(apart),
+            )
+            apart //= 2
+        finish((full // span, 2), threads, keys, places, length, wide(full), wide(run))
+        run *= 2
+    order = torch.argsort(
+        torch.from_numpy(x), dim=1, stable=True, descending=bool(descending)
+    ).numpy()
+    if kind == "float32" and descending:
+        # PyTorch counts NaN as largest; NumPy and the array standard's examples put it last.
+        order = np.argsort(-x, axis=1, kind="stable")
+    got = places.cpu().numpy()[:, :length]
+    np.testing.assert_array_equal(got, order)
+    np.testing.assert_array_equal(keys.cpu().numpy()[:, :length], np.take_along_axis(x, order, 1))
+
+
+@pytest.mark.parametrize("put", [0, 1])
+def test_take(put: int) -> None:
+    x = torch.randn(2, 9 if not put else 4, 33, device="cuda")
+    indices = torch.tensor([8, -1 - 8, 3, 5], device="cuda")
+    out = torch.full((2, 9 if put else 4, 33), -1.0, device="cuda")
+    kernel = Kernel("take.cu", UNIT=4, PUT=put)
+    kernel((2, 4, 2), 32, x, indices, out, *(ctypes.c_longlong(n) for n in (9, 4, 33)))
+    places = [8, 0, 3, 5]
+    if put:
+        expected = torch.full((2, 9, 33), -1.0, device="cuda")
+        expected[:, places] = x
+        assert torch.equal(out, expected)
+    else:
+        assert torch.equal(out, x[:, places])
