@@ -726,6 +726,12 @@ class GgufFile:
         self, key: str
     ) -> bool | int | float | str | list[bool] | list[int] | list[float] | list[str]:
         """The value of a key; raises KeyError where there is none."""
+    def count(self, key: str) -> int | None:
+        """How many elements the list of a key has; nothing where it is no list."""
+    def places(self, key: str) -> dict[str, int]:
+        """The texts of a key with their places; a text that occurs twice has its last place."""
+    def pairs(self, key: str) -> list[tuple[str, str]]:
+        """The texts of a key, each split in two at the first space that does not begin it."""
     def tensors(self) -> list[StoredTensor]:
         """The tensors, in the order of the file."""
 

@@ -292,6 +292,28 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         },
     ),
     (
+        ("models",),
+        Each({"name": TEXT, "pulled": FLAG, "bytes": COUNT, "description": TEXT, "path": TEXT}),
+    ),
+    (
+        ("models", "synthetic"),
+        {
+            "name": TEXT,
+            "path": MAYBE_TEXT,
+            "architecture": TEXT,
+            "synthetic": FLAG,
+            "tensors": COUNT,
+            "bytes": COUNT,
+            "bytes_by_format": Keyed(COUNT),
+            "rope_pairs": TEXT,
+            "tokens": COUNT,
+            "begin": MAYBE_TEXT,
+            "stops": Each(TEXT),
+            "chat_template": FLAG,
+            "config": dict,
+        },
+    ),
+    (
         ("catalog", "list", "rents"),
         Each({"path": TEXT, "title": TEXT, "aliases": Each(TEXT, some=False), "values": COUNT}),
     ),
@@ -403,8 +425,8 @@ def test_every_command_is_listed_here() -> None:
 
     tested = {words[0] for words, _ in ANSWERS}
     # Measuring takes long: its figures have tests of their own in tests/bench. What a doctor
-    # finds depends on the machine: it has tests of its own.
-    assert set(COMMANDS) - tested == {"bench", "doctor"}
+    # finds depends on the machine: it has tests of its own. So does fetching a model.
+    assert set(COMMANDS) - tested == {"bench", "doctor", "pull"}
 
 
 @pytest.mark.parametrize(

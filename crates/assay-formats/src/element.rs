@@ -63,7 +63,6 @@ elements! {
     Q5_0 "q5_0" 32 22 Some(6), "5 bits, a scale for each 32.";
     Q5_1 "q5_1" 32 24 Some(7), "5 bits, a scale and a minimum for each 32.";
     Q8_0 "q8_0" 32 34 Some(8), "Signed bytes, a scale for each 32.";
-    Q8_1 "q8_1" 32 36 Some(9), "Signed bytes, a scale and a sum for each 32.";
     Q2K "q2_k" 256 84 Some(10), "2 bits, nested scales in blocks of 256.";
     Q3K "q3_k" 256 110 Some(11), "3 bits, nested scales in blocks of 256.";
     Q4K "q4_k" 256 144 Some(12), "4 bits, nested scales and minima in blocks of 256.";

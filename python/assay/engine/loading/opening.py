@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
-from assay.engine.loading import pulling
+from assay.engine.loading import sources
 from assay.engine.loading.model_files import ModelFiles
 from assay.errors import InputError
 
@@ -24,13 +24,13 @@ def open_model(source: str | PathLike[str]) -> ModelFiles:
         from assay.engine.loading.synthetic import synthetic_model
 
         return synthetic_model()
-    if text in pulling.SOURCES:
-        if not pulling.is_pulled(text):
+    if text in sources.SOURCES:
+        if not sources.is_pulled(text):
             raise InputError(
-                f'model "{text}": expected it in {pulling.models_folder()}, got no such file',
+                f'model "{text}": expected it in {sources.models_folder()}, got no such file',
                 f"fetch it with: assay pull {text}",
             )
-        return _open_file(pulling.pulled_path(text))
+        return _open_file(sources.pulled_path(text))
     path = Path(source)
     if path.is_dir():
         from assay.engine.loading.hugging_face import open_folder
@@ -40,7 +40,7 @@ def open_model(source: str | PathLike[str]) -> ModelFiles:
         return _open_file(path)
     raise InputError(
         f'model "{text}": expected a GGUF file, a Hugging Face folder or a name, got neither',
-        f"names: {', '.join((*pulling.SOURCES, SYNTHETIC))}",
+        f"names: {', '.join((*sources.SOURCES, SYNTHETIC))}",
     )
 
 

@@ -1,0 +1,253 @@
+"""GGUF files of every architecture, written by the format's own writer, opened as models."""
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from assay.engine.loading import ModelFiles, open_model
+from assay.engine.loading.synthetic import synthetic_model
+from assay.engine.loading.tokenizer import byte_alphabet
+from assay.errors import AssayError, InputError
+
+ARCHITECTURES = {
+    "llama": gguf.MODEL_ARCH.LLAMA,
+    "qwen2": gguf.MODEL_ARCH.QWEN2,
+    "qwen3": gguf.MODEL_ARCH.QWEN3,
+    "gpt2": gguf.MODEL_ARCH.GPT2,
+}
+
+
+def small(architecture: str) -> ModelFiles:
+    """A small model with one token more: the writer drops lists that are empty, so one merges."""
+    return synthetic_model(architecture, config={"vocab_size": 259})
+
+
+def permute(values: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
+    """What llama.cpp's conversion does to the rows of Llama's queries and keys."""
+    rows = values.shape[0]
+    split = values.reshape(heads, 2, rows // heads // 2, *values.shape[1:])
+    return split.swapaxes(1, 2).reshape(values.shape)
+
+
+def metadata_of(model: ModelFiles) -> dict[str, Any]:
+    config, name = model.config, model.architecture
+    if name == "gpt2":
+        found = {
+            "embedding_length": config["n_embd"],
+            "block_count": config["n_layer"],
+            "context_length": config["n_positions"],
+            "feed_forward_length": config["n_inner"],
+            "attention.head_count": config["n_head"],
+            "attention.layer_norm_epsilon": config["layer_norm_epsilon"],
+        }
+    else:
+        found = {
+            "embedding_length": config["hidden_size"],
+            "block_count": config["num_hidden_layers"],
+            "context_length": config["max_position_embeddings"],
+            "feed_forward_length": config["intermediate_size"],
+            "attention.head_count": config["num_attention_heads"],
+            "attention.head_count_kv": config["num_key_value_heads"],
+            "attention.key_length": config["head_dim"],
+            "attention.layer_norm_rms_epsilon": config["rms_norm_eps"],
+            "rope.freq_base": config["rope_theta"],
+        }
+    return {f"{name}.{key}": value for key, value in found.items()} | {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.bos_token_id": 256,
+        "tokenizer.ggml.eos_token_id": 257,
+        "tokenizer.ggml.add_bos_token": True,
+    }
+
+
+def write(
+    path: Path,
+    model: ModelFiles,
+    *,
+    changes: dict[str, Any] | None = None,
+    extra: dict[str, NDArray[np.float32]] | None = None,
+    leave_out: str = "",
+) -> None:
+    """The model as llama.cpp's converter would write it."""
+    writer = gguf.GGUFWriter(path, model.architecture)
+    for key, value in (metadata_of(model) | (changes or {})).items():
+        if value is None:
+            continue
+        add = {
+            bool: writer.add_bool,
+            int: writer.add_uint32,
+            float: writer.add_float32,
+            str: writer.add_string,
+        }
+        add[type(value)](key, value)
+    writer.add_token_list([*byte_alphabet(), "<|begin|>", "<|end|>", "xy"])
+    writer.add_token_types([1] * 256 + [3, 3, 1])
+    writer.add_token_merges(["x y"])
+    names = gguf.get_tensor_name_map(ARCHITECTURES[model.architecture], 64)
+    heads = {
+        "q_proj": model.config.get("num_attention_heads", 0),
+        "k_proj": model.config.get("num_key_value_heads", 0),
+    }
+    for name, tensor in model.tensors.items():
+        if leave_out and leave_out in name:
+            continue
+        values = tensor.to_float32()
+        stem = name.split(".")[-2]
+        if model.architecture == "llama" and stem in heads:
+            values = permute(values, heads[stem])
+        stored = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        assert stored is not None, name
+        writer.add_tensor(stored, np.ascontiguousarray(values))
+    for name, values in (extra or {}).items():
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_converted_model_is_the_model(architecture: str, tmp_path: Path) -> None:
+    made = small(architecture)
+    path = tmp_path / "model.gguf"
+    write(path, made)
+    model = open_model(path)
+    assert model.architecture == architecture
+    assert set(model.tensors) == set(made.tensors)
+    shared = set(made.config) & set(model.config) - {"n_inner"}
+    for key in shared:
+        expected = made.config[key]
+        if isinstance(expected, float):
+            expected = pytest.approx(expected, rel=1e-6)
+        assert model.config[key] == expected, key
+    for name, tensor in model.tensors.items():
+        values = made.tensors[name].to_float32()
+        if tensor.permuted:
+            heads = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
+            values = permute(values, made.config[heads])
+        np.testing.assert_array_equal(tensor.to_float32(), values)
+    assert model.tokenizer.encode("abxy<|end|>") == [256, ord("a"), ord("b"), 258, 257]
+
+
+def test_permuted_rows_rotate_in_neighbouring_pairs(tmp_path: Path) -> None:
+    made = small("llama")
+    path = tmp_path / "model.gguf"
+    write(path, made)
+    model = open_model(path)
+    assert (made.rope_pairs, model.rope_pairs) == ("half", "interleaved")
+    name = "model.layers.0.self_attn.k_proj.weight"
+    size = model.config["head_dim"]
+    angles = 3 / 10000 ** (np.arange(0, size, 2) / size)
+    cosine, sine = np.cos(angles), np.sin(angles)
+    x = np.linspace(-1, 1, model.config["hidden_size"])
+
+    half = (made.tensors[name].to_float32() @ x).reshape(-1, 2, size // 2)
+    first, second = half[:, 0], half[:, 1]
+    rotated = np.stack([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+
+    pairs = (model.tensors[name].to_float32() @ x).reshape(-1, size // 2, 2)
+    left, right = pairs[..., 0], pairs[..., 1]
+    neighbours = np.stack([left * cosine - right * sine, right * cosine + left * sine], axis=-1)
+    np.testing.assert_allclose(neighbours, rotated, rtol=1e-12)
+
+
+def test_an_output_matrix_of_its_own_unties_the_embeddings(tmp_path: Path) -> None:
+    made = small("llama")
+    write(tmp_path / "own.gguf", made)
+    write(tmp_path / "tied.gguf", made, leave_out="lm_head")
+    own, tied = open_model(tmp_path / "own.gguf"), open_model(tmp_path / "tied.gguf")
+    assert not own.config["tie_word_embeddings"]
+    assert "lm_head.weight" in own.tensors
+    assert tied.config["tie_word_embeddings"]
+    assert "lm_head.weight" not in tied.tensors
+
+
+def test_frequency_factors_are_pointed_at(tmp_path: Path) -> None:
+    factors = np.linspace(1, 8, 32, dtype=np.float32)
+    path = tmp_path / "model.gguf"
+    write(path, small("llama"), extra={"rope_freqs.weight": factors})
+    model = open_model(path)
+    scaling = model.config["rope_scaling"]
+    assert scaling["rope_type"] == "factors"
+    np.testing.assert_array_equal(model.tensors[scaling["tensor"]].to_float32(), factors)
+
+
+def test_scaled_rotation_is_read(tmp_path: Path) -> None:
+    changes = {
+        "qwen2.rope.scaling.type": "yarn",
+        "qwen2.rope.scaling.factor": 4.0,
+        "qwen2.rope.scaling.original_context_length": 256,
+    }
+    path = tmp_path / "model.gguf"
+    write(path, small("qwen2"), changes=changes)
+    assert open_model(path).config["rope_scaling"] == {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 256,
+    }
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "llama.embedding_length",
+        "llama.block_count",
+        "llama.context_length",
+        "llama.feed_forward_length",
+        "llama.attention.head_count",
+        "llama.attention.layer_norm_rms_epsilon",
+    ],
+)
+def test_a_missing_key_is_named(key: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, small("llama"), changes={key: None})
+    with pytest.raises(InputError, match=f'metadata key "{key}", got none'):
+        open_model(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"llama.block_count": "two"}, "llama.block_count as int"),
+        ({"llama.block_count": 3}, "model.layers.2"),
+        ({"llama.block_count": 2**31 - 1}, "2147483647 layers"),
+        ({"llama.block_count": 1}, "model.layers.1"),
+        ({"llama.embedding_length": 128}, "shape"),
+        ({"llama.attention.head_count": 0}, "num_attention_heads"),
+        ({"llama.attention.head_count_kv": 3}, "multiple of num_key_value_heads 3"),
+        ({"llama.rope.dimension_count": 32}, "llama.rope.dimension_count 64"),
+        ({"llama.attention.layer_norm_rms_epsilon": 0.0}, "rms_norm_eps"),
+        ({"llama.rope.scaling.type": "su"}, "llama.rope.scaling.type"),
+    ],
+)
+def test_metadata_that_cannot_be_is_refused(
+    changes: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, small("llama"), changes=changes)
+    with pytest.raises(AssayError, match=named):
+        open_model(path)
+
+
+def test_tensors_that_nothing_computes_with_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    extra = {"blk.0.attn_sinks.weight": np.zeros(4, np.float32)}
+    write(path, small("llama"), extra=extra)
+    with pytest.raises(AssayError, match=r'got "blk\.0\.attn_sinks\.weight"'):
+        open_model(path)
+
+
+def test_other_architectures_are_refused_by_name(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "mamba")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(AssayError, match='"mamba"') as caught:
+        open_model(tmp_path / "model.gguf")
+    assert "llama" in str(caught.value.hint)

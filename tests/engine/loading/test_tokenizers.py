@@ -1,0 +1,182 @@
+"""Tokenizers rebuilt from GGUF metadata, held against what llama.cpp makes of the same texts."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay._native import GgufFile
+from assay.engine.loading.gguf import Metadata
+from assay.engine.loading.gguf_tokenizer import SPLITTINGS, tokenizer_from_gguf
+from assay.engine.loading.synthetic import synthetic_model
+from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
+from assay.errors import AssayError, InputError
+from make_token_fixtures import write_pieces, write_vocabulary
+
+
+@pytest.fixture(scope="module")
+def llama_cpp(root: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / "tests/data/llama_cpp_tokens.json").read_text())
+    return found
+
+
+def read(path: Path) -> Tokenizer:
+    return tokenizer_from_gguf(Metadata(path.name, GgufFile(path)))
+
+
+@pytest.fixture(scope="module")
+def vocabulary(smollm2: Path) -> tuple[list[str], list[int], list[str]]:
+    file = GgufFile(smollm2)
+    tokens, types, merges = (
+        file.value(f"tokenizer.ggml.{name}") for name in ("tokens", "token_type", "merges")
+    )
+    return tokens, types, merges  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", ["smollm", "gpt-2", "llama-bpe", "qwen2", "tekken", "default"])
+def test_every_splitting_gives_llama_cpp_s_tokens(
+    name: str,
+    llama_cpp: dict[str, Any],
+    vocabulary: tuple[list[str], list[int], list[str]],
+    tmp_path: Path,
+) -> None:
+    tokens, types, merges = vocabulary
+    path = tmp_path / "vocabulary.gguf"
+    settings = {"model": "gpt2", "pre": name, "bos_token_id": 1, "eos_token_id": 2}
+    write_vocabulary(path, settings, tokens, types, merges=merges)
+    tokenizer = read(path)
+    cases = llama_cpp["splittings"][name]
+    assert {one["text"]: tokenizer.encode(one["text"]) for one in cases} == {
+        one["text"]: one["tokens"] for one in cases
+    }
+    # Batches frame and split as single texts do.
+    texts = [one["text"] for one in cases]
+    assert tokenizer.encode_batch(texts) == [one["tokens"] for one in cases]
+
+
+def test_generation_stops_where_llama_cpp_stops(llama_cpp: dict[str, Any], smollm2: Path) -> None:
+    assert sorted(read(smollm2).stop_ids) == llama_cpp["stops"]
+
+
+@pytest.fixture
+def pieces(llama_cpp: dict[str, Any], tmp_path: Path) -> Tokenizer:
+    path = tmp_path / "pieces.gguf"
+    write_pieces(path, llama_cpp["pieces"])
+    return read(path)
+
+
+def test_sentence_pieces_give_llama_cpp_s_tokens(
+    llama_cpp: dict[str, Any], pieces: Tokenizer
+) -> None:
+    for case in llama_cpp["piece_tokens"]:
+        assert pieces.encode(case["text"]) == case["tokens"], case["text"]
+
+
+@pytest.mark.parametrize("text", ["the cat", "", " the", "th\u00e9 \u732b\n", "\U0001f600 sat"])
+def test_sentence_pieces_come_back_whole(pieces: Tokenizer, text: str) -> None:
+    tokens = pieces.encode(text)
+    assert tokens[0] == pieces.bos_id
+    assert pieces.decode(tokens) == text
+    # A continuation keeps the space before its first word.
+    detokenizer = pieces.detokenizer()
+    said = "".join(detokenizer.push(token) for token in tokens) + detokenizer.finish()
+    assert said in (f" {text}", text)
+    assert "\ufffd" not in said
+
+
+@given(st.binary(max_size=40))
+def test_streams_of_any_tokens_never_break_a_character(data: bytes) -> None:
+    tokenizer = synthetic_model().tokenizer
+    detokenizer = tokenizer.detokenizer()
+    said = [detokenizer.push(byte) for byte in data]
+    whole = "".join(said) + detokenizer.finish()
+    assert whole == tokenizer.decode(data) == data.decode("utf-8", "replace")
+    for number in range(len(data) + 1):
+        # What has been said is never taken back.
+        assert whole.startswith("".join(said[:number]))
+
+
+def test_the_byte_alphabet_is_gpt2_s() -> None:
+    from tokenizers import pre_tokenizers
+
+    alphabet = byte_alphabet()
+    assert sorted(alphabet) == sorted(pre_tokenizers.ByteLevel.alphabet())
+    cut = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str("\n \u00e9")
+    assert "".join(part for part, _ in cut) == "".join(
+        alphabet[byte] for byte in "\n \u00e9".encode()
+    )
+
+
+def test_special_tokens_are_kept_out_of_text() -> None:
+    tokenizer = synthetic_model().tokenizer
+    tokens = tokenizer.encode("a<|end|>b")
+    assert tokens == [256, ord("a"), 257, ord("b")]
+    assert tokenizer.decode(tokens) == "ab"
+    assert tokenizer.decode(tokens, skip_special=False) == "<|begin|>a<|end|>b"
+
+
+BYTES = byte_alphabet()
+SOUND: dict[str, Any] = {"model": "gpt2", "pre": "gpt-2", "eos_token_id": 0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "tokens", "types", "merges", "named"),
+    [
+        ({"model": "bert"}, BYTES, [1] * 256, [], 'tokenizer.ggml.model "gpt2" or "llama"'),
+        ({"pre": "unheard-of"}, BYTES, [1] * 256, [], "tokenizer.ggml.pre"),
+        ({"pre": None}, BYTES, [1] * 256, [], "tokenizer.ggml.pre"),
+        ({}, BYTES, [1] * 255, [], "tokenizer.ggml.token_type"),
+        ({}, [*BYTES, "a"], [1] * 257, [], "tokenizer.ggml.tokens"),
+        ({}, BYTES, [1] * 256, ["ab"], "tokenizer.ggml.merges 0"),
+        ({}, BYTES, [1] * 256, ["a b"], "tokenizer.ggml.merges"),
+        ({"eos_token_id": 999}, BYTES, [1] * 256, [], "999"),
+        ({"add_bos_token": True}, BYTES, [1] * 256, [], "bos token"),
+        ({"pre": "llama-bpe"}, BYTES, [1] * 256, [], "bos token"),
+    ],
+)
+def test_unsound_vocabularies_are_refused_by_key(
+    settings: dict[str, Any],
+    tokens: list[str],
+    types: list[int],
+    merges: list[str],
+    named: str,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "vocabulary.gguf"
+    given = {key: value for key, value in (SOUND | settings).items() if value is not None}
+    # The writer drops empty lists.
+    write_vocabulary(path, given, tokens, types, merges=merges or ["\u0120 \u0120"])
+    if not merges:
+        tokens = [*tokens, "\u0120\u0120"]
+        types = [*types, 1]
+        write_vocabulary(path, given, tokens, types, merges=["\u0120 \u0120"])
+    with pytest.raises(AssayError, match=named):
+        read(path)
+
+
+def test_the_background_gives_the_same_tokenizer_and_the_same_errors(tmp_path: Path) -> None:
+    model = synthetic_model()
+    model.prepare()
+    assert model.tokenizer.encode("a") == synthetic_model().tokenizer.encode("a")
+    assert model.tokenizer is model.tokenizer
+
+    def fail() -> Tokenizer:
+        raise InputError("no tokenizer")
+
+    broken = replace(model, make_tokenizer=fail)
+    broken.prepare()
+    with pytest.raises(InputError, match="no tokenizer"):
+        _ = broken.tokenizer
+
+
+def test_unknown_tokens_are_refused() -> None:
+    with pytest.raises(InputError, match="from 0 to 257, got 258"):
+        synthetic_model().tokenizer.piece(258)
+
+
+def test_splittings_that_architectures_need_are_known() -> None:
+    assert {"gpt-2", "llama-bpe", "qwen2", "smollm", "tekken"} <= set(SPLITTINGS)
