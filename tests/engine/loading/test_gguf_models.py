@@ -177,6 +177,13 @@ def test_frequency_factors_are_pointed_at(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.tensors[scaling["tensor"]].to_float32(), factors)
 
 
+def test_factors_of_another_head_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, small("llama"), extra={"rope_freqs.weight": np.ones(31, np.float32)})
+    with pytest.raises(InputError, match=r'"rope_freqs.weight" of shape \[32\], got \[31\]'):
+        open_model(path)
+
+
 def test_scaled_rotation_is_read(tmp_path: Path) -> None:
     changes = {
         "qwen2.rope.scaling.type": "yarn",

@@ -77,6 +77,18 @@ RULES: Final[dict[str, Rules]] = {
 }
 """Every architecture that is read, by its `model_type`."""
 
+_FLAG: Final = (bool, "true or false")
+_KINDS: Final[Mapping[str, tuple[Any, str]]] = {
+    **dict.fromkeys(
+        ("tie_word_embeddings", "attention_bias", "mlp_bias", "use_sliding_window"), _FLAG
+    ),
+    "rope_scaling": (dict | None, "an object or null"),
+    "sliding_window": (int | None, "a number or null"),
+    "n_inner": (int | None, "a number or null"),
+    "hidden_act": (str, "a text"),
+    "activation_function": (str, "a text"),
+}
+
 # Options that change what is computed and that nothing here computes.
 _REFUSED: Final[Mapping[str, Any]] = {
     "quantization_config": None,
@@ -89,8 +101,8 @@ _REFUSED: Final[Mapping[str, Any]] = {
 
 def known_architecture(where: str, name: Any) -> str:
     """The architecture, if it is one that is read here."""
-    if name in RULES:
-        return str(name)
+    if isinstance(name, str) and name in RULES:
+        return name
     raise UnsupportedError(
         f'{where}: expected a known architecture, got "{name}"', f"one of: {', '.join(RULES)}"
     )
@@ -119,6 +131,9 @@ def checked(
     for key in ("rms_norm_eps", "layer_norm_epsilon", "rope_theta"):
         if key in config:
             _check_positive(where, key, config[key])
+    for key, (kinds, expected) in _KINDS.items():
+        if key in config and not isinstance(config[key], kinds):
+            raise InputError(f"{where}: expected {key} as {expected}, got {config[key]!r}")
     for key, value in _REFUSED.items():
         if config.get(key, value) != value:
             raise UnsupportedError(f"{where}: expected {key} {value}, got {config[key]}")

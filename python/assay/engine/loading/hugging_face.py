@@ -140,8 +140,13 @@ def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -
     except Exception as error:  # The library raises the base class itself.
         raise InputError(f"{path}: expected a tokenizer, got: {error}") from None
     generation = _optional_json(folder / "generation_config.json")
-    stops = [*_ids(config.get("eos_token_id")), *_ids(generation.get("eos_token_id"))]
-    bos = _special(library, settings, "bos_token", config.get("bos_token_id"))
+    stops = [
+        end
+        for given in (config, generation)
+        for end in _ids("eos_token_id", given.get("eos_token_id"))
+    ]
+    begins = _ids("bos_token_id", config.get("bos_token_id"))
+    bos = _special(library, settings, "bos_token", next(iter(begins), None))
     eos = _special(library, settings, "eos_token", next(iter(stops), None))
     # What the file itself puts around a text.
     framed = library.encode("", add_special_tokens=True).ids
@@ -164,12 +169,12 @@ def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -
     )
 
 
-def _ids(value: Any) -> list[int]:
-    """The end tokens of a configuration: none, one, or several."""
+def _ids(key: str, value: Any) -> list[int]:
+    """Tokens that a configuration names: none, one, or several."""
     values = value if isinstance(value, list) else [] if value is None else [value]
     for one in values:
-        if isinstance(one, bool) or not isinstance(one, int):
-            raise InputError(f"eos_token_id: expected token numbers, got {one!r}")
+        if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 2**31:
+            raise InputError(f"{key}: expected token numbers, got {one!r}")
     return list(values)
 
 

@@ -100,6 +100,8 @@ def check_tensors(
             f"{where}: expected tensors for {layers} layers, got {len(tensors)} tensors"
         )
     expected = expected_shapes(architecture, config)
+    if ROPE_FACTORS in tensors and architecture != "gpt2":
+        expected[ROPE_FACTORS] = (config["head_dim"] // 2,)
     for name, shape in expected.items():
         tensor = tensors.get(name)
         if tensor is None:
@@ -111,7 +113,7 @@ def check_tensors(
                 "the configuration says so",
             )
     for name in tensors:
-        if name not in expected and name != ROPE_FACTORS:
+        if name not in expected:
             near = unknown_name("tensor", name, expected).hint
             raise UnsupportedError(
                 f'{where}: expected only the tensors of a {architecture} model, got "{name}"', near
