@@ -3,10 +3,10 @@
 What compiles here compiles in use; options that only change a size are tried with one size or two.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
-Options = dict[str, object]
+Options = Mapping[str, object]
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120")
 HALF = ("bf16", "fp16")
@@ -27,7 +27,7 @@ INTEGERS = ("signed char", "short", "int", "i64", "u8", "u16", "u32", "u64")
 def linear() -> Iterator[Options]:
     """Every weight with every kind of step before and after."""
     for number in HALF:
-        shape: Options = {
+        shape: dict[str, object] = {
             "ACTIVATION": number,
             "ROWS": 1,
             "TAKEN": 4,
@@ -70,9 +70,20 @@ def elementwise() -> Iterator[Options]:
         yield from (of(f"{name}(a0,a1)", 2, kind) for kind in INTEGERS)
     for name in ("logical_and", "logical_or", "logical_xor", "equal"):
         yield of(f"{name}(a0,a1)", 2, "bool")
-    dense: Options = {"DENSE": 1, "TOGETHER": 4, "NUMBERS": 4, "TYPE1": "float", "TYPE2": "float"}
+    dense: dict[str, object] = {
+        "DENSE": 1,
+        "TOGETHER": 4,
+        "NUMBERS": 4,
+        "TYPE1": "float",
+        "TYPE2": "float",
+    }
     for number in HALF:
-        together: Options = {"TYPE0": number, "COMPUTED": "float", "OUTPUT": number, "INPUTS": 3}
+        together: dict[str, object] = {
+            "TYPE0": number,
+            "COMPUTED": "float",
+            "OUTPUT": number,
+            "INPUTS": 3,
+        }
         yield dense | together | {"EXPRESSION": "multiply(add(a0,a1),a2)"}
 
 
