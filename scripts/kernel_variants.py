@@ -21,7 +21,7 @@ BINARY = ("add", "atan2_", "copysign_", "divide", "equal", "floor_divide", "grea
 INTEGER_BINARY = ("add", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
                   "equal", "floor_divide", "less", "maximum", "minimum", "multiply", "pow_", "remainder_",
                   "subtract")  # fmt: skip
-INTEGERS = ("signed char", "short", "int", "i64", "u8", "u16", "u32", "u64")
+INTEGERS = ("i8", "i16", "int", "i64", "u8", "u16", "u32", "u64")
 
 
 def linear() -> Iterator[Options]:
