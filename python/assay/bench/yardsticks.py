@@ -14,8 +14,12 @@ from assay.bench.clocks import DeviceClock
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 
-PIECE_BYTES: Final = 32 << 20
-"""Bytes that one call of a cold yardstick goes through: starting it costs nothing beside them."""
+PIECE_BYTES: Final = (8 << 20, 32 << 20)
+"""Least and most bytes that one call of a cold yardstick goes through.
+
+Starting it costs nothing beside the least, and it takes about as long as the case that it is held
+against, so that whatever else the machine does meets both alike.
+"""
 
 ELEMENTS: Final = 3 << 12
 STEPS: Final = 4001
@@ -25,7 +29,7 @@ _F32: Final = 0
 """The code of single precision in calls of operations."""
 
 
-def read(device: Device, nbytes: int = PIECE_BYTES, pieces: int = 1) -> Contestant:
+def read(device: Device, nbytes: int, pieces: int = 1) -> Contestant:
     """Reading memory on all cores, each piece in its turn."""
     arrays = [inputs.place(device, inputs.counts(nbytes // 4, piece)) for piece in range(pieces)]
     out = xp.empty((1,), dtype=xp.float32, device=device)
@@ -36,10 +40,14 @@ def read(device: Device, nbytes: int = PIECE_BYTES, pieces: int = 1) -> Contesta
     return Contestant("read", call, DeviceClock(device), amount=arrays[0].nbytes)
 
 
-def cold_read(device: Device, quick: bool) -> Contestant:
-    """Reading memory that is in no cache; a quick run only looks at a little."""
-    nbytes = PIECE_BYTES // 8 if quick else PIECE_BYTES
-    return read(device, nbytes, inputs.copies(device, nbytes, quick))
+def cold_read(device: Device, nbytes: float, quick: bool) -> Contestant:
+    """Reading memory that is in no cache, in pieces of about so many bytes.
+
+    A quick run only looks at a little.
+    """
+    least, most = PIECE_BYTES
+    piece = least // 2 if quick else min(max(int(nbytes), least), most)
+    return read(device, piece, inputs.copies(device, piece, quick))
 
 
 def copy(device: Device, nbytes: int) -> Contestant:

@@ -137,7 +137,7 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial
     return Trial(
         Contestant("assay", call, DeviceClock(device), counted.bytes),
         checks.written("double precision", call, out, lambda _: reference, 1e-5),
-        ceiling=yardsticks.cold_read(device, settings.quick),
+        ceiling=yardsticks.cold_read(device, counted.bytes, settings.quick),
         rivals=[
             Absent("NumPy", "has no paged cache"),
             Absent("PyTorch", "has no paged cache on a processor"),

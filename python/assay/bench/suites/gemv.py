@@ -71,7 +71,7 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
         checks.written(
             "double precision, of the same weights", call, out, lambda _: reference, _error(format)
         ),
-        ceiling=yardsticks.cold_read(device, settings.quick),
+        ceiling=yardsticks.cold_read(device, counted.bytes, settings.quick),
         rivals=_rivals(device, format, host, given, len(weights), counted.bytes),
         bytes=counted.bytes,
         flops=counted.flops,
