@@ -125,7 +125,7 @@ fn main() -> Result<()> {
         }
         packed.push(copies);
     }
-    for rows in [1, 4, 16, 32] {
+    for rows in [1, 4, 16, 32, 256] {
         products(context, rows, dense, halves, &packed, argument(1, 40))?;
     }
     matmul_rates(context, argument(1, 40))

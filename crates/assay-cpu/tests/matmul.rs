@@ -2,7 +2,7 @@
 
 mod common;
 
-use assay_cpu::ops::{Activation, Bf16, Context, Epilogue, LinearShape, Matrix, linear, matmul};
+use assay_cpu::ops::{Bf16, Context, Epilogue, LinearShape, Matrix, linear, matmul};
 use common::{Numbers, assert_close, everywhere, linear_reference};
 use proptest::prelude::*;
 

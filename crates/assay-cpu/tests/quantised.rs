@@ -2,7 +2,7 @@
 
 mod common;
 
-use assay_cpu::ops::{Activation, Context, Epilogue};
+use assay_cpu::ops::{Context, Epilogue};
 use assay_cpu::quant::{Activations, Format, PackedWeights, dequantise, quantise};
 use common::{Numbers, assert_close, everywhere, linear_reference};
 use proptest::prelude::*;

@@ -112,6 +112,13 @@ impl Stream {
     pub fn is_idle(&self) -> bool {
         !self.running && self.queue.is_empty()
     }
+
+    /// Whether a wait for this ticket is queued.
+    fn awaits(&self, ticket: u64) -> bool {
+        let mut commands = self.queue.iter().map(|(_, command)| command);
+        commands
+            .any(|command| matches!(command, Command::Wait { ticket: other } if *other == ticket))
+    }
 }
 
 /// Everything behind the device's lock.
@@ -279,6 +286,9 @@ impl State {
         }
         if moved {
             streams.retain(|_, stream| !(stream.closed && stream.is_idle()));
+            // Who waits for an event from now on reads the event's own mark.
+            failed_tickets
+                .retain(|ticket, _| streams.values().any(|stream| stream.awaits(*ticket)));
         }
         moved
     }

@@ -2,7 +2,7 @@
 
 use super::call::{Call, for_element, refused};
 use super::weights::block_format;
-use crate::ops::Context;
+use crate::ops::{Context, Element};
 use crate::quant::{self, Format};
 use assay_core::backend::Result;
 use assay_core::operations::ElementFormat;
@@ -59,10 +59,14 @@ pub(super) fn dequantize(context: Context, call: &Call<'_>) -> Result<()> {
         if call.runs() {
             // SAFETY: the kernel runs, and operands do not overlap.
             let (x, out) = unsafe { (x.read(), out.write()) };
-            for (out, x) in out.iter_mut().zip(x) {
-                *out = (*x).into();
-            }
+            widen(x, out);
         }
         Ok(())
     })
+}
+
+fn widen<T: Element>(x: &[T], out: &mut [f32]) {
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = (*x).into();
+    }
 }

@@ -17,8 +17,6 @@ use std::ops::Range;
 const SPAN: usize = 64;
 /// Most queries of a part: they read the same keys while those are in the cache.
 const MOST_QUERIES: usize = 32;
-/// Vectors of a head that are summed side by side.
-const WIDE: usize = 4;
 
 /// Which tokens the queries of a call belong to.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +67,7 @@ pub fn paged_attention<T: Element>(
     let out = Disjoint::new(out);
     let group = shape.group();
     // Few queries are divided further, so that every core has some.
-    let wanted = 2 * context.threads.count();
+    let wanted = 4 * context.threads.count();
     let each = (queries.len() * shape.heads).div_ceil(wanted.max(1));
     let each = each.clamp(1, MOST_QUERIES);
     let sequences = 0..batch.lengths.len();
@@ -195,8 +193,7 @@ impl<T: Element> Kernel for Tile<'_, T> {
                 let softmax = &mut softmax[query.start - self.queries.start..];
                 query.start += match query.len() {
                     4.. => self.span::<V, 4>(v, start, query.start, softmax),
-                    3 => self.span::<V, 3>(v, start, query.start, softmax),
-                    2 => self.span::<V, 2>(v, start, query.start, softmax),
+                    2.. => self.span::<V, 2>(v, start, query.start, softmax),
                     _ => self.span::<V, 1>(v, start, query.start, softmax),
                 };
             }
@@ -276,8 +273,24 @@ impl<T: Element> Tile<'_, T> {
                 &mut softmax[index],
             );
         }
-        for from in (0..self.shape.head_size).step_by(WIDE * LANES) {
-            self.add_values::<V, QUERIES>(v, first, from, start, most, &scores);
+        let (head_size, tokens) = (self.shape.head_size, start..start + most);
+        let mut from = 0;
+        while from < head_size {
+            let tokens = tokens.clone();
+            from += match head_size - from {
+                64.. => {
+                    self.add_values::<V, QUERIES, 4>(v, first, from, tokens, &scores);
+                    64
+                }
+                16.. => {
+                    self.add_values::<V, QUERIES, 1>(v, first, from, tokens, &scores);
+                    16
+                }
+                rest => {
+                    self.add_rest::<V, QUERIES>(v, first, from, tokens, &scores);
+                    rest
+                }
+            };
         }
         QUERIES
     }
@@ -295,14 +308,24 @@ impl<T: Element> Tile<'_, T> {
             std::array::from_fn(|index| &self.query[self.start(first + index)..][..head_size]);
         let panel = &self.keys[piece.at..][..self.cache.panel()];
         let mut sums = [v.splat(0.0); QUERIES];
+        if block_size.is_multiple_of(LANES) {
+            let lines = panel.as_chunks::<LANES>().0[piece.offset / LANES..].iter();
+            let lines = lines.step_by(block_size / LANES);
+            for (number, line) in lines.enumerate().take(head_size) {
+                let keys = T::load(v, line);
+                for index in 0..QUERIES {
+                    let query = v.splat(query[index][number]);
+                    sums[index] = v.mul_add(query, keys, sums[index]);
+                }
+            }
+            return sums;
+        }
         for (number, line) in panel.chunks_exact(block_size).enumerate() {
             let line = &line[piece.offset..];
-            let keys = match line.first_chunk::<LANES>() {
-                Some(lanes) => T::load(v, lanes),
-                None => element::load_part(v, line),
-            };
-            for (sum, query) in sums.iter_mut().zip(&query) {
-                *sum = v.mul_add(v.splat(query[number]), keys, *sum);
+            let keys = element::load_part(v, &line[..line.len().min(LANES)]);
+            for index in 0..QUERIES {
+                let query = v.splat(query[index][number]);
+                sums[index] = v.mul_add(query, keys, sums[index]);
             }
         }
         sums
@@ -338,57 +361,79 @@ impl<T: Element> Tile<'_, T> {
         *weight += exponentials(v, seen, most);
     }
 
-    /// Adds weighted values to some vectors of the output, from number `from` of the head on.
+    /// Adds weighted values to `WIDE` vectors of the output, from number `from` of the head on.
     #[inline(always)]
-    fn add_values<V: Vector, const QUERIES: usize>(
+    fn add_values<V: Vector, const QUERIES: usize, const WIDE: usize>(
         &self,
         v: V,
         first: usize,
         from: usize,
-        start: usize,
-        count: usize,
+        tokens: Range<usize>,
         scores: &[[f32; SPAN]; QUERIES],
     ) {
         let head_size = self.shape.head_size;
-        let taken = (head_size - from).min(WIDE * LANES);
         let mut sums = [[v.splat(0.0); WIDE]; QUERIES];
-        for (query, sums) in sums.iter_mut().enumerate() {
-            let out = &self.out(first + query)[from..from + taken];
-            for (lanes, sum) in out.chunks(LANES).zip(sums) {
-                *sum = match lanes.first_chunk::<LANES>() {
-                    Some(lanes) => v.load(lanes),
-                    None => load_part(v, lanes, 0.0),
-                };
+        for query in 0..QUERIES {
+            let lanes = self.out(first + query)[from..].as_chunks::<LANES>().0;
+            for wide in 0..WIDE {
+                sums[query][wide] = v.load(&lanes[wide]);
             }
         }
-        let mut token = 0;
-        while token < count {
-            let piece = self.piece(start + token, start + count);
+        let mut token = tokens.start;
+        while token < tokens.end {
+            let piece = self.piece(token, tokens.end);
             let rows = &self.values[piece.at + piece.offset * head_size..];
             let rows = rows[..piece.tokens * head_size].chunks_exact(head_size);
             for (index, row) in rows.enumerate() {
-                let row = &row[from..from + taken];
-                for (wide, lanes) in row.chunks(LANES).enumerate() {
-                    let values = match lanes.first_chunk::<LANES>() {
-                        Some(lanes) => T::load(v, lanes),
-                        None => element::load_part(v, lanes),
-                    };
-                    for query in 0..QUERIES {
-                        let weight = v.splat(scores[query][token + index]);
-                        sums[query][wide] = v.mul_add(values, weight, sums[query][wide]);
+                let lanes = &row[from..].as_chunks::<LANES>().0[..WIDE];
+                let at = token - tokens.start + index;
+                let mut values = [v.splat(0.0); WIDE];
+                for wide in 0..WIDE {
+                    values[wide] = T::load(v, &lanes[wide]);
+                }
+                for query in 0..QUERIES {
+                    let weight = v.splat(scores[query][at]);
+                    for wide in 0..WIDE {
+                        sums[query][wide] = v.mul_add(values[wide], weight, sums[query][wide]);
                     }
                 }
             }
             token += piece.tokens;
         }
-        for (query, sums) in sums.iter().enumerate() {
-            let out = &mut self.out(first + query)[from..from + taken];
-            for (lanes, sum) in out.chunks_mut(LANES).zip(sums) {
-                match lanes.first_chunk_mut::<LANES>() {
-                    Some(lanes) => v.store(*sum, lanes),
-                    None => store_part(v, *sum, lanes),
-                }
+        for query in 0..QUERIES {
+            let lanes = self.out(first + query)[from..].as_chunks_mut::<LANES>().0;
+            for wide in 0..WIDE {
+                v.store(sums[query][wide], &mut lanes[wide]);
             }
+        }
+    }
+
+    /// The same for the numbers of a head that do not fill a vector.
+    #[inline(always)]
+    fn add_rest<V: Vector, const QUERIES: usize>(
+        &self,
+        v: V,
+        first: usize,
+        from: usize,
+        tokens: Range<usize>,
+        scores: &[[f32; SPAN]; QUERIES],
+    ) {
+        let head_size = self.shape.head_size;
+        let mut sums = [v.splat(0.0); QUERIES];
+        for query in 0..QUERIES {
+            sums[query] = load_part(v, &self.out(first + query)[from..], 0.0);
+        }
+        for token in tokens.clone() {
+            let piece = self.piece(token, token + 1);
+            let row = &self.values[piece.at + piece.offset * head_size..][..head_size];
+            let values = element::load_part(v, &row[from..]);
+            for query in 0..QUERIES {
+                let weight = v.splat(scores[query][token - tokens.start]);
+                sums[query] = v.mul_add(values, weight, sums[query]);
+            }
+        }
+        for query in 0..QUERIES {
+            store_part(v, sums[query], &mut self.out(first + query)[from..]);
         }
     }
 }

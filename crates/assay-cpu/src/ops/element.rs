@@ -1,6 +1,6 @@
 //! The number types that dense operations read.
 
-use super::{attention_paged, attention_prefill, linear};
+use super::{attention_paged, attention_prefill, linear, linear_many};
 use crate::simd::{LANES, Level, Vector};
 
 /// The bits of a bfloat16.
@@ -43,6 +43,7 @@ impl From<F16> for f32 {
 pub(crate) trait Load: Sized {
     fn load<V: Vector>(v: V, from: &[Self; LANES]) -> V::F;
     fn linear(level: Level, product: linear::Product<Self>);
+    fn linear_many(level: Level, product: linear_many::Product<Self>);
     fn prefill(level: Level, tile: attention_prefill::Tile<Self>);
     fn paged(level: Level, tile: attention_paged::Tile<Self>);
 }
@@ -50,6 +51,9 @@ pub(crate) trait Load: Sized {
 macro_rules! kernels {
     () => {
         fn linear(level: Level, product: linear::Product<Self>) {
+            level.run(product);
+        }
+        fn linear_many(level: Level, product: linear_many::Product<Self>) {
             level.run(product);
         }
         fn prefill(level: Level, tile: attention_prefill::Tile<Self>) {

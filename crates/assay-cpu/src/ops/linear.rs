@@ -1,16 +1,14 @@
-//! Linear layers over dense weights: few rows of activations stream the weights once, many rows
-//! become a packed matrix product.
+//! Linear layers over dense weights: few rows of activations stream the weights once, and many rows
+//! meet each weight in vectors of sixteen.
 
 use super::element::{self, Element};
-use super::matmul::{Matrix, matmul};
+use super::linear_many::{MANY_ROWS, many_rows};
 use super::{Context, Epilogue};
 use crate::error::{Result, check_length};
 use crate::simd::{Kernel, LANES, Vector};
 use crate::threads::Disjoint;
 use std::ops::Range;
 
-/// Rows of activations from which packing the weights pays.
-const MANY_ROWS: usize = 32;
 /// Rows of weights that are read side by side.
 const BESIDE: usize = 4;
 
@@ -58,10 +56,9 @@ pub fn linear<T: Element>(
     check_length(operation, "weights", weights.len(), &[outputs, inputs])?;
     check_length(operation, "out", out.len(), &[rows, outputs])?;
     epilogue.check(operation, rows, outputs)?;
-    let many = rows >= MANY_ROWS && !invariant;
-    if many {
-        let weights = Matrix::new(weights, outputs, inputs).transposed();
-        matmul(context, Matrix::new(x, rows, inputs), weights, out)?;
+    if rows >= MANY_ROWS && !invariant {
+        many_rows(context, x, weights, shape, epilogue, out);
+        return Ok(());
     }
     let out = Disjoint::new(out);
     let least = 16_384_usize
@@ -73,7 +70,6 @@ pub fn linear<T: Element>(
             weights,
             shape,
             columns,
-            multiply: !many,
             epilogue,
             out: &out,
         };
@@ -88,8 +84,6 @@ pub(crate) struct Product<'a, T> {
     weights: &'a [T],
     shape: LinearShape,
     columns: Range<usize>,
-    /// Whether the products are still to be made, or only finished.
-    multiply: bool,
     epilogue: Epilogue<'a>,
     out: &'a Disjoint<'a, f32>,
 }
@@ -99,19 +93,17 @@ impl<T: Element> Kernel for Product<'_, T> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        if self.multiply {
-            for column in self.columns.clone().step_by(BESIDE) {
-                if self.columns.end - column < BESIDE {
-                    self.single_columns(v, column);
-                    break;
-                }
-                let mut row = 0;
-                while row < self.shape.rows {
-                    row += match self.shape.rows - row {
-                        4.. => self.tile::<V, 4>(v, row, column),
-                        _ => self.tile::<V, 1>(v, row, column),
-                    };
-                }
+        for column in self.columns.clone().step_by(BESIDE) {
+            if self.columns.end - column < BESIDE {
+                self.single_columns(v, column);
+                break;
+            }
+            let mut row = 0;
+            while row < self.shape.rows {
+                row += match self.shape.rows - row {
+                    4.. => self.tile::<V, 4>(v, row, column),
+                    _ => self.tile::<V, 1>(v, row, column),
+                };
             }
         }
         for row in 0..self.shape.rows {

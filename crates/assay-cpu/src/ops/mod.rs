@@ -10,6 +10,7 @@ mod embedding;
 mod epilogue;
 mod kv_cache;
 mod linear;
+mod linear_many;
 mod matmul;
 mod microkernel;
 mod norm;

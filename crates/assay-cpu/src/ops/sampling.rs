@@ -45,11 +45,10 @@ pub fn argmax(scores: &[f32]) -> Result<usize> {
 }
 
 fn best(level: Level, operation: &'static str, scores: &[f32]) -> Result<(usize, f32)> {
-    // Looked for by value afterwards: finding the place on the way would not fit vectors.
-    let most = level.run(Largest(scores));
-    let found = scores.iter().position(|score| *score == most);
-    match found {
-        Some(token) => Ok((token, most)),
+    let (first, most) = level.run(Best(scores));
+    let place = scores[first..].iter().position(|score| *score == most);
+    match place {
+        Some(place) => Ok((first + place, most)),
         None => Err(OpError::Value {
             operation,
             argument: "scores",
@@ -59,16 +58,27 @@ fn best(level: Level, operation: &'static str, scores: &[f32]) -> Result<(usize,
     }
 }
 
-struct Largest<'a>(&'a [f32]);
+/// The largest score, and a place not far before the first one of it.
+struct Best<'a>(&'a [f32]);
 
-impl Kernel for Largest<'_> {
-    type Output = f32;
+impl Kernel for Best<'_> {
+    type Output = (usize, f32);
 
     #[inline(always)]
-    fn run<V: Vector>(self, v: V) -> f32 {
-        largest(v, self.0)
+    fn run<V: Vector>(self, v: V) -> (usize, f32) {
+        let mut found = (0, f32::NEG_INFINITY);
+        for (piece, scores) in self.0.chunks(NEAR).enumerate() {
+            let most = largest(v, scores);
+            if most > found.1 {
+                found = (piece * NEAR, most);
+            }
+        }
+        found
     }
 }
+
+/// Scores that are looked through one by one for the best.
+const NEAR: usize = 256;
 
 /// A uniform number from 0 to below 1, the same for the same seed and step everywhere.
 ///

@@ -14,6 +14,8 @@ pub(crate) struct Group {
     pub scale: f32,
     /// Sums of the first and the last 16 bytes.
     pub sums: [i32; 2],
+    /// The sum of all values, for weights that have a minimum.
+    pub total: f32,
 }
 
 /// Rows of activations as bytes: value = scale of its 32 x byte.
@@ -113,6 +115,7 @@ impl Kernel for Quantise<'_> {
                 }
                 group.sums[half] = sum;
             }
+            group.total = group.scale * (group.sums[0] + group.sums[1]) as f32;
         }
     }
 }

@@ -95,14 +95,33 @@ fn nibbles<V: Vector>(v: V, panel: &[u8]) -> [V::B; 8] {
     ]
 }
 
-/// The products of eight vectors of codes below 128 with 32 activations, from `start` on.
+/// The products of vectors of codes below 128 with activations of each row, from `start` on.
+///
+/// Rows are innermost, so that no sum waits for itself.
 #[inline(always)]
-fn dot_narrow<V: Vector>(v: V, codes: &[V::B], values: &[[i8; 4]], start: i32) -> V::I {
-    let mut sum = v.splat_i(start);
-    for (codes, values) in codes.iter().zip(values) {
-        sum = v.dot_narrow(sum, *codes, *values);
+fn dot_narrow<V: Vector, const ROWS: usize>(
+    v: V,
+    codes: &[V::B],
+    groups: &[&Group; ROWS],
+    first: usize,
+    start: impl Fn(&Group) -> i32,
+) -> [V::I; ROWS] {
+    let mut sums = [v.splat_i(0); ROWS];
+    for row in 0..ROWS {
+        sums[row] = v.splat_i(start(groups[row]));
     }
-    sum
+    for (index, codes) in codes.iter().enumerate() {
+        for row in 0..ROWS {
+            sums[row] = v.dot_narrow(sums[row], *codes, groups[row].values[first + index]);
+        }
+    }
+    sums
+}
+
+/// The groups of all rows at this place of the inner dimension.
+#[inline(always)]
+fn at<'a, const ROWS: usize>(rows: &[&'a [Group]; ROWS], group: usize) -> [&'a Group; ROWS] {
+    std::array::from_fn(|row| &rows[row][group])
 }
 
 pub(crate) struct Q8Panel;
@@ -137,15 +156,21 @@ impl Panel for Q8Panel {
     ) {
         let scale = scales(v, panel);
         let lines = panel[SCALES..].as_chunks::<64>().0;
-        for (row, sum) in rows.iter().zip(sums) {
-            let activations = &row[block];
-            let [low, high] = activations.sums;
-            let mut product = v.splat_i(V::WIDE_BIAS * (low + high));
-            for (line, values) in lines.iter().zip(&activations.values) {
-                product = v.dot_wide(product, v.load_bytes(line), *values);
+        let groups = at(rows, block);
+        let mut products = [v.splat_i(0); ROWS];
+        for row in 0..ROWS {
+            let [low, high] = groups[row].sums;
+            products[row] = v.splat_i(V::WIDE_BIAS * (low + high));
+        }
+        for (index, line) in lines[..GROUP / 4].iter().enumerate() {
+            let codes = v.load_bytes(line);
+            for row in 0..ROWS {
+                products[row] = v.dot_wide(products[row], codes, groups[row].values[index]);
             }
-            let scale = v.mul(scale, v.splat(activations.scale));
-            *sum = v.mul_add(v.to_float(product), scale, *sum);
+        }
+        for row in 0..ROWS {
+            let scale = v.mul(scale, v.splat(groups[row].scale));
+            sums[row] = v.mul_add(v.to_float(products[row]), scale, sums[row]);
         }
     }
 }
@@ -176,12 +201,12 @@ impl Panel for Q40Panel {
     ) {
         let scale = scales(v, panel);
         let codes = nibbles(v, &panel[SCALES..]);
-        for (row, sum) in rows.iter().zip(sums) {
-            let activations = &row[block];
-            let [low, high] = activations.sums;
-            let product = dot_narrow(v, &codes, &activations.values, -8 * (low + high));
-            let scale = v.mul(scale, v.splat(activations.scale));
-            *sum = v.mul_add(v.to_float(product), scale, *sum);
+        let groups = at(rows, block);
+        let start = |group: &Group| -8 * (group.sums[0] + group.sums[1]);
+        let products = dot_narrow(v, &codes, &groups, 0, start);
+        for row in 0..ROWS {
+            let scale = v.mul(scale, v.splat(groups[row].scale));
+            sums[row] = v.mul_add(v.to_float(products[row]), scale, sums[row]);
         }
     }
 }
@@ -214,14 +239,12 @@ impl Panel for Q41Panel {
     ) {
         let (scale, least) = (scales(v, panel), scales(v, &panel[SCALES..]));
         let codes = nibbles(v, &panel[2 * SCALES..]);
-        for (row, sum) in rows.iter().zip(sums) {
-            let activations = &row[block];
-            let [low, high] = activations.sums;
-            let product = dot_narrow(v, &codes, &activations.values, 0);
-            let factor = activations.scale;
-            let scale = v.mul(scale, v.splat(factor));
-            *sum = v.mul_add(v.to_float(product), scale, *sum);
-            *sum = v.mul_add(least, v.splat(factor * (low + high) as f32), *sum);
+        let groups = at(rows, block);
+        let products = dot_narrow(v, &codes, &groups, 0, |_| 0);
+        for row in 0..ROWS {
+            let scale = v.mul(scale, v.splat(groups[row].scale));
+            let sum = v.mul_add(v.to_float(products[row]), scale, sums[row]);
+            sums[row] = v.mul_add(least, v.splat(groups[row].total), sum);
         }
     }
 }
@@ -282,15 +305,12 @@ impl Panel for Q4KPanel {
             let scale = v.mul(scale, v.to_float(v.load_u8(&bytes[0])));
             let least = v.mul(least, v.to_float(v.load_u8(&bytes[1])));
             let codes = nibbles(v, &panel[2 * LANES..]);
-            let group = block * 8 + part;
-            for (row, sum) in rows.iter().zip(&mut *sums) {
-                let activations = &row[group];
-                let [low, high] = activations.sums;
-                let product = dot_narrow(v, &codes, &activations.values, 0);
-                let factor = activations.scale;
-                let scale = v.mul(scale, v.splat(factor));
-                *sum = v.mul_add(v.to_float(product), scale, *sum);
-                *sum = v.mul_add(least, v.splat(-factor * (low + high) as f32), *sum);
+            let groups = at(rows, block * 8 + part);
+            let products = dot_narrow(v, &codes, &groups, 0, |_| 0);
+            for row in 0..ROWS {
+                let scale = v.mul(scale, v.splat(groups[row].scale));
+                let sum = v.mul_add(v.to_float(products[row]), scale, sums[row]);
+                sums[row] = v.mul_add(least, v.splat(-groups[row].total), sum);
             }
         }
     }
@@ -371,15 +391,13 @@ impl Panel for Q6KPanel {
                 v.with_two_bits::<2>(low[6], high[1]),
                 v.with_two_bits::<3>(low[7], high[1]),
             ];
-            let group = block * 8 + part;
-            for (row, sum) in rows.iter().zip(&mut *sums) {
-                let activations = &row[group];
-                let [before, after] = activations.sums;
-                let one = dot_narrow(v, &codes[..4], &activations.values[..4], -32 * before);
-                let two = dot_narrow(v, &codes[4..], &activations.values[4..], -32 * after);
-                let product = v.add_i(v.mul_i(one, first), v.mul_i(two, second));
-                let scale = v.mul(scale, v.splat(activations.scale));
-                *sum = v.mul_add(v.to_float(product), scale, *sum);
+            let groups = at(rows, block * 8 + part);
+            let low = dot_narrow(v, &codes[..4], &groups, 0, |group| -32 * group.sums[0]);
+            let high = dot_narrow(v, &codes[4..], &groups, 4, |group| -32 * group.sums[1]);
+            for row in 0..ROWS {
+                let product = v.add_i(v.mul_i(low[row], first), v.mul_i(high[row], second));
+                let scale = v.mul(scale, v.splat(groups[row].scale));
+                sums[row] = v.mul_add(v.to_float(product), scale, sums[row]);
             }
         }
     }

@@ -158,6 +158,7 @@ impl<P: Panel> Kernel for Product<'_, P> {
             let mut row = 0;
             while row < rows {
                 row += match rows - row {
+                    8.. if V::MANY_REGISTERS => self.tile::<V, 8, 1>(v, panel, row),
                     4.. => self.tile::<V, 4, 1>(v, panel, row),
                     _ => self.tile::<V, 1, 1>(v, panel, row),
                 };

@@ -73,6 +73,7 @@ impl Vector for Avx2 {
     type I = [__m256i; 2];
     type B = [__m256i; 2];
 
+    const MANY_REGISTERS: bool = false;
     const WIDE_BIAS: i32 = 0;
 
     #[inline(always)]

@@ -30,6 +30,7 @@ impl Vector for Avx512 {
     type I = __m512i;
     type B = __m512i;
 
+    const MANY_REGISTERS: bool = true;
     const WIDE_BIAS: i32 = -128;
 
     #[inline(always)]

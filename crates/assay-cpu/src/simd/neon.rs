@@ -110,6 +110,7 @@ impl<const DOT: bool> Vector for Neon<DOT> {
     type I = [int32x4_t; 4];
     type B = [uint8x16_t; 4];
 
+    const MANY_REGISTERS: bool = false;
     const WIDE_BIAS: i32 = 0;
 
     #[inline(always)]

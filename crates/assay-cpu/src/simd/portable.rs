@@ -1,4 +1,7 @@
 //! Sixteen lanes in plain Rust, for any processor; the compiler finds what vectors it can.
+//!
+//! What takes many instructions is called and not inlined: in every kernel it would be most of the
+//! time that the crate takes to compile, for processors that hardly anybody has.
 
 use super::vector::{LANES, Vector};
 use crate::number;
@@ -52,6 +55,7 @@ impl Vector for Portable {
     type I = [i32; LANES];
     type B = [u8; 64];
 
+    const MANY_REGISTERS: bool = false;
     const WIDE_BIAS: i32 = 0;
 
     #[inline(always)]
@@ -66,11 +70,11 @@ impl Vector for Portable {
     fn store(self, value: Self::F, to: &mut [f32; LANES]) {
         *to = value;
     }
-    #[inline(always)]
+    #[inline(never)]
     fn load_bf16(self, from: &[u16; LANES]) -> Self::F {
         each(*from, |bits| f32::from_bits(u32::from(bits) << 16))
     }
-    #[inline(always)]
+    #[inline(never)]
     fn load_f16(self, from: &[u16; LANES]) -> Self::F {
         each(*from, number::f16_to_f32)
     }
@@ -86,28 +90,28 @@ impl Vector for Portable {
     fn mul(self, a: Self::F, b: Self::F) -> Self::F {
         both(a, b, |a, b| a * b)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn div(self, a: Self::F, b: Self::F) -> Self::F {
         both(a, b, |a, b| a / b)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn max(self, a: Self::F, b: Self::F) -> Self::F {
         both(a, b, |a, b| if a > b { a } else { b })
     }
-    #[inline(always)]
+    #[inline(never)]
     fn min(self, a: Self::F, b: Self::F) -> Self::F {
         both(a, b, |a, b| if a < b { a } else { b })
     }
-    #[inline(always)]
+    #[inline(never)]
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
         // Two roundings: a fused one would be a library call per lane here.
         self.add(self.mul(a, b), c)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn sum(self, value: Self::F) -> f32 {
         fold(value, |a, b| a + b)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn maximum(self, value: Self::F) -> f32 {
         fold(value, |a, b| if a > b { a } else { b })
     }
@@ -135,15 +139,15 @@ impl Vector for Portable {
     fn mul_i(self, a: Self::I, b: Self::I) -> Self::I {
         both(a, b, i32::wrapping_mul)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn to_float(self, value: Self::I) -> Self::F {
         each(value, |value| value as f32)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn round(self, value: Self::F) -> Self::I {
         each(value, |value| value.round_ties_even() as i32)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn power_of_two(self, exponent: Self::I) -> Self::F {
         each(exponent, |exponent| {
             f32::from_bits((exponent.wrapping_add(127) as u32) << 23)
@@ -153,15 +157,15 @@ impl Vector for Portable {
     fn load_bytes(self, from: &[u8; 64]) -> Self::B {
         *from
     }
-    #[inline(always)]
+    #[inline(never)]
     fn low_nibbles(self, value: Self::B) -> Self::B {
         bytes(value, |byte| byte & 15)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn high_nibbles(self, value: Self::B) -> Self::B {
         bytes(value, |byte| byte >> 4)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B {
         let mut out = low;
         for index in 0..64 {
@@ -169,7 +173,7 @@ impl Vector for Portable {
         }
         out
     }
-    #[inline(always)]
+    #[inline(never)]
     fn dot_narrow(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
         let mut out = sum;
         for lane in 0..LANES {
@@ -179,7 +183,7 @@ impl Vector for Portable {
         }
         out
     }
-    #[inline(always)]
+    #[inline(never)]
     fn dot_wide(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
         let mut out = sum;
         for lane in 0..LANES {

@@ -15,6 +15,9 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
     /// Sixty-four bytes.
     type B: Copy;
 
+    /// Whether tiles of sixteen vectors stay in registers.
+    const MANY_REGISTERS: bool;
+
     /// What [`Vector::dot_wide`] needs added per activation to count weights from 128.
     const WIDE_BIAS: i32;
 
