@@ -2,7 +2,7 @@
 //
 // Options: NUMBER (of the scores).
 // Launch: grid (ceil(vocabulary / block), rows), any block.
-// Arguments: scores (rows x vocabulary), counts (int32, generated so far), prompt_mask (bytes, in the prompt),
+// Arguments: scores (rows x vocabulary), counts (int32, generated so far), prompt_mask (bytes, in the prompt; may be null),
 //   repetition, presence, frequency (float per row), vocabulary.
 #include "prelude.cuh"
 
@@ -15,7 +15,7 @@ KERNEL penalize(NUMBER* scores, const int* counts, const u8* prompt_mask, const 
         return;
     const i64 at = i64(row) * vocabulary + token;
     const int count = counts[at];
-    if (count == 0 && !prompt_mask[at])
+    if (count == 0 && !(prompt_mask && prompt_mask[at]))
         return;
     float score = to_float(scores[at]);
     score = score > 0.0f ? score / repetition[row] : score * repetition[row];

@@ -2,7 +2,7 @@
 //
 // Options: NUMBER (of the scores), THREADS, CLUSTER (blocks that share a row; 1 below compute capability 9.0).
 // Launch: grid (CLUSTER, rows), block THREADS, no dynamic shared memory; cluster dimension (CLUSTER, 1, 1).
-// Arguments: scores (rows x vocabulary), temperature, top_k (int32), top_p, min_p (float), seeds, steps (int64),
+// Arguments: scores (rows x vocabulary), temperature, top_k (int32), top_p, min_p (float), seeds, steps (SEED, STEP: i64 or int),
 //   tokens (int32, out), logprobs (float, out; may be null), chances (rows x vocabulary floats of working memory),
 //   vocabulary. Parameters are per row; temperature 0 takes the best token, the first of several; top_k 0,
 //   top_p 1 and min_p 0 keep all tokens. NaN is never chosen; a row of nothing but NaN gives -1 and NaN.
@@ -14,6 +14,11 @@
 // top-k and top-p the draw goes by number. Chances are added as whole numbers of 2^-40: such sums do not
 // depend on their order. The generator is SplitMix64 of seed and step.
 #include "prelude.cuh"
+
+#ifndef SEED
+#define SEED i64
+#define STEP i64
+#endif
 
 constexpr int WARPS_HERE = THREADS / 32;
 constexpr int LISTED = 2048;        // tokens that may be listed
@@ -252,7 +257,7 @@ struct Tokens {
 
 KERNEL __launch_bounds__(THREADS)
 sample(const NUMBER* scores, const float* temperature, const int* top_k, const float* top_p, const float* min_p,
-       const i64* seeds, const i64* steps, int* tokens, float* logprobs, float* chances, int vocabulary) {
+       const SEED* seeds, const STEP* steps, int* tokens, float* logprobs, float* chances, int vocabulary) {
     __shared__ Exchange exchange;
     __shared__ Best bests[WARPS_HERE];
     __shared__ u64 best_here, listed_here;

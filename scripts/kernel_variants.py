@@ -117,6 +117,10 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 for vector in (4 if number == "float" else 8, 1):
                     yield {"NUMBER": number, "LAYER": flag, "LOGARITHM": flag, "CHUNKS": chunks,
                            "VECTOR": vector, "THREADS": 128}  # fmt: skip
+        case "activate.cu":
+            for number, activate in product(NUMBERS, range(5)):
+                vector = 4 if number == "float" else 8
+                yield {"NUMBER": number, "VECTOR": vector, "ACTIVATE": activate}
         case "swiglu.cu":
             for number in NUMBERS:
                 yield from (
@@ -134,6 +138,13 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
         case "sample.cu":
             for number, cluster in product(NUMBERS, (1, 8) if architecture != "sm_80" else (1,)):
                 yield {"NUMBER": number, "THREADS": 512, "CLUSTER": cluster}
+                yield {
+                    "NUMBER": number,
+                    "THREADS": 512,
+                    "CLUSTER": cluster,
+                    "SEED": "int",
+                    "STEP": "int",
+                }
         case "penalize.cu":
             yield from ({"NUMBER": number} for number in NUMBERS)
         case "reduce.cu":

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 from assay._native import build_info
 
 if TYPE_CHECKING:
+    from assay import jit
     from assay.engine import Engine, SamplingParams
     from assay.runtime.graphs import capture_graph
 
 __version__: str = build_info()["version"]
 
-__all__ = ["Engine", "SamplingParams", "__version__", "build_info", "capture_graph"]
+__all__ = ["Engine", "SamplingParams", "__version__", "build_info", "capture_graph", "jit"]
 
 _ELSEWHERE = {
     "Engine": "assay.engine",
@@ -20,8 +21,12 @@ _ELSEWHERE = {
 }
 """Names that are imported when they are first used, so that `import assay` stays light."""
 
+_PACKAGES = ("jit",)
+
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _ELSEWHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_ELSEWHERE[name]), name)

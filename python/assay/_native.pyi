@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
-from typing import Any, Final, Literal, Self, TypedDict, final, type_check_only
+from typing import Any, Final, Literal, NotRequired, Self, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer as Bytes
 from typing_extensions import disjoint_base
@@ -19,6 +19,7 @@ __all__ = [
     "NativeArray",
     "NativeEvent",
     "NativeGraph",
+    "NativeKernel",
     "NativeMemory",
     "NativeReservation",
     "NativeScheduler",
@@ -32,6 +33,10 @@ __all__ = [
     "TapeError",
     "TapeReport",
     "build_info",
+    "cuda_compile",
+    "cuda_notices",
+    "cuda_probe",
+    "cuda_sources",
     "dequantize_weights",
     "dlpack_export",
     "dlpack_import",
@@ -285,6 +290,83 @@ class NativeGraph:
     def close(self) -> None:
         """Let go of the memory that it uses; replays already queued still run."""
 
+@type_check_only
+class CudaLibrary(TypedDict, total=False):
+    path: str
+    version: tuple[int, int]
+    missing: str
+    hint: str
+
+@type_check_only
+class CudaDevice(TypedDict):
+    name: str
+    capability: int
+    memory_bytes: int
+    multiprocessors: int
+    l2_bytes: int
+    shared_bytes: int
+
+@type_check_only
+class CudaFindings(TypedDict):
+    driver: CudaLibrary
+    compiler: CudaLibrary
+    devices: list[CudaDevice]
+    missing: NotRequired[tuple[str, str, str]]
+
+def cuda_probe(folders: Sequence[str | PathLike[str]]) -> CudaFindings:
+    """What of CUDA this machine has; the first call looks, with these folders of wheels."""
+
+def cuda_compile(
+    text: str,
+    architecture: str,
+    *,
+    name: str,
+    options: Sequence[str],
+    headers: Sequence[tuple[str, str]],
+) -> bytes:
+    """Compile CUDA C++ for an architecture such as `sm_90a`; needs NVRTC and no GPU."""
+
+def cuda_notices(context: Context) -> list[str]:
+    """What went wrong with the files of compiled kernels since the last call."""
+
+def cuda_sources() -> list[tuple[str, str]]:
+    """The sources of Assay's own kernels by file name."""
+
+@final
+class NativeKernel:
+    """A kernel of CUDA C++ on one device."""
+
+    def __new__(
+        cls,
+        context: Context,
+        text: str,
+        kernel: str,
+        *,
+        name: str,
+        options: Sequence[str],
+        headers: Sequence[tuple[str, str]],
+    ) -> NativeKernel: ...
+    @property
+    def parameters(self) -> list[int]:
+        """The size in bytes of each parameter."""
+    def launch(
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared_bytes: int,
+        arguments: Sequence[tuple[Buffer, int, int, bool] | tuple[str, float]],
+        stream: NativeStream,
+        *,
+        label: str,
+        bytes: int,
+        flops: float,
+    ) -> None:
+        """Queue the kernel on a stream.
+
+        An argument is a number, named by its type such as "i32", or a buffer with a byte offset,
+        the bytes that the kernel may reach from there, and whether it writes them.
+        """
+
 @final
 class NativeMemory:
     """The memory of one device, seen as accounts."""
@@ -434,7 +516,7 @@ class Context:
 
     def __new__(
         cls,
-        kind: Literal["cpu", "sim"],
+        kind: Literal["cpu", "sim", "cuda"],
         *,
         memory_bytes: int | None = None,
         pool_bytes: int | None = None,
@@ -444,6 +526,10 @@ class Context:
         records: int = 16_384,
         tracking: bool = False,
         logging: bool = False,
+        ordinal: int = 0,
+        cache_folder: str | PathLike[str] | None = None,
+        watchdog_seconds: float | None = None,
+        allow_tf32: bool = False,
     ) -> Context: ...
     @property
     def name(self) -> str:

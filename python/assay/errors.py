@@ -88,6 +88,10 @@ class PanicError(DeviceError, RuntimeError):
     """Native code panicked; the fault is Assay's own."""
 
 
+class CompileError(DeviceError):
+    """Source of a kernel does not compile; the message shows the line and a caret."""
+
+
 class ShapeError(AssayError, ValueError):
     """Shapes, axes or strides of arrays do not fit the operation."""
 

@@ -1,11 +1,12 @@
 """`assay doctor`."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assay.runtime import survey
+from assay.runtime import cuda, survey
 
 
 def test_a_sound_machine_is_described(cli: Any) -> None:
@@ -16,7 +17,7 @@ def test_a_sound_machine_is_described(cli: Any) -> None:
         "program", "processor", "devices", "drivers", "libraries", "places", "missing",
         "ceilings",
     ]  # fmt: skip
-    assert [device["name"] for device in data["devices"]] == ["cpu", "sim"]
+    assert [device["name"] for device in data["devices"]] == ["cpu", "sim", *cuda.names()]
     assert all(device["works"] for device in data["devices"])
     assert {"numpy", "scipy"} <= {library["name"] for library in data["libraries"]}
     assert data["places"][0]["set_by"] == "ASSAY_SCRATCH"
@@ -57,10 +58,45 @@ def test_missing_libraries_name_the_extra_that_brings_them(
     } in data["missing"]
 
 
-def test_a_driver_that_is_not_there_is_no_fault() -> None:
-    found = survey.cuda_driver("libnone-such.so.1")
-    assert not found.found
-    assert found.detail == "libnone-such.so.1 was not found"
+NOTHING = cuda.Findings(
+    driver=cuda.Library(None, None, "CUDA driver not detected", "install it"),
+    compiler=cuda.Library(None, None, "NVRTC JIT compiler not available", "install that"),
+    gpus=(),
+    missing=cuda.Missing("no_driver", "CUDA driver not detected", "install it"),
+)
+
+
+def test_cuda_that_is_not_there_is_told_and_no_fault(
+    cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda, "probe", lambda: NOTHING)
+    outcome = cli("doctor", "--json")
+    assert outcome.code == 0
+    drivers = [(one["name"], one["found"], one["detail"]) for one in outcome.data["drivers"]]
+    assert drivers == [
+        ("CUDA", False, "CUDA driver not detected"),
+        ("NVRTC", False, "NVRTC JIT compiler not available"),
+    ]
+    told = [(one["what"], one["required"]) for one in outcome.data["missing"]]
+    assert told[:2] == [
+        ("CUDA driver not detected", False),
+        ("NVRTC JIT compiler not available", False),
+    ]
+
+
+def test_a_machine_with_a_driver_and_no_gpu_says_so(
+    cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = "No GPU devices found (cuDeviceGetCount == 0)"
+    found = dataclasses.replace(
+        NOTHING,
+        driver=cuda.Library("libcuda.so.1", (13, 0), None, None),
+        missing=cuda.Missing("no_devices", sentence, "look"),
+    )
+    monkeypatch.setattr(cuda, "probe", lambda: found)
+    outcome = cli("doctor")
+    assert outcome.code == 0
+    assert sentence in outcome.out
 
 
 def test_a_device_that_computes_wrongly_is_a_fault(

@@ -15,7 +15,7 @@ import pytest
 from assay import xp
 from assay._native import provoke_panic
 from assay.errors import AssayError, DeviceError, FreedError, PanicError, UnknownNameError
-from assay.runtime import Device, device, devices
+from assay.runtime import Device, cuda, device, devices
 
 
 def test_operations_go_to_the_stream_that_is_entered(fresh: Device) -> None:
@@ -214,10 +214,10 @@ def test_a_panic_becomes_an_error(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_devices_are_found_by_name() -> None:
-    assert [str(one) for one in devices()] == ["cpu", "sim"]
+    assert [str(one) for one in devices()] == ["cpu", "sim", *cuda.names()]
     assert device("cpu") is device() is device(device("cpu"))
-    with pytest.raises(UnknownNameError, match='unknown device "cuda"'):
-        device("cuda")
+    with pytest.raises(UnknownNameError, match='unknown device "gpu"'):
+        device("gpu")
     with pytest.raises(DeviceError, match="stream: expected priority low, normal or high"):
         device().stream("urgent")  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="wait: expected an event of the stream's device"):

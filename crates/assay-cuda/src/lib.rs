@@ -4,9 +4,12 @@
 //! everything is opened at run time, and what is missing is a value, never a panic. Kernels are
 //! CUDA C++ compiled for the device at hand and kept on disk.
 
+pub mod blas;
 pub mod compiler;
 pub mod device;
 mod library;
+pub mod operations;
 pub mod probe;
+pub mod sources;
 
 pub use library::{LibraryProblem, set_library_folders};

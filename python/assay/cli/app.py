@@ -40,7 +40,6 @@ COMMANDS: Final = {
     "pull": "models",
     "models": "models",
     "generate": "generate",
-    "chat": "chat",
     "serve": "serve",
     "bench": "bench",
     "doctor": "doctor",

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal, NamedTuple
 
+from assay import places
 from assay._native import Buffer, Context, NativeEvent, NativeStream
 from assay.errors import InputError, unknown_name
+from assay.runtime import cuda
 from assay.runtime.allocation_log import AllocationLog
 from assay.runtime.memory import (
     MemoryReport,
@@ -133,7 +135,7 @@ class Device:
 
     def __init__(
         self,
-        kind: Literal["cpu", "sim"],
+        name: str,
         *,
         memory_bytes: int | None = None,
         pool_bytes: int | None = None,
@@ -143,15 +145,24 @@ class Device:
         records: int = 16_384,
         track_allocations: bool = False,
         log_allocations: bool = False,
+        watchdog_seconds: float | None = None,
+        allow_tf32: bool | None = None,
     ) -> None:
         """Make a device of one's own; `device` gives the one that everybody shares.
 
-        `memory_bytes` limits the device, `pool_bytes` what its pool may hold of it, `limit_bytes`
-        what arrays may ask of the pool, `host_bytes` the pinned host memory for spilled and pinned
-        buffers; `timing` has records tell when work ran; `records` is how many are kept until they
-        are taken. `track_allocations` notes the line that asked for each allocation, and
-        `log_allocations` keeps a log for replay: both cost time at every allocation.
+        `name` is `cpu`, `sim`, or a GPU such as `cuda:0`. `memory_bytes` limits the device,
+        `pool_bytes` what its pool may hold of it, `limit_bytes` what arrays may ask of the pool,
+        `host_bytes` the pinned host memory for spilled and pinned buffers; `timing` has records
+        tell when work ran; `records` is how many are kept until they are taken.
+        `track_allocations` notes the line that asked for each allocation, and `log_allocations`
+        keeps a log for replay: both cost time at every allocation. `watchdog_seconds` is how long
+        a wait for a GPU may last before it is an error. `allow_tf32` lets products of single
+        precision on a GPU round what they read; by default as `ASSAY_ALLOW_TF32=1` says.
         """
+        kind, ordinal = _split(name)
+        if kind == "cuda":
+            # So that the driver's and NVRTC's libraries are looked for where the wheels are.
+            cuda.probe()
         self._context: Final = Context(
             kind,
             memory_bytes=memory_bytes,
@@ -162,10 +173,14 @@ class Device:
             records=records,
             tracking=track_allocations,
             logging=log_allocations,
+            ordinal=ordinal,
+            cache_folder=places.cache("cubins"),
+            watchdog_seconds=watchdog_seconds,
+            allow_tf32=cuda.allows_tf32() if allow_tf32 is None else allow_tf32,
         )
         self._tracks: Final = track_allocations
         self._tenants: Final[list[Tenant]] = []
-        self.name: Final[str] = kind
+        self.name: Final[str] = f"cuda:{ordinal}" if kind == "cuda" else kind
         self.default_stream: Final = Stream(self, self._context.default_stream())
         """The stream that operations go to outside `with stream:`; on `cpu` its work is over
         when the call returns."""
@@ -305,18 +320,37 @@ _SHARED: Final[dict[str, Device]] = {}
 _SHARED_LOCK: Final = threading.Lock()
 
 
+def _split(name: str) -> tuple[Literal["cpu", "sim", "cuda"], int]:
+    """The kind of a device, and which of that kind it is."""
+    if name == "cpu":
+        return "cpu", 0
+    if name == "sim":
+        return "sim", 0
+    kind, colon, number = name.partition(":")
+    if kind == "cuda" and (not colon or number.isdecimal()):
+        return "cuda", int(number or 0)
+    raise unknown_name("device", name, (*NAMES, "cuda", "auto"))
+
+
 def device(name: str | Device = "cpu") -> Device:
-    """The shared device of this name; a device is returned as it is."""
+    """The shared device of this name; a device is returned as it is.
+
+    `auto` is the first GPU where it can be used, else `cpu`; what is missing is said once.
+    """
     if isinstance(name, Device):
         return name
-    if name not in NAMES:
-        raise unknown_name("device", str(name), NAMES)
+    if name == "auto":
+        name = "cuda:0" if cuda.probe().missing is None else "cpu"
+        if name == "cpu":
+            cuda.tell_fallback()
+    kind, ordinal = _split(name)
+    key = f"cuda:{ordinal}" if kind == "cuda" else kind
     with _SHARED_LOCK:
-        if name not in _SHARED:
-            _SHARED[name] = Device("cpu" if name == "cpu" else "sim")
-        return _SHARED[name]
+        if key not in _SHARED:
+            _SHARED[key] = Device(key)
+        return _SHARED[key]
 
 
 def devices() -> list[Device]:
     """Every device of this machine."""
-    return [device(name) for name in NAMES]
+    return [device(name) for name in (*NAMES, *cuda.names())]

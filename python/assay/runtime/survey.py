@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import re
@@ -106,7 +105,7 @@ def survey() -> Survey:
         program=_program(),
         processor=processor(),
         devices=_devices(),
-        drivers=[cuda_driver()],
+        drivers=cuda_drivers(),
         libraries=libraries(),
         places=_places(),
     )
@@ -144,10 +143,11 @@ def processor() -> dict[str, Any]:
 
 
 def _devices() -> list[DeviceFinding]:
+    from assay.runtime import cuda
     from assay.runtime.hardware import NAMES, device
 
     findings: list[DeviceFinding] = []
-    for name in NAMES:
+    for name in (*NAMES, *cuda.names()):
         try:
             found = device(name)
             problem = _try_out(name)
@@ -171,21 +171,21 @@ def _try_out(name: str) -> str | None:
     return None if total == [1, 2, 3, 4] else f"expected [1, 2, 3, 4], got {total}"
 
 
-def cuda_driver(library: str = "libcuda.so.1") -> DriverFinding:
-    """NVIDIA's driver, asked through its own library."""
-    try:
-        driver = ctypes.CDLL(library)
-    except OSError:
-        return DriverFinding("CUDA", False, None, 0, f"{library} was not found")
-    version, count = ctypes.c_int(), ctypes.c_int()
-    started = driver.cuInit(0)
-    if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
-        return DriverFinding("CUDA", True, None, 0, "the driver does not tell its version")
-    named = f"{version.value // 1000}.{version.value % 1000 // 10}"
-    if started != 0:
-        return DriverFinding("CUDA", True, named, 0, f"the driver did not start: error {started}")
-    driver.cuDeviceGetCount(ctypes.byref(count))
-    return DriverFinding("CUDA", True, named, count.value, f"{count.value} device(s)")
+def cuda_drivers() -> list[DriverFinding]:
+    """NVIDIA's driver and its run-time compiler, as the runtime itself found them."""
+    from assay.runtime.cuda import Library, probe
+
+    found = probe()
+
+    def finding(name: str, library: Library, devices: int) -> DriverFinding:
+        version = ".".join(map(str, library.version)) if library.version else None
+        detail = library.missing or str(library.path)
+        return DriverFinding(name, library.path is not None, version, devices, detail)
+
+    return [
+        finding("CUDA", found.driver, len(found.gpus)),
+        finding("NVRTC", found.compiler, 0),
+    ]
 
 
 def libraries() -> list[LibraryFinding]:
@@ -231,6 +231,18 @@ def _place(name: str, path: Path, set_by: str) -> PlaceFinding:
     return PlaceFinding(name, str(path), set_by, path.exists(), writable, free)
 
 
+def _missing_cuda() -> list[Missing]:
+    """What keeps GPUs from being used, in the words in which the runtime says it."""
+    from assay.runtime.cuda import probe
+
+    found = probe()
+    told = [(one.missing, one.hint or "") for one in (found.driver, found.compiler) if one.missing]
+    if found.missing is not None and found.missing.sentence not in [one for one, _ in told]:
+        told.append((found.missing.sentence, found.missing.hint))
+    purpose = "running on a GPU; cpu and sim need none"
+    return [Missing(sentence, purpose, hint, required=False) for sentence, hint in told]
+
+
 def _missing(found: Survey) -> list[Missing]:
     missing: list[Missing] = []
     for device in found.devices:
@@ -243,16 +255,7 @@ def _missing(found: Survey) -> list[Missing]:
                     required=True,
                 )
             )
-    for driver in found.drivers:
-        if not driver.devices:
-            missing.append(
-                Missing(
-                    "an NVIDIA GPU with its driver" if not driver.found else "a working NVIDIA GPU",
-                    "running on a GPU; cpu and sim need none",
-                    f"install NVIDIA's driver on a machine that has one ({driver.detail})",
-                    required=False,
-                )
-            )
+    missing.extend(_missing_cuda())
     for library in found.libraries:
         if library.found is None:
             target = "assay" if library.extra is None else f"assay[{library.extra}]"

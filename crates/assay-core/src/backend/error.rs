@@ -178,6 +178,15 @@ pub enum BackendError {
 }
 
 impl BackendError {
+    /// Whether it says that queued work failed and does no more, so that nothing is to be waited
+    /// for.
+    pub const fn ends_work(&self) -> bool {
+        matches!(
+            self,
+            BackendError::Asynchronous { .. } | BackendError::DeviceFault { .. }
+        )
+    }
+
     /// A stable name for the failure, for mapping it in other languages.
     pub const fn code(&self) -> &'static str {
         match self {

@@ -46,9 +46,12 @@ impl Shared {
         let newest = books.newest();
         if let Some(mark) = books.covering_mark(&self.tools, stream, sequence) {
             drop(books);
-            // A failure shows again when the work is next taken in.
-            let _ = mark.wait();
-            return Ok(());
+            return match mark.wait() {
+                // The work is not over, and may never be.
+                Err(error @ BackendError::Watchdog { .. }) => Err(error.into()),
+                // A failure shows again when the work is next taken in.
+                _ => Ok(()),
+            };
         }
         // The device takes no marks, so the stream as a whole has to do.
         drop(books);
@@ -57,7 +60,7 @@ impl Shared {
         match (outcome, newest) {
             (Ok(()), Some(newest)) => books.finish_through(&self.tools, newest),
             (Ok(()), None) => {}
-            (Err(error @ BackendError::Asynchronous { .. }), _) => {
+            (Err(error), _) if error.ends_work() => {
                 books.die(&self.tools, stream, error);
             }
             (Err(error), _) => return Err(error.into()),

@@ -41,7 +41,7 @@ fn is_over(outcome: std::result::Result<bool, BackendError>) -> Result<bool> {
     match outcome {
         Ok(passed) => Ok(passed),
         // A failed stream does no more work.
-        Err(BackendError::Asynchronous { .. }) => Ok(true),
+        Err(error) if error.ends_work() => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
@@ -206,7 +206,8 @@ impl State {
             state.pending = true;
         }
         match backend.wait_event(stream, state.event) {
-            Ok(()) | Err(BackendError::Asynchronous { .. }) => {}
+            Ok(()) => {}
+            Err(error) if error.ends_work() => {}
             Err(error) => return Err(error.into()),
         }
         state.pending = state.closed;

@@ -61,21 +61,25 @@ pub fn compile(source: &Source<'_>, architecture: Architecture) -> Result<Image,
     })
 }
 
+/// Names what a source compiles to here: source, options, architecture and compiler together.
+pub fn source_key(source: &Source<'_>, architecture: Architecture) -> Result<String, CompileError> {
+    let found = probe();
+    match &found.compiler {
+        Ok(compiler) => Ok(cache::key(source, architecture, compiler.version)),
+        Err(_) => Err(no_compiler(found)),
+    }
+}
+
 /// Compiles, or takes from the disk what was compiled before.
 pub fn compile_cached(
     source: &Source<'_>,
     architecture: Architecture,
     cache: Option<&CubinCache>,
 ) -> Result<Image, CompileError> {
-    let found = probe();
-    let version = match &found.compiler {
-        Ok(compiler) => compiler.version,
-        Err(_) => return Err(no_compiler(found)),
-    };
     let Some(cache) = cache else {
         return compile(source, architecture);
     };
-    let key = cache::key(source, architecture, version);
+    let key = source_key(source, architecture)?;
     if let Some(bytes) = cache.read(&key) {
         let log = String::new();
         return Ok(Image { bytes, log });

@@ -12,6 +12,24 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 impl CudaDevice {
+    /// Queues the setting of a range that was checked.
+    pub(super) fn fill_on(
+        &self,
+        stream: &Stream,
+        destination: Address,
+        value: u8,
+        bytes: u64,
+    ) -> Result<()> {
+        let operation = Operation::Fill;
+        let driver = self.gpu.enter(operation)?;
+        let to = destination.value();
+        // SAFETY: the range lies in a live allocation, which outlives what is queued here; the
+        // device reaches pinned memory under the address that the host uses.
+        let status =
+            unsafe { (driver.cuMemsetD8Async)(to, value, bytes as usize, stream.handle()) };
+        stream.check(operation, status)
+    }
+
     fn finished(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
         let unfinished = BackendError::EventNotFinished { operation, event };
         match self.mark(operation, event)? {
@@ -129,6 +147,9 @@ impl Backend for CudaDevice {
             return Err(BackendError::UnknownStream { operation, stream });
         }
         drop(streams);
+        if let Some(workspace) = lock(&self.workspaces).remove(&stream) {
+            self.memory.free_device(workspace, &[Arc::clone(&found)])?;
+        }
         // Nobody can ask it any more when memory is freed, so that is settled now.
         self.memory.free_after(&found)
     }
@@ -251,13 +272,7 @@ impl Backend for CudaDevice {
             return Ok(());
         }
         self.memory.check_range(operation, destination, bytes)?;
-        let driver = self.gpu.enter(operation)?;
-        let to = destination.value();
-        // SAFETY: the range lies in a live allocation, which outlives what is queued here; the
-        // device reaches pinned memory under the address that the host uses.
-        let status =
-            unsafe { (driver.cuMemsetD8Async)(to, value, bytes as usize, stream.handle()) };
-        stream.check(operation, status)?;
+        self.fill_on(&stream, destination, value, bytes)?;
         self.note_captured(&stream);
         Ok(())
     }

@@ -149,8 +149,6 @@ pub struct LaunchOptions {
     /// The kernel may begin while the one before it ends; it waits itself where it must
     /// (`griddepcontrol.wait`).
     pub overlaps: bool,
-    /// Blocks that run together and see each other's shared memory, where not set in the source.
-    pub cluster: Option<u32>,
 }
 
 /// A kernel of a module.
@@ -191,6 +189,8 @@ pub struct Extent {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
+    /// Blocks along x that run together and see each other's shared memory; 1 for none.
+    pub cluster: u32,
 }
 
 impl From<&Launch> for Extent {
@@ -199,6 +199,7 @@ impl From<&Launch> for Extent {
             grid: launch.grid,
             block: launch.block,
             shared_bytes: launch.shared_bytes,
+            cluster: 1,
         }
     }
 }
@@ -266,9 +267,9 @@ impl Function {
                 .programmaticStreamSerializationAllowed = 1;
             count += 1;
         }
-        if let Some(blocks) = self.options.cluster {
+        if extent.cluster > 1 {
             attributes[count].id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-            attributes[count].value.clusterDim.x = blocks;
+            attributes[count].value.clusterDim.x = extent.cluster;
             attributes[count].value.clusterDim.y = 1;
             attributes[count].value.clusterDim.z = 1;
             count += 1;

@@ -197,6 +197,23 @@ impl Memory {
         Ok(DevicePointer(address))
     }
 
+    /// As [`Memory::allocate_device`], set to zero.
+    pub fn allocate_zeros(&self, bytes: u64) -> Result<DevicePointer> {
+        let operation = Operation::AllocateDevice;
+        let pointer = self.allocate_device(bytes)?;
+        let driver = self.gpu.enter(operation)?;
+        let stream = self.allocating.handle();
+        // SAFETY: the memory was handed out just now, and the stream lives.
+        let status = unsafe {
+            match (driver.cuMemsetD8Async)(pointer.0, 0, bytes as usize, stream) {
+                SUCCESS => (driver.cuStreamSynchronize)(stream),
+                refused => refused,
+            }
+        };
+        self.gpu.check(operation, status)?;
+        Ok(pointer)
+    }
+
     /// Has what is freed from now on wait for everything queued on the stream so far.
     pub fn free_after(&self, stream: &Stream) -> Result<()> {
         let operation = Operation::FreeDevice;

@@ -12,11 +12,12 @@ mod stream;
 
 pub use kernel::{Extent, Function, LaunchOptions, Module};
 
-use crate::compiler::{Architecture, CompileError, CubinCache, Source, compile_cached};
+use crate::blas::{Blas, Places, Product, WORKSPACE_BYTES};
+use crate::compiler::{Architecture, CompileError, CubinCache, Source, compile_cached, source_key};
 use crate::probe::{DeviceFacts, Missing, probe};
 use assay_core::backend::{
-    Backend, BackendError, DeviceKind, DeviceProperties, EventId, GraphId, KernelArgument,
-    KernelId, Launch, Operation, Result, StreamId,
+    Backend, BackendError, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId,
+    KernelArgument, KernelId, Launch, Operation, Result, StreamId,
 };
 use assay_core::clock::MonotonicClock;
 use capture::Graph;
@@ -26,7 +27,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use stream::{Event, Stream, Watchdog, lock};
 
@@ -39,6 +40,8 @@ pub struct CudaOptions {
     pub cache_folder: Option<PathBuf>,
     /// How long a wait for a stream or an event may last; for ever where not given.
     pub watchdog: Option<Duration>,
+    /// Whether products of single precision may round what they read to 19 bits.
+    pub allow_tf32: bool,
 }
 
 /// Why a device could not be made.
@@ -79,6 +82,30 @@ impl Queue<'_> {
         self.device
     }
 
+    /// The stream.
+    pub fn stream_id(&self) -> StreamId {
+        self.stream.id
+    }
+
+    /// Device memory that is there, and zero, for every stream; also while this one is captured.
+    pub fn allocate_zeros(&self, bytes: u64) -> Result<DevicePointer> {
+        self.device.memory.allocate_zeros(bytes)
+    }
+
+    /// Queues a matrix product of cuBLASLt.
+    pub fn multiply(&self, product: &Product, places: &Places) -> Result<()> {
+        self.device.gpu.enter(Operation::Launch)?;
+        let workspace = self.device.workspace(self.stream.id)?;
+        let blas = self.device.blas()?;
+        blas.multiply(product, places, workspace, self.stream.handle())
+    }
+
+    /// Queues the setting of device memory that the call was given.
+    pub fn fill(&self, destination: DevicePointer, value: u8, bytes: u64) -> Result<()> {
+        self.device
+            .fill_on(self.stream, destination.into(), value, bytes)
+    }
+
     /// Queues a kernel.
     pub fn launch(
         &self,
@@ -111,6 +138,7 @@ pub struct CudaDevice {
     facts: DeviceFacts,
     clock: MonotonicClock,
     watchdog: Watchdog,
+    allow_tf32: bool,
     cache: Option<CubinCache>,
     default_stream: Arc<Stream>,
     /// The driver's least and most urgent priority.
@@ -119,6 +147,10 @@ pub struct CudaDevice {
     events: RwLock<HashMap<EventId, Arc<Event>>>,
     graphs: Mutex<HashMap<GraphId, Arc<Graph>>>,
     kernels: RwLock<HashMap<KernelId, Arc<Code>>>,
+    blas: OnceLock<Blas>,
+    workspaces: Mutex<HashMap<StreamId, DevicePointer>>,
+    /// Loaded code by the hash of its source.
+    modules: Mutex<HashMap<String, Arc<Module>>>,
     next_stream: AtomicU32,
     next_number: AtomicU64,
     // Last: memory is freed in the driver's order, and the context goes after everything in it.
@@ -168,6 +200,7 @@ impl CudaDevice {
             facts: facts.clone(),
             clock: MonotonicClock::new(),
             watchdog: Watchdog::new(options.watchdog),
+            allow_tf32: options.allow_tf32,
             cache: options.cache_folder.map(CubinCache::new),
             streams: RwLock::new(HashMap::from([(default_id, Arc::clone(&default_stream))])),
             default_stream,
@@ -175,6 +208,9 @@ impl CudaDevice {
             events: RwLock::default(),
             graphs: Mutex::default(),
             kernels: RwLock::default(),
+            blas: OnceLock::new(),
+            workspaces: Mutex::default(),
+            modules: Mutex::default(),
             next_stream: AtomicU32::new(default_id.0 + 1),
             next_number: AtomicU64::new(1),
             memory: Memory::new(&gpu, options.ordinal, facts.memory_bytes)?,
@@ -185,6 +221,11 @@ impl CudaDevice {
     /// What the driver says about the GPU.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts
+    }
+
+    /// Whether products of single precision may round what they read to 19 bits.
+    pub fn allows_tf32(&self) -> bool {
+        self.allow_tf32
     }
 
     /// What kernels are compiled for here.
@@ -201,12 +242,21 @@ impl CudaDevice {
     }
 
     /// Compiles for this GPU, or takes what was compiled before, and loads it.
+    ///
+    /// Loaded code stays to the end of the device: graphs and queued launches may need it, and
+    /// unloading would have to wait for them.
     pub fn compile(&self, source: &Source<'_>) -> std::result::Result<Arc<Module>, LoadError> {
+        let key = source_key(source, self.architecture()).map_err(LoadError::Compile)?;
+        let mut modules = lock(&self.modules);
+        if let Some(known) = modules.get(&key) {
+            return Ok(Arc::clone(known));
+        }
         let image = compile_cached(source, self.architecture(), self.cache.as_ref())
             .map_err(LoadError::Compile)?;
-        Module::load(&self.gpu, &image.bytes, self.facts.shared_bytes)
-            .map(Arc::new)
-            .map_err(LoadError::Backend)
+        let module = Module::load(&self.gpu, &image.bytes, self.facts.shared_bytes);
+        let module = Arc::new(module.map_err(LoadError::Backend)?);
+        modules.insert(key, Arc::clone(&module));
+        Ok(module)
     }
 
     fn register(&self, code: Code) -> KernelId {
@@ -235,19 +285,30 @@ impl CudaDevice {
         })
     }
 
-    /// Makes a kernel unknown; launches under way still run.
-    pub fn forget_kernel(&self, kernel: KernelId) -> Result<()> {
-        let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
-        let removed = kernels.remove(&kernel);
-        removed
-            .map(|_| ())
-            .ok_or(BackendError::UnknownKernel { kernel })
-    }
-
     fn code(&self, kernel: KernelId) -> Result<Arc<Code>> {
         let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
         let found = kernels.get(&kernel).cloned();
         found.ok_or(BackendError::UnknownKernel { kernel })
+    }
+
+    /// cuBLASLt, opened by the first product.
+    fn blas(&self) -> Result<&Blas> {
+        if let Some(made) = self.blas.get() {
+            return Ok(made);
+        }
+        let made = Blas::new()?;
+        Ok(self.blas.get_or_init(|| made))
+    }
+
+    /// Memory that products of a stream work in; products of two streams may run at once.
+    fn workspace(&self, stream: StreamId) -> Result<DevicePointer> {
+        let mut workspaces = lock(&self.workspaces);
+        if let Some(known) = workspaces.get(&stream) {
+            return Ok(*known);
+        }
+        let made = self.memory.allocate_device(WORKSPACE_BYTES)?;
+        workspaces.insert(stream, made);
+        Ok(made)
     }
 
     fn fresh_number(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Where NVRTC may be: wheels, then a toolkit, then wherever the system looks.
+//! Where NVRTC and cuBLASLt may be: wheels, then a toolkit, then wherever the system looks.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,11 @@ fn candidates(name: &str, folders: &[PathBuf], driver_major: Option<u32>) -> Vec
 /// Files that may be NVRTC, best first.
 pub(crate) fn nvrtc_candidates(driver_major: Option<u32>) -> Vec<PathBuf> {
     candidates("libnvrtc.so", &folders(), driver_major)
+}
+
+/// Files that may be cuBLASLt, best first.
+pub(crate) fn cublaslt_candidates(driver_major: Option<u32>) -> Vec<PathBuf> {
+    candidates("libcublasLt.so", &folders(), driver_major)
 }
 
 /// The library of built-in functions that NVRTC opens by name, beside NVRTC itself.

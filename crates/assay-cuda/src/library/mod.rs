@@ -4,13 +4,15 @@
 //! a library or a function is missing, picks a library by name rather than by place, and returns
 //! status codes as Rust enums, which a newer driver may step outside of.
 
+mod cublaslt;
 mod driver;
 mod folders;
 mod nvrtc;
 
+pub(crate) use cublaslt::CublasLt;
 pub(crate) use driver::{Driver, NO_DEVICE, NOT_READY, OUT_OF_MEMORY, SUCCESS, is_fault};
 pub use folders::set_library_folders;
-pub(crate) use folders::{nvrtc_builtins, nvrtc_candidates};
+pub(crate) use folders::{cublaslt_candidates, nvrtc_builtins, nvrtc_candidates};
 pub(crate) use nvrtc::Nvrtc;
 
 use libloading::Library;

@@ -1,9 +1,12 @@
 //! A device as Python holds it: what it is, its memory, its work, its records.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use assay_core::backend::{DeviceKind, Space};
 use assay_core::memory::TenantId;
+use assay_cuda::device::CudaOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -40,10 +43,12 @@ impl PyContext {
     #[new]
     #[pyo3(signature = (
         kind, *, memory_bytes=None, pool_bytes=None, limit_bytes=None, host_bytes=None,
-        timing=true, records=16_384, tracking=false, logging=false,
+        timing=true, records=16_384, tracking=false, logging=false, ordinal=0,
+        cache_folder=None, watchdog_seconds=None, allow_tf32=false,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
+        py: Python<'_>,
         kind: &str,
         memory_bytes: Option<u64>,
         pool_bytes: Option<u64>,
@@ -53,6 +58,10 @@ impl PyContext {
         records: usize,
         tracking: bool,
         logging: bool,
+        ordinal: usize,
+        cache_folder: Option<PathBuf>,
+        watchdog_seconds: Option<f64>,
+        allow_tf32: bool,
     ) -> PyResult<Self> {
         guarded("device", || {
             let options = MachineOptions {
@@ -70,9 +79,24 @@ impl PyContext {
             let machine = match kind {
                 "cpu" => Machine::cpu(options)?,
                 "sim" => Machine::sim(options)?,
+                "cuda" => {
+                    let watchdog = watchdog_seconds
+                        .map(Duration::try_from_secs_f64)
+                        .transpose();
+                    let watchdog = watchdog.map_err(|error| {
+                        errors::invalid(&format!("device: watchdog_seconds: {error}"))
+                    })?;
+                    let cuda = CudaOptions {
+                        ordinal,
+                        cache_folder,
+                        watchdog,
+                        allow_tf32,
+                    };
+                    py.detach(|| Machine::cuda(options, cuda))?
+                }
                 other => {
                     return Err(errors::invalid(&format!(
-                        "device: expected cpu or sim, got \"{other}\""
+                        "device: expected cpu, sim or cuda, got \"{other}\""
                     )));
                 }
             };

@@ -6,6 +6,8 @@ use assay_core::kv::KvError;
 use assay_core::memory::MemoryError;
 use assay_core::scheduler::SchedulerError;
 use assay_core::transfer::TransferError;
+use assay_cuda::compiler::CompileError;
+use assay_cuda::device::{self as cuda, LoadError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -38,6 +40,7 @@ fn class_of(code: &str) -> &'static str {
             "OutOfMemoryError"
         }
         "already_freed" => "FreedError",
+        "compile" | "compile_options" => "CompileError",
         _ => "DeviceError",
     }
 }
@@ -71,6 +74,27 @@ pub(super) fn unknown_class(got: &str) -> PyErr {
     invalid(&format!(
         "task: expected class guaranteed, burstable or best-effort, got \"{got}\""
     ))
+}
+
+pub(super) fn compile(error: &CompileError) -> PyErr {
+    of_class(class_of(error.code()), error.code(), &error.to_string())
+}
+
+pub(super) fn load(error: &LoadError) -> PyErr {
+    match error {
+        LoadError::Compile(error) => compile(error),
+        LoadError::Backend(error) => backend(error),
+    }
+}
+
+/// A GPU that cannot be used.
+pub(super) fn cuda(error: &cuda::DeviceError) -> PyErr {
+    match error {
+        cuda::DeviceError::Missing(missing) => {
+            of_class("DeviceError", missing.code(), &missing.to_string())
+        }
+        cuda::DeviceError::Backend(error) => backend(error),
+    }
 }
 
 /// Something freed was used.

@@ -8,9 +8,12 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use assay_core::backend::{Address, BackendError, KernelArgument, Launch, Operation};
+use assay_core::backend::{
+    Address, BackendError, DevicePointer, KernelArgument, Launch, Operation,
+};
 use assay_core::dispatch::{DispatchController, WorkId};
 use assay_core::sim::{Link, SimKernel, SimMemory};
+use assay_core::transfer::TransferEngine;
 use assay_cpu::device::CpuKernel;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList};
@@ -129,6 +132,53 @@ impl HostCall {
                 let waited = self.moved.wait_timeout(gate, LOOK_EVERY);
                 gate = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
+        }
+        Ok(())
+    }
+
+    /// Runs the function over copies of the ranges that a transfer engine fetches, and sends back
+    /// what it may have written; waits for all of it.
+    pub fn run_over_transfers(&self, engine: &TransferEngine, name: &str) -> PyResult<()> {
+        let refused = |error| errors::transfer(&error);
+        let mut fetched = Vec::with_capacity(self.ranges.len());
+        for range in &self.ranges {
+            let bytes = vec![0u8; usize::try_from(range.bytes).unwrap_or(usize::MAX)];
+            fetched.push(match range.address {
+                Some(address) => engine
+                    .download(
+                        name,
+                        DevicePointer(address.value()),
+                        bytes,
+                        Default::default(),
+                    )
+                    .and_then(|download| download.wait())
+                    .map_err(refused)?,
+                None => bytes,
+            });
+        }
+        let written = Python::attach(|py| -> PyResult<Vec<(DevicePointer, Vec<u8>)>> {
+            let copies = PyList::empty(py);
+            for bytes in fetched {
+                copies.append(PyByteArray::new(py, &bytes))?;
+            }
+            {
+                let _inside = Inside::enter();
+                self.function.call1(py, (&copies,))?;
+            }
+            let mut written = Vec::new();
+            for (range, copy) in self.ranges.iter().zip(copies.iter()) {
+                if let (Some(address), true) = (range.address, range.writes) {
+                    let bytes = copy.cast::<PyByteArray>()?.to_vec();
+                    written.push((DevicePointer(address.value()), bytes));
+                }
+            }
+            Ok(written)
+        })?;
+        for (destination, bytes) in written {
+            engine
+                .upload(name, Arc::new(bytes), destination, Default::default())
+                .and_then(|upload| upload.wait())
+                .map_err(refused)?;
         }
         Ok(())
     }

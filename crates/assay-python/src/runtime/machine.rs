@@ -13,6 +13,7 @@ use assay_core::scheduler::Task;
 use assay_core::sim::{SimBackend, SimOptions, SimProfile};
 use assay_core::transfer::{TransferEngine, TransferOptions};
 use assay_cpu::device::{CpuDevice, CpuOptions};
+use assay_cuda::device::{CudaDevice, CudaOptions};
 use pyo3::prelude::*;
 
 use super::block::{Held, Use};
@@ -70,6 +71,7 @@ pub(super) struct MachineOptions {
 pub(super) enum Device {
     Cpu { inline: KernelId, gated: KernelId },
     Sim { call: KernelId },
+    Cuda { device: Arc<CudaDevice> },
 }
 
 /// Device, pool, dispatch, transfers and records; everything Python does goes through here.
@@ -139,6 +141,22 @@ impl Machine {
             .collect::<Result<_, _>>()
             .map_err(|error| errors::backend(&error))?;
         Machine::new(Device::Sim { call }, operations, device, calls, options)
+    }
+
+    pub fn cuda(options: MachineOptions, cuda: CudaOptions) -> PyResult<Arc<Self>> {
+        let device = CudaDevice::new(cuda).map_err(|error| errors::cuda(&error))?;
+        let device = Arc::new(device);
+        let backend = Arc::clone(&device);
+        let calls = Arc::new(host_call::Calls::default());
+        let limited = MachineOptions {
+            memory: MemoryOptions {
+                pool_bytes: options.memory.pool_bytes.or(options.memory_bytes),
+                ..options.memory
+            },
+            ..options
+        };
+        let operations = assay_cuda::operations::register(&device);
+        Machine::new(Device::Cuda { device }, operations, backend, calls, limited)
     }
 
     fn new(
@@ -345,6 +363,7 @@ impl Machine {
             Device::Cpu { inline, .. } if self.is_synchronous(stream) => inline,
             Device::Cpu { gated, .. } => gated,
             Device::Sim { call } => call,
+            Device::Cuda { .. } => return self.call_over_copies(&request, &call, uses),
         };
         let call = Arc::new(call);
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
@@ -365,11 +384,27 @@ impl Machine {
             // The simulated device calls it when its time comes.
             (Ok(_), Device::Sim { .. }) => return Ok(()),
             (Ok(_), Device::Cpu { inline, .. }) if *inline == kernel => Ok(()),
-            (Ok(work), Device::Cpu { .. }) => call.run_at_gate(&self.dispatch, work),
+            (Ok(work), Device::Cpu { .. } | Device::Cuda { .. }) => {
+                call.run_at_gate(&self.dispatch, work)
+            }
         };
         lock(&self.calls.pending).remove(&token);
         outcome?;
         call.take_raised().map_or(Ok(()), Err)
+    }
+
+    /// Calls a Python function over copies of what it uses, which go there and back through the
+    /// transfer engine: what a GPU has no kernel for.
+    fn call_over_copies(
+        &self,
+        request: &WorkRequest,
+        call: &HostCall,
+        uses: &[Use<'_>],
+    ) -> PyResult<()> {
+        for one in uses {
+            one.buffer.wait()?;
+        }
+        call.run_over_transfers(self.transfers()?, &request.name)
     }
 }
 

@@ -64,8 +64,7 @@ def serve(app: FastAPI, listener: socket.socket, *, drain_seconds: float = 30.0)
         http=PatientProtocol,
         ws="none",
         lifespan="on",
-        # What is no HTTP is answered, not logged: who sends it could fill a disk.
-        log_level="error",
+        log_level="warning",
         timeout_graceful_shutdown=int(drain_seconds) + _GRACE_SECONDS,
         server_header=False,
         date_header=False,

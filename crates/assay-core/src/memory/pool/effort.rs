@@ -140,7 +140,8 @@ impl Pool {
             };
             // Waiting may take long, so nobody is kept from freeing meanwhile.
             match self.backend.synchronize_event(event) {
-                Ok(()) | Err(BackendError::Asynchronous { .. }) => {}
+                Ok(()) => {}
+                Err(error) if error.ends_work() => {}
                 Err(error) => return Err(error.into()),
             }
             let mut state = self.lock()?;

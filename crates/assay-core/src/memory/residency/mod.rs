@@ -14,7 +14,7 @@ use super::error::MemoryError;
 use super::lru::Lru;
 use super::resource::{Allocation, MemoryResource, Request, Result, TenantId};
 use super::sync::{Mutex, MutexGuard};
-use crate::backend::{Backend, BackendError, EventId, StreamId};
+use crate::backend::{Backend, EventId, StreamId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -159,7 +159,8 @@ impl Residency {
         }
         match self.order_after_users(&mut state, buffer, stream) {
             // What failed on the device does not touch the memory again.
-            Ok(()) | Err(MemoryError::Backend(BackendError::Asynchronous { .. })) => {}
+            Ok(()) => {}
+            Err(MemoryError::Backend(error)) if error.ends_work() => {}
             Err(error) => return Err(error),
         }
         let entry = state.entry(buffer)?;

@@ -1,0 +1,413 @@
+//! One kind of product: its descriptors, and the algorithm that the heuristic chose for it.
+//!
+//! Matrices here are row-major. To cuBLASLt, which counts columns first, a row-major result is the
+//! transposed result of the transposed matrices in reverse order: it is told b first.
+
+use super::{Places, WORKSPACE_BYTES, refused};
+use crate::library::CublasLt;
+use assay_core::backend::{DevicePointer, Result};
+use cudarc::cublaslt::sys::{
+    cublasComputeType_t as Compute, cublasLtEpilogue_t as LtEpilogue, cublasLtHandle_t,
+    cublasLtMatmulAlgo_t, cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t as Describe,
+    cublasLtMatmulHeuristicResult_t, cublasLtMatmulPreferenceAttributes_t as Prefer,
+    cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t as Lay, cudaDataType as Data,
+};
+use cudarc::driver::sys::CUstream;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Mutex;
+
+/// cuBLAS's numbers for a matrix as it is and for its transpose.
+const AS_IT_IS: u32 = 0;
+const TURNED: u32 = 1;
+
+/// What a matrix is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Element {
+    /// Single precision.
+    F32,
+    /// Half precision.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// 8-bit floats of 4 exponent bits.
+    E4m3,
+}
+
+impl Element {
+    fn data(self) -> Data {
+        match self {
+            Element::F32 => Data::CUDA_R_32F,
+            Element::F16 => Data::CUDA_R_16F,
+            Element::Bf16 => Data::CUDA_R_16BF,
+            Element::E4m3 => Data::CUDA_R_8F_E4M3,
+        }
+    }
+}
+
+/// A matrix as it lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Matrix {
+    /// Its elements.
+    pub element: Element,
+    /// Whether the rows of memory are the columns of the matrix.
+    pub transposed: bool,
+    /// Elements from one row of memory to the next.
+    pub stride: u64,
+    /// Elements from one matrix of a batch to the next.
+    pub batch_stride: u64,
+    /// Bytes that its first element is a multiple of, as a power of two up to 256.
+    pub alignment: u32,
+}
+
+/// What is done to the result on its way out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Epilogue {
+    /// Nothing.
+    Plain,
+    /// Negative numbers become zero.
+    Relu,
+    /// The tanh form of GELU.
+    GeluTanh,
+}
+
+/// A kind of product: out = epilogue(a b + added + bias).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Product {
+    /// Products done at once.
+    pub batch: u32,
+    /// Rows of the result.
+    pub rows: u64,
+    /// Columns of the result.
+    pub columns: u64,
+    /// Columns of a and rows of b.
+    pub inner: u64,
+    /// The left matrix.
+    pub a: Matrix,
+    /// The right matrix.
+    pub b: Matrix,
+    /// The result.
+    pub out: Matrix,
+    /// Whether something of the result's layout is added.
+    pub adds: bool,
+    /// The elements of the bias, if there is one.
+    pub bias: Option<Element>,
+    /// What comes last.
+    pub epilogue: Epilogue,
+    /// Whether single precision may be rounded to 19 bits on the way in.
+    pub tf32: bool,
+    /// Whether sums of 8-bit products may be kept short.
+    pub fast_sums: bool,
+}
+
+pub(super) struct Plan {
+    functions: &'static CublasLt,
+    /// Holds the pointers of one call, so one call at a time.
+    description: Mutex<cublasLtMatmulDesc_t>,
+    a: Layout,
+    b: Layout,
+    out: Layout,
+    algorithm: cublasLtMatmulAlgo_t,
+    has_bias: bool,
+}
+
+// SAFETY: descriptors are plain memory; the one that is changed is under a lock.
+unsafe impl Send for Plan {}
+// SAFETY: as above.
+unsafe impl Sync for Plan {}
+
+fn check(what: &str, status: u32) -> Result<()> {
+    match status {
+        0 => Ok(()),
+        status => Err(refused(format!("cuBLASLt refused {what}: status {status}"))),
+    }
+}
+
+struct Layout {
+    functions: &'static CublasLt,
+    handle: cublasLtMatrixLayout_t,
+}
+
+impl Layout {
+    /// Rows and columns are those of memory.
+    fn new(
+        functions: &'static CublasLt,
+        matrix: &Matrix,
+        rows: u64,
+        columns: u64,
+        batch: u32,
+    ) -> Result<Self> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: stores one handle. Rows of memory are columns to cuBLASLt.
+        check("a layout", unsafe {
+            (functions.cublasLtMatrixLayoutCreate)(
+                &raw mut handle,
+                matrix.element.data(),
+                columns,
+                rows,
+                matrix.stride.cast_signed(),
+            )
+        })?;
+        let layout = Layout { functions, handle };
+        if batch > 1 {
+            layout.set(
+                Lay::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                &batch.cast_signed(),
+            )?;
+            let offset = matrix.batch_stride.cast_signed();
+            layout.set(Lay::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset)?;
+        }
+        Ok(layout)
+    }
+
+    fn set<T>(&self, attribute: Lay, value: &T) -> Result<()> {
+        // SAFETY: copies as many bytes as the value has.
+        check("a layout", unsafe {
+            (self.functions.cublasLtMatrixLayoutSetAttribute)(
+                self.handle,
+                attribute,
+                ptr::from_ref(value).cast(),
+                size_of::<T>(),
+            )
+        })
+    }
+}
+
+impl Drop for Layout {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, and nobody else's.
+        let _ = unsafe { (self.functions.cublasLtMatrixLayoutDestroy)(self.handle) };
+    }
+}
+
+fn describe<T>(
+    functions: &CublasLt,
+    description: cublasLtMatmulDesc_t,
+    attribute: Describe,
+    value: &T,
+) -> Result<()> {
+    // SAFETY: copies as many bytes as the value has.
+    check("a description", unsafe {
+        (functions.cublasLtMatmulDescSetAttribute)(
+            description,
+            attribute,
+            ptr::from_ref(value).cast(),
+            size_of::<T>(),
+        )
+    })
+}
+
+impl Plan {
+    pub fn new(
+        functions: &'static CublasLt,
+        handle: cublasLtHandle_t,
+        product: &Product,
+    ) -> Result<Self> {
+        let compute = match (product.a.element, product.tf32) {
+            (Element::F32, true) => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
+            _ => Compute::CUBLAS_COMPUTE_32F,
+        };
+        let mut description = ptr::null_mut();
+        // SAFETY: stores one handle.
+        check("a description", unsafe {
+            (functions.cublasLtMatmulDescCreate)(&raw mut description, compute, Data::CUDA_R_32F)
+        })?;
+        let Product {
+            batch,
+            rows,
+            columns,
+            inner,
+            ..
+        } = *product;
+        let extents = |transposed, rows, columns| match transposed {
+            true => (columns, rows),
+            false => (rows, columns),
+        };
+        let a_extents = extents(product.a.transposed, rows, inner);
+        let b_extents = extents(product.b.transposed, inner, columns);
+        let mut plan = Plan {
+            functions,
+            description: Mutex::new(description),
+            a: Layout::new(functions, &product.a, a_extents.0, a_extents.1, batch)?,
+            b: Layout::new(functions, &product.b, b_extents.0, b_extents.1, batch)?,
+            out: Layout::new(functions, &product.out, rows, columns, batch)?,
+            // SAFETY: plain numbers, filled in below.
+            algorithm: unsafe { std::mem::zeroed() },
+            has_bias: product.bias.is_some(),
+        };
+        let turn = |transposed| match transposed {
+            true => TURNED,
+            false => AS_IT_IS,
+        };
+        let set = |attribute, value: &u32| describe(functions, description, attribute, value);
+        set(
+            Describe::CUBLASLT_MATMUL_DESC_TRANSA,
+            &turn(product.b.transposed),
+        )?;
+        set(
+            Describe::CUBLASLT_MATMUL_DESC_TRANSB,
+            &turn(product.a.transposed),
+        )?;
+        let epilogue = match (product.epilogue, product.bias.is_some()) {
+            (Epilogue::Plain, false) => LtEpilogue::CUBLASLT_EPILOGUE_DEFAULT,
+            (Epilogue::Plain, true) => LtEpilogue::CUBLASLT_EPILOGUE_BIAS,
+            (Epilogue::Relu, false) => LtEpilogue::CUBLASLT_EPILOGUE_RELU,
+            (Epilogue::Relu, true) => LtEpilogue::CUBLASLT_EPILOGUE_RELU_BIAS,
+            (Epilogue::GeluTanh, false) => LtEpilogue::CUBLASLT_EPILOGUE_GELU,
+            (Epilogue::GeluTanh, true) => LtEpilogue::CUBLASLT_EPILOGUE_GELU_BIAS,
+        };
+        set(Describe::CUBLASLT_MATMUL_DESC_EPILOGUE, &(epilogue as u32))?;
+        if let Some(element) = product.bias {
+            set(
+                Describe::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+                &(element.data() as u32),
+            )?;
+        }
+        if product.fast_sums {
+            describe(
+                functions,
+                description,
+                Describe::CUBLASLT_MATMUL_DESC_FAST_ACCUM,
+                &1i8,
+            )?;
+        }
+        plan.algorithm = plan.choose(handle, description, product)?;
+        Ok(plan)
+    }
+
+    fn choose(
+        &self,
+        handle: cublasLtHandle_t,
+        description: cublasLtMatmulDesc_t,
+        product: &Product,
+    ) -> Result<cublasLtMatmulAlgo_t> {
+        let functions = self.functions;
+        let mut preference = ptr::null_mut();
+        // SAFETY: stores one handle.
+        check("a preference", unsafe {
+            (functions.cublasLtMatmulPreferenceCreate)(&raw mut preference)
+        })?;
+        let prefer = |attribute, value: *const c_void, bytes| {
+            // SAFETY: copies as many bytes as are said.
+            check("a preference", unsafe {
+                (functions.cublasLtMatmulPreferenceSetAttribute)(
+                    preference, attribute, value, bytes,
+                )
+            })
+        };
+        let alignments = [
+            (
+                Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                product.b.alignment,
+            ),
+            (
+                Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                product.a.alignment,
+            ),
+            (
+                Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                product.out.alignment,
+            ),
+            (
+                Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+                product.out.alignment,
+            ),
+        ];
+        let workspace = WORKSPACE_BYTES;
+        let mut set = prefer(
+            Prefer::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+            (&raw const workspace).cast(),
+            size_of::<u64>(),
+        );
+        for (attribute, bytes) in &alignments {
+            set = set.and_then(|()| prefer(*attribute, ptr::from_ref(bytes).cast(), 4));
+        }
+        // SAFETY: plain numbers, for which zero is valid.
+        let mut found: cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
+        let mut count = 0;
+        let chosen = set.and_then(|()| {
+            // SAFETY: everything lives; stores one result at most, and how many.
+            check("every algorithm", unsafe {
+                (functions.cublasLtMatmulAlgoGetHeuristic)(
+                    handle,
+                    description,
+                    self.b.handle,
+                    self.a.handle,
+                    self.out.handle,
+                    self.out.handle,
+                    preference,
+                    1,
+                    &raw mut found,
+                    &raw mut count,
+                )
+            })
+        });
+        // SAFETY: made above, and nobody else's.
+        let _ = unsafe { (functions.cublasLtMatmulPreferenceDestroy)(preference) };
+        chosen?;
+        match count {
+            0 => Err(refused(format!(
+                "cuBLASLt has no algorithm for {product:?}"
+            ))),
+            _ => Ok(found.algo),
+        }
+    }
+
+    pub fn run(
+        &self,
+        handle: cublasLtHandle_t,
+        places: &Places,
+        workspace: DevicePointer,
+        stream: CUstream,
+    ) -> Result<()> {
+        let functions = self.functions;
+        let description = self.description.lock();
+        let description = description.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let set = |attribute, pointer: DevicePointer| {
+            describe(functions, *description, attribute, &pointer.0)
+        };
+        if let (true, Some(bias)) = (self.has_bias, places.bias) {
+            set(Describe::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
+        }
+        if let Some((a, b)) = places.scales {
+            set(Describe::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, b)?;
+            set(Describe::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a)?;
+        }
+        let (one, beta) = (1.0f32, if places.added.is_some() { 1.0f32 } else { 0.0 });
+        let at = |place: DevicePointer| place.0 as *const c_void;
+        let added = places.added.unwrap_or(places.out);
+        // SAFETY: handle, descriptors and stream live; whoever asks vouches for the matrices, as
+        // with any launch.
+        check("a product", unsafe {
+            (functions.cublasLtMatmul)(
+                handle,
+                *description,
+                (&raw const one).cast(),
+                at(places.b),
+                self.b.handle,
+                at(places.a),
+                self.a.handle,
+                (&raw const beta).cast(),
+                at(added),
+                self.out.handle,
+                places.out.0 as *mut c_void,
+                self.out.handle,
+                &raw const self.algorithm,
+                workspace.0 as *mut c_void,
+                WORKSPACE_BYTES as usize,
+                stream.cast(),
+            )
+        })
+    }
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        let description = *self
+            .description
+            .get_mut()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // SAFETY: made by `new`, and nobody else's.
+        let _ = unsafe { (self.functions.cublasLtMatmulDescDestroy)(description) };
+    }
+}

@@ -1,0 +1,385 @@
+//! Rotation, the cache of keys and values, and attention over it.
+//!
+//! The cache is blocks of heads of tokens of numbers: a block's tokens of one head lie together,
+//! as one block of threads reads them.
+
+use super::call::{Call, at, at_or_null, int};
+use super::rows::plane;
+use super::tools::{Setting, Tools};
+use crate::device::{Extent, Queue};
+use assay_core::backend::{DevicePointer, KernelArgument, Result};
+use assay_core::operations::ElementFormat::{self, F32, I32};
+use assay_core::operations::Operand;
+
+/// Warps of a block that turns heads, one head each.
+const TURNING: u64 = 4;
+
+fn flag(call: &Call<'_>, name: &str) -> Result<bool> {
+    Ok(call.integer(name)? != 0)
+}
+
+/// From block to block, head to head and token to token, in numbers.
+fn strides(block_tokens: u64, kv_heads: u64, head_dim: u64) -> [KernelArgument; 3] {
+    let head = block_tokens * head_dim;
+    [
+        KernelArgument::I64((kv_heads * head).cast_signed()),
+        int(head),
+        int(head_dim),
+    ]
+}
+
+/// Turning and writing share one kernel; without a cache, nothing is written to it.
+struct Turned {
+    rows: u64,
+    heads: u64,
+    kv_heads: u64,
+    head_dim: u64,
+}
+
+fn turn(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    settings: &[Setting],
+    shape: &Turned,
+    arguments: &[KernelArgument],
+) -> Result<()> {
+    let function = tools.function(queue, "rope_write", settings)?;
+    let across = (shape.heads + 2 * shape.kv_heads).div_ceil(TURNING);
+    let extent = Extent {
+        shared_bytes: (TURNING * shape.head_dim * 4) as u32,
+        ..plane(across, shape.rows, TURNING * 32)
+    };
+    queue.launch(&function, extent, arguments)
+}
+
+pub(super) fn rope_write(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (rows, heads) = (call.size("rows")?, call.size("heads")?);
+    let (kv_heads, head_dim) = (call.size("kv_heads")?, call.size("head_dim")?);
+    let (turned, positions) = (call.size("turned")?, call.size("table_positions")?);
+    let (block_tokens, blocks) = (call.size("block_tokens")?, call.size("blocks")?);
+    let cache = [blocks, block_tokens, kv_heads, head_dim];
+    let qkv = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
+    let at_positions = call.of("positions", I32, &[rows])?;
+    let to_slots = call.of("slots", I32, &[rows])?;
+    let table = call.optional_of("table", F32, &[positions, turned])?;
+    let query_norm = call.optional_of("query_norm", qkv.format, &[head_dim])?;
+    let key_norm = call.optional_of("key_norm", qkv.format, &[head_dim])?;
+    let keys = call.operand("keys", &cache)?;
+    let values = call.of("values", keys.format, &cache)?;
+    let q_out = call.of("q_out", qkv.format, &[rows, heads, head_dim])?;
+    if rows * head_dim == 0 {
+        return Ok(());
+    }
+    let settings: [Setting; 4] = [
+        ("NUMBER", call.numbers("qkv", qkv)?.into()),
+        ("CACHE", call.numbers("keys", keys)?.into()),
+        ("NEIGHBOURS", flag(call, "neighbours")?.into()),
+        ("WARPS", TURNING.into()),
+    ];
+    let [block_stride, head_stride, token_stride] = strides(block_tokens, kv_heads, head_dim);
+    let arguments = [
+        at(qkv),
+        at(at_positions),
+        at(to_slots),
+        at_or_null(table),
+        at(keys),
+        at(values),
+        at(q_out),
+        at_or_null(query_norm),
+        at_or_null(key_norm),
+        int(heads),
+        int(kv_heads),
+        int(head_dim),
+        int(turned),
+        int(block_tokens),
+        block_stride,
+        head_stride,
+        token_stride,
+        KernelArgument::F32(call.float("epsilon")?),
+    ];
+    let shape = Turned {
+        rows,
+        heads,
+        kv_heads,
+        head_dim,
+    };
+    turn(tools, queue, &settings, &shape, &arguments)
+}
+
+pub(super) fn rope(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (rows, heads) = (call.size("rows")?, call.size("heads")?);
+    let head_dim = call.size("head_dim")?;
+    let (turned, positions) = (call.size("turned")?, call.size("table_positions")?);
+    let x = call.operand("x", &[rows, heads, head_dim])?;
+    let at_positions = call.of("positions", I32, &[rows])?;
+    let table = call.of("table", F32, &[positions, turned])?;
+    let out = call.of("out", x.format, &[rows, heads, head_dim])?;
+    if rows * heads * head_dim == 0 {
+        return Ok(());
+    }
+    let number = call.numbers("x", x)?;
+    let settings: [Setting; 4] = [
+        ("NUMBER", number.into()),
+        ("CACHE", number.into()),
+        ("NEIGHBOURS", flag(call, "neighbours")?.into()),
+        ("WARPS", TURNING.into()),
+    ];
+    let nowhere = KernelArgument::Pointer(DevicePointer(0));
+    let arguments = [
+        at(x),
+        at(at_positions),
+        // Positions are not negative, so as slots they say that every row is a real one.
+        at(at_positions),
+        at(table),
+        nowhere,
+        nowhere,
+        at(out),
+        nowhere,
+        nowhere,
+        int(heads),
+        int(0),
+        int(head_dim),
+        int(turned),
+        int(1),
+        KernelArgument::I64(0),
+        int(0),
+        int(0),
+        KernelArgument::F32(0.0),
+    ];
+    let shape = Turned {
+        rows,
+        heads,
+        kv_heads: 0,
+        head_dim,
+    };
+    turn(tools, queue, &settings, &shape, &arguments)
+}
+
+/// The most blocks that may be one cluster on any device that has them.
+const CLUSTER: u64 = 8;
+/// Blocks of the decode kernel on each multiprocessor.
+const BLOCKS: u64 = 3;
+/// The most parts that one context is cut into where they meet in memory.
+const MOST_PARTS: u64 = 64;
+/// Tokens that make a part worth its start.
+const LEAST_TOKENS: u64 = 128;
+
+/// Into how many parts each context is cut, so that the device is full.
+fn parts(multiprocessors: u64, pairs: u64, tokens: u64) -> u64 {
+    let wanted = (multiprocessors * BLOCKS).div_ceil(pairs.max(1));
+    wanted
+        .min(tokens.div_ceil(LEAST_TOKENS))
+        .clamp(1, MOST_PARTS)
+}
+
+/// Attention of many queries for each sequence.
+struct Prompt {
+    /// The most queries of a sequence.
+    queries: u64,
+    sequences: u64,
+    heads: u64,
+    head_dim: u64,
+    causal: bool,
+    number: &'static str,
+}
+
+impl Prompt {
+    fn launch(&self, tools: &Tools, queue: &Queue<'_>, arguments: &[KernelArgument]) -> Result<()> {
+        let head = self.head_dim;
+        // The quick kernel is for Hopper's matrix unit and for heads that fit its tiles.
+        let hopper = queue.device().facts().capability == 90 && head <= 128;
+        let (kernel, queries, threads, shared) = match (hopper, head) {
+            (true, _) => (
+                "attention_prefill_hopper",
+                128,
+                384,
+                5 * 128 * head * 2 + 1024,
+            ),
+            (false, ..=128) => ("attention_prefill", 64, 128, 4 * 64 * head * 2),
+            (false, _) => ("attention_prefill", 64, 128, (4 * 32 + 64) * head * 2),
+        };
+        let settings: [Setting; 3] = [
+            ("NUMBER", self.number.into()),
+            ("HEAD", head.into()),
+            ("CAUSAL", self.causal.into()),
+        ];
+        let function = tools.function(queue, kernel, &settings)?;
+        let extent = Extent {
+            grid: [
+                self.queries.div_ceil(queries) as u32,
+                self.heads as u32,
+                self.sequences as u32,
+            ],
+            block: [threads, 1, 1],
+            shared_bytes: shared as u32,
+            cluster: 1,
+        };
+        queue.launch(&function, extent, arguments)
+    }
+}
+
+/// Dense attention: keys and values are tokens of heads of numbers.
+pub(super) fn attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (queries, tokens) = (call.size("queries")?, call.size("tokens")?);
+    let (heads, kv_heads) = (call.size("heads")?, call.size("kv_heads")?);
+    let head_dim = call.size("head_dim")?;
+    let q = call.operand("q", &[queries, heads, head_dim])?;
+    let keys = call.of("keys", q.format, &[tokens, kv_heads, head_dim])?;
+    let values = call.of("values", q.format, &[tokens, kv_heads, head_dim])?;
+    let out = call.of("out", q.format, &[queries, heads, head_dim])?;
+    check_heads(call, q, heads, kv_heads, head_dim)?;
+    if queries * heads == 0 {
+        return Ok(());
+    }
+    let nothing = KernelArgument::Pointer(DevicePointer(0));
+    let token = kv_heads * head_dim;
+    let arguments = [
+        at(q),
+        at(keys),
+        at(values),
+        nothing,
+        nothing,
+        nothing,
+        at(out),
+        int(queries),
+        int(tokens),
+        int(heads),
+        int(kv_heads),
+        int(1),
+        int(0),
+        KernelArgument::I64((tokens * token).cast_signed()),
+        int(head_dim),
+        int(token),
+        KernelArgument::F32(call.float("scale")?),
+    ];
+    let prompt = Prompt {
+        queries,
+        sequences: 1,
+        heads,
+        head_dim,
+        causal: flag(call, "causal")?,
+        number: call.numbers("q", q)?,
+    };
+    prompt.launch(tools, queue, &arguments)
+}
+
+/// Refuses what the attention kernels are not written for.
+fn check_heads(
+    call: &Call<'_>,
+    q: Operand,
+    heads: u64,
+    kv_heads: u64,
+    head_dim: u64,
+) -> Result<()> {
+    if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+        let got = format_args!("{heads} and {kv_heads}");
+        return Err(call.error("heads in groups of kv_heads", got));
+    }
+    if ![64, 128, 192, 256].contains(&head_dim) {
+        return Err(call.error("heads of 64, 128, 192 or 256", head_dim));
+    }
+    match q.format {
+        ElementFormat::F16 | ElementFormat::Bf16 => Ok(()),
+        other => Err(call.error("q of f16 or bf16", other)),
+    }
+}
+
+pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (rows, sequences) = (call.size("rows")?, call.size("sequences")?);
+    let (heads, kv_heads) = (call.size("heads")?, call.size("kv_heads")?);
+    let (head_dim, block_tokens) = (call.size("head_dim")?, call.size("block_tokens")?);
+    let (blocks, columns) = (call.size("blocks")?, call.size("table_columns")?);
+    let cache = [blocks, block_tokens, kv_heads, head_dim];
+    let q = call.operand("q", &[rows, heads, head_dim])?;
+    let keys = call.of("keys", q.format, &cache)?;
+    let values = call.of("values", q.format, &cache)?;
+    let tables = call.of("block_tables", I32, &[sequences, columns])?;
+    let starts = call.of("query_starts", I32, &[sequences + 1])?;
+    let lengths = call.of("lengths", I32, &[sequences])?;
+    let out = call.of("out", q.format, &[rows, heads, head_dim])?;
+    if rows * heads * head_dim == 0 {
+        return Ok(());
+    }
+    check_heads(call, q, heads, kv_heads, head_dim)?;
+    if !block_tokens.is_multiple_of(16) {
+        return Err(call.error("blocks of 16 tokens, or of a multiple", block_tokens));
+    }
+    let [block_stride, head_stride, token_stride] = strides(block_tokens, kv_heads, head_dim);
+    let scale = KernelArgument::F32(call.float("scale")?);
+    if rows != sequences {
+        // Rows of no sequence are zeros, and the kernel leaves them alone.
+        queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
+        let prompt = Prompt {
+            queries: rows,
+            sequences,
+            heads,
+            head_dim,
+            causal: true,
+            number: call.numbers("q", q)?,
+        };
+        let mut arguments = vec![
+            at(q),
+            at(keys),
+            at(values),
+            at(tables),
+            at(starts),
+            at(lengths),
+        ];
+        arguments.extend([at(out), int(0), int(0), int(heads), int(kv_heads)]);
+        arguments.extend([int(block_tokens), int(columns)]);
+        arguments.extend([block_stride, head_stride, token_stride, scale]);
+        return prompt.launch(tools, queue, &arguments);
+    }
+    let tiles = (heads / kv_heads).div_ceil(8);
+    let warps = if head_dim * tiles > 128 { 2 } else { 4 };
+    let facts = queue.device().facts();
+    let pairs = sequences * kv_heads;
+    let cut = parts(
+        u64::from(facts.multiprocessors),
+        pairs,
+        columns * block_tokens,
+    );
+    // Parts of one cluster meet in each other's shared memory, which is quicker.
+    let clusters = facts.capability >= 90 && (2..=CLUSTER).contains(&cut);
+    let settings: [Setting; 6] = [
+        ("NUMBER", call.numbers("q", q)?.into()),
+        ("HEAD", head_dim.into()),
+        ("HEAD_TILES", tiles.into()),
+        ("WARPS", warps.into()),
+        ("BLOCKS", BLOCKS.into()),
+        ("CLUSTER", clusters.into()),
+    ];
+    let function = tools.function(queue, "attention_decode", &settings)?;
+    let meets_in_memory = cut > 1 && !clusters;
+    let scratch = |purpose, bytes| match meets_in_memory {
+        true => tools.scratch(queue, purpose, bytes),
+        false => Ok(DevicePointer(0)),
+    };
+    let part_bytes = 8 * tiles * (head_dim + 2) * 4;
+    let arguments = [
+        at(q),
+        at(keys),
+        at(values),
+        at(tables),
+        at(lengths),
+        at(starts),
+        at(out),
+        KernelArgument::Pointer(scratch("parts", pairs * cut * part_bytes)?),
+        KernelArgument::Pointer(scratch("counters", pairs * 4)?),
+        int(heads),
+        int(kv_heads),
+        int(block_tokens),
+        int(columns),
+        block_stride,
+        head_stride,
+        token_stride,
+        scale,
+    ];
+    let extent = Extent {
+        grid: [cut as u32, kv_heads as u32, sequences as u32],
+        block: [(warps * 32) as u32, 1, 1],
+        shared_bytes: 0,
+        cluster: if clusters { cut as u32 } else { 1 },
+    };
+    queue.launch(&function, extent, &arguments)
+}

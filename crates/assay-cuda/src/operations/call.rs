@@ -1,0 +1,163 @@
+//! A call as its body reads it: sizes, and operands that are long enough.
+
+use super::refused;
+use assay_core::backend::{BackendError, DevicePointer, KernelArgument, Result};
+use assay_core::operations::{Arguments, ElementFormat, Operand};
+use std::fmt;
+
+/// A call of an operation.
+pub(super) struct Call<'a>(Arguments<'a>);
+
+/// Bytes of one element of a format whose elements stand alone.
+pub(super) fn element_bytes(format: ElementFormat) -> Option<u64> {
+    match format {
+        ElementFormat::F32 | ElementFormat::I32 => Some(4),
+        ElementFormat::F16 | ElementFormat::Bf16 => Some(2),
+        ElementFormat::I64 => Some(8),
+        ElementFormat::U8 => Some(1),
+        _ => None,
+    }
+}
+
+/// What a kernel's source calls a format of numbers.
+pub(super) fn number_type(format: ElementFormat) -> Option<&'static str> {
+    match format {
+        ElementFormat::F32 => Some("float"),
+        ElementFormat::F16 => Some("fp16"),
+        ElementFormat::Bf16 => Some("bf16"),
+        _ => None,
+    }
+}
+
+impl<'a> Call<'a> {
+    pub fn new(arguments: Arguments<'a>) -> Self {
+        Call(arguments)
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.0.signature().name
+    }
+
+    pub fn error(&self, expected: impl fmt::Display, got: impl fmt::Display) -> BackendError {
+        refused(format!("{}: expected {expected}, got {got}", self.name()))
+    }
+
+    /// A number that is an extent: from 0 to what a kernel's 32-bit counters hold.
+    pub fn size(&self, name: &str) -> Result<u64> {
+        let value = self.integer(name)?;
+        match u32::try_from(value) {
+            Ok(size) if size <= i32::MAX as u32 => Ok(u64::from(size)),
+            _ => Err(self.error(format_args!("{name} from 0 to 2**31 - 1"), value)),
+        }
+    }
+
+    pub fn integer(&self, name: &str) -> Result<i64> {
+        let value = self.0.integer(name);
+        value.map_err(|error| refused(error.to_string()))
+    }
+
+    pub fn float(&self, name: &str) -> Result<f32> {
+        let value = self.0.float(name);
+        value
+            .map(|value| value as f32)
+            .map_err(|error| refused(error.to_string()))
+    }
+
+    /// An operand, which is at least as long as the product of the extents.
+    pub fn optional(&self, name: &str, extents: &[u64]) -> Result<Option<Operand>> {
+        let found = self.0.operand(name);
+        let Some(operand) = found.map_err(|error| refused(error.to_string()))? else {
+            return Ok(None);
+        };
+        let count = extents
+            .iter()
+            .try_fold(1u64, |all, one| all.checked_mul(*one));
+        let wanted = element_bytes(operand.format)
+            .and_then(|bytes| count.and_then(|count| count.checked_mul(bytes)));
+        match wanted {
+            Some(wanted) if operand.bytes >= wanted => Ok(Some(operand)),
+            Some(wanted) => Err(self.error(
+                format_args!(
+                    "{name} of {wanted} bytes, for {extents:?} of {}",
+                    operand.format
+                ),
+                operand.bytes,
+            )),
+            None => Err(self.error(format_args!("{name} of plain numbers"), operand.format)),
+        }
+    }
+
+    /// As [`Call::optional`], for one that must be there.
+    pub fn operand(&self, name: &str, extents: &[u64]) -> Result<Operand> {
+        let found = self.optional(name, extents)?;
+        found.ok_or_else(|| self.error(format_args!("operand {name}"), "none"))
+    }
+
+    /// An operand in whatever format, unchecked.
+    pub fn raw(&self, name: &str) -> Result<Operand> {
+        let found = self.0.operand(name);
+        let found = found.map_err(|error| refused(error.to_string()))?;
+        found.ok_or_else(|| self.error(format_args!("operand {name}"), "none"))
+    }
+
+    /// An operand of this format.
+    pub fn of(&self, name: &str, format: ElementFormat, extents: &[u64]) -> Result<Operand> {
+        let found = self.operand(name, extents)?;
+        self.same(name, format, found)
+    }
+
+    /// An operand of this format, if it is there.
+    pub fn optional_of(
+        &self,
+        name: &str,
+        format: ElementFormat,
+        extents: &[u64],
+    ) -> Result<Option<Operand>> {
+        let found = self.optional(name, extents)?;
+        found
+            .map(|found| self.same(name, format, found))
+            .transpose()
+    }
+
+    fn same(&self, name: &str, format: ElementFormat, found: Operand) -> Result<Operand> {
+        match found.format == format {
+            true => Ok(found),
+            false => Err(self.error(format_args!("{name} of {format}"), found.format)),
+        }
+    }
+
+    /// What the kernels' source calls the numbers of an operand.
+    pub fn numbers(&self, name: &str, operand: Operand) -> Result<&'static str> {
+        let found = number_type(operand.format);
+        found.ok_or_else(|| self.error(format_args!("{name} of f32, f16 or bf16"), operand.format))
+    }
+}
+
+/// A kernel's argument for an operand.
+pub(super) fn at(operand: Operand) -> KernelArgument {
+    KernelArgument::Pointer(operand.pointer)
+}
+
+/// A kernel's argument for an operand that may be absent.
+pub(super) fn at_or_null(operand: Option<Operand>) -> KernelArgument {
+    KernelArgument::Pointer(operand.map_or(DevicePointer(0), |operand| operand.pointer))
+}
+
+/// A kernel's argument for an extent, which was checked to fit.
+pub(super) fn int(size: u64) -> KernelArgument {
+    KernelArgument::I32(size as i32)
+}
+
+/// How many numbers are moved at once: 16 bytes, where rows and addresses allow it.
+pub(super) fn vector(format: ElementFormat, width: u64, operands: &[Option<Operand>]) -> u64 {
+    let wide = 16 / element_bytes(format).unwrap_or(16);
+    let aligned = operands
+        .iter()
+        .flatten()
+        .all(|operand| operand.pointer.0.is_multiple_of(16));
+    if aligned && width.is_multiple_of(wide) {
+        wide
+    } else {
+        1
+    }
+}

@@ -1,0 +1,91 @@
+//! The operations of [`assay_core::operations`] on a GPU, one file per family.
+//!
+//! A body reads its call, checks that every operand is as long as it has to be, and picks kernels
+//! and grids. Kernels are compiled when they are first needed.
+
+mod attention;
+mod call;
+mod linear;
+mod rows;
+mod sampling;
+mod tools;
+
+use crate::device::{CudaDevice, Queue};
+use assay_core::backend::{BackendError, KernelId, Operation, Result};
+use assay_core::operations::{Arguments, Signature, TABLE};
+use call::Call;
+use std::sync::Arc;
+use tools::Tools;
+
+type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
+
+/// The bodies of the operations that have kernels.
+const BODIES: [(&str, Body); 15] = [
+    ("linear", linear::linear),
+    ("matmul", linear::matmul),
+    ("embedding", rows::embedding),
+    ("gather_rows", rows::gather_rows),
+    ("rms_norm", rows::rms_norm),
+    ("layer_norm", rows::layer_norm),
+    ("softmax", rows::softmax),
+    ("swiglu", rows::swiglu),
+    ("activate", rows::activate),
+    ("rope", attention::rope),
+    ("rope_write", attention::rope_write),
+    ("paged_attention", attention::paged_attention),
+    ("attention", attention::attention),
+    ("sample", sampling::sample),
+    ("penalize", sampling::penalize),
+];
+
+fn refused(message: String) -> BackendError {
+    BackendError::Driver {
+        operation: Operation::Launch,
+        message,
+    }
+}
+
+/// What an operation without kernels does.
+fn missing(_: &Tools, _: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    Err(refused(format!(
+        "{}: expected an operation with a CUDA kernel, got one without",
+        call.name()
+    )))
+}
+
+fn body(signature: &Signature) -> Body {
+    let found = BODIES.iter().find(|(name, _)| *name == signature.name);
+    found.map_or(missing, |(_, body)| *body)
+}
+
+/// Makes every operation launchable; gives the kernels in the order of the table.
+pub fn register(device: &CudaDevice) -> Vec<KernelId> {
+    let tools = Arc::new(Tools::default());
+    let rows = TABLE.iter();
+    rows.map(|signature| {
+        let (body, tools) = (body(signature), Arc::clone(&tools));
+        device.register_operation(
+            signature.name,
+            signature.parameters(),
+            Box::new(move |queue, launch| {
+                let arguments = Arguments::new(signature, &launch.arguments);
+                let arguments = arguments.map_err(|error| refused(error.to_string()))?;
+                body(&tools, queue, &Call::new(arguments))
+            }),
+        )
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_core::operations::find;
+
+    #[test]
+    fn every_body_is_of_an_operation_in_the_table() {
+        for (name, _) in BODIES {
+            assert!(find(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Operations that take rows one by one.
+
+use super::call::{Call, at, at_or_null, element_bytes, int, vector};
+use super::tools::{Setting, Tools};
+use crate::device::{Extent, Queue};
+use assay_core::backend::{KernelArgument, Result};
+use assay_core::operations::{ElementFormat, Operand};
+
+/// Threads of a block that walks along one row of any width.
+const WALKING: u64 = 1024;
+/// The most threads of a block that holds a row, while there are other ways to widen it.
+const HOLDING: u64 = 512;
+/// The most pieces of a row that one thread holds.
+const MOST_CHUNKS: u64 = 8;
+
+/// How a block holds a row in its registers: pieces per thread, and threads.
+fn held(width: u64, vector: u64) -> Option<(u64, u64)> {
+    let pieces = width.div_ceil(vector);
+    let mut chunks = 1;
+    while pieces.div_ceil(chunks) > HOLDING && chunks < MOST_CHUNKS {
+        chunks *= 2;
+    }
+    let threads = pieces.div_ceil(chunks).next_multiple_of(32);
+    (threads <= 1024).then_some((chunks, threads))
+}
+
+/// A grid of one dimension.
+pub(super) fn line(blocks: u64, threads: u64) -> Extent {
+    plane(blocks, 1, threads)
+}
+
+/// A grid of two dimensions.
+pub(super) fn plane(across: u64, down: u64, threads: u64) -> Extent {
+    Extent {
+        grid: [across as u32, down as u32, 1],
+        block: [threads as u32, 1, 1],
+        shared_bytes: 0,
+        cluster: 1,
+    }
+}
+
+fn normalize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, layer: bool) -> Result<()> {
+    let (rows, columns) = (call.size("rows")?, call.size("columns")?);
+    let x = call.operand("x", &[rows, columns])?;
+    let number = call.numbers("x", x)?;
+    let weight = call.of("weight", x.format, &[columns])?;
+    let bias = match layer {
+        true => call.optional_of("bias", x.format, &[columns])?,
+        false => None,
+    };
+    let residual = call.optional_of("residual", x.format, &[rows, columns])?;
+    let out = call.of("out", x.format, &[rows, columns])?;
+    if rows * columns == 0 {
+        return Ok(());
+    }
+    let operands = [Some(x), Some(weight), bias, residual, Some(out)];
+    let vector = vector(x.format, columns, &operands);
+    let Some((chunks, threads)) = held(columns, vector) else {
+        return Err(call.error("rows that fit a block", format_args!("{columns} columns")));
+    };
+    let settings: [Setting; 5] = [
+        ("NUMBER", number.into()),
+        ("LAYER", layer.into()),
+        ("THREADS", threads.into()),
+        ("CHUNKS", chunks.into()),
+        ("VECTOR", vector.into()),
+    ];
+    let function = tools.function(queue, "normalize", &settings)?;
+    let arguments = [
+        at(x),
+        at_or_null(residual),
+        at(weight),
+        at_or_null(bias),
+        at(out),
+        int(columns),
+        KernelArgument::F32(call.float("epsilon")?),
+    ];
+    queue.launch(&function, line(rows, threads), &arguments)
+}
+
+pub(super) fn rms_norm(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    normalize(tools, queue, call, false)
+}
+
+pub(super) fn layer_norm(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    normalize(tools, queue, call, true)
+}
+
+pub(super) fn softmax(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (rows, columns) = (call.size("rows")?, call.size("columns")?);
+    let x = call.operand("x", &[rows, columns])?;
+    let out = call.of("out", x.format, &[rows, columns])?;
+    if rows * columns == 0 {
+        return Ok(());
+    }
+    let vector = vector(x.format, columns, &[Some(x), Some(out)]);
+    let (chunks, threads) = held(columns, vector).unwrap_or((0, WALKING));
+    let settings: [Setting; 5] = [
+        ("NUMBER", call.numbers("x", x)?.into()),
+        ("LOGARITHM", false.into()),
+        ("THREADS", threads.into()),
+        ("CHUNKS", chunks.into()),
+        ("VECTOR", vector.into()),
+    ];
+    let function = tools.function(queue, "softmax", &settings)?;
+    queue.launch(
+        &function,
+        line(rows, threads),
+        &[at(x), at(out), int(columns)],
+    )
+}
+
+pub(super) fn swiglu(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (rows, columns) = (call.size("rows")?, call.size("columns")?);
+    let gate_up = call.operand("gate_up", &[rows, 2, columns])?;
+    let out = call.of("out", gate_up.format, &[rows, columns])?;
+    if rows * columns == 0 {
+        return Ok(());
+    }
+    let vector = vector(gate_up.format, columns, &[Some(gate_up), Some(out)]);
+    let number = call.numbers("gate_up", gate_up)?;
+    let settings: [Setting; 2] = [("NUMBER", number.into()), ("VECTOR", vector.into())];
+    let function = tools.function(queue, "swiglu", &settings)?;
+    let threads = 128;
+    let across = columns.div_ceil(vector * threads);
+    queue.launch(
+        &function,
+        plane(across, rows, threads),
+        &[at(gate_up), at(out), int(columns)],
+    )
+}
+
+pub(super) fn activate(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let count = call.size("count")?;
+    let x = call.operand("x", &[count])?;
+    let out = call.of("out", x.format, &[count])?;
+    activate_into(tools, queue, call, x, None, out, count)
+}
+
+/// Applies the call's activation to numbers, and adds a residual if there is one.
+pub(super) fn activate_into(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    x: Operand,
+    residual: Option<Operand>,
+    out: Operand,
+    count: u64,
+) -> Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    if count > i32::MAX as u64 {
+        return Err(call.error("less than 2**31 numbers", count));
+    }
+    let vector = vector(x.format, count, &[Some(x), residual, Some(out)]);
+    let settings: [Setting; 3] = [
+        ("NUMBER", call.numbers("x", x)?.into()),
+        ("ACTIVATE", activation(call)?.into()),
+        ("VECTOR", vector.into()),
+    ];
+    let function = tools.function(queue, "activate", &settings)?;
+    let threads = 256;
+    queue.launch(
+        &function,
+        line(count.div_ceil(vector * threads), threads),
+        &[at(x), at_or_null(residual), at(out), int(count)],
+    )
+}
+
+/// The number of the call's activation, which the kernels count alike.
+pub(super) fn activation(call: &Call<'_>) -> Result<u64> {
+    match call.integer("activation")? {
+        known @ 0..=4 => Ok(known.cast_unsigned()),
+        other => Err(call.error("an activation from 0 to 4", other)),
+    }
+}
+
+pub(super) fn embedding(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (count, rows) = (call.size("count")?, call.size("rows")?);
+    let columns = call.size("columns")?;
+    let table = call.operand("table", &[rows, columns])?;
+    gather(tools, queue, call, "ids", table, count, rows, columns)
+}
+
+pub(super) fn gather_rows(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (count, rows) = (call.size("count")?, call.size("source_rows")?);
+    let columns = call.size("columns")?;
+    let x = call.operand("x", &[rows, columns])?;
+    gather(tools, queue, call, "rows", x, count, rows, columns)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn gather(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    indices: &'static str,
+    from: Operand,
+    count: u64,
+    rows: u64,
+    columns: u64,
+) -> Result<()> {
+    let indices = call.of(indices, ElementFormat::I32, &[count])?;
+    let out = call.of("out", from.format, &[count, columns])?;
+    let row_bytes = columns * element_bytes(from.format).unwrap_or(1);
+    if count * row_bytes == 0 {
+        return Ok(());
+    }
+    if row_bytes > i32::MAX as u64 {
+        return Err(call.error("rows of less than 2**31 bytes", row_bytes));
+    }
+    let places = [from.pointer.0, out.pointer.0, row_bytes];
+    let fits = |unit: &&u64| places.iter().all(|place| place.is_multiple_of(**unit));
+    let unit = *[16u64, 4, 2].iter().find(fits).unwrap_or(&1);
+    let function = tools.function(queue, "gather_rows", &[("UNIT", unit.into())])?;
+    let threads = (row_bytes / unit).next_multiple_of(32).min(256);
+    let across = row_bytes.div_ceil(unit * threads);
+    // The grid's second extent is short, so many rows are several launches.
+    let mut done = 0;
+    while done < count {
+        let now = (count - done).min(65_535);
+        let at_row = |place: Operand, bytes: u64| {
+            KernelArgument::Pointer(assay_core::backend::DevicePointer(place.pointer.0 + bytes))
+        };
+        let arguments = [
+            at(from),
+            at_row(indices, done * 4),
+            at_row(out, done * row_bytes),
+            int(row_bytes),
+            int(rows),
+        ];
+        queue.launch(&function, plane(across, now, threads), &arguments)?;
+        done += now;
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! The next token.
+
+use super::call::{Call, at, at_or_null, int};
+use super::rows::plane;
+use super::tools::{Setting, Tools};
+use crate::device::{Extent, Queue};
+use assay_core::backend::{KernelArgument, Result};
+use assay_core::operations::ElementFormat::{F32, I32, I64, U8};
+
+/// Blocks that share a row where the device has clusters.
+const CLUSTER: u64 = 8;
+const THREADS: u64 = 512;
+/// Rows of fewer tokens are one block's work.
+const LONG_ROW: u64 = 8192;
+
+pub(super) fn sample(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (rows, columns) = (call.size("rows")?, call.size("columns")?);
+    let logits = call.operand("logits", &[rows, columns])?;
+    let temperature = call.of("temperature", F32, &[rows])?;
+    let top_k = call.of("top_k", I32, &[rows])?;
+    let top_p = call.of("top_p", F32, &[rows])?;
+    let min_p = call.of("min_p", F32, &[rows])?;
+    let seeds = call.operand("seeds", &[rows])?;
+    let steps = call.operand("steps", &[rows])?;
+    let tokens = call.of("tokens", I32, &[rows])?;
+    let logprobs = call.optional_of("logprobs", F32, &[rows])?;
+    if rows * columns == 0 {
+        return Ok(());
+    }
+    let integer = |name: &str, format| match format {
+        I32 => Ok("int"),
+        I64 => Ok("i64"),
+        other => Err(call.error(format_args!("{name} of i32 or i64"), other)),
+    };
+    let shares = queue.device().facts().capability >= 90 && columns >= LONG_ROW;
+    let cluster = if shares { CLUSTER } else { 1 };
+    let settings: [Setting; 5] = [
+        ("NUMBER", call.numbers("logits", logits)?.into()),
+        ("SEED", integer("seeds", seeds.format)?.into()),
+        ("STEP", integer("steps", steps.format)?.into()),
+        ("THREADS", THREADS.into()),
+        ("CLUSTER", cluster.into()),
+    ];
+    let function = tools.function(queue, "sample", &settings)?;
+    let chances = tools.scratch(queue, "chances", rows * columns * 4)?;
+    let extent = Extent {
+        cluster: cluster as u32,
+        ..plane(cluster, rows, THREADS)
+    };
+    let arguments = [
+        at(logits),
+        at(temperature),
+        at(top_k),
+        at(top_p),
+        at(min_p),
+        at(seeds),
+        at(steps),
+        at(tokens),
+        at_or_null(logprobs),
+        KernelArgument::Pointer(chances),
+        int(columns),
+    ];
+    queue.launch(&function, extent, &arguments)
+}
+
+pub(super) fn penalize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (rows, columns) = (call.size("rows")?, call.size("columns")?);
+    let logits = call.operand("logits", &[rows, columns])?;
+    let counts = call.of("counts", I32, &[rows, columns])?;
+    let mask = call.optional_of("prompt_mask", U8, &[rows, columns])?;
+    let repetition = call.of("repetition", F32, &[rows])?;
+    let presence = call.of("presence", F32, &[rows])?;
+    let frequency = call.of("frequency", F32, &[rows])?;
+    if rows * columns == 0 {
+        return Ok(());
+    }
+    let number = call.numbers("logits", logits)?;
+    let function = tools.function(queue, "penalize", &[("NUMBER", number.into())])?;
+    let arguments = [
+        at(logits),
+        at(counts),
+        at_or_null(mask),
+        at(repetition),
+        at(presence),
+        at(frequency),
+        int(columns),
+    ];
+    queue.launch(
+        &function,
+        plane(columns.div_ceil(256), rows, 256),
+        &arguments,
+    )
+}

@@ -1,0 +1,132 @@
+//! Compiled variants of kernels, and memory that kernels work in.
+
+use super::refused;
+use crate::compiler::Source;
+use crate::device::{Function, LaunchOptions, Queue};
+use crate::sources;
+use assay_core::backend::{DevicePointer, Result, StreamId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An option of a kernel's source: its name and its value.
+pub(super) type Setting = (&'static str, Value);
+
+/// The value of an option.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Value {
+    Number(u64),
+    Name(&'static str),
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Value::Number(number)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Value::Number(u64::from(flag))
+    }
+}
+
+impl From<&'static str> for Value {
+    fn from(name: &'static str) -> Self {
+        Value::Name(name)
+    }
+}
+
+/// More options than any kernel has.
+const MOST: usize = 12;
+
+#[derive(PartialEq, Eq, Hash)]
+struct Variant {
+    kernel: &'static str,
+    settings: [Option<Setting>; MOST],
+}
+
+/// What all operations of a device share.
+#[derive(Default)]
+pub(super) struct Tools {
+    functions: Mutex<HashMap<Variant, Arc<Function>>>,
+    scratch: Mutex<HashMap<(StreamId, &'static str), Scratch>>,
+}
+
+#[derive(Clone, Copy)]
+struct Scratch {
+    pointer: DevicePointer,
+    bytes: u64,
+}
+
+impl Tools {
+    /// The kernel of this name with these options; file and function share the name.
+    pub fn function(
+        &self,
+        queue: &Queue<'_>,
+        kernel: &'static str,
+        settings: &[Setting],
+    ) -> Result<Arc<Function>> {
+        let mut filled = [None; MOST];
+        for (place, setting) in filled.iter_mut().zip(settings) {
+            *place = Some(*setting);
+        }
+        let variant = Variant {
+            kernel,
+            settings: filled,
+        };
+        let mut functions = self
+            .functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = functions.get(&variant) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(compile(queue, kernel, settings)?);
+        functions.insert(variant, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Memory of a stream for one purpose, at least this long, zero when it is new.
+    ///
+    /// What is outgrown is kept, since graphs may name it.
+    pub fn scratch(
+        &self,
+        queue: &Queue<'_>,
+        purpose: &'static str,
+        bytes: u64,
+    ) -> Result<DevicePointer> {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (queue.stream_id(), purpose);
+        if let Some(known) = scratch.get(&key).filter(|known| known.bytes >= bytes) {
+            return Ok(known.pointer);
+        }
+        let bytes = bytes.next_power_of_two();
+        let pointer = queue.allocate_zeros(bytes)?;
+        scratch.insert(key, Scratch { pointer, bytes });
+        Ok(pointer)
+    }
+}
+
+fn compile(queue: &Queue<'_>, kernel: &'static str, settings: &[Setting]) -> Result<Function> {
+    let name = format!("{kernel}.cu");
+    let Some(text) = sources::source(&name) else {
+        return Err(refused(format!("there is no source {name}")));
+    };
+    let options: Vec<String> = settings
+        .iter()
+        .map(|(name, value)| match value {
+            Value::Number(number) => format!("-D{name}={number}"),
+            Value::Name(text) => format!("-D{name}={text}"),
+        })
+        .collect();
+    let source = Source {
+        name: &name,
+        text,
+        headers: &sources::headers(),
+        options: &options,
+    };
+    let module = queue.device().compile(&source);
+    let module = module.map_err(|error| refused(error.to_string()))?;
+    // Every kernel of ours waits itself for the one before it.
+    module.function(kernel, LaunchOptions { overlaps: true })
+}

@@ -1,0 +1,305 @@
+//! CUDA for Python: what the machine has, compiling, and kernels of one's own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use assay_core::backend::{DevicePointer, KernelArgument, KernelId, Launch};
+use assay_core::dispatch::{Work, WorkRequest};
+use assay_cuda::compiler::{self, Architecture, Source};
+use assay_cuda::device::{CudaDevice, LaunchOptions, LoadError};
+use assay_cuda::probe::{DeviceFacts, LibraryFinding, Missing, probe};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use super::barrier::guarded;
+use super::block::Use;
+use super::buffer::Memory;
+use super::context::PyContext;
+use super::errors;
+use super::machine::{Device, Machine};
+use super::stream::PyStream;
+
+fn library<'py>(
+    py: Python<'py>,
+    found: &Result<LibraryFinding, Missing>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    match found {
+        Ok(library) => {
+            told.set_item("path", &library.path)?;
+            told.set_item("version", library.version)?;
+        }
+        Err(missing) => {
+            told.set_item("missing", missing.sentence())?;
+            told.set_item("hint", missing.hint())?;
+        }
+    }
+    Ok(told)
+}
+
+fn device<'py>(py: Python<'py>, facts: &DeviceFacts) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    told.set_item("name", &facts.name)?;
+    told.set_item("capability", facts.capability)?;
+    told.set_item("memory_bytes", facts.memory_bytes)?;
+    told.set_item("multiprocessors", facts.multiprocessors)?;
+    told.set_item("l2_bytes", facts.l2_bytes)?;
+    told.set_item("shared_bytes", facts.shared_bytes)?;
+    Ok(told)
+}
+
+/// What of CUDA this machine has; the first call looks, with these folders of wheels.
+#[pyfunction]
+pub(super) fn cuda_probe(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, PyDict>> {
+    guarded("cuda_probe", || {
+        assay_cuda::set_library_folders(folders);
+        let found = py.detach(probe);
+        let told = PyDict::new(py);
+        told.set_item("driver", library(py, &found.driver)?)?;
+        told.set_item("compiler", library(py, &found.compiler)?)?;
+        let devices = PyList::empty(py);
+        for facts in &found.devices {
+            devices.append(device(py, facts)?)?;
+        }
+        told.set_item("devices", devices)?;
+        if let Some(missing) = found.missing(0) {
+            told.set_item(
+                "missing",
+                (missing.code(), missing.sentence(), missing.hint()),
+            )?;
+        }
+        Ok(told)
+    })
+}
+
+/// Compile CUDA C++ for an architecture such as `sm_90a`; needs NVRTC and no GPU.
+#[pyfunction]
+#[pyo3(signature = (text, architecture, *, name, options, headers))]
+pub(super) fn cuda_compile<'py>(
+    py: Python<'py>,
+    text: &str,
+    architecture: &str,
+    name: &str,
+    options: Vec<String>,
+    headers: Vec<(String, String)>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    guarded("cuda_compile", || {
+        let Some(architecture) = Architecture::parse(architecture) else {
+            return Err(errors::invalid(&format!(
+                "cuda_compile: expected an architecture such as sm_90a, got \"{architecture}\""
+            )));
+        };
+        let headers = borrowed(&headers);
+        let source = Source {
+            name,
+            text,
+            headers: &headers,
+            options: &options,
+        };
+        let image = py.detach(|| compiler::compile(&source, architecture));
+        let image = image.map_err(|error| errors::compile(&error))?;
+        Ok(PyBytes::new(py, &image.bytes))
+    })
+}
+
+/// The sources of Assay's own kernels by file name.
+#[pyfunction]
+pub(super) fn cuda_sources() -> Vec<(&'static str, &'static str)> {
+    assay_cuda::sources::SOURCES.to_vec()
+}
+
+fn borrowed(headers: &[(String, String)]) -> Vec<(&str, &str)> {
+    let pairs = headers.iter();
+    pairs
+        .map(|(name, text)| (name.as_str(), text.as_str()))
+        .collect()
+}
+
+impl Machine {
+    /// The GPU, or the error that names the operation.
+    pub fn cuda_device(&self, operation: &str) -> PyResult<&Arc<CudaDevice>> {
+        match &self.device {
+            Device::Cuda { device } => Ok(device),
+            _ => Err(errors::invalid(&format!(
+                "{operation}: expected a cuda device, got \"{}\"",
+                self.backend.properties().name
+            ))),
+        }
+    }
+}
+
+/// A kernel of CUDA C++ on one device.
+#[pyclass(name = "NativeKernel", module = "assay._native", frozen)]
+pub(super) struct PyKernel {
+    machine: Arc<Machine>,
+    id: KernelId,
+    name: String,
+    parameters: Vec<usize>,
+}
+
+/// A number, or a buffer with a byte offset, the bytes used from there, and whether it is written.
+#[derive(FromPyObject)]
+enum Argument {
+    Buffer(Py<Memory>, u64, u64, bool),
+    Number(String, Bound64),
+}
+
+/// A number of Python, whole or not.
+#[derive(FromPyObject)]
+enum Bound64 {
+    Integer(i128),
+    Float(f64),
+}
+
+#[pymethods]
+impl PyKernel {
+    /// Compile a source for the context's device, or take what was compiled before.
+    #[new]
+    #[pyo3(signature = (context, text, kernel, *, name, options, headers))]
+    fn new(
+        py: Python<'_>,
+        context: PyRef<'_, PyContext>,
+        text: &str,
+        kernel: &str,
+        name: &str,
+        options: Vec<String>,
+        headers: Vec<(String, String)>,
+    ) -> PyResult<Self> {
+        guarded("kernel", || {
+            let machine = Arc::clone(context.machine());
+            let device = Arc::clone(machine.cuda_device("kernel")?);
+            let headers = borrowed(&headers);
+            let source = Source {
+                name,
+                text,
+                headers: &headers,
+                options: &options,
+            };
+            let function = py.detach(|| {
+                let module = device.compile(&source)?;
+                let function = module.function(kernel, LaunchOptions::default());
+                function.map_err(LoadError::Backend)
+            });
+            let function = function.map_err(|error| errors::load(&error))?;
+            Ok(PyKernel {
+                machine,
+                parameters: function.parameters().to_vec(),
+                id: device.register_function(function),
+                name: kernel.to_owned(),
+            })
+        })
+    }
+
+    /// The size in bytes of each parameter.
+    #[getter]
+    fn parameters(&self) -> Vec<usize> {
+        self.parameters.clone()
+    }
+
+    /// Queue the kernel on a stream.
+    ///
+    /// An argument is a number, named by its type such as "i32", or a buffer with a byte offset,
+    /// the bytes that the kernel may reach from there, and whether it writes them.
+    #[pyo3(signature = (grid, block, shared_bytes, arguments, stream, *, label, bytes, flops))]
+    #[allow(clippy::too_many_arguments)]
+    fn launch(
+        &self,
+        py: Python<'_>,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared_bytes: u32,
+        arguments: Vec<Argument>,
+        stream: PyRef<'_, PyStream>,
+        label: &str,
+        bytes: u64,
+        flops: f64,
+    ) -> PyResult<()> {
+        guarded(label, || {
+            let mut given = Vec::with_capacity(arguments.len());
+            let mut used = Vec::new();
+            for argument in &arguments {
+                given.push(match argument {
+                    Argument::Number(kind, value) => number(&self.name, kind, value)?,
+                    Argument::Buffer(buffer, offset, reach, writes) => {
+                        let buffer = buffer.get();
+                        used.push((buffer, *writes));
+                        KernelArgument::Pointer(self.place(buffer, *offset, *reach)?)
+                    }
+                });
+            }
+            let uses: Vec<Use<'_>> = used
+                .iter()
+                .map(|(buffer, writes)| Use {
+                    buffer,
+                    writes: *writes,
+                })
+                .collect();
+            let work = Work::Launch(Launch {
+                kernel: self.id,
+                grid,
+                block,
+                shared_bytes,
+                arguments: given,
+            });
+            let mut request = WorkRequest::new(label, stream.id, work);
+            request.bytes = bytes;
+            request.flops = flops;
+            py.detach(|| self.machine.submit(request, &uses))
+                .map(|_| ())
+        })
+    }
+}
+
+impl PyKernel {
+    fn place(&self, buffer: &Memory, offset: u64, reach: u64) -> PyResult<DevicePointer> {
+        buffer.alive(&self.name)?;
+        let end = offset.checked_add(reach);
+        let inside = end.is_some_and(|end| end <= buffer.bytes());
+        let owned = Arc::ptr_eq(&self.machine, buffer.machine()) && buffer.is_pooled();
+        let place = buffer.address().and_then(|address| address.offset(offset));
+        match (inside && owned, place) {
+            (true, Some(place)) => Ok(DevicePointer(place.value())),
+            // Nothing is read or written there.
+            (true, None) => Ok(DevicePointer(0)),
+            (false, _) => Err(errors::invalid(&format!(
+                "{}: expected {reach} bytes from {offset} in a buffer of this device, got a \
+                 buffer of {} bytes",
+                self.name,
+                buffer.bytes()
+            ))),
+        }
+    }
+}
+
+/// A number as a parameter of this type.
+fn number(kernel: &str, kind: &str, value: &Bound64) -> PyResult<KernelArgument> {
+    let fitted = match (kind, value) {
+        ("i32", Bound64::Integer(value)) => i32::try_from(*value).map(KernelArgument::I32).ok(),
+        ("u32", Bound64::Integer(value)) => u32::try_from(*value).map(KernelArgument::U32).ok(),
+        ("i64", Bound64::Integer(value)) => i64::try_from(*value).map(KernelArgument::I64).ok(),
+        ("u64", Bound64::Integer(value)) => u64::try_from(*value).map(KernelArgument::U64).ok(),
+        ("f32", Bound64::Float(value)) => Some(KernelArgument::F32(*value as f32)),
+        ("f32", Bound64::Integer(value)) => Some(KernelArgument::F32(*value as f32)),
+        ("f64", Bound64::Float(value)) => Some(KernelArgument::F64(*value)),
+        ("f64", Bound64::Integer(value)) => Some(KernelArgument::F64(*value as f64)),
+        _ => None,
+    };
+    let told = match value {
+        Bound64::Integer(value) => value.to_string(),
+        Bound64::Float(value) => value.to_string(),
+    };
+    fitted.ok_or_else(|| {
+        errors::invalid(&format!(
+            "{kernel}: expected a number that fits {kind}, got {told}"
+        ))
+    })
+}
+
+/// What went wrong with the files of compiled kernels since the last call.
+#[pyfunction]
+pub(super) fn cuda_notices(context: PyRef<'_, PyContext>) -> Vec<String> {
+    match &context.machine().device {
+        Device::Cuda { device } => device.take_notices(),
+        _ => Vec::new(),
+    }
+}

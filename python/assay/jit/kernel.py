@@ -1,0 +1,249 @@
+"""Compiling and launching CUDA C++, with arguments checked against the kernel's declaration."""
+
+from __future__ import annotations
+
+import math
+import operator
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from assay import _native
+from assay.errors import DeviceError, DTypeError, InputError, ShapeError
+from assay.jit.signature import Parameter, Signature, read
+from assay.runtime import cuda, launching
+from assay.runtime.array import Array
+from assay.runtime.hardware import Device, Stream
+
+Extents = int | Sequence[int]
+Shapes = Mapping[str, Sequence[str | int]]
+
+
+class Kernel:
+    """A kernel of CUDA C++; `kernel` makes one, calling it launches it.
+
+    Arguments are arrays for pointers and numbers for the rest. Without `grid`, there are as many
+    blocks as give every element of the largest array a thread.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        signature: Signature,
+        *,
+        cpu: Callable[..., None] | None,
+        shapes: Shapes,
+        options: Sequence[str],
+    ) -> None:
+        """Keep the source; nothing is compiled yet."""
+        self.source: Final = source
+        self.signature: Final = signature
+        self.name: Final = signature.name
+        self.cpu: Final = cpu
+        self.shapes: Final = shapes
+        self.options: Final = tuple(options)
+        self._compiled: weakref.WeakKeyDictionary[Device, _native.NativeKernel] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def compile(self, device: Device) -> _native.NativeKernel:
+        """Compile for a device, or take what was compiled before."""
+        if device not in self._compiled:
+            self._compiled[device] = _native.NativeKernel(
+                device._context,
+                self.source,
+                self.name,
+                name=f"{self.name}.cu",
+                options=list(self.options),
+                headers=cuda.headers(),
+            )
+            cuda.tell_notices(device._context)
+        return self._compiled[device]
+
+    def __call__(
+        self,
+        *arguments: Any,
+        grid: Extents | None = None,
+        block: Extents = 256,
+        shared_bytes: int = 0,
+        stream: Stream | None = None,
+    ) -> None:
+        """Check the arguments and queue the kernel on the current stream, or on this one."""
+        parameters = self.signature.parameters
+        if len(arguments) != len(parameters):
+            wanted = ", ".join(parameter.name for parameter in parameters)
+            raise InputError(
+                f"{self.name}: expected {len(parameters)} arguments ({wanted}), "
+                f"got {len(arguments)}"
+            )
+        given = list(zip(parameters, arguments, strict=True))
+        arrays = [self._array(parameter, value) for parameter, value in given if parameter.pointer]
+        numbers = {
+            parameter.name: self._number(parameter, value)
+            for parameter, value in given
+            if not parameter.pointer
+        }
+        self._check_shapes(arrays, numbers)
+        device = self._device(arrays, stream)
+        if device.name in ("cpu", "sim"):
+            self._run_on_host(device, [value for _, value in given])
+            return
+        threads = _extents(f"{self.name}: block", block)
+        largest = max((array.size for _, array in arrays), default=1)
+        blocks = -(-largest // math.prod(threads)) if grid is None else grid
+        if blocks == 0:
+            return
+        self.compile(device).launch(
+            _extents(f"{self.name}: grid", blocks),
+            threads,
+            shared_bytes,
+            [
+                (value.buffer, value.offset, value.nbytes, parameter.writes)
+                if parameter.pointer
+                else (parameter.scalar or "", numbers[parameter.name])
+                for parameter, value in given
+            ],
+            (stream or device.current_stream())._native,
+            label=self.name,
+            bytes=sum(array.nbytes for _, array in arrays),
+            flops=0.0,
+        )
+
+    def _array(self, parameter: Parameter, value: Any) -> tuple[Parameter, Array]:
+        if not isinstance(value, Array):
+            raise DTypeError(
+                f"{self.name}: expected an array for {parameter.name}, got {type(value).__name__}"
+            )
+        if parameter.element is not None and value.dtype.name != parameter.element:
+            raise DTypeError(
+                f"{self.name}: expected {parameter.element} for {parameter.name} "
+                f"({parameter.type}*), got {value.dtype}"
+            )
+        if not value.layout.is_contiguous(value.dtype.itemsize):
+            raise ShapeError(
+                f"{self.name}: expected {parameter.name} in C order without gaps, got shape "
+                f"{value.shape} with strides {value.strides}",
+                "copy it first: xp.asarray(x, copy=True)",
+            )
+        if parameter.writes:
+            launching.require_writable(value, self.name)
+        return parameter, value
+
+    def _number(self, parameter: Parameter, value: Any) -> int | float:
+        if parameter.scalar in ("f32", "f64"):
+            try:
+                return float(value)
+            except (TypeError, ValueError):
+                wanted = "a number"
+        else:
+            try:
+                return operator.index(value)
+            except TypeError:
+                wanted = "a whole number"
+        raise DTypeError(
+            f"{self.name}: expected {wanted} for {parameter.name} ({parameter.type}), got {value!r}"
+        )
+
+    def _check_shapes(
+        self, arrays: Sequence[tuple[Parameter, Array]], numbers: Mapping[str, int | float]
+    ) -> None:
+        known: dict[str, int | float] = dict(numbers)
+        for parameter, array in arrays:
+            wanted = self.shapes.get(parameter.name)
+            if wanted is None:
+                continue
+            shown = f"({', '.join(map(str, wanted))})"
+            if len(wanted) != array.ndim:
+                raise ShapeError(
+                    f"{self.name}: expected shape {shown} for {parameter.name}, got {array.shape}"
+                )
+            for extent, got in zip(wanted, array.shape, strict=True):
+                expected = known.setdefault(extent, got) if isinstance(extent, str) else extent
+                if expected != got:
+                    raise ShapeError(
+                        f"{self.name}: expected shape {shown} for {parameter.name} with {extent} "
+                        f"= {expected}, got {array.shape}"
+                    )
+
+    def _device(self, arrays: Sequence[tuple[Parameter, Array]], stream: Stream | None) -> Device:
+        if not arrays:
+            raise InputError(
+                f"{self.name}: expected at least one array, got none",
+                "a kernel's results are in arrays, which also say where it runs",
+            )
+        device = launching.one_device(self.name, [array for _, array in arrays])
+        if stream is not None and stream.device is not device:
+            raise DeviceError(
+                f"{self.name}: expected a stream of {device}, got one of {stream.device}"
+            )
+        return device
+
+    def _run_on_host(self, device: Device, values: Sequence[Any]) -> None:
+        function = self.cpu
+        if function is None:
+            missing = cuda.probe().missing
+            error = DeviceError(
+                f"NVRTC JIT compiler not available on {device}: {self.name} has no cpu= function",
+                (missing.hint + "; or " if missing else "") + "give jit.kernel a cpu= function",
+            )
+            error.code = "no_nvrtc"
+            raise error
+        reads = [value for value, one in self._placed(values) if not one.writes]
+        writes = [value for value, one in self._placed(values) if one.writes]
+
+        def run(*views: Any) -> None:
+            read_views = iter(views[: len(reads)])
+            write_views = iter(views[len(reads) :])
+            passed = [
+                value if not one.pointer else next(write_views) if one.writes else next(read_views)
+                for one, value in zip(self.signature.parameters, values, strict=True)
+            ]
+            function(*passed)
+
+        launching.launch(self.name, run, reads, writes)
+
+    def _placed(self, values: Sequence[Any]) -> list[tuple[Array, Parameter]]:
+        pairs = zip(values, self.signature.parameters, strict=True)
+        return [(value, one) for value, one in pairs if one.pointer]
+
+    def __repr__(self) -> str:
+        wanted = ", ".join(
+            f"{one.type}{'*' if one.pointer else ''} {one.name}"
+            for one in self.signature.parameters
+        )
+        return f"Kernel({self.name}({wanted}))"
+
+
+def _extents(what: str, given: Extents) -> list[int]:
+    """One to three extents of a grid or block, filled up with ones."""
+    listed = [given] if isinstance(given, int) else list(given)
+    if not 1 <= len(listed) <= 3 or any(extent < 1 for extent in listed):
+        raise InputError(f"{what}: expected one to three extents of at least 1, got {given!r}")
+    return listed + [1] * (3 - len(listed))
+
+
+def kernel(
+    source: str,
+    name: str | None = None,
+    *,
+    cpu: Callable[..., None] | None = None,
+    shapes: Shapes | None = None,
+    options: Sequence[str] = (),
+) -> Kernel:
+    """A kernel from CUDA C++ source, compiled when it is first launched.
+
+    `name` says which where the source has several. `shapes` names the extents of arrays by
+    parameter: the same name is the same extent, and a whole-number parameter of that name has to
+    be equal to it. `cpu` is called with NumPy views and numbers where the arrays are on `cpu` or
+    `sim`. `options` go to NVRTC, such as `-DROWS=4`; `prelude.cuh` can be included for bf16, fp16
+    and reductions.
+    """
+    signature = read(source, name)
+    pointers = {parameter.name for parameter in signature.parameters if parameter.pointer}
+    for array in shapes or {}:
+        if array not in pointers:
+            raise InputError(
+                f'jit.kernel: {signature.name}: expected shapes of pointers, got "{array}"',
+                f"one of: {', '.join(sorted(pointers))}" if pointers else None,
+            )
+    return Kernel(source, signature, cpu=cpu, shapes=dict(shapes or {}), options=options)

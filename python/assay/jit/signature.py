@@ -1,0 +1,156 @@
+"""What a kernel takes, read off its declaration in CUDA C++."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from assay.errors import InputError
+
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_DECLARATION: Final = re.compile(
+    r"__global__(?P<before>[\w\s(),*+]*?)\bvoid\b(?P<between>[\w\s(),*+]*?)"
+    r"\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>[^()]*)\)\s*\{"
+)
+_QUALIFIERS: Final = frozenset(
+    {"const", "volatile", "__restrict__", "restrict", "__grid_constant__"}
+)
+
+_INTEGERS: Final = {
+    "bool": "bool",
+    "char": "int8",
+    "signed char": "int8",
+    "int8_t": "int8",
+    "unsigned char": "uint8",
+    "uint8_t": "uint8",
+    "u8": "uint8",
+    "short": "int16",
+    "int16_t": "int16",
+    "unsigned short": "uint16",
+    "uint16_t": "uint16",
+    "u16": "uint16",
+    "int": "int32",
+    "signed": "int32",
+    "signed int": "int32",
+    "int32_t": "int32",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "uint32_t": "uint32",
+    "u32": "uint32",
+    "long": "int64",
+    "long int": "int64",
+    "long long": "int64",
+    "long long int": "int64",
+    "int64_t": "int64",
+    "ptrdiff_t": "int64",
+    "i64": "int64",
+    "unsigned long": "uint64",
+    "unsigned long int": "uint64",
+    "unsigned long long": "uint64",
+    "unsigned long long int": "uint64",
+    "uint64_t": "uint64",
+    "size_t": "uint64",
+    "u64": "uint64",
+}
+_ELEMENTS: Final = _INTEGERS | {
+    "float": "float32",
+    "double": "float64",
+    "__half": "float16",
+    "half": "float16",
+    "fp16": "float16",
+    "__nv_bfloat16": "bfloat16",
+    "bf16": "bfloat16",
+}
+"""Types of C++ and the element types of arrays that they point to."""
+
+_SCALARS: Final = {
+    "int32": "i32",
+    "uint32": "u32",
+    "int64": "i64",
+    "uint64": "u64",
+    "float32": "f32",
+    "float64": "f64",
+}
+"""Element types that can be passed by value, and what a launch calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel."""
+
+    name: str
+    type: str
+    """as in C++, without qualifiers"""
+    pointer: bool
+    writes: bool
+    """whether the kernel may write what it points to"""
+    element: str | None
+    """the arrays' element type, None where any will do"""
+    scalar: str | None
+    """what a launch calls a number of this type"""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A kernel's name and parameters."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+
+
+def read(source: str, name: str | None) -> Signature:
+    """The kernel of this name in a source, or its only one.
+
+    >>> read('extern "C" __global__ void f(const float* x, int n) { }', None).parameters[0].writes
+    False
+    """
+    plain = _COMMENT.sub(" ", source)
+    found = {match["name"]: match["parameters"] for match in _DECLARATION.finditer(plain)}
+    if not found:
+        raise InputError(
+            "jit.kernel: expected a kernel, got a source without one",
+            'write: extern "C" __global__ void name(float* x, int n) { ... }',
+        )
+    if name is None and len(found) > 1:
+        raise InputError(
+            f"jit.kernel: expected the name of one kernel, got a source with {', '.join(found)}",
+            'say which: jit.kernel(source, "name")',
+        )
+    chosen = next(iter(found)) if name is None else name
+    if chosen not in found:
+        raise InputError(
+            f'jit.kernel: expected a kernel "{chosen}", got a source with {", ".join(found)}'
+        )
+    texts = [text for text in found[chosen].split(",") if text.strip() not in ("", "void")]
+    return Signature(chosen, tuple(_parameter(chosen, text) for text in texts))
+
+
+def _parameter(kernel: str, text: str) -> Parameter:
+    shown = " ".join(text.split())
+    left, star, right = text.rpartition("*")
+    words = (left if star else text).split()
+    name = right.split() if star else words[-1:]
+    kept = [word for word in name if word not in _QUALIFIERS]
+    type_words = [word for word in (words if star else words[:-1]) if word not in _QUALIFIERS]
+    if len(kept) != 1 or not type_words or "*" in left or "[" in text or "&" in text:
+        raise InputError(
+            f'jit.kernel: {kernel}: expected a parameter such as "const float* x" or "int n", '
+            f'got "{shown}"'
+        )
+    spelled = " ".join(type_words)
+    element = _ELEMENTS.get(spelled)
+    scalar = None if star or element is None else _SCALARS.get(element)
+    if not star and scalar is None:
+        raise InputError(
+            f'jit.kernel: {kernel}: expected a number of 32 or 64 bits or a pointer, got "{shown}"',
+            "pass smaller things by pointer, or as int or float",
+        )
+    return Parameter(
+        name=kept[0],
+        type=spelled,
+        pointer=bool(star),
+        writes=bool(star) and "const" not in words,
+        element=element if star else None,
+        scalar=scalar,
+    )

@@ -1,0 +1,127 @@
+"""What of CUDA this machine has, where its libraries are, and saying once what is missing."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from assay import _native
+
+FALLING_BACK: Final = "Falling back to CPU backend"
+
+_LOGGER: Final = logging.getLogger("assay")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library of CUDA: where it was found, or what to say and do where it was not."""
+
+    path: str | None
+    version: tuple[int, int] | None
+    missing: str | None
+    hint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What the driver says about a GPU."""
+
+    name: str
+    capability: int
+    """major times ten plus minor"""
+    memory_bytes: int
+    multiprocessors: int
+    l2_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What keeps the first GPU from being used."""
+
+    code: str
+    sentence: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found, looked for once in a process."""
+
+    driver: Library
+    compiler: Library
+    gpus: tuple[Gpu, ...]
+    missing: Missing | None
+
+
+def library_folders() -> list[str]:
+    """Folders of the installed wheels that hold NVIDIA's libraries."""
+    spec = importlib.util.find_spec("nvidia")
+    if spec is None or spec.submodule_search_locations is None:
+        return []
+    found: list[str] = []
+    for location in spec.submodule_search_locations:
+        found += [str(folder) for folder in sorted(Path(location).glob("*/lib")) if folder.is_dir()]
+    return found
+
+
+@functools.cache
+def probe() -> Findings:
+    """Look for driver, devices and compiler; the first call looks."""
+    found = _native.cuda_probe(library_folders())
+    missing = found.get("missing")
+    return Findings(
+        driver=_library(found["driver"]),
+        compiler=_library(found["compiler"]),
+        gpus=tuple(Gpu(**facts) for facts in found["devices"]),
+        missing=None if missing is None else Missing(*missing),
+    )
+
+
+def _library(told: _native.CudaLibrary) -> Library:
+    return Library(told.get("path"), told.get("version"), told.get("missing"), told.get("hint"))
+
+
+def allows_tf32() -> bool:
+    """Whether `ASSAY_ALLOW_TF32=1` lets products of single precision round what they read."""
+    return os.environ.get("ASSAY_ALLOW_TF32") == "1"
+
+
+def names() -> tuple[str, ...]:
+    """The GPUs that can be used, such as `cuda:0`."""
+    found = probe()
+    return () if found.missing else tuple(f"cuda:{number}" for number in range(len(found.gpus)))
+
+
+@functools.cache
+def tell_fallback() -> None:
+    """Say, once in a process, what is missing and that the processor is used instead."""
+    missing = probe().missing
+    if missing is not None:
+        _LOGGER.warning("%s. %s. hint: %s", missing.sentence, FALLING_BACK, missing.hint)
+
+
+def tell_notices(context: _native.Context) -> None:
+    """Pass on what went wrong with the files of compiled kernels; compiling went on without."""
+    for notice in _native.cuda_notices(context):
+        _LOGGER.warning("%s", notice)
+
+
+def headers() -> list[tuple[str, str]]:
+    """What kernels can include, by name: number formats, reductions and instructions."""
+    return [(name, text) for name, text in _native.cuda_sources() if name.endswith(".cuh")]
+
+
+def compile(text: str, architecture: str, name: str, options: Sequence[str] = ()) -> bytes:
+    """Machine code of a source for an architecture such as `sm_90a`; needs NVRTC and no GPU."""
+    # So that NVRTC is looked for where the wheels are.
+    probe()
+    return _native.cuda_compile(
+        text, architecture, name=name, options=list(options), headers=headers()
+    )

@@ -1,0 +1,437 @@
+"""The operations of the table on a GPU, against NumPy in double precision."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from assay import xp
+from assay._native import FORMATS, OPERATIONS
+from assay.errors import DeviceError
+from assay.runtime import Array, Device, cuda
+
+if (missing := cuda.probe().missing) is not None:
+    pytest.skip(missing.sentence, allow_module_level=True)
+
+pytestmark = pytest.mark.gpu
+
+Values = npt.NDArray[np.float64]
+TYPES = {"bf16": (xp.bfloat16, 8e-3), "f16": (xp.float16, 1e-3), "f32": (xp.float32, 1e-5)}
+RANDOM = np.random.default_rng(7)
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return Device("cuda:0", pool_bytes=8 << 30)
+
+
+def put(device: Device, values: npt.NDArray[np.float32], kind: str) -> tuple[Array, Values]:
+    """Values on the device, and what they were rounded to."""
+    there = xp.asarray(values, dtype=TYPES[kind][0], device=device)
+    return there, read(there)
+
+
+def read(array: Array) -> Values:
+    stored = array.to_numpy()
+    if array.dtype is xp.bfloat16:
+        stored = (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float64)
+
+
+def random(*shape: int, scale: float = 1.0) -> npt.NDArray[np.float32]:
+    return (RANDOM.normal(size=shape) * scale).astype(np.float32)
+
+
+def poisoned(device: Device, shape: tuple[int, ...], kind: str) -> Array:
+    return xp.full(shape, float("nan"), dtype=TYPES[kind][0], device=device)
+
+
+def integers(device: Device, values: list[int] | npt.NDArray[np.int32]) -> Array:
+    return xp.asarray(np.asarray(values, dtype=np.int32), device=device)
+
+
+CODES = {
+    "bfloat16": "bf16", "float16": "f16", "float32": "f32", "int32": "i32", "int64": "i64", "uint8": "u8",
+}  # fmt: skip
+
+
+def operate(device: Device, name: str, operands: list[Array | None], numbers: list[float]) -> None:
+    device._context.operate(
+        name,
+        [
+            None
+            if one is None
+            else (one.buffer, one.offset, one.nbytes, FORMATS[CODES[one.dtype.name]])
+            for one in operands
+        ],
+        numbers,
+        device.current_stream()._native,
+        label=name,
+        bytes=0,
+        flops=0.0,
+    )
+
+
+def close(got: Array, expected: Values, kind: str) -> None:
+    found = read(got)
+    assert not np.isnan(found).any()
+    error = np.linalg.norm(found - expected) / max(np.linalg.norm(expected), 1e-30)
+    assert error < TYPES[kind][1], error
+
+
+def gelu_tanh(x: Values) -> Values:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def silu(x: Values) -> Values:
+    return x / (1 + np.exp(-x))
+
+
+ACTIVATIONS: dict[int, Callable[[Values], Values]] = {
+    0: lambda x: x, 1: silu, 3: gelu_tanh, 4: lambda x: np.maximum(x, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16", "f32"])
+@pytest.mark.parametrize("rows", [1, 3, 8, 17, 256])
+@pytest.mark.parametrize(("outputs", "inputs"), [(1024, 576), (100, 64), (4096, 4096)])
+@pytest.mark.parametrize("extras", ["plain", "bias", "residual", "all"])
+def test_linear(
+    device: Device, kind: str, rows: int, outputs: int, inputs: int, extras: str
+) -> None:
+    x, x_values = put(device, random(rows, inputs), kind)
+    weights, w_values = put(device, random(outputs, inputs, scale=inputs**-0.5), kind)
+    bias = residual = None
+    expected = x_values @ w_values.T
+    activation = 1 if extras == "all" else 3 if extras == "bias" else 0
+    if extras in ("bias", "all"):
+        bias, values = put(device, random(outputs), kind)
+        expected = expected + values
+    expected = ACTIVATIONS[activation](expected)
+    if extras in ("residual", "all"):
+        residual, values = put(device, random(rows, outputs), kind)
+        expected = expected + values
+    out = poisoned(device, (rows, outputs), kind)
+    operate(
+        device, "linear", [x, weights, bias, residual, out], [rows, inputs, outputs, activation, 0]
+    )
+    close(out, expected, kind)
+
+
+def test_linear_gives_single_precision_and_in_place_residuals(device: Device) -> None:
+    for rows in (2, 64):
+        x, x_values = put(device, random(rows, 512), "bf16")
+        weights, w_values = put(device, random(300, 512, scale=0.05), "bf16")
+        out = poisoned(device, (rows, 300), "f32")
+        operate(device, "linear", [x, weights, None, None, out], [rows, 512, 300, 0, 0])
+        close(out, x_values @ w_values.T, "bf16")
+        stream, values = put(device, random(rows, 300), "bf16")
+        operate(device, "linear", [x, weights, None, stream, stream], [rows, 512, 300, 0, 0])
+        close(stream, x_values @ w_values.T + values, "bf16")
+
+
+def test_invariant_rows_are_the_same_alone_and_together(device: Device) -> None:
+    x, _ = put(device, random(33, 1024), "bf16")
+    weights, _ = put(device, random(256, 1024, scale=0.03), "bf16")
+    together = poisoned(device, (33, 256), "bf16")
+    operate(device, "linear", [x, weights, None, None, together], [33, 1024, 256, 0, 1])
+    alone = poisoned(device, (1, 256), "bf16")
+    for row in (0, 7, 8, 32):
+        operate(
+            device, "linear", [x[row : row + 1], weights, None, None, alone], [1, 1024, 256, 0, 1]
+        )
+        np.testing.assert_array_equal(alone.to_numpy()[0], together.to_numpy()[row])
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f32"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_matmul(device: Device, kind: str, transposed: bool) -> None:
+    a, a_values = put(device, random(3, 65, 40), kind)
+    shape = (3, 24, 40) if transposed else (3, 40, 24)
+    b, b_values = put(device, random(*shape), kind)
+    out = poisoned(device, (3, 65, 24), kind)
+    strides = [40 * 24, 1, 40] if transposed else [40 * 24, 24, 1]
+    operate(device, "matmul", [a, b, out], [3, 65, 40, 24, 65 * 40, 40, 1, *strides])
+    right = b_values.transpose(0, 2, 1) if transposed else b_values
+    close(out, a_values @ right, kind)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16", "f32"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 4096), (5, 577), (3, 16384)])
+@pytest.mark.parametrize("with_residual", [False, True])
+def test_norms(device: Device, kind: str, rows: int, columns: int, with_residual: bool) -> None:
+    x, x_values = put(device, random(rows, columns), kind)
+    weight, gain = put(device, random(columns), kind)
+    bias, shift = put(device, random(columns), kind)
+    residual, total = put(device, random(rows, columns), kind) if with_residual else (None, 0.0)
+    out = poisoned(device, (rows, columns), kind)
+    operate(device, "rms_norm", [x, weight, residual, out], [rows, columns, 1e-5])
+    total = total + x_values
+    expected = total / np.sqrt((total**2).mean(1, keepdims=True) + 1e-5) * gain
+    close(out, expected, kind)
+    if residual is not None:
+        close(residual, total, kind)
+        total = read(residual) + x_values
+    operate(device, "layer_norm", [x, weight, bias, residual, out], [rows, columns, 1e-5])
+    centred = total - total.mean(1, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5) * gain + shift
+    close(out, expected, kind)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f32"])
+@pytest.mark.parametrize("columns", [7, 1536, 128256])
+def test_rows(device: Device, kind: str, columns: int) -> None:
+    x, values = put(device, random(4, columns, scale=3.0), kind)
+    out = poisoned(device, (4, columns), kind)
+    operate(device, "softmax", [x, out], [4, columns])
+    powers = np.exp(values - values.max(1, keepdims=True))
+    close(out, powers / powers.sum(1, keepdims=True), kind)
+    gate_up, both = put(device, random(4, 2 * columns), kind)
+    operate(device, "swiglu", [gate_up, out], [4, columns])
+    close(out, silu(both[:, :columns]) * both[:, columns:], kind)
+    for code, function in ACTIVATIONS.items():
+        operate(device, "activate", [x, out], [4 * columns, code])
+        close(out, function(values), kind)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f32"])
+@pytest.mark.parametrize("columns", [576, 33])
+def test_gathering(device: Device, kind: str, columns: int) -> None:
+    table, values = put(device, random(50, columns), kind)
+    picked = integers(device, [49, -1, 0, 7, 7])
+    expected = np.concatenate([values[[49]], np.zeros((1, columns)), values[[0, 7, 7]]])
+    for name in ("embedding", "gather_rows"):
+        out = poisoned(device, (5, columns), kind)
+        inputs = [picked, table] if name == "embedding" else [table, picked]
+        operate(device, name, [*inputs, out], [5, 50, columns])
+        np.testing.assert_array_equal(read(out), expected)
+
+
+def turn(x: Values, table: Values, positions: list[int], neighbours: bool) -> Values:
+    turned = table.shape[1]
+    out = x.copy()
+    for row, position in enumerate(positions):
+        cosine, sine = np.split(table[position], 2)
+        part = x[row, :, :turned]
+        a, b = (part[:, ::2], part[:, 1::2]) if neighbours else np.split(part, 2, axis=1)
+        first, second = a * cosine - b * sine, b * cosine + a * sine
+        if neighbours:
+            out[row, :, 0:turned:2], out[row, :, 1:turned:2] = first, second
+        else:
+            out[row, :, :turned] = np.concatenate([first, second], 1)
+    return out
+
+
+@pytest.mark.parametrize("neighbours", [False, True])
+def test_rope(device: Device, neighbours: bool) -> None:
+    x, values = put(device, random(3, 4, 64), "f32")
+    table, angles = put(device, random(20, 32), "f32")
+    positions = [0, 19, 5]
+    out = poisoned(device, (3, 4, 64), "f32")
+    operate(
+        device, "rope", [x, integers(device, positions), table, out],
+        [3, 4, 64, 32, 20, int(neighbours)],
+    )  # fmt: skip
+    close(out, turn(values, angles, positions, neighbours), "f32")
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+@pytest.mark.parametrize(("heads", "kv_heads", "head"), [(32, 8, 128), (9, 3, 64)])
+@pytest.mark.parametrize("lengths", [[1], [700, 0, 33, 64, 5], [3000] * 3, [40] * 70])
+def test_the_cache_is_written_and_read(
+    device: Device, kind: str, heads: int, kv_heads: int, head: int, lengths: list[int]
+) -> None:
+    block, sequences = 16, len(lengths)
+    columns = max(-(-length // block) for length in lengths) + 1
+    blocks = sum(-(-length // block) for length in lengths) + 2
+    order = RANDOM.permutation(blocks).astype(np.int32)
+    tables = np.zeros((sequences, columns), np.int32)
+    taken = 0
+    for row, length in enumerate(lengths):
+        count = -(-length // block)
+        tables[row, :count] = order[taken : taken + count]
+        taken += count
+    history = [random(length, kv_heads, 2, head) for length in lengths]
+    # Blocks of heads of tokens of numbers.
+    keys = np.zeros((blocks, kv_heads, block, head), np.float32)
+    values = np.zeros_like(keys)
+    for row, tokens in enumerate(history):
+        for at in range(len(tokens) - 1):
+            place = (tables[row, at // block], slice(None), at % block)
+            keys[place], values[place] = tokens[at, :, 0], tokens[at, :, 1]
+    keys_there, _ = put(device, keys, kind)
+    values_there, _ = put(device, values, kind)
+    # The last token of each sequence arrives now; a length of 0 is padding.
+    last = [length - 1 for length in lengths]
+    slots_now = [
+        int(tables[row, at // block]) * block + at % block if at >= 0 else -1
+        for row, at in enumerate(last)
+    ]
+    qkv, rounded = put(device, random(sequences, heads + 2 * kv_heads, head), kind)
+    q_out = poisoned(device, (sequences, heads, head), kind)
+    operate(
+        device, "rope_write",
+        [qkv, integers(device, [0] * sequences), integers(device, slots_now), None, None, None,
+         keys_there, values_there, q_out],
+        [sequences, heads, kv_heads, head, 0, 0, 0, block, blocks, 1e-6],
+    )  # fmt: skip
+    out = poisoned(device, (sequences, heads, head), kind)
+    arguments = [
+        q_out, keys_there, values_there, xp.asarray(tables, device=device),
+        integers(device, list(range(sequences + 1))), integers(device, lengths), out,
+    ]  # fmt: skip
+    numbers = [sequences, sequences, heads, kv_heads, head, block, blocks, columns, head**-0.5]
+    operate(device, "paged_attention", arguments, numbers)
+    found = read(out)
+    # By slot: blocks of tokens, then heads.
+    all_keys, all_values = (
+        read(one).transpose(0, 2, 1, 3).reshape(blocks * block, kv_heads, head)
+        for one in (keys_there, values_there)
+    )
+    for row, length in enumerate(lengths):
+        if length == 0:
+            assert (found[row] == 0).all()
+            continue
+        np.testing.assert_array_equal(
+            all_keys[slots_now[row]], rounded[row, heads : heads + kv_heads]
+        )
+        slots = [tables[row, at // block] * block + at % block for at in range(length)]
+        q = rounded[row, :heads].reshape(kv_heads, -1, head)
+        scores = np.einsum("kgd,tkd->kgt", q, all_keys[slots]) * head**-0.5
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        expected = np.einsum("kgt,tkd->kgd", weights, all_values[slots]).reshape(heads, head)
+        error = np.linalg.norm(found[row] - expected) / np.linalg.norm(expected)
+        assert error < TYPES[kind][1]
+    # The same again gives the same bits: nothing depends on which block came first.
+    first = out.to_numpy()
+    operate(device, "paged_attention", arguments, numbers)
+    np.testing.assert_array_equal(out.to_numpy(), first)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads", "head"), [(8, 2, 128), (9, 3, 64), (4, 4, 256)])
+def test_prompts_and_single_tokens_share_a_call(
+    device: Device, heads: int, kv_heads: int, head: int
+) -> None:
+    block = 16
+    # Tokens of each context and how many of them are new; rows 137.. belong to nobody.
+    contexts = [(200, 100), (33, 1), (0, 0), (36, 36)]
+    starts = np.cumsum([0, *(new for _, new in contexts)])
+    rows = int(starts[-1]) + 5
+    columns = max(-(-length // block) for length, _ in contexts)
+    blocks = sum(-(-length // block) for length, _ in contexts)
+    tables = np.zeros((len(contexts), columns), np.int32)
+    free = iter(RANDOM.permutation(blocks))
+    for row, (length, _) in enumerate(contexts):
+        for column in range(-(-length // block)):
+            tables[row, column] = next(free)
+    keys, all_keys = put(device, random(blocks, kv_heads, block, head), "bf16")
+    values, all_values = put(device, random(blocks, kv_heads, block, head), "bf16")
+    q, queries = put(device, random(rows, heads, head), "bf16")
+    out = poisoned(device, (rows, heads, head), "bf16")
+    lengths = integers(device, [length for length, _ in contexts])
+    operate(
+        device, "paged_attention",
+        [q, keys, values, xp.asarray(tables, device=device), integers(device, starts), lengths, out],
+        [rows, len(contexts), heads, kv_heads, head, block, blocks, columns, head**-0.5],
+    )  # fmt: skip
+    found = read(out)
+    assert (found[starts[-1] :] == 0).all()
+    for row, (length, new) in enumerate(contexts):
+        if new == 0:
+            continue
+        k, v = (
+            cache[tables[row]].transpose(0, 2, 1, 3).reshape(-1, kv_heads, head)[:length]
+            for cache in (all_keys, all_values)
+        )
+        mine = queries[starts[row] : starts[row + 1]].reshape(new, kv_heads, -1, head)
+        scores = np.einsum("qkgd,tkd->qkgt", mine, k) * head**-0.5
+        seen = np.arange(length)[None] <= np.arange(length - new, length)[:, None]
+        scores = np.where(seen[:, None, None], scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        expected = np.einsum("qkgt,tkd->qkgd", weights, v).reshape(new, heads, head)
+        got = found[starts[row] : starts[row + 1]]
+        assert np.linalg.norm(got - expected) / np.linalg.norm(expected) < 8e-3
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_dense_attention(device: Device, causal: bool) -> None:
+    q, queries = put(device, random(70, 8, 128), "bf16")
+    keys, k = put(device, random(150, 2, 128), "bf16")
+    values, v = put(device, random(150, 2, 128), "bf16")
+    out = poisoned(device, (70, 8, 128), "bf16")
+    operate(
+        device, "attention", [q, keys, values, out], [70, 150, 8, 2, 128, int(causal), 128**-0.5]
+    )
+    scores = np.einsum("qkgd,tkd->qkgt", queries.reshape(70, 2, 4, 128), k) * 128**-0.5
+    seen = np.arange(150)[None] <= (np.arange(80, 150) if causal else np.full(70, 149))[:, None]
+    scores = np.where(seen[:, None, None], scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    close(out, np.einsum("qkgt,tkd->qkgd", weights, v).reshape(70, 8, 128), "bf16")
+
+
+@pytest.mark.parametrize("vocabulary", [1000, 128256])
+def test_sampling(device: Device, vocabulary: int) -> None:
+    logits, values = put(device, random(4, vocabulary, scale=3.0), "f32")
+    tokens = integers(device, [-7] * 4)
+    logprobs = poisoned(device, (4,), "f32")
+
+    def floats(*each: float) -> Array:
+        return xp.asarray(np.asarray(each, np.float32), device=device)
+
+    def draw(step: int, seeds: Array) -> npt.NDArray[np.int32]:
+        operate(
+            device, "sample",
+            [logits, floats(0, 1, 0.8, 1), integers(device, [0, 1, 5, 0]), floats(1, 1, 1, 0.9),
+             floats(0, 0, 0, 0.1), seeds, integers(device, [step] * 4), tokens, logprobs],
+            [4, vocabulary],
+        )  # fmt: skip
+        return np.array(tokens.to_numpy())
+
+    narrow = integers(device, [1, 2, 3, 4])
+    wide = xp.asarray(np.arange(1, 5, dtype=np.int64), device=device)
+    for step in range(5):
+        drawn = draw(step, narrow)
+        np.testing.assert_array_equal(drawn, draw(step, wide))
+        best = values.argmax(1)
+        assert list(drawn[:2]) == list(best[:2])
+        assert drawn[2] in np.argsort(-values[2])[:5]
+        chances = np.exp(values - values.max(1, keepdims=True))
+        expected = np.log(chances / chances.sum(1, keepdims=True))[range(4), drawn]
+        np.testing.assert_allclose(logprobs.to_numpy(), expected, atol=1e-4)
+
+
+def test_penalties(device: Device) -> None:
+    for mask in (True, False):
+        logits, values = put(device, random(2, 1001), "f32")
+        counts = RANDOM.integers(0, 3, (2, 1001)).astype(np.int32)
+        prompt = RANDOM.integers(0, 2, (2, 1001)).astype(np.uint8) * mask
+        penalties = [random(2) * 0.1 + 1.2 for _ in range(3)]
+        operate(
+            device, "penalize",
+            [logits, xp.asarray(counts, device=device), xp.asarray(prompt, device=device) if mask else None,
+             *(xp.asarray(one, device=device) for one in penalties)],
+            [2, 1001],
+        )  # fmt: skip
+        repetition, presence, frequency = (one[:, None].astype(np.float64) for one in penalties)
+        lowered = np.where(values > 0, values / repetition, values * repetition)
+        expected = np.where((counts > 0) | (prompt > 0), lowered, values)
+        expected = expected - frequency * counts - presence * (counts > 0)
+        close(logits, expected, "f32")
+
+
+def test_what_does_not_fit_is_named(device: Device) -> None:
+    x = xp.zeros((2, 64), dtype=xp.bfloat16, device=device)
+    short = xp.zeros(10, dtype=xp.bfloat16, device=device)
+    wide = xp.zeros((2, 64), dtype=xp.float32, device=device)
+    table = [
+        ([x, short, None, x], "rms_norm: expected weight of 128 bytes"),
+        ([x, wide, None, x], "rms_norm: expected weight of bf16, got f32"),
+    ]
+    for operands, message in table:
+        with pytest.raises(DeviceError, match=message):
+            operate(device, "rms_norm", operands, [2, 64, 1e-5])
+    assert "attention" in OPERATIONS

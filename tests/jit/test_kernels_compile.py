@@ -1,0 +1,35 @@
+"""Every kernel compiles for the oldest, Hopper's and the newest architecture, without a GPU."""
+
+import pytest
+
+from assay import _native
+from assay.runtime import cuda
+from kernel_variants import ARCHITECTURES, Options, variants
+
+KERNELS = [name for name, _ in _native.cuda_sources() if name.endswith(".cu")]
+
+
+def compile(name: str, architecture: str, options: Options) -> None:
+    flags = [f"-D{option}={value}" for option, value in options.items()]
+    compiled = cuda.compile(dict(_native.cuda_sources())[name], architecture, name, flags)
+    assert compiled.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_compiles(name: str, architecture: str) -> None:
+    for options in list(variants(name, architecture))[:1]:
+        compile(name, architecture, options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_variant_of_a_kernel_compiles(name: str, architecture: str) -> None:
+    for options in variants(name, architecture):
+        compile(name, architecture, options)
+
+
+def test_every_kernel_has_a_variant() -> None:
+    for name in KERNELS:
+        assert any(True for each in ARCHITECTURES for _ in variants(name, each)), name

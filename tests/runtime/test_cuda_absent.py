@@ -1,0 +1,56 @@
+"""Machines without CUDA: what is missing is told in agreed words, once, and nothing else breaks."""
+
+import logging
+
+import pytest
+
+from assay.errors import DeviceError, UnknownNameError
+from assay.runtime import Device, cuda, device
+
+WORDS = {
+    "no_driver": "CUDA driver not detected",
+    "driver_failed": "CUDA driver did not start",
+    "no_devices": "No GPU devices found (cuDeviceGetCount == 0)",
+    "no_nvrtc": "NVRTC JIT compiler not available",
+}
+
+
+@pytest.fixture
+def missing() -> cuda.Missing:
+    found = cuda.probe().missing
+    if found is None:
+        pytest.skip("this machine has a GPU that can be used")
+    return found
+
+
+def test_a_gpu_that_is_asked_for_is_an_error_in_the_agreed_words(missing: cuda.Missing) -> None:
+    assert missing.sentence == WORDS[missing.code]
+    for name in ("cuda", "cuda:0"):
+        with pytest.raises(DeviceError) as caught:
+            Device(name)
+        assert caught.value.message == missing.sentence
+        assert caught.value.code == missing.code
+        assert caught.value.hint == missing.hint
+
+
+def test_auto_falls_back_to_the_processor_and_says_so_once(
+    missing: cuda.Missing, caplog: pytest.LogCaptureFixture
+) -> None:
+    cuda.tell_fallback.cache_clear()
+    with caplog.at_level(logging.WARNING, "assay"):
+        assert device("auto") is device("cpu")
+        assert device("auto") is device("cpu")
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1
+    assert told[0].startswith(f"{missing.sentence}. Falling back to CPU backend. hint: ")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0", ""])
+def test_names_that_are_no_devices_are_refused(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=f'unknown device "{name}"'):
+        device(name)
+
+
+def test_library_folders_are_those_of_the_wheels() -> None:
+    folders = cuda.library_folders()
+    assert any("nvidia" in folder for folder in folders), "the extra dev brings nvidia-cuda-nvrtc"
