@@ -71,7 +71,9 @@ def spoil(data: Any, where: list[Any], value: Any) -> bytes:
         (["figures", 0, "own", "rounds"], [-1.0, 2.0], "are not all positive"),
         (["figures", 0, "own", "rounds"], ["x", 2.0], "ValueError"),
         (["figures", 0, "own", "rounds"], 7, "TypeError"),
+        (["figures", 0, "own", "calls"], float("inf"), "OverflowError"),
         (["figures", 0, "ceiling", "rounds"], [1.0], "lacks rounds"),
+        (["figures", 0, "ceiling", "rounds"], [0.0, 0.0], "is held against nothing"),
         (["figures"], [3], "TypeError"),
         (["machine"], None, "TypeError"),
         (["load_average"], [[1.0]], "ValueError"),
@@ -89,7 +91,9 @@ def test_an_alien_file_is_refused_in_one_line(
     assert "\n" not in caught.value.message
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff\xfe", b'"text"', b"{}"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"3", b"\xff\xfe", b'"text"', b"{}", b"[" * 100_000]
+)
 def test_other_content_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(content)

@@ -11,6 +11,9 @@ from assay.runtime.hardware import Device
 
 Size = tuple[int, ...]
 
+_SHORTEST: Final = 1e-12
+"""Seconds that anything takes at least: a clock may tell none, and figures are divided by it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -28,8 +31,10 @@ class Unit:
     def value(self, amount: float, measured: float) -> float:
         """The figure, from what one call does and what was measured of it."""
         if self.kind == "rate":
-            return amount / max(measured, 1e-12) / self.scale
-        return measured / (amount if self.kind == "time" else 1.0) / self.scale
+            return amount / max(measured, _SHORTEST) / self.scale
+        if self.kind == "time":
+            return max(measured, _SHORTEST) / amount / self.scale
+        return measured / self.scale
 
 
 UNITS: Final[Mapping[str, Unit]] = {

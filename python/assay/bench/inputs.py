@@ -16,7 +16,7 @@ from assay.runtime.launching import store
 
 NumPyArray = npt.NDArray[Any]
 
-DTYPES: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
+DTYPES: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 """The short names of element types, as formats of weights are called too."""
 
 _UNKNOWN_CACHE: Final = 128 << 20

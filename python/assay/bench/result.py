@@ -199,14 +199,14 @@ def load(path: Path) -> Result:
         raise InputError(
             f"cannot read {path}: {error.strerror}", "assay bench SUITE --save FILE writes one"
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _alien(path, f"it is not JSON: {error}") from None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         got = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise _alien(path, f"expected schema {SCHEMA}, got {got}")
     try:
         return _result(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _alien(path, f"{type(error).__name__}: {error}") from None
 
 
@@ -239,6 +239,8 @@ def _figure(data: Mapping[str, Any]) -> Figure:
     others = [one for one in (data["ceiling"], *data["rivals"]) if one is not None]
     if not own.values or any(len(one["rounds"]) != len(own.rounds) for one in others):
         raise ValueError(f"figure {data['name']!r} lacks rounds")
+    if any(value == 0.0 for one in others for value in one["rounds"]):
+        raise ValueError(f"figure {data['name']!r} is held against nothing")
     return Figure(
         name=str(data["name"]),
         unit=data["unit"],

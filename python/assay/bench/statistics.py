@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 CONFIDENCE: Final = 0.95
-LEAST_ROUNDS: Final = 6
-"""Fewer values than these cannot bound a median with 95 % confidence."""
 
 
 class Interval(NamedTuple):
