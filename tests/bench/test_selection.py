@@ -17,6 +17,7 @@ PLAIN = Suite("plain", "a suite without choices", lambda _: [])
     [
         (None, ()),
         ("512", ((512,),)),
+        ("512,1k,512", ((512,), (1024,))),
         ("1k,2M", ((1024,), (2 << 20,))),
         ("64KiB", ((65536,),)),
         ("1x2x3, 4", ((1, 2, 3), (4,))),
@@ -38,7 +39,7 @@ def test_sizes_that_are_none(text: str) -> None:
 
 def test_dtypes() -> None:
     assert selection.dtypes(SUITE, None) == ()
-    assert selection.dtypes(SUITE, "Q4_1, f32") == ("q4_1", "f32")
+    assert selection.dtypes(SUITE, "Q4_1, f32,q4_1") == ("q4_1", "f32")
     with pytest.raises(AssayError, match='unknown dtype of the suite toy "q4_2"'):
         selection.dtypes(SUITE, "q4_2")
 

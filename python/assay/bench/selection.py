@@ -19,7 +19,7 @@ def sizes(suite: Suite, text: str | None) -> tuple[Size, ...]:
         return ()
     if not suite.axes:
         raise InputError(f"the suite {suite.name} has no sizes to choose", "leave out --sizes")
-    return tuple(_size(suite, word.strip()) for word in text.split(","))
+    return tuple(dict.fromkeys(_size(suite, word.strip()) for word in text.split(",")))
 
 
 def _size(suite: Suite, word: str) -> Size:
@@ -41,7 +41,7 @@ def dtypes(suite: Suite, text: str | None) -> tuple[str, ...]:
         return ()
     if not suite.dtypes:
         raise InputError(f"the suite {suite.name} has no dtypes to choose", "leave out --dtypes")
-    names = tuple(word.strip().lower() for word in text.split(","))
+    names = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",")))
     for name in names:
         if name not in suite.dtypes:
             raise unknown_name(f"dtype of the suite {suite.name}", name, suite.dtypes)
