@@ -24,7 +24,7 @@ def test_cells(make_figure: Make, make_result: Make) -> None:
         "value": "10",
         "unit": "GB/s",
         "spread": "10%",
-        "of ceiling": "50%",
+        "of ceiling": "50% (45-55)",
         "check": "0e+00",
         "over rivals": "NumPy 2.00 (1.80 to 2.20); SymPy 950 (too few rounds); "
         "PyTorch not installed",

@@ -28,7 +28,7 @@ def rows(result: Result, comparison: Comparison | None = None) -> tuple[list[str
             number(figure.value),
             figure.unit,
             f"{figure.spread:.0%}",
-            "" if figure.share is None else f"{figure.share:.0%}",
+            _share(figure),
             _check(figure),
         ]
         if comparison:
@@ -65,6 +65,16 @@ def _verdict(verdict: Verdict | None) -> str:
     return f"{verdict.verdict} {found}" if found else f"{verdict.verdict}: {verdict.by}"
 
 
+def _share(figure: Figure) -> str:
+    """The share of the ceiling with its bounds, in percent."""
+    if figure.ceiling is None:
+        return ""
+    shares = figure.paired(figure.ceiling)
+    bounds = median_interval(shares)
+    within = f" ({100 * bounds.low:.0f}-{100 * bounds.high:.0f})" if bounds else ""
+    return f"{median(shares):.0%}{within}"
+
+
 def _rivals(figure: Figure) -> Iterator[str]:
     for rival in figure.rivals:
         ratios = figure.paired(rival)
@@ -84,16 +94,16 @@ def conditions(result: Result) -> list[str]:
     machine, versions = result.machine, result.versions
     load = result.load_average[0][:1]
     commit = f", commit {result.commit}" if result.commit else ""
+    hardware = dict.fromkeys([machine["device_description"], machine["processor"]])
     lines = [
-        f"{machine['device_description']} ({machine['device']}), {machine['usable_cores']} cores, "
-        f"{machine['processor']}",
+        f"{machine['device']}: {', '.join(hardware)}, {machine['usable_cores']} cores",
         ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
         + commit,
         f"load average {load[0]:.2f} before, {result.load_average[1][0]:.2f} after, "
         f"{result.seconds:.0f} s{', quick: a look, not a claim' if result.quick else ''}",
     ]
     if max(load[0], result.load_average[0][1]) > BUSY * machine["usable_cores"]:
-        lines.append("the machine was busy with other work: ratios hold, values may not")
+        lines.append("the machine was busy with other work: judge by ratios and their bounds")
     lines += _ceilings(result)
     notes: dict[str, list[str]] = {}
     for figure in result.figures:
