@@ -21,6 +21,7 @@ BINARY = ("add", "atan2_", "copysign_", "divide", "equal", "floor_divide", "grea
 INTEGER_BINARY = ("add", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
                   "equal", "floor_divide", "less", "maximum", "minimum", "multiply", "pow_", "remainder_",
                   "subtract")  # fmt: skip
+PACKED = ((8, 0), (8, 32), (8, 64), (80, 0), (4, 32), (4, 64), (4, 128))
 INTEGERS = ("i8", "i16", "int", "i64", "u8", "u16", "u32", "u64")
 
 
@@ -147,6 +148,18 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 }
         case "penalize.cu":
             yield from ({"NUMBER": number} for number in NUMBERS)
+        case "dequantize.cu" | "quantize.cu":
+            for (weight, group), number in product(PACKED, NUMBERS):
+                yield {
+                    "WEIGHT": weight,
+                    "GROUP": group,
+                    "OUTPUT": number,
+                    "TYPE": number,
+                    "THREADS": 256,
+                }
+        case "pack_blocks.cu":
+            for source, weight in ((80, 8), (40, 4), (41, 4)):
+                yield {"SOURCE": source, "WEIGHT": weight, "GROUP": 32}
         case "reduce.cu":
             for kind, rows in product(("float", "double", "i64"), (0, 1)):
                 yield {"TYPE": kind, "COMPUTED": kind, "OUTPUT": kind, "EXPRESSION": "square(a0)", "JOIN": "add",

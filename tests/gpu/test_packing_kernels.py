@@ -1,0 +1,92 @@
+"""Weights of fewer bits: made, unpacked and taken over from files, against PyTorch and gguf."""
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the kernels' references need PyTorch")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+
+import kernel_packing as packing  # noqa: E402
+from kernel_harness import Kernel  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+GROUPED = [(4, 32, 96), (4, 128, 384), (8, 32, 160), (8, 64, 192)]
+
+
+def padded(weight: int, inputs: int) -> int:
+    piece = 1024 // weight
+    return -(-inputs // piece) * piece
+
+
+def unpack(
+    weight: int, group: int, packed: torch.Tensor, scales: torch.Tensor, inputs: int
+) -> torch.Tensor:
+    out = torch.full((packed.shape[0], inputs), math.nan, device="cuda")
+    kernel = Kernel("dequantize.cu", WEIGHT=weight, GROUP=group, OUTPUT="float")
+    kernel((-(-inputs // 256), packed.shape[0]), 32, packed, scales, out, inputs)
+    return out
+
+
+@pytest.mark.parametrize(("weight", "group", "inputs"), GROUPED)
+def test_dequantize_groups(weight: int, group: int, inputs: int) -> None:
+    packed, scales, stands_for = packing.quantize_groups(
+        torch.randn(5, inputs, device="cuda"), group, weight
+    )
+    torch.testing.assert_close(unpack(weight, group, packed, scales, inputs), stands_for)
+
+
+@pytest.mark.parametrize("weight", [8, 80])
+def test_quantize_rows(weight: int) -> None:
+    x = torch.randn(5, 1008, device="cuda") * 3
+    x[1] = 0
+    quantize = packing.quantize_rows if weight == 8 else packing.quantize_e4m3
+    expected, expected_scales, stands_for = quantize(x)
+    codes = torch.full((5, 1008), 0xEE, dtype=torch.uint8, device="cuda")
+    scales = torch.full((5,), math.nan, device="cuda")
+    Kernel("quantize.cu", WEIGHT=weight, GROUP=0, TYPE="float", THREADS=128)(
+        5, 128, x, codes, scales, 1008
+    )
+    live = [0, 2, 3, 4]  # a row of zeros has any scale
+    torch.testing.assert_close(scales[live], expected_scales[live])
+    assert (codes[live] == expected.view(torch.uint8)[live]).float().mean() > 0.999
+    torch.testing.assert_close(
+        unpack(weight, 0, codes, scales, 1008), stands_for, rtol=0.07, atol=0.03
+    )
+
+
+@pytest.mark.parametrize(("weight", "group", "inputs"), GROUPED)
+def test_quantize_groups(weight: int, group: int, inputs: int) -> None:
+    x = torch.randn(5, inputs, device="cuda")
+    full = padded(weight, inputs)
+    codes = torch.full((5, full * weight // 8), 0xEE, dtype=torch.uint8, device="cuda")
+    scales = torch.full((5, inputs // group, 2), math.nan, dtype=torch.float16, device="cuda")
+    kernel = Kernel("quantize.cu", WEIGHT=weight, GROUP=group, TYPE="float")
+    kernel((-(-full // group // 32), 5), 32, x, codes, scales, inputs)
+    step = scales[:, :, 0].float().repeat_interleave(group, 1)
+    error = (unpack(weight, group, codes, scales, inputs) - x).abs()
+    assert (error <= 0.51 * step + 2e-3).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "weight"), [("Q8_0", 80, 8), ("Q4_0", 40, 4), ("Q4_1", 41, 4)]
+)
+def test_pack_blocks(name: str, source: int, weight: int) -> None:
+    gguf = pytest.importorskip("gguf")
+    kind, inputs = gguf.GGMLQuantizationType[name], 96
+    blocks = gguf.quants.quantize(
+        np.random.default_rng(1).standard_normal((5, inputs), np.float32), kind
+    )
+    expected = torch.from_numpy(gguf.quants.dequantize(blocks, kind)).cuda()
+    full = padded(weight, inputs)
+    codes = torch.full((5, full * weight // 8), 0xEE, dtype=torch.uint8, device="cuda")
+    scales = torch.full((5, inputs // 32, 2), math.nan, dtype=torch.float16, device="cuda")
+    held = torch.from_numpy(np.ascontiguousarray(blocks)).cuda()
+    kernel = Kernel("pack_blocks.cu", SOURCE=source, WEIGHT=weight, GROUP=32)
+    kernel((-(-full // 32 // 32), 5), 32, held, codes, scales, inputs)
+    torch.testing.assert_close(
+        unpack(weight, 32, codes, scales, inputs), expected, rtol=1e-5, atol=1e-6
+    )
