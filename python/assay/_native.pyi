@@ -260,6 +260,12 @@ class NativeStream:
         """Wait for everything submitted so far."""
     def record(self) -> NativeEvent:
         """An event that marks the end of everything submitted so far."""
+    def begin_capture(self) -> None:
+        """From here on, work that this thread submits to the stream is captured instead of run."""
+    def end_capture(self, name: str) -> NativeGraph:
+        """End the capture of this thread and make a graph of it, called `name` in records."""
+    def abandon_capture(self) -> None:
+        """Give up the capture of this thread, if there is one."""
     def wait(self, event: NativeEvent) -> None:
         """Have later work come after the event."""
 
@@ -390,6 +396,12 @@ class NativeMemory:
         """The log of allocations since the last call as text; none unless the device keeps one."""
     def report(self) -> dict[str, Any]:
         """Figures of the device, the pools, the counters and evictable memory."""
+    def statistics(self) -> dict[str, int]:
+        """Counters of the memory pool."""
+    def trim(self) -> int:
+        """Give wholly free memory of the pool back to the device; returns how many bytes."""
+    def verify(self) -> None:
+        """Check the pool's books against each other; slow."""
     def write_pinned(self, buffer: Buffer, offset: int, data: Any) -> None:
         """Write bytes into pinned memory, after all work that uses it."""
     def read_pinned(self, buffer: Buffer, offset: int, into: Any) -> None:
@@ -624,14 +636,6 @@ class Context:
         """Copy host bytes into a pool buffer through the transfer engine, and wait for it."""
     def download(self, name: str, buffer: Buffer, offset: int, into: Any) -> None:
         """Copy bytes of a pool buffer into a host object through the transfer engine, and wait."""
-    def begin_capture(self, stream: NativeStream) -> None:
-        """From here on, work that this thread submits to the stream is captured instead of run."""
-    def end_capture(self, name: str) -> NativeGraph:
-        """End the capture of this thread and make a graph of it, called `name` in records."""
-    def abandon_capture(self) -> None:
-        """Give up the capture of this thread, if there is one."""
-    def pool_statistics(self) -> dict[str, int]:
-        """Counters of the memory pool."""
     def totals(self) -> dict[str, Any]:
         """Sums over all records ever made."""
     def take_records(
@@ -656,10 +660,6 @@ class Context:
         int,
     ]:
         """The records since the last call, and how many were forgotten meanwhile."""
-    def trim(self) -> int:
-        """Give wholly free memory of the pool back to the device; returns how many bytes."""
-    def verify(self) -> None:
-        """Check the pool's books against each other; slow."""
 
 def dlpack_export(
     buffer: Buffer,

@@ -118,16 +118,16 @@ def capture_graph(
     """
     owner = _owner(device, stream)
     stream = stream or owner.stream()
-    context = owner._context
-    context.begin_capture(stream._native)
+    native = stream._native
+    native.begin_capture()
     try:
         with stream:
             function()
     except BaseException:
-        context.abandon_capture()
+        native.abandon_capture()
         raise
     name = str(label or getattr(function, "__name__", "graph"))
-    return Graph(owner, context.end_capture(name), name)
+    return Graph(owner, native.end_capture(name), name)
 
 
 def _owner(device: Device | str | None, stream: Stream | None) -> Device:

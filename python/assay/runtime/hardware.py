@@ -224,10 +224,13 @@ class Device:
 
     def allocate(self, nbytes: int) -> Buffer:
         """Take memory from the pool, for work of the current stream and the current tenant."""
+        stream = self.current_stream()._native
+        if not self._tenants and not self._tracks:
+            return self._context.allocate(nbytes, stream)
         tenant = current_tenant(self)
         return self._context.allocate(
             nbytes,
-            self.current_stream()._native,
+            stream,
             tenant=0 if tenant is None else tenant.number,
             site=call_site() if self._tracks else None,
             evictable=tenant is not None and tenant.evictable,
@@ -290,7 +293,7 @@ class Device:
 
     def pool_statistics(self) -> dict[str, int]:
         """Counters of the memory pool."""
-        return self._context.pool_statistics()
+        return self._context.memory.statistics()
 
     def totals(self) -> dict[str, float]:
         """Sums over all records ever written."""
@@ -303,11 +306,11 @@ class Device:
 
     def trim(self) -> int:
         """Give free memory of the pool back to the device; returns how many bytes."""
-        return self._context.trim()
+        return self._context.memory.trim()
 
     def verify(self) -> None:
         """Check the memory pool's books against each other; slow."""
-        self._context.verify()
+        self._context.memory.verify()
 
     def __repr__(self) -> str:
         return f"Device({self.name})"

@@ -6,7 +6,8 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use assay_core::backend::StreamId;
 use assay_core::dispatch::{self, Capture, WorkId, WorkRequest};
@@ -39,6 +40,40 @@ impl Captured {
 impl Drop for Captured {
     fn drop(&mut self) {
         self.block.unexport();
+    }
+}
+
+/// The streams of a device whose work is captured.
+#[derive(Default)]
+pub(super) struct CapturedStreams {
+    streams: Mutex<Vec<StreamId>>,
+    /// How many there are, so that none takes no lock.
+    count: AtomicUsize,
+}
+
+impl CapturedStreams {
+    fn set(&self, stream: StreamId, captured: bool) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|other| *other != stream);
+        if captured {
+            streams.push(stream);
+        }
+        self.count.store(streams.len(), Ordering::Release);
+    }
+
+    /// Refuses work for a stream that another thread captures: no graph would hold its memory.
+    pub fn refuse(&self, request: &WorkRequest) -> PyResult<()> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        match streams.contains(&request.stream) {
+            false => Ok(()),
+            true => Err(errors::invalid(&format!(
+                "{}: expected a stream that no other thread captures, got stream {}",
+                request.name, request.stream.0
+            ))),
+        }
     }
 }
 
@@ -83,7 +118,7 @@ impl Capturing {
         let work = self.machine.dispatch.submit(request);
         let work = work.map_err(|error| errors::dispatch(&error))?;
         if !self.streams.contains(&stream) {
-            self.machine.set_captured(stream, true);
+            self.machine.captured.set(stream, true);
             self.streams.push(stream);
         }
         for (one, place) in uses.iter().zip(places) {
@@ -99,7 +134,7 @@ impl Drop for Capturing {
     fn drop(&mut self) {
         drop(self.capture.take());
         for stream in &self.streams {
-            self.machine.set_captured(*stream, false);
+            self.machine.captured.set(*stream, false);
         }
     }
 }
@@ -118,7 +153,7 @@ pub(super) fn begin(machine: &Arc<Machine>, stream: StreamId) -> PyResult<()> {
     }
     let capture = machine.dispatch.begin_capture(stream);
     let capture = capture.map_err(|error| errors::dispatch(&error))?;
-    machine.set_captured(stream, true);
+    machine.captured.set(stream, true);
     let capturing = Capturing {
         machine: Arc::clone(machine),
         capture: Some(capture),

@@ -13,9 +13,7 @@ use pyo3::types::PyDict;
 use super::barrier::guarded;
 use super::block::{Held, Wanted};
 use super::buffer::{Memory, contiguous};
-use super::capture;
 use super::errors;
-use super::graph::PyGraph;
 use super::machine::{Machine, MachineOptions};
 use super::memory::{self, MemoryOptions};
 use super::native_memory::PyMemory;
@@ -395,41 +393,6 @@ impl PyContext {
         })
     }
 
-    /// From here on, work that this thread submits to the stream is captured instead of run.
-    fn begin_capture(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<()> {
-        guarded("capture", || {
-            self.machine.begin(py, "capture")?;
-            let id = stream.on(&self.machine, "capture")?;
-            py.detach(|| capture::begin(&self.machine, id))
-        })
-    }
-
-    /// End the capture of this thread and make a graph of it, called `name` in records.
-    fn end_capture(&self, py: Python<'_>, name: &str) -> PyResult<PyGraph> {
-        guarded("capture", || {
-            py.detach(|| {
-                let (graph, blocks) = capture::end(&self.machine)?;
-                Ok(PyGraph::new(&self.machine, name, graph, blocks))
-            })
-        })
-    }
-
-    /// Give up the capture of this thread, if there is one.
-    fn abandon_capture(&self, py: Python<'_>) -> PyResult<()> {
-        guarded("capture", || {
-            py.detach(capture::give_up);
-            Ok(())
-        })
-    }
-
-    /// Counters of the memory pool.
-    fn pool_statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        guarded("pool_statistics", || {
-            let statistics = py.detach(|| self.machine.memory.pool.statistics());
-            records::statistics(py, statistics.map_err(|error| errors::memory(&error))?)
-        })
-    }
-
     /// Sums over all records ever made.
     fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("totals", || {
@@ -445,24 +408,6 @@ impl PyContext {
             let taken = self.machine.dispatch.recorder().take();
             let records = taken.records.iter().map(records::record).collect();
             Ok((records, taken.dropped))
-        })
-    }
-
-    /// Give wholly free memory of the pool back to the device; returns how many bytes.
-    fn trim(&self, py: Python<'_>) -> PyResult<u64> {
-        guarded("trim", || {
-            self.machine.begin(py, "trim")?;
-            py.detach(|| self.machine.memory.pool.trim())
-                .map_err(|error| errors::memory(&error))
-        })
-    }
-
-    /// Check the pool's books against each other; slow.
-    fn verify(&self, py: Python<'_>) -> PyResult<()> {
-        guarded("verify", || {
-            self.machine.begin(py, "verify")?;
-            py.detach(|| self.machine.memory.pool.verify())
-                .map_err(|error| errors::memory(&error))
         })
     }
 }

@@ -60,11 +60,7 @@ impl PyGraph {
     fn check(&self, py: Python<'_>, operation: &str, stream: &PyStream) -> PyResult<Arc<Live>> {
         outside_operation(operation)?;
         capture::refuse(&self.machine, operation, "a graph")?;
-        if !stream.is_of(&self.machine) {
-            return Err(errors::invalid(&format!(
-                "{operation}: expected a stream of the graph's device, got one of another device"
-            )));
-        }
+        stream.on(&self.machine, operation)?;
         self.machine.settle(py)?;
         self.live(operation)
     }

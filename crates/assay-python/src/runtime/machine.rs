@@ -2,14 +2,13 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use assay_core::backend::{Backend, KernelArgument, KernelId, Launch, StreamId};
 use assay_core::dispatch::{
     DispatchController, DispatchOptions, Recorder, Timing, Work, WorkId, WorkRequest,
 };
-use assay_core::scheduler::Task;
 use assay_core::sim::{SimBackend, SimOptions, SimProfile};
 use assay_core::transfer::{TransferEngine, TransferOptions};
 use assay_cpu::device::{CpuDevice, CpuOptions};
@@ -17,11 +16,12 @@ use assay_cuda::device::{CudaDevice, CudaOptions};
 use pyo3::prelude::*;
 
 use super::block::{Held, Use};
-use super::capture;
+use super::capture::{self, CapturedStreams};
 use super::errors;
 use super::host_call::{self, HostCall};
 use super::memory::{DeviceMemory, MemoryOptions};
 use super::operate::{self, Operations};
+use super::stream_tasks::StreamTasks;
 
 thread_local! {
     /// Whether this thread is inside an operation's function, under the device's locks.
@@ -88,12 +88,8 @@ pub(super) struct Machine {
     /// Buffers dropped inside an operation, freed by the next call.
     left: Mutex<Vec<Held>>,
     has_left: AtomicBool,
-    /// Streams whose work is captured, and how many there are, so that none takes no lock.
-    captured: Mutex<Vec<StreamId>>,
-    captured_count: AtomicUsize,
-    /// Tasks whose turns the work of a stream asks for, with the device time assumed for a piece.
-    tasks: Mutex<HashMap<StreamId, (Arc<Task>, u64)>>,
-    task_count: AtomicUsize,
+    pub captured: CapturedStreams,
+    pub tasks: StreamTasks,
     /// What operations raised after their caller had gone on.
     raised: Mutex<Vec<PyErr>>,
 }
@@ -190,10 +186,8 @@ impl Machine {
             next_token: AtomicU64::new(0),
             left: Mutex::new(Vec::new()),
             has_left: AtomicBool::new(false),
-            captured: Mutex::new(Vec::new()),
-            captured_count: AtomicUsize::new(0),
-            tasks: Mutex::new(HashMap::new()),
-            task_count: AtomicUsize::new(0),
+            captured: CapturedStreams::default(),
+            tasks: StreamTasks::default(),
             raised: Mutex::new(Vec::new()),
         }))
     }
@@ -253,79 +247,13 @@ impl Machine {
         lock(&self.raised).push(error);
     }
 
-    /// Has the work of a stream ask for turns of a task.
-    pub fn bind_task(&self, stream: StreamId, task: Arc<Task>, assumed_ns: u64) -> PyResult<()> {
-        let mut tasks = lock(&self.tasks);
-        match tasks.get(&stream) {
-            Some((bound, _)) if !Arc::ptr_eq(bound, &task) => Err(errors::invalid(&format!(
-                "task \"{}\": expected a stream without a task, got one of task \"{}\"",
-                task.name(),
-                bound.name()
-            ))),
-            _ => {
-                tasks.insert(stream, (task, assumed_ns));
-                self.task_count.store(tasks.len(), Ordering::Release);
-                Ok(())
-            }
-        }
-    }
-
-    pub fn unbind_task(&self, stream: StreamId) {
-        let mut tasks = lock(&self.tasks);
-        let unbound = tasks.remove(&stream);
-        self.task_count.store(tasks.len(), Ordering::Release);
-        drop((tasks, unbound));
-    }
-
-    /// Unbinds a task from every stream.
-    pub fn unbind_tasks(&self, task: &Arc<Task>) {
-        let mut tasks = lock(&self.tasks);
-        tasks.retain(|_, (bound, _)| !Arc::ptr_eq(bound, task));
-        self.task_count.store(tasks.len(), Ordering::Release);
-    }
-
-    /// Charges work to the task of its stream, if it has one.
-    fn charge(&self, request: &mut WorkRequest) {
-        if self.task_count.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        if let Some((task, assumed_ns)) = lock(&self.tasks).get(&request.stream) {
-            request.task = Some(Arc::clone(task));
-            request.cost_ns = *assumed_ns;
-        }
-    }
-
-    /// Notes that work of a stream is captured, or no longer.
-    pub fn set_captured(&self, stream: StreamId, captured: bool) {
-        let mut streams = lock(&self.captured);
-        streams.retain(|other| *other != stream);
-        if captured {
-            streams.push(stream);
-        }
-        self.captured_count.store(streams.len(), Ordering::Release);
-    }
-
-    /// Refuses work for a stream that another thread captures: no graph would hold its memory.
-    fn outside_capture(&self, request: &WorkRequest) -> PyResult<()> {
-        if self.captured_count.load(Ordering::Acquire) == 0 {
-            return Ok(());
-        }
-        match lock(&self.captured).contains(&request.stream) {
-            false => Ok(()),
-            true => Err(errors::invalid(&format!(
-                "{}: expected a stream that no other thread captures, got stream {}",
-                request.name, request.stream.0
-            ))),
-        }
-    }
-
     /// Queues work that comes after everything it depends on through its buffers.
     pub fn submit(&self, mut request: WorkRequest, uses: &[Use<'_>]) -> PyResult<WorkId> {
         if capture::is_on(self) {
             return capture::submit(request, uses);
         }
-        self.outside_capture(&request)?;
-        self.charge(&mut request);
+        self.captured.refuse(&request)?;
+        self.tasks.charge(&mut request);
         let (stream, is_charged) = (request.stream, request.task.is_some());
         for one in uses {
             one.buffer

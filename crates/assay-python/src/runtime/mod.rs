@@ -27,6 +27,7 @@ mod replay_log;
 mod residence;
 mod scheduler;
 mod stream;
+mod stream_tasks;
 mod submission;
 mod task;
 mod transfer;

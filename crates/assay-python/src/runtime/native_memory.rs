@@ -154,6 +154,30 @@ impl PyMemory {
         })
     }
 
+    /// Counters of the memory pool.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        guarded("statistics", || {
+            let statistics = py.detach(|| self.machine.memory.pool.statistics());
+            records::statistics(py, told(statistics)?)
+        })
+    }
+
+    /// Give wholly free memory of the pool back to the device; returns how many bytes.
+    fn trim(&self, py: Python<'_>) -> PyResult<u64> {
+        guarded("trim", || {
+            self.machine.begin(py, "trim")?;
+            told(py.detach(|| self.machine.memory.pool.trim()))
+        })
+    }
+
+    /// Check the pool's books against each other; slow.
+    fn verify(&self, py: Python<'_>) -> PyResult<()> {
+        guarded("verify", || {
+            self.machine.begin(py, "verify")?;
+            told(py.detach(|| self.machine.memory.pool.verify()))
+        })
+    }
+
     /// Write bytes into pinned memory, after all work that uses it.
     fn write_pinned(
         &self,

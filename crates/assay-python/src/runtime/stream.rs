@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use super::barrier::guarded;
 use super::capture;
 use super::errors;
+use super::graph::PyGraph;
 use super::machine::{Inside, Machine, outside_operation};
 
 /// A queue of work of one device.
@@ -51,16 +52,12 @@ impl PyStream {
 
     /// Its number, if it belongs to the machine that is to work on it.
     pub fn on(&self, machine: &Arc<Machine>, operation: &str) -> PyResult<StreamId> {
-        match self.is_of(machine) {
+        match Arc::ptr_eq(&self.machine, machine) {
             true => Ok(self.id),
             false => Err(errors::invalid(&format!(
                 "{operation}: expected a stream of the device, got one of another device"
             ))),
         }
-    }
-
-    pub fn is_of(&self, machine: &Arc<Machine>) -> bool {
-        Arc::ptr_eq(&self.machine, machine)
     }
 
     /// Brings everything submitted so far onto the device, so that an event marks its end.
@@ -127,6 +124,32 @@ impl PyStream {
                     .map_err(|error| errors::backend(&error))?;
                 Ok(event)
             })
+        })
+    }
+
+    /// From here on, work that this thread submits to the stream is captured instead of run.
+    fn begin_capture(&self, py: Python<'_>) -> PyResult<()> {
+        guarded("capture", || {
+            self.machine.begin(py, "capture")?;
+            py.detach(|| capture::begin(&self.machine, self.id))
+        })
+    }
+
+    /// End the capture of this thread and make a graph of it, called `name` in records.
+    fn end_capture(&self, py: Python<'_>, name: &str) -> PyResult<PyGraph> {
+        guarded("capture", || {
+            py.detach(|| {
+                let (graph, blocks) = capture::end(&self.machine)?;
+                Ok(PyGraph::new(&self.machine, name, graph, blocks))
+            })
+        })
+    }
+
+    /// Give up the capture of this thread, if there is one.
+    fn abandon_capture(&self, py: Python<'_>) -> PyResult<()> {
+        guarded("capture", || {
+            py.detach(capture::give_up);
+            Ok(())
         })
     }
 

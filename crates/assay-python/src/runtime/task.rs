@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::barrier::guarded;
-use super::errors;
 use super::machine::{Machine, outside_operation};
 use super::scheduler::{lane_named, task, told};
 use super::stream::PyStream;
@@ -109,19 +108,14 @@ impl PyTask {
     /// Have every piece of work of a stream ask for a turn of this task, and be charged to it.
     fn bind(&self, stream: PyRef<'_, PyStream>) -> PyResult<()> {
         guarded("bind", || {
-            if !stream.is_of(&self.machine) {
-                return Err(errors::invalid(
-                    "bind: expected a stream of the task's device, got one of another device",
-                ));
-            }
-            self.machine
-                .bind_task(stream.id, Arc::clone(&self.task), self.assumed_ns)
+            let id = stream.on(&self.machine, "bind")?;
+            self.machine.tasks.bind(id, &self.task, self.assumed_ns)
         })
     }
 
     /// Let work of a stream go without turns again.
     fn unbind(&self, stream: PyRef<'_, PyStream>) {
-        self.machine.unbind_task(stream.id);
+        self.machine.tasks.unbind(stream.id, &self.task);
     }
 
     /// Wait for a turn of so many units in a lane.
@@ -139,7 +133,7 @@ impl PyTask {
 
 impl Drop for PyTask {
     fn drop(&mut self) {
-        self.machine.unbind_tasks(&self.task);
+        self.machine.tasks.unbind_all(&self.task);
         // Work in line may hold the task longer than Python does.
         if self
             .task
