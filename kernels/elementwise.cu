@@ -4,8 +4,9 @@
 //   TYPE3 (in memory; one for each input), COMPUTED (bool, an integer, float, double), OUTPUT (in memory),
 //   NUMBERS (bits of the inputs that are plain numbers), DENSE (1: all arrays are contiguous and of the shape of
 //   out), TOGETHER (elements a thread takes at once where DENSE; out and inputs are aligned to as many).
-// Launch: grid ceil(count / TOGETHER / block), any block. Arguments: a0, a1, a2, a3 (pointers; null where there is none),
-//   out, count (64 bits), layout (a struct by value; not read where DENSE and NUMBERS is 0).
+// Launch: grid ceil(count / TOGETHER / block), any block.
+// Arguments: a0, a1, a2, a3 (null where there is none), out, count (64 bits), layout (a struct by value; not read
+//   where DENSE and NUMBERS is 0).
 #include "expressions.cuh"
 
 #ifndef TYPE1

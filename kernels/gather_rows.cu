@@ -5,11 +5,6 @@
 // Arguments: x, rows (int32), out, row_bytes, count (rows of x). A row of -1, or beyond count, gives zeros.
 #include "prelude.cuh"
 
-template <int BYTES> struct Unit;
-template <> struct Unit<16> { typedef uint4 Type; };
-template <> struct Unit<4> { typedef u32 Type; };
-template <> struct Unit<2> { typedef u16 Type; };
-template <> struct Unit<1> { typedef u8 Type; };
 typedef Unit<UNIT>::Type Piece;
 
 KERNEL gather_rows(const u8* x, const int* rows, u8* out, int row_bytes, int count) {

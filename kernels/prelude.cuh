@@ -69,26 +69,31 @@ template <> DEVICE float2 unpack<fp16>(u32 word) {
     return make_float2(to_float(fp16{u16(word)}), to_float(fp16{u16(word >> 16)}));
 }
 
-// Both halves multiplied, each rounded once: minus zero is what adding leaves every sign alone.
-template <class T> DEVICE u32 multiply_pairs(u32 a, u32 b);
-template <> DEVICE u32 multiply_pairs<bf16>(u32 a, u32 b) {
-    u32 out;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(0x80008000u));
-    return out;
-}
-template <> DEVICE u32 multiply_pairs<fp16>(u32 a, u32 b) {
-    u32 out;
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
-    return out;
-}
-
-// --- loads and stores of 16 bytes, and of 4 numbers whatever their size ---
+// --- loads and stores ---
 
 DEVICE u32 word(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
 DEVICE uint4 zero16() { return make_uint4(0, 0, 0, 0); }
 DEVICE uint4 load16(const void* p) { return *static_cast<const uint4*>(p); }
 DEVICE void store16(void* p, uint4 v) { *static_cast<uint4*>(p) = v; }
+
+// What moves so many bytes at once.
+template <int BYTES> struct Unit;
+template <> struct Unit<16> {
+    typedef uint4 Type;
+};
+template <> struct Unit<8> {
+    typedef u64 Type;
+};
+template <> struct Unit<4> {
+    typedef u32 Type;
+};
+template <> struct Unit<2> {
+    typedef u16 Type;
+};
+template <> struct Unit<1> {
+    typedef u8 Type;
+};
 
 // For data read once by this kernel and never written while it runs.
 DEVICE uint4 load16_once(const void* p) {
@@ -98,19 +103,6 @@ DEVICE uint4 load16_once(const void* p) {
                  : "l"(p));
     return v;
 }
-
-DEVICE float4 load_four(const float* p) { return *reinterpret_cast<const float4*>(p); }
-template <class T> DEVICE float4 load_four(const T* p) {
-    uint2 words = *reinterpret_cast<const uint2*>(p);
-    float2 a = unpack<T>(words.x), b = unpack<T>(words.y);
-    return make_float4(a.x, a.y, b.x, b.y);
-}
-DEVICE void store_four(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
-template <class T> DEVICE void store_four(T* p, float4 v) {
-    *reinterpret_cast<uint2*>(p) = make_uint2(pack<T>(v.x, v.y), pack<T>(v.z, v.w));
-}
-
-DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 // --- programmatic dependent launch: a kernel may begin while the one before it ends ---
 

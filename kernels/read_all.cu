@@ -1,6 +1,7 @@
 // Reads memory once and keeps nothing: what a kernel that streams its operand can reach at most.
 //
-// Launch: a few blocks per multiprocessor, block 512. Arguments: data, count (of 16-byte pieces, 64 bits), out (one word).
+// Launch: a few blocks per multiprocessor, block 512.
+// Arguments: data, count (of 16-byte pieces, 64 bits), out (one word).
 #include "prelude.cuh"
 
 KERNEL __launch_bounds__(512) read_all(const uint4* data, u64 count, u32* out) {

@@ -2,7 +2,8 @@
 //
 // Options: TYPE (in memory), COMPUTED (the type joined in), OUTPUT, EXPRESSION (of a0, applied first: positive(a0),
 //   square(a0)), JOIN (add, multiply, maximum, minimum, logical_or, logical_and, bitwise_xor ...: of
-//   expressions.cuh), START (what joining begins with), ROWS (1: inner is 1 and a block joins a row; 0: a thread a column).
+//   expressions.cuh), START (what joining begins with), ROWS (1: inner is 1 and a block joins a row; 0: a thread
+//   joins a column).
 // Launch: ROWS: grid (parts, outer), block a multiple of 32; else grid (ceil(inner / block), parts, outer), any block.
 //   Part p joins elements p * ceil(length / parts) on: a long axis in two launches, the second over the parts.
 // Arguments: x, out, length, inner, parts (64 bits each). Every result is joined in one order alone.

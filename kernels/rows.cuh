@@ -20,8 +20,10 @@ template <class T> struct Row<T, 8> {
 };
 template <> struct Row<float, 4> {
     DEVICE static void load(const float* p, float (&v)[4]) {
-        const float4 four = load_four(p);
+        const float4 four = *reinterpret_cast<const float4*>(p);
         v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
     }
-    DEVICE static void store(float* p, const float (&v)[4]) { store_four(p, make_float4(v[0], v[1], v[2], v[3])); }
+    DEVICE static void store(float* p, const float (&v)[4]) {
+        *reinterpret_cast<float4*>(p) = make_float4(v[0], v[1], v[2], v[3]);
+    }
 };

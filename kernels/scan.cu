@@ -3,8 +3,8 @@
 // Options: TYPE, COMPUTED, OUTPUT, JOIN, START (as reduce.cu), EXCLUSIVE (0, 1), THREADS.
 // Launch: grid rows, block THREADS. Arguments: x, carries (one of type COMPUTED per row that is joined first; null:
 //   none), out, totals (one of type COMPUTED per row; null: none), length (64 bits).
-//   A long row is taken as many short ones: scan them with totals, scan the totals EXCLUSIVE, and scan again with those as
-//   carries.
+//   A long row is taken as many short ones: scan them with totals, scan the totals EXCLUSIVE, and scan again with
+//   those as carries.
 #include "expressions.cuh"
 
 constexpr int EACH = 8;

@@ -1,7 +1,8 @@
 // Softmax, or its logarithm, of rows.
 //
 // Options: NUMBER (bf16, fp16, float), LOGARITHM (0, 1), THREADS, CHUNKS, VECTOR (as normalize).
-// Launch: grid rows, block THREADS, a multiple of 32; THREADS * CHUNKS * VECTOR >= width, or CHUNKS 0 for rows of any width, which are read twice.
+// Launch: grid rows, block THREADS, a multiple of 32; THREADS * CHUNKS * VECTOR >= width, or CHUNKS 0 for rows of
+//   any width, which are read twice.
 // Arguments: x, out (may be x), width.
 #include "rows.cuh"
 

@@ -3,7 +3,8 @@
 // Options: TYPE (in memory), COMPUTED (the type compared in), DESCENDING (0, 1), SPAN (a power of two: elements that a
 //   block sorts in shared memory), THREADS (SPAN / 2 is a multiple of it).
 // Entries, over `length` rounded up to a power of two at least SPAN, called `full`:
-//   sort_spans: grid (full / SPAN, rows): loads x, sorts spans alternately up and down. Arguments: x, keys, places, length (32 bits), full (64).
+//   sort_spans: grid (full / SPAN, rows): loads x, sorts spans alternately up and down. Arguments: x, keys, places,
+//     length (32 bits), full (64 bits).
 //   sort_step: grid (full / 2 / THREADS, rows): one exchange at distance `apart` >= SPAN / 2 within runs of `run`.
 //     Arguments: keys, places, length, full, run, apart.
 //   sort_finish: grid (full / SPAN, rows): all exchanges at distances below SPAN within runs of `run`. Arguments: keys,

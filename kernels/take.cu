@@ -2,17 +2,11 @@
 //
 // Options: UNIT (bytes of an element, or of several of the inner axis where they are aligned: 1, 2, 4, 8, 16), PUT (0:
 //   take; 1: out[o][indices[j]][i] = x[o][j][i]; of equal indices one wins, which one is not said).
-// Launch: grid (ceil(inner / block), count, outer), any block. Arguments: x, indices (int64), out, axis (length of the axis
-//   that is indexed), count, inner (in units; 64 bits each). A negative index counts from the end; one that is out of
-//   bounds gives zeros, or puts nothing.
+// Launch: grid (ceil(inner / block), count, outer), any block.
+// Arguments: x, indices (int64), out, axis (length of the axis that is indexed), count, inner (in units; 64 bits
+//   each). A negative index counts from the end; one that is out of bounds gives zeros, or puts nothing.
 #include "prelude.cuh"
 
-template <int BYTES> struct Unit;
-template <> struct Unit<16> { typedef uint4 Type; };
-template <> struct Unit<8> { typedef u64 Type; };
-template <> struct Unit<4> { typedef u32 Type; };
-template <> struct Unit<2> { typedef u16 Type; };
-template <> struct Unit<1> { typedef u8 Type; };
 typedef Unit<UNIT>::Type Piece;
 
 KERNEL take(const Piece* x, const i64* indices, Piece* out, i64 axis, i64 count, i64 inner) {
