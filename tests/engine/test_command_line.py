@@ -93,13 +93,12 @@ def test_the_greedy_text_of_smollm2(
 
 @contextmanager
 def serving(*options: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    command = [sys.executable, "-m", "assay", "serve", "synthetic", "--port", "0", *options]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert child.stderr is not None
+    command = [sys.executable, "-m", "assay", "serve", "synthetic", "--port", "0", "--json"]
+    child = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
     try:
-        lines = iter(child.stderr.readline, "")
-        line = next(line for line in lines if "http://" in line)
-        yield line.rsplit(" ", 1)[1].strip(), child
+        said = "".join(iter(child.stdout.readline, "}\n")) + "}"
+        yield json.loads(said)["url"], child
     finally:
         child.kill()
         child.communicate()
@@ -147,7 +146,7 @@ def test_serve_asks_for_a_key() -> None:
     os.environ["ASSAY_API_KEY"] = "sesame"
     try:
         with serving() as (url, _), client_of(url, "sesame") as right, client_of(url) as wrong:
-            assert right.models.list().data[0].id == "synthetic-llama"
+            assert right.models.list().data[0].id == "synthetic"
             with pytest.raises(openai.AuthenticationError):
                 wrong.models.list()
     finally:

@@ -41,6 +41,7 @@ UNITS: Final[Mapping[str, Unit]] = {
     "GB/s": Unit(1e9, "rate"),
     "GFLOP/s": Unit(1e9, "rate"),
     "points/s": Unit(1.0, "rate"),
+    "tok/s": Unit(1.0, "rate"),
     "M pairs/s": Unit(1e6, "rate"),
     "k decisions/s": Unit(1e3, "rate"),
     "ns": Unit(1e-9, "time"),
@@ -118,6 +119,8 @@ class Settings:
     quick: bool = False
     sizes: tuple[Size, ...] = ()
     dtypes: tuple[str, ...] = ()
+    model: str | None = None
+    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +137,7 @@ class Suite:
     size_meaning: str = ""
     devices: tuple[str, ...] = ("cpu", "cuda")
     """Kinds of devices that it can be measured on."""
+    rivals: tuple[str, ...] = ()
+    """Programs that `--rival` can choose from; such a suite takes a `--model` too."""
     finish: Callable[[Any, Device], str] | None = None
     """What is done with the result besides printing it; says so in one line."""

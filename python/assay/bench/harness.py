@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,11 +23,11 @@ from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import NAMES, Device
 
 SUITES: Final = (
-    "ceilings", "ops", "gemm", "gemv", "attention", "pool", "scheduler", "graph",
+    "ceilings", "ops", "gemm", "gemv", "attention", "decode", "pool", "scheduler", "graph",
 )  # fmt: skip
 """Every suite; each is a module of `assay.bench.suites` with a `SUITE`."""
 
-LIBRARIES: Final = ("numpy", "torch")
+LIBRARIES: Final = ("numpy", "torch", "llama-cpp-python", "transformers")
 """Rivals whose versions a result names."""
 
 
@@ -46,6 +46,8 @@ def settings(
     quick: bool = False,
     sizes: str | None = None,
     dtypes: str | None = None,
+    model: str | None = None,
+    rivals: Sequence[str] = (),
 ) -> Settings:
     """What is to be measured, from texts as the command line has them."""
     if device not in NAMES:
@@ -61,6 +63,8 @@ def settings(
         quick=quick,
         sizes=selection.sizes(chosen, sizes),
         dtypes=selection.dtypes(chosen, dtypes),
+        model=selection.model(chosen, model),
+        rivals=selection.rivals(chosen, rivals),
     )
 
 

@@ -1,8 +1,9 @@
-"""`--sizes` and `--dtypes`: texts turned into what a suite takes, or refused in one line."""
+"""`--sizes`, `--dtypes`, `--model` and `--rival`: texts turned into what a suite takes, or refused in one line."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from assay.bench.case import Size, Suite
@@ -46,3 +47,20 @@ def dtypes(suite: Suite, text: str | None) -> tuple[str, ...]:
         if name not in suite.dtypes:
             raise unknown_name(f"dtype of the suite {suite.name}", name, suite.dtypes)
     return names
+
+
+def model(suite: Suite, name: str | None) -> str | None:
+    """The model of a suite that takes one."""
+    if name is not None and not suite.rivals:
+        raise InputError(f"the suite {suite.name} has no model to choose", "leave out --model")
+    return name
+
+
+def rivals(suite: Suite, names: Sequence[str]) -> tuple[str, ...]:
+    """Programs to compare with, checked against those that the suite knows."""
+    if names and not suite.rivals:
+        raise InputError(f"the suite {suite.name} has no rivals to choose", "leave out --rival")
+    for name in names:
+        if name not in suite.rivals:
+            raise unknown_name(f"rival of the suite {suite.name}", name, suite.rivals)
+    return tuple(names)

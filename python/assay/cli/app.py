@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "pull": "models",
     "models": "models",
     "generate": "generate",
+    "chat": "chat",
     "serve": "serve",
     "bench": "bench",
     "doctor": "doctor",

@@ -33,7 +33,8 @@ def bench_command(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="What to measure: ceilings, ops, gemm, gemv, attention, pool, scheduler or graph.",
+            help="What to measure: ceilings, ops, gemm, gemv, attention, decode, pool, scheduler "
+            "or graph.",
         ),
     ],
     device: Annotated[str, typer.Option(metavar="DEVICE", help="Where to measure.")] = "cpu",
@@ -47,6 +48,18 @@ def bench_command(
     dtypes: Annotated[
         str | None,
         typer.Option(metavar="DTYPES", help="Element types or formats, such as bf16,q8_0."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="What to decode: a file, a folder or a name."),
+    ] = None,
+    rival: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Compare decoding with llama.cpp or transformers. May be repeated; "
+            "if not given, with all of them that are installed.",
+        ),
     ] = None,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the whole result as JSON.")
@@ -82,7 +95,9 @@ def bench_command(
     from assay.bench.table import markdown as as_markdown
 
     chosen = bench.suite(suite)
-    asked = bench.settings(chosen, device, quick=quick, sizes=sizes, dtypes=dtypes)
+    asked = bench.settings(
+        chosen, device, quick=quick, sizes=sizes, dtypes=dtypes, model=model, rivals=rival or ()
+    )
     # Measuring takes minutes: what cannot be read or written is said before.
     earlier = None if compare is None else bench.load(compare)
     if earlier is not None:

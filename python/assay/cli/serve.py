@@ -3,12 +3,14 @@
 import importlib.util
 import ipaddress
 import os
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from assay.cli import sampling
-from assay.cli.output import show_note, show_talk, working
+from assay.cli import options, sampling
+from assay.cli.output import show_note, show_talk, to_json, working
 from assay.errors import InputError
 
 KEY_VARIABLE = "ASSAY_API_KEY"
@@ -21,7 +23,8 @@ def serve_command(
         int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")
     ] = 8000,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What clients call the model.")
+        str | None,
+        typer.Option(metavar="NAME", help="What clients call the model; MODEL if not given."),
     ] = None,
     api_key: Annotated[
         str | None,
@@ -42,11 +45,13 @@ def serve_command(
     device: sampling.Device = "cpu",
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
+    as_json: options.Json = False,
 ) -> int:
     """Serve a model over HTTP.
 
     Speaks OpenAI's /v1/models, /v1/completions and /v1/chat/completions, besides /health and
-    /metrics. Listens on this machine only unless told otherwise.
+    /metrics. Listens on this machine only unless told otherwise. With --json, where it listens
+    goes to stdout.
     """
     missing = [n for n in ("fastapi", "uvicorn", "prometheus_client") if not _is_installed(n)]
     if missing:
@@ -61,13 +66,19 @@ def serve_command(
     address = listener.getsockname()
     with working(f"loading {model}"):
         engine = sampling.load(model, device, kv_tokens, knob)
-    described = served_model(engine, name)
+    described = served_model(engine, name or Path(model).name.removesuffix(".gguf"))
     if engine.files.synthetic:
         show_note(f'the model "{described.name}" is made up: its text means nothing')
     if key is None and not ipaddress.ip_address(address[0]).is_loopback:
         show_note(f"anyone who reaches {address[0]} can use it: --api-key asks for a key")
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-    show_talk(f"serving {described.name} on {device} at http://{shown}:{address[1]}")
+    url = f"http://{shown}:{address[1]}"
+    if as_json:
+        facts = {"url": url, "model": described.name, "synthetic": engine.files.synthetic}
+        sys.stdout.write(to_json(facts) + "\n")
+        sys.stdout.flush()
+    else:
+        show_talk(f"serving {described.name} on {device} at {url}")
     limits = Limits(requests=max_requests, body_bytes=max_body)
     serve(create_app(engine, described, api_key=key, limits=limits), listener, drain_seconds=drain)
     return 0

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from assay.engine.outputs import Chunk, FinishReason, StepOutput
+from assay.engine.outputs import Chunk, FinishReason, StepOutput, Summary, Timing
 from assay.engine.params import SamplingParams
 from assay.engine.server import ServedModel
 from assay.errors import InputError
@@ -21,6 +21,7 @@ VOCABULARY = 257
 CONTEXT = 512
 BLOCK_TOKENS = 16
 LOGPROB = -0.25
+CACHED = 2
 
 
 def expected_text(prompt: str, tokens: int) -> str:
@@ -130,7 +131,11 @@ class SteadyEngine:
             self.free += self._running.pop(request.name).blocks
         top = tuple((token + i, LOGPROB - i) for i in range(params.logprobs or 0))
         logprob = None if params.logprobs is None else LOGPROB
-        return StepOutput(request.name, (Chunk(text, token, logprob, top, reason),))
+        summary = None
+        if reason:
+            counts = (len(request.prompt), len(request.made), CACHED, 0)
+            summary = Summary(*counts, Timing(queued=0.0, first_token=0.0, total=0.0))
+        return StepOutput(request.name, (Chunk(text, token, logprob, top, reason),), summary)
 
 
 def steady_model(*, with_template: bool = True) -> ServedModel:

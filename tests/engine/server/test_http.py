@@ -151,6 +151,7 @@ def test_metrics_count_under_both_names(serving: Serving) -> None:
         f"vllm:time_to_first_token_seconds_count{model}": 1,
         f"vllm:inter_token_latency_seconds_count{model}": 4,
         f"vllm:e2e_request_latency_seconds_count{model}": 1,
+        f"vllm:request_queue_time_seconds_count{model}": 1,
         f"vllm:num_requests_running{model}": 0,
         f"vllm:num_requests_waiting{model}": 0,
         f"vllm:kv_cache_usage_perc{model}": 0,

@@ -7,7 +7,7 @@ import httpx
 import openai
 import pytest
 from running_server import Running, Serving
-from steady_engine import LOGPROB, SteadyEngine, expected_text
+from steady_engine import CACHED, LOGPROB, SteadyEngine, expected_text
 
 from assay.engine.server import Limits
 
@@ -67,6 +67,8 @@ def test_several_answers_and_echo(client: openai.OpenAI) -> None:
     assert [choice.text for choice in answer.choices] == ["abAB", "abAB", "cCC", "cCC"]
     assert answer.usage is not None
     assert answer.usage.prompt_tokens == 3
+    assert answer.usage.prompt_tokens_details is not None
+    assert answer.usage.prompt_tokens_details.cached_tokens == 2 * CACHED
 
 
 def test_stop_text(client: openai.OpenAI) -> None:

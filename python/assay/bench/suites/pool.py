@@ -17,7 +17,7 @@ from assay.bench.text import bytes_text
 from assay.runtime.hardware import Device
 
 LIVE: Final = 1000
-PAIRS: Final = 200_000
+PAIRS: Final = 20_000
 QUICK_PAIRS: Final = 5_000
 SIZES: Final[tuple[Size, ...]] = ((256, 4 << 20), (256, 4096), (1 << 20, 4 << 20))
 PYTHON_BYTES: Final = 4096

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from assay import _native
@@ -14,36 +15,49 @@ Load = tuple[str, int, int, int, int]
 
 UNITS_PER_SECOND: Final = 1_000_000_000
 VIRTUAL_NS: Final = 1_000_000_000
-TURN: Final = 100_000
 RESERVED: Final = UNITS_PER_SECOND // 2
+GUARANTEED: Final[Load] = ("guaranteed", 1, RESERVED, 100_000, 4)
 FLOOD: Final[tuple[Load, ...]] = tuple(
     ("best-effort", 100, 0, units, 64) for units in (1_000, 10_000, 100_000, 1_000_000)
 )
-GUARANTEED: Final[Load] = ("guaranteed", 1, RESERVED, TURN, 4)
 WEIGHTS: Final = (1, 2, 4, 8)
+TURNS: Final = (10_000, 30_000, 100_000, 300_000)
+BACKLOG: Final = 2_000_000
+"""Units that a task asks for at once: more than others take before its next turn."""
+
+
+def _sharers(weights: Sequence[int]) -> list[Load]:
+    """Tasks that always want more, in turns of different sizes."""
+    return [
+        ("burstable", weight, 0, units, BACKLOG // units)
+        for weight, units in zip(weights, TURNS, strict=True)
+    ]
 
 
 def cases(settings: Settings) -> list[Case]:
     """All on one lane of a gigabyte a second."""
     virtual_ns = VIRTUAL_NS // 10 if settings.quick else VIRTUAL_NS
-    weighted = [("burstable", weight, 0, TURN, 8) for weight in WEIGHTS]
+    crowd = [GUARANTEED, *FLOOD]
     return [
         Case(
             "reserved bandwidth kept beside floods",
             "%",
-            lambda: _told([GUARANTEED, *FLOOD], virtual_ns, _kept),
+            lambda: _told(crowd, virtual_ns, _kept),
+        ),
+        *(
+            Case(
+                f"smallest share over its weight, {':'.join(map(str, weights))}",
+                "%",
+                functools.partial(
+                    _told, _sharers(weights), virtual_ns, functools.partial(_fairness, weights)
+                ),
+            )
+            for weights in (WEIGHTS, (1, 1, 1, 1))
         ),
         Case(
-            f"smallest share over weight, {':'.join(map(str, WEIGHTS))}",
-            "%",
-            lambda: _told(weighted, virtual_ns, _fairness),
+            "longest wait beside a guaranteed task", "ms", lambda: _told(crowd, virtual_ns, _wait)
         ),
-        Case(
-            "smallest of four equal floods over its share",
-            "%",
-            lambda: _told(list(FLOOD), virtual_ns, _evenness),
-        ),
-        Case("decisions", "k decisions/s", lambda: _decisions([GUARANTEED, *FLOOD], virtual_ns)),
+        Case("decisions", "k decisions/s", lambda: _decisions(crowd, virtual_ns)),
     ]
 
 
@@ -61,17 +75,19 @@ def _kept(found: dict[str, Any], virtual_ns: int) -> float:
     return float(found["units"][0] / (RESERVED * _seconds(virtual_ns)))
 
 
-def _fairness(found: dict[str, Any], virtual_ns: int) -> float:
+def _fairness(weights: Sequence[int], found: dict[str, Any], virtual_ns: int) -> float:
     total = sum(found["units"])
-    shares = zip(found["units"], WEIGHTS, strict=True)
-    return float(min(units / total / (weight / sum(WEIGHTS)) for units, weight in shares))
+    shares = zip(found["units"], weights, strict=True)
+    return float(min(units / total / (weight / sum(weights)) for units, weight in shares))
 
 
-def _evenness(found: dict[str, Any], virtual_ns: int) -> float:
-    return float(min(found["units"]) / (sum(found["units"]) / len(found["units"])))
+def _wait(found: dict[str, Any], virtual_ns: int) -> float:
+    return float(max(found["longest_wait_ns"]) * 1e-9)
 
 
-def _told(loads: Sequence[Load], virtual_ns: int, figure: Any) -> Trial:
+def _told(
+    loads: Sequence[Load], virtual_ns: int, figure: Callable[[dict[str, Any], int], float]
+) -> Trial:
     return Trial(
         Contestant("assay", lambda _: figure(_run(loads, virtual_ns), virtual_ns), ToldClock()),
         _conserving(loads, virtual_ns),

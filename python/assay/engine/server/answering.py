@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from assay.engine.server.answers import Usage
-from assay.engine.server.exchange import Piece
+from assay.engine.server.exchange import Exchange, Piece
 from assay.engine.server.schemas import Sampling
 from assay.engine.server.service import Order, Service
 from assay.engine.server.streaming import DONE, ClientLeftError, EventStream, event, unless_left
@@ -48,8 +48,7 @@ async def _whole(service: Service, order: Order, wording: Wording) -> Response:
     with service.open(order) as exchange:
         answers = await exchange.whole()
     tokens = sum(answer.token_count for answer in answers)
-    answer = wording.whole(answers, Usage.of(order.prompt_tokens, tokens))
-    return JSONResponse(answer.model_dump())
+    return JSONResponse(wording.whole(answers, _usage(order, exchange, tokens)).model_dump())
 
 
 async def _events(
@@ -62,5 +61,11 @@ async def _events(
             for chunk in wording.chunks(index, piece):
                 yield event(chunk.model_dump())
     if with_usage:
-        yield event(wording.closing(Usage.of(order.prompt_tokens, tokens)).model_dump())
+        yield event(wording.closing(_usage(order, exchange, tokens)).model_dump())
     yield DONE
+
+
+def _usage(order: Order, exchange: Exchange, tokens: int) -> Usage:
+    # A prompt counts once, by its first answer; the others find all of it in the cache.
+    cached = sum(exchange.cached_tokens[:: order.answers])
+    return Usage.of(order.prompt_tokens, tokens, cached)

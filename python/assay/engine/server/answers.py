@@ -24,20 +24,28 @@ class Models(BaseModel):
     data: list[Model]
 
 
+class PromptTokensDetails(BaseModel):
+    """Where the work on the prompts was saved."""
+
+    cached_tokens: int
+
+
 class Usage(BaseModel):
     """Tokens read and written for a request."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
 
     @classmethod
-    def of(cls, prompt_tokens: int, completion_tokens: int) -> Usage:
+    def of(cls, prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> Usage:
         """Count both and their sum."""
         return cls(
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             total_tokens=prompt_tokens + completion_tokens,
+            prompt_tokens_details=PromptTokensDetails(cached_tokens=cached_tokens),
         )
 
 

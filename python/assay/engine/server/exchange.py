@@ -58,6 +58,8 @@ class Exchange:
             name: _Answer(index, operation, started) for index, name in enumerate(names)
         }
         self._unfinished = set(names)
+        self.cached_tokens = [0] * len(names)
+        """Prompt tokens of each answer that were in the cache already, known at its end."""
 
     def __enter__(self) -> Exchange:
         return self
@@ -77,6 +79,9 @@ class Exchange:
         else:
             self._unread.setdefault(answer.index, Piece()).chunks += event.chunks
             answer.grew(metrics, len(event.token_ids))
+            if event.summary is not None:
+                self.cached_tokens[answer.index] = event.summary.cached_tokens
+                metrics.waited(event.summary.timing.queued)
             if event.finish_reason is not None:
                 answer.ended(metrics, event.finish_reason)
         if isinstance(event, Failure) or event.finish_reason is not None:

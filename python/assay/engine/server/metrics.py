@@ -47,6 +47,9 @@ class Metrics:
         self._length = self._spread(
             "vllm:request_generation_tokens", "Tokens of an answer.", _TOKENS
         )
+        self._queue = self._spread(
+            "vllm:request_queue_time_seconds", "Seconds from arrival to the first step.", _DURATION
+        )
         first = "Seconds from arrival to the first token."
         self._first = self._spread("vllm:time_to_first_token_seconds", first, _FIRST_TOKEN)
         self._first_otel = self._spread(
@@ -71,6 +74,10 @@ class Metrics:
         """A prompt was let in."""
         self._prompt_tokens.labels(self._model).inc(prompt_tokens)
         self._prompt_length.labels(self._model).observe(prompt_tokens)
+
+    def waited(self, seconds: float) -> None:
+        """A request that has ended waited so long for its first step."""
+        self._queue.labels(self._model).observe(seconds)
 
     def first_token(self, operation: str, seconds: float, tokens: int) -> None:
         """The first tokens of an answer came."""

@@ -64,7 +64,8 @@ def serve(app: FastAPI, listener: socket.socket, *, drain_seconds: float = 30.0)
         http=PatientProtocol,
         ws="none",
         lifespan="on",
-        log_level="warning",
+        # What is no HTTP is answered, not logged: who sends it could fill a disk.
+        log_level="error",
         timeout_graceful_shutdown=int(drain_seconds) + _GRACE_SECONDS,
         server_header=False,
         date_header=False,

@@ -42,11 +42,11 @@ class ServedModel:
     created: int = field(default_factory=lambda: int(time.time()))
 
 
-def served_model(engine: Engine, name: str | None = None) -> ServedModel:
-    """An engine's model, under its own name unless another is given."""
+def served_model(engine: Engine, name: str) -> ServedModel:
+    """An engine's model, under the name that clients are to use."""
     tokenizer, template = engine.files.tokenizer, engine.files.chat_template
     return ServedModel(
-        name=name or engine.files.name,
+        name=name,
         context_limit=engine.context_limit,
         vocabulary=engine.describe()["vocabulary"],
         encode=tokenizer.encode,
@@ -66,6 +66,8 @@ class Order:
     params: Sequence[SamplingParams]
     prompt_tokens: int
     """To account for: each prompt once, however many answers it gets."""
+    answers: int
+    """Answers to each prompt."""
 
 
 class Service:
@@ -115,7 +117,7 @@ class Service:
             for _ in range(answers):
                 every.append(prompt)
                 params.append(sampling(body, room, logprobs, len(params)))
-        return Order(operation, every, params, sum(len(prompt) for prompt in prompts))
+        return Order(operation, every, params, sum(map(len, prompts)), answers)
 
     def _room(self, prompt: Sequence[int], max_tokens: int | None, param: str) -> int:
         """Tokens that may follow the prompt, or a refusal that names the limit."""

@@ -1,0 +1,231 @@
+"""A whole model: decoding, prompts, many requests at once, and the way to the first token."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from assay.bench import decoders, floor
+from assay.bench.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
+from assay.bench.clocks import ToldClock
+from assay.bench.decoders import Decoder, OwnDecoder, Tokens
+
+if TYPE_CHECKING:
+    from assay.engine import Engine
+
+MODEL: Final = "smollm2"
+PREFILL: Final = 256
+REQUESTS: Final = 8
+TOKENS: Final = 64
+QUICK_TOKENS: Final = 8
+LOGIT_TOLERANCE: Final = 0.25
+"""How far below the best logit a chosen token may be: rounding of quantised activations."""
+
+PROMPT: Final = "Gravity is the force that"
+PROMPTS: Final = (
+    PROMPT,
+    "The lighthouse keeper counted",
+    "To bake a loaf of bread, first",
+    "In the year 1815 the volcano",
+    "A prime number is",
+    "My favourite season is",
+    "The train to the coast leaves",
+    "Light travels faster than",
+)
+
+_TOLD: Final = ToldClock()
+
+
+class Contest:
+    """The model loaded once by everyone, for all cases of a run."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.source = settings.model or MODEL
+        self._settings = settings
+
+    @functools.cached_property
+    def engine(self) -> Engine:
+        """Our engine; prompts are computed each time."""
+        from assay.engine import Engine
+
+        return Engine.load(self.source, self._settings.device, prefix_caching=False)
+
+    @functools.cached_property
+    def own(self) -> OwnDecoder:
+        """Our engine as a decoder."""
+        return OwnDecoder(self.engine)
+
+    @functools.cached_property
+    def rivals(self) -> list[Decoder | Absent]:
+        """Those that were asked for, or all that are known."""
+        names = self._settings.rivals or tuple(decoders.RIVALS)
+        return [decoders.rival(name, self.engine.files.path) for name in names]
+
+    def contestants(
+        self, call: Callable[[Decoder, int], float], amount: float
+    ) -> tuple[Contestant, list[Contestant | Absent]]:
+        """Ourselves and the rivals, each doing `call`, which returns its seconds."""
+
+        def entry(decoder: Decoder) -> Contestant:
+            return Contestant(decoder.name, lambda i: call(decoder, i), _TOLD, amount)
+
+        rivals = [one if isinstance(one, Absent) else entry(one) for one in self.rivals]
+        return entry(self.own), rivals
+
+    def encode(self, text: str) -> list[int]:
+        """A prompt's tokens."""
+        return self.engine.files.tokenizer.encode(text)
+
+    def gap(self, prompt: Tokens, tokens: Tokens) -> float:
+        """How far chosen tokens are below the best of one pass over prompt and output."""
+        logits = self.engine.logits([*prompt, *tokens])[len(prompt) - 1 : -1]
+        return float(np.max(logits.max(axis=1) - logits[np.arange(len(tokens)), list(tokens)]))
+
+
+def cases(settings: Settings) -> list[Case]:
+    """Four ways to look at one model."""
+    contest = Contest(settings)
+    count = QUICK_TOKENS if settings.quick else TOKENS
+    facts = {"model": contest.source, "tokens": count}
+    return [
+        Case(f"decode {count} tokens", "tok/s", lambda: _decode(contest, count), facts),
+        Case(f"prefill {PREFILL} tokens", "tok/s", lambda: _prefill(contest), facts),
+        Case(
+            f"{REQUESTS} requests at once, {count} tokens each",
+            "tok/s",
+            lambda: _together(contest, count),
+            {**facts, "requests": REQUESTS},
+        ),
+        Case(
+            "process start to first token",
+            "ms",
+            lambda: _start(contest, settings.device.name),
+            facts,
+        ),
+    ]
+
+
+def _decode(contest: Contest, count: int) -> Trial:
+    prompt = contest.encode(PROMPT)
+    own, rivals = contest.contestants(lambda one, _: one.decode(prompt, count)[0], 1.0)
+    nbytes = contest.engine.describe()["streamed_bytes"]
+    agreement = [
+        _agreement(contest.own, one, prompt, count)
+        for one in contest.rivals
+        if not isinstance(one, Absent)
+    ]
+    return Trial(
+        own,
+        Check(
+            "one pass over prompt and output, in logits",
+            lambda _: contest.gap(prompt, contest.own.decode(prompt, count)[1]),
+            LOGIT_TOLERANCE,
+        ),
+        ceiling=floor.reading(contest.engine.device, nbytes),
+        rivals=rivals,
+        bytes=nbytes,
+        note="; ".join(["the floor reads the weights once for each token", *agreement]),
+    )
+
+
+def _agreement(own: Decoder, other: Decoder, prompt: Tokens, count: int) -> str:
+    pairs = zip(own.decode(prompt, count)[1], other.decode(prompt, count)[1], strict=True)
+    same = next((i for i, (mine, theirs) in enumerate(pairs) if mine != theirs), count)
+    return f"the first {same} of {count} tokens are those of {other.name}"
+
+
+def _prefill(contest: Contest) -> Trial:
+    vocabulary = contest.engine.describe()["vocabulary"]
+    source = np.random.default_rng(0)
+    # Another prompt each time, the same ones for everyone.
+    prompts = source.integers(0, vocabulary, (16, PREFILL)).tolist()
+    own, rivals = contest.contestants(
+        lambda one, i: one.prefill(prompts[i % len(prompts)])[0], PREFILL
+    )
+
+    def error(number: int) -> float:
+        prompt = prompts[number % len(prompts)]
+        return contest.gap(prompt, [contest.own.prefill(prompt)[1]])
+
+    return Trial(
+        own,
+        Check("a pass with the logits of every token", error, LOGIT_TOLERANCE),
+        rivals=rivals,
+    )
+
+
+def _together(contest: Contest, count: int) -> Trial:
+    prompts = [contest.encode(text) for text in PROMPTS]
+    own, rivals = contest.contestants(
+        lambda one, _: one.together(prompts, count)[0], REQUESTS * count
+    )
+
+    def error(_: int) -> float:
+        answers = contest.own.together(prompts, count)[1]
+        return max(map(contest.gap, prompts, answers))
+
+    nbytes = contest.engine.describe()["streamed_bytes"]
+    return Trial(
+        own,
+        Check("one pass over each prompt and output, in logits", error, LOGIT_TOLERANCE),
+        ceiling=floor.reading(contest.engine.device, nbytes, REQUESTS),
+        rivals=rivals,
+        note="rivals take one request after another; prompts included",
+    )
+
+
+def _start(contest: Contest, device: str) -> Trial:
+    path = contest.engine.files.path
+    commands = decoders.start_commands(contest.source, path, PROMPT, device)
+    first = contest.own.prefill(contest.encode(PROMPT))[1]
+    expected = contest.engine.files.tokenizer.decode([first])
+
+    def contestant(name: str) -> Contestant:
+        return Contestant(name, lambda _: _first_output(commands[name])[0], _TOLD)
+
+    rivals: list[Contestant | Absent] = []
+    for one in contest.rivals:
+        if isinstance(one, Absent):
+            rivals.append(one)
+        elif one.name in commands:
+            rivals.append(contestant(one.name))
+        else:
+            rivals.append(Absent(one.name, "its start is not measured"))
+    return Trial(
+        contestant("assay"),
+        Check(
+            "the engine in this process",
+            lambda _: float(_first_output(commands["assay"])[1] != f"{expected}\n"),
+            0.0,
+        ),
+        rivals=rivals,
+        note="whole processes, files in the page cache",
+    )
+
+
+def _first_output(command: Sequence[str]) -> tuple[float, str]:
+    """Seconds until a process writes its first byte, and all that it writes."""
+    start = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = process.stdout.read(1)
+        seconds = time.perf_counter() - start
+        rest = process.stdout.read()
+        talk: Any = process.stderr.read()
+    if process.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}: {talk.decode()[-500:]}")
+    return seconds, (first + rest).decode()
+
+
+SUITE: Final = Suite(
+    "decode",
+    "a language model from prompt to tokens, beside the floor and other programs",
+    cases,
+    rivals=tuple(decoders.RIVALS),
+)

@@ -1,0 +1,46 @@
+"""The suite that measures a whole model, on one that is made up."""
+
+import json
+
+import pytest
+
+from assay.cli.app import run
+
+
+def test_a_quick_look_at_decoding(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["bench", "decode", "--model", "synthetic", "--quick", "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert code == 0
+    figures = {figure["name"]: figure for figure in data["figures"]}
+    assert list(figures) == [
+        "decode 8 tokens",
+        "prefill 256 tokens",
+        "8 requests at once, 8 tokens each",
+        "process start to first token",
+    ]
+    assert all(figure["check"]["passed"] for figure in figures.values())
+    assert all(figure["value"] > 0 for figure in figures.values())
+    decode = figures["decode 8 tokens"]
+    assert decode["unit"] == "tok/s"
+    assert decode["ceiling"]["ratio"] > 0
+    assert decode["bytes"] > 0
+    reason = "the model has no file that it could load"
+    assert decode["absent"] == {"llama.cpp": reason, "transformers": reason}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("decode", "--rival", "vllm"), 'unknown rival of the suite decode "vllm"'),
+        (("decode", "--model", "no_such"), 'model "no_such"'),
+        (("graph", "--model", "smollm2"), "the suite graph has no model to choose"),
+        (("graph", "--rival", "llama.cpp"), "the suite graph has no rivals to choose"),
+    ],
+)
+def test_wrong_choices_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    assert run(["bench", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"error: {message}" in captured.err

@@ -1,0 +1,45 @@
+"""assay chat, as a user meets it."""
+
+import json
+import re
+import subprocess
+import sys
+
+from assay.engine import Engine, SamplingParams
+
+
+def test_chat_keeps_the_conversation_and_tells_its_speed() -> None:
+    words = ["chat", "synthetic", "--greedy", "--max-tokens", "16"]
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", *words],
+        input="hello\nagain\n\n/reset\nhello\n/exit\nnever\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told = re.findall(r"^(\d+) tokens, [\d.]+ tok/s, \d+% of the floor$", done.stderr, re.MULTILINE)
+    assert len(told) == 3
+    with Engine.load("synthetic") as engine:
+        template, tokenizer = engine.files.chat_template, engine.files.tokenizer
+        assert template is not None
+        prompt = template.render([{"role": "user", "content": "hello"}])
+        params = SamplingParams(max_tokens=16, temperature=0.0)
+        (answer,) = engine.generate([tokenizer.encode(prompt, add_special=False)], params)
+    assert done.stdout.startswith(f"{answer.text}\n")
+    assert done.stdout.endswith(f"{answer.text}\n")
+
+
+def test_answers_as_json() -> None:
+    words = ["chat", "synthetic", "--greedy", "--max-tokens", "5", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", *words],
+        input="hello\nagain\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["tokens"] for answer in answers] == [5, 5]
+    assert all(answer["finish_reason"] == "length" for answer in answers)
+    assert all(answer["floor_share"] > 0 < answer["tokens_per_second"] for answer in answers)
