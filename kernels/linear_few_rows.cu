@@ -10,6 +10,9 @@
 //   CHUNKS (16-byte chunks of a weight row per thread: THREADS * CHUNKS of them hold a row),
 //   BLOCKS (per multiprocessor).
 // Launch: grid at most ceil(outputs / TAKEN), block THREADS, no dynamic shared memory.
+//   Quickest on an H200 for one or two rows, as TAKEN, THREADS, BLOCKS, grid: 16 bits 4, 256, 2, 528, for rows of more
+//   than 512 chunks 1, 256, 2, 2112; 8 bits 4, 256, 3, 396, for more than 256 chunks 2, 448, 2, 264; 4 bits 8, 128, 4,
+//   528, for more than 128 chunks 8, 448, 1, 132.
 // Arguments: weights, scales, x (rows x inputs), gain, bias, residual, y, rows, outputs, inputs, epsilon.
 //   gain, bias, residual and scales may be null where unused; residual may be y. inputs is a multiple of 8,
 //   for WEIGHT 8 and 80 of 16, with GROUP of 32; PAIRED outputs are even. Rows of x, y and residual are dense.
