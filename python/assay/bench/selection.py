@@ -1,4 +1,4 @@
-"""`--sizes`, `--dtypes`, `--model` and `--rival`: texts turned into what a suite takes, or refused in one line."""
+"""What was chosen on the command line, turned into what a suite takes or refused in one line."""
 
 from __future__ import annotations
 
