@@ -199,6 +199,14 @@ def test_scaled_rotation_is_read(tmp_path: Path) -> None:
     }
 
 
+def test_a_sliding_window_is_in_use_where_the_file_has_one(tmp_path: Path) -> None:
+    for window in (None, 128):
+        path = tmp_path / f"{window}.gguf"
+        write(path, small("llama"), changes={"llama.attention.sliding_window": window})
+        config = open_model(path).config
+        assert (config["sliding_window"], config["use_sliding_window"]) == (window, bool(window))
+
+
 @pytest.mark.parametrize(
     "key",
     [

@@ -56,6 +56,7 @@ def test_seeds_and_configurations_make_other_models() -> None:
     name = "model.norm.weight"
     first, second = synthetic_model(seed=0), synthetic_model(seed=1)
     assert bytes(first.tensors[name].bytes) != bytes(second.tensors[name].bytes)
+    assert first.name != second.name
     wide = synthetic_model("qwen3", config={"hidden_size": 512, "num_hidden_layers": 1})
     assert wide.tensors["model.layers.0.self_attn.q_proj.weight"].shape == (256, 512)
     assert not any("layers.1." in name for name in wide.tensors)

@@ -162,6 +162,7 @@ def _configuration(metadata: Metadata, architecture: str, tied: bool) -> dict[st
     # The format's own defaults: as many key heads as heads, and a base of 10000.
     kv_heads = metadata.get(key("attention.head_count_kv"), int)
     base = metadata.get(key("rope.freq_base"), float)
+    window = metadata.get(key("attention.sliding_window"), int)
     return config | {
         "hidden_size": width,
         "intermediate_size": metadata.need(key("feed_forward_length"), int),
@@ -176,8 +177,8 @@ def _configuration(metadata: Metadata, architecture: str, tied: bool) -> dict[st
         "rope_scaling": _scaling(metadata, architecture),
         "attention_bias": False,
         "mlp_bias": False,
-        "sliding_window": metadata.get(key("attention.sliding_window"), int),
-        "use_sliding_window": False,
+        "sliding_window": window,
+        "use_sliding_window": window is not None,
     }
 
 

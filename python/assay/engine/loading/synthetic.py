@@ -83,7 +83,7 @@ def synthetic_model(
             name, "f32", values.shape, memoryview(values.view("u1").data).cast("B")
         )
     return ModelFiles(
-        name=f"synthetic-{architecture}",
+        name=_name(architecture, seed, config),
         path=None,
         architecture=architecture,
         config=settings,
@@ -94,6 +94,14 @@ def synthetic_model(
         notes=("synthetic: random weights, the text means nothing",),
         synthetic=True,
     )
+
+
+def _name(architecture: str, seed: int, config: Mapping[str, Any] | None) -> str:
+    """One name for each set of weights."""
+    if seed == 0 and not config:
+        return f"synthetic-{architecture}"
+    told = json.dumps([seed, config or {}], sort_keys=True)
+    return f"synthetic-{architecture}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
 def write_folder(
