@@ -11,6 +11,7 @@ from assay import xp
 from assay.bench import checks, inputs, rivals, stored, yardsticks
 from assay.bench.case import Case, Contestant, Settings, Suite, Trial
 from assay.bench.clocks import Call, DeviceClock
+from assay.bench.grouping import grouped
 from assay.bench.suites import gemm
 from assay.bench.text import bytes_text
 from assay.runtime.graphs import capture_graph
@@ -21,7 +22,6 @@ QUICK_SIZES: Final = (1 << 15, 1 << 20, 1 << 23)
 SIDE: Final = 2048
 QUICK_SIDE: Final = 256
 NODES: Final = 200
-REPEATED_BYTES: Final = 4 << 20
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -78,17 +78,8 @@ def _read(device: Device, nbytes: int) -> Trial:
 
 
 def _repeated(device: Device, nbytes: int, operation: Callable[[], None]) -> tuple[Call, int]:
-    """A call that does a short operation often, as one graph, so that starting it costs little."""
-    times = min(REPEATED_BYTES // nbytes, NODES)
-    if times < 2:
-        return lambda _: operation(), 1
-
-    def operations() -> None:
-        for _ in range(times):
-            operation()
-
-    graph = capture_graph(operations, device=device)
-    return lambda _: graph.replay(), times
+    """A call that does a short operation often, so that starting it costs little."""
+    return grouped(device, [operation] * NODES, nbytes)
 
 
 def _copy(device: Device, nbytes: int) -> Trial:

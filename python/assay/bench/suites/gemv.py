@@ -12,6 +12,7 @@ from assay import ops, xp
 from assay.bench import checks, counting, inputs, rivals, yardsticks
 from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
 from assay.bench.clocks import Call, DeviceClock
+from assay.bench.grouping import grouped
 from assay.bench.text import shape_text
 from assay.errors import InputError
 from assay.ops.weights import BLOCKS, Weights
@@ -61,13 +62,15 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
     x = inputs.place(device, given)
     out = xp.empty((rows, outputs), dtype=xp.float32, device=device)
 
-    def call(number: int) -> None:
-        ops.linear(x, weights[number % len(weights)], out=out)
+    def multiply(one: Weights) -> None:
+        ops.linear(x, one, out=out)
 
-    counted = counting.count(device, call)
+    counted = counting.count(device, lambda _: multiply(weights[0]))
+    operations = [functools.partial(multiply, one) for one in weights]
+    call, times = grouped(device, operations, counted.bytes)
     reference = given.astype(np.float64) @ stored.T
     return Trial(
-        Contestant("assay", call, DeviceClock(device), counted.bytes),
+        Contestant("assay", call, DeviceClock(device), times * counted.bytes),
         checks.written(
             "double precision, of the same weights", call, out, lambda _: reference, _error(format)
         ),
@@ -75,7 +78,8 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
         rivals=_rivals(device, format, host, given, len(weights), counted.bytes),
         bytes=counted.bytes,
         flops=counted.flops,
-        working_set_bytes=len(weights) * weights[0].nbytes,
+        working_set_bytes=len(weights) // times * times * weights[0].nbytes,
+        note="" if times == 1 else f"graphs of {times} layers, as an engine replays them",
     )
 
 

@@ -1,0 +1,37 @@
+"""Short operations in groups, each a graph: the way an engine runs them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from assay.bench.clocks import Call
+from assay.runtime.graphs import capture_graph
+from assay.runtime.hardware import Device
+
+GROUP_BYTES: Final = 8 << 20
+"""What a group moves about: starting it from Python then costs little beside it."""
+
+
+def grouped(
+    device: Device, operations: Sequence[Callable[[], object]], nbytes: float
+) -> tuple[Call, int]:
+    """A call that does the operations in turn, and how many of them it does at once.
+
+    Each moves `nbytes`. Long ones go alone; short ones are captured, as many as make a group.
+    """
+    times = min(int(GROUP_BYTES // max(nbytes, 1.0)), len(operations))
+    if times < 2:
+        return lambda number: operations[number % len(operations)](), 1
+    starts = range(0, len(operations) - times + 1, times)
+    graphs = [
+        capture_graph(functools.partial(_all, operations[start : start + times]), device=device)
+        for start in starts
+    ]
+    return lambda number: graphs[number % len(graphs)].replay(), times
+
+
+def _all(operations: Sequence[Callable[[], object]]) -> None:
+    for operation in operations:
+        operation()
