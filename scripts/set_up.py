@@ -124,7 +124,9 @@ def install_packages() -> None:
     wanted = requirements()
     run(PYTHON, "-m", "pip", "install", "--quiet", *(w for w in wanted if re.match(r"uv\b", w)))
     try:
-        run(PYTHON, "-m", "uv", "pip", "install", "--quiet", "--python", PYTHON, *wanted)
+        # uv leaves bytecode to the first import, which may be forbidden to write it.
+        options = ("--quiet", "--compile-bytecode", "--python", PYTHON)
+        run(PYTHON, "-m", "uv", "pip", "install", *options, *wanted)
     except SetUpError:
         # uv does not read pip's configuration, where a mirror or a proxy may be named.
         say("      uv could not install them; trying pip")

@@ -85,6 +85,7 @@ class Engine:
         once; the other options are the knobs (`knobs()`), and can be changed later.
         """
         files = source if isinstance(source, ModelFiles) else open_model(source)
+        files.prepare()
         return cls(
             files,
             device_named(device),

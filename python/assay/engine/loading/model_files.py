@@ -76,7 +76,8 @@ class _Background:
         self._function = function
         self._value: Any = None
         self._error: BaseException | None = None
-        self._thread = Thread(target=self._run, name="tokenizer", daemon=True)
+        # No daemon: the end of the interpreter must not cut it off inside the library.
+        self._thread = Thread(target=self._run, name="tokenizer")
         self._thread.start()
 
     def _run(self) -> None:
