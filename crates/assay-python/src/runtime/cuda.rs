@@ -17,6 +17,7 @@ use super::buffer::Memory;
 use super::context::PyContext;
 use super::errors;
 use super::machine::{Device, Machine};
+use super::residence::Pinned;
 use super::stream::PyStream;
 
 fn library<'py>(
@@ -215,25 +216,25 @@ impl PyKernel {
         flops: f64,
     ) -> PyResult<()> {
         guarded(label, || {
+            let stream = stream.on(&self.machine, label)?;
+            let used = arguments.iter().filter_map(|argument| match argument {
+                Argument::Number(..) => None,
+                Argument::Buffer(buffer, _, _, writes) => Some(Use {
+                    buffer: buffer.get(),
+                    writes: *writes,
+                }),
+            });
+            let uses: Vec<Use<'_>> = used.collect();
+            let _pinned = Pinned::new(py, &uses, stream)?;
             let mut given = Vec::with_capacity(arguments.len());
-            let mut used = Vec::new();
             for argument in &arguments {
                 given.push(match argument {
                     Argument::Number(kind, value) => number(&self.name, kind, value)?,
-                    Argument::Buffer(buffer, offset, reach, writes) => {
-                        let buffer = buffer.get();
-                        used.push((buffer, *writes));
-                        KernelArgument::Pointer(self.place(buffer, *offset, *reach)?)
+                    Argument::Buffer(buffer, offset, reach, _) => {
+                        KernelArgument::Pointer(self.place(buffer.get(), *offset, *reach)?)
                     }
                 });
             }
-            let uses: Vec<Use<'_>> = used
-                .iter()
-                .map(|(buffer, writes)| Use {
-                    buffer,
-                    writes: *writes,
-                })
-                .collect();
             let work = Work::Launch(Launch {
                 kernel: self.id,
                 grid,
@@ -241,7 +242,7 @@ impl PyKernel {
                 shared_bytes,
                 arguments: given,
             });
-            let mut request = WorkRequest::new(label, stream.id, work);
+            let mut request = WorkRequest::new(label, stream, work);
             request.bytes = bytes;
             request.flops = flops;
             py.detach(|| self.machine.submit(request, &uses))
