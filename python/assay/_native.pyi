@@ -40,6 +40,8 @@ __all__ = [
     "dequantize_weights",
     "dlpack_export",
     "dlpack_import",
+    "kernel_threads",
+    "limit_kernel_threads",
     "measure_pool",
     "measure_scheduler",
     "pack_weights",
@@ -846,3 +848,9 @@ def replay_allocations(
     `cross_stream` is "grow first", "wait first" or "never". The same log and policy give the same
     figures every time.
     """
+
+def kernel_threads() -> tuple[int, int]:
+    """How many threads kernels of the processor use, and how many there are."""
+
+def limit_kernel_threads(count: int) -> None:
+    """Have kernels of the processor use at most so many threads, everywhere in this process."""

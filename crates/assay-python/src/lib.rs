@@ -6,6 +6,7 @@ mod kv;
 mod runtime;
 mod tape;
 mod tape_arguments;
+mod threads;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -28,6 +29,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     tape::register(module)?;
     runtime::register(module)?;
     kv::register(module)?;
+    threads::register(module)?;
     formats::register(module)?;
     Ok(())
 }

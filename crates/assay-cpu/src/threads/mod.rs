@@ -34,6 +34,8 @@ struct Shared {
     inside: AtomicUsize,
     panicked: AtomicBool,
     ends: AtomicBool,
+    /// Threads that may take parts, the caller's among them.
+    active: AtomicUsize,
     asleep: Mutex<usize>,
     wake: Condvar,
 }
@@ -46,9 +48,13 @@ unsafe impl Send for Shared {}
 
 impl Shared {
     /// Takes parts of the open call, if there is one with a number other than `seen`.
-    fn take_part(&self, seen: &mut u64) -> bool {
+    fn take_part(&self, index: usize, seen: &mut u64) -> bool {
         let number = self.open.load(Ordering::Acquire);
         if number == 0 || number == *seen {
+            return false;
+        }
+        if index >= self.active.load(Ordering::Relaxed) {
+            *seen = number;
             return false;
         }
         // Announced before looking again: whoever closes the call then waits for this thread.
@@ -82,28 +88,29 @@ impl Shared {
         }
     }
 
-    fn live(&self) {
+    fn live(&self, index: usize) {
         let mut seen = 0;
         let mut looks = 0;
         while !self.ends.load(Ordering::Acquire) {
-            if self.take_part(&mut seen) {
+            if self.take_part(index, &mut seen) {
                 looks = 0;
             } else if looks < LOOKS_BEFORE_SLEEP {
                 looks += 1;
                 std::hint::spin_loop();
             } else {
-                self.sleep(seen);
+                self.sleep(index, seen);
                 looks = 0;
             }
         }
     }
 
-    fn sleep(&self, seen: u64) {
+    fn sleep(&self, index: usize, seen: u64) {
         let mut asleep = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
         *asleep += 1;
         loop {
             let number = self.open.load(Ordering::SeqCst);
-            if self.ends.load(Ordering::Acquire) || (number != 0 && number != seen) {
+            let wanted = index < self.active.load(Ordering::Relaxed);
+            if self.ends.load(Ordering::Acquire) || (wanted && number != 0 && number != seen) {
                 break;
             }
             asleep = self
@@ -134,6 +141,7 @@ impl Threads {
             inside: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             ends: AtomicBool::new(false),
+            active: AtomicUsize::new(count.max(1)),
             asleep: Mutex::new(0),
             wake: Condvar::new(),
         });
@@ -141,7 +149,7 @@ impl Threads {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new()
                 .name(format!("assay-kernel-{index}"))
-                .spawn(move || shared.live())
+                .spawn(move || shared.live(index))
         };
         // A thread that cannot be started is one core fewer, which is slower and not wrong.
         let workers = (1..count).map_while(|index| start(index).ok()).collect();
@@ -164,13 +172,23 @@ impl Threads {
 
     /// How many threads take parts.
     pub fn count(&self) -> usize {
+        self.most().min(self.shared.active.load(Ordering::Relaxed))
+    }
+
+    /// How many threads there are, the caller's among them.
+    pub fn most(&self) -> usize {
         self.workers.len() + 1
+    }
+
+    /// Has at most `count` threads take parts from the next call on, the caller's among them.
+    pub fn limit(&self, count: usize) {
+        self.shared.active.store(count.max(1), Ordering::Relaxed);
     }
 
     /// Calls `work` once with each number below `parts`, on all threads, and returns when all are
     /// done. A panic in any part comes out here.
     pub fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
-        let alone = parts <= 1 || self.workers.is_empty() || self.process != std::process::id();
+        let alone = parts <= 1 || self.count() == 1 || self.process != std::process::id();
         let calls = match alone {
             true => None,
             false => self.calls.try_lock().ok(),
@@ -264,6 +282,24 @@ mod tests {
                 });
                 assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1));
             }
+        }
+    }
+
+    #[test]
+    fn a_limit_keeps_threads_out_until_it_is_lifted() {
+        let threads = Threads::new(3);
+        for limit in [1, 2, 3, 9, 2] {
+            threads.limit(limit);
+            assert_eq!((threads.count(), threads.most()), (limit.min(3), 3));
+            let seen = Mutex::new(std::collections::HashSet::new());
+            for _ in 0..50 {
+                threads.run(64, &|_| {
+                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                    seen.insert(std::thread::current().id());
+                });
+            }
+            let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+            assert!(seen.len() <= limit, "{} threads of {limit}", seen.len());
         }
     }
 

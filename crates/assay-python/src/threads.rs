@@ -1,0 +1,23 @@
+//! The threads that the processor's kernels share, for Python.
+
+use assay_cpu::threads::Threads;
+use pyo3::prelude::*;
+
+/// Adds the names to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(kernel_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(limit_kernel_threads, module)?)
+}
+
+/// How many threads kernels of the processor use, and how many there are.
+#[pyfunction]
+fn kernel_threads() -> (usize, usize) {
+    let threads = Threads::global();
+    (threads.count(), threads.most())
+}
+
+/// Have kernels of the processor use at most so many threads, everywhere in this process.
+#[pyfunction]
+fn limit_kernel_threads(count: usize) {
+    Threads::global().limit(count);
+}
