@@ -42,6 +42,6 @@ def fixture_files(name: str) -> ModelFiles:
     )
 
 
-def fixture_engine(name: str, **settings) -> Engine:
+def fixture_engine(name: str, device="cpu", **settings) -> Engine:
     """An engine over a small model."""
-    return Engine.load(fixture_files(name), **settings)
+    return Engine.load(fixture_files(name), device, **settings)

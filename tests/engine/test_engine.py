@@ -28,7 +28,7 @@ def run(engine, **plans):
 
 
 def test_every_operation_of_a_step_is_named_for_what_it_computes(engine):
-    labels = [node.label for node in engine.decode_graph(1).nodes]
+    labels = [node.label for node in engine.operations()]
     block = [
         "attention.norm",
         "attention.qkv",
@@ -264,3 +264,63 @@ def test_a_closed_engine_says_so():
     with pytest.raises(InputError, match="got one that was closed"):
         engine.step()
     assert engine.device.pool_statistics() != before
+
+
+def test_the_cache_grows_as_it_is_needed_and_keeps_what_it_has(monkeypatch):
+    plain = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True)
+    prompts = {f"r{index}": ([index + 3] * 40, plain) for index in range(5)}
+    with fixture_engine("llama", deterministic=True, kv_tokens=1024) as roomy:
+        expected = run(roomy, **prompts)
+    monkeypatch.setattr("assay.engine.assembly.FIRST_KV_TOKENS", 64)
+    with fixture_engine("llama", deterministic=True) as engine:
+        assert engine.context_limit == 128
+        engine.generate([[3] * 40], plain)
+        before = engine.statistics()
+        said = run(engine, **prompts)
+        after = engine.statistics()
+    assert said == expected
+    assert (before["blocks"], after["blocks"]) == (4, 8)
+    assert after["used"] == 0
+
+
+def test_a_fork_goes_on_with_shared_blocks_and_copies_what_it_writes_to():
+    prompt = list(range(3, 26))
+    drawn = SamplingParams(max_tokens=12, temperature=1.5, seed=3, ignore_eos=True)
+    with fixture_engine("llama", deterministic=True) as engine:
+        greedy = run(engine, a=(prompt, GREEDY))["a"]
+        name = engine.add_request(prompt, GREEDY)
+        said = {name: [], "other": [], "same": []}
+        for _ in range(3):
+            said[name] += engine.step()[0].token_ids
+        before = engine.statistics()
+        engine.fork(name, drawn, "other")
+        engine.fork(name, None, "same")
+        assert engine.statistics()["used"] == before["used"]
+        while engine.has_work:
+            for output in engine.step():
+                said[output.request_id] += output.token_ids
+        assert engine.statistics()["copies"] == before["copies"] + 2
+        assert said[name] == greedy
+        assert said["same"] == greedy[3:]
+        assert len(said["other"]) == 9
+        assert said["other"] != greedy[3:]
+        assert engine.statistics()["used"] == 0
+        with pytest.raises(InputError, match="expected one under way"):
+            engine.fork(name)
+
+
+def test_a_profile_times_every_operation_and_leaves_the_engine_as_it_was(engine):
+    [before] = engine.generate([[5] * 40], GREEDY)
+    times = engine.profile(2, 50)
+    assert [time.node for time in times] == list(engine.operations(2))
+    assert all(time.duration_ns > 0 for time in times)
+    assert engine.statistics()["used"] == 0
+    [after] = engine.generate([[5] * 40], GREEDY)
+    assert after.token_ids == before.token_ids
+    # Texts made up for a profile are nobody's prefix.
+    engine.profile(1, 128)
+    [zeros] = engine.generate([[0] * 40], GREEDY)
+    assert zeros.cached_tokens == 0
+    for wrong in ((0, 50), (17, 50), (1, 0), (1, 129)):
+        with pytest.raises(InputError):
+            engine.profile(*wrong)

@@ -3,6 +3,7 @@
 import pytest
 from small_models import fixture_engine
 
+from assay._native import kernel_threads
 from assay.engine import SamplingParams
 from assay.engine.knobs import KNOBS, Settings
 from assay.errors import AssayError, InputError
@@ -16,6 +17,7 @@ TURNS = [
     {"block_tokens": 8},
     {"speculation_depth": 3},
     {"policy": "priority"},
+    {"threads": 1},
     {"deterministic": False},
     {"max_batch": 3, "token_budget": 5, "block_tokens": 3, "speculation_depth": 2},
 ]
@@ -68,7 +70,7 @@ def test_requests_go_on_in_another_format(expected, changes):
 
 def test_every_knob_is_turned_by_a_test():
     turned = {name for changes in TURNS for name in changes} | {"weight_format", "kv_format"}
-    assert turned | {"threads"} == set(KNOBS) | {"threads"}
+    assert turned == set(KNOBS)
 
 
 @pytest.mark.parametrize(
@@ -95,3 +97,12 @@ def test_the_schema_says_what_settings_there_are():
     assert set(Settings.of({}).as_dict()) == set(KNOBS)
     with pytest.raises(InputError):
         fixture_engine("llama", token_budget=1)
+
+
+def test_threads_are_limited_and_given_back():
+    with fixture_engine("llama") as engine:
+        everyone = kernel_threads()
+        undo = engine.configure({"threads": 1})
+        assert kernel_threads() == (1, everyone[1])
+        undo()
+        assert kernel_threads() == (everyone[1], everyone[1])

@@ -91,6 +91,13 @@ KNOBS: dict[str, Knob] = {
         ),
         Knob("policy", "who comes first", "fcfs", choices=POLICIES),
         Knob(
+            "threads",
+            "cores that the processor's kernels use, in this whole process; 0 is all of them",
+            0,
+            0,
+            1024,
+        ),
+        Knob(
             "deterministic",
             "outputs do not depend on what else runs, byte for byte",
             False,
@@ -113,6 +120,7 @@ class Settings:
     weight_format: str
     speculation_depth: int
     policy: str
+    threads: int
     deterministic: bool
 
     @classmethod

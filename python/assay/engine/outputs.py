@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,3 +95,21 @@ class Completion:
     logprobs: tuple[Chunk, ...] | None
     """The chunks with log-probabilities, where they were asked for."""
     timing: Timing
+
+    @classmethod
+    def of(cls, end: StepOutput, chunks: Sequence[Chunk]) -> Completion:
+        """The completion that chunks make up whose last came with `end`."""
+        summary, reason = end.summary, end.finish_reason
+        assert summary is not None
+        assert reason is not None
+        reported = any(chunk.logprob is not None for chunk in chunks)
+        return cls(
+            request_id=end.request_id,
+            text="".join(chunk.text for chunk in chunks),
+            token_ids=tuple(chunk.token_id for chunk in chunks if chunk.token_id is not None),
+            finish_reason=reason,
+            prompt_tokens=summary.prompt_tokens,
+            cached_tokens=summary.cached_tokens,
+            logprobs=tuple(chunks) if reported else None,
+            timing=summary.timing,
+        )

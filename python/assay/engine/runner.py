@@ -16,7 +16,7 @@ from assay.engine.request import Request
 from assay.engine.scheduling import Turn
 from assay.engine.step import Inputs, Size, Step, Workspace, bucket
 from assay.runtime import Device
-from assay.runtime.graphs import Graph, capture_graph
+from assay.runtime.graphs import Graph, NodeTime, capture_graph
 
 MOST_GRAPHS = 128
 """Graphs that are kept; the one not used for longest goes first."""
@@ -58,35 +58,25 @@ class Runner:
         self, turns: Sequence[Turn], *, logprobs: bool = False
     ) -> tuple[list[int], list[float] | None]:
         """Compute a step; returns a token for each sampled row, and its log-probability."""
-        rows = sum(turn.count for turn in turns)
-        samples = sum(turn.samples for turn in turns)
-        penalties = any(turn.samples and turn.request.params.penalized for turn in turns)
-        size = Size(
-            bucket(rows), bucket(len(turns)), bucket(samples), rows != samples, penalties, logprobs
-        )
-        graph, inputs, step = self._program(size)
-        workspace = self.workspace
-        if size != self._size:
-            # The parts of the inputs lie elsewhere now.
-            self._size, self._told = size, ()
-        self._write_tokens(turns, inputs, size, rows)
-        if samples:
-            self._write_sampling(turns, inputs, size)
-        if penalties:
-            self._write_penalties(turns)
-        context = self.device._context
-        context.upload("step_inputs", workspace.staging[: inputs.words], workspace.inputs.buffer, 0)
+        graph, step = self._tell(turns, logprobs)
         graph.replay()
-        if not samples:
+        size = step.size
+        if not size.samples:
             return [], None
+        samples = sum(turn.samples for turn in turns)
         words = size.samples * (2 if logprobs else 1)
-        read = workspace.readback[:words]
-        context.download("step_outputs", step.tokens_out.buffer, 0, read)
+        read = self.workspace.readback[:words]
+        self.device._context.download("step_outputs", step.tokens_out.buffer, 0, read)
         tokens: list[int] = read[:samples].tolist()
         if not logprobs:
             return tokens, None
         chances = read[size.samples : size.samples + samples].view(np.float32)
         return tokens, chances.tolist()
+
+    def profile(self, turns: Sequence[Turn]) -> list[NodeTime]:
+        """Compute a step, timing each operation."""
+        graph, _ = self._tell(turns, False)
+        return graph.profile()
 
     def logits(self, rows: int) -> npt.NDArray[np.float32]:
         """The logits of the first sampled rows of the last step, as they were sampled from."""
@@ -105,6 +95,28 @@ class Runner:
         for graph, _, _ in self._programs.values():
             graph.close()
         self._programs.clear()
+
+    def _tell(self, turns: Sequence[Turn], logprobs: bool) -> tuple[Graph, Step]:
+        """Upload everything that a step is told; the graph may run then, and only then."""
+        rows = sum(turn.count for turn in turns)
+        samples = sum(turn.samples for turn in turns)
+        penalties = any(turn.samples and turn.request.params.penalized for turn in turns)
+        size = Size(
+            bucket(rows), bucket(len(turns)), bucket(samples), rows != samples, penalties, logprobs
+        )
+        graph, inputs, step = self._program(size)
+        if size != self._size:
+            # The parts of the inputs lie elsewhere now.
+            self._size, self._told = size, ()
+        self._write_tokens(turns, inputs, size, rows)
+        if samples:
+            self._write_sampling(turns, inputs, size)
+        if penalties:
+            self._write_penalties(turns)
+        workspace = self.workspace
+        told = workspace.staging[: inputs.words]
+        self.device._context.upload("step_inputs", told, workspace.inputs.buffer, 0)
+        return graph, step
 
     def _program(self, size: Size) -> tuple[Graph, Inputs, Step]:
         program = self._programs.get(size)

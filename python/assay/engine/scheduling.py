@@ -54,6 +54,8 @@ class Batcher:
         self.waiting: list[Request] = []
         self.running: list[Request] = []
         self.preemptions = 0
+        self.short = False
+        """Whether the last step could have done more with more blocks."""
 
     @property
     def policy(self) -> str:
@@ -69,28 +71,52 @@ class Batcher:
         """Put a request in line."""
         insort(self.waiting, request, key=_ORDERS[self._policy])
 
+    def fork(self, source: Request, request: Request) -> None:
+        """Let a request share what another one has in the cache, if both can run."""
+        if source.sequence is None or len(self.running) >= self.max_batch:
+            self.add(request)
+            return
+        request.sequence = self.kv.fork(source.sequence)
+        request.computed = source.computed
+        request.cached_tokens = min(source.computed, request.prompt_tokens)
+        self.running.append(request)
+
     def remove(self, request: Request) -> None:
         """Take a request out, wherever it is, and give its blocks back."""
         (self.waiting if request.sequence is None else self.running).remove(request)
         self._release(request)
 
     def preempt(self, request: Request) -> None:
-        """Put a running request back in line; what it computed is computed again."""
-        self.running.remove(request)
-        self._release(request)
+        """Take a request's blocks for a more urgent one; what it computed is computed again."""
+        self.requeue(request)
         request.preemptions += 1
         self.preemptions += 1
+
+    def requeue(self, request: Request) -> None:
+        """Put a running request back in line, without its blocks."""
+        self.running.remove(request)
+        self._release(request)
         self.add(request)
 
-    def preempt_all(self) -> None:
+    def requeue_all(self) -> None:
         """Put every running request back in line."""
         for request in tuple(self.running):
-            self.preempt(request)
+            self.requeue(request)
+
+    def take_over(self, other: Batcher) -> None:
+        """Take the requests of another batcher over the same cache, or over none."""
+        self.preemptions = other.preemptions
+        self.running = other.running
+        for request in other.waiting:
+            self.add(request)
+        while len(self.running) > self.max_batch:
+            self.requeue(self.running[-1])
 
     def schedule(self) -> list[Turn]:
         """The turns of the next step; none when nobody waits or runs."""
         turns: dict[str, Turn] = {}
         preemptions = self.preemptions
+        self.short = False
         for request in self._by_urgency():
             left = self.token_budget - sum(turn.count for turn in turns.values())
             # A request whose blocks went to a more urgent one has no turn any more.
@@ -122,6 +148,7 @@ class Batcher:
                 if request.drafts:
                     request.drafts = []
                     continue
+                self.short = True
                 victim = max(self.running, key=_ORDERS[self._policy])
                 self.preempt(victim)
                 turns.pop(victim.request_id, None)
@@ -139,15 +166,17 @@ class Batcher:
             cached = self.kv.lookup(request.tokens)
             count = min(len(request.tokens) - cached, left)
             if not self._has_room(cached + count):
+                self.short = True
                 return
             try:
                 request.sequence, _ = self.kv.open(request.tokens, cached + count)
             except OutOfMemoryError:
+                self.short = True
                 return
             del self.waiting[0]
             self.running.append(request)
             request.computed = cached
-            if not request.preemptions:
+            if request.first_step is None:
                 request.cached_tokens = cached
             samples = int(cached + count == len(request.tokens))
             turns[request.request_id] = Turn(request, count, samples)

@@ -10,6 +10,7 @@ from assay import _native
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
 from assay.ops.calling import DENSE, I32, call, check, nbytes, result
+from assay.runtime import launching
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 from assay.runtime.hardware import device as device_named
@@ -63,8 +64,6 @@ def rope_table(
     `scaling` is none, linear, ntk, yarn or llama3, and `values` what it needs: its factor, and for
     the last two the context that the model was trained on and where stretching begins and ends.
     """
-    from assay import xp
-
     if scaling not in SCALINGS:
         raise InputError(
             f'rope_table: expected a scaling, got "{scaling}"', f"one of: {', '.join(SCALINGS)}"
@@ -87,7 +86,7 @@ def rope_table(
     ordered: list[Any] = [values.get(name, default) for name, default in wanted.items()]
     turns = np.empty((positions, dimensions), np.float32)
     _native.rope_turns(dimensions, positions, float(base), scaling, ordered, turns)
-    return RopeTable(xp.asarray(turns, device=device_named(device), copy=True), pairs)
+    return RopeTable(launching.store("rope_table", device_named(device), turns), pairs)
 
 
 def rope(

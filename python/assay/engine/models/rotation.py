@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from assay import ops, xp
+from assay import ops
 from assay.engine.loading import ModelFiles
 from assay.errors import InputError, UnsupportedError
-from assay.runtime import Device
+from assay.runtime import Device, launching
 
 _WORDS: dict[str, tuple[str, dict[str, str]]] = {
     "default": ("none", {}),
@@ -68,4 +68,4 @@ def _divided(
     frequencies = base ** (-np.arange(0, dimensions, 2) / dimensions) / factors
     angles = np.arange(positions)[:, None] * frequencies
     turns = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    return ops.RopeTable(xp.asarray(turns, device=device, copy=True), pairs)
+    return ops.RopeTable(launching.store("rotation", device, turns), pairs)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from assay import ops, xp
+from assay import ops
 from assay.engine.loading import ModelFiles, Tensor
 from assay.errors import UnsupportedError
-from assay.runtime import Array, Device
+from assay.runtime import Array, Device, launching
 
 DENSE = ("f32", "f16", "bf16")
 """Formats that hold plain numbers."""
@@ -67,7 +67,7 @@ class WeightSource:
     def vector(self, *names: str) -> Array:
         """Vectors, one after the other, in single precision."""
         values = np.concatenate([self._tensor(name).to_float32() for name in names])
-        return xp.asarray(values, device=self.device, copy=True)
+        return launching.store("weights", self.device, values)
 
     def optional_vector(self, *names: str) -> Array | None:
         """Vectors that a model of this configuration may not have."""

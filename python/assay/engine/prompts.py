@@ -1,0 +1,62 @@
+"""Prompts as token numbers, and how long they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from assay.engine.assembly import Assembly
+from assay.engine.params import SamplingParams
+from assay.errors import InputError
+
+Prompt = str | Sequence[int]
+
+
+def listed(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
+    """Prompts as a list; one prompt is a list of one."""
+    if isinstance(prompts, str):
+        return [prompts]
+    items: list[Any] = list(prompts)
+    if items and all(isinstance(item, int | np.integer) for item in items):
+        return [items]
+    return items
+
+
+def token_numbers(parts: Assembly, prompt: Prompt) -> list[int]:
+    """The tokens of a prompt; a text gets the begin token that the model's files ask for."""
+    if isinstance(prompt, str):
+        tokens = parts.files.tokenizer.encode(prompt)
+    else:
+        vocabulary = parts.model.shape.vocabulary
+        tokens = [_checked(token, vocabulary) for token in prompt]
+    if not tokens:
+        raise InputError("prompt: expected at least one token, got none")
+    return tokens
+
+
+def _checked(token: object, vocabulary: int) -> int:
+    if isinstance(token, bool) or not isinstance(token, int | np.integer):
+        raise InputError(f"prompt: expected a text or token numbers, got {token!r}")
+    if not 0 <= token < vocabulary:
+        raise InputError(f"prompt: expected tokens from 0 to {vocabulary - 1}, got {token}")
+    return int(token)
+
+
+def most_tokens(parts: Assembly, tokens: Sequence[int], params: SamplingParams) -> int:
+    """The length at which a request ends, if it fits at all."""
+    limit = parts.context_limit
+    wanted = len(tokens) + (1 if params.max_tokens is None else params.max_tokens)
+    if wanted > limit:
+        by_model = limit == parts.model.shape.context
+        what = "the model's context" if by_model else "the KV cache"
+        more = "" if params.max_tokens is None else f" and max_tokens {params.max_tokens}"
+        raise InputError(
+            f"prompt: expected at most {limit} tokens with the output, the limit of {what}, "
+            f"got {len(tokens)} in the prompt{more}",
+            "shorten the prompt or ask for fewer tokens"
+            if by_model
+            else "shorten the prompt, ask for fewer tokens, or load with a larger kv_tokens",
+        )
+    return limit if params.max_tokens is None else wanted

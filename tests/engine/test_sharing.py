@@ -1,0 +1,48 @@
+"""Two models in one process under the scheduler: each says what it says alone."""
+
+import threading
+
+from small_models import fixture_engine
+
+from assay.engine import SamplingParams
+from assay.runtime import Device
+from assay.runtime.scheduling import SECOND_NS, Scheduler
+
+PARAMS = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
+PROMPTS = [[7, 8, 9], [10] * 30, [11, 12]]
+
+
+def said(engine):
+    return [answer.token_ids for answer in engine.generate(PROMPTS, PARAMS)]
+
+
+def test_two_models_share_a_device_by_their_quality_of_service():
+    device = Device("cpu")
+    names = {"llama": "guaranteed", "qwen3": "best-effort"}
+    expected = {}
+    for name in names:
+        with fixture_engine(name, device=device) as engine:
+            expected[name] = said(engine)
+    scheduler = Scheduler(device, upload_bytes_per_second=10**10, download_bytes_per_second=10**10)
+    got = {}
+
+    def serve(name, qos):
+        reserved = {"compute": SECOND_NS // 2} if qos == "guaranteed" else None
+        task = scheduler.task(name, qos=qos, reserved=reserved)
+        with fixture_engine(name, device=device) as engine, task:
+            got[name] = said(engine)
+
+    threads = [threading.Thread(target=serve, args=pair) for pair in names.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert got == expected
+    granted = dict.fromkeys(names, 0)
+    for decision in scheduler.take_decisions().decisions:
+        if decision.action == "grant":
+            granted[decision.name] += 1
+    # A graph and its copies in each step ask for turns.
+    assert min(granted.values()) >= 24
+    assert scheduler.snapshot()["idle"]
