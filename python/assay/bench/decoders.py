@@ -188,6 +188,9 @@ RIVALS: Final[dict[str, tuple[type[Any], tuple[str, ...]]]] = {
 }
 """Rivals by name, and the modules that each needs."""
 
+_GGUF_MODULES: Final = ("gguf", "accelerate")
+"""What transformers reads GGUF files with."""
+
 _START_LLAMA_CPP: Final = (
     "import sys, llama_cpp\n"
     "path, prompt, threads = sys.argv[1:]\n"
@@ -205,6 +208,8 @@ def rival(name: str, path: Path | None) -> Decoder | Absent:
     make, modules = RIVALS[name]
     if path is None:
         return Absent(name, "the model has no file that it could load")
+    if name == "transformers" and path.is_file():
+        modules = (*modules, *_GGUF_MODULES)
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
         return Absent(name, f"{' and '.join(missing)} not installed")
