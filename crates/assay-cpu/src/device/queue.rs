@@ -306,3 +306,37 @@ impl State {
         self.settle(now_ns);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_stream_keeps_no_tickets_that_nobody_waits_for() {
+        let mut state = State::new(StreamId(0));
+        let (failed, waiting) = (
+            state.create_stream(StreamPriority::Normal),
+            state.create_stream(StreamPriority::Normal),
+        );
+        state.finish(failed, Some(Operation::Launch), 0);
+        for event in 0..100 {
+            state.record(EventId(event), failed);
+            state.settle(0);
+        }
+        assert!(state.failed_tickets.is_empty());
+        // One that is waited for spreads the failure before it is forgotten.
+        if let Some(stream) = state.streams.get_mut(&waiting) {
+            stream.running = true;
+        }
+        state.record(EventId(100), failed);
+        let Some(Mark::Pending { ticket }) = state.events.get(&EventId(100)).cloned() else {
+            panic!("the event was just recorded");
+        };
+        state.enqueue(waiting, Command::Wait { ticket });
+        state.settle(0);
+        assert_eq!(state.failed_tickets.len(), 1);
+        state.finish(waiting, None, 0);
+        assert!(state.streams[&waiting].failure.is_some());
+        assert!(state.failed_tickets.is_empty());
+    }
+}

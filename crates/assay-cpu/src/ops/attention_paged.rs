@@ -165,7 +165,17 @@ pub(crate) struct Tile<'a, T> {
     out: &'a Disjoint<'a, f32>,
 }
 
+/// One query on its way: where its numbers are, what it sees, and its softmax so far.
+#[derive(Clone, Copy, Default)]
+struct Running {
+    start: usize,
+    seen: usize,
+    largest: f32,
+    weight: f32,
+}
+
 /// Neighbouring tokens of one block, at most a vector of them.
+#[derive(Clone, Copy, Default)]
 struct Piece {
     /// Where the head's numbers begin in the block, in either cache.
     at: usize,
@@ -174,125 +184,180 @@ struct Piece {
     tokens: usize,
 }
 
+/// The tokens of a span, piece by piece.
+struct Pieces {
+    pieces: [Piece; SPAN],
+    count: usize,
+    tokens: usize,
+}
+
 impl<T: Element> Kernel for Tile<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        let mut softmax = [(f32::NEG_INFINITY, 0.0_f32); MOST_QUERIES];
-        for query in self.queries.clone() {
-            self.out(query).fill(0.0);
+        // Divisions are slow: places are found once, not in every span.
+        let mut running = [Running::default(); MOST_QUERIES];
+        let running = &mut running[..self.queries.len()];
+        let group = self.shape.group();
+        for (running, query) in running.iter_mut().zip(self.queries.clone()) {
+            let (row, head) = (query / group, self.kv_head * group + query % group);
+            let place = (self.rows.start + row) * self.shape.heads + head;
+            *running = Running {
+                start: place * self.shape.head_size,
+                seen: (self.length + row + 1).saturating_sub(self.rows.len()),
+                largest: f32::NEG_INFINITY,
+                weight: 0.0,
+            };
+            self.out(running).fill(0.0);
         }
         if self.length == 0 {
             return;
         }
-        let longest = self.seen(self.queries.end - 1);
+        let longest = running.last().map_or(0, |last| last.seen);
         for start in (0..longest).step_by(SPAN) {
-            let mut query = self.queries.clone();
-            while !query.is_empty() {
-                let softmax = &mut softmax[query.start - self.queries.start..];
-                query.start += match query.len() {
-                    4.. => self.span::<V, 4>(v, start, query.start, softmax),
-                    2.. => self.span::<V, 2>(v, start, query.start, softmax),
-                    _ => self.span::<V, 1>(v, start, query.start, softmax),
-                };
+            let pieces = self.pieces(start, longest.min(start + SPAN));
+            let (fours, rest) = running.as_chunks_mut::<4>();
+            for four in fours {
+                self.span(v, start, &pieces, four);
+            }
+            let (twos, rest) = rest.as_chunks_mut::<2>();
+            for two in twos {
+                self.span(v, start, &pieces, two);
+            }
+            for one in rest.as_chunks_mut::<1>().0 {
+                self.span(v, start, &pieces, one);
             }
         }
-        for (query, (_, weight)) in self.queries.clone().zip(softmax) {
-            scale(v, self.out(query), 1.0 / weight);
+        for running in running {
+            scale(v, self.out(running), 1.0 / running.weight);
         }
     }
 }
 
 impl<T: Element> Tile<'_, T> {
-    #[inline(always)]
-    fn start(&self, query: usize) -> usize {
-        let group = self.shape.group();
-        let row = self.rows.start + query / group;
-        let head = self.kv_head * group + query % group;
-        (row * self.shape.heads + head) * self.shape.head_size
-    }
-
     // The borrow is of the output behind, of which a part has its own queries.
     #[allow(clippy::mut_from_ref)]
     #[inline(always)]
-    fn out(&self, query: usize) -> &mut [f32] {
-        let start = self.start(query);
+    fn out(&self, running: &Running) -> &mut [f32] {
+        let range = running.start..running.start + self.shape.head_size;
         // SAFETY: each part has its own rows and heads, and looks at one query at a time.
-        unsafe { self.out.part(start..start + self.shape.head_size) }
+        unsafe { self.out.part(range) }
     }
 
-    /// Tokens that a query sees.
+    /// Where the tokens from `start` to `end` are.
     #[inline(always)]
-    fn seen(&self, query: usize) -> usize {
-        self.length - self.rows.len() + query / self.shape.group() + 1
-    }
-
-    #[inline(always)]
-    fn piece(&self, token: usize, end: usize) -> Piece {
-        let (block, offset) = (token / self.cache.block_size, token % self.cache.block_size);
-        Piece {
-            at: self.cache.at(self.blocks[block] as usize, self.kv_head),
-            offset,
-            tokens: LANES.min(self.cache.block_size - offset).min(end - token),
+    fn pieces(&self, start: usize, end: usize) -> Pieces {
+        let mut found = Pieces {
+            pieces: [Piece::default(); SPAN],
+            count: 0,
+            tokens: end - start,
+        };
+        let (mut block, mut offset) =
+            (start / self.cache.block_size, start % self.cache.block_size);
+        let mut token = start;
+        while token < end {
+            let here = self.cache.block_size - offset;
+            let piece = Piece {
+                at: self.cache.at(self.blocks[block] as usize, self.kv_head),
+                offset,
+                tokens: LANES.min(here).min(end - token),
+            };
+            found.pieces[found.count] = piece;
+            found.count += 1;
+            token += piece.tokens;
+            offset += piece.tokens;
+            if offset == self.cache.block_size {
+                (block, offset) = (block + 1, 0);
+            }
         }
+        found
     }
 
-    /// Takes `QUERIES` queries over one span of tokens; gives their count.
+    /// Takes some queries over one span of tokens.
     #[inline(always)]
     fn span<V: Vector, const QUERIES: usize>(
         &self,
         v: V,
         start: usize,
-        first: usize,
-        softmax: &mut [(f32, f32)],
-    ) -> usize {
-        let counts: [usize; QUERIES] =
-            std::array::from_fn(|index| self.seen(first + index).saturating_sub(start).min(SPAN));
+        pieces: &Pieces,
+        running: &mut [Running; QUERIES],
+    ) {
         // Later queries see no fewer.
-        let most = counts[QUERIES - 1];
+        let seen = running[QUERIES - 1].seen.saturating_sub(start);
+        let most = seen.min(pieces.tokens);
+        if most == 0 {
+            return;
+        }
         let mut scores = [[0.0; SPAN]; QUERIES];
         let mut token = 0;
-        while token < most {
-            let piece = self.piece(start + token, start + most);
-            let sums = self.scores::<V, QUERIES>(v, first, &piece);
+        if self.cache.block_size == LANES && pieces.count == SPAN / LANES {
+            self.whole_scores(v, pieces, running, &mut scores);
+            token = SPAN;
+        }
+        for piece in &pieces.pieces[..pieces.count] {
+            if token >= most {
+                break;
+            }
+            let sums = self.scores(v, piece, running);
             for (scores, sum) in scores.iter_mut().zip(sums) {
                 match scores[token..].first_chunk_mut::<LANES>() {
-                    Some(lanes) if piece.tokens == LANES => v.store(sum, lanes),
-                    _ => store_part(v, sum, &mut scores[token..token + piece.tokens]),
+                    Some(lanes) => v.store(sum, lanes),
+                    None => store_part(v, sum, &mut scores[token..token + piece.tokens]),
                 }
             }
             token += piece.tokens;
         }
-        for (index, scores) in scores.iter_mut().enumerate() {
-            self.weigh(
-                v,
-                first + index,
-                &mut scores[..most],
-                counts[index],
-                &mut softmax[index],
-            );
+        for (running, scores) in running.iter_mut().zip(&mut scores) {
+            let count = running.seen.saturating_sub(start).min(most);
+            self.weigh(v, &mut scores[..most], count, running);
         }
-        let (head_size, tokens) = (self.shape.head_size, start..start + most);
         let mut from = 0;
-        while from < head_size {
-            let tokens = tokens.clone();
-            from += match head_size - from {
-                64.. => {
-                    self.add_values::<V, QUERIES, 4>(v, first, from, tokens, &scores);
-                    64
-                }
-                16.. => {
-                    self.add_values::<V, QUERIES, 1>(v, first, from, tokens, &scores);
-                    16
-                }
-                rest => {
-                    self.add_rest::<V, QUERIES>(v, first, from, tokens, &scores);
-                    rest
-                }
+        while from < self.shape.head_size {
+            from += match self.shape.head_size - from {
+                64.. => self.add_values::<V, QUERIES, 4>(v, from, pieces, most, &scores, running),
+                16.. => self.add_values::<V, QUERIES, 1>(v, from, pieces, most, &scores, running),
+                _ => self.add_rest(v, from, pieces, most, &scores, running),
             };
         }
-        QUERIES
+    }
+
+    /// Products of queries with all keys of a span in whole blocks: enough sums at a time that none
+    /// waits for itself.
+    #[inline(always)]
+    fn whole_scores<V: Vector, const QUERIES: usize>(
+        &self,
+        v: V,
+        pieces: &Pieces,
+        running: &[Running; QUERIES],
+        scores: &mut [[f32; SPAN]; QUERIES],
+    ) {
+        let head_size = self.shape.head_size;
+        let query: [&[f32]; QUERIES] =
+            std::array::from_fn(|index| &self.query[running[index].start..][..head_size]);
+        let lines: [&[[T; LANES]]; SPAN / LANES] = std::array::from_fn(|piece| {
+            let panel = &self.keys[pieces.pieces[piece].at..][..head_size * LANES];
+            panel.as_chunks::<LANES>().0
+        });
+        let mut sums = [[v.splat(0.0); SPAN / LANES]; QUERIES];
+        for number in 0..head_size {
+            let mut keys = [v.splat(0.0); SPAN / LANES];
+            for piece in 0..SPAN / LANES {
+                keys[piece] = T::load(v, &lines[piece][number]);
+            }
+            for index in 0..QUERIES {
+                let query = v.splat(query[index][number]);
+                for piece in 0..SPAN / LANES {
+                    sums[index][piece] = v.mul_add(query, keys[piece], sums[index][piece]);
+                }
+            }
+        }
+        for index in 0..QUERIES {
+            let lanes = scores[index].as_chunks_mut::<LANES>().0;
+            for piece in 0..SPAN / LANES {
+                v.store(sums[index][piece], &mut lanes[piece]);
+            }
+        }
     }
 
     /// Products of queries with the keys of a piece, one key per lane.
@@ -300,18 +365,16 @@ impl<T: Element> Tile<'_, T> {
     fn scores<V: Vector, const QUERIES: usize>(
         &self,
         v: V,
-        first: usize,
         piece: &Piece,
+        running: &[Running; QUERIES],
     ) -> [V::F; QUERIES] {
         let (head_size, block_size) = (self.shape.head_size, self.cache.block_size);
         let query: [&[f32]; QUERIES] =
-            std::array::from_fn(|index| &self.query[self.start(first + index)..][..head_size]);
+            std::array::from_fn(|index| &self.query[running[index].start..][..head_size]);
         let panel = &self.keys[piece.at..][..self.cache.panel()];
         let mut sums = [v.splat(0.0); QUERIES];
-        if block_size.is_multiple_of(LANES) {
-            let lines = panel.as_chunks::<LANES>().0[piece.offset / LANES..].iter();
-            let lines = lines.step_by(block_size / LANES);
-            for (number, line) in lines.enumerate().take(head_size) {
+        if block_size == LANES {
+            for (number, line) in panel.as_chunks::<LANES>().0[..head_size].iter().enumerate() {
                 let keys = T::load(v, line);
                 for index in 0..QUERIES {
                     let query = v.splat(query[index][number]);
@@ -322,7 +385,10 @@ impl<T: Element> Tile<'_, T> {
         }
         for (number, line) in panel.chunks_exact(block_size).enumerate() {
             let line = &line[piece.offset..];
-            let keys = element::load_part(v, &line[..line.len().min(LANES)]);
+            let keys = match line.first_chunk::<LANES>() {
+                Some(lanes) => T::load(v, lanes),
+                None => element::load_part(v, line),
+            };
             for index in 0..QUERIES {
                 let query = v.splat(query[index][number]);
                 sums[index] = v.mul_add(query, keys, sums[index]);
@@ -334,106 +400,102 @@ impl<T: Element> Tile<'_, T> {
     /// Turns scores into weights relative to the largest so far, and scales down what was gathered
     /// when a larger one comes.
     #[inline(always)]
-    fn weigh<V: Vector>(
-        &self,
-        v: V,
-        query: usize,
-        scores: &mut [f32],
-        count: usize,
-        (before, weight): &mut (f32, f32),
-    ) {
+    fn weigh<V: Vector>(&self, v: V, scores: &mut [f32], count: usize, running: &mut Running) {
         let (seen, hidden) = scores.split_at_mut(count);
         hidden.fill(0.0);
         scale(v, seen, self.shape.scale);
         // Passes over what is not a number; the sum below does not.
-        let most = largest(v, seen).max(*before);
-        if most > *before {
-            let shrink = (*before - most).exp();
-            scale(v, self.out(query), shrink);
-            *weight *= shrink;
-            *before = most;
+        let most = largest(v, seen).max(running.largest);
+        if most > running.largest {
+            let shrink = (running.largest - most).exp();
+            scale(v, self.out(running), shrink);
+            running.weight *= shrink;
+            running.largest = most;
         }
         if most == f32::NEG_INFINITY {
             // Every score is minus infinity: their weights are zero, and a distance is not a number.
             seen.fill(0.0);
             return;
         }
-        *weight += exponentials(v, seen, most);
+        running.weight += exponentials(v, seen, most);
     }
 
-    /// Adds weighted values to `WIDE` vectors of the output, from number `from` of the head on.
+    /// Adds weighted values to `WIDE` vectors of the outputs, from number `from` of the head on;
+    /// gives how many numbers that are.
     #[inline(always)]
     fn add_values<V: Vector, const QUERIES: usize, const WIDE: usize>(
         &self,
         v: V,
-        first: usize,
         from: usize,
-        tokens: Range<usize>,
+        pieces: &Pieces,
+        tokens: usize,
         scores: &[[f32; SPAN]; QUERIES],
-    ) {
+        running: &[Running; QUERIES],
+    ) -> usize {
         let head_size = self.shape.head_size;
         let mut sums = [[v.splat(0.0); WIDE]; QUERIES];
         for query in 0..QUERIES {
-            let lanes = self.out(first + query)[from..].as_chunks::<LANES>().0;
+            let lanes = self.out(&running[query])[from..].as_chunks::<LANES>().0;
             for wide in 0..WIDE {
                 sums[query][wide] = v.load(&lanes[wide]);
             }
         }
-        let mut token = tokens.start;
-        while token < tokens.end {
-            let piece = self.piece(token, tokens.end);
+        let mut token = 0;
+        for piece in &pieces.pieces[..pieces.count] {
+            let count = piece.tokens.min(tokens - token);
             let rows = &self.values[piece.at + piece.offset * head_size..];
-            let rows = rows[..piece.tokens * head_size].chunks_exact(head_size);
+            let rows = rows[..count * head_size].chunks_exact(head_size);
             for (index, row) in rows.enumerate() {
                 let lanes = &row[from..].as_chunks::<LANES>().0[..WIDE];
-                let at = token - tokens.start + index;
                 let mut values = [v.splat(0.0); WIDE];
                 for wide in 0..WIDE {
                     values[wide] = T::load(v, &lanes[wide]);
                 }
                 for query in 0..QUERIES {
-                    let weight = v.splat(scores[query][at]);
+                    let weight = v.splat(scores[query][token + index]);
                     for wide in 0..WIDE {
                         sums[query][wide] = v.mul_add(values[wide], weight, sums[query][wide]);
                     }
                 }
             }
-            token += piece.tokens;
+            token += count;
         }
         for query in 0..QUERIES {
-            let lanes = self.out(first + query)[from..].as_chunks_mut::<LANES>().0;
+            let lanes = self.out(&running[query])[from..].as_chunks_mut::<LANES>().0;
             for wide in 0..WIDE {
                 v.store(sums[query][wide], &mut lanes[wide]);
             }
         }
+        WIDE * LANES
     }
 
-    /// The same for the numbers of a head that do not fill a vector.
+    /// The same for the last numbers of a head, which do not fill a vector.
     #[inline(always)]
     fn add_rest<V: Vector, const QUERIES: usize>(
         &self,
         v: V,
-        first: usize,
         from: usize,
-        tokens: Range<usize>,
+        pieces: &Pieces,
+        tokens: usize,
         scores: &[[f32; SPAN]; QUERIES],
-    ) {
+        running: &[Running; QUERIES],
+    ) -> usize {
         let head_size = self.shape.head_size;
-        let mut sums = [v.splat(0.0); QUERIES];
-        for query in 0..QUERIES {
-            sums[query] = load_part(v, &self.out(first + query)[from..], 0.0);
-        }
-        for token in tokens.clone() {
-            let piece = self.piece(token, token + 1);
-            let row = &self.values[piece.at + piece.offset * head_size..][..head_size];
-            let values = element::load_part(v, &row[from..]);
-            for query in 0..QUERIES {
-                let weight = v.splat(scores[query][token - tokens.start]);
-                sums[query] = v.mul_add(values, weight, sums[query]);
+        for (running, scores) in running.iter().zip(scores) {
+            let out = &mut self.out(running)[from..];
+            let mut sum = load_part(v, out, 0.0);
+            let mut token = 0;
+            for piece in &pieces.pieces[..pieces.count] {
+                let count = piece.tokens.min(tokens - token);
+                for index in 0..count {
+                    let at = piece.at + (piece.offset + index) * head_size;
+                    let values = element::load_part(v, &self.values[at + from..at + head_size]);
+                    sum = v.mul_add(values, v.splat(scores[token + index]), sum);
+                }
+                token += count;
             }
+            store_part(v, sum, out);
         }
-        for query in 0..QUERIES {
-            store_part(v, sums[query], &mut self.out(first + query)[from..]);
-        }
+        head_size - from
     }
 }

@@ -4,7 +4,7 @@
 use super::element::Element;
 use super::{Context, Epilogue, LinearShape};
 use crate::aligned::Aligned;
-use crate::simd::{Kernel, LANES, Vector};
+use crate::simd::{Kernel, LANES, Vector, prefetch};
 use crate::threads::Disjoint;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -139,6 +139,8 @@ impl<T: Element> Product<'_, T> {
             let row = &self.weights[column * self.shape.inputs + first..][..depth];
             let (whole, rest) = row.as_chunks::<LANES>();
             for (lanes, wide) in whole.iter().zip(wide.as_chunks_mut::<LANES>().0) {
+                // Rows are far apart, so that the hardware does not see what comes next.
+                prefetch(lanes.as_ptr().wrapping_add(DEPTH));
                 v.store(T::load(v, lanes), wide);
             }
             for (value, wide) in rest.iter().zip(&mut wide[whole.len() * LANES..]) {

@@ -77,7 +77,7 @@ impl Kernel for Best<'_> {
     }
 }
 
-/// Scores that are looked through one by one for the best.
+/// Tokens that are looked through one by one once a search has come near.
 const NEAR: usize = 256;
 
 /// A uniform number from 0 to below 1, the same for the same seed and step everywhere.
@@ -95,6 +95,8 @@ pub fn uniform(seed: u64, step: u64) -> f64 {
 #[derive(Default)]
 struct Scratch {
     weights: Vec<f32>,
+    /// Sums of the weights, piece by piece.
+    sums: Vec<f64>,
     kept: Vec<(f32, u32)>,
 }
 
@@ -116,7 +118,12 @@ pub fn sample(context: Context, scores: &[f32], sampling: Sampling, uniform: f64
     if sampling.temperature == 0.0 || most == f32::INFINITY {
         return Ok(token);
     }
-    SCRATCH.with_borrow_mut(|Scratch { weights, kept }| {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let Scratch {
+            weights,
+            sums,
+            kept,
+        } = scratch;
         weights.resize(scores.len(), 0.0);
         context.level.run(Weights {
             scores,
@@ -124,52 +131,87 @@ pub fn sample(context: Context, scores: &[f32], sampling: Sampling, uniform: f64
             sharpness: 1.0 / sampling.temperature,
             out: weights,
         });
-        if sampling.top_k > 0 || sampling.top_p < 1.0 {
-            keep_best(weights, sampling, kept);
-            Ok(draw(kept.iter().copied(), total(kept), uniform).unwrap_or(token))
-        } else {
-            let all = weights
-                .iter()
-                .zip(0_u32..)
-                .map(|(weight, token)| (*weight, token));
-            let all = all.filter(|(weight, _)| *weight >= sampling.min_p);
-            let sum = all.clone().map(|(weight, _)| f64::from(weight)).sum();
-            Ok(draw(all, sum, uniform).unwrap_or(token))
+        if sampling.min_p > 0.0 {
+            for weight in weights.iter_mut() {
+                *weight = if *weight < sampling.min_p {
+                    0.0
+                } else {
+                    *weight
+                };
+            }
         }
+        sums.clear();
+        sums.extend(weights.chunks(NEAR).map(sum_of));
+        let all: f64 = sums.iter().sum();
+        if sampling.top_k > 0 || sampling.top_p < 1.0 {
+            keep_best(weights, all, sampling, kept);
+            let kept = kept.iter().copied();
+            let sum = kept.clone().map(|(weight, _)| f64::from(weight)).sum();
+            return Ok(draw(kept, sum, uniform).unwrap_or(token));
+        }
+        // The piece in which the number falls, and then the token.
+        let mut left = uniform * all;
+        let mut piece = 0;
+        while piece + 1 < sums.len() && left >= sums[piece] {
+            left -= sums[piece];
+            piece += 1;
+        }
+        let first = piece * NEAR;
+        let near = weights[first..].iter().take(NEAR).zip(first as u32..);
+        let near = near.map(|(weight, token)| (*weight, token));
+        // Rounding may lead past the last token that has any chance.
+        Ok(draw(near, 1.0, left).unwrap_or(token))
     })
 }
 
-/// Leaves the best tokens in `kept`, likeliest first.
-fn keep_best(weights: &[f32], sampling: Sampling, kept: &mut Vec<(f32, u32)>) {
+/// The sum of a piece of weights, in as many chains as keep a processor busy.
+fn sum_of(weights: &[f32]) -> f64 {
+    let (eights, rest) = weights.as_chunks::<8>();
+    let mut chains = [0.0_f64; 8];
+    for eight in eights {
+        for (chain, weight) in chains.iter_mut().zip(eight) {
+            *chain += f64::from(*weight);
+        }
+    }
+    let rest: f64 = rest.iter().map(|weight| f64::from(*weight)).sum();
+    chains.iter().sum::<f64>() + rest
+}
+
+/// Weights are counted by exponent and the first four bits of the fraction; 1 is the largest.
+const BUCKET_SHIFT: u32 = 19;
+const BUCKETS: usize = (1.0_f32.to_bits() >> BUCKET_SHIFT) as usize + 1;
+
+/// Leaves the best tokens in `kept`, likeliest first; `all` is the sum of all weights.
+fn keep_best(weights: &[f32], all: f64, sampling: Sampling, kept: &mut Vec<(f32, u32)>) {
     let most_kept = match sampling.top_k {
         0 => weights.len(),
         count => count,
     };
-    let all: f64 = match sampling.top_k {
-        0 => {
-            let chances = weights.iter().filter(|weight| **weight >= sampling.min_p);
-            chances.map(|weight| f64::from(*weight)).sum()
-        }
-        // What top-p counts is the sum of those that top-k leaves, known once they are.
-        _ => f64::INFINITY,
-    };
-    // Few tokens have nearly all the chance: look at those first, and at more only if need be.
-    for floor in [1e-3, 1e-5, 1e-8, 0.0_f32] {
-        let floor = floor.max(sampling.min_p);
-        kept.clear();
-        let above = weights.iter().zip(0_u32..);
-        kept.extend(
-            above
-                .filter(|(weight, _)| **weight >= floor)
-                .map(|(weight, token)| (*weight, token)),
-        );
-        let whole = floor == sampling.min_p;
-        let enough_tokens = kept.len() >= most_kept;
-        let enough_chance = sampling.top_k == 0 && total(kept) >= all * f64::from(sampling.top_p);
-        if whole || enough_tokens || enough_chance {
+    // Few tokens have nearly all the chance: a count tells how far down they reach.
+    let mut counts = [0_u32; BUCKETS];
+    for weight in weights {
+        counts[((weight.to_bits() >> BUCKET_SHIFT) as usize).min(BUCKETS - 1)] += 1;
+    }
+    let (mut bucket, mut tokens, mut chance) = (BUCKETS, 0_usize, 0.0_f64);
+    let mut floor = 0.0;
+    // Below the last bucket is nothing that could be drawn beside a weight of 1.
+    while bucket > 1 {
+        bucket -= 1;
+        floor = f32::from_bits((bucket as u32) << BUCKET_SHIFT);
+        tokens += counts[bucket] as usize;
+        chance += f64::from(floor) * f64::from(counts[bucket]);
+        let enough = sampling.top_k == 0 && chance >= all * f64::from(sampling.top_p);
+        if enough || tokens >= most_kept {
             break;
         }
     }
+    kept.clear();
+    let numbered = weights.iter().zip(0_u32..);
+    kept.extend(
+        numbered
+            .filter(|(weight, _)| **weight >= floor)
+            .map(|(w, t)| (*w, t)),
+    );
     let better = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
     if most_kept < kept.len() {
         kept.select_nth_unstable_by(most_kept - 1, better);
@@ -177,7 +219,10 @@ fn keep_best(weights: &[f32], sampling: Sampling, kept: &mut Vec<(f32, u32)>) {
     }
     kept.sort_unstable_by(better);
     if sampling.top_p < 1.0 {
-        let among = if all.is_finite() { all } else { total(kept) };
+        let among = match sampling.top_k {
+            0 => all,
+            _ => kept.iter().map(|(weight, _)| f64::from(*weight)).sum(),
+        };
         let enough = among * f64::from(sampling.top_p);
         let mut sum = 0.0;
         let last = kept.iter().position(|(weight, _)| {
@@ -205,10 +250,6 @@ fn draw(chances: impl Iterator<Item = (f32, u32)>, sum: f64, uniform: f64) -> Op
     last
 }
 
-fn total(kept: &[(f32, u32)]) -> f64 {
-    kept.iter().map(|(weight, _)| f64::from(*weight)).sum()
-}
-
 /// Writes e to the distance from the largest score over the temperature; 0 for what is not a
 /// number.
 struct Weights<'a> {
@@ -223,22 +264,23 @@ impl Kernel for Weights<'_> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        let (most, sharpness) = (v.splat(self.most), v.splat(self.sharpness));
-        let (lowest, one) = (v.splat(f32::NEG_INFINITY), v.splat(1.0));
-        let weigh = |scores: V::F| {
-            let numbers = v.max(scores, lowest);
-            let distance = v.mul(v.sub(numbers, most), sharpness);
-            // Nothing is better than the best, whatever the last bit of the exponential says.
-            v.min(exponential(v, distance), one)
-        };
         let (whole, rest) = self.out.as_chunks_mut::<LANES>();
         let (scores, scores_rest) = self.scores.as_chunks::<LANES>();
         for (out, scores) in whole.iter_mut().zip(scores) {
-            v.store(weigh(v.load(scores)), out);
+            v.store(weigh(v, v.load(scores), self.most, self.sharpness), out);
         }
-        let last = weigh(load_part(v, scores_rest, f32::NEG_INFINITY));
-        store_part(v, last, rest);
+        let last = load_part(v, scores_rest, f32::NEG_INFINITY);
+        store_part(v, weigh(v, last, self.most, self.sharpness), rest);
     }
+}
+
+// A function, because a closure would not have to be inlined, and must be.
+#[inline(always)]
+fn weigh<V: Vector>(v: V, scores: V::F, most: f32, sharpness: f32) -> V::F {
+    let numbers = v.max(scores, v.splat(f32::NEG_INFINITY));
+    let distance = v.mul(v.sub(numbers, v.splat(most)), v.splat(sharpness));
+    // Nothing is better than the best, whatever the last bit of the exponential says.
+    v.min(exponential(v, distance), v.splat(1.0))
 }
 
 /// The logarithm of a token's probability at temperature 1 among all tokens.
@@ -262,15 +304,14 @@ impl Kernel for SumOfPowers<'_> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) -> f64 {
-        let (most, lowest) = (v.splat(self.most), v.splat(f32::NEG_INFINITY));
-        let power = |scores: V::F| exponential(v, v.sub(v.max(scores, lowest), most));
         let mut total = 0.0;
         // In pieces, so that a long sum keeps its digits.
         for piece in self.scores.chunks(64 * LANES) {
             let (whole, rest) = piece.as_chunks::<LANES>();
-            let mut sum = power(load_part(v, rest, f32::NEG_INFINITY));
+            let rest = load_part(v, rest, f32::NEG_INFINITY);
+            let mut sum = weigh(v, rest, self.most, 1.0);
             for scores in whole {
-                sum = v.add(sum, power(v.load(scores)));
+                sum = v.add(sum, weigh(v, v.load(scores), self.most, 1.0));
             }
             total += f64::from(v.sum(sum));
         }
