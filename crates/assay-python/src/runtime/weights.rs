@@ -43,8 +43,7 @@ unsafe fn bytes(buffer: &PyUntypedBuffer) -> &[u8] {
 /// # Safety
 ///
 /// Nothing else may look at them while the slice is used.
-#[allow(clippy::mut_from_ref)]
-unsafe fn bytes_mut(buffer: &PyUntypedBuffer) -> &mut [u8] {
+unsafe fn bytes_mut(buffer: &mut PyUntypedBuffer) -> &mut [u8] {
     if buffer.len_bytes() == 0 {
         return &mut [];
     }
@@ -52,7 +51,7 @@ unsafe fn bytes_mut(buffer: &PyUntypedBuffer) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes()) }
 }
 
-fn floats<'a>(operation: &str, buffer: &'a PyUntypedBuffer) -> PyResult<&'a mut [f32]> {
+fn floats<'a>(operation: &str, buffer: &'a mut PyUntypedBuffer) -> PyResult<&'a mut [f32]> {
     // SAFETY: the caller holds the buffer alone, and any four bytes are a number.
     let (before, floats, after) = unsafe { bytes_mut(buffer).align_to_mut::<f32>() };
     match before.is_empty() && after.is_empty() {
@@ -90,13 +89,13 @@ pub(super) fn pack_weights(
         let scales = scales
             .map(|scales| contiguous(scales, operation, false))
             .transpose()?;
-        let out = contiguous(out, operation, true)?;
+        let mut out = contiguous(out, operation, true)?;
         // SAFETY: the caller hands these over for the time of the call, as with any native copy.
         let (source, scales, out) = unsafe {
             (
                 bytes(&source),
                 scales.as_ref().map(|scales| bytes(scales)),
-                bytes_mut(&out),
+                bytes_mut(&mut out),
             )
         };
         py.detach(|| {
@@ -128,9 +127,9 @@ pub(super) fn dequantize_weights(
     guarded(operation, || {
         let format = format(code)?;
         let weights = contiguous(weights, operation, false)?;
-        let out = contiguous(out, operation, true)?;
+        let mut out = contiguous(out, operation, true)?;
         // SAFETY: as in `pack_weights`.
-        let (weights, out) = (unsafe { bytes(&weights) }, floats(operation, &out)?);
+        let (weights, out) = (unsafe { bytes(&weights) }, floats(operation, &mut out)?);
         py.detach(|| kernels::dequantise_weights(format, weights, outputs, inputs, out))
             .map_err(refused)
     })
@@ -175,8 +174,8 @@ pub(super) fn rope_turns(
                 )));
             }
         };
-        let out = contiguous(out, operation, true)?;
-        let out = floats(operation, &out)?;
+        let mut out = contiguous(out, operation, true)?;
+        let out = floats(operation, &mut out)?;
         let table = RopeTable::new(dimensions, positions, base, scaling).map_err(refused)?;
         if table.turns().len() != out.len() {
             return Err(errors::invalid(&format!(
