@@ -281,7 +281,7 @@ def test_the_cache_is_written_and_read(
         q_out, keys_there, values_there, xp.asarray(tables, device=device),
         integers(device, list(range(sequences + 1))), integers(device, lengths), out,
     ]  # fmt: skip
-    numbers = [sequences, sequences, heads, kv_heads, head, block, blocks, columns, head**-0.5]
+    numbers = [sequences, sequences, heads, kv_heads, head, block, blocks, columns, 1, head**-0.5]
     operate(device, "paged_attention", arguments, numbers)
     found = read(out)
     # By slot: blocks of tokens, then heads.
@@ -334,7 +334,7 @@ def test_prompts_and_single_tokens_share_a_call(
     operate(
         device, "paged_attention",
         [q, keys, values, xp.asarray(tables, device=device), integers(device, starts), lengths, out],
-        [rows, len(contexts), heads, kv_heads, head, block, blocks, columns, head**-0.5],
+        [rows, len(contexts), heads, kv_heads, head, block, blocks, columns, 100, head**-0.5],
     )  # fmt: skip
     found = read(out)
     assert (found[starts[-1] :] == 0).all()

@@ -87,7 +87,7 @@ class Runner:
 
     def graph(self, rows: int, *, logprobs: bool = False) -> Graph:
         """The graph of a decoding step of so many sequences."""
-        size = Size(bucket(rows), bucket(rows), bucket(rows), False, False, logprobs)
+        size = Size(bucket(rows), bucket(rows), bucket(rows), False, False, logprobs, True)
         return self._program(size)[0]
 
     def close(self) -> None:
@@ -101,8 +101,15 @@ class Runner:
         rows = sum(turn.count for turn in turns)
         samples = sum(turn.samples for turn in turns)
         penalties = any(turn.samples and turn.request.params.penalized for turn in turns)
+        single = all(turn.count == 1 for turn in turns)
         size = Size(
-            bucket(rows), bucket(len(turns)), bucket(samples), rows != samples, penalties, logprobs
+            bucket(rows),
+            bucket(len(turns)),
+            bucket(samples),
+            rows != samples,
+            penalties,
+            logprobs,
+            single,
         )
         graph, inputs, step = self._program(size)
         if size != self._size:

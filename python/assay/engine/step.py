@@ -33,6 +33,8 @@ class Size:
     """Whether the sampled rows are not simply all rows in order."""
     penalties: bool = False
     logprobs: bool = False
+    single: bool = False
+    """Whether no sequence has more than one new token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,11 @@ class Step:
     def samples(self) -> int:
         """Rows whose next token is chosen."""
         return self.size.samples
+
+
+def activation_type(device: Device) -> DType:
+    """What activations are kept in: GPUs read and write half as much of bfloat16."""
+    return dtypes.bfloat16 if device.kind == "cuda" else dtypes.float32
 
 
 class Inputs:
@@ -148,8 +155,11 @@ class Workspace:
             "gate_up": 2 * inner,
             "inner": inner,
         }
-        self.rows = {name: self._array((rows, columns)) for name, columns in self.widths.items()}
-        self.sampled = self._array((samples, width))
+        self.real = activation_type(device)
+        self.rows = {
+            name: self._array((rows, columns), self.real) for name, columns in self.widths.items()
+        }
+        self.sampled = self._array((samples, width), self.real)
         self.logits = self._array((samples, shape.vocabulary))
         self.counts: Array | None = None
         self.prompt_mask: Array | None = None
@@ -191,7 +201,7 @@ class Workspace:
             lengths=integers(inputs.lengths),
             tables=integers(inputs.tables, size.sequences, self.table_width),
             sample_rows=integers(inputs.integers["sample_rows"]) if size.gathers else None,
-            sampled=_cut(self.sampled, dtypes.float32, (samples, self.shape.hidden)),
+            sampled=_cut(self.sampled, self.real, (samples, self.shape.hidden)),
             logits=_cut(self.logits, dtypes.float32, (samples, vocabulary)),
             sampling=sampling,
             counts=counts,
@@ -203,7 +213,7 @@ class Workspace:
             keys=keys,
             values=values,
             **{
-                name: _cut(array, dtypes.float32, (size.rows, self.widths[name]))
+                name: _cut(array, self.real, (size.rows, self.widths[name]))
                 for name, array in self.rows.items()
             },
         )

@@ -15,7 +15,7 @@ def swiglu(gate_up: Array, out: Array | None = None, *, label: str | None = None
     rows, both = gate_up.shape
     if both % 2:
         raise ShapeError(f"swiglu: expected an even number of columns, got {both}")
-    out = result("swiglu", gate_up.device, out, (rows, both // 2))
+    out = result("swiglu", gate_up.device, out, (rows, both // 2), gate_up.dtype)
     call(
         "swiglu",
         [("gate_up", gate_up), ("out", out)],
@@ -31,7 +31,7 @@ def activate(x: Array, name: str, out: Array | None = None, *, label: str | None
     """silu, gelu, gelu_tanh or relu of each number."""
     check("activate", "x", x, x.shape)
     code = activation_code("activate", name)
-    out = result("activate", x.device, out, x.shape)
+    out = result("activate", x.device, out, x.shape, x.dtype)
     call(
         "activate",
         [("x", x), ("out", out)],
@@ -48,7 +48,7 @@ def softmax(x: Array, out: Array | None = None, *, label: str | None = None) -> 
     if x.ndim == 0:
         raise ShapeError("softmax: expected an array with axes, got a 0-d array")
     check("softmax", "x", x, x.shape)
-    out = result("softmax", x.device, out, x.shape)
+    out = result("softmax", x.device, out, x.shape, x.dtype)
     columns = x.shape[-1]
     call(
         "softmax",

@@ -34,6 +34,7 @@ def paged_attention(
     scale: float | None = None,
     out: Array | None = None,
     contexts: Iterable[tuple[int, int]] | None = None,
+    most_queries: int | None = None,
     label: str | None = None,
 ) -> Array:
     """Causal attention of new tokens over a paged cache that `rope_write` filled.
@@ -41,7 +42,8 @@ def paged_attention(
     Sequence s has rows query_starts[s] to query_starts[s + 1] of `q`; they are the last of its
     lengths[s] tokens, and token t lies in block block_tables[s, t // block_tokens]. One call takes
     decoding steps and chunks of prompts together. Rows of no sequence, or of one of length 0,
-    become zeros. `scale` is 1 / sqrt(head_dim) if not given.
+    become zeros. `scale` is 1 / sqrt(head_dim) if not given. `most_queries` says that no sequence
+    has more rows than so many: a GPU has another kernel for one row each.
 
     Lengths are in the device's memory, so what is read cannot be known here: `contexts`, pairs of
     new tokens and length of each sequence, has the record count keys, values and FLOPs too.
@@ -59,7 +61,7 @@ def paged_attention(
     columns = check("paged_attention", "block_tables", block_tables, (sequences, None), I32).shape[
         1
     ]
-    out = result("paged_attention", q.device, out, q.shape)
+    out = result("paged_attention", q.device, out, q.shape, q.dtype)
     if contexts is None:
         count = counting.moved(nbytes(q, out))
     else:
@@ -91,6 +93,7 @@ def paged_attention(
             block_tokens,
             keys.shape[0],
             columns,
+            rows if most_queries is None else most_queries,
             float(head_dim**-0.5 if scale is None else scale),
         ),
         q.device,
@@ -124,7 +127,7 @@ def attention(
         raise InputError(
             f"attention: expected at least {queries if causal else 1} tokens, got {tokens}"
         )
-    out = result("attention", q.device, out, q.shape)
+    out = result("attention", q.device, out, q.shape, q.dtype)
     count = counting.attention(queries, tokens, heads, kv_heads, head_dim, k.dtype.itemsize)
     if not causal:
         # Every query sees what the last one sees.

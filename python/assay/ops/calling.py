@@ -33,19 +33,29 @@ F32: Final = (dtypes.float32,)
 I32: Final = (dtypes.int32,)
 
 
+def reals(device: Device) -> tuple[DType, ...]:
+    """What activations can be on a device: processors compute in single precision."""
+    return DENSE if device.kind == "cuda" else F32
+
+
 def check(
     operation: str,
     name: str,
     array: object,
     shape: Sequence[int | None],
-    types: Sequence[DType] = F32,
+    types: Sequence[DType] | None = None,
 ) -> Array:
-    """An array of this shape, where None stands for any extent, and of one of these types."""
+    """An array of this shape, where None stands for any extent, and of one of these types.
+
+    Without types, it holds activations.
+    """
     if not isinstance(array, Array):
         raise DTypeError(
             f"{operation}: expected {name} as an array, got {type(array).__name__}",
             "make one with assay.xp.asarray",
         )
+    if types is None:
+        types = reals(array.device)
     if array.dtype not in types:
         wanted = " or ".join(dtype.name for dtype in types)
         raise DTypeError(f"{operation}: expected {name} of {wanted}, got {array.dtype}")

@@ -9,6 +9,7 @@ from assay.ops import counting
 from assay.ops.calling import call, check, result
 from assay.ops.counting import Count
 from assay.ops.weights import Weights
+from assay.runtime import dtypes
 from assay.runtime.array import Array
 
 ACTIVATIONS: Final = {None: 0, "silu": 1, "gelu": 2, "gelu_tanh": 3, "relu": 4}
@@ -59,7 +60,9 @@ def linear(
         raise ShapeError(
             f"linear: expected x on the weights' device {weights.device}, got {x.device}"
         )
-    out = result("linear", x.device, out, (rows, outputs))
+    # Products of halves may be kept in single precision, as logits are.
+    wide = out is not None and out.dtype is dtypes.float32
+    out = result("linear", x.device, out, (rows, outputs), dtypes.float32 if wide else x.dtype)
     count = counting.product(rows, outputs, inputs, weights.element_bytes)
     more = (0 if bias is None else bias.nbytes) + (0 if residual is None else residual.nbytes)
     call(

@@ -31,7 +31,7 @@ def rms_norm(
     With a residual, `x` is added to it in place first, and the norm is of the sum.
     """
     _check("rms_norm", x, weight, epsilon, residual)
-    out = result("rms_norm", x.device, out, x.shape)
+    out = result("rms_norm", x.device, out, x.shape, x.dtype)
     call(
         "rms_norm",
         [("x", x), ("weight", weight), ("residual", residual), ("out", out)],
@@ -60,7 +60,7 @@ def layer_norm(
     _check("layer_norm", x, weight, epsilon, residual)
     if bias is not None:
         check("layer_norm", "bias", bias, (x.shape[1],))
-    out = result("layer_norm", x.device, out, x.shape)
+    out = result("layer_norm", x.device, out, x.shape, x.dtype)
     call(
         "layer_norm",
         [("x", x), ("weight", weight), ("bias", bias), ("residual", residual), ("out", out)],

@@ -101,7 +101,7 @@ def rope(
     check("rope", "positions", positions, (x.shape[0],), I32)
     rows, heads, head_dim = x.shape
     _check_table("rope", table, head_dim)
-    out = result("rope", x.device, out, x.shape)
+    out = result("rope", x.device, out, x.shape, x.dtype)
     call(
         "rope",
         [("x", x), ("positions", positions), ("table", table.turns), ("out", out)],
@@ -157,7 +157,7 @@ def rope_write(
     if q_out is not None and q_out.shape == (rows, heads * head_dim):
         queries = check("rope_write", "q_out", q_out, (rows, heads * head_dim))
     else:
-        queries = result("rope_write", qkv.device, q_out, (rows, heads, head_dim))
+        queries = result("rope_write", qkv.device, q_out, (rows, heads, head_dim), qkv.dtype)
     turned, table_positions, neighbours = 0, 0, 0
     if table is not None:
         _check_table("rope_write", table, head_dim)

@@ -6,6 +6,7 @@ from assay.errors import DeviceError
 from assay.ops import counting
 from assay.ops.calling import DENSE, I32, Operand, call, check, result
 from assay.ops.weights import Weights
+from assay.runtime import dtypes
 from assay.runtime.array import Array
 
 
@@ -19,13 +20,17 @@ def embedding(
     if isinstance(table, Weights):
         rows, columns = table.shape
         element, given, device = table.element_bytes, table.operand(), table.device
+        stored = table.dtype
     else:
         check("embedding", "table", table, (None, None), DENSE)
         rows, columns = table.shape
         element, given, device = float(table.dtype.itemsize), table, table.device
+        stored = table.dtype
     if ids.device is not device:
         raise DeviceError(f"embedding: expected ids on device {device}, got {ids.device}")
-    out = result("embedding", device, out, (count, columns))
+    # A GPU gives rows as they are stored; a processor widens them.
+    dtype = stored if stored is not None and device.kind == "cuda" else dtypes.float32
+    out = result("embedding", device, out, (count, columns), dtype)
     call(
         "embedding",
         [("ids", ids), ("table", given), ("out", out)],
@@ -44,7 +49,7 @@ def gather_rows(
     check("gather_rows", "x", x, (None, None))
     check("gather_rows", "rows", rows, (None,), I32)
     count, (source_rows, columns) = rows.shape[0], x.shape
-    out = result("gather_rows", x.device, out, (count, columns))
+    out = result("gather_rows", x.device, out, (count, columns), x.dtype)
     call(
         "gather_rows",
         [("x", x), ("rows", rows), ("out", out)],

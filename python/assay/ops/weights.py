@@ -14,6 +14,7 @@ from assay.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from assay.ops.calling import Operand
 from assay.runtime import dtypes, launching
 from assay.runtime.array import Array
+from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
 from assay.runtime.hardware import device as device_named
 
@@ -30,6 +31,11 @@ BLOCKS: Final = {
 """Block formats: numbers in a block and its bytes, as GGUF has them."""
 
 NAMES: Final = (*DENSE, "int8", *BLOCKS)
+
+ON_GPU: Final = ("f16", "bf16", "f32", "int8")
+"""Formats that GPUs have kernels for; their rows lie there as they are in files."""
+
+_TYPES: Final = {"f32": dtypes.float32, "f16": dtypes.float16, "bf16": dtypes.bfloat16}
 
 
 class Weights:
@@ -57,6 +63,11 @@ class Weights:
     def element_bytes(self) -> float:
         """Bytes of one weight, its part of scales and padding included."""
         return self.nbytes / max(math.prod(self.shape), 1)
+
+    @property
+    def dtype(self) -> DType | None:
+        """The element type of dense weights."""
+        return _TYPES.get(self.format)
 
     def operand(self) -> Operand:
         """The weights as an operand of an operation."""
@@ -117,8 +128,15 @@ def pack(
     if len(shape) != 2 or min(shape) < 0:
         raise ShapeError(f"pack: expected a shape of (outputs, inputs), got {tuple(shape)}")
     outputs, inputs = (int(extent) for extent in shape)
+    if on.kind == "cuda" and format not in ON_GPU:
+        raise UnsupportedError(
+            f"pack: expected {', '.join(ON_GPU)} on {on}, got {format}",
+            "dequantize them on the cpu device and pack them as bf16",
+        )
     source = _stored(data, format, outputs, inputs)
     behind = _scales(scales, format, outputs)
+    if on.kind == "cuda":
+        return _upload(on, source, behind, format, (outputs, inputs))
     code = FORMATS[format]
     buffer = on.allocate(_native.weights_bytes(code, outputs, inputs))
 
@@ -132,6 +150,23 @@ def pack(
             "pack", run, [], [buffer], stream, bytes=source.nbytes + buffer.nbytes, flops=0.0
         )
     return Weights(on, buffer, format, (outputs, inputs))
+
+
+def _upload(
+    device: Device,
+    source: npt.NDArray[Any],
+    scales: npt.NDArray[np.float32] | None,
+    format: str,
+    shape: tuple[int, int],
+) -> Weights:
+    """Rows as they are, and their scales behind them."""
+    parts = [source] if scales is None else [source, scales.view(np.uint8)]
+    buffer = device.allocate(sum(part.nbytes for part in parts))
+    offset = 0
+    for part in parts:
+        device._context.upload("pack", part, buffer, offset)
+        offset += part.nbytes
+    return Weights(device, buffer, format, shape)
 
 
 def _stored(data: Any, format: str, outputs: int, inputs: int) -> npt.NDArray[Any]:

@@ -181,6 +181,8 @@ class Device:
         self._tracks: Final = track_allocations
         self._tenants: Final[list[Tenant]] = []
         self.name: Final[str] = f"cuda:{ordinal}" if kind == "cuda" else kind
+        self.kind: Final[str] = kind
+        """cpu, sim or cuda"""
         self.default_stream: Final = Stream(self, self._context.default_stream())
         """The stream that operations go to outside `with stream:`; on `cpu` its work is over
         when the call returns."""

@@ -220,7 +220,8 @@ pub static TABLE: [Signature; 20] = [
     },
     // Sequence s has rows query_starts[s] to query_starts[s + 1] of the queries, which are the last
     // of its lengths[s] tokens; token t is in block block_tables[s][t / block_tokens]. Rows that
-    // belong to no sequence, or to one of length 0, become zeros.
+    // belong to no sequence, or to one of length 0, become zeros. No sequence has more than
+    // `most_queries` rows, which is for choosing a kernel before they can be read.
     Signature {
         name: "paged_attention",
         operands: &[
@@ -241,6 +242,7 @@ pub static TABLE: [Signature; 20] = [
             integer("block_tokens"),
             integer("blocks"),
             integer("table_columns"),
+            integer("most_queries"),
             float("scale"),
         ],
     },

@@ -68,6 +68,17 @@ impl Stream {
         }
     }
 
+    /// What a wait for this stream waits for.
+    fn describe(&self) -> String {
+        match &*lock(&self.last_kernel) {
+            Some(kernel) => format!(
+                "kernel {kernel} or what precedes it on stream {}",
+                self.id.0
+            ),
+            None => format!("stream {}", self.id.0),
+        }
+    }
+
     /// The error for a status of the driver in a call on this stream.
     pub fn check(&self, operation: Operation, status: u32) -> Result<()> {
         if status == SUCCESS {
@@ -110,16 +121,7 @@ impl Stream {
             let status = unsafe { (driver.cuStreamSynchronize)(self.handle) };
             return self.check(operation, status);
         };
-        let waited_for = || {
-            let kernel = lock(&self.last_kernel).clone();
-            match kernel {
-                Some(kernel) => format!(
-                    "kernel {kernel} or what precedes it on stream {}",
-                    self.id.0
-                ),
-                None => format!("stream {}", self.id.0),
-            }
-        };
+        let waited_for = || self.describe();
         watchdog.poll(operation, limit, waited_for, || self.query(operation))
     }
 }
@@ -255,7 +257,7 @@ impl Event {
             let status = unsafe { (driver.cuEventSynchronize)(self.handle) };
             return stream.check(operation, status);
         };
-        let waited_for = || format!("an event of stream {}", stream.id.0);
+        let waited_for = || stream.describe();
         watchdog.poll(operation, limit, waited_for, || {
             self.query(operation, stream)
         })

@@ -165,11 +165,14 @@ const MOST_PARTS: u64 = 64;
 const LEAST_TOKENS: u64 = 128;
 
 /// Into how many parts each context is cut, so that the device is full.
-fn parts(multiprocessors: u64, pairs: u64, tokens: u64) -> u64 {
+///
+/// Lengths are not known here, only the longest that the tables could hold. Parts of one cluster
+/// cost little where there is nothing for them to do; parts that meet in memory cost more, so they
+/// are for devices without clusters.
+fn parts(multiprocessors: u64, pairs: u64, tokens: u64, clusters: bool) -> u64 {
     let wanted = (multiprocessors * BLOCKS).div_ceil(pairs.max(1));
-    wanted
-        .min(tokens.div_ceil(LEAST_TOKENS))
-        .clamp(1, MOST_PARTS)
+    let most = if clusters { CLUSTER } else { MOST_PARTS };
+    wanted.min(tokens.div_ceil(LEAST_TOKENS)).clamp(1, most)
 }
 
 /// Attention of many queries for each sequence.
@@ -306,11 +309,12 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
     }
     let [block_stride, head_stride, token_stride] = strides(block_tokens, kv_heads, head_dim);
     let scale = KernelArgument::F32(call.float("scale")?);
-    if rows != sequences {
+    let queries = call.size("most_queries")?.min(rows);
+    if queries > 1 {
         // Rows of no sequence are zeros, and the kernel leaves them alone.
         queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
         let prompt = Prompt {
-            queries: rows,
+            queries,
             sequences,
             heads,
             head_dim,
@@ -330,17 +334,23 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
         arguments.extend([block_stride, head_stride, token_stride, scale]);
         return prompt.launch(tools, queue, &arguments);
     }
+    if rows > sequences {
+        // The kernel writes one row for each sequence.
+        queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
+    }
     let tiles = (heads / kv_heads).div_ceil(8);
     let warps = if head_dim * tiles > 128 { 2 } else { 4 };
     let facts = queue.device().facts();
     let pairs = sequences * kv_heads;
+    let has_clusters = facts.capability >= 90;
     let cut = parts(
         u64::from(facts.multiprocessors),
         pairs,
         columns * block_tokens,
+        has_clusters,
     );
     // Parts of one cluster meet in each other's shared memory, which is quicker.
-    let clusters = facts.capability >= 90 && (2..=CLUSTER).contains(&cut);
+    let clusters = has_clusters && cut > 1;
     let settings: [Setting; 6] = [
         ("NUMBER", call.numbers("q", q)?.into()),
         ("HEAD", head_dim.into()),

@@ -26,10 +26,32 @@ struct Linear {
     outputs: u64,
     x: Operand,
     weights: Operand,
+    /// One scale for each output, of weights of 8 bits.
+    scales: Option<DevicePointer>,
     bias: Option<Operand>,
     residual: Option<Operand>,
     out: Operand,
     activation: u64,
+}
+
+/// The weights, and the scales behind them where they are of 8 bits.
+fn weights(
+    call: &Call<'_>,
+    x: ElementFormat,
+    outputs: u64,
+    inputs: u64,
+) -> Result<(Operand, Option<DevicePointer>)> {
+    let weights = call.raw("weights")?;
+    if weights.format != ElementFormat::Int8 {
+        return Ok((call.of("weights", x, &[outputs, inputs])?, None));
+    }
+    let wanted = outputs * inputs + outputs * 4;
+    if weights.bytes < wanted || !inputs.is_multiple_of(16) {
+        let wanted = format_args!("weights of {wanted} bytes, with inputs a multiple of 16");
+        return Err(call.error(wanted, weights.bytes));
+    }
+    let scales = DevicePointer(weights.pointer.0 + outputs * inputs);
+    Ok((weights, Some(scales)))
 }
 
 fn element(call: &Call<'_>, name: &str, format: ElementFormat) -> Result<Element> {
@@ -45,12 +67,14 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let (rows, inputs) = (call.size("rows")?, call.size("inputs")?);
     let outputs = call.size("outputs")?;
     let x = call.operand("x", &[rows, inputs])?;
+    let (weights, scales) = weights(call, x.format, outputs, inputs)?;
     let given = Linear {
         rows,
         inputs,
         outputs,
         x,
-        weights: call.of("weights", x.format, &[outputs, inputs])?,
+        weights,
+        scales,
         bias: call.optional_of("bias", x.format, &[outputs])?,
         residual: call.optional_of("residual", x.format, &[rows, outputs])?,
         out: call.operand("out", &[rows, outputs])?,
@@ -64,7 +88,10 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let fits = narrow && whole && x.pointer.0.is_multiple_of(16);
     // Rows beside each other in one product may be summed in another order than alone; the kernel
     // for few rows keeps to one.
-    let alone = call.integer("invariant")? != 0;
+    let alone = call.integer("invariant")? != 0 || scales.is_some();
+    if scales.is_some() && !fits {
+        return Err(call.error("x of f16 or bf16 beside weights of 8 bits", x.format));
+    }
     if fits && (rows <= few(inputs) || alone || blas::finding().is_err()) {
         return few_rows(tools, queue, call, &given);
     }
@@ -85,9 +112,10 @@ struct FewRows {
 }
 
 impl FewRows {
-    fn new(rows: u64, inputs: u64) -> Self {
+    /// `chunk` weights are 16 bytes.
+    fn new(rows: u64, inputs: u64, chunk: u64) -> Self {
         let rows = rows.next_power_of_two();
-        let all = inputs.div_ceil(8);
+        let all = inputs.div_ceil(chunk);
         let (taken, threads, blocks) = match all {
             ..=512 => (if rows <= 2 { 4 } else { 2 }, all.min(256), 2),
             _ => (if rows <= 2 { 2 } else { 1 }, all.div_ceil(2).min(896), 1),
@@ -110,17 +138,22 @@ fn few(inputs: u64) -> u64 {
 
 fn few_rows(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, given: &Linear) -> Result<()> {
     let most = few(given.inputs);
+    let (bits, chunk) = if given.scales.is_some() {
+        (8u64, 16)
+    } else {
+        (16, 8)
+    };
     let FewRows {
         rows,
         taken,
         threads,
         blocks,
         chunks,
-    } = FewRows::new(given.rows.min(most), given.inputs);
+    } = FewRows::new(given.rows.min(most), given.inputs, chunk);
     let settings: [Setting; 10] = [
         ("ACTIVATION", call.numbers("x", given.x)?.into()),
         ("OUTPUT", call.numbers("out", given.out)?.into()),
-        ("WEIGHT", 16u64.into()),
+        ("WEIGHT", bits.into()),
         ("GROUP", 0u64.into()),
         ("ACTIVATE", given.activation.into()),
         ("ROWS", rows.into()),
@@ -144,7 +177,7 @@ fn few_rows(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, given: &Linear) -
         let residual = given.residual.map(|one| after(one, done * given.outputs));
         let arguments = [
             at(given.weights),
-            nothing,
+            KernelArgument::Pointer(given.scales.unwrap_or(DevicePointer(0))),
             at(after(given.x, done * given.inputs)),
             nothing,
             at_or_null(given.bias),
@@ -187,6 +220,7 @@ fn many_rows(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, given: &Linear) 
         residual,
         out,
         activation,
+        ..
     } = *given;
     let narrow = element(call, "x", x.format)?;
     let epilogue = match (activation, residual) {

@@ -94,6 +94,7 @@ class Attention:
             kv_heads=self.kv_heads,
             head_dim=self.head_dim,
             block_tokens=keys.shape[1],
+            most_queries=1 if step.size.single else None,
             out=step.attended,
             label=f"{label}.paged",
         )

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from assay import ops
 from assay.engine.loading import ModelFiles, Tensor
+from assay.engine.step import activation_type
 from assay.errors import UnsupportedError
 from assay.runtime import Array, Device, launching
 
@@ -17,6 +18,10 @@ DENSE = ("f32", "f16", "bf16")
 
 MIXED = "f16"
 """What matrices of several formats become when they are joined into one."""
+
+
+ON_GPU = ("bf16", "int8")
+"""Formats that GPUs multiply activations of bfloat16 by; others become the first."""
 
 
 class WeightSource:
@@ -35,8 +40,11 @@ class WeightSource:
         self.notes: list[str] = []
         self._tables: dict[str, ops.Weights] = {}
 
-    def matrix(self, *names: str) -> ops.Weights:
-        """The matrices of these names, one below the other."""
+    def matrix(self, *names: str, looked_up: bool = False) -> ops.Weights:
+        """The matrices of these names, one below the other.
+
+        Those that are looked up by row have to be dense on a GPU.
+        """
         tensors = [self._tensor(f"{name}.weight") for name in names]
         inputs = _shape(tensors[0])[1]
         outputs = sum(_shape(tensor)[0] for tensor in tensors)
@@ -46,6 +54,11 @@ class WeightSource:
             if self.format is None and note not in self.notes:
                 self.notes.append(note)
         format = self.format or (formats.pop() if len(formats) == 1 else MIXED)
+        if self.device.kind == "cuda" and format not in ON_GPU[: 1 if looked_up else None]:
+            note = f"{format} computed on as {ON_GPU[0]}"
+            if note not in self.notes:
+                self.notes.append(note)
+            format = ON_GPU[0]
         same = all(tensor.format == format and not tensor.transposed for tensor in tensors)
         if same:
             data: Any = tensors[0].bytes
@@ -61,13 +74,13 @@ class WeightSource:
     def table(self, name: str) -> ops.Weights:
         """A matrix whose rows are looked up; asked for twice, it is the same one."""
         if name not in self._tables:
-            self._tables[name] = self.matrix(name)
+            self._tables[name] = self.matrix(name, looked_up=True)
         return self._tables[name]
 
     def vector(self, *names: str) -> Array:
-        """Vectors, one after the other, in single precision."""
+        """Vectors, one after the other, of the type of activations."""
         values = np.concatenate([self._tensor(name).to_float32() for name in names])
-        return launching.store("weights", self.device, values)
+        return launching.store("weights", self.device, values, activation_type(self.device))
 
     def optional_vector(self, *names: str) -> Array | None:
         """Vectors that a model of this configuration may not have."""
