@@ -37,7 +37,7 @@ def fixture_files(name: str) -> ModelFiles:
         config=files.config,
         tensors=files.tensors,
         rope_pairs=files.rope_pairs,
-        make_tokenizer=lambda: synthetic_model().tokenizer,
+        make_tokenizer=synthetic_model().make_tokenizer,
         notes=files.notes,
     )
 

@@ -1,10 +1,13 @@
 """The KV cache taken out, and put back into the same or another engine."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from small_models import fixture_engine
+from small_models import fixture_engine, fixture_files
 
 from assay.engine import SamplingParams
+from assay.engine.models.building import fingerprint
 from assay.errors import InputError
 
 GREEDY = SamplingParams(max_tokens=8, temperature=0.0, ignore_eos=True)
@@ -60,3 +63,15 @@ def test_a_snapshot_of_another_model_is_refused():
             pytest.raises(InputError, match="expected one of the same weights"),
         ):
             other.restore_kv_cache(snapshot)
+
+
+def test_weights_are_told_apart_by_their_content():
+    files = fixture_files("llama")
+    name = "model.layers.1.mlp.down_proj.weight"
+    tensor = files.tensors[name]
+    changed = bytearray(tensor.bytes)
+    changed[-1] ^= 1
+    other = replace(tensor, bytes=memoryview(changed))
+    swapped = replace(files, tensors={**files.tensors, name: other})
+    assert fingerprint(files) == fingerprint(fixture_files("llama"))
+    assert fingerprint(files) != fingerprint(swapped)

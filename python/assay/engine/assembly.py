@@ -7,6 +7,7 @@ from assay.engine.knobs import AS_STORED, KNOBS, Settings
 from assay.engine.kv_memory import KvMemory
 from assay.engine.loading import ModelFiles
 from assay.engine.models import Model, build_model
+from assay.engine.models.building import fingerprint
 from assay.engine.runner import Runner
 from assay.engine.scheduling import Batcher
 from assay.errors import InputError
@@ -112,6 +113,7 @@ class Assembly:
         size = self.settings.block_tokens
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < size:
             raise InputError(f"kv_tokens: expected at least one block of {size}, got {tokens!r}")
+        files, weight_format = self.files, self.settings.weight_format
         return KvMemory(
             self.device,
             self.model.shape,
@@ -119,7 +121,7 @@ class Assembly:
             block_tokens=size,
             format=self.settings.kv_format,
             prefix_caching=self._prefix_caching,
-            owner=(self.files.name, self.files.nbytes, self.model.weight_format),
+            owner=lambda: (fingerprint(files), weight_format),
         )
 
     def _build_batcher(self) -> Batcher:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -47,13 +49,14 @@ class KvMemory:
         block_tokens: int,
         format: str,
         prefix_caching: bool,
-        owner: tuple[object, ...],
+        owner: Callable[[], tuple[object, ...]],
     ) -> None:
-        """Allocate; `owner` names the weights that the content will depend on."""
+        """Allocate; `owner` tells the weights that the content will depend on from others."""
         dtype = FORMATS[format]
         self.device = device
         self.books = KvCache(blocks, block_tokens, prefix_caching=prefix_caching)
-        self.identity = (*owner, shape, block_tokens, format)
+        self._owner = owner
+        self._described = (shape, block_tokens, format)
         extents = (blocks, block_tokens, shape.kv_heads, shape.head_dim)
         parts = 2 * shape.layers
         self.memory = launching.empty(device, (parts, *extents), dtype, "kv_cache")
@@ -69,6 +72,11 @@ class KvMemory:
             for part in range(0, size * parts, size)
         )
         self.keys, self.values = views[: shape.layers], views[shape.layers :]
+
+    @cached_property
+    def identity(self) -> tuple[object, ...]:
+        """What a snapshot must agree in."""
+        return (*self._owner(), *self._described)
 
     @property
     def capacity(self) -> int:

@@ -42,8 +42,29 @@ def build_model(files: ModelFiles, device: Device, weight_format: str | None = N
 
 
 def _identity(files: ModelFiles) -> Key:
-    """What tells files apart; a file that was replaced is another one."""
+    """What tells files apart; files that were replaced are others."""
     if files.path is None:
         return ("made up", files.name, files.nbytes)
-    found = files.path.stat()
-    return (files.path.resolve(), found.st_ino, found.st_mtime_ns, found.st_size)
+    paths = sorted(files.path.iterdir()) if files.path.is_dir() else [files.path]
+    found = [(path.name, path.stat()) for path in paths]
+    return (
+        files.path.resolve(),
+        *((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in found),
+    )
+
+
+SAMPLED = 4096
+"""Bytes at either end of a tensor that its fingerprint covers."""
+
+
+def fingerprint(files: ModelFiles) -> str:
+    """A digest of every tensor's name, format, shape and both ends: other weights have another."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(files.tensors.items()):
+        digest.update(f"{name} {tensor.format} {tensor.shape}\n".encode())
+        stored = tensor.bytes.cast("B")
+        digest.update(stored[:SAMPLED])
+        digest.update(stored[-SAMPLED:])
+    return digest.hexdigest()
