@@ -10,7 +10,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
 
-.PHONY: help setup run test test-slow loom validate lint format bench bundle
+.PHONY: help setup run test test-slow loom fuzz kernels validate lint format bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,13 @@ loom: ## try every order in which threads of the runtime core can meet
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p assay-core \
 	  --test loom_memory --test scheduler_loom --test transfer_loom --test dispatch_loom
 
+fuzz: ## give random bytes to the readers of model files (needs nightly Rust and cargo-fuzz)
+	cargo +nightly fuzz run gguf -- -max_total_time=60
+	cargo +nightly fuzz run safetensors -- -max_total_time=60
+
+kernels: setup ## compile every variant of every CUDA kernel for three architectures; needs no GPU
+	$(BIN)/python -m pytest -m "slow or not slow" tests/jit/test_kernels_compile.py
+
 validate: setup ## predict published runs, and kernels of the installed tables
 	$(BIN)/assay validate --summary
 	$(BIN)/uv pip install -q --python $(BIN)/python -r pyproject.toml --extra validate
@@ -53,8 +60,9 @@ format: setup ## format the Python and Rust sources in place
 	$(BIN)/ruff format
 	cargo fmt --all
 
-bench: setup ## time the equation graph
-	$(BIN)/assay bench graph
+bench: setup ## run every suite of assay bench
+	for suite in ceilings gemv gemm ops attention pool scheduler decode graph; do \
+	  $(BIN)/assay bench $$suite; done
 
 bundle: setup ## make the offline bundle for a GPU host in dist/bundle
 	$(BIN)/python scripts/bundle.py $(BUNDLE_OPTIONS)
