@@ -117,11 +117,11 @@ class Batcher:
         turns: dict[str, Turn] = {}
         preemptions = self.preemptions
         self.short = False
+        left = self.token_budget
         for request in self._by_urgency():
-            left = self.token_budget - sum(turn.count for turn in turns.values())
             # A request whose blocks went to a more urgent one has no turn any more.
             if left > 0 and request.sequence is not None:
-                self._continue(request, left, turns)
+                left -= self._continue(request, left, turns)
         if self.preemptions == preemptions:
             self._admit(turns)
         return list(turns.values())
@@ -133,8 +133,10 @@ class Batcher:
         order = _ORDERS[self._policy]
         return sorted(self.running, key=lambda request: (request.remaining > 1, order(request)))
 
-    def _continue(self, request: Request, left: int, turns: dict[str, Turn]) -> None:
+    def _continue(self, request: Request, left: int, turns: dict[str, Turn]) -> int:
+        """Give a request its turn; returns the tokens it takes, less those that victims give back."""
         remaining = request.remaining
+        given_back = 0
         if remaining == 1 and request.lookup is not None and self.speculation:
             room = min(self.speculation, left - 1, request.most_tokens - len(request.tokens) - 1)
             request.drafts = request.lookup.guess(room) if room > 0 else []
@@ -151,13 +153,14 @@ class Batcher:
                 self.short = True
                 victim = max(self.running, key=_ORDERS[self._policy])
                 self.preempt(victim)
-                turns.pop(victim.request_id, None)
+                if lost := turns.pop(victim.request_id, None):
+                    given_back += lost.count
                 if victim is request:
-                    return
+                    return -given_back
                 continue
             samples = 1 + len(request.drafts) if remaining <= left else 0
             turns[request.request_id] = Turn(request, count, samples, copy)
-            return
+            return count - given_back
 
     def _admit(self, turns: dict[str, Turn]) -> None:
         left = self.token_budget - sum(turn.count for turn in turns.values())
