@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from small_models import fixture_engine
 
+from assay import xp
 from assay.engine import Engine, SamplingParams
 from assay.errors import InputError
+from assay.runtime import Device
 
 GREEDY = SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True)
 
@@ -324,3 +326,13 @@ def test_a_profile_times_every_operation_and_leaves_the_engine_as_it_was(engine)
     for wrong in ((0, 50), (17, 50), (1, 0), (1, 129)):
         with pytest.raises(InputError):
             engine.profile(*wrong)
+
+
+def test_a_profile_does_not_compute_with_what_memory_happens_to_hold():
+    device = Device("cpu")
+    # Bytes that are no numbers in any format, given back to the pool that the cache comes from.
+    spoilt = xp.full((64 << 20,), 255, dtype=xp.uint8, device=device)
+    del spoilt
+    with fixture_engine("llama", device) as engine:
+        assert engine.profile(1, 64)
+        assert np.isfinite(engine.logits([1, 2, 3])).all()

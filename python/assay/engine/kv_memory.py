@@ -59,7 +59,8 @@ class KvMemory:
         self._described = (shape, block_tokens, format)
         extents = (blocks, block_tokens, shape.kv_heads, shape.head_dim)
         parts = 2 * shape.layers
-        self.memory = launching.empty(device, (parts, *extents), dtype, "kv_cache")
+        # A profile reads blocks that nothing wrote, and what memory happens to hold may be no number.
+        self.memory = launching.zeros(device, (parts, *extents), dtype, "kv_cache")
         size = self.memory.nbytes // parts
         self.block_bytes = size // blocks
         views = tuple(

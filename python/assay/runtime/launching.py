@@ -33,6 +33,15 @@ def empty(device: Device, shape: Shape, dtype: DType, operation: str) -> Array:
     return Array(device, device.allocate(nbytes), dtype, Layout(shape, strides, 0))
 
 
+def zeros(device: Device, shape: Shape, dtype: DType, operation: str) -> Array:
+    """An array of zero bytes."""
+    out = empty(device, shape, dtype, operation)
+    if out.size:
+        stream = device.current_stream()._native
+        device._context.fill(operation, out.buffer, 0, 0, out.nbytes, stream)
+    return out
+
+
 def one_device(operation: str, arrays: Sequence[Array]) -> Device:
     """The device that all arrays are on."""
     device = arrays[0].device

@@ -58,24 +58,16 @@ def empty_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Arra
     return launching.empty(_device(device, x.device), x.shape, kept, "empty_like")
 
 
-def _zeros(there: Device, shape: tuple[int, ...], dtype: DType, operation: str) -> Array:
-    out = launching.empty(there, shape, dtype, operation)
-    if out.size:
-        stream = there.current_stream()._native
-        there._context.fill(operation, out.buffer, 0, 0, out.nbytes, stream)
-    return out
-
-
 def zeros(shape: int | Sequence[int], *, dtype: Type = None, device: Where = None) -> Array:
     """An array of zeros."""
     kept = _type(dtype, dtypes.float64, "zeros")
-    return _zeros(_device(device), as_shape(shape, "zeros"), kept, "zeros")
+    return launching.zeros(_device(device), as_shape(shape, "zeros"), kept, "zeros")
 
 
 def zeros_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Array:
     """An array of zeros of the shape of another."""
     kept = _type(dtype, x.dtype, "zeros_like")
-    return _zeros(_device(device, x.device), x.shape, kept, "zeros_like")
+    return launching.zeros(_device(device, x.device), x.shape, kept, "zeros_like")
 
 
 def _filled(
@@ -184,7 +176,7 @@ def eye(
     kept = _type(dtype, dtypes.float64, "eye")
     columns = n_rows if n_cols is None else n_cols
     shape = as_shape((n_rows, columns), "eye")
-    out = _zeros(_device(device), shape, kept, "eye")
+    out = launching.zeros(_device(device), shape, kept, "eye")
     length = min(n_rows, columns - k) if k >= 0 else min(n_rows + k, columns)
     if length > 0:
         launching.launch(
