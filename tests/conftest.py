@@ -39,3 +39,19 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         del os.environ["ASSAY_SCRATCH"]
     else:
         os.environ["ASSAY_SCRATCH"] = before
+
+
+@pytest.fixture(scope="session")
+def smollm2(machine_scratch: Path, scratch: Path) -> Path:
+    """SmolLM2, fetched once for the machine and put where this process looks for it."""
+    from assay.engine.loading.pulling import pull
+    from assay.engine.loading.sources import pulled_path
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ASSAY_SCRATCH", str(machine_scratch))
+        kept = pull("smollm2")
+    here = pulled_path("smollm2")
+    if not here.exists():
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.symlink_to(kept)
+    return here

@@ -42,8 +42,10 @@ def test_link_example_finds_the_closed_form() -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_python_blocks_of_documents_run(path: Path) -> None:
+def test_python_blocks_of_documents_run(path: Path, request: pytest.FixtureRequest) -> None:
     """Blocks of one document form one program."""
     blocks = _BLOCK.findall(path.read_text(encoding="utf-8"))
+    if any('"smollm2"' in block for block in blocks):
+        request.getfixturevalue("smollm2")
     if blocks:
         run("\n".join(blocks))

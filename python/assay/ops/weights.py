@@ -116,9 +116,9 @@ def pack(
     float32 numbers, which are rounded to the format. int8 weights are signed bytes with one of
     `scales` for each output.
 
-    >>> weights = pack(np.ones((4, 32), np.float32), "q8_0", (4, 32))
+    >>> weights = pack(np.full((4, 32), 127.0, np.float32), "q8_0", (4, 32))
     >>> float(weights.dequantize()[0, 0])
-    1.0
+    127.0
     """
     on = device_named(device)
     if format not in NAMES:
