@@ -15,9 +15,9 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def run(program: str) -> str:
+def run(program: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -42,10 +42,12 @@ def test_link_example_finds_the_closed_form() -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_python_blocks_of_documents_run(path: Path, request: pytest.FixtureRequest) -> None:
+def test_python_blocks_of_documents_run(
+    path: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Blocks of one document form one program."""
     blocks = _BLOCK.findall(path.read_text(encoding="utf-8"))
     if any('"smollm2"' in block for block in blocks):
         request.getfixturevalue("smollm2")
     if blocks:
-        run("\n".join(blocks))
+        run("\n".join(blocks), tmp_path)
