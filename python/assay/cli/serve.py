@@ -62,25 +62,27 @@ def serve_command(
     from assay.engine.server import Limits, create_app, listen, serve, served_model
 
     key = api_key or os.environ.get(KEY_VARIABLE)
-    listener = listen(host, port)
-    address = listener.getsockname()
-    with working(f"loading {model}"):
-        engine = sampling.load(model, device, kv_tokens, knob)
-    described = served_model(engine, name or Path(model).name.removesuffix(".gguf"))
-    if engine.files.synthetic:
-        show_note(f'the model "{described.name}" is made up: its text means nothing')
-    if key is None and not ipaddress.ip_address(address[0]).is_loopback:
-        show_note(f"anyone who reaches {address[0]} can use it: --api-key asks for a key")
-    shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-    url = f"http://{shown}:{address[1]}"
-    if as_json:
-        facts = {"url": url, "model": described.name, "synthetic": engine.files.synthetic}
-        sys.stdout.write(to_json(facts) + "\n")
-        sys.stdout.flush()
-    else:
-        show_talk(f"serving {described.name} on {device} at {url}")
-    limits = Limits(requests=max_requests, body_bytes=max_body)
-    serve(create_app(engine, described, api_key=key, limits=limits), listener, drain_seconds=drain)
+    with listen(host, port) as listener:
+        address = listener.getsockname()
+        with working(f"loading {model}"):
+            engine = sampling.load(model, device, kv_tokens, knob)
+        described = served_model(engine, name or Path(model).name.removesuffix(".gguf"))
+        if engine.files.synthetic:
+            show_note(f'the model "{described.name}" is made up: its text means nothing')
+        if key is None and not ipaddress.ip_address(address[0]).is_loopback:
+            show_note(f"anyone who reaches {address[0]} can use it: --api-key asks for a key")
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        url = f"http://{shown}:{address[1]}"
+        if as_json:
+            facts = {"url": url, "model": described.name, "synthetic": engine.files.synthetic}
+            sys.stdout.write(to_json(facts) + "\n")
+            sys.stdout.flush()
+        else:
+            show_talk(f"serving {described.name} on {device} at {url}")
+        limits = Limits(requests=max_requests, body_bytes=max_body)
+        serve(
+            create_app(engine, described, api_key=key, limits=limits), listener, drain_seconds=drain
+        )
     return 0
 
 
