@@ -10,6 +10,7 @@ from typing import Final
 
 from assay.bench.case import UNITS, Absent, Case, Contestant, Trial
 from assay.bench.clocks import ToldClock
+from assay.bench.quiet import settle
 from assay.bench.result import Figure, Series, Verification
 
 Progress = Callable[[str], None]
@@ -92,6 +93,14 @@ class _Lane:
             self.calls = max(1, math.ceil(effort.sample_seconds / once))
         self.used = 0.0
 
+    def turn(self) -> float:
+        """A sample that begins when the one before is over, threads and all, and warmed up again."""
+        if not isinstance(self.contestant.clock, ToldClock):
+            settle()
+            self.contestant.call(self.made)
+            self.made += 1
+        return self.sample()
+
     def sample(self) -> float:
         start = time.perf_counter()
         value = self.contestant.clock.measure(self.contestant.call, self.made, self.calls)
@@ -117,7 +126,7 @@ def _rounds(lanes: list[_Lane], effort: Effort) -> None:
         for lane in lanes[number % len(lanes) :] + lanes[: number % len(lanes)]:
             is_slow = lane.used > share and lane.count >= LEAST_VALUES
             sits_out = is_slow and lane is not lanes[0] and lane.used > 4 * lanes[0].used
-            lane.values.append(None if sits_out else lane.sample())
+            lane.values.append(None if sits_out else lane.turn())
         number += 1
 
 
