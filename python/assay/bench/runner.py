@@ -95,8 +95,8 @@ class _Lane:
 
     def turn(self) -> float:
         """A sample that begins when the one before is over, threads and all, and warmed up again."""
+        settle()
         if not isinstance(self.contestant.clock, ToldClock):
-            settle()
             self.contestant.call(self.made)
             self.made += 1
         return self.sample()
