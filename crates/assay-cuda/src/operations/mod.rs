@@ -5,7 +5,9 @@
 
 mod attention;
 mod call;
+mod few_rows;
 mod linear;
+mod products;
 mod rows;
 mod sampling;
 mod tools;
@@ -22,7 +24,7 @@ type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
 /// The bodies of the operations that have kernels.
 const BODIES: [(&str, Body); 15] = [
     ("linear", linear::linear),
-    ("matmul", linear::matmul),
+    ("matmul", products::matmul),
     ("embedding", rows::embedding),
     ("gather_rows", rows::gather_rows),
     ("rms_norm", rows::rms_norm),

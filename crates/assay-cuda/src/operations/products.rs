@@ -1,0 +1,177 @@
+//! Products by cuBLASLt: of many rows with weights, and of matrices.
+
+use super::call::{Call, element_bytes};
+use super::linear::Linear;
+use super::rows::activate_into;
+use super::tools::Tools;
+use crate::blas::{Element, Epilogue, Matrix, Places, Product};
+use crate::device::Queue;
+use assay_core::backend::Result;
+use assay_core::operations::{ElementFormat, Operand};
+
+const GELU_TANH: u64 = 3;
+const RELU: u64 = 4;
+
+fn element(call: &Call<'_>, name: &str, format: ElementFormat) -> Result<Element> {
+    match format {
+        ElementFormat::F32 => Ok(Element::F32),
+        ElementFormat::F16 => Ok(Element::F16),
+        ElementFormat::Bf16 => Ok(Element::Bf16),
+        other => Err(call.error(format_args!("{name} of f32, f16 or bf16"), other)),
+    }
+}
+
+/// The largest power of two up to 256 that an address is a multiple of.
+fn alignment(operand: Operand) -> u32 {
+    1 << operand.pointer.0.trailing_zeros().min(8)
+}
+
+fn matrix(element: Element, operand: Operand, transposed: bool, stride: u64) -> Matrix {
+    Matrix {
+        element,
+        transposed,
+        stride,
+        batch_stride: 0,
+        alignment: alignment(operand),
+    }
+}
+
+/// A product of many rows with weights.
+pub(super) fn many_rows(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    given: &Linear,
+) -> Result<()> {
+    let Linear {
+        rows,
+        inputs,
+        outputs,
+        x,
+        weights,
+        bias,
+        residual,
+        out,
+        activation,
+        ..
+    } = *given;
+    let narrow = element(call, "x", x.format)?;
+    let epilogue = match (activation, residual) {
+        (GELU_TANH, None) => Some(Epilogue::GeluTanh),
+        (RELU, None) => Some(Epilogue::Relu),
+        (0, _) => Some(Epilogue::Plain),
+        _ => None,
+    };
+    // The residual comes after the activation; the library would add it before.
+    let fused = residual.filter(|_| activation == 0 && out.format == x.format);
+    let product = Product {
+        batch: 1,
+        rows,
+        columns: outputs,
+        inner: inputs,
+        a: matrix(narrow, x, false, inputs),
+        b: matrix(narrow, weights, true, inputs),
+        out: matrix(element(call, "out", out.format)?, out, false, outputs),
+        adds: fused.is_some(),
+        bias: bias.map(|_| narrow),
+        epilogue: epilogue.unwrap_or(Epilogue::Plain),
+        tf32: queue.device().allows_tf32(),
+        fast_sums: false,
+    };
+    let places = Places {
+        a: x.pointer,
+        b: weights.pointer,
+        added: fused.map(|one| one.pointer),
+        bias: bias.map(|one| one.pointer),
+        scales: None,
+        out: out.pointer,
+    };
+    queue.multiply(&product, &places)?;
+    let left = residual.filter(|_| fused.is_none());
+    if epilogue.is_some() && left.is_none() {
+        return Ok(());
+    }
+    if left.is_some() && out.format != x.format {
+        let wanted = format_args!("out of {}, as the residual", x.format);
+        return Err(call.error(wanted, out.format));
+    }
+    activate_into(tools, queue, call, out, left, out, rows * outputs)
+}
+
+pub(super) fn matmul(_: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (batch, m) = (call.size("batch")?, call.size("m")?);
+    let (k, n) = (call.size("k")?, call.size("n")?);
+    let a = call.raw("a")?;
+    let b = call.raw("b")?;
+    let out = call.operand("out", &[batch, m, n])?;
+    if batch * m * n == 0 {
+        return Ok(());
+    }
+    let narrow = element(call, "a", a.format)?;
+    if b.format != a.format {
+        return Err(call.error(format_args!("b of {}", a.format), b.format));
+    }
+    let product = Product {
+        batch: u32::try_from(batch).unwrap_or(u32::MAX),
+        rows: m,
+        columns: n,
+        inner: k,
+        a: strided(call, "a", narrow, a, [batch, m, k])?,
+        b: strided(call, "b", narrow, b, [batch, k, n])?,
+        out: Matrix {
+            batch_stride: m * n,
+            ..matrix(element(call, "out", out.format)?, out, false, n)
+        },
+        adds: false,
+        bias: None,
+        epilogue: Epilogue::Plain,
+        tf32: queue.device().allows_tf32(),
+        fast_sums: false,
+    };
+    let places = Places {
+        a: a.pointer,
+        b: b.pointer,
+        added: None,
+        bias: None,
+        scales: None,
+        out: out.pointer,
+    };
+    queue.multiply(&product, &places)
+}
+
+/// A matrix at strides, one of which is 1.
+fn strided(
+    call: &Call<'_>,
+    name: &'static str,
+    element: Element,
+    operand: Operand,
+    [batch, rows, columns]: [u64; 3],
+) -> Result<Matrix> {
+    let stride = |which: &str| call.size(&format!("{name}_{which}_stride"));
+    let (batch_stride, row, column) = (stride("batch")?, stride("row")?, stride("column")?);
+    // A single row or column has no next one, so its stride says nothing.
+    let (transposed, stride) = match (rows, columns) {
+        _ if column == 1 || columns == 1 => (false, row.max(columns)),
+        _ if row == 1 || rows == 1 => (true, column.max(rows)),
+        _ => {
+            let wanted = format_args!("{name} with rows or columns without gaps");
+            return Err(call.error(wanted, format_args!("strides {row} and {column}")));
+        }
+    };
+    let last = |count: u64, stride: u64| count.saturating_sub(1).saturating_mul(stride);
+    let reach = last(batch, batch_stride)
+        .saturating_add(last(rows, row))
+        .saturating_add(last(columns, column));
+    let bytes = element_bytes(operand.format).unwrap_or(0);
+    let wanted = match rows * columns {
+        0 => 0,
+        _ => reach.saturating_add(1).saturating_mul(bytes),
+    };
+    if operand.bytes < wanted {
+        return Err(call.error(format_args!("{name} of {wanted} bytes"), operand.bytes));
+    }
+    Ok(Matrix {
+        batch_stride,
+        ..matrix(element, operand, transposed, stride)
+    })
+}
