@@ -59,12 +59,14 @@ def copy_into(out: Array, source: Array, operation: str) -> None:
             out.device.current_stream()._native,
         )
         return
-    launching.launch(
-        operation,
-        lambda given, target: np.copyto(target, given, casting="unsafe"),
-        [source],
-        [out],
-    )
+    launching.launch(operation, _overwrite, [source], [out])
+
+
+def _overwrite(given: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
+    # NumPy's own assignment reads what it has just written where one-dimensional views of the
+    # same memory cross at different strides, as a row and a column do.
+    crossing = np.may_share_memory(given, target)
+    np.copyto(target, given.copy() if crossing else given, casting="unsafe")
 
 
 def to_device(array: Array, target: Device | str) -> Array:
