@@ -1,24 +1,67 @@
-// Reads memory once and keeps nothing: what a kernel that streams its operand can reach at most.
+// The sum of numbers, read once: what a kernel that streams its operand can reach at most.
 //
 // Launch: a few blocks per multiprocessor, block 512.
-// Arguments: data, count (of 16-byte pieces, 64 bits), out (one word).
+// Arguments: x (16-byte aligned), count (64 bits), parts (a double for each block), done (a word that is 0 before and
+//   after), out. Sums are in double precision and always in the same order.
 #include "prelude.cuh"
 
-KERNEL __launch_bounds__(512) read_all(const uint4* data, u64 count, u32* out) {
-    const u64 stride = u64(gridDim.x) * blockDim.x;
-    u32 mixed = 0;
+constexpr int AHEAD = 8;  // loads under way at once
+constexpr int WARPS = 512 / 32;
+
+DEVICE float sum_of(uint4 v) {
+    return __uint_as_float(v.x) + __uint_as_float(v.y) + (__uint_as_float(v.z) + __uint_as_float(v.w));
+}
+
+// The block's sum, in thread 0.
+DEVICE double sum_block(double v) {
+    __shared__ double sums[WARPS];
+    for (int offset = 16; offset; offset >>= 1)
+        v += __shfl_down_sync(~0u, v, offset);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        sums[threadIdx.x / 32] = v;
+    __syncthreads();
+    double all = 0.0;
+    for (int warp = 0; warp < WARPS; warp++)
+        all += sums[warp];
+    return all;
+}
+
+KERNEL __launch_bounds__(512) read_all(const float* x, u64 count, double* parts, u32* done, float* out) {
+    __shared__ bool last;
+    const uint4* data = reinterpret_cast<const uint4*>(x);
+    const u64 pieces = count / 4, stride = u64(gridDim.x) * blockDim.x;
+    u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x;
     start_next_kernel();
     wait_for_previous_kernel();
-    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i + 7 * stride < count; i += 8 * stride) {
-        uint4 v[8];
+    double sum = i < count % 4 ? double(x[pieces * 4 + i]) : 0.0;
+    for (; i + (AHEAD - 1) * stride < pieces; i += AHEAD * stride) {
+        uint4 v[AHEAD];
 #pragma unroll
-        for (int j = 0; j < 8; j++)
+        for (int j = 0; j < AHEAD; j++)
             v[j] = load16_once(data + i + j * stride);
+        float near = 0.0f;
 #pragma unroll
-        for (int j = 0; j < 8; j++)
-            mixed ^= v[j].x ^ v[j].y ^ v[j].z ^ v[j].w;
+        for (int j = 0; j < AHEAD; j++)
+            near += sum_of(v[j]);
+        sum += near;
     }
-    // Practically never true, and the compiler cannot know.
-    if (mixed == 0x12345678u)
-        *out = mixed;
+    for (; i < pieces; i += stride)
+        sum += sum_of(load16_once(data + i));
+    sum = sum_block(sum);
+    if (threadIdx.x == 0) {
+        parts[blockIdx.x] = sum;
+        __threadfence();
+        last = atomicInc(done, gridDim.x - 1) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last)
+        return;
+    __threadfence();
+    double all = 0.0;
+    for (int part = threadIdx.x; part < gridDim.x; part += blockDim.x)
+        all += __ldcg(parts + part);
+    all = sum_block(all);
+    if (threadIdx.x == 0)
+        *out = float(all);
 }

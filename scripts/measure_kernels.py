@@ -56,16 +56,18 @@ def report_best(found: Sequence[dict[str, Any]]) -> None:
 
 def read_ceiling() -> float:
     """Bytes per second of reading 8 GiB once."""
-    data = torch.randint(0, 1 << 30, (1 << 31,), dtype=torch.int32, device="cuda")
-    out = torch.zeros(1, dtype=torch.int32, device="cuda")
+    data = torch.randn(1 << 31, device="cuda")
+    parts = torch.empty(8 * multiprocessors(), dtype=torch.float64, device="cuda")
+    done = torch.zeros(1, dtype=torch.int32, device="cuda")
+    out = torch.empty(1, device="cuda")
     kernel = Kernel("read_all.cu")
-    count = ctypes.c_ulonglong(data.numel() // 4)
+    count = ctypes.c_ulonglong(data.numel())
     best = 0.0
     for blocks in (2, 4, 8):
         grid = multiprocessors() * blocks
 
         def work(grid: int = grid) -> None:
-            kernel(grid, 512, data, count, out)
+            kernel(grid, 512, data, count, parts, done, out)
 
         us, spread = microseconds(work, 1)
         best = max(best, data.numel() * 4 / us * 1e6)

@@ -5,6 +5,7 @@
 
 mod attention;
 mod call;
+mod ceilings;
 mod few_rows;
 mod linear;
 mod products;
@@ -22,7 +23,7 @@ use tools::Tools;
 type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 15] = [
+const BODIES: [(&str, Body); 18] = [
     ("linear", linear::linear),
     ("matmul", products::matmul),
     ("embedding", rows::embedding),
@@ -38,6 +39,9 @@ const BODIES: [(&str, Body); 15] = [
     ("attention", attention::attention),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
+    ("read", ceilings::read),
+    ("copy", ceilings::copy),
+    ("multiply_add", ceilings::multiply_add),
 ];
 
 fn refused(message: String) -> BackendError {
