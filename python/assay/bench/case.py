@@ -40,6 +40,7 @@ class Unit:
 UNITS: Final[Mapping[str, Unit]] = {
     "GB/s": Unit(1e9, "rate"),
     "GFLOP/s": Unit(1e9, "rate"),
+    "TFLOP/s": Unit(1e12, "rate"),
     "points/s": Unit(1.0, "rate"),
     "tok/s": Unit(1.0, "rate"),
     "M pairs/s": Unit(1e6, "rate"),

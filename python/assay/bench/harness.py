@@ -17,8 +17,9 @@ import assay
 from assay.bench import selection
 from assay.bench.case import Settings, Suite
 from assay.bench.result import Result
-from assay.bench.runner import CLAIM, LOOK, measure
+from assay.bench.runner import CLAIM, GPU_CLAIM, LOOK, measure
 from assay.errors import InputError, unknown_name
+from assay.runtime import cuda
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import Device
 
@@ -73,7 +74,7 @@ def run(chosen: Suite, asked: Settings, progress: Callable[[str], None] | None =
     facts = machine(asked.device)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     load_before, start = _load(), time.perf_counter()
-    effort = LOOK if asked.quick else CLAIM
+    effort = LOOK if asked.quick else GPU_CLAIM if asked.device.kind == "cuda" else CLAIM
     cases = chosen.cases(asked)
     figures = []
     for number, case in enumerate(cases, 1):
@@ -83,7 +84,7 @@ def run(chosen: Suite, asked: Settings, progress: Callable[[str], None] | None =
         suite=chosen.name,
         quick=asked.quick,
         machine=facts.to_data(),
-        versions=_versions(),
+        versions=_versions(asked.device),
         commit=_commit(),
         started=started,
         seconds=time.perf_counter() - start,
@@ -99,7 +100,7 @@ def _load() -> tuple[float, ...]:
     return os.getloadavg()
 
 
-def _versions() -> dict[str, str | None]:
+def _versions(device: Device) -> dict[str, str | None]:
     build: Any = assay.build_info()
     checks = " with checks" if build["debug_assertions"] else ""
     versions: dict[str, str | None] = {
@@ -111,11 +112,13 @@ def _versions() -> dict[str, str | None]:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = None
+    if device.kind == "cuda":
+        versions |= cuda.versions()
     return versions
 
 
 def _commit() -> str | None:
-    """The commit this code is from, where it runs out of a checkout that tracks it."""
+    """The commit this code is from: that of the checkout, else what `ASSAY_COMMIT` says."""
     here = Path(__file__).resolve()
 
     def git(*words: str) -> str | None:
@@ -128,5 +131,5 @@ def _commit() -> str | None:
         return done.stdout.strip() if done.returncode == 0 else None
 
     if git("ls-files", "--error-unmatch", here.name) is None:
-        return None
+        return os.environ.get("ASSAY_COMMIT")
     return git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

@@ -12,7 +12,7 @@ from assay.runtime.dtypes import BY_NAME, bfloat16
 from assay.runtime.exchange import values
 from assay.runtime.fingerprint import cache_bytes
 from assay.runtime.hardware import Device
-from assay.runtime.launching import store
+from assay.runtime.launching import empty, store
 
 NumPyArray = npt.NDArray[Any]
 
@@ -50,6 +50,23 @@ def counts(size: int, seed: int) -> NumPyArray:
 def place(device: Device, host: NumPyArray, dtype: str = "f32") -> Array:
     """Host values in the device's own memory."""
     return store("input", device, host, BY_NAME[DTYPES[dtype]])
+
+
+def repeat(device: Device, part: Array, times: int) -> Array:
+    """An array of one axis with the same elements again and again, copied within the device."""
+    out = empty(device, (part.size * times,), part.dtype, "repeat")
+    stream = device.current_stream()._native
+    for number in range(times):
+        device._context.copy(
+            "repeat",
+            part.buffer,
+            part.offset,
+            out.buffer,
+            number * part.nbytes,
+            part.nbytes,
+            stream,
+        )
+    return out
 
 
 def fetch(array: Array) -> NumPyArray:

@@ -15,8 +15,10 @@ from assay.bench.inputs import NumPyArray
 from assay.runtime.hardware import Device
 
 
-def numpy(call: Call, amount: float) -> Contestant:
-    """NumPy, on the host."""
+def numpy(call: Call, amount: float, device: Device | None = None) -> Contestant | Absent:
+    """NumPy, on the host; it takes no part where a device with memory of its own is measured."""
+    if device is not None and not device.host_memory:
+        return Absent("NumPy", f"has no device {device.name}")
     return Contestant("NumPy", call, HostClock(), amount)
 
 

@@ -21,7 +21,15 @@ Starting it costs nothing beside the least, and it takes about as long as the ca
 against, so that whatever else the machine does meets both alike.
 """
 
+GPU_PIECE_BYTES: Final = 1 << 30
+"""The same of a GPU: its memory gets up to speed over many microseconds."""
+
+_DRAWN_BYTES: Final = 64 << 20
+"""What is drawn on the host; a GPU's larger pieces repeat it."""
+
 ELEMENTS: Final = 3 << 12
+GPU_ELEMENTS: Final = 1 << 20
+"""Numbers that keep every arithmetic unit busy."""
 STEPS: Final = 4001
 """Odd, so that what comes out is not what went in."""
 
@@ -31,13 +39,19 @@ _F32: Final = 0
 
 def read(device: Device, nbytes: int, pieces: int = 1) -> Contestant:
     """Reading memory on all cores, each piece in its turn."""
-    arrays = [inputs.place(device, inputs.counts(nbytes // 4, piece)) for piece in range(pieces)]
+    arrays = [_piece(device, nbytes, piece) for piece in range(pieces)]
     out = xp.empty((1,), dtype=xp.float32, device=device)
 
     def call(number: int) -> None:
         read_into(arrays[number % pieces], out)
 
     return Contestant("read", call, DeviceClock(device), amount=arrays[0].nbytes)
+
+
+def _piece(device: Device, nbytes: int, seed: int) -> Array:
+    times = nbytes // _DRAWN_BYTES if device.kind == "cuda" else 1
+    part = inputs.place(device, inputs.counts(nbytes // max(times, 1) // 4, seed))
+    return inputs.repeat(device, part, times) if times > 1 else part
 
 
 def cold_read(device: Device, nbytes: float, quick: bool) -> Contestant:
@@ -47,6 +61,8 @@ def cold_read(device: Device, nbytes: float, quick: bool) -> Contestant:
     """
     least, most = PIECE_BYTES
     piece = least // 2 if quick else min(max(int(nbytes), least), most)
+    if device.kind == "cuda" and not quick:
+        piece = GPU_PIECE_BYTES
     return read(device, piece, inputs.copies(device, piece, quick))
 
 
@@ -61,14 +77,19 @@ def copy(device: Device, nbytes: int) -> Contestant:
 
 def arithmetic(device: Device) -> Contestant:
     """Products and sums that touch no memory, on all cores: the rate of single precision."""
-    x = inputs.place(device, inputs.counts(ELEMENTS, 0))
+    x = inputs.place(device, inputs.counts(elements(device), 0))
     out = xp.empty(x.shape, dtype=xp.float32, device=device)
     return Contestant(
         "arithmetic",
         lambda _: alternate_into(x, out),
         DeviceClock(device),
-        amount=2.0 * ELEMENTS * STEPS,
+        amount=2.0 * x.size * STEPS,
     )
+
+
+def elements(device: Device) -> int:
+    """Numbers that the arithmetic of a device is tried on."""
+    return GPU_ELEMENTS if device.kind == "cuda" else ELEMENTS
 
 
 def read_into(array: Array, out: Array) -> None:

@@ -7,21 +7,26 @@ import math
 from assay.errors import ShapeError
 from assay.ops import counting
 from assay.ops.calling import DENSE, check, result
-from assay.runtime import products
+from assay.runtime import dtypes, products
 from assay.runtime.array import Array
 
 
 def batched_matmul(
     a: Array, b: Array, out: Array | None = None, *, label: str | None = None
 ) -> Array:
-    """The product of matrices along equal leading axes, in single precision."""
+    """The product of matrices along equal leading axes, in single precision.
+
+    On a GPU it is rounded to the type of `a` where `out` is of that type.
+    """
     if a.ndim < 2:
         raise ShapeError(f"batched_matmul: expected a with at least 2 axes, got {tuple(a.shape)}")
     check("batched_matmul", "a", a, a.shape, DENSE)
     check("batched_matmul", "b", b, (*a.shape[:-2], a.shape[-1], None), DENSE)
     *batch, m, k = a.shape
     n = b.shape[-1]
-    out = result("batched_matmul", a.device, out, (*batch, m, n))
+    narrow = a.device.kind == "cuda" and out is not None and out.dtype is a.dtype
+    kind = a.dtype if narrow else dtypes.float32
+    out = result("batched_matmul", a.device, out, (*batch, m, n), kind)
     if out.size == 0 or k == 0:
         if out.size:
             out[...] = 0.0

@@ -152,6 +152,13 @@ def pack(
     return Weights(on, buffer, format, (outputs, inputs))
 
 
+def row_parts(format: str, inputs: int) -> tuple[int, ...]:
+    """Bytes that a row has on a GPU: of weights, and of what lies behind all rows of weights."""
+    if format == "int8":
+        return (inputs, 4)
+    return (inputs * np.dtype(DENSE[format]).itemsize,)
+
+
 def _upload(
     device: Device,
     source: npt.NDArray[Any],

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import logging
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from assay import _native
 
 FALLING_BACK: Final = "Falling back to CPU backend"
 
+_DRIVER: Final = Path("/proc/driver/nvidia/version")
 _LOGGER: Final = logging.getLogger("assay")
 
 
@@ -86,6 +88,22 @@ def probe() -> Findings:
 
 def _library(told: _native.CudaLibrary) -> Library:
     return Library(told.get("path"), told.get("version"), told.get("missing"), told.get("hint"))
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of what a figure of a GPU depends on: the driver's own, CUDA's and its libraries'."""
+    found = probe()
+    told = _DRIVER.read_text(encoding="utf-8") if _DRIVER.exists() else ""
+    number = re.search(r"\b\d+\.\d+(\.\d+)?\b", told)
+    return {
+        "driver": number[0] if number else None,
+        "CUDA": _text(found.driver.version),
+        "NVRTC": _text(found.compiler.version),
+    }
+
+
+def _text(version: tuple[int, int] | None) -> str | None:
+    return None if version is None else f"{version[0]}.{version[1]}"
 
 
 def allows_tf32() -> bool:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from assay.runtime.cuda import probe
 from assay.runtime.hardware import Device
 from assay.runtime.survey import processor
 
@@ -62,8 +63,9 @@ def cache_bytes(device: Device) -> int | None:
     """Bytes of the cache that lies before the device's memory; None where nobody tells."""
     if device.host_memory:
         return last_level_cache_bytes()
-    told = getattr(device, "cache_bytes", None)
-    return told if isinstance(told, int) else None
+    if device.kind != "cuda":
+        return None
+    return probe().gpus[int(device.name.partition(":")[2])].l2_bytes
 
 
 def last_level_cache_bytes(folder: Path = _CACHES) -> int | None:

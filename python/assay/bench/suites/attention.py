@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from assay import ops, xp
 from assay.bench import checks, counting, inputs, rivals, yardsticks
 from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
 from assay.bench.clocks import Call, DeviceClock
+from assay.bench.grouping import grouped
 from assay.bench.inputs import NumPyArray
 from assay.bench.text import shape_text
 from assay.runtime.array import Array
@@ -19,161 +20,244 @@ from assay.runtime.dtypes import BY_NAME
 from assay.runtime.hardware import Device
 
 DTYPES: Final = ("f32", "bf16")
-HEADS: Final = 16
-KV_HEADS: Final = 4
-WIDTH: Final = 64
 BLOCK: Final = 16
 PROMPTS: Final[tuple[Size, ...]] = ((256,), (1024,))
 CONTEXTS: Final[tuple[Size, ...]] = ((1, 4096), (8, 1024))
+GPU_SIZES: Final[tuple[Size, ...]] = ((2048,), (8192,), (64, 4096), (8, 12000), (1, 8192))
+CHECKED_QUERIES: Final = 40
+"""Queries of a long prompt that are computed again in double precision."""
+DISTINCT: Final = 4
+"""Contexts that are drawn; other sequences have the same again, in blocks of their own."""
 QUICK: Final[tuple[Size, ...]] = ((48,), (2, 40))
+
+
+class Heads(NamedTuple):
+    """The heads of a layer: those of queries, those of keys, and numbers in each."""
+
+    queries: int
+    keys: int
+    width: int
+
+    @property
+    def text(self) -> str:
+        """As a note says it."""
+        return f"{self.queries} heads of {self.width}, {self.keys} of keys"
+
+
+SMALL: Final = Heads(16, 4, 64)
+LARGE: Final = Heads(32, 8, 128)
+
+
+def heads_of(device: Device) -> Heads:
+    """The layer that is tried on a device: one of a small model, or of one of 8 billion weights."""
+    return LARGE if device.kind == "cuda" else SMALL
 
 
 def cases(settings: Settings) -> list[Case]:
     """Sizes of one number are prompts, of two are sequences by context."""
-    sizes = settings.sizes or (QUICK if settings.quick else (*PROMPTS, *CONTEXTS))
-    shape = f"{HEADS} heads, {KV_HEADS} of keys"
+    on_gpu = settings.device.kind == "cuda"
+    usual = GPU_SIZES if on_gpu else (*PROMPTS, *CONTEXTS)
+    sizes = settings.sizes or (QUICK if settings.quick else usual)
+    shape = heads_of(settings.device).text
+    prompt_unit = "TFLOP/s" if on_gpu else "GFLOP/s"
     return [
         Case(
             f"prompt {dtype} {size[0]}" if len(size) == 1 else f"paged {dtype} {shape_text(size)}",
-            "GFLOP/s" if len(size) == 1 else "GB/s",
+            prompt_unit if len(size) == 1 else "GB/s",
             functools.partial(_prompt if len(size) == 1 else _paged, settings, dtype, *size),
             {"dtype": dtype, "size": list(size), "shape": shape},
         )
-        for dtype in settings.dtypes or DTYPES
+        for dtype in settings.dtypes or (("bf16",) if on_gpu else DTYPES)
         for size in sizes
     ]
 
 
-def _heads(values: NumPyArray) -> NumPyArray:
+def _heads(values: NumPyArray, heads: Heads) -> NumPyArray:
     """Keys or values of each query head."""
-    return np.repeat(values, HEADS // KV_HEADS, axis=1)
+    return np.repeat(values, heads.queries // heads.keys, axis=1)
 
 
-def _causal(q: NumPyArray, k: NumPyArray, v: NumPyArray) -> NumPyArray:
-    """Attention of the last queries of a sequence, by the definition."""
-    k, v = _heads(k), _heads(v)
-    scores = np.einsum("qhd,khd->hqk", q, k, optimize=True) * q.dtype.type(WIDTH**-0.5)
-    queries, tokens = q.shape[0], k.shape[0]
-    hidden = np.arange(tokens) > np.arange(tokens - queries, tokens)[:, None]
-    scores[:, hidden] = -np.inf
+def _causal(
+    q: NumPyArray, k: NumPyArray, v: NumPyArray, heads: Heads, places: NumPyArray | None = None
+) -> NumPyArray:
+    """Attention by the definition, of queries at these places, by default the last ones."""
+    k, v = _heads(k, heads), _heads(v, heads)
+    tokens = k.shape[0]
+    at = np.arange(tokens - q.shape[0], tokens) if places is None else places
+    scores = np.einsum("qhd,khd->hqk", q, k, optimize=True) * q.dtype.type(heads.width**-0.5)
+    scores[:, np.arange(tokens) > at[:, None]] = -np.inf
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights = powers / powers.sum(axis=-1, keepdims=True)
     return np.asarray(np.einsum("hqk,khd->qhd", weights, v, optimize=True))
 
 
+def _activation(device: Device, dtype: str) -> str:
+    """What queries and results are: a processor computes in single precision."""
+    return dtype if device.kind == "cuda" else "f32"
+
+
+def _tolerance(dtype: str) -> float:
+    """Sums of single precision, or probabilities and results rounded to halves."""
+    return 1e-5 if dtype == "f32" else 4 * inputs.rounding(dtype)
+
+
 def _prompt(settings: Settings, dtype: str, tokens: int) -> Trial:
-    device = settings.device
-    host_q = inputs.normal((tokens, HEADS, WIDTH), 1)
-    host_k, host_v = (inputs.normal((tokens, KV_HEADS, WIDTH), seed) for seed in (2, 3))
-    q = inputs.place(device, host_q)
+    device, heads = settings.device, heads_of(settings.device)
+    kept = _activation(device, dtype)
+    host_q = inputs.normal((tokens, heads.queries, heads.width), 1)
+    host_k, host_v = (inputs.normal((tokens, heads.keys, heads.width), seed) for seed in (2, 3))
+    q = inputs.place(device, host_q, kept)
     k, v = (inputs.place(device, host, dtype) for host in (host_k, host_v))
-    out = xp.empty(q.shape, dtype=xp.float32, device=device)
+    out = xp.empty(q.shape, dtype=q.dtype, device=device)
 
     def call(_: int) -> None:
         ops.attention(q, k, v, out=out)
 
     counted = counting.count(device, call)
-    reference = _causal(inputs.fetch(q), inputs.fetch(k), inputs.fetch(v))
+    places = np.arange(tokens)
+    if tokens > 1024:
+        places = np.unique(np.linspace(0, tokens - 1, CHECKED_QUERIES).astype(int))
+    reference = _causal(inputs.fetch(q)[places], inputs.fetch(k), inputs.fetch(v), heads, places)
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
         kind = getattr(module, inputs.DTYPES[dtype])
-        parts = [host_q, _heads(host_k), _heads(host_v)]
+        parts = [host_q, _heads(host_k, heads), _heads(host_v, heads)]
         placed = [put(part.transpose(1, 0, 2)[None]).to(kind) for part in parts]
         attend = module.nn.functional.scaled_dot_product_attention
         return lambda _: attend(*placed, is_causal=True)
 
     return Trial(
         Contestant("assay", call, DeviceClock(device), counted.flops),
-        checks.written("double precision", call, out, lambda _: reference, 1e-5),
-        ceiling=yardsticks.arithmetic(device),
+        checks.written(
+            "double precision", call, out, lambda _: reference, _tolerance(kept), places
+        ),
+        ceiling=None if device.kind == "cuda" else yardsticks.arithmetic(device),
         rivals=[
-            rivals.numpy(lambda _: _causal(host_q, host_k, host_v), counted.flops)
+            rivals.numpy(lambda _: _causal(host_q, host_k, host_v, heads), counted.flops, device)
             if dtype == "f32"
             else Absent("NumPy", "has no bfloat16"),
             rivals.torch(device, in_torch, counted.flops),
         ],
         bytes=counted.bytes,
         flops=counted.flops,
-        note=f"{HEADS} heads of {WIDTH}, {KV_HEADS} of keys; operations that the mask leaves",
+        note=f"{heads.text}; operations that the mask leaves",
     )
 
 
 def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial:
-    device = settings.device
+    device, heads = settings.device, heads_of(settings.device)
+    kept = _activation(device, dtype)
     per_sequence = -(-tokens // BLOCK)
     # Blocks lie as they come after a while of serving: in no order.
     order = np.random.default_rng(4).permutation(sequences * per_sequence)
     tables = order.reshape(sequences, per_sequence).astype(np.int32)
-    host_q = inputs.normal((sequences, HEADS, WIDTH), 1)
-    host_k, host_v = (inputs.normal((sequences, tokens, KV_HEADS, WIDTH), s) for s in (2, 3))
-    first = _filled(device, dtype, tables, host_k, host_v)
+    distinct = min(sequences, DISTINCT)
+    host_q = inputs.normal((sequences, heads.queries, heads.width), 1)
+    host_k, host_v = (
+        inputs.normal((distinct, tokens, heads.keys, heads.width), seed) for seed in (2, 3)
+    )
+    first = _filled(device, dtype, kept, heads, tables, host_k, host_v)
     pair_bytes = 2 * first[0].nbytes
     caches = [first]
     for _ in range(inputs.copies(device, pair_bytes, settings.quick) - 1):
         caches.append((_copied(first[0]), _copied(first[1])))
-    q = inputs.place(device, host_q)
+    q = inputs.place(device, host_q, kept)
     placed_tables = xp.asarray(tables, device=device, copy=True)
     starts = xp.arange(sequences + 1, dtype=xp.int32, device=device)
     lengths = xp.full((sequences,), tokens, dtype=xp.int32, device=device)
-    out = xp.empty(q.shape, dtype=xp.float32, device=device)
+    out = xp.empty(q.shape, dtype=q.dtype, device=device)
     contexts = [(1, tokens)] * sequences
 
-    def call(number: int) -> None:
-        keys, values = caches[number % len(caches)]
+    def attend(pair: tuple[Array, Array]) -> None:
         ops.paged_attention(
-            q, keys, values, placed_tables, starts, lengths,
-            heads=HEADS, kv_heads=KV_HEADS, head_dim=WIDTH, block_tokens=BLOCK,
-            out=out, contexts=contexts,
+            q, *pair, placed_tables, starts, lengths,
+            heads=heads.queries, kv_heads=heads.keys, head_dim=heads.width, block_tokens=BLOCK,
+            out=out, contexts=contexts, most_queries=1,
         )  # fmt: skip
 
-    counted = counting.count(device, call)
+    counted = counting.count(device, lambda _: attend(first))
+    operations = [functools.partial(attend, pair) for pair in caches]
+    call, times = (lambda number: operations[number % len(operations)]()), 1
+    if device.kind == "cuda":
+        call, times = grouped(device, operations, counted.bytes)
     stored_k, stored_v = (
         inputs.fetch(inputs.place(device, host, dtype)) for host in (host_k, host_v)
     )
-    queries = host_q.astype(np.float64)
+    queries = inputs.fetch(q)
     reference = np.concatenate(
-        [_causal(queries[s : s + 1], stored_k[s], stored_v[s]) for s in range(sequences)]
+        [
+            _causal(queries[s : s + 1], stored_k[s % distinct], stored_v[s % distinct], heads)
+            for s in range(sequences)
+        ]
     )
+
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        kind = getattr(module, inputs.DTYPES[dtype])
+        turns = module.arange(sequences) % distinct
+        dense = [put(host.transpose(0, 2, 1, 3)).to(kind)[turns] for host in (host_k, host_v)]
+        pairs = [[one.clone() for one in dense] for _ in caches]
+        placed = put(host_q[:, :, None]).to(kind)
+        attend = module.nn.functional.scaled_dot_product_attention
+
+        def one(pair: list[Any]) -> object:
+            return attend(placed, *pair, enable_gqa=True)
+
+        return rivals.torch_graph(module, [functools.partial(one, p) for p in pairs] * repeats)
+
+    repeats = max(1, times // len(caches))
+    torch: Contestant | Absent = Absent("PyTorch", "has no paged cache on a processor")
+    if device.kind == "cuda":
+        torch = rivals.torch(device, in_torch, counted.bytes * repeats * len(caches))
     return Trial(
-        Contestant("assay", call, DeviceClock(device), counted.bytes),
-        checks.written("double precision", call, out, lambda _: reference, 1e-5),
+        Contestant("assay", call, DeviceClock(device), times * counted.bytes),
+        checks.written("double precision", call, out, lambda _: reference, _tolerance(kept)),
         ceiling=yardsticks.cold_read(device, counted.bytes, settings.quick),
-        rivals=[
-            Absent("NumPy", "has no paged cache"),
-            Absent("PyTorch", "has no paged cache on a processor"),
-        ],
+        rivals=[Absent("NumPy", "has no paged cache"), torch],
         bytes=counted.bytes,
         flops=counted.flops,
         working_set_bytes=len(caches) * pair_bytes,
-        note=f"{HEADS} heads of {WIDTH}, {KV_HEADS} of keys, blocks of {BLOCK} tokens in no order",
+        note=f"{heads.text}, blocks of {BLOCK} tokens in no order; PyTorch's cache is dense",
     )
 
 
 def _filled(
-    device: Device, dtype: str, tables: NumPyArray, host_k: NumPyArray, host_v: NumPyArray
+    device: Device,
+    dtype: str,
+    kept: str,
+    heads: Heads,
+    tables: NumPyArray,
+    host_k: NumPyArray,
+    host_v: NumPyArray,
 ) -> tuple[Array, Array]:
     """A cache with these keys and values, written the way an engine writes them."""
-    sequences, tokens = host_k.shape[:2]
-    kind = BY_NAME[inputs.DTYPES[dtype]]
-    shape = (tables.size, BLOCK, KV_HEADS, WIDTH)
-    keys, values = (xp.zeros(shape, dtype=kind, device=device) for _ in range(2))
+    distinct, tokens = host_k.shape[:2]
+    shape = (tables.size, BLOCK, heads.keys, heads.width)
+    keys, values = (
+        xp.zeros(shape, dtype=BY_NAME[inputs.DTYPES[dtype]], device=device) for _ in range(2)
+    )
     token = np.arange(tokens)
-    slots = (tables[:, token // BLOCK] * BLOCK + token % BLOCK).astype(np.int32).reshape(-1)
-    rows = sequences * tokens
-    empty = np.zeros((rows, HEADS * WIDTH), np.float32)
-    qkv = np.concatenate([empty, host_k.reshape(rows, -1), host_v.reshape(rows, -1)], axis=1)
-    ops.rope_write(
-        inputs.place(device, qkv),
-        xp.zeros((rows,), dtype=xp.int32, device=device),
-        xp.asarray(slots, device=device, copy=True),
-        None, keys, values,
-        heads=HEADS, kv_heads=KV_HEADS, head_dim=WIDTH,
-    )  # fmt: skip
+    slots = (tables[:, token // BLOCK] * BLOCK + token % BLOCK).astype(np.int32)
+    empty = np.zeros((tokens, heads.queries * heads.width), np.float32)
+    positions = xp.zeros((tokens,), dtype=xp.int32, device=device)
+    rows = [
+        inputs.place(
+            device,
+            np.concatenate([empty, k.reshape(tokens, -1), v.reshape(tokens, -1)], axis=1),
+            kept,
+        )
+        for k, v in zip(host_k, host_v, strict=True)
+    ]
+    for sequence, places in enumerate(slots):
+        ops.rope_write(
+            rows[sequence % distinct], positions, xp.asarray(places, device=device, copy=True),
+            None, keys, values,
+            heads=heads.queries, kv_heads=heads.keys, head_dim=heads.width,
+        )  # fmt: skip
     return keys, values
 
 
 def _copied(array: Array) -> Array:
-    return xp.asarray(array, copy=True)
+    return xp.reshape(inputs.repeat(array.device, array, 1), array.shape)
 
 
 SUITE = Suite(

@@ -12,23 +12,31 @@ from assay.bench import checks, inputs, rivals, stored, yardsticks
 from assay.bench.case import Case, Contestant, Settings, Suite, Trial
 from assay.bench.clocks import Call, DeviceClock
 from assay.bench.grouping import grouped
-from assay.bench.suites import gemm
+from assay.bench.suites import gemm, transfers
 from assay.bench.text import bytes_text
+from assay.runtime.array import Array
 from assay.runtime.graphs import capture_graph
 from assay.runtime.hardware import Device
 
 SIZES: Final = tuple(1 << power for power in (15, 18, 20, 22, 24, 26, 28, 29))
 QUICK_SIZES: Final = (1 << 15, 1 << 20, 1 << 23)
+GPU_SIZES: Final = tuple(1 << power for power in (20, 24, 26, 28, 30, 32))
+DRAWN_BYTES: Final = 64 << 20
+"""What is drawn on the host; more than that repeats it."""
 SIDE: Final = 2048
 QUICK_SIDE: Final = 256
+GPU_SIDE: Final = 8192
 NODES: Final = 200
+GPU_NODES: Final = 500
 
 
 def cases(settings: Settings) -> list[Case]:
     """Bandwidth by size, then rates, then costs."""
     device, quick = settings.device, settings.quick
-    sizes = tuple(size for (size,) in settings.sizes) or (QUICK_SIZES if quick else SIZES)
-    side = QUICK_SIDE if quick else SIDE
+    on_gpu = device.kind == "cuda"
+    usual = QUICK_SIZES if quick else GPU_SIZES if on_gpu else SIZES
+    sizes = tuple(size for (size,) in settings.sizes) or usual
+    side = QUICK_SIDE if quick else GPU_SIDE if on_gpu else SIDE
     listed = [_bandwidth("read", device, size, _read) for size in sizes]
     listed += [_bandwidth("copy", device, size, _copy) for size in sizes]
     listed.append(
@@ -39,7 +47,7 @@ def cases(settings: Settings) -> list[Case]:
     listed.append(
         Case("graph node", "us", lambda: _graph_node(device), {"operation": "graph node"})
     )
-    return listed
+    return listed + (transfers.cases(settings) if on_gpu else [])
 
 
 def _bandwidth(
@@ -54,60 +62,79 @@ def _bandwidth(
 
 
 def _read(device: Device, nbytes: int) -> Trial:
-    host = inputs.counts(max(nbytes // 4, 1), 1)
-    source = inputs.place(device, host)
+    host, pieces, source = _drawn(device, nbytes // 4)
     out = xp.empty((1,), dtype=xp.float32, device=device)
     # Exact in double precision, then rounded once, as the operation does.
-    total = np.array([host.sum(dtype=np.float64)]).astype(np.float32)
+    total = np.array([pieces * host.sum(dtype=np.float64)]).astype(np.float32)
     call, times = _repeated(device, nbytes, lambda: yardsticks.read_into(source, out))
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        placed = put(host)
-        return lambda _: placed.sum()
+        placed = put(host).repeat(pieces)
+        return _often(device, module, placed.sum, times)
 
     return Trial(
-        Contestant("assay", call, DeviceClock(device), times * host.nbytes),
+        Contestant("assay", call, DeviceClock(device), times * source.nbytes),
         checks.written("the exact sum", call, out, lambda _: total, 0.0),
         rivals=[
-            rivals.numpy(lambda _: host.sum(), host.nbytes),
-            rivals.torch(device, in_torch, host.nbytes),
+            rivals.numpy(lambda _: host.sum(), host.nbytes, device),
+            rivals.torch(device, in_torch, _their_times(device, times) * source.nbytes),
         ],
-        bytes=host.nbytes,
-        working_set_bytes=host.nbytes,
+        bytes=source.nbytes,
+        working_set_bytes=source.nbytes,
     )
+
+
+def _drawn(device: Device, count: int) -> tuple[inputs.NumPyArray, int, Array]:
+    """Host values, how often a GPU repeats them to make so many, and all of them there."""
+    pieces = max(count * 4 // DRAWN_BYTES, 1) if device.kind == "cuda" else 1
+    host = inputs.counts(max(count // pieces, 1), 1)
+    placed = inputs.place(device, host)
+    return host, pieces, placed if pieces == 1 else inputs.repeat(device, placed, pieces)
+
+
+def _often(device: Device, module: Any, operation: Callable[[], object], times: int) -> Call:
+    """On a GPU, PyTorch's graph of as many operations as ours has."""
+    if device.kind != "cuda" or times == 1:
+        return lambda _: operation()
+    return rivals.torch_graph(module, [operation] * times)
+
+
+def _their_times(device: Device, times: int) -> int:
+    return times if device.kind == "cuda" else 1
 
 
 def _repeated(device: Device, nbytes: int, operation: Callable[[], None]) -> tuple[Call, int]:
     """A call that does a short operation often, so that starting it costs little."""
-    return grouped(device, [operation] * NODES, nbytes)
+    return grouped(device, [operation] * (1 if device.kind == "cuda" else NODES), nbytes)
 
 
 def _copy(device: Device, nbytes: int) -> Trial:
     """Half the bytes are read and half are written."""
-    host = inputs.counts(max(nbytes // 8, 1), 1)
-    source = inputs.place(device, host)
+    host, pieces, source = _drawn(device, nbytes // 8)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
     target = np.empty_like(host)
     call, times = _repeated(device, nbytes, lambda: yardsticks.copy_into(source, out))
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        origin, other = put(host), put(np.empty_like(host))
-        return lambda _: other.copy_(origin)
+        origin = put(host).repeat(pieces)
+        other = module.empty_like(origin)
+        return _often(device, module, lambda: other.copy_(origin), times)
 
+    moved = 2 * source.nbytes
     return Trial(
-        Contestant("assay", call, DeviceClock(device), times * 2 * host.nbytes),
-        checks.written("the source", call, out, lambda _: host, 0.0),
+        Contestant("assay", call, DeviceClock(device), times * moved),
+        checks.written("the source", call, out, lambda _: np.tile(host, pieces), 0.0),
         rivals=[
-            rivals.numpy(lambda _: np.copyto(target, host), 2 * host.nbytes),
-            rivals.torch(device, in_torch, 2 * host.nbytes),
+            rivals.numpy(lambda _: np.copyto(target, host), moved, device),
+            rivals.torch(device, in_torch, _their_times(device, times) * moved),
         ],
-        bytes=2 * host.nbytes,
-        working_set_bytes=2 * host.nbytes,
+        bytes=moved,
+        working_set_bytes=moved,
     )
 
 
 def _arithmetic(device: Device) -> Trial:
-    host = inputs.counts(yardsticks.ELEMENTS, 0)
+    host = inputs.counts(yardsticks.elements(device), 0)
     x = inputs.place(device, host)
     out = xp.empty(x.shape, dtype=xp.float32, device=device)
     flops = 2.0 * x.size * yardsticks.STEPS
@@ -132,9 +159,14 @@ def _launch(device: Device) -> Trial:
     def call(_: int) -> None:
         yardsticks.copy_into(source, out)
 
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        origin, other = put(host), put(host)
+        return lambda _: module.add(origin, 1.0, out=other)
+
     return Trial(
         Contestant("assay", call, DeviceClock(device)),
         checks.written("the source", call, out, lambda _: host, 0.0),
+        rivals=[rivals.torch(device, in_torch, 1.0)] if device.kind == "cuda" else [],
         note="one operation over 64 bytes, called from Python",
     )
 
@@ -145,8 +177,10 @@ def _graph_node(device: Device) -> Trial:
     source = inputs.place(device, host)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
 
+    nodes = GPU_NODES if device.kind == "cuda" else NODES
+
     def copies() -> None:
-        for _ in range(NODES):
+        for _ in range(nodes):
             yardsticks.copy_into(source, out)
 
     graph = capture_graph(copies, device=device)
@@ -154,10 +188,15 @@ def _graph_node(device: Device) -> Trial:
     def call(_: int) -> None:
         graph.replay()
 
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        origin, other = put(host), put(host)
+        return rivals.torch_graph(module, [lambda: module.add(origin, 1.0, out=other)] * nodes)
+
     return Trial(
-        Contestant("assay", call, DeviceClock(device), NODES),
+        Contestant("assay", call, DeviceClock(device), nodes),
         checks.written("the source", call, out, lambda _: host, 0.0),
-        note=f"a graph of {NODES} operations over 64 bytes, replayed from Python",
+        rivals=[rivals.torch(device, in_torch, nodes)] if device.kind == "cuda" else [],
+        note=f"a graph of {nodes} operations over 64 bytes, replayed from Python",
     )
 
 

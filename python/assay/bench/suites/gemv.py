@@ -15,13 +15,19 @@ from assay.bench.clocks import Call, DeviceClock
 from assay.bench.grouping import grouped
 from assay.bench.text import shape_text
 from assay.errors import InputError
-from assay.ops.weights import BLOCKS, Weights
+from assay.ops.weights import BLOCKS, Weights, row_parts
 from assay.runtime.hardware import Device
 from assay.runtime.hardware import device as shared
 
 FORMATS: Final = ("f32", "bf16", "f16", "int8", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
 DENSE: Final = ("f32", "bf16", "f16")
 SIZES: Final[tuple[Size, ...]] = ((4096, 4096), (576, 1536))
+GPU_SIZES: Final[tuple[Size, ...]] = (
+    (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (128256, 4096),
+)  # fmt: skip
+"""The layers of a model of 8 billion weights."""
+GPU_ROWS: Final[tuple[Size, ...]] = tuple((rows, 28672, 4096) for rows in (2, 4, 8, 16))
+GPU_FORMATS: Final = ("bf16", "int8")
 QUICK_SIZES: Final[tuple[Size, ...]] = ((64, 512),)
 _DRAWN_ROWS: Final = 128
 """Rows that are drawn; the others repeat them, because choosing scales takes its time."""
@@ -30,8 +36,9 @@ _DRAWN_ROWS: Final = 128
 def cases(settings: Settings) -> list[Case]:
     """Every format at every size: (rows by) outputs by inputs."""
     listed = []
-    for format in settings.dtypes or FORMATS:
-        for size in settings.sizes or (QUICK_SIZES if settings.quick else SIZES):
+    on_gpu = settings.device.kind == "cuda"
+    for format in settings.dtypes or (GPU_FORMATS if on_gpu else FORMATS):
+        for size in settings.sizes or _sizes(settings, format):
             rows, outputs, inner = size if len(size) == 3 else (1, *size)
             block = BLOCKS[format][0] if format in BLOCKS else 32 if format == "int8" else 1
             if inner % block:
@@ -51,16 +58,21 @@ def cases(settings: Settings) -> list[Case]:
     return listed
 
 
+def _sizes(settings: Settings, format: str) -> tuple[Size, ...]:
+    if settings.quick:
+        return QUICK_SIZES
+    if settings.device.kind != "cuda":
+        return SIZES
+    return GPU_SIZES + GPU_ROWS if format == "bf16" else GPU_SIZES
+
+
 def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: int) -> Trial:
     device = settings.device
     drawn = inputs.normal((min(_DRAWN_ROWS, outputs), inner), 1)
-    host = np.resize(drawn, (outputs, inner))
-    weights = _rotated(device, format, host, settings.quick)
-    # The reference is the processor's, whatever device is measured.
-    stored = inputs.fetch(_packed(shared("cpu"), format, host).dequantize())
-    given = inputs.normal((rows, inner), 2)
-    x = inputs.place(device, given)
-    out = xp.empty((rows, outputs), dtype=xp.float32, device=device)
+    weights = _rotated(device, format, drawn, outputs, settings.quick)
+    kept = _activation(device, format)
+    x = inputs.place(device, inputs.normal((rows, inner), 2), kept)
+    out = xp.empty((rows, outputs), dtype=x.dtype, device=device)
 
     def multiply(one: Weights) -> None:
         ops.linear(x, one, out=out)
@@ -68,19 +80,31 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
     counted = counting.count(device, lambda _: multiply(weights[0]))
     operations = [functools.partial(multiply, one) for one in weights]
     call, times = grouped(device, operations, counted.bytes)
-    reference = given.astype(np.float64) @ stored.T
+    # The reference is the processor's, whatever device is measured. Rows repeat, so outputs do.
+    stored = inputs.fetch(_packed(shared("cpu"), format, drawn).dequantize())
+    given = inputs.fetch(x)
+    reference = np.take(given @ stored.T, np.arange(outputs) % len(drawn), axis=1)
+    tolerance = _error(format) + (0 if kept == "f32" else inputs.rounding(kept))
     return Trial(
         Contestant("assay", call, DeviceClock(device), times * counted.bytes),
         checks.written(
-            "double precision, of the same weights", call, out, lambda _: reference, _error(format)
+            "double precision, of the same weights", call, out, lambda _: reference, tolerance
         ),
         ceiling=yardsticks.cold_read(device, counted.bytes, settings.quick),
-        rivals=_rivals(device, format, host, given, len(weights), counted.bytes),
+        rivals=_rivals(device, format, drawn, outputs, given, len(weights), times, counted.bytes),
         bytes=counted.bytes,
         flops=counted.flops,
-        working_set_bytes=len(weights) // times * times * weights[0].nbytes,
+        working_set_bytes=min(len(weights), max(len(weights) // times, 1) * times)
+        * weights[0].nbytes,
         note="" if times == 1 else f"graphs of {times} layers, as an engine replays them",
     )
+
+
+def _activation(device: Device, format: str) -> str:
+    """What activations are: a processor computes in single precision."""
+    if device.kind != "cuda":
+        return "f32"
+    return format if format in DENSE else "bf16"
 
 
 def _error(format: str) -> float:
@@ -101,9 +125,11 @@ def _packed(device: Device, format: str, host: inputs.NumPyArray) -> Weights:
     return ops.pack(codes, format, shape, device, scales=scales)
 
 
-def _rotated(device: Device, format: str, host: inputs.NumPyArray, quick: bool) -> list[Weights]:
+def _rotated(
+    device: Device, format: str, drawn: inputs.NumPyArray, outputs: int, quick: bool
+) -> list[Weights]:
     """The same weights again and again in other memory, more of it than the cache holds."""
-    first = _packed(device, format, host)
+    first = _whole(device, format, drawn, outputs)
     stream = device.current_stream()._native
     weights = [first]
     for _ in range(inputs.copies(device, first.nbytes, quick) - 1):
@@ -114,28 +140,66 @@ def _rotated(device: Device, format: str, host: inputs.NumPyArray, quick: bool) 
     return weights
 
 
+def _whole(device: Device, format: str, drawn: inputs.NumPyArray, outputs: int) -> Weights:
+    """All outputs, from rows that repeat."""
+    rows, inner = drawn.shape
+    if device.kind != "cuda":
+        return _packed(device, format, np.resize(drawn, (outputs, inner)))
+    # A GPU keeps rows as they are, part by part: one packed piece is copied on.
+    piece = _packed(device, format, drawn)
+    parts = row_parts(format, inner)
+    buffer = device.allocate(outputs * sum(parts))
+    stream = device.current_stream()._native
+    start = origin = 0
+    for part in parts:
+        for row in range(0, outputs, rows):
+            length = min(rows, outputs - row) * part
+            device._context.copy(
+                "repeat", piece.buffer, origin, buffer, start + row * part, length, stream
+            )
+        start += outputs * part
+        origin += rows * part
+    return Weights(device, buffer, format, (outputs, inner))
+
+
 def _rivals(
     device: Device,
     format: str,
-    host: inputs.NumPyArray,
+    drawn: inputs.NumPyArray,
+    outputs: int,
     given: inputs.NumPyArray,
     count: int,
+    times: int,
     amount: float,
 ) -> list[Contestant | Absent]:
     if format not in DENSE:
         return [Absent("NumPy", f"has no {format}"), Absent("PyTorch", f"has no {format}")]
+    repeats = max(1, times // count) if device.kind == "cuda" else 1
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
         kind = getattr(module, inputs.DTYPES[format])
-        weights = [put(host).to(kind).clone() for _ in range(count)]
-        placed = put(given).to(kind)
-        return lambda number: module.nn.functional.linear(placed, weights[number % count])
+        piece = put(drawn).to(kind)
+        whole = piece.repeat(-(-outputs // len(drawn)), 1)[:outputs].contiguous()
+        weights = [whole, *(whole.clone() for _ in range(count - 1))]
+        placed = put(given.astype(np.float32)).to(kind)
 
-    torch = rivals.torch(device, in_torch, amount)
-    if format != "f32":
-        return [Absent("NumPy", f"has no product of {format}"), torch]
+        def one(number: int) -> object:
+            return module.nn.functional.linear(placed, weights[number % count])
+
+        if device.kind != "cuda":
+            return one
+        return rivals.torch_graph(
+            module, [functools.partial(one, turn) for turn in range(count)] * repeats
+        )
+
+    done = amount * (repeats * count if device.kind == "cuda" else 1)
+    torch = rivals.torch(device, in_torch, done)
+    if format != "f32" or not device.host_memory:
+        return [Absent("NumPy", f"has no product of {format} on {device.kind}"), torch]
+    host = np.resize(drawn, (outputs, drawn.shape[1]))
     copies = [host.copy() for _ in range(count)]
-    return [rivals.numpy(lambda number: given @ copies[number % count].T, amount), torch]
+    x = given.astype(np.float32)
+    return [rivals.numpy(lambda number: x @ copies[number % count].T, amount), torch]
 
 
 SUITE = Suite(

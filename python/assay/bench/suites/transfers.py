@@ -1,0 +1,119 @@
+"""Copies between the host's memory and a GPU's, pinned and pageable, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from assay import xp
+from assay.bench import inputs, rivals
+from assay.bench.case import Case, Check, Contestant, Settings, Trial
+from assay.bench.clocks import Call, Clock, DeviceClock, HostClock
+from assay.bench.text import bytes_text
+from assay.runtime.hardware import Device
+
+NBYTES: Final = 256 << 20
+QUICK_NBYTES: Final = 8 << 20
+
+
+def cases(settings: Settings) -> list[Case]:
+    """Each kind of host memory, each way."""
+    device = settings.device
+    nbytes = QUICK_NBYTES if settings.quick else NBYTES
+    kinds: list[tuple[str, Callable[[], Trial]]] = [
+        ("pinned to device", lambda: _pinned(device, nbytes, to_device=True)),
+        ("device to pinned", lambda: _pinned(device, nbytes, to_device=False)),
+        ("pageable to device", lambda: _pageable(device, nbytes, to_device=True)),
+        ("device to pageable", lambda: _pageable(device, nbytes, to_device=False)),
+    ]
+    return [
+        Case(
+            f"{name} {bytes_text(nbytes)}",
+            "GB/s",
+            prepare,
+            {"operation": name, "bytes": nbytes},
+        )
+        for name, prepare in kinds
+    ]
+
+
+def _pinned(device: Device, nbytes: int, *, to_device: bool) -> Trial:
+    host = inputs.counts(nbytes // 4, 1)
+    pinned = device.pinned(nbytes)
+    array = xp.empty(host.shape, dtype=xp.float32, device=device)
+    source = inputs.place(device, host)
+
+    def call(_: int) -> None:
+        if to_device:
+            pinned.copy_to(array)
+        else:
+            pinned.copy_from(source)
+
+    def error(number: int) -> float:
+        inputs.spoil(array)
+        pinned.write(host if to_device else np.full_like(host, np.nan))
+        call(number)
+        if to_device:
+            return inputs.far(inputs.fetch(array), host)
+        return inputs.far(np.frombuffer(pinned.read(), np.float32), host)
+
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        on_device = put(host)
+        on_host = module.from_numpy(host).pin_memory()
+        to, origin = (on_device, on_host) if to_device else (on_host, on_device)
+        return lambda _: to.copy_(origin, non_blocking=True)
+
+    return _trial(device, nbytes, call, error, in_torch, DeviceClock(device), None)
+
+
+def _pageable(device: Device, nbytes: int, *, to_device: bool) -> Trial:
+    host = inputs.counts(nbytes // 4, 1)
+    into = np.full_like(host, np.nan)
+    array = inputs.place(device, host)
+    context = device._context
+
+    # Both copies are over when they return.
+    def call(_: int) -> None:
+        if to_device:
+            context.upload("upload", host.view(np.uint8), array.buffer, array.offset)
+        else:
+            context.download("download", array.buffer, array.offset, into.view(np.uint8))
+
+    def error(number: int) -> float:
+        if to_device:
+            inputs.spoil(array)
+        into[:] = np.nan
+        call(number)
+        return inputs.far(inputs.fetch(array) if to_device else into, host)
+
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        on_device = put(host)
+        on_host = module.from_numpy(host.copy())
+        to, origin = (on_device, on_host) if to_device else (on_host, on_device)
+
+        def copy(_: int) -> None:
+            to.copy_(origin)
+            module.cuda.current_stream().synchronize()
+
+        return copy
+
+    return _trial(device, nbytes, call, error, in_torch, HostClock(), HostClock())
+
+
+def _trial(
+    device: Device,
+    nbytes: int,
+    call: Call,
+    error: Callable[[int], float],
+    in_torch: Callable[[Any, Callable[[Any], Any]], Call],
+    clock: Clock,
+    their_clock: Clock | None,
+) -> Trial:
+    return Trial(
+        Contestant("assay", call, clock, nbytes),
+        Check("the source", error, 0.0),
+        rivals=[rivals.torch(device, in_torch, nbytes, clock=their_clock)],
+        bytes=nbytes,
+    )
