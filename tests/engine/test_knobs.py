@@ -18,6 +18,7 @@ TURNS = [
     {"speculation_depth": 3},
     {"policy": "priority"},
     {"threads": 1},
+    {"overlap": "on"},
     {"deterministic": False},
     {"max_batch": 3, "token_budget": 5, "block_tokens": 3, "speculation_depth": 2},
 ]

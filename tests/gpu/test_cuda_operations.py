@@ -114,9 +114,37 @@ def test_linear(
         expected = expected + values
     out = poisoned(device, (rows, outputs), kind)
     operate(
-        device, "linear", [x, weights, bias, residual, out], [rows, inputs, outputs, activation, 0]
+        device,
+        "linear",
+        [x, weights, None, bias, residual, out],
+        [rows, inputs, outputs, activation, 0, 0.0],
     )
     close(out, expected, kind)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16", "f32"])
+@pytest.mark.parametrize("rows", [1, 2, 4, 7, 8, 64])
+@pytest.mark.parametrize(("outputs", "inputs"), [(1024, 576), (8192, 4096), (256, 14336)])
+@pytest.mark.parametrize("invariant", [0, 1])
+def test_linear_with_a_norm_before_it_and_gates_behind(
+    device: Device, kind: str, rows: int, outputs: int, inputs: int, invariant: int
+) -> None:
+    x, x_values = put(device, random(rows, inputs, scale=3.0), kind)
+    gain, gains = put(device, 1 + random(inputs, scale=0.1), kind)
+    weights, w_values = put(device, random(outputs, inputs, scale=inputs**-0.5), kind)
+    bias, b_values = put(device, random(outputs), kind)
+    normed = x_values / np.sqrt((x_values**2).mean(axis=1, keepdims=True) + 1e-5) * gains
+    products = normed @ w_values.T + b_values
+    gate, up = np.split(products, 2, axis=1)
+    for activation, expected in ((0, products), (5, silu(gate) * up)):
+        out = poisoned(device, expected.shape, kind)
+        operate(
+            device,
+            "linear",
+            [x, weights, gain, bias, None, out],
+            [rows, inputs, outputs, activation, invariant, 1e-5],
+        )
+        close(out, expected, kind)
 
 
 def test_linear_gives_single_precision_and_in_place_residuals(device: Device) -> None:
@@ -124,10 +152,11 @@ def test_linear_gives_single_precision_and_in_place_residuals(device: Device) ->
         x, x_values = put(device, random(rows, 512), "bf16")
         weights, w_values = put(device, random(300, 512, scale=0.05), "bf16")
         out = poisoned(device, (rows, 300), "f32")
-        operate(device, "linear", [x, weights, None, None, out], [rows, 512, 300, 0, 0])
+        operate(device, "linear", [x, weights, None, None, None, out], [rows, 512, 300, 0, 0, 0.0])
         close(out, x_values @ w_values.T, "bf16")
         stream, values = put(device, random(rows, 300), "bf16")
-        operate(device, "linear", [x, weights, None, stream, stream], [rows, 512, 300, 0, 0])
+        numbers = [rows, 512, 300, 0, 0, 0.0]
+        operate(device, "linear", [x, weights, None, None, stream, stream], numbers)
         close(stream, x_values @ w_values.T + values, "bf16")
 
 
@@ -135,12 +164,13 @@ def test_invariant_rows_are_the_same_alone_and_together(device: Device) -> None:
     x, _ = put(device, random(33, 1024), "bf16")
     weights, _ = put(device, random(256, 1024, scale=0.03), "bf16")
     together = poisoned(device, (33, 256), "bf16")
-    operate(device, "linear", [x, weights, None, None, together], [33, 1024, 256, 0, 1])
+    numbers = [33, 1024, 256, 0, 1, 0.0]
+    operate(device, "linear", [x, weights, None, None, None, together], numbers)
     alone = poisoned(device, (1, 256), "bf16")
     for row in (0, 7, 8, 32):
-        operate(
-            device, "linear", [x[row : row + 1], weights, None, None, alone], [1, 1024, 256, 0, 1]
-        )
+        one = x[row : row + 1]
+        numbers = [1, 1024, 256, 0, 1, 0.0]
+        operate(device, "linear", [one, weights, None, None, None, alone], numbers)
         np.testing.assert_array_equal(alone.to_numpy()[0], together.to_numpy()[row])
 
 
@@ -201,9 +231,15 @@ def test_gathering(device: Device, kind: str, columns: int) -> None:
     table, values = put(device, random(50, columns), kind)
     picked = integers(device, [49, -1, 0, 7, 7])
     expected = np.concatenate([values[[49]], np.zeros((1, columns)), values[[0, 7, 7]]])
-    for name in ("embedding", "gather_rows"):
+    chosen = integers(device, [3, 7])
+    standing = integers(device, [49, -1, 0, 7, -3])
+    calls = [
+        ("embedding", [picked, None, table]),
+        ("embedding", [standing, chosen, table]),
+        ("gather_rows", [table, picked]),
+    ]
+    for name, inputs in calls:
         out = poisoned(device, (5, columns), kind)
-        inputs = [picked, table] if name == "embedding" else [table, picked]
         operate(device, name, [*inputs, out], [5, 50, columns])
         np.testing.assert_array_equal(read(out), expected)
 

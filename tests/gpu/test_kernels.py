@@ -308,13 +308,15 @@ def test_swiglu(number: str, half: int) -> None:
 
 @pytest.mark.parametrize(("width", "unit"), [(576, 16), (34, 4), (33, 2)])
 def test_gather_rows(width: int, unit: int) -> None:
-    x, out = random(50, width, dtype=torch.bfloat16), poison(4, width, dtype=torch.bfloat16)
-    rows = torch.tensor([49, -1, 0, 50], dtype=torch.int32, device="cuda")
+    x, out = random(50, width, dtype=torch.bfloat16), poison(6, width, dtype=torch.bfloat16)
+    rows = torch.tensor([49, -1, 0, 50, -3, -4], dtype=torch.int32, device="cuda")
+    chosen = torch.tensor([11, 7], dtype=torch.int32, device="cuda")
     kernel = Kernel("gather_rows.cu", UNIT=unit)
-    kernel((-(-width * 2 // (unit * 64)), 4), 64, x, rows, out, width * 2, 50)
+    kernel((-(-width * 2 // (unit * 64)), 6), 64, x, rows, chosen, out, width * 2, 50, 2)
     assert torch.equal(out[0], x[49])
     assert torch.equal(out[2], x[0])
-    assert (out[[1, 3]] == 0).all()
+    assert torch.equal(out[4], x[7])
+    assert (out[[1, 3, 5]] == 0).all()
 
 
 def test_penalize() -> None:

@@ -91,6 +91,29 @@ def test_bias_activation_and_residual_are_applied_in_this_order(
     assert np.abs(out - (ACTIVATIONS[activation](plain + bias) + residual)).max() < 1e-5
 
 
+@pytest.mark.parametrize("format", ["f32", "bf16", "q4_1", "q8_0"])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_a_norm_before_and_gates_behind_are_those_of_operations_of_their_own(
+    format: str, rows: int
+) -> None:
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((rows, 64)).astype(np.float32) * 3
+    gain, bias = (rng.standard_normal(count).astype(np.float32) for count in (64, 34))
+    values = rng.standard_normal((34, 64)).astype(np.float32)
+    weights = ops.pack(values, format, values.shape)
+    normed = ops.rms_norm(put(x), put(gain), 1e-5)
+    exact = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-5) * gain
+    assert np.abs(normed.to_numpy() - exact).max() < 1e-5
+    plain = ops.linear(normed, weights, bias=put(bias))
+    together = ops.linear(put(x), weights, norm=put(gain), epsilon=1e-5, bias=put(bias))
+    assert np.array_equal(together.to_numpy(), plain.to_numpy())
+    gated = ops.linear(
+        put(x), weights, norm=put(gain), epsilon=1e-5, bias=put(bias), activation="swiglu"
+    )
+    gate, up = np.split(plain.to_numpy().astype(np.float64), 2, axis=1)
+    assert np.abs(gated.to_numpy() - gate / (1 + np.exp(-gate)) * up).max() < 1e-4
+
+
 @pytest.mark.parametrize("format", ["q8_0", "q4_0", "q4_1", "q4_k", "q6_k", "int8", "f32", "bf16"])
 def test_a_row_gives_the_same_bytes_whatever_is_beside_it(format: str) -> None:
     rng = np.random.default_rng(7)
@@ -145,6 +168,13 @@ def wrong_calls() -> list[tuple[type[AssayError], str, object]]:
         (DTypeError, "float32, got float64", lambda: ops.linear(put(np.ones((2, 32))), weights)),
         (DTypeError, "packed weights, got Array", lambda: ops.linear(x, x)),
         (InputError, "activation", lambda: ops.linear(x, weights, activation="tanh")),
+        (InputError, "epsilon", lambda: ops.linear(x, weights, epsilon=-1.0)),
+        (ShapeError, "norm of shape (32)", lambda: ops.linear(x, weights, norm=put([1.0], "f4"))),
+        (
+            ShapeError,
+            "no residual for swiglu",
+            lambda: ops.linear(x, weights, activation="swiglu", residual=out),
+        ),
         (ShapeError, "bias of shape (4)", lambda: ops.linear(x, weights, bias=put([1.0], "f4"))),
         (DeviceError, "borrowed", lambda: ops.linear(xp.asarray(np.ones((2, 32), "f4")), weights)),
         (DeviceError, "apart from residual", lambda: ops.linear(x, weights, residual=out, out=out)),

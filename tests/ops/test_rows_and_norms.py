@@ -22,6 +22,13 @@ def test_embedding_takes_rows_and_leaves_out_minus_one(dtype: str, columns: int)
     assert np.array_equal(out, expected)
 
 
+def test_an_id_can_stand_for_one_that_was_chosen_on_the_device() -> None:
+    table = np.random.default_rng(1).standard_normal((9, 5)).astype(np.float32)
+    ids, chosen = put([3, -1, -2, -4], "i4"), put([8, 0, 6], "i4")
+    out = ops.embedding(ids, put(table), chosen=chosen).to_numpy()
+    assert np.array_equal(out, [table[3], np.zeros(5), table[8], table[6]])
+
+
 @pytest.mark.parametrize("format", ["f32", "bf16", "f16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"])
 def test_embedding_from_packed_weights_is_a_row_of_them(format: str) -> None:
     values = np.random.default_rng(2).standard_normal((37, 256)).astype(np.float32)

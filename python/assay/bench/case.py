@@ -20,13 +20,14 @@ class Unit:
     """How a measurement becomes a figure."""
 
     scale: float
-    kind: Literal["rate", "time", "told"]
-    """An amount over seconds; seconds over an amount; or what the call itself told."""
+    kind: Literal["rate", "time", "told", "need"]
+    """An amount over seconds; seconds over an amount; or what the call itself told, of which more
+    is better or, where it is something needed, less."""
 
     @property
     def higher_is_better(self) -> bool:
         """Whether more of it is better."""
-        return self.kind != "time"
+        return self.kind in ("rate", "told")
 
     def value(self, amount: float, measured: float) -> float:
         """The figure, from what one call does and what was measured of it."""
@@ -50,6 +51,7 @@ UNITS: Final[Mapping[str, Unit]] = {
     "ms": Unit(1e-3, "time"),
     "s": Unit(1.0, "time"),
     "%": Unit(0.01, "told"),
+    "MB": Unit(1e6, "need"),
 }
 
 
@@ -110,6 +112,8 @@ class Case:
     unit: str
     prepare: Callable[[], Trial]
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    rounds: int | None = None
+    """The most rounds, where one takes long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ LEAST_VALUES: Final = 3
 
 def measure(case: Case, effort: Effort, cache_bytes: int | None) -> Figure:
     """Prepare a case, check it, measure it, check it again."""
+    if case.rounds is not None:
+        effort = replace(effort, least_rounds=case.rounds, most_rounds=case.rounds)
     trial = case.prepare()
     present = [rival for rival in trial.rivals if isinstance(rival, Contestant)]
     contestants = [trial.own, *([trial.ceiling] if trial.ceiling else []), *present]

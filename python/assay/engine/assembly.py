@@ -8,7 +8,7 @@ from assay.engine.kv_memory import KvMemory
 from assay.engine.loading import ModelFiles
 from assay.engine.models import Model, build_model
 from assay.engine.models.building import fingerprint
-from assay.engine.runner import Runner
+from assay.engine.runner import Flight, Runner
 from assay.engine.scheduling import Batcher
 from assay.errors import InputError
 from assay.runtime import Device
@@ -43,6 +43,19 @@ class Assembly:
         self.kv = self._build_cache()
         self.batcher = self._build_batcher()
         self.runner = self._build_runner()
+        self.flight: Flight | None = None
+        """The step that is under way."""
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a step is launched before the tokens of the one before it are read."""
+        chosen = self.settings.overlap
+        return chosen == "on" or (chosen == "auto" and self.device.kind == "cuda")
+
+    @property
+    def must_grow(self) -> bool:
+        """Whether the cache had too few blocks in the last step, and may have more."""
+        return self.batcher.short and self.can_grow(2 * self.kv.capacity)
 
     @property
     def context_limit(self) -> int:
@@ -68,16 +81,19 @@ class Assembly:
 
     def grow_if_short(self) -> None:
         """Give a cache that may grow more blocks, if the last step had too few."""
-        if self.batcher.short:
+        if self.must_grow:
             self.grow(2 * self.kv.capacity)
+
+    def can_grow(self, tokens: int) -> bool:
+        """Whether holding so many tokens would make the cache larger."""
+        return self._grows and self.kv.capacity < min(tokens, self.model.shape.context)
 
     def grow(self, tokens: int) -> None:
         """Make the cache hold so many tokens, if it may grow that far; its content stays."""
-        most = self.model.shape.context
-        if not self._grows or tokens <= self.kv.capacity or self.kv.capacity >= most:
+        if not self.can_grow(tokens):
             return
         kept = self.kv.snapshot()
-        self._kv_tokens = min(max(tokens, 2 * self.kv.capacity), most)
+        self._kv_tokens = min(max(tokens, 2 * self.kv.capacity), self.model.shape.context)
         self._rebuild({"cache"})
         self.kv.restore(kept)
 

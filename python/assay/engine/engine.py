@@ -25,7 +25,7 @@ from assay.engine.params import SamplingParams
 from assay.engine.prompts import Prompt
 from assay.engine.request import Request
 from assay.engine.speculation import PromptLookup
-from assay.engine.stepping import COUNTED, run_step
+from assay.engine.stepping import COUNTED, Gained, reveal, run_step
 from assay.engine.stopping import StopTexts
 from assay.errors import InputError
 from assay.runtime import Device
@@ -62,6 +62,8 @@ class Engine:
         self._requests: dict[str, Request] = {}
         self._numbers = 0
         self._counts = Counter(dict.fromkeys(COUNTED, 0))
+        self._ready: list[StepOutput] = []
+        """What came of a step that had to be waited for between two calls of `step`."""
         self._closed = False
 
     @classmethod
@@ -108,7 +110,7 @@ class Engine:
     @property
     def has_work(self) -> bool:
         """Whether a step would do anything."""
-        return bool(self._requests)
+        return bool(self._requests or self._ready)
 
     def add_request(
         self,
@@ -134,6 +136,7 @@ class Engine:
         It has the same tokens so far; blocks of the KV cache are shared until the two differ.
         """
         self._check_open()
+        self._settle()
         source = self._under_way(request_id)
         params = params or source.params
         most = prompting.most_tokens(self._parts, source.tokens[: source.prompt_tokens], params)
@@ -148,6 +151,10 @@ class Engine:
         self._parts.batcher.fork(source, request)
         return request.request_id
 
+    def is_under_way(self, request_id: str) -> bool:
+        """Whether a request of this name was added and has not ended."""
+        return request_id in self._requests
+
     def abort(self, request_id: str) -> StepOutput:
         """End a request now and give its blocks back."""
         request = self._under_way(request_id)
@@ -159,16 +166,10 @@ class Engine:
     def step(self) -> list[StepOutput]:
         """Compute once for everything that runs, and return what it added to each request."""
         self._check_open()
-        outputs = []
-        for request, chunks in run_step(self._parts, self._counts):
-            name, summary = request.request_id, None
-            if request.finish_reason is not None:
-                del self._requests[name]
-                self._parts.batcher.remove(request)
-                summary = finishing.summary(request)
-            if chunks:
-                outputs.append(StepOutput(name, tuple(chunks), summary))
-        return outputs
+        if self._ready:
+            ready, self._ready = self._ready, []
+            return ready
+        return self._outputs(run_step(self._parts, self._counts))
 
     def generate(
         self,
@@ -226,6 +227,7 @@ class Engine:
     def configure(self, changes: Mapping[str, Any]) -> Undo:
         """Change knobs; requests that run go on and give what they would have given."""
         self._check_open()
+        self._settle()
         before = self.settings.as_dict()
         self._parts.change(self.settings.changed(changes))
         for request in self._requests.values():
@@ -301,6 +303,25 @@ class Engine:
     ) -> None:
         self.close()
 
+    def _outputs(self, gained: Sequence[Gained]) -> list[StepOutput]:
+        """What a step added to each request; those that ended are let go."""
+        outputs = []
+        for request, chunks in gained:
+            name, summary = request.request_id, None
+            if request.finish_reason is not None:
+                del self._requests[name]
+                self._parts.batcher.remove(request)
+                summary = finishing.summary(request)
+            if chunks:
+                outputs.append(StepOutput(name, tuple(chunks), summary))
+        return outputs
+
+    def _settle(self) -> None:
+        """Wait for the step that is under way; what it gives comes with the next call of `step`."""
+        flight, self._parts.flight = self._parts.flight, None
+        if flight is not None:
+            self._ready += self._outputs(reveal(self._parts, self._counts, flight))
+
     def _request(
         self,
         tokens: list[int],
@@ -334,7 +355,9 @@ class Engine:
         for token in tokens[prompt_tokens:]:
             request.stops.push(request.text.push(token))
         self._prepare_guesses(request)
-        self._parts.grow(most_tokens)
+        if self._parts.can_grow(most_tokens):
+            self._settle()
+            self._parts.grow(most_tokens)
         self._requests[name] = request
         return request
 

@@ -89,6 +89,13 @@ KNOBS: dict[str, Knob] = {
             32,
             rebuilds="graphs",
         ),
+        Knob(
+            "overlap",
+            "whether a step is launched before the tokens of the one before it are read; "
+            "auto does so on GPUs",
+            "auto",
+            choices=("auto", "on", "off"),
+        ),
         Knob("policy", "who comes first", "fcfs", choices=POLICIES),
         Knob(
             "threads",
@@ -119,6 +126,7 @@ class Settings:
     kv_format: str
     weight_format: str
     speculation_depth: int
+    overlap: str
     policy: str
     threads: int
     deterministic: bool

@@ -62,6 +62,11 @@ class Request:
         """Tokens whose keys and values are still to be computed."""
         return len(self.tokens) - self.computed
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it ends with the last of its tokens, known or on its way."""
+        return len(self.tokens) >= self.most_tokens and self.output_tokens > 0
+
     def token_counts(self, vocabulary: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
         """How often each token is in the output, and whether it is in the prompt."""
         if self._counts is None or self._prompted is None:

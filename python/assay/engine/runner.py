@@ -1,9 +1,14 @@
-"""Runs steps: one upload, one graph, one read-back."""
+"""Runs steps: one upload, one graph, one read-back.
+
+A step can be launched while the one before it still runs: inputs and outputs lie on two sides, and
+tokens that are not read back yet go from one step to the next in the device's memory.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,11 +20,26 @@ from assay.engine.models import Model
 from assay.engine.request import Request
 from assay.engine.scheduling import Turn
 from assay.engine.step import Inputs, Size, Step, Workspace, bucket
-from assay.runtime import Device
+from assay.runtime import Array, Device
 from assay.runtime.graphs import Graph, NodeTime, capture_graph
 
 MOST_GRAPHS = 128
 """Graphs that are kept; the one not used for longest goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A step that was launched, and whose tokens are not read yet."""
+
+    turns: Sequence[Turn]
+    side: int
+    size: Size
+    tokens_out: Array
+
+    @property
+    def samples(self) -> int:
+        """Tokens that it chooses."""
+        return sum(turn.samples for turn in self.turns)
 
 
 class Runner:
@@ -50,7 +70,9 @@ class Runner:
             samples=bucket(samples),
             table_width=-(-context // kv.keys[0].shape[1]),
         )
-        self._programs: OrderedDict[Size, tuple[Graph, Inputs, Step]] = OrderedDict()
+        self._programs: OrderedDict[tuple[Size, int], tuple[Graph, Inputs, Step]] = OrderedDict()
+        # Operations keep memory to work in for each stream: one serves all graphs.
+        self._stream = device.stream()
         self._size: Size | None = None
         self._told: tuple[Any, ...] = ()
 
@@ -58,24 +80,34 @@ class Runner:
         self, turns: Sequence[Turn], *, logprobs: bool = False
     ) -> tuple[list[int], list[float] | None]:
         """Compute a step; returns a token for each sampled row, and its log-probability."""
-        graph, step = self._tell(turns, logprobs)
+        return self.collect(self.launch(turns, logprobs=logprobs))
+
+    def launch(
+        self, turns: Sequence[Turn], *, logprobs: bool = False, after: Flight | None = None
+    ) -> Flight:
+        """Tell a step and set it going, perhaps behind one that is still under way."""
+        side = 0 if after is None else 1 - after.side
+        graph, step = self._tell(turns, logprobs, side)
         graph.replay()
-        size = step.size
+        return Flight(turns, side, step.size, step.tokens_out)
+
+    def collect(self, flight: Flight) -> tuple[list[int], list[float] | None]:
+        """Wait for a step; returns a token for each sampled row, and its log-probability."""
+        size, samples = flight.size, flight.samples
         if not size.samples:
             return [], None
-        samples = sum(turn.samples for turn in turns)
-        words = size.samples * (2 if logprobs else 1)
+        words = size.samples * (2 if size.logprobs else 1)
         read = self.workspace.readback[:words]
-        self.device._context.download("step_outputs", step.tokens_out.buffer, 0, read)
+        self.device._context.download("step_outputs", flight.tokens_out.buffer, 0, read)
         tokens: list[int] = read[:samples].tolist()
-        if not logprobs:
+        if not size.logprobs:
             return tokens, None
         chances = read[size.samples : size.samples + samples].view(np.float32)
         return tokens, chances.tolist()
 
     def profile(self, turns: Sequence[Turn]) -> list[NodeTime]:
         """Compute a step, timing each operation."""
-        graph, _ = self._tell(turns, False)
+        graph, _ = self._tell(turns, False, 0)
         return graph.profile()
 
     def logits(self, rows: int) -> npt.NDArray[np.float32]:
@@ -88,7 +120,7 @@ class Runner:
     def graph(self, rows: int, *, logprobs: bool = False) -> Graph:
         """The graph of a decoding step of so many sequences."""
         size = Size(bucket(rows), bucket(rows), bucket(rows), False, False, logprobs, True)
-        return self._program(size)[0]
+        return self._program(size, 0)[0]
 
     def close(self) -> None:
         """Let go of all graphs."""
@@ -96,7 +128,7 @@ class Runner:
             graph.close()
         self._programs.clear()
 
-    def _tell(self, turns: Sequence[Turn], logprobs: bool) -> tuple[Graph, Step]:
+    def _tell(self, turns: Sequence[Turn], logprobs: bool, side: int) -> tuple[Graph, Step]:
         """Upload everything that a step is told; the graph may run then, and only then."""
         rows = sum(turn.count for turn in turns)
         samples = sum(turn.samples for turn in turns)
@@ -111,7 +143,7 @@ class Runner:
             logprobs,
             single,
         )
-        graph, inputs, step = self._program(size)
+        graph, inputs, step = self._program(size, side)
         if size != self._size:
             # The parts of the inputs lie elsewhere now.
             self._size, self._told = size, ()
@@ -122,24 +154,26 @@ class Runner:
             self._write_penalties(turns)
         workspace = self.workspace
         told = workspace.staging[: inputs.words]
-        self.device._context.upload("step_inputs", told, workspace.inputs.buffer, 0)
+        self.device._context.upload("step_inputs", told, workspace.inputs[side].buffer, 0)
         return graph, step
 
-    def _program(self, size: Size) -> tuple[Graph, Inputs, Step]:
-        program = self._programs.get(size)
+    def _program(self, size: Size, side: int) -> tuple[Graph, Inputs, Step]:
+        program = self._programs.get((size, side))
         if program is not None:
-            self._programs.move_to_end(size)
+            self._programs.move_to_end((size, side))
             return program
         if size.penalties:
             self.workspace.need_penalties()
-        step = self.workspace.step(size, self.kv.keys, self.kv.values, invariant=self.invariant)
+        step = self.workspace.step(
+            size, side, self.kv.keys, self.kv.values, invariant=self.invariant
+        )
         graph = capture_graph(
             lambda: self._queue(step),
-            device=self.device,
+            stream=self._stream,
             label=f"step.{size.rows}x{size.sequences}x{size.samples}",
         )
         program = (graph, Inputs(size, self.workspace.table_width), step)
-        self._programs[size] = program
+        self._programs[size, side] = program
         if len(self._programs) > MOST_GRAPHS:
             _, (oldest, _, _) = self._programs.popitem(last=False)
             oldest.close()

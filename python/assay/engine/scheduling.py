@@ -119,8 +119,9 @@ class Batcher:
         self.short = False
         left = self.token_budget
         for request in self._by_urgency():
-            # A request whose blocks went to a more urgent one has no turn any more.
-            if left > 0 and request.sequence is not None:
+            # A request whose blocks went to a more urgent one has no turn any more, and one whose
+            # last token is on its way needs none.
+            if left > 0 and request.sequence is not None and not request.is_full:
                 left -= self._continue(request, left, turns)
         if self.preemptions == preemptions:
             self._admit(turns)

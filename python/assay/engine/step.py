@@ -45,6 +45,8 @@ class Step:
     invariant: bool
     """Whether a row's result must not depend on the rows beside it."""
     ids: Array
+    chosen: Array
+    """Tokens that the step before chose, for ids that stand for them."""
     positions: Array
     slots: Array
     query_starts: Array
@@ -53,12 +55,13 @@ class Step:
     sample_rows: Array | None
     """Rows that are sampled; None where they are all rows in order."""
     hidden: Array
+    """What layers add to."""
+    middle: Array
+    """The same between attention and feed-forward part."""
     normed: Array
-    branch: Array
     qkv: Array
     queries: Array
     attended: Array
-    gate_up: Array
     inner: Array
     sampled: Array
     logits: Array
@@ -116,6 +119,10 @@ class Inputs:
         return Inputs(Size(rows, sequences, samples), table_width).words
 
 
+SIDES = 2
+"""Inputs and outputs are there twice, so that a step can be told while the one before it runs."""
+
+
 class Workspace:
     """The memory of the largest step, cut to the size of each."""
 
@@ -138,8 +145,8 @@ class Workspace:
         self.staging: npt.NDArray[np.int32] = np.zeros(words, np.int32)
         """The host's side of the inputs."""
         self.staging_reals: npt.NDArray[np.float32] = self.staging.view(np.float32)
-        self.inputs = self._array((words,), dtypes.int32)
-        self.outputs = self._array((2 * samples,), dtypes.int32)
+        self.inputs = [self._array((words,), dtypes.int32) for _ in range(SIDES)]
+        self.outputs = [self._array((2 * samples,), dtypes.int32) for _ in range(SIDES)]
         self.readback: npt.NDArray[np.int32] = np.zeros(2 * samples, np.int32)
         """The host's side of the outputs: tokens, then the bits of their log-probabilities."""
         width, inner = shape.hidden, shape.inner
@@ -147,12 +154,11 @@ class Workspace:
         kv = shape.kv_heads * shape.head_dim
         self.widths = {
             "hidden": width,
+            "middle": width,
             "normed": width,
-            "branch": width,
             "qkv": attention + 2 * kv,
             "queries": attention,
             "attended": attention,
-            "gate_up": 2 * inner,
             "inner": inner,
         }
         self.real = activation_type(device)
@@ -172,12 +178,19 @@ class Workspace:
             self.prompt_mask = self._array(extents, dtypes.uint8)
 
     def step(
-        self, size: Size, keys: tuple[Array, ...], values: tuple[Array, ...], *, invariant: bool
+        self,
+        size: Size,
+        side: int,
+        keys: tuple[Array, ...],
+        values: tuple[Array, ...],
+        *,
+        invariant: bool,
     ) -> Step:
-        """The arrays of one size of step."""
+        """The arrays of one size of step, on one side of inputs and outputs."""
         inputs = Inputs(size, self.table_width)
         samples = size.samples
-        words = self.inputs
+        words, outputs = self.inputs[side], self.outputs[side]
+        before = self.outputs[1 - side]
 
         def integers(part: slice, *extents: int) -> Array:
             return _cut(words, dtypes.int32, extents or (part.stop - part.start,), part.start)
@@ -195,6 +208,7 @@ class Workspace:
             size=size,
             invariant=invariant,
             ids=integers(inputs.ids),
+            chosen=_cut(before, dtypes.int32, (self.most.samples,)),
             positions=integers(inputs.positions),
             slots=integers(inputs.slots),
             query_starts=integers(inputs.query_starts),
@@ -206,8 +220,8 @@ class Workspace:
             sampling=sampling,
             counts=counts,
             prompt_mask=prompt_mask,
-            tokens_out=_cut(self.outputs, dtypes.int32, (samples,)),
-            logprobs_out=_cut(self.outputs, dtypes.float32, (samples,), samples)
+            tokens_out=_cut(outputs, dtypes.int32, (samples,)),
+            logprobs_out=_cut(outputs, dtypes.float32, (samples,), samples)
             if size.logprobs
             else None,
             keys=keys,

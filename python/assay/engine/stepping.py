@@ -4,47 +4,124 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 from assay.engine import finishing
 from assay.engine.assembly import Assembly
 from assay.engine.logprobs import TopLogprobs, top_logprobs
 from assay.engine.outputs import Chunk
 from assay.engine.request import Request
+from assay.engine.runner import Flight
 from assay.engine.scheduling import Turn
+
+Gained = tuple[Request, list[Chunk]]
+"""A request, and what a step added to it."""
 
 COUNTED = ("steps", "prompt_tokens", "generated_tokens", "drafted_tokens", "accepted_tokens")
 """What steps count."""
 
 
-def run_step(parts: Assembly, counts: Counter[str]) -> list[tuple[Request, list[Chunk]]]:
-    """Compute once for everything that runs; returns the requests with what each gained."""
+def run_step(parts: Assembly, counts: Counter[str]) -> list[Gained]:
+    """Compute once for everything that runs; returns the requests with what each gained.
+
+    Where the device works beside the host, the next step is launched before this one's tokens
+    are read: its inputs are known but for those tokens, which it finds in the device's memory. A
+    request that turns out to have ended has taken part in one step too many, which is forgotten.
+    """
+    flight = parts.flight
+    parts.flight = None
+    if flight is None or not any(_is_live(turn) for turn in flight.turns):
+        flight = _launch(parts, None)
+    if flight is None:
+        return []
+    if not _can_overlap(parts, flight):
+        return reveal(parts, counts, flight)
+    _assume(parts, counts, flight)
+    parts.flight = _launch(parts, flight)
+    return reveal(parts, counts, flight, assumed=True)
+
+
+def reveal(
+    parts: Assembly, counts: Counter[str], flight: Flight, *, assumed: bool = False
+) -> list[Gained]:
+    """Wait for a step and give each request the tokens that were chosen for it."""
+    tokens, chances = parts.runner.collect(flight)
+    top: list[TopLogprobs] = [()] * len(tokens)
+    if reported := _reported(flight.turns):
+        top = top_logprobs(parts.runner.logits(len(tokens)), max(reported))
+    counts["steps"] += 1
+    gained = []
+    row = 0
+    for turn in flight.turns:
+        rows = slice(row, row + turn.samples)
+        row += turn.samples
+        if not _is_live(turn):
+            continue
+        request = turn.request
+        if assumed and turn.samples:
+            request.tokens.pop()
+        before = len(request.tokens)
+        chunks = _take(turn, tokens[rows], None if chances is None else chances[rows], top[rows])
+        if not assumed:
+            _commit(parts, counts, turn, before, len(chunks))
+        counts["generated_tokens"] += len(chunks)
+        gained.append((request, chunks))
+    return gained
+
+
+def _launch(parts: Assembly, after: Flight | None) -> Flight | None:
+    """Choose who takes part in the next step, and set it going."""
     began = time.perf_counter()
-    parts.grow_if_short()
+    if after is None:
+        parts.grow_if_short()
     turns = parts.batcher.schedule()
     if not turns:
-        return []
+        return None
     for turn in turns:
         if turn.copy is not None:
             parts.kv.copy_block(*turn.copy)
         if turn.request.first_step is None:
             turn.request.first_step = began
+    wanted = any(turn.samples and turn.request.params.logprobs is not None for turn in turns)
+    return parts.runner.launch(turns, logprobs=wanted, after=after)
+
+
+def _is_live(turn: Turn) -> bool:
+    """Whether a turn's request has not ended since the turn was given to it."""
+    return turn.request.finish_reason is None
+
+
+def _reported(turns: Sequence[Turn]) -> list[int]:
+    """How many likely tokens each sampled request wants beside its own, where it wants any."""
     wanted = [turn.request.params.logprobs for turn in turns if turn.samples]
-    reported = [count for count in wanted if count is not None]
-    tokens, chances = parts.runner.run(turns, logprobs=bool(reported))
-    top: list[TopLogprobs] = [()] * len(tokens)
-    if any(reported):
-        top = top_logprobs(parts.runner.logits(len(tokens)), max(reported))
-    counts["steps"] += 1
-    gained = []
+    return [count for count in wanted if count]
+
+
+def _can_overlap(parts: Assembly, flight: Flight) -> bool:
+    """Whether the step after this one can be told before this one's tokens are known."""
+    if not parts.overlaps or parts.settings.speculation_depth or parts.must_grow:
+        return False
+    # Penalties count the tokens; the likeliest ones are picked from logits that the next step
+    # would overwrite.
+    if any(turn.request.params.penalized for turn in flight.turns) or _reported(flight.turns):
+        return False
+    # With room for everyone nobody is pre-empted, whose tokens would have to be known.
+    counts = parts.kv.books.statistics()
+    chunk = -(-parts.settings.token_budget // counts["block_tokens"])
+    return counts["free"] + counts["cached"] >= 2 * len(parts.batcher.running) + chunk
+
+
+def _assume(parts: Assembly, counts: Counter[str], flight: Flight) -> None:
+    """Go on as if a step were over: each sampled request has one more token, not known yet."""
     row = 0
-    for turn in turns:
-        rows = slice(row, row + turn.samples)
+    for turn in flight.turns:
+        if _is_live(turn):
+            request = turn.request
+            _commit(parts, counts, turn, len(request.tokens), turn.samples)
+            if turn.samples:
+                # What an embedding takes for the token that the step chose in this row.
+                request.tokens.append(-2 - row)
         row += turn.samples
-        before = len(turn.request.tokens)
-        chunks = _take(turn, tokens[rows], None if chances is None else chances[rows], top[rows])
-        _note(parts, counts, turn, before, len(chunks))
-        gained.append((turn.request, chunks))
-    return gained
 
 
 def _take(
@@ -64,7 +141,7 @@ def _take(
     return chunks
 
 
-def _note(parts: Assembly, counts: Counter[str], turn: Turn, before: int, taken: int) -> None:
+def _commit(parts: Assembly, counts: Counter[str], turn: Turn, before: int, taken: int) -> None:
     """Commit what a turn computed to the cache's books, and count it."""
     request = turn.request
     first = request.computed
@@ -75,7 +152,6 @@ def _note(parts: Assembly, counts: Counter[str], turn: Turn, before: int, taken:
         parts.kv.books.commit(request.sequence, known[:computed])
     request.computed += computed
     counts["prompt_tokens"] += max(min(request.computed, request.prompt_tokens) - first, 0)
-    counts["generated_tokens"] += taken
     counts["drafted_tokens"] += len(request.drafts)
     counts["accepted_tokens"] += max(taken - 1, 0)
     request.drafts = []

@@ -6,14 +6,17 @@ from typing import Final
 
 from assay.errors import DTypeError, InputError, ShapeError
 from assay.ops import counting
-from assay.ops.calling import call, check, result
+from assay.ops.calling import call, check, nbytes, result
 from assay.ops.counting import Count
 from assay.ops.weights import Weights
 from assay.runtime import dtypes
 from assay.runtime.array import Array
 
 ACTIVATIONS: Final = {None: 0, "silu": 1, "gelu": 2, "gelu_tanh": 3, "relu": 4}
-"""Activations and their numbers in calls."""
+"""Activations of single numbers, and their codes in calls."""
+
+SWIGLU: Final = 5
+"""The code of the activation that multiplies one half of the outputs by silu of the other."""
 
 
 def activation_code(operation: str, name: str | None) -> int:
@@ -30,6 +33,8 @@ def linear(
     x: Array,
     weights: Weights,
     *,
+    norm: Array | None = None,
+    epsilon: float = 0.0,
     bias: Array | None = None,
     activation: str | None = None,
     residual: Array | None = None,
@@ -39,7 +44,13 @@ def linear(
 ) -> Array:
     """The activation of `x` times the transposed weights plus `bias`, plus `residual`.
 
-    Rows of `x` are tokens. Products with quantised weights give a row the same result whatever
+    Rows of `x` are tokens. With `norm`, each is first divided by its root mean square, as
+    `rms_norm` does with `epsilon`, and multiplied by `norm`. The activation "swiglu" takes the
+    first half of the outputs as gates of the second, as `swiglu` does. On a GPU few rows with all
+    of this are one kernel, which reads the first weights while the work before it still ends:
+    weights must be uploaded, or the kernel that made them waited for.
+
+    Products with quantised weights give a row the same result whatever
     rows are beside it; with dense ones only if `invariant` is asked for, which costs speed at
     many rows.
     """
@@ -51,30 +62,42 @@ def linear(
     outputs, inputs = weights.shape
     check("linear", "x", x, (None, inputs))
     rows = x.shape[0]
+    if norm is not None:
+        check("linear", "norm", norm, (inputs,))
+    if not epsilon >= 0:
+        raise InputError(f"linear: expected an epsilon of 0 or more, got {epsilon}")
     if bias is not None:
         check("linear", "bias", bias, (outputs,))
     if residual is not None:
         check("linear", "residual", residual, (rows, outputs))
-    code = activation_code("linear", activation)
+    gated = activation == "swiglu"
+    if gated and (outputs % 2 or residual is not None):
+        raise ShapeError(
+            "linear: expected an even number of outputs and no residual for swiglu, got "
+            f"{outputs} outputs {'and' if residual is not None else 'without'} a residual"
+        )
+    code = SWIGLU if gated else activation_code("linear", activation)
+    made = outputs // 2 if gated else outputs
     if x.device is not weights.device:
         raise ShapeError(
             f"linear: expected x on the weights' device {weights.device}, got {x.device}"
         )
     # Products of halves may be kept in single precision, as logits are.
     wide = out is not None and out.dtype is dtypes.float32
-    out = result("linear", x.device, out, (rows, outputs), dtypes.float32 if wide else x.dtype)
+    out = result("linear", x.device, out, (rows, made), dtypes.float32 if wide else x.dtype)
     count = counting.product(rows, outputs, inputs, weights.element_bytes)
-    more = (0 if bias is None else bias.nbytes) + (0 if residual is None else residual.nbytes)
+    more = nbytes(norm, bias, residual)
     call(
         "linear",
         [
             ("x", x),
             ("weights", weights.operand()),
+            ("gain", norm),
             ("bias", bias),
             ("residual", residual),
             ("out", out),
         ],
-        (rows, inputs, outputs, code, int(invariant)),
+        (rows, inputs, outputs, code, int(invariant), float(epsilon)),
         x.device,
         count + Count(0.0, more),
         label,

@@ -11,10 +11,21 @@ from assay.runtime.array import Array
 
 
 def embedding(
-    ids: Array, table: Array | Weights, out: Array | None = None, *, label: str | None = None
+    ids: Array,
+    table: Array | Weights,
+    out: Array | None = None,
+    *,
+    chosen: Array | None = None,
+    label: str | None = None,
 ) -> Array:
-    """Row `ids[i]` of the table for each i; an id of -1 gives zeros. Other ids fail the stream."""
+    """Row `ids[i]` of the table for each i; an id of -1 gives zeros. Other ids fail the stream.
+
+    With `chosen`, an id of -2 - n stands for `chosen[n]`, so that tokens which were just sampled
+    need not be read by the host first.
+    """
     check("embedding", "ids", ids, (None,), I32)
+    if chosen is not None:
+        check("embedding", "chosen", chosen, (None,), I32)
     count = ids.shape[0]
     given: Array | Operand
     if isinstance(table, Weights):
@@ -33,7 +44,7 @@ def embedding(
     out = result("embedding", device, out, (count, columns), dtype)
     call(
         "embedding",
-        [("ids", ids), ("table", given), ("out", out)],
+        [("ids", ids), ("chosen", chosen), ("table", given), ("out", out)],
         (count, rows, columns),
         device,
         counting.moved(ids.nbytes, round(count * columns * element), out.nbytes),

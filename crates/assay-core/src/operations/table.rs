@@ -107,13 +107,16 @@ const fn float(name: &'static str) -> NumberRule {
 /// The operations; a backend's kernels are in this order.
 pub static TABLE: [Signature; 20] = [
     // out = activation(x times the transposed weights + bias) + residual; activations are counted
-    // none, silu, gelu, gelu_tanh, relu. `invariant` keeps a row's result the same whatever rows
-    // are beside it.
+    // none, silu, gelu, gelu_tanh, relu, swiglu, whose outputs are half as many: silu of the first
+    // half of the products times the second. With a gain, the rows of x are first divided by their
+    // root mean square and multiplied by it. `invariant` keeps a row's result the same whatever
+    // rows are beside it.
     Signature {
         name: "linear",
         operands: &[
             reads("x"),
             reads("weights"),
+            may_read("gain"),
             may_read("bias"),
             may_read("residual"),
             writes("out"),
@@ -124,12 +127,19 @@ pub static TABLE: [Signature; 20] = [
             integer("outputs"),
             integer("activation"),
             integer("invariant"),
+            float("epsilon"),
         ],
     },
-    // Row ids[i] of the table; an id of -1 gives zeros.
+    // Row ids[i] of the table; an id of -1 gives zeros. With `chosen`, an id of -2 - n stands for
+    // the id chosen[n], which a step on the device may just have made.
     Signature {
         name: "embedding",
-        operands: &[reads("ids"), reads("table"), writes("out")],
+        operands: &[
+            reads("ids"),
+            may_read("chosen"),
+            reads("table"),
+            writes("out"),
+        ],
         numbers: &[integer("count"), integer("rows"), integer("columns")],
     },
     // With a residual, x is added to it first and the sum is what is normalised.

@@ -183,6 +183,17 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// All elements of an operand that the call may leave out.
+    pub fn all<T: Stored>(&self, name: &str) -> Result<Option<Span<'a, T>>> {
+        match self.operand(name)? {
+            Some(operand) => {
+                let count = operand.bytes as usize / size_of::<T>();
+                self.span_of(name, operand, &[count]).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
     fn span_of<T: Stored>(
         &self,
         name: &str,

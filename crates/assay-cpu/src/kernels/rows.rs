@@ -5,6 +5,22 @@ use super::weights::{PackedSpan, block_format};
 use crate::ops::{self, Context};
 use assay_core::backend::Result;
 
+/// Ids in which -2 - n stands for the n-th chosen one.
+fn resolved(call: &Call<'_>, ids: &[i32], chosen: &[i32]) -> Result<Vec<i32>> {
+    let one = |id: i32| match id {
+        -1.. => Ok(id),
+        _ => {
+            let place = -2 - i64::from(id);
+            let found = usize::try_from(place).ok().and_then(|at| chosen.get(at));
+            let wanted = format_args!("among the {} chosen ones", chosen.len());
+            found
+                .copied()
+                .ok_or_else(|| call.error("ids", wanted, place))
+        }
+    };
+    ids.iter().map(|id| one(*id)).collect()
+}
+
 pub(super) fn embedding(context: Context, call: &Call<'_>) -> Result<()> {
     let (count, rows, columns) = (
         call.size("count")?,
@@ -12,15 +28,24 @@ pub(super) fn embedding(context: Context, call: &Call<'_>) -> Result<()> {
         call.size("columns")?,
     );
     let ids = call.span::<i32>("ids", &[count])?;
+    let chosen = call.all::<i32>("chosen")?;
     let out = call.span::<f32>("out", &[count, columns])?;
+    // SAFETY: read while the kernel runs only, and operands do not overlap.
+    let ids = || unsafe {
+        resolved(
+            call,
+            ids.read(),
+            chosen.as_ref().map_or(&[], |all| all.read()),
+        )
+    };
     if block_format(call.format("table")?).is_some() {
         let table = PackedSpan::new(call, "table", rows, columns)?;
         if !call.runs() {
             return Ok(());
         }
         // SAFETY: the kernel runs, and operands do not overlap.
-        let (ids, table, out) = unsafe { (ids.read(), table.read()?, out.write()) };
-        return ops::packed_embedding(context, table, ids, out).map_err(refused);
+        let (table, out) = unsafe { (table.read()?, out.write()) };
+        return ops::packed_embedding(context, table, &ids()?, out).map_err(refused);
     }
     for_element!(call, "table", T => {
         let table = call.span::<T>("table", &[rows, columns])?;
@@ -28,8 +53,8 @@ pub(super) fn embedding(context: Context, call: &Call<'_>) -> Result<()> {
             return Ok(());
         }
         // SAFETY: the kernel runs, and operands do not overlap.
-        let (ids, table, out) = unsafe { (ids.read(), table.read(), out.write()) };
-        ops::embedding(context, table, columns, ids, out).map_err(refused)
+        let (table, out) = unsafe { (table.read(), out.write()) };
+        ops::embedding(context, table, columns, &ids()?, out).map_err(refused)
     })
 }
 

@@ -185,7 +185,14 @@ impl<'a> PackedSpan<'a> {
 thread_local! {
     /// Activations as bytes, kept from call to call.
     static QUANTISED: RefCell<Activations> = RefCell::default();
+    /// Activations after the norm in front of a product.
+    static NORMED: RefCell<Vec<f32>> = RefCell::default();
+    /// Gates and what they let through, before the two are multiplied.
+    static GATED: RefCell<Vec<f32>> = RefCell::default();
 }
+
+/// The number of the activation that halves the outputs.
+const SWIGLU: usize = 5;
 
 pub(super) fn activation(call: &Call<'_>) -> Result<Activation> {
     match call.size("activation")? {
@@ -209,42 +216,115 @@ pub(super) fn linear(context: Context, call: &Call<'_>) -> Result<()> {
         inputs,
         outputs,
     } = shape;
-    let activation = activation(call)?;
-    let invariant = call.flag("invariant")?;
-    let x = call.span::<f32>("x", &[rows, inputs])?;
-    let bias = call.optional::<f32>("bias", &[outputs])?;
-    let residual = call.optional::<f32>("residual", &[rows, outputs])?;
-    let out = call.span::<f32>("out", &[rows, outputs])?;
-    // SAFETY: read below only while the kernel runs.
-    let epilogue = || unsafe {
-        Epilogue {
-            bias: bias.as_ref().map(|bias| bias.read()),
-            activation,
-            residual: residual.as_ref().map(|residual| residual.read()),
-        }
-    };
-    if block_format(call.format("weights")?).is_some() {
-        let weights = PackedSpan::new(call, "weights", outputs, inputs)?;
-        if !call.runs() {
-            return Ok(());
-        }
-        // SAFETY: the kernel runs, and operands do not overlap.
-        let (x, weights, out) = unsafe { (x.read(), weights.read()?, out.write()) };
-        return QUANTISED.with_borrow_mut(|quantised| {
-            quantised
-                .quantise(context, x, rows, inputs)
-                .and_then(|()| weights.linear(context, quantised, epilogue(), out))
-                .map_err(refused)
-        });
+    let gated = call.size("activation")? == SWIGLU;
+    if gated && !outputs.is_multiple_of(2) {
+        return Err(call.error("outputs", "even, for gates and ups", outputs));
     }
-    for_element!(call, "weights", T => {
-        let weights = call.span::<T>("weights", &[outputs, inputs])?;
-        if !call.runs() {
-            return Ok(());
+    let made = if gated { outputs / 2 } else { outputs };
+    let epsilon = call.float("epsilon")?;
+    let x = call.span::<f32>("x", &[rows, inputs])?;
+    let gain = call.optional::<f32>("gain", &[inputs])?;
+    let out = call.span::<f32>("out", &[rows, made])?;
+    let product = Product::new(call, shape, gated)?;
+    if !call.runs() {
+        return Ok(());
+    }
+    // SAFETY: the kernel runs, and operands do not overlap.
+    let (x, gain, out) = unsafe { (x.read(), gain.map(|gain| gain.read()), out.write()) };
+    let mut multiply = |x: &[f32]| {
+        if !gated {
+            return product.run(context, x, out);
         }
-        // SAFETY: the kernel runs, and operands do not overlap.
-        let (x, weights, out) = unsafe { (x.read(), weights.read(), out.write()) };
-        crate::ops::linear(context, x, weights, shape, epilogue(), invariant, out)
-            .map_err(refused)
+        GATED.with_borrow_mut(|both| {
+            both.resize(rows * outputs, 0.0);
+            product.run(context, x, both)?;
+            crate::ops::swiglu(context, both, made, out).map_err(refused)
+        })
+    };
+    let Some(gain) = gain else {
+        return multiply(x);
+    };
+    NORMED.with_borrow_mut(|normed| {
+        normed.resize(rows * inputs, 0.0);
+        crate::ops::rms_norm(context, x, gain, epsilon, normed).map_err(refused)?;
+        multiply(normed)
     })
+}
+
+/// A product of rows with the weights of a call, and what follows it.
+struct Product<'c, 'a> {
+    call: &'c Call<'a>,
+    shape: LinearShape,
+    activation: Activation,
+    invariant: bool,
+    bias: Option<Span<'a, f32>>,
+    residual: Option<Span<'a, f32>>,
+}
+
+impl<'c, 'a> Product<'c, 'a> {
+    fn new(call: &'c Call<'a>, shape: LinearShape, gated: bool) -> Result<Self> {
+        let LinearShape {
+            rows,
+            inputs,
+            outputs,
+        } = shape;
+        let residual = call.optional::<f32>("residual", &[rows, outputs])?;
+        if gated && residual.is_some() {
+            return Err(call.error("swiglu", "without a residual", "one"));
+        }
+        match block_format(call.format("weights")?) {
+            Some(_) => PackedSpan::new(call, "weights", outputs, inputs).map(|_| ())?,
+            None => for_element!(call, "weights", T => {
+                call.span::<T>("weights", &[outputs, inputs]).map(|_| ())
+            })?,
+        }
+        Ok(Product {
+            call,
+            shape,
+            activation: if gated {
+                Activation::None
+            } else {
+                activation(call)?
+            },
+            invariant: call.flag("invariant")?,
+            bias: call.optional::<f32>("bias", &[outputs])?,
+            residual,
+        })
+    }
+
+    /// Runs while the kernel does.
+    fn run(&self, context: Context, x: &[f32], out: &mut [f32]) -> Result<()> {
+        let (call, shape) = (self.call, self.shape);
+        let LinearShape {
+            rows,
+            inputs,
+            outputs,
+        } = shape;
+        // SAFETY: the kernel runs, and operands do not overlap.
+        let epilogue = unsafe {
+            Epilogue {
+                bias: self.bias.as_ref().map(|bias| bias.read()),
+                activation: self.activation,
+                residual: self.residual.as_ref().map(|residual| residual.read()),
+            }
+        };
+        if block_format(call.format("weights")?).is_some() {
+            let weights = PackedSpan::new(call, "weights", outputs, inputs)?;
+            // SAFETY: as above.
+            let weights = unsafe { weights.read()? };
+            return QUANTISED.with_borrow_mut(|quantised| {
+                quantised
+                    .quantise(context, x, rows, inputs)
+                    .and_then(|()| weights.linear(context, quantised, epilogue, out))
+                    .map_err(refused)
+            });
+        }
+        for_element!(call, "weights", T => {
+            let weights = call.span::<T>("weights", &[outputs, inputs])?;
+            // SAFETY: as above.
+            let weights = unsafe { weights.read() };
+            crate::ops::linear(context, x, weights, shape, epilogue, self.invariant, out)
+                .map_err(refused)
+        })
+    }
 }

@@ -10,8 +10,10 @@ use assay_core::operations::Operand;
 
 /// Inputs up to which the kernel for few rows takes eight rows at once; beyond them, four.
 const SHORT: u64 = 4096;
-/// Rounds of blocks that a multiprocessor works through.
-const WAVES: u64 = 4;
+/// Weights beyond which cuBLASLt is quicker at more than four rows: half a layer's output.
+const SMALL: u64 = 6144 * 4096;
+/// The most 16-byte chunks of a weight row that a thread keeps in its registers.
+const MOST_CHUNKS: u64 = 7;
 
 /// How the kernel for few rows is launched, as measured on an H200.
 struct FewRows {
@@ -24,31 +26,49 @@ struct FewRows {
     blocks: u64,
     /// 16-byte chunks of a weight row for each thread.
     chunks: u64,
+    /// Rounds of blocks that a multiprocessor works through.
+    waves: u64,
 }
 
 impl FewRows {
     /// `chunk` weights are 16 bytes.
-    fn new(rows: u64, inputs: u64, chunk: u64) -> Self {
+    fn new(rows: u64, inputs: u64, chunk: u64, gated: bool) -> Self {
         let rows = rows.next_power_of_two();
         let all = inputs.div_ceil(chunk);
-        let (taken, threads, blocks) = match all {
-            ..=512 => (if rows <= 2 { 4 } else { 2 }, all.min(256), 2),
-            _ => (if rows <= 2 { 2 } else { 1 }, all.div_ceil(2).min(896), 1),
+        let is_long = all > 512;
+        let (taken, threads, blocks, waves) = match (is_long, rows) {
+            (false, ..=2) => (4, 256, 2, 2),
+            (false, 3..=4) => (2, 256, 2, 2),
+            (false, _) => (4, 256, 1, 1),
+            (true, ..=2) => (1, 256, 2, 8),
+            (true, _) => (2, 256, 1, 1),
         };
-        let threads = threads.next_multiple_of(32);
+        // A row longer than the threads' registers hold takes a wider block, alone on its
+        // multiprocessor.
+        let wide = all.div_ceil(MOST_CHUNKS);
+        let (threads, blocks) = match wide <= threads {
+            true => (threads.min(all).next_multiple_of(32), blocks),
+            false => (wide.next_multiple_of(32), 1),
+        };
         FewRows {
             rows,
-            taken,
+            taken: if gated { taken.max(2) } else { taken },
             threads,
             blocks,
             chunks: all.div_ceil(threads),
+            waves,
         }
     }
 }
 
 /// Rows of x that one pass over the weights can serve.
-pub(super) fn few(inputs: u64) -> u64 {
+fn most_rows(inputs: u64) -> u64 {
     if inputs <= SHORT { 8 } else { 4 }
+}
+
+/// Whether one pass of ours is the quickest way for so many rows.
+pub(super) fn is_few(rows: u64, inputs: u64, outputs: u64) -> bool {
+    rows <= 4 || rows <= most_rows(inputs) && inputs * outputs <= SMALL
 }
 
 /// One pass over the weights for every few rows of x.
@@ -58,7 +78,7 @@ pub(super) fn few_rows(
     call: &Call<'_>,
     given: &Linear,
 ) -> Result<()> {
-    let most = few(given.inputs);
+    let most = most_rows(given.inputs);
     let (bits, chunk) = if given.scales.is_some() {
         (8u64, 16)
     } else {
@@ -70,12 +90,15 @@ pub(super) fn few_rows(
         threads,
         blocks,
         chunks,
-    } = FewRows::new(given.rows.min(most), given.inputs, chunk);
-    let settings: [Setting; 10] = [
+        waves,
+    } = FewRows::new(given.rows.min(most), given.inputs, chunk, given.gated);
+    let settings: [Setting; 12] = [
         ("ACTIVATION", call.numbers("x", given.x)?.into()),
         ("OUTPUT", call.numbers("out", given.out)?.into()),
         ("WEIGHT", bits.into()),
         ("GROUP", 0u64.into()),
+        ("NORM", given.gain.is_some().into()),
+        ("PAIRED", given.gated.into()),
         ("ACTIVATE", given.activation.into()),
         ("ROWS", rows.into()),
         ("TAKEN", taken.into()),
@@ -84,14 +107,14 @@ pub(super) fn few_rows(
         ("BLOCKS", blocks.into()),
     ];
     let function = tools.function(queue, "linear_few_rows", &settings)?;
-    let fitting = u64::from(queue.device().facts().multiprocessors) * blocks * WAVES;
+    let fitting = u64::from(queue.device().facts().multiprocessors) * blocks * waves;
     let extent = line(given.outputs.div_ceil(taken).min(fitting), threads);
+    let made = given.outputs / if given.gated { 2 } else { 1 };
     let bytes = |operand: Operand| element_bytes(operand.format).unwrap_or(0);
     let after = |operand: Operand, elements: u64| Operand {
         pointer: DevicePointer(operand.pointer.0 + elements * bytes(operand)),
         ..operand
     };
-    let nothing = KernelArgument::Pointer(DevicePointer(0));
     let mut done = 0;
     while done < given.rows {
         let now = (given.rows - done).min(most);
@@ -100,14 +123,14 @@ pub(super) fn few_rows(
             at(given.weights),
             KernelArgument::Pointer(given.scales.unwrap_or(DevicePointer(0))),
             at(after(given.x, done * given.inputs)),
-            nothing,
+            at_or_null(given.gain),
             at_or_null(given.bias),
             at_or_null(residual),
-            at(after(given.out, done * given.outputs)),
+            at(after(given.out, done * made)),
             int(now),
             int(given.outputs),
             int(given.inputs),
-            KernelArgument::F32(0.0),
+            KernelArgument::F32(given.epsilon),
         ];
         queue.launch(&function, extent, &arguments)?;
         done += now;

@@ -1,19 +1,24 @@
 //! Products with weights: which kernel computes them.
 //!
-//! A few rows are one pass over the weights by a kernel of ours; more are cuBLASLt's, and ours
-//! again, a few rows at a time, where there is no cuBLASLt.
+//! A few rows are one pass over the weights by a kernel of ours, norm in front and activation
+//! behind; more are cuBLASLt's between kernels of their own, and ours again, a few rows at a time,
+//! where there is no cuBLASLt.
 
-use super::call::Call;
-use super::few_rows::{few, few_rows};
+use super::call::{Call, element_bytes};
+use super::few_rows::{few_rows, is_few};
 use super::products::many_rows;
-use super::rows::activation;
+use super::rows::{activation, rms_norm_into, swiglu_into};
 use super::tools::Tools;
 use crate::blas;
 use crate::device::Queue;
 use assay_core::backend::{DevicePointer, Result};
 use assay_core::operations::{ElementFormat, Operand};
 
+/// The number of the activation that halves the outputs.
+const SWIGLU: i64 = 5;
+
 /// One call of `linear`, read and checked.
+#[derive(Clone, Copy)]
 pub(super) struct Linear {
     pub rows: u64,
     pub inputs: u64,
@@ -22,10 +27,16 @@ pub(super) struct Linear {
     pub weights: Operand,
     /// One scale for each output, of weights of 8 bits.
     pub scales: Option<DevicePointer>,
+    /// What normed rows of x are multiplied by; none leaves them as they are.
+    pub gain: Option<Operand>,
+    pub epsilon: f32,
     pub bias: Option<Operand>,
     pub residual: Option<Operand>,
     pub out: Operand,
+    /// Of the products, unless they are gated.
     pub activation: u64,
+    /// Whether the outputs are gates and then as many ups, of which half as many numbers are made.
+    pub gated: bool,
 }
 
 /// The weights, and the scales behind them where they are of 8 bits.
@@ -53,6 +64,8 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let outputs = call.size("outputs")?;
     let x = call.operand("x", &[rows, inputs])?;
     let (weights, scales) = weights(call, x.format, outputs, inputs)?;
+    let gated = call.integer("activation")? == SWIGLU;
+    let made = if gated { outputs / 2 } else { outputs };
     let given = Linear {
         rows,
         inputs,
@@ -60,11 +73,18 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         x,
         weights,
         scales,
+        gain: call.optional_of("gain", x.format, &[inputs])?,
+        epsilon: call.float("epsilon")?,
         bias: call.optional_of("bias", x.format, &[outputs])?,
         residual: call.optional_of("residual", x.format, &[rows, outputs])?,
-        out: call.operand("out", &[rows, outputs])?,
-        activation: activation(call)?,
+        out: call.operand("out", &[rows, made])?,
+        activation: if gated { 0 } else { activation(call)? },
+        gated,
     };
+    if gated && (!outputs.is_multiple_of(2) || given.residual.is_some()) {
+        let wanted = "an even number of outputs and no residual for swiglu";
+        return Err(call.error(wanted, format_args!("{outputs} outputs")));
+    }
     if rows * outputs == 0 {
         return Ok(());
     }
@@ -77,8 +97,34 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     if scales.is_some() && !fits {
         return Err(call.error("x of f16 or bf16 beside weights of 8 bits", x.format));
     }
-    if fits && (rows <= few(inputs) || alone || blas::finding().is_err()) {
+    if fits && (is_few(rows, inputs, outputs) || alone || blas::finding().is_err()) {
         return few_rows(tools, queue, call, &given);
     }
-    many_rows(tools, queue, call, &given)
+    between(tools, queue, call, &given)
+}
+
+/// The product of many rows, with the norm before it and the gates after it in kernels of their own.
+fn between(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, given: &Linear) -> Result<()> {
+    let mut product = *given;
+    let scratch = |purpose, like: Operand, elements: u64| -> Result<Operand> {
+        let bytes = elements * element_bytes(like.format).unwrap_or(0);
+        let pointer = tools.scratch(queue, purpose, bytes)?;
+        Ok(Operand {
+            pointer,
+            bytes,
+            ..like
+        })
+    };
+    if let Some(gain) = given.gain {
+        let size = [given.rows, given.inputs];
+        product.x = scratch("normed", given.x, given.rows * given.inputs)?;
+        rms_norm_into(tools, queue, call, [given.x, gain, product.x], size)?;
+    }
+    if !given.gated {
+        return many_rows(tools, queue, call, &product);
+    }
+    product.out = scratch("gated", given.out, given.rows * given.outputs)?;
+    many_rows(tools, queue, call, &product)?;
+    let size = [given.rows, given.outputs / 2];
+    swiglu_into(tools, queue, call, [product.out, given.out], size)
 }

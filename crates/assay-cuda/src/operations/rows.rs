@@ -39,10 +39,20 @@ pub(super) fn plane(across: u64, down: u64, threads: u64) -> Extent {
     }
 }
 
+/// A norm of rows: what goes in, what it is multiplied by, and where it goes.
+struct Norm {
+    x: Operand,
+    residual: Option<Operand>,
+    weight: Operand,
+    bias: Option<Operand>,
+    out: Operand,
+    layer: bool,
+    epsilon: f32,
+}
+
 fn normalize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, layer: bool) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let x = call.operand("x", &[rows, columns])?;
-    let number = call.numbers("x", x)?;
     let weight = call.of("weight", x.format, &[columns])?;
     let bias = match layer {
         true => call.optional_of("bias", x.format, &[columns])?,
@@ -50,32 +60,83 @@ fn normalize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, layer: bool) -> 
     };
     let residual = call.optional_of("residual", x.format, &[rows, columns])?;
     let out = call.of("out", x.format, &[rows, columns])?;
-    if rows * columns == 0 {
-        return Ok(());
-    }
-    let operands = [Some(x), Some(weight), bias, residual, Some(out)];
-    let vector = vector(x.format, columns, &operands);
-    let Some((chunks, threads)) = held(columns, vector) else {
-        return Err(call.error("rows that fit a block", format_args!("{columns} columns")));
+    let norm = Norm {
+        x,
+        residual,
+        weight,
+        bias,
+        out,
+        layer,
+        epsilon: call.float("epsilon")?,
     };
-    let settings: [Setting; 5] = [
-        ("NUMBER", number.into()),
-        ("LAYER", layer.into()),
-        ("THREADS", threads.into()),
-        ("CHUNKS", chunks.into()),
-        ("VECTOR", vector.into()),
-    ];
-    let function = tools.function(queue, "normalize", &settings)?;
-    let arguments = [
-        at(x),
-        at_or_null(residual),
-        at(weight),
-        at_or_null(bias),
-        at(out),
-        int(columns),
-        KernelArgument::F32(call.float("epsilon")?),
-    ];
-    queue.launch(&function, line(rows, threads), &arguments)
+    norm.run(tools, queue, call, rows, columns)
+}
+
+/// The root-mean-square norm of the rows of x, times a gain, in memory of one's own.
+pub(super) fn rms_norm_into(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    [x, weight, out]: [Operand; 3],
+    [rows, columns]: [u64; 2],
+) -> Result<()> {
+    let norm = Norm {
+        x,
+        residual: None,
+        weight,
+        bias: None,
+        out,
+        layer: false,
+        epsilon: call.float("epsilon")?,
+    };
+    norm.run(tools, queue, call, rows, columns)
+}
+
+impl Norm {
+    fn run(
+        &self,
+        tools: &Tools,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+        rows: u64,
+        columns: u64,
+    ) -> Result<()> {
+        if rows * columns == 0 {
+            return Ok(());
+        }
+        let Norm {
+            x,
+            residual,
+            weight,
+            bias,
+            out,
+            layer,
+            epsilon,
+        } = *self;
+        let operands = [Some(x), Some(weight), bias, residual, Some(out)];
+        let vector = vector(x.format, columns, &operands);
+        let Some((chunks, threads)) = held(columns, vector) else {
+            return Err(call.error("rows that fit a block", format_args!("{columns} columns")));
+        };
+        let settings: [Setting; 5] = [
+            ("NUMBER", call.numbers("x", x)?.into()),
+            ("LAYER", layer.into()),
+            ("THREADS", threads.into()),
+            ("CHUNKS", chunks.into()),
+            ("VECTOR", vector.into()),
+        ];
+        let function = tools.function(queue, "normalize", &settings)?;
+        let arguments = [
+            at(x),
+            at_or_null(residual),
+            at(weight),
+            at_or_null(bias),
+            at(out),
+            int(columns),
+            KernelArgument::F32(epsilon),
+        ];
+        queue.launch(&function, line(rows, threads), &arguments)
+    }
 }
 
 pub(super) fn rms_norm(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
@@ -114,6 +175,17 @@ pub(super) fn swiglu(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let gate_up = call.operand("gate_up", &[rows, 2, columns])?;
     let out = call.of("out", gate_up.format, &[rows, columns])?;
+    swiglu_into(tools, queue, call, [gate_up, out], [rows, columns])
+}
+
+/// silu of the first half of each row times the second.
+pub(super) fn swiglu_into(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    [gate_up, out]: [Operand; 2],
+    [rows, columns]: [u64; 2],
+) -> Result<()> {
     if rows * columns == 0 {
         return Ok(());
     }
@@ -180,26 +252,34 @@ pub(super) fn embedding(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Re
     let (count, rows) = (call.size("count")?, call.size("rows")?);
     let columns = call.size("columns")?;
     let table = call.operand("table", &[rows, columns])?;
-    gather(tools, queue, call, "ids", table, count, rows, columns)
+    let chosen = call.optional_of("chosen", ElementFormat::I32, &[1])?;
+    gather(
+        tools,
+        queue,
+        call,
+        "ids",
+        chosen,
+        table,
+        [count, rows, columns],
+    )
 }
 
 pub(super) fn gather_rows(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (count, rows) = (call.size("count")?, call.size("source_rows")?);
     let columns = call.size("columns")?;
     let x = call.operand("x", &[rows, columns])?;
-    gather(tools, queue, call, "rows", x, count, rows, columns)
+    gather(tools, queue, call, "rows", None, x, [count, rows, columns])
 }
 
-#[allow(clippy::too_many_arguments)]
+/// Rows by their indices, some of which may stand for others that were chosen on the device.
 fn gather(
     tools: &Tools,
     queue: &Queue<'_>,
     call: &Call<'_>,
     indices: &'static str,
+    chosen: Option<Operand>,
     from: Operand,
-    count: u64,
-    rows: u64,
-    columns: u64,
+    [count, rows, columns]: [u64; 3],
 ) -> Result<()> {
     let indices = call.of(indices, ElementFormat::I32, &[count])?;
     let out = call.of("out", from.format, &[count, columns])?;
@@ -226,9 +306,11 @@ fn gather(
         let arguments = [
             at(from),
             at_row(indices, done * 4),
+            at_or_null(chosen),
             at_row(out, done * row_bytes),
             int(row_bytes),
             int(rows),
+            int(chosen.map_or(0, |chosen| chosen.bytes / 4)),
         ];
         queue.launch(&function, plane(across, now, threads), &arguments)?;
         done += now;

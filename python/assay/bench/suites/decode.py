@@ -15,6 +15,7 @@ from assay.bench import decoders, floor
 from assay.bench.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
 from assay.bench.clocks import ToldClock
 from assay.bench.decoders import Decoder, OwnDecoder, Tokens
+from assay.bench.suites import decode_gpu
 
 if TYPE_CHECKING:
     from assay.engine import Engine
@@ -89,7 +90,9 @@ class Contest:
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Four ways to look at one model."""
+    """Four ways to look at one model; on a GPU, steps of a large one and how it starts."""
+    if settings.device.kind == "cuda":
+        return decode_gpu.cases(settings)
     contest = Contest(settings)
     count = QUICK_TOKENS if settings.quick else TOKENS
     facts = {"model": contest.source, "tokens": count}

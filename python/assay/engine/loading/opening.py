@@ -13,6 +13,10 @@ SYNTHETIC = "synthetic"
 """The name of the model that is made up on the spot."""
 
 
+PATTERNED = "-shape"
+"""How the names of models end that have a published shape and random weights."""
+
+
 def open_model(source: str | PathLike[str]) -> ModelFiles:
     """Open a GGUF file, a Hugging Face folder, or a model known by name.
 
@@ -24,6 +28,11 @@ def open_model(source: str | PathLike[str]) -> ModelFiles:
         from assay.engine.loading.synthetic import synthetic_model
 
         return synthetic_model()
+    if text.endswith(PATTERNED):
+        from assay.engine.loading.patterned import SHAPES, patterned_model
+
+        if text in SHAPES:
+            return patterned_model(text)
     if text in sources.SOURCES:
         if not sources.is_pulled(text):
             raise InputError(

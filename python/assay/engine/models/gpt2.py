@@ -63,6 +63,7 @@ def _block(source: WeightSource, index: int, shape: ModelShape, activation: str)
         mlp=Mlp(
             up=_linear(source, f"{base}.mlp.c_fc", activation),
             down=_linear(source, f"{base}.mlp.c_proj"),
+            name="up",
         ),
     )
 

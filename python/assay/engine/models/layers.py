@@ -17,32 +17,45 @@ class Norm:
     epsilon: float
     bias: Array | None = None
     centred: bool = False
+    """Whether the mean is taken off first; such a norm is an operation of its own."""
 
     def run(self, x: Array, out: Array, label: str, *, residual: Array | None = None) -> None:
-        """Write the norm of `x`, or of the residual after `x` was added to it."""
-        if self.centred:
-            ops.layer_norm(
-                x, self.weight, self.bias, self.epsilon, residual=residual, out=out, label=label
-            )
-        else:
-            ops.rms_norm(x, self.weight, self.epsilon, residual=residual, out=out, label=label)
+        """Write the centred norm of `x`, or of the residual after `x` was added to it."""
+        ops.layer_norm(
+            x, self.weight, self.bias, self.epsilon, residual=residual, out=out, label=label
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A product with weights, and what is fused to its end."""
+    """A product with weights, and what is fused to its ends."""
 
     weights: ops.Weights
     bias: Array | None = None
     activation: str | None = None
 
-    def run(self, x: Array, out: Array, label: str, step: Step) -> None:
-        """Write the products of all rows."""
+    def run(
+        self,
+        x: Array,
+        out: Array,
+        label: str,
+        step: Step,
+        *,
+        norm: Norm | None = None,
+        residual: Array | None = None,
+    ) -> None:
+        """Write the products of all rows, after their norm and with the residual added."""
+        if norm is not None and norm.centred:
+            norm.run(x, step.normed, f"{label}.norm")
+            x, norm = step.normed, None
         ops.linear(
             x,
             self.weights,
+            norm=None if norm is None else norm.weight,
+            epsilon=0.0 if norm is None else norm.epsilon,
             bias=self.bias,
             activation=self.activation,
+            residual=residual,
             out=out,
             label=label,
             invariant=step.invariant,
@@ -63,10 +76,10 @@ class Attention:
     key_norm: Array | None = None
     epsilon: float = 0.0
 
-    def run(self, step: Step, layer: int, label: str) -> None:
-        """Turn `step.normed` into `step.branch`."""
+    def run(self, step: Step, layer: int, label: str, norm: Norm) -> None:
+        """Add the attention of `step.hidden` to it, as `step.middle`."""
         keys, values = step.keys[layer], step.values[layer]
-        self.qkv.run(step.normed, step.qkv, f"{label}.qkv", step)
+        self.qkv.run(step.hidden, step.qkv, f"{label}.qkv", step, norm=norm)
         ops.rope_write(
             step.qkv,
             step.positions,
@@ -98,34 +111,22 @@ class Attention:
             out=step.attended,
             label=f"{label}.paged",
         )
-        self.output.run(step.attended, step.branch, f"{label}.output", step)
-
-
-@dataclass(frozen=True, slots=True)
-class GatedMlp:
-    """silu(gate) times up, projected down."""
-
-    gate_up: Linear
-    down: Linear
-
-    def run(self, step: Step, label: str) -> None:
-        """Turn `step.normed` into `step.branch`."""
-        self.gate_up.run(step.normed, step.gate_up, f"{label}.gate_up", step)
-        ops.swiglu(step.gate_up, step.inner, label=f"{label}.swiglu")
-        self.down.run(step.inner, step.branch, f"{label}.down", step)
+        self.output.run(step.attended, step.middle, f"{label}.output", step, residual=step.hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class Mlp:
-    """An activation between two products."""
+    """Two products with an activation between them: of each number, or of gates and ups."""
 
     up: Linear
     down: Linear
+    name: str
+    """What the first product is called."""
 
-    def run(self, step: Step, label: str) -> None:
-        """Turn `step.normed` into `step.branch`."""
-        self.up.run(step.normed, step.inner, f"{label}.up", step)
-        self.down.run(step.inner, step.branch, f"{label}.down", step)
+    def run(self, step: Step, label: str, norm: Norm) -> None:
+        """Add what it makes of `step.middle` to it, as `step.hidden`."""
+        self.up.run(step.middle, step.inner, f"{label}.{self.name}", step, norm=norm)
+        self.down.run(step.inner, step.hidden, f"{label}.down", step, residual=step.middle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +136,4 @@ class Block:
     attention_norm: Norm
     attention: Attention
     mlp_norm: Norm
-    mlp: GatedMlp | Mlp
+    mlp: Mlp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay import ops
 from assay.engine.loading.shapes import LM_HEAD
-from assay.engine.models.layers import Attention, Block, GatedMlp, Linear, Norm
+from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm
 from assay.engine.models.model import Model
 from assay.engine.models.rotation import rotation
 from assay.engine.models.shape import llama_shape
@@ -60,13 +60,14 @@ def _block(source: WeightSource, index: int, turns: ops.RopeTable) -> Block:
             epsilon=epsilon,
         ),
         mlp_norm=Norm(source.vector(f"{base}.post_attention_layernorm.weight"), epsilon),
-        mlp=GatedMlp(
-            gate_up=_linear(source, f"{mlp}.gate_proj", f"{mlp}.up_proj"),
+        mlp=Mlp(
+            up=_linear(source, f"{mlp}.gate_proj", f"{mlp}.up_proj", activation="swiglu"),
             down=_linear(source, f"{mlp}.down_proj"),
+            name="gate_up",
         ),
     )
 
 
-def _linear(source: WeightSource, *names: str) -> Linear:
+def _linear(source: WeightSource, *names: str, activation: str | None = None) -> Linear:
     bias = source.optional_vector(*(f"{name}.bias" for name in names))
-    return Linear(source.matrix(*names), bias)
+    return Linear(source.matrix(*names), bias, activation)

@@ -39,31 +39,24 @@ class Model:
 
     def run(self, step: Step) -> None:
         """Queue everything from token numbers to logits of the rows that are sampled."""
-        ops.embedding(step.ids, self.embedding, step.hidden, label="embedding")
-        added = None
+        ops.embedding(step.ids, self.embedding, step.hidden, chosen=step.chosen, label="embedding")
         if self.positions is not None:
-            ops.embedding(step.positions, self.positions, step.branch, label="positions")
-            added = step.branch
+            ops.embedding(step.positions, self.positions, step.middle, label="positions")
+            # A norm adds to its residual in place, which is all that is wanted of it here.
+            first = self.blocks[0].attention_norm
+            first.run(step.middle, step.normed, "add_positions", residual=step.hidden)
         for index, block in enumerate(self.blocks):
             label = f"layers.{index}"
-            _normalise(block.attention_norm, step, added is not None, f"{label}.attention.norm")
-            block.attention.run(step, index, f"{label}.attention")
-            _normalise(block.mlp_norm, step, True, f"{label}.mlp.norm")
-            block.mlp.run(step, f"{label}.mlp")
-            added = step.branch
+            block.attention.run(step, index, f"{label}.attention", block.attention_norm)
+            block.mlp.run(step, f"{label}.mlp", block.mlp_norm)
         if step.samples == 0:
             return
-        _normalise(self.norm, step, True, "norm")
-        rows = step.normed
+        rows = step.hidden
+        if self.norm.centred:
+            self.norm.run(rows, step.normed, "norm")
+            rows = step.normed
         if step.sample_rows is not None:
-            ops.gather_rows(step.normed, step.sample_rows, step.sampled, label="sampled_rows")
+            ops.gather_rows(rows, step.sample_rows, step.sampled, label="sampled_rows")
             rows = step.sampled
-        self.head.run(rows, step.logits, "head", step)
-
-
-def _normalise(norm: Norm, step: Step, adds: bool, label: str) -> None:
-    """The norm of the residual, to which the last branch is added first if there is one."""
-    if adds:
-        norm.run(step.branch, step.normed, label, residual=step.hidden)
-    else:
-        norm.run(step.hidden, step.normed, label)
+        norm = None if self.norm.centred else self.norm
+        self.head.run(rows, step.logits, "head", step, norm=norm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,13 @@ ON_GPU = ("bf16", "int8")
 """Formats that GPUs multiply activations of bfloat16 by; others become the first."""
 
 
+UPLOADERS = 4
+"""Threads that copy weights to a GPU at once."""
+
+PIECE_BYTES = 16 << 20
+"""Bytes that one of them copies at a time."""
+
+
 class WeightSource:
     """Gives a model its weights: arranged for the device, joined where one product serves several.
 
@@ -39,6 +47,7 @@ class WeightSource:
         """Bytes of all matrices so far, each counted once."""
         self.notes: list[str] = []
         self._tables: dict[str, ops.Weights] = {}
+        self._threads = ThreadPoolExecutor(UPLOADERS, "weights")
 
     def matrix(self, *names: str, looked_up: bool = False) -> ops.Weights:
         """The matrices of these names, one below the other.
@@ -60,7 +69,9 @@ class WeightSource:
                 self.notes.append(note)
             format = ON_GPU[0]
         same = all(tensor.format == format and not tensor.transposed for tensor in tensors)
-        if same:
+        if same and self.device.kind == "cuda":
+            weights = self._upload(tensors, format, (outputs, inputs))
+        elif same:
             data: Any = tensors[0].bytes
             if len(tensors) > 1:
                 data = np.concatenate([np.frombuffer(tensor.bytes, np.uint8) for tensor in tensors])
@@ -87,6 +98,24 @@ class WeightSource:
         if names[0] not in self.files.tensors:
             return None
         return self.vector(*names)
+
+    def _upload(self, tensors: list[Tensor], format: str, shape: tuple[int, int]) -> ops.Weights:
+        """Copy matrices from where they are mapped to one below the other in device memory."""
+        sources = [np.frombuffer(tensor.bytes, np.uint8) for tensor in tensors]
+        buffer = self.device.allocate(sum(source.nbytes for source in sources))
+        context = self.device._context
+        pieces, offset = [], 0
+        for source in sources:
+            for first in range(0, source.nbytes, PIECE_BYTES):
+                pieces.append((source[first : first + PIECE_BYTES], offset + first))
+            offset += source.nbytes
+        # Staging is a copy on the host, and pages of the file may have to be found first.
+        uploads = self._threads.map(
+            lambda piece: context.upload("weights", piece[0], buffer, piece[1]), pieces
+        )
+        for _ in uploads:
+            pass
+        return ops.Weights(self.device, buffer, format, shape)
 
     def _tensor(self, name: str) -> Tensor:
         return self.files.tensors[name]

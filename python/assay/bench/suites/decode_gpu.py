@@ -1,0 +1,287 @@
+"""The engine on a GPU: a step of so many requests beside the time that reading its bytes takes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from assay.bench import decoders
+from assay.bench.case import Case, Check, Contestant, Settings, Trial
+from assay.bench.clocks import DeviceClock, ToldClock
+from assay.ops.weights import NAMES as WEIGHT_FORMATS
+from assay.runtime.hardware import Device
+
+if TYPE_CHECKING:
+    from assay.engine import Engine
+
+MODEL: Final = "llama-3-8b-shape"
+PROMPT: Final = 128
+LONG: Final = 12_000
+OUTPUT: Final = 144
+BATCHES: Final = (1, 8, 64, 256)
+FORMATS: Final = tuple(name for name in ("fp8",) if name in WEIGHT_FORMATS)
+"""Formats of weights that one request is measured with, besides the model's own."""
+
+STEPS: Final = 16
+"""Steps of a sample; requests go on from sample to sample until their outputs are long enough."""
+LOGIT_TOLERANCE: Final = 0.25
+"""How far below the best logit a chosen token may be: rounding to bfloat16, layer by layer."""
+CHECKED: Final = 2
+"""Requests of a batch whose tokens are checked."""
+LIKELY: Final = 20
+STARTS: Final = 3
+
+_TOLD: Final = ToldClock()
+
+
+class Contest:
+    """Engines loaded once for all cases of a run, one at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.source = settings.model or MODEL
+        self.device = settings.device
+        self._format: str | None = None
+        self._engine: Engine | None = None
+
+    def engine(self, weight_format: str) -> Engine:
+        """The engine with these weights; another one gives its memory back first."""
+        from assay.engine import Engine
+
+        if self._engine is None or self._format != weight_format:
+            if self._engine is not None:
+                self._engine.close()
+                self._engine = None
+            self._engine = Engine.load(
+                self.source,
+                self.device,
+                kv_tokens=BATCHES[-1] * (PROMPT + OUTPUT) + 32_768,
+                prefix_caching=False,
+                max_batch=BATCHES[-1],
+                token_budget=2048,
+                weight_format=weight_format,
+            )
+            self._format = weight_format
+        return self._engine
+
+
+class Batch:
+    """Requests that decode side by side, a few steps at a time."""
+
+    def __init__(self, engine: Engine, requests: int, prompt: int) -> None:
+        self.engine = engine
+        self.requests = requests
+        self.prompt = prompt
+        self.prompts: list[list[int]] = []
+        self.tokens: dict[str, list[int]] = {}
+        self._left = 0
+
+    def advance(self, number: int) -> float:
+        """Seconds of a step, over a few of them."""
+        if self._left <= STEPS:
+            self.start(number)
+        # Whatever ran meanwhile let the device run dry: this step sets the next one going.
+        self._step()
+        begun = time.perf_counter()
+        for _ in range(STEPS):
+            self._step()
+        seconds = (time.perf_counter() - begun) / STEPS
+        self._left -= STEPS + 1
+        return seconds
+
+    def start(self, number: int) -> None:
+        """Begin with other prompts, and step until every request has its first token."""
+        from assay.engine import SamplingParams
+
+        self.stop()
+        vocabulary = self.engine.model.shape.vocabulary
+        source = np.random.default_rng(number)
+        self.prompts = source.integers(0, vocabulary, (self.requests, self.prompt)).tolist()
+        params = SamplingParams(max_tokens=OUTPUT, temperature=0.0, ignore_eos=True)
+        names = [self.engine.add_request(prompt, params) for prompt in self.prompts]
+        self.tokens = {name: [] for name in names}
+        while not all(self.tokens.values()):
+            self._step()
+        self._left = OUTPUT - max(len(tokens) for tokens in self.tokens.values())
+
+    def stop(self) -> None:
+        """End what is under way."""
+        while self.engine.has_work:
+            for name in tuple(self.tokens):
+                if self.engine.is_under_way(name):
+                    self.engine.abort(name)
+            self.engine.step()
+        self.tokens = {}
+        self._left = 0
+
+    def error(self, number: int) -> float:
+        """How far the chosen tokens of some requests are below the best of another pass."""
+        self.start(number)
+        for _ in range(STEPS):
+            self._step()
+        chosen = list(self.tokens.values())[:CHECKED]
+        self.stop()
+        return max(map(self._gap, self.prompts, chosen))
+
+    def _gap(self, prompt: Sequence[int], tokens: Sequence[int]) -> float:
+        """The gap over all tokens, or that of the last one where all logits would be too many."""
+        from assay.engine import SamplingParams
+
+        if self.prompt <= PROMPT:
+            logits = self.engine.logits([*prompt, *tokens])[len(prompt) - 1 : -1]
+            best = logits.max(axis=1)
+            return float(np.max(best - logits[np.arange(len(tokens)), list(tokens)]))
+        params = SamplingParams(max_tokens=1, temperature=0.0, logprobs=LIKELY, ignore_eos=True)
+        [answer] = self.engine.generate([[*prompt, *tokens[:-1]]], params)
+        assert answer.logprobs is not None
+        likely = dict(answer.logprobs[0].top_logprobs)
+        return max(likely.values()) - likely.get(tokens[-1], -np.inf)
+
+    def _step(self) -> None:
+        for output in self.engine.step():
+            self.tokens[output.request_id] += output.token_ids
+
+
+def cases(settings: Settings) -> list[Case]:
+    """Steps of batches, of a long context and of other weights; then starts of the program."""
+    contest = Contest(settings)
+    facts = {"model": contest.source}
+
+    def step(requests: int, prompt: int, weight_format: str = "file") -> Case:
+        name = f"batch {requests}, context {prompt:,} to {prompt + OUTPUT:,}"
+        if weight_format != "file":
+            name = f"{weight_format} weights, {name}"
+        told = {**facts, "requests": requests, "prompt": prompt, "weight_format": weight_format}
+        return Case(name, "ms", lambda: _step(contest, requests, prompt, weight_format), told)
+
+    starts = Starts(contest, settings)
+    return [
+        *(step(requests, PROMPT) for requests in BATCHES),
+        step(8, LONG),
+        *(step(1, PROMPT, weight_format) for weight_format in FORMATS),
+        Case("process start to first token", "s", starts.seconds_trial, facts, STARTS),
+        Case("peak anonymous memory until then", "MB", starts.memory_trial, facts, STARTS),
+    ]
+
+
+def _step(contest: Contest, requests: int, prompt: int, weight_format: str) -> Trial:
+    engine = contest.engine(weight_format)
+    batch = Batch(engine, requests, prompt)
+    shape = engine.model.shape
+    kv = 2 * 2 * shape.layers * shape.kv_heads * shape.head_dim
+    context = prompt + OUTPUT // 2
+    nbytes = engine.model.streamed_bytes + requests * context * kv
+    return Trial(
+        Contestant("assay", batch.advance, _TOLD),
+        Check("another pass over prompt and output, in logits", batch.error, LOGIT_TOLERANCE),
+        ceiling=_reading(engine, nbytes),
+        bytes=nbytes,
+        note="the floor reads weights, keys and values once at the ceiling of the same rounds",
+    )
+
+
+def _reading(engine: Engine, nbytes: int) -> Contestant:
+    """Reading so many bytes: the head's weights, which no cache holds, as often as it takes."""
+    from assay import xp
+
+    device: Device = engine.device
+    head = engine.model.head.weights
+    out = xp.empty((1,), dtype=xp.float32, device=device)
+    size = head.buffer.nbytes
+
+    def call(_: int) -> None:
+        device._context.operate(
+            "read",
+            [(head.buffer, 0, size, 0), (out.buffer, out.offset, out.nbytes, 0)],
+            [size // 4],
+            device.current_stream()._native,
+            label="read",
+            bytes=size,
+            flops=0.0,
+        )
+
+    return Contestant("floor", call, DeviceClock(device), size / nbytes)
+
+
+class Starts:
+    """The program from its start to the first token, in processes of their own."""
+
+    def __init__(self, contest: Contest, settings: Settings) -> None:
+        self._contest = contest
+        commands = decoders.start_commands(contest.source, None, "Gravity", settings.device.name)
+        self._command = commands["assay"]
+        self._kept: list[tuple[float, float]] = []
+        self._texts: set[str] = set()
+
+    def seconds_trial(self) -> Trial:
+        """Seconds until the first token is written."""
+        return Trial(
+            Contestant("assay", lambda _: self._start()[0], _TOLD),
+            self._check(),
+            note="a whole process; weights in the page cache, kernels in the cache on disk",
+        )
+
+    def memory_trial(self) -> Trial:
+        """The most anonymous memory that the same processes had."""
+
+        def call(number: int) -> float:
+            return self._kept[number % len(self._kept)][1] if self._kept else self._start()[1]
+
+        return Trial(
+            Contestant("assay", call, _TOLD),
+            self._check(),
+            note="RssAnon of the processes whose start was measured, looked at every 5 ms",
+        )
+
+    def _check(self) -> Check:
+        return Check("the first token of every start is the same", lambda _: self._differ(), 0.0)
+
+    def _differ(self) -> float:
+        if not self._texts:
+            self._start()
+        return float(len(self._texts) != 1)
+
+    def _start(self) -> tuple[float, float]:
+        seconds, most, text = first_output(self._command)
+        self._kept.append((seconds, most))
+        self._texts.add(text)
+        return seconds, most
+
+
+def first_output(command: Sequence[str]) -> tuple[float, float, str]:
+    """Seconds until a process writes, the most anonymous memory it had by then, and its words."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    most = 0.0
+    begun = time.perf_counter()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=kept
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        first = None
+        while not first and process.poll() is None:
+            most = max(most, _anonymous_bytes(process.pid))
+            time.sleep(0.005)
+            first = process.stdout.read()
+        seconds = time.perf_counter() - begun
+        os.set_blocking(process.stdout.fileno(), True)
+        rest = process.stdout.read()
+        talk = process.stderr.read()
+    if process.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}: {talk.decode()[-500:]}")
+    return seconds, most, ((first or b"") + rest).decode()
+
+
+def _anonymous_bytes(process: int) -> float:
+    """Memory of a process that no file holds, as the kernel counts it."""
+    try:
+        with open(f"/proc/{process}/status", encoding="ascii") as lines:
+            found = [line for line in lines if line.startswith("RssAnon:")]
+    except OSError:
+        return 0.0
+    return float(found[0].split()[1]) * 1024 if found else 0.0
