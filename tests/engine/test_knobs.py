@@ -19,6 +19,8 @@ TURNS = [
     {"policy": "priority"},
     {"threads": 1},
     {"overlap": "on"},
+    {"graph_buckets": 0},
+    {"graph_buckets": 1},
     {"deterministic": False},
     {"max_batch": 3, "token_budget": 5, "block_tokens": 3, "speculation_depth": 2},
 ]

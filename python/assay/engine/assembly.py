@@ -162,4 +162,5 @@ class Assembly:
             samples=min(samples, settings.token_budget),
             context=self.context_limit,
             invariant=settings.deterministic,
+            buckets=settings.graph_buckets,
         )

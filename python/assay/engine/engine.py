@@ -250,6 +250,7 @@ class Engine:
             "streamed_bytes": self.model.streamed_bytes,
             "kv_bytes": self._parts.kv.memory.nbytes,
             "notes": [*self.files.notes, *self.model.notes],
+            "degradations": list(self._parts.runner.degradations),
             "settings": self.settings.as_dict(),
         }
 

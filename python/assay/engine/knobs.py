@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from assay.engine.kv_memory import FORMATS as KV_FORMATS
 from assay.engine.scheduling import POLICIES
+from assay.engine.step import DEFAULT_BUCKETS
 from assay.errors import InputError, unknown_name
 from assay.ops.weights import NAMES as WEIGHT_FORMATS
 
@@ -90,6 +91,14 @@ KNOBS: dict[str, Knob] = {
             rebuilds="graphs",
         ),
         Knob(
+            "graph_buckets",
+            "sizes of step between a number and its double that have graphs; 0 runs without any",
+            DEFAULT_BUCKETS,
+            0,
+            64,
+            rebuilds="graphs",
+        ),
+        Knob(
             "overlap",
             "whether a step is launched before the tokens of the one before it are read; "
             "auto does so on GPUs",
@@ -126,6 +135,7 @@ class Settings:
     kv_format: str
     weight_format: str
     speculation_depth: int
+    graph_buckets: int
     overlap: str
     policy: str
     threads: int

@@ -19,12 +19,28 @@ from assay.engine.kv_memory import KvMemory
 from assay.engine.models import Model
 from assay.engine.request import Request
 from assay.engine.scheduling import Turn
-from assay.engine.step import Inputs, Size, Step, Workspace, bucket
+from assay.engine.step import DEFAULT_BUCKETS, Inputs, Size, Step, Workspace, bucket
+from assay.errors import DeviceError
 from assay.runtime import Array, Device
 from assay.runtime.graphs import Graph, NodeTime, capture_graph
 
-MOST_GRAPHS = 128
-"""Graphs that are kept; the one not used for longest goes first."""
+MOST_PROGRAMS = 256
+"""Sizes of step that are kept ready; the one not used for longest goes first."""
+
+
+@dataclass(slots=True)
+class Program:
+    """How a step of one size runs, on one side of inputs and outputs."""
+
+    inputs: Inputs
+    step: Step
+    graph: Graph | None = None
+    """None while it is not captured, and where it cannot be."""
+
+    def close(self) -> None:
+        """Let go of the graph."""
+        if self.graph is not None:
+            self.graph.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +72,29 @@ class Runner:
         samples: int,
         context: int,
         invariant: bool,
+        buckets: int,
     ) -> None:
-        """Allocate for steps of up to so many rows, sequences and sampled rows."""
+        """Allocate for steps of up to so many rows, sequences and sampled rows.
+
+        Steps of so many sizes between a number and its double have graphs; with none, operations
+        are queued one by one.
+        """
         self.model = model
         self.device = device
         self.kv = kv
         self.invariant = invariant
+        self.buckets = buckets
+        self.degradations: list[str] = []
+        """What was done less well than asked for, in one line each."""
         self.workspace = Workspace(
             device,
             model.shape,
-            rows=bucket(rows),
-            sequences=bucket(sequences),
-            samples=bucket(samples),
+            rows=self._bucket(rows),
+            sequences=self._bucket(sequences),
+            samples=self._bucket(samples),
             table_width=-(-context // kv.keys[0].shape[1]),
         )
-        self._programs: OrderedDict[tuple[Size, int], tuple[Graph, Inputs, Step]] = OrderedDict()
+        self._programs: OrderedDict[tuple[Size, int], Program] = OrderedDict()
         # Operations keep memory to work in for each stream: one serves all graphs.
         self._stream = device.stream()
         self._size: Size | None = None
@@ -87,9 +111,12 @@ class Runner:
     ) -> Flight:
         """Tell a step and set it going, perhaps behind one that is still under way."""
         side = 0 if after is None else 1 - after.side
-        graph, step = self._tell(turns, logprobs, side)
-        graph.replay()
-        return Flight(turns, side, step.size, step.tokens_out)
+        program = self._tell(turns, logprobs, side)
+        if program.graph is None:
+            self._queue(program.step)
+        else:
+            program.graph.replay()
+        return Flight(turns, side, program.step.size, program.step.tokens_out)
 
     def collect(self, flight: Flight) -> tuple[list[int], list[float] | None]:
         """Wait for a step; returns a token for each sampled row, and its log-probability."""
@@ -107,8 +134,7 @@ class Runner:
 
     def profile(self, turns: Sequence[Turn]) -> list[NodeTime]:
         """Compute a step, timing each operation."""
-        graph, _ = self._tell(turns, False, 0)
-        return graph.profile()
+        return self._captured(self._tell(turns, False, 0)).profile()
 
     def logits(self, rows: int) -> npt.NDArray[np.float32]:
         """The logits of the first sampled rows of the last step, as they were sampled from."""
@@ -119,31 +145,36 @@ class Runner:
 
     def graph(self, rows: int, *, logprobs: bool = False) -> Graph:
         """The graph of a decoding step of so many sequences."""
-        size = Size(bucket(rows), bucket(rows), bucket(rows), False, False, logprobs, True)
-        return self._program(size, 0)[0]
+        rows = self._bucket(rows)
+        size = Size(rows, rows, rows, False, False, logprobs, True)
+        return self._captured(self._program(size, 0))
 
     def close(self) -> None:
         """Let go of all graphs."""
-        for graph, _, _ in self._programs.values():
-            graph.close()
+        for program in self._programs.values():
+            program.close()
         self._programs.clear()
 
-    def _tell(self, turns: Sequence[Turn], logprobs: bool, side: int) -> tuple[Graph, Step]:
-        """Upload everything that a step is told; the graph may run then, and only then."""
+    def _bucket(self, count: int) -> int:
+        return bucket(count, self.buckets or DEFAULT_BUCKETS)
+
+    def _tell(self, turns: Sequence[Turn], logprobs: bool, side: int) -> Program:
+        """Upload everything that a step is told; it may run then, and only then."""
         rows = sum(turn.count for turn in turns)
         samples = sum(turn.samples for turn in turns)
         penalties = any(turn.samples and turn.request.params.penalized for turn in turns)
         single = all(turn.count == 1 for turn in turns)
         size = Size(
-            bucket(rows),
-            bucket(len(turns)),
-            bucket(samples),
+            self._bucket(rows),
+            self._bucket(len(turns)),
+            self._bucket(samples),
             rows != samples,
             penalties,
             logprobs,
             single,
         )
-        graph, inputs, step = self._program(size, side)
+        program = self._program(size, side)
+        inputs = program.inputs
         if size != self._size:
             # The parts of the inputs lie elsewhere now.
             self._size, self._told = size, ()
@@ -155,9 +186,9 @@ class Runner:
         workspace = self.workspace
         told = workspace.staging[: inputs.words]
         self.device._context.upload("step_inputs", told, workspace.inputs[side].buffer, 0)
-        return graph, step
+        return program
 
-    def _program(self, size: Size, side: int) -> tuple[Graph, Inputs, Step]:
+    def _program(self, size: Size, side: int) -> Program:
         program = self._programs.get((size, side))
         if program is not None:
             self._programs.move_to_end((size, side))
@@ -167,17 +198,28 @@ class Runner:
         step = self.workspace.step(
             size, side, self.kv.keys, self.kv.values, invariant=self.invariant
         )
-        graph = capture_graph(
-            lambda: self._queue(step),
-            stream=self._stream,
-            label=f"step.{size.rows}x{size.sequences}x{size.samples}",
-        )
-        program = (graph, Inputs(size, self.workspace.table_width), step)
+        program = Program(Inputs(size, self.workspace.table_width), step)
+        if self.buckets:
+            try:
+                self._captured(program)
+            except DeviceError as error:
+                note = f"{_label(size)} runs without a graph: {error.message}"
+                self.degradations.append(note)
         self._programs[size, side] = program
-        if len(self._programs) > MOST_GRAPHS:
-            _, (oldest, _, _) = self._programs.popitem(last=False)
+        if len(self._programs) > MOST_PROGRAMS:
+            _, oldest = self._programs.popitem(last=False)
             oldest.close()
         return program
+
+    def _captured(self, program: Program) -> Graph:
+        """The graph of a program; nothing runs while it is captured."""
+        if program.graph is None:
+            program.graph = capture_graph(
+                lambda: self._queue(program.step),
+                stream=self._stream,
+                label=_label(program.step.size),
+            )
+        return program.graph
 
     def _queue(self, step: Step) -> None:
         self.model.run(step)
@@ -267,6 +309,10 @@ class Runner:
                 context.upload("token_counts", said, counts.buffer, row * said.nbytes)
                 context.upload("prompt_mask", prompted, mask.buffer, row * prompted.nbytes)
             row += turn.samples
+
+
+def _label(size: Size) -> str:
+    return f"step.{size.rows}x{size.sequences}x{size.samples}"
 
 
 _NEUTRAL = {

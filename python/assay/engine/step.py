@@ -242,15 +242,23 @@ def _cut(array: Array, dtype: DType, shape: tuple[int, ...], first: int = 0) -> 
     return Array(array.device, array.buffer, dtype, layout)
 
 
-def bucket(count: int) -> int:
+DEFAULT_BUCKETS = 8
+
+
+def bucket(count: int, buckets: int = DEFAULT_BUCKETS) -> int:
     """The size that a graph is captured for: few sizes, and little padding at each.
+
+    Up to `buckets` every size is one; beyond, there are about so many between a number and its
+    double.
 
     >>> [bucket(count) for count in (0, 1, 5, 8, 9, 33, 100, 500)]
     [0, 1, 5, 8, 10, 36, 104, 512]
+    >>> [bucket(count, 1) for count in (1, 2, 3, 5, 9, 100)]
+    [1, 2, 4, 8, 16, 128]
     """
-    if count <= 8:
+    if count <= buckets:
         return count
     step = 2
-    while count > 16 * step:
+    while count > 2 * buckets * step:
         step *= 2
     return -(-count // step) * step
