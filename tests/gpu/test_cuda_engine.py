@@ -44,3 +44,57 @@ def test_requests_together_are_answered_as_alone(device: Device) -> None:
     together = [each.token_ids for each in engine.generate(PROMPTS, params)]
     assert together == alone
     engine.close()
+
+
+SETTINGS = [
+    {"overlap": "off"},
+    {"graph_buckets": 0},
+    {"graph_buckets": 0, "overlap": "off"},
+    {"token_budget": 16, "max_batch": 3},
+    {"kv_tokens": 256, "max_batch": 2},
+]
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gpt2"])
+def test_steps_launched_ahead_say_what_steps_one_after_the_other_say(
+    device: Device, architecture: str
+) -> None:
+    """Tokens go from step to step on the device; requests end at lengths, texts and tokens."""
+    params = [
+        SamplingParams(
+            max_tokens=12 + 9 * index,
+            temperature=0.8 if index % 2 else 0.0,
+            seed=index,
+            ignore_eos=index == 0,
+            stop=("e",) if index == 3 else (),
+        )
+        for index in range(len(PROMPTS))
+    ]
+    files = synthetic_model(architecture, seed=7)
+    prompts = [prompt[:60] for prompt in PROMPTS]
+    answers = []
+    for settings in [{}, *SETTINGS]:
+        told = {"kv_tokens": 4096, **settings}
+        with Engine.load(files, device, deterministic=True, **told) as engine:  # type: ignore[arg-type]
+            done = engine.generate(prompts, params)
+            assert engine.statistics()["used"] == 0
+            assert engine.describe()["degradations"] == []
+        answers.append([(one.token_ids, one.text, one.finish_reason) for one in done])
+    assert all(one == answers[0] for one in answers), answers
+
+
+def test_a_step_is_queued_while_the_last_one_runs(device: Device) -> None:
+    with Engine.load(synthetic_model(seed=2), device, kv_tokens=4096) as engine:
+        engine.add_request("gravity", SamplingParams(max_tokens=30, ignore_eos=True))
+        for _ in range(4):
+            engine.step()
+        before = device.pool_statistics()
+        device.take_records()
+        for _ in range(8):
+            engine.step()
+            assert engine._parts.flight is not None
+        kinds = [(one.kind, one.name) for one in device.take_records().records]
+        # One upload, one graph and one read-back for each step, and no memory taken.
+        for kind in ("copy to device", "graph", "copy to host"):
+            assert 7 <= sum(each == kind for each, _ in kinds) <= 9, kinds
+        assert device.pool_statistics() == before
