@@ -6,6 +6,7 @@ use crate::error::{OpError, Result, check_length, check_value};
 use crate::simd::{Kernel, LANES, Level, Vector, exponential, load_part, store_part};
 use crate::threads::Disjoint;
 use std::cell::RefCell;
+use std::cmp::Ordering;
 
 /// How a token is chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -145,9 +146,9 @@ pub fn sample(context: Context, scores: &[f32], sampling: Sampling, uniform: f64
         let all: f64 = sums.iter().sum();
         if sampling.top_k > 0 || sampling.top_p < 1.0 {
             keep_best(weights, all, sampling, kept);
-            let kept = kept.iter().copied();
-            let sum = kept.clone().map(|(weight, _)| f64::from(weight)).sum();
-            return Ok(draw(kept, sum, uniform).unwrap_or(token));
+            let sum: f64 = kept.iter().map(|(weight, _)| f64::from(*weight)).sum();
+            let place = reach(kept, |before| before > uniform * sum);
+            return Ok(kept.get(place).map_or(token, |(_, drawn)| *drawn as usize));
         }
         // The piece in which the number falls, and then the token.
         let mut left = uniform * all;
@@ -160,7 +161,7 @@ pub fn sample(context: Context, scores: &[f32], sampling: Sampling, uniform: f64
         let near = weights[first..].iter().take(NEAR).zip(first as u32..);
         let near = near.map(|(weight, token)| (*weight, token));
         // Rounding may lead past the last token that has any chance.
-        Ok(draw(near, 1.0, left).unwrap_or(token))
+        Ok(draw(near, left).unwrap_or(token))
     })
 }
 
@@ -181,7 +182,7 @@ fn sum_of(weights: &[f32]) -> f64 {
 const BUCKET_SHIFT: u32 = 19;
 const BUCKETS: usize = (1.0_f32.to_bits() >> BUCKET_SHIFT) as usize + 1;
 
-/// Leaves the best tokens in `kept`, likeliest first; `all` is the sum of all weights.
+/// Leaves the best tokens in `kept`, in no order; `all` is the sum of all weights.
 fn keep_best(weights: &[f32], all: f64, sampling: Sampling, kept: &mut Vec<(f32, u32)>) {
     let most_kept = match sampling.top_k {
         0 => weights.len(),
@@ -212,30 +213,46 @@ fn keep_best(weights: &[f32], all: f64, sampling: Sampling, kept: &mut Vec<(f32,
             .filter(|(weight, _)| **weight >= floor)
             .map(|(w, t)| (*w, t)),
     );
-    let better = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
     if most_kept < kept.len() {
         kept.select_nth_unstable_by(most_kept - 1, better);
         kept.truncate(most_kept);
     }
-    kept.sort_unstable_by(better);
     if sampling.top_p < 1.0 {
         let among = match sampling.top_k {
             0 => all,
             _ => kept.iter().map(|(weight, _)| f64::from(*weight)).sum(),
         };
         let enough = among * f64::from(sampling.top_p);
-        let mut sum = 0.0;
-        let last = kept.iter().position(|(weight, _)| {
-            sum += f64::from(*weight);
-            sum >= enough
-        });
-        kept.truncate(last.map_or(kept.len(), |last| last + 1));
+        let last = reach(kept, |sum| sum >= enough);
+        kept.truncate(last + 1);
     }
 }
 
+/// Likelier tokens first, and the lower number of two that are alike.
+fn better(a: &(f32, u32), b: &(f32, u32)) -> Ordering {
+    b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+}
+
+/// The place, counted from the likeliest token on, at which the sum of weights is enough; the last
+/// one if it never is. What is likelier lies before it then, in no order: nothing is sorted.
+fn reach(tokens: &mut [(f32, u32)], enough: impl Fn(f64) -> bool) -> usize {
+    let (mut first, mut end, mut before) = (0, tokens.len(), 0.0);
+    while end - first > 1 {
+        let half = (end - first) / 2;
+        tokens[first..end].select_nth_unstable_by(half, better);
+        let likelier = &tokens[first..first + half];
+        let sum: f64 = likelier.iter().map(|(weight, _)| f64::from(*weight)).sum();
+        if enough(before + sum) {
+            end = first + half;
+        } else {
+            (first, before) = (first + half, before + sum);
+        }
+    }
+    first
+}
+
 /// The token whose share of the chances the number falls into.
-fn draw(chances: impl Iterator<Item = (f32, u32)>, sum: f64, uniform: f64) -> Option<usize> {
-    let mut left = uniform * sum;
+fn draw(chances: impl Iterator<Item = (f32, u32)>, mut left: f64) -> Option<usize> {
     let mut last = None;
     for (weight, token) in chances {
         left -= f64::from(weight);
