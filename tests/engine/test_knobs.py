@@ -62,6 +62,23 @@ def test_running_requests_stay_correct(expected, changes):
         assert engine.statistics()["used"] == 0
 
 
+def test_a_split_context_changes_rounding_and_nothing_else():
+    prompt = [(7 * place) % 90 + 3 for place in range(90)]
+    with fixture_engine("llama", attention_split=1) as engine:
+        engine.generate([prompt], GREEDY)
+        told = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True, logprobs=0)
+        (whole,) = engine.generate([prompt], told)
+        undo = engine.configure({"attention_split": 4})
+        (split,) = engine.generate([prompt], told)
+        undo()
+        (again,) = engine.generate([prompt], told)
+    chances = [[chunk.logprob for chunk in one.logprobs or ()] for one in (whole, split, again)]
+    assert chances[0] == chances[2]
+    assert chances[0] != chances[1]
+    assert chances[0] == pytest.approx(chances[1], abs=1e-4)
+    assert whole.token_ids == split.token_ids
+
+
 @pytest.mark.parametrize("changes", [{"weight_format": "q8_0"}, {"kv_format": "f32"}])
 def test_requests_go_on_in_another_format(expected, changes):
     with fixture_engine("llama", deterministic=True) as engine:
@@ -72,7 +89,8 @@ def test_requests_go_on_in_another_format(expected, changes):
 
 
 def test_every_knob_is_turned_by_a_test():
-    turned = {name for changes in TURNS for name in changes} | {"weight_format", "kv_format"}
+    turned = {name for changes in TURNS for name in changes}
+    turned |= {"weight_format", "kv_format", "attention_split"}
     assert turned == set(KNOBS)
 
 
@@ -84,6 +102,10 @@ def test_every_knob_is_turned_by_a_test():
         ({"policy": "luck"}, "policy: expected one of fcfs, priority, shortest, got 'luck'"),
         ({"deterministic": 1}, "deterministic: expected True or False, got 1"),
         ({"max_bach": 2}, 'unknown knob "max_bach"'),
+        (
+            {"deterministic": True, "attention_split": 2},
+            "attention_split: expected 0 or 1 in deterministic mode, got 2",
+        ),
         ({"token_budget": 4}, "token_budget: expected at least max_batch 16, got 4"),
     ],
 )

@@ -68,9 +68,13 @@ proptest! {
 
     #[test]
     fn paged_finds_its_blocks(
-        sequences in prop::collection::vec((0_usize..150, 0_usize..40), 0..4),
+        // One new token, as in decoding, as often as any other number.
+        sequences in prop::collection::vec(
+            (0_usize..150, prop_oneof![Just(1_usize), 0_usize..40]), 0..4,
+        ),
         kv_heads in 1_usize..3, group in 1_usize..4, head_size in 1_usize..40,
         block_size in prop::sample::select(vec![1_usize, 3, 16, 32]), seed: u64,
+        split in 0_usize..5,
     ) {
         let mut numbers = Numbers(seed);
         let (count, columns) = (sequences.len(), 190_usize.div_ceil(block_size));
@@ -130,6 +134,7 @@ proptest! {
         expected.extend(vec![0.0; heads * head_size]);
         let batch = PagedBatch {
             query_starts: &starts, lengths: &lengths, block_tables: &tables, columns,
+            split,
         };
         everywhere(|context| {
             let mut out = vec![f32::NAN; query.len()];
@@ -255,6 +260,7 @@ fn what_does_not_fit_is_named() {
             lengths,
             block_tables: blocks,
             columns: blocks.len(),
+            split: 0,
         };
         let (mut out, query) = ([0.0], [1.0]);
         paged_attention(

@@ -163,4 +163,6 @@ class Assembly:
             context=self.context_limit,
             invariant=settings.deterministic,
             buckets=settings.graph_buckets,
+            # Where nothing may depend on what else runs, contexts are read in one piece.
+            split=1 if settings.deterministic else settings.attention_split,
         )

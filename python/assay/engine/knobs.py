@@ -83,6 +83,15 @@ KNOBS: dict[str, Knob] = {
             rebuilds="weights",
         ),
         Knob(
+            "attention_split",
+            "parts in which cores share the reading of one long context; 0 is as many as help",
+            0,
+            0,
+            64,
+            effect="tolerance",
+            rebuilds="graphs",
+        ),
+        Knob(
             "speculation_depth",
             "tokens guessed ahead by prompt lookup; 0 guesses none",
             0,
@@ -134,6 +143,7 @@ class Settings:
     block_tokens: int
     kv_format: str
     weight_format: str
+    attention_split: int
     speculation_depth: int
     graph_buckets: int
     overlap: str
@@ -159,6 +169,12 @@ class Settings:
                 f"token_budget: expected at least max_batch {made.max_batch}, "
                 f"got {made.token_budget}",
                 "every request that decodes needs a token in each step",
+            )
+        if made.deterministic and made.attention_split > 1:
+            raise InputError(
+                "attention_split: expected 0 or 1 in deterministic mode, "
+                f"got {made.attention_split}",
+                "parts of a context are added in another order, which rounds differently",
             )
         return made
 

@@ -73,6 +73,7 @@ class Runner:
         context: int,
         invariant: bool,
         buckets: int,
+        split: int,
     ) -> None:
         """Allocate for steps of up to so many rows, sequences and sampled rows.
 
@@ -86,6 +87,7 @@ class Runner:
         self.buckets = buckets
         self.degradations: list[str] = []
         """What was done less well than asked for, in one line each."""
+        self.split = split
         self.workspace = Workspace(
             device,
             model.shape,
@@ -196,7 +198,12 @@ class Runner:
         if size.penalties:
             self.workspace.need_penalties()
         step = self.workspace.step(
-            size, side, self.kv.keys, self.kv.values, invariant=self.invariant
+            size,
+            side,
+            self.kv.keys,
+            self.kv.values,
+            invariant=self.invariant,
+            split=self.split,
         )
         program = Program(Inputs(size, self.workspace.table_width), step)
         if self.buckets:

@@ -44,6 +44,8 @@ class Step:
     size: Size
     invariant: bool
     """Whether a row's result must not depend on the rows beside it."""
+    split: int
+    """In how many parts attention reads a long context; 0 leaves it to the device."""
     ids: Array
     chosen: Array
     """Tokens that the step before chose, for ids that stand for them."""
@@ -185,6 +187,7 @@ class Workspace:
         values: tuple[Array, ...],
         *,
         invariant: bool,
+        split: int,
     ) -> Step:
         """The arrays of one size of step, on one side of inputs and outputs."""
         inputs = Inputs(size, self.table_width)
@@ -207,6 +210,7 @@ class Workspace:
         return Step(
             size=size,
             invariant=invariant,
+            split=split,
             ids=integers(inputs.ids),
             chosen=_cut(before, dtypes.int32, (self.most.samples,)),
             positions=integers(inputs.positions),

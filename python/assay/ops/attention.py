@@ -35,6 +35,7 @@ def paged_attention(
     out: Array | None = None,
     contexts: Iterable[tuple[int, int]] | None = None,
     most_queries: int | None = None,
+    split: int = 0,
     label: str | None = None,
 ) -> Array:
     """Causal attention of new tokens over a paged cache that `rope_write` filled.
@@ -43,13 +44,17 @@ def paged_attention(
     lengths[s] tokens, and token t lies in block block_tables[s, t // block_tokens]. One call takes
     decoding steps and chunks of prompts together. Rows of no sequence, or of one of length 0,
     become zeros. `scale` is 1 / sqrt(head_dim) if not given. `most_queries` says that no sequence
-    has more rows than so many: a GPU has another kernel for one row each.
+    has more rows than so many: a GPU has another kernel for one row each. `split` is in how many
+    parts the context of a sequence with one row is read side by side; 0 leaves it to the device.
+    What the parts give is added in another order, which rounds differently.
 
     Lengths are in the device's memory, so what is read cannot be known here: `contexts`, pairs of
     new tokens and length of each sequence, has the record count keys, values and FLOPs too.
     Without it only queries and outputs are counted.
     """
     _check_heads("paged_attention", heads, kv_heads)
+    if split < 0:
+        raise InputError(f"paged_attention: expected split of 0 or more, got {split}")
     wide = q.ndim == 3
     rows = check(
         "paged_attention", "q", q, (None, heads, head_dim) if wide else (None, heads * head_dim)
@@ -94,6 +99,7 @@ def paged_attention(
             keys.shape[0],
             columns,
             rows if most_queries is None else most_queries,
+            split,
             float(head_dim**-0.5 if scale is None else scale),
         ),
         q.device,

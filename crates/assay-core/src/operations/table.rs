@@ -231,7 +231,8 @@ pub static TABLE: [Signature; 20] = [
     // Sequence s has rows query_starts[s] to query_starts[s + 1] of the queries, which are the last
     // of its lengths[s] tokens; token t is in block block_tables[s][t / block_tokens]. Rows that
     // belong to no sequence, or to one of length 0, become zeros. No sequence has more than
-    // `most_queries` rows, which is for choosing a kernel before they can be read.
+    // `most_queries` rows, which is for choosing a kernel before they can be read. Contexts of
+    // sequences with one row are read in `split` parts side by side; 0 leaves it to the device.
     Signature {
         name: "paged_attention",
         operands: &[
@@ -253,6 +254,7 @@ pub static TABLE: [Signature; 20] = [
             integer("blocks"),
             integer("table_columns"),
             integer("most_queries"),
+            integer("split"),
             float("scale"),
         ],
     },

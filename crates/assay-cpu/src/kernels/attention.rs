@@ -23,7 +23,7 @@ pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
         head_size: head_dim,
     };
     let (rows, sequences) = (call.size("rows")?, call.size("sequences")?);
-    let columns = call.size("table_columns")?;
+    let (columns, split) = (call.size("table_columns")?, call.size("split")?);
     let query = call.span::<f32>("q", &[rows, heads, head_dim])?;
     let tables = call.span::<i32>("block_tables", &[sequences, columns])?;
     let starts = call.span::<i32>("query_starts", &[sequences.saturating_add(1)])?;
@@ -43,6 +43,7 @@ pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
                 lengths: lengths.read(),
                 block_tables: tables.read(),
                 columns,
+                split,
             };
             ops::paged_attention(
                 context,

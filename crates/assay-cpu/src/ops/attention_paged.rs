@@ -3,20 +3,33 @@
 //! Decoding steps and chunks of prompts are the same call. A query's result does not depend on
 //! what else is in it: its scores are made one number of the head after the other, its softmax
 //! runs over [`SPAN`] tokens at a time from the sequence's first on, and its values are added
-//! token by token.
+//! token by token. Only a long context that is split between cores ([`PagedBatch::split`]) is added
+//! part by part, which rounds in another way.
 
 use super::element::{self, Element};
 use super::softmax::{exponentials, largest, scale};
 use super::{AttentionShape, CacheShape, Context};
+use crate::aligned::Aligned;
 use crate::error::{Result, check_index, check_length, check_value};
 use crate::simd::{Kernel, LANES, Vector, load_part, store_part};
 use crate::threads::Disjoint;
+use std::cell::RefCell;
 use std::ops::Range;
 
 /// Tokens whose scores are held at a time.
 const SPAN: usize = 64;
 /// Most queries of a part: they read the same keys while those are in the cache.
 const MOST_QUERIES: usize = 32;
+
+/// Parts of a call for each thread: enough that none waits long for the last one.
+const PARTS_PER_THREAD: usize = 4;
+/// Fewest tokens of a part of a context that is split without being told how.
+const LEAST_SPLIT: usize = 256;
+
+thread_local! {
+    /// Results of the parts of split contexts, kept from call to call so that none allocates.
+    static PARTS: RefCell<Aligned> = RefCell::default();
+}
 
 /// Which tokens the queries of a call belong to.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +42,9 @@ pub struct PagedBatch<'a> {
     pub block_tables: &'a [i32],
     /// Blocks in a row of `block_tables`.
     pub columns: usize,
+    /// In how many parts the context of a sequence with one query is read, by as many cores; 0
+    /// splits long ones where there are too few queries for all cores.
+    pub split: usize,
 }
 
 /// Writes causal attention of every query to `out`; what belongs to no sequence becomes zeros.
@@ -64,48 +80,152 @@ pub fn paged_attention<T: Element>(
     let queries = batch.check(cache, rows)?;
     out[..queries.start * width].fill(0.0);
     out[queries.end * width..].fill(0.0);
-    let out = Disjoint::new(out);
     let group = shape.group();
     // Few queries are divided further, so that every core has some.
-    let wanted = 4 * context.threads.count();
+    let wanted = PARTS_PER_THREAD * context.threads.count();
     let each = (queries.len() * shape.heads).div_ceil(wanted.max(1));
     let each = each.clamp(1, MOST_QUERIES);
+    let plan = |sequence: usize| {
+        let rows = batch.rows(sequence).len();
+        let split = batch.parts(sequence, queries.len() * shape.kv_heads, &context);
+        // Cores that share a context need not share its heads, which would read it once for each.
+        let each = if split > 1 {
+            group.min(MOST_QUERIES)
+        } else {
+            each
+        };
+        Plan {
+            each,
+            tiles: (rows * group).div_ceil(each),
+            split,
+        }
+    };
     let sequences = 0..batch.lengths.len();
-    let tiles = |sequence: usize| (batch.rows(sequence).len() * group).div_ceil(each);
-    let parts: usize = sequences.clone().map(tiles).sum();
-    context.threads.run(parts * shape.kv_heads, &|part| {
-        let (kv_head, mut tile) = (part % shape.kv_heads, part / shape.kv_heads);
-        // Sequences are few: looking for a part's own costs less than a list of parts would.
-        for sequence in sequences.clone() {
-            let count = tiles(sequence);
-            if tile >= count {
-                tile -= count;
-                continue;
+    let parts: usize = sequences.clone().map(|one| plan(one).parts()).sum();
+    let record = shape.head_size + 2;
+    let split_of = |sequence: usize| match plan(sequence).split {
+        1 => 0,
+        split => split * shape.heads,
+    };
+    let records: usize = sequences.clone().map(split_of).sum();
+    PARTS.with_borrow_mut(|kept| {
+        let partial = Disjoint::new(kept.floats(records * record));
+        let whole = Disjoint::new(&mut *out);
+        context.threads.run(parts * shape.kv_heads, &|part| {
+            let (kv_head, mut part) = (part % shape.kv_heads, part / shape.kv_heads);
+            let mut first = 0;
+            // Sequences are few: looking for a part's own costs less than a list of parts would.
+            for sequence in sequences.clone() {
+                let plan = plan(sequence);
+                if part >= plan.parts() {
+                    part -= plan.parts();
+                    first += split_of(sequence);
+                    continue;
+                }
+                let (tile, cut) = (part / plan.split, part % plan.split);
+                let last = batch.rows(sequence).len() * group;
+                let length = batch.lengths[sequence] as usize;
+                let tile = Tile {
+                    shape,
+                    cache,
+                    query,
+                    keys,
+                    values,
+                    blocks: &batch.block_tables[sequence * batch.columns..][..batch.columns],
+                    rows: batch.rows(sequence),
+                    length,
+                    kv_head,
+                    queries: tile * plan.each..last.min((tile + 1) * plan.each),
+                    tokens: plan.tokens(cut, length),
+                    partial: (plan.split > 1).then_some((first + cut * shape.heads) * record),
+                    out: if plan.split > 1 { &partial } else { &whole },
+                };
+                T::paged(context.level, tile);
+                return;
             }
-            let last = batch.rows(sequence).len() * group;
-            let tile = Tile {
+        });
+        let partial = kept.floats(records * record);
+        let mut first = 0;
+        for sequence in sequences.clone().filter(|one| split_of(*one) > 0) {
+            let heads = split_of(sequence) * record;
+            let row = batch.rows(sequence).start * width;
+            join(
+                &partial[first..first + heads],
+                &mut out[row..row + width],
                 shape,
-                cache,
-                query,
-                keys,
-                values,
-                blocks: &batch.block_tables[sequence * batch.columns..][..batch.columns],
-                rows: batch.rows(sequence),
-                length: batch.lengths[sequence] as usize,
-                kv_head,
-                queries: tile * each..last.min((tile + 1) * each),
-                out: &out,
-            };
-            T::paged(context.level, tile);
-            return;
+            );
+            first += heads;
         }
     });
     Ok(())
 }
 
+/// How the work of a sequence is divided.
+struct Plan {
+    /// Queries of a tile.
+    each: usize,
+    tiles: usize,
+    /// Parts of the context.
+    split: usize,
+}
+
+impl Plan {
+    fn parts(&self) -> usize {
+        self.tiles * self.split
+    }
+
+    /// The tokens of a part of the context: whole spans, the last part may have fewer or none.
+    fn tokens(&self, cut: usize, length: usize) -> Range<usize> {
+        let each = length.div_ceil(self.split).next_multiple_of(SPAN);
+        length.min(cut * each)..length.min((cut + 1) * each)
+    }
+}
+
+/// Adds the parts of one query of every head: records of unscaled sums, the largest score and the
+/// sum of weights relative to it.
+fn join(parts: &[f32], out: &mut [f32], shape: AttentionShape) {
+    let record = shape.head_size + 2;
+    for (head, out) in out.chunks_exact_mut(shape.head_size).enumerate() {
+        let of_head = || {
+            let records = parts.chunks_exact(record).skip(head).step_by(shape.heads);
+            records.map(|record| record.split_at(shape.head_size))
+        };
+        let largest = of_head().fold(f32::NEG_INFINITY, |most, (_, ends)| most.max(ends[0]));
+        let shrink = |ends: &[f32]| match ends[1] {
+            // A part without tokens, or whose scores are all minus infinity.
+            0.0 => 0.0,
+            _ => (ends[0] - largest).exp(),
+        };
+        let weight: f32 = of_head().map(|(_, ends)| ends[1] * shrink(ends)).sum();
+        out.fill(0.0);
+        for (sums, ends) in of_head() {
+            let share = shrink(ends) / weight;
+            for (out, sum) in out.iter_mut().zip(sums) {
+                *out += sum * share;
+            }
+        }
+    }
+}
+
 impl PagedBatch<'_> {
     fn rows(&self, sequence: usize) -> Range<usize> {
         self.query_starts[sequence] as usize..self.query_starts[sequence + 1] as usize
+    }
+
+    /// In how many parts a sequence's context is read, where all sequences together have `others`
+    /// pairs of a query and a head of keys.
+    fn parts(&self, sequence: usize, others: usize, context: &Context) -> usize {
+        let length = self.lengths[sequence] as usize;
+        if self.rows(sequence).len() != 1 || length == 0 {
+            return 1;
+        }
+        let wanted = match self.split {
+            0 => (PARTS_PER_THREAD * context.threads.count())
+                .div_ceil(others)
+                .min(length / LEAST_SPLIT),
+            split => split.min(length.div_ceil(SPAN)),
+        };
+        wanted.max(1)
     }
 
     /// Checks everything that is read from memory; gives the queries that belong to sequences.
@@ -162,13 +282,19 @@ pub(crate) struct Tile<'a, T> {
     length: usize,
     kv_head: usize,
     queries: Range<usize>,
+    /// Tokens whose keys and values are read.
+    tokens: Range<usize>,
+    /// Where the sums of a part of the context go, in records of each head; none where the tile
+    /// has all of it.
+    partial: Option<usize>,
     out: &'a Disjoint<'a, f32>,
 }
 
 /// One query on its way: where its numbers are, what it sees, and its softmax so far.
 #[derive(Clone, Copy, Default)]
 struct Running {
-    start: usize,
+    query: usize,
+    out: usize,
     seen: usize,
     largest: f32,
     weight: f32,
@@ -203,8 +329,13 @@ impl<T: Element> Kernel for Tile<'_, T> {
         for (running, query) in running.iter_mut().zip(self.queries.clone()) {
             let (row, head) = (query / group, self.kv_head * group + query % group);
             let place = (self.rows.start + row) * self.shape.heads + head;
+            let query = place * self.shape.head_size;
             *running = Running {
-                start: place * self.shape.head_size,
+                query,
+                out: match self.partial {
+                    None => query,
+                    Some(first) => first + head * (self.shape.head_size + 2),
+                },
                 seen: (self.length + row + 1).saturating_sub(self.rows.len()),
                 largest: f32::NEG_INFINITY,
                 weight: 0.0,
@@ -215,8 +346,9 @@ impl<T: Element> Kernel for Tile<'_, T> {
             return;
         }
         let longest = running.last().map_or(0, |last| last.seen);
-        for start in (0..longest).step_by(SPAN) {
-            let pieces = self.pieces(start, longest.min(start + SPAN));
+        let end = longest.min(self.tokens.end);
+        for start in (self.tokens.start..end).step_by(SPAN) {
+            let pieces = self.pieces(start, end.min(start + SPAN));
             let (fours, rest) = running.as_chunks_mut::<4>();
             for four in fours {
                 self.span(v, start, &pieces, four);
@@ -230,7 +362,14 @@ impl<T: Element> Kernel for Tile<'_, T> {
             }
         }
         for running in running {
-            scale(v, self.out(running), 1.0 / running.weight);
+            if self.partial.is_none() {
+                scale(v, self.out(running), 1.0 / running.weight);
+                continue;
+            }
+            let ends = running.out + self.shape.head_size;
+            // SAFETY: each part has its own records.
+            let ends = unsafe { self.out.part(ends..ends + 2) };
+            ends.copy_from_slice(&[running.largest, running.weight]);
         }
     }
 }
@@ -240,7 +379,7 @@ impl<T: Element> Tile<'_, T> {
     #[allow(clippy::mut_from_ref)]
     #[inline(always)]
     fn out(&self, running: &Running) -> &mut [f32] {
-        let range = running.start..running.start + self.shape.head_size;
+        let range = running.out..running.out + self.shape.head_size;
         // SAFETY: each part has its own rows and heads, and looks at one query at a time.
         unsafe { self.out.part(range) }
     }
@@ -334,7 +473,7 @@ impl<T: Element> Tile<'_, T> {
     ) {
         let head_size = self.shape.head_size;
         let query: [&[f32]; QUERIES] =
-            std::array::from_fn(|index| &self.query[running[index].start..][..head_size]);
+            std::array::from_fn(|index| &self.query[running[index].query..][..head_size]);
         let lines: [&[[T; LANES]]; SPAN / LANES] = std::array::from_fn(|piece| {
             let panel = &self.keys[pieces.pieces[piece].at..][..head_size * LANES];
             panel.as_chunks::<LANES>().0
@@ -370,7 +509,7 @@ impl<T: Element> Tile<'_, T> {
     ) -> [V::F; QUERIES] {
         let (head_size, block_size) = (self.shape.head_size, self.cache.block_size);
         let query: [&[f32]; QUERIES] =
-            std::array::from_fn(|index| &self.query[running[index].start..][..head_size]);
+            std::array::from_fn(|index| &self.query[running[index].query..][..head_size]);
         let panel = &self.keys[piece.at..][..self.cache.panel()];
         let mut sums = [v.splat(0.0); QUERIES];
         if block_size == LANES {

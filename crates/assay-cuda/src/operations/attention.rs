@@ -169,9 +169,8 @@ const LEAST_TOKENS: u64 = 128;
 /// Lengths are not known here, only the longest that the tables could hold. Parts of one cluster
 /// cost little where there is nothing for them to do; parts that meet in memory cost more, so they
 /// are for devices without clusters.
-fn parts(multiprocessors: u64, pairs: u64, tokens: u64, clusters: bool) -> u64 {
+fn parts(multiprocessors: u64, pairs: u64, tokens: u64, most: u64) -> u64 {
     let wanted = (multiprocessors * BLOCKS).div_ceil(pairs.max(1));
-    let most = if clusters { CLUSTER } else { MOST_PARTS };
     wanted.min(tokens.div_ceil(LEAST_TOKENS)).clamp(1, most)
 }
 
@@ -343,12 +342,16 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
     let facts = queue.device().facts();
     let pairs = sequences * kv_heads;
     let has_clusters = facts.capability >= 90;
-    let cut = parts(
-        u64::from(facts.multiprocessors),
-        pairs,
-        columns * block_tokens,
-        has_clusters,
-    );
+    let most = if has_clusters { CLUSTER } else { MOST_PARTS };
+    let cut = match call.size("split")? {
+        0 => parts(
+            u64::from(facts.multiprocessors),
+            pairs,
+            columns * block_tokens,
+            most,
+        ),
+        split => split.min(most),
+    };
     // Parts of one cluster meet in each other's shared memory, which is quicker.
     let clusters = has_clusters && cut > 1;
     let settings: [Setting; 6] = [

@@ -108,6 +108,7 @@ class Attention:
             head_dim=self.head_dim,
             block_tokens=keys.shape[1],
             most_queries=1 if step.size.single else None,
+            split=step.split,
             out=step.attended,
             label=f"{label}.paged",
         )
