@@ -795,6 +795,25 @@ class StoredTensor:
         """Where they begin in the file."""
 
 @final
+class StoredTexts:
+    """A list of texts of a mapped file."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, place: int, /) -> str: ...
+    def places(self, within: str | None = None) -> dict[str, int]:
+        """The texts with their places; a text that occurs twice has its last place.
+
+        `within` leaves out all that do not occur in it.
+        """
+    def repeated(self) -> str | None:
+        """A text that occurs twice; nothing where each occurs once."""
+    def pairs(self, within: str | None = None) -> list[tuple[str, str]]:
+        """The texts, each split in two at the first space that does not begin it.
+
+        `within` leaves out all whose two parts, put together, do not occur in it.
+        """
+
+@final
 class GgufFile:
     """A GGUF file, mapped and its header checked.
 
@@ -816,10 +835,8 @@ class GgufFile:
         """The value of a key; raises KeyError where there is none."""
     def count(self, key: str) -> int | None:
         """How many elements the list of a key has; nothing where it is no list."""
-    def places(self, key: str) -> dict[str, int]:
-        """The texts of a key with their places; a text that occurs twice has its last place."""
-    def pairs(self, key: str) -> list[tuple[str, str]]:
-        """The texts of a key, each split in two at the first space that does not begin it."""
+    def texts(self, key: str) -> StoredTexts:
+        """The texts of a key, which stay in the file until they are asked for."""
     def tensors(self) -> list[StoredTensor]:
         """The tensors, in the order of the file."""
 

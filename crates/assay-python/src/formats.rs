@@ -12,12 +12,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::runtime::errors;
+use crate::stored_texts::StoredTexts;
 
 /// Adds the names of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<GgufFile>()?;
     module.add_class::<SafeTensorsFile>()?;
     module.add_class::<StoredTensor>()?;
+    module.add_class::<StoredTexts>()?;
     let formats = PyDict::new(module.py());
     for element in Element::ALL {
         let block = (element.block_values(), element.block_bytes());
@@ -168,30 +170,10 @@ impl GgufFile {
         }
     }
 
-    /// The texts of a key with their places; a text that occurs twice has its last place.
-    fn places<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyDict>> {
-        let places = PyDict::new(py);
-        for (place, text) in self.0.texts(self.texts_of(key)?).enumerate() {
-            places.set_item(text, place)?;
-        }
-        Ok(places)
-    }
-
-    /// The texts of a key, each split in two at the first space that does not begin it.
-    fn pairs<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
-        let mut pairs = Vec::new();
-        for (place, text) in self.0.texts(self.texts_of(key)?).enumerate() {
-            let space = text.bytes().skip(1).position(|byte| byte == b' ');
-            let Some(at) = space.map(|at| at + 1) else {
-                return Err(errors::of_class(
-                    "InputError",
-                    "text",
-                    &format!("{key} {place}: expected two texts and a space, got {text:?}"),
-                ));
-            };
-            pairs.push((&text[..at], &text[at + 1..]).into_pyobject(py)?);
-        }
-        PyList::new(py, pairs)
+    /// The texts of a key, which stay in the file until they are asked for.
+    fn texts(&self, key: &str) -> PyResult<StoredTexts> {
+        let texts = self.0.texts(self.texts_of(key)?);
+        Ok(StoredTexts::new(self.0.mapping(), key, texts))
     }
 
     /// The tensors, in the order of the file.

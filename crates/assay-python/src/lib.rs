@@ -4,6 +4,7 @@ mod float_buffer;
 mod formats;
 mod kv;
 mod runtime;
+mod stored_texts;
 mod tape;
 mod tape_arguments;
 mod threads;

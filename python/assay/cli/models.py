@@ -97,6 +97,8 @@ def _description(model: "ModelFiles") -> dict[str, Any]:
     for tensor in model.tensors.values():
         formats[tensor.format] += tensor.bytes.nbytes
     tokenizer = model.tokenizer
+    # So that what is wrong with any of it is said here.
+    tokenizer.build()
     begin = tokenizer.bos_id if tokenizer.add_bos else None
     return {
         "name": model.name,

@@ -47,11 +47,16 @@ def test_a_file_of_the_format_s_own_writer_is_read(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         file.value("absent")
     assert (file.count("words"), file.count("half"), file.count("absent")) == (2, None, None)
-    assert file.places("words") == {"a": 0, "b\u00e9": 1}
     with pytest.raises(InputError, match="numbers: expected an array of text, got an array of i32"):
-        file.places("numbers")
+        file.texts("numbers")
+    words = file.texts("words")
+    assert (len(words), words[1]) == (2, "b\u00e9")
+    with pytest.raises(IndexError):
+        words[2]
+    assert words.places() == {"a": 0, "b\u00e9": 1}
+    assert words.places("xb\u00e9y") == {"b\u00e9": 1}
     with pytest.raises(InputError, match="words 0: expected two texts"):
-        file.pairs("words")
+        words.pairs()
     plain, stored = file.tensors()
     assert (plain.name, plain.format, plain.shape) == ("plain", "f32", (3, 4))
     np.testing.assert_array_equal(np.frombuffer(plain, "<f4").reshape(3, 4), values)

@@ -58,6 +58,32 @@ def test_every_splitting_gives_llama_cpp_s_tokens(
     assert tokenizer.encode_batch(texts) == [one["tokens"] for one in cases]
 
 
+@pytest.fixture(scope="module")
+def whole(smollm2: Path) -> tuple[Metadata, Tokenizer]:
+    metadata = Metadata(smollm2.name, GgufFile(smollm2))
+    tokenizer = tokenizer_from_gguf(metadata)
+    tokenizer.build()
+    return metadata, tokenizer
+
+
+def test_a_library_of_a_text_s_own_pieces_cuts_it_as_the_whole_one(
+    llama_cpp: dict[str, Any], smollm2: Path, whole: tuple[Metadata, Tokenizer]
+) -> None:
+    """Every text is the first one of a tokenizer of its own, which then builds the whole."""
+    for one in llama_cpp["splittings"]["smollm"]:
+        assert read(smollm2).encode(one["text"]) == one["tokens"], one["text"]
+    metadata, tokenizer = whole
+    chat = "<|im_start|>user\nWho's there?<|im_end|>\n<|im_start|>assistant\n"
+    for texts in (["Gravity is the force that"], [chat], ["one", "two three", ""], ["a " * 2000]):
+        assert tokenizer_from_gguf(metadata).encode_batch(texts) == tokenizer.encode_batch(texts)
+
+
+@given(text=st.text(max_size=60))
+def test_a_small_library_agrees_on_any_text(whole: tuple[Metadata, Tokenizer], text: str) -> None:
+    metadata, tokenizer = whole
+    assert tokenizer_from_gguf(metadata).encode(text) == tokenizer.encode(text)
+
+
 def test_generation_stops_where_llama_cpp_stops(llama_cpp: dict[str, Any], smollm2: Path) -> None:
     assert sorted(read(smollm2).stop_ids) == llama_cpp["stops"]
 
@@ -155,7 +181,7 @@ def test_unsound_vocabularies_are_refused_by_key(
         types = [*types, 1]
         write_vocabulary(path, given, tokens, types, merges=["\u0120 \u0120"])
     with pytest.raises(AssayError, match=named):
-        read(path)
+        read(path).build()
 
 
 def test_the_background_gives_the_same_tokenizer_and_the_same_errors(tmp_path: Path) -> None:

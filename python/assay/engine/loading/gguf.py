@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from assay._native import GgufFile
+from assay._native import GgufFile, StoredTexts
 from assay.engine.loading.configuration import checked, known_architecture
 from assay.engine.loading.gguf_names import hugging_face_name
 from assay.engine.loading.model_files import ModelFiles, Tensor
@@ -57,19 +57,10 @@ class Metadata:
             raise self._wrong(key, "a list", self._any(key))
         return count
 
-    def places(self, key: str) -> dict[str, int]:
-        """The texts of a list, each with its place; none may occur twice."""
-        count, places = self.count(key), self._file.places(key)
-        if len(places) != count:
-            texts = self.items(key, str)
-            twice = next(text for place, text in enumerate(texts) if places[text] != place)
-            raise InputError(f"{self.where}: expected {key} without repeats, got {twice!r} twice")
-        return places
-
-    def pairs(self, key: str) -> list[tuple[str, str]]:
-        """The texts of a list, each cut in two at its space."""
+    def texts(self, key: str) -> StoredTexts:
+        """The texts of a list, which stay in the file."""
         self.count(key)
-        return self._file.pairs(key)
+        return self._file.texts(key)
 
     def _any(self, key: str) -> object:
         if key not in self._keys:

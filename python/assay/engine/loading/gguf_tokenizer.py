@@ -6,15 +6,19 @@ Patterns, defaults and the tokens that end a generation are those of llama.cpp's
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.engine.loading.tokenizer import Tokenizer
+from assay.engine.loading.once import Once
+from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
+from assay.engine.loading.vocabulary import Vocabulary, WholeVocabulary, library_errors
 from assay.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     import tokenizers
 
+    from assay._native import StoredTexts
     from assay.engine.loading.gguf import Metadata
 
 _GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
@@ -79,68 +83,140 @@ _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 _SPACE: Final = "\u2581"
 
 
+_TOKENS: Final = "tokenizer.ggml.tokens"
+
+SHORT: Final = 1024
+"""Characters of a text for which it does not pay to build a library of all pieces."""
+
+
 def tokenizer_from_gguf(metadata: Metadata) -> Tokenizer:
     """Build the tokenizer that the metadata describes."""
     model = metadata.need("tokenizer.ggml.model", str)
-    vocabulary = metadata.places("tokenizer.ggml.tokens")
-    types = metadata.items("tokenizer.ggml.token_type", int)
-    if len(types) != len(vocabulary):
-        raise InputError(
-            f"{metadata.where}: expected tokenizer.ggml.token_type for {len(vocabulary)} tokens, "
-            f"got {len(types)}"
-        )
-    for text in _ENDS:
-        # Some files call them ordinary tokens, and nobody wants to read them.
-        if text in vocabulary:
-            types[vocabulary[text]] = _CONTROL
-    if model == "gpt2":
-        library, add_bos = _byte_level(metadata, vocabulary)
-    elif model == "llama":
-        library, add_bos = _sentence_pieces(metadata, types, vocabulary), True
-    else:
+    if model not in ("gpt2", "llama"):
         raise UnsupportedError(
             f'{metadata.where}: expected tokenizer.ggml.model "gpt2" or "llama", got "{model}"'
         )
-    _add_special(library, list(vocabulary), types)
-    ends = {metadata.get(f"tokenizer.ggml.{name}_token_id", int) for name in ("eos", "eot", "eom")}
-    ends |= {vocabulary[text] for text in _ENDS if text in vocabulary}
+    texts = metadata.texts(_TOKENS)
+    if (twice := texts.repeated()) is not None:
+        raise InputError(
+            f"{metadata.where}: expected {_TOKENS} without repeats, got {twice!r} twice"
+        )
+    types = metadata.items("tokenizer.ggml.token_type", int)
+    if len(types) != len(texts):
+        raise InputError(
+            f"{metadata.where}: expected tokenizer.ggml.token_type for {len(texts)} tokens, "
+            f"got {len(types)}"
+        )
+    known = texts.places(" ".join(_ENDS))
+    ends = {known[text] for text in _ENDS if text in known}
+    for token in ends:
+        # Some files call them ordinary tokens, and nobody wants to read them.
+        types[token] = _CONTROL
+    vocabulary: Vocabulary
+    if model == "gpt2":
+        splitting = _splitting(metadata)
+        vocabulary, add_bos = ByteVocabulary(metadata, texts, types, splitting), splitting.add_bos
+    else:
+        library = _sentence_pieces(metadata, types, texts.places())
+        _add_special(library, _marks(texts, types))
+        vocabulary, add_bos = WholeVocabulary(library, metadata.where), True
     asked_bos = metadata.get("tokenizer.ggml.add_bos_token", bool)
+    for name in ("eos", "eot", "eom"):
+        end = metadata.get(f"tokenizer.ggml.{name}_token_id", int)
+        ends |= set() if end is None else {end}
     return Tokenizer(
-        library,
+        vocabulary,
         bos_id=metadata.get("tokenizer.ggml.bos_token_id", int),
         eos_id=metadata.get("tokenizer.ggml.eos_token_id", int),
-        stop_ids=(end for end in ends if end is not None),
+        stop_ids=ends,
         add_bos=add_bos if asked_bos is None else asked_bos,
         add_eos=metadata.get("tokenizer.ggml.add_eos_token", bool) or False,
         source=metadata.where,
     )
 
 
-def _byte_level(
-    metadata: Metadata, vocabulary: dict[str, int]
-) -> tuple[tokenizers.Tokenizer, bool]:
-    from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
+class ByteVocabulary:
+    """Pieces of bytes, of which the library gets as many as the texts at hand need.
 
+    Handing a whole vocabulary over takes longer than everything else before a first token. But a
+    merge makes a piece that occurs in the text, so pieces that do not occur in it change nothing:
+    a library without them cuts a first, short text in the same way. What is wrong with merges that
+    no text needs shows when the whole library is built.
+    """
+
+    byte_level = True
+    strips_space = False
+
+    def __init__(
+        self, metadata: Metadata, texts: StoredTexts, types: Sequence[int], splitting: Splitting
+    ) -> None:
+        """Look at the metadata; nothing is handed to the library yet."""
+        self._splitting = splitting
+        self.size = len(texts)
+        self.added = _marks(texts, types)
+        self._where = metadata.where
+        self._texts = texts
+        self._merges = metadata.texts("tokenizer.ggml.merges")
+        self._whole = Once(lambda: self._library(texts.places(), self._merges.pairs(), self.added))
+        self._asked = False
+
+    def text_of(self, token: int) -> str | None:
+        """A token as the vocabulary writes it, if there is one."""
+        return self._texts[token] if 0 <= token < self.size else None
+
+    def encoder(self, texts: Sequence[str]) -> tokenizers.Tokenizer:
+        """A library that knows the pieces of these texts, or all of them from the second time on."""
+        first, self._asked = not self._asked, True
+        if self._whole.made or not first or sum(map(len, texts)) > SHORT:
+            return self._whole.get()
+        # No piece goes over the break: it is no letter of the alphabet.
+        alphabet = byte_alphabet()
+        written = "\n".join(
+            "".join(alphabet[byte] for byte in text.encode("utf-8", "replace")) for text in texts
+        )
+        marks = {
+            token: mark for token, mark in self.added.items() if any(mark[0] in t for t in texts)
+        }
+        pieces = self._texts.places(written) | {text: token for token, (text, _) in marks.items()}
+        return self._library(pieces, self._merges.pairs(written), marks)
+
+    def build(self) -> None:
+        """Build the whole library."""
+        self._whole.get()
+
+    def _library(
+        self,
+        pieces: dict[str, int],
+        merges: list[tuple[str, str]],
+        marks: Mapping[int, tuple[str, bool]],
+    ) -> tokenizers.Tokenizer:
+        from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
+
+        splitting = self._splitting
+        library = Tokenizer(_merging(self._where, pieces, merges, splitting.ignore_merges))
+        steps: list[Any] = [
+            pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+            for pattern in splitting.patterns
+        ]
+        steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
+        library.pre_tokenizer = pre_tokenizers.Sequence(steps)
+        library.decoder = decoders.ByteLevel()
+        _add_special(library, marks)
+        return library
+
+
+def _splitting(metadata: Metadata) -> Splitting:
     name = metadata.need("tokenizer.ggml.pre", str)
-    splitting = SPLITTINGS.get(name)
-    if splitting is None:
+    if name not in SPLITTINGS:
         raise UnsupportedError(
             f'{metadata.where}: expected a known tokenizer.ggml.pre, got "{name}"',
             f"one of: {', '.join(SPLITTINGS)}",
         )
-    merges = metadata.pairs("tokenizer.ggml.merges")
-    library = Tokenizer(_merging(metadata, vocabulary, merges, splitting.ignore_merges))
-    steps: list[Any] = [
-        pre_tokenizers.Split(Regex(pattern), behavior="isolated") for pattern in splitting.patterns
-    ]
-    steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
-    library.pre_tokenizer = pre_tokenizers.Sequence(steps)
-    library.decoder = decoders.ByteLevel()
-    return library, splitting.add_bos
+    return SPLITTINGS[name]
 
 
 def _merging(
-    metadata: Metadata,
+    where: str,
     vocabulary: dict[str, int],
     merges: list[tuple[str, str]],
     ignore_merges: bool,
@@ -148,13 +224,8 @@ def _merging(
 ) -> Any:
     from tokenizers import models
 
-    try:
+    with library_errors(f"{where}: expected tokenizer.ggml.merges of pieces in the vocabulary"):
         return models.BPE(vocabulary, merges, ignore_merges=ignore_merges, **options)
-    except Exception as error:  # The library raises the base class itself.
-        raise InputError(
-            f"{metadata.where}: expected tokenizer.ggml.merges of pieces in the vocabulary, "
-            f"got: {error}"
-        ) from None
 
 
 def _sentence_pieces(
@@ -187,7 +258,7 @@ def _sentence_pieces(
     )
     merges = [(tokens[left], tokens[right]) for _, _, left, right in ranked]
     model = _merging(
-        metadata,
+        metadata.where,
         vocabulary,
         merges,
         False,
@@ -206,11 +277,20 @@ def _sentence_pieces(
     return library
 
 
-def _add_special(library: tokenizers.Tokenizer, tokens: list[str], types: list[int]) -> None:
-    """Tokens that are found in a text as they are, before it is split."""
+def _marks(texts: StoredTexts, types: Sequence[int]) -> dict[int, tuple[str, bool]]:
+    """Tokens that are found in a text as they are, before it is split; whether each is special."""
+    unusual = [(token, type_) for token, type_ in enumerate(types) if type_ != _NORMAL]
+    return {
+        token: (texts[token], type_ != _USER_DEFINED)
+        for token, type_ in unusual
+        if type_ in (_CONTROL, _UNKNOWN, _USER_DEFINED)
+    }
+
+
+def _add_special(library: tokenizers.Tokenizer, marks: Mapping[int, tuple[str, bool]]) -> None:
     from tokenizers import AddedToken
 
-    marks = [id_ for id_, type_ in enumerate(types) if type_ in (_CONTROL, _UNKNOWN)]
-    library.add_special_tokens([AddedToken(tokens[id_], normalized=False) for id_ in marks])
-    own = [id_ for id_, type_ in enumerate(types) if type_ == _USER_DEFINED]
-    library.add_tokens([AddedToken(tokens[id_], normalized=False, special=False) for id_ in own])
+    special = [text for text, is_special in marks.values() if is_special]
+    library.add_special_tokens([AddedToken(text, normalized=False) for text in special])
+    own = [text for text, is_special in marks.values() if not is_special]
+    library.add_tokens([AddedToken(text, normalized=False, special=False) for text in own])

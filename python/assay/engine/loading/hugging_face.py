@@ -12,6 +12,7 @@ from assay.engine.loading.configuration import checked, known_architecture
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.shapes import LM_HEAD, check_tensors, is_buffer
 from assay.engine.loading.tokenizer import Tokenizer
+from assay.engine.loading.vocabulary import WholeVocabulary, library_errors
 from assay.errors import InputError
 
 SINGLE: Final = "model.safetensors"
@@ -135,10 +136,10 @@ def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -
             f"{path}: expected a file, got none",
             "only tokenizers saved for the tokenizers library are read",
         )
-    try:
+    with library_errors(f"{path}: expected a tokenizer"):
         library = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # The library raises the base class itself.
-        raise InputError(f"{path}: expected a tokenizer, got: {error}") from None
+        # What the file itself puts around a text.
+        framed = library.encode("", add_special_tokens=True).ids
     generation = _optional_json(folder / "generation_config.json")
     stops = [
         end
@@ -148,8 +149,6 @@ def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -
     begins = _ids("bos_token_id", config.get("bos_token_id"))
     bos = _special(library, settings, "bos_token", next(iter(begins), None))
     eos = _special(library, settings, "eos_token", next(iter(stops), None))
-    # What the file itself puts around a text.
-    framed = library.encode("", add_special_tokens=True).ids
     add_bos = bool(framed) and framed[0] == bos
     add_eos = len(framed) > int(add_bos) and framed[-1] == eos
     expected = [bos] * add_bos + [eos] * add_eos
@@ -159,7 +158,7 @@ def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -
             f"got tokens {framed}"
         )
     return Tokenizer(
-        library,
+        WholeVocabulary(library, str(path)),
         bos_id=bos,
         eos_id=eos,
         stop_ids=[*stops, *([] if eos is None else [eos])],

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from assay.engine.loading.once import Once
 from assay.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -69,31 +68,6 @@ class Tensor:
         )
 
 
-class _Background:
-    """A call made in a thread of its own."""
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
-        self._value: Any = None
-        self._error: BaseException | None = None
-        # No daemon: the end of the interpreter must not cut it off inside the library.
-        self._thread = Thread(target=self._run, name="tokenizer")
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._value = self._function()
-        except BaseException as error:
-            self._error = error
-
-    def result(self) -> Any:
-        """What the call returned, or raises what it raised."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-
 @dataclass(frozen=True)
 class ModelFiles:
     """A model as its files describe it; weights stay on disk until they are used.
@@ -113,29 +87,37 @@ class ModelFiles:
     template_text: str | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     synthetic: bool = False
+    _tokenizer: Once[Tokenizer] = field(init=False, repr=False, compare=False)
+    _chat_template: Once[ChatTemplate | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Note how to make what is made when it is asked for."""
+        object.__setattr__(self, "_tokenizer", Once(self.make_tokenizer))
+        object.__setattr__(self, "_chat_template", Once(self._make_chat_template))
 
     @property
     def nbytes(self) -> int:
         """Bytes of all tensors."""
         return sum(tensor.bytes.nbytes for tensor in self.tensors.values())
 
-    @cached_property
+    @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, built when it is first asked for, if `prepare` has not built it."""
-        prepared = self.__dict__.get("_prepared")
-        return self.make_tokenizer() if prepared is None else prepared.result()
+        return self._tokenizer.get()
 
     def prepare(self) -> None:
         """Begin to build the tokenizer in the background, while weights are being packed.
 
         What goes wrong there is raised where the tokenizer is asked for.
         """
-        if "_prepared" not in self.__dict__ and "tokenizer" not in self.__dict__:
-            self.__dict__["_prepared"] = _Background(self.make_tokenizer)
+        self._tokenizer.begin()
 
-    @cached_property
+    @property
     def chat_template(self) -> ChatTemplate | None:
         """The chat template, where the model has one."""
+        return self._chat_template.get()
+
+    def _make_chat_template(self) -> ChatTemplate | None:
         from assay.engine.loading.chat_template import ChatTemplate
 
         if self.template_text is None:

@@ -17,6 +17,7 @@ from assay.engine.loading.hugging_face import INDEX, SINGLE
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.shapes import expected_shapes
 from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
+from assay.engine.loading.vocabulary import WholeVocabulary
 from assay.errors import InputError
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def _library() -> Any:
 
 def _tokenizer() -> Tokenizer:
     return Tokenizer(
-        _library(),
+        WholeVocabulary(_library(), "synthetic model"),
         bos_id=_BYTES,
         eos_id=_BYTES + 1,
         stop_ids=[_BYTES + 1],

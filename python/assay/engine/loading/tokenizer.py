@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from assay.errors import InputError, UnsupportedError
-
-if TYPE_CHECKING:
-    import tokenizers
+from assay.engine.loading.vocabulary import Vocabulary, library_errors
+from assay.errors import InputError
 
 _BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE: Final = "\u2581"
@@ -41,7 +38,7 @@ class Tokenizer:
 
     def __init__(
         self,
-        library: tokenizers.Tokenizer,
+        vocabulary: Vocabulary,
         *,
         bos_id: int | None,
         eos_id: int | None,
@@ -50,25 +47,21 @@ class Tokenizer:
         add_eos: bool = False,
         source: str,
     ) -> None:
-        self._library = library
-        self.vocab_size: int = library.get_vocab_size(with_added_tokens=True)
+        self._vocabulary = vocabulary
+        self.vocab_size = vocabulary.size
         self.bos_id, self.eos_id = bos_id, eos_id
         self.add_bos, self.add_eos = add_bos, add_eos
         self.stop_ids = frozenset(stop_ids)
         self.source = source
         for name, one in (("bos", bos_id), ("eos", eos_id), *(("stop", i) for i in self.stop_ids)):
-            if one is not None and library.id_to_token(one) is None:
+            if one is not None and vocabulary.text_of(one) is None:
                 raise InputError(
                     f"{source}: expected a {name} token below {self.vocab_size}, got {one}"
                 )
         for name, added, id_ in (("bos", add_bos, bos_id), ("eos", add_eos, eos_id)):
             if added and id_ is None:
                 raise InputError(f"{source}: expected a {name} token to add, got none")
-        self._added = {
-            id_: (token.content, token.special)
-            for id_, token in library.get_added_tokens_decoder().items()
-        }
-        self._byte_level, self._strips_space = _decoder_kind(library, source)
+        self._added = vocabulary.added
         self._byte_of = {char: byte for byte, char in enumerate(byte_alphabet())}
         self._pieces: dict[int, bytes] = {}
 
@@ -80,7 +73,7 @@ class Tokenizer:
 
     def text_of(self, token: int) -> str:
         """A token as the vocabulary writes it."""
-        text = self._library.id_to_token(token)
+        text = self._vocabulary.text_of(token)
         if text is None:
             raise InputError(
                 f"{self.source}: expected a token from 0 to {self.vocab_size - 1}, got {token}"
@@ -93,13 +86,21 @@ class Tokenizer:
 
     def encode(self, text: str, *, add_special: bool = True) -> list[int]:
         """The tokens of a text; `add_special` puts the begin and end tokens that belong there."""
-        tokens: list[int] = self._library.encode(text, add_special_tokens=False).ids
-        return self._framed(tokens) if add_special else tokens
+        return self.encode_batch([text], add_special=add_special)[0]
 
     def encode_batch(self, texts: Sequence[str], *, add_special: bool = True) -> list[list[int]]:
         """The tokens of many texts at once, on all cores."""
-        encoded = self._library.encode_batch(list(texts), add_special_tokens=False)
+        library = self._vocabulary.encoder(texts)
+        with library_errors(f"{self.source}: expected a tokenizer that takes the text"):
+            if len(texts) == 1:
+                encoded = [library.encode(texts[0], add_special_tokens=False)]
+            else:
+                encoded = library.encode_batch(list(texts), add_special_tokens=False)
         return [self._framed(one.ids) if add_special else one.ids for one in encoded]
+
+    def build(self) -> None:
+        """Make ready for any text; otherwise that is done when more than a short one comes."""
+        self._vocabulary.build()
 
     def _framed(self, tokens: list[int]) -> list[int]:
         front = [self.bos_id] if self.add_bos and self.bos_id is not None else []
@@ -117,7 +118,7 @@ class Tokenizer:
         if token in self._added:
             return self._added[token][0].encode()
         text = self.text_of(token)
-        if self._byte_level:
+        if self._vocabulary.byte_level:
             if all(char in self._byte_of for char in text):
                 return bytes(self._byte_of[char] for char in text)
             return text.encode()
@@ -131,7 +132,7 @@ class Tokenizer:
             self.piece(token) for token in tokens if not (skip_special and self.is_special(token))
         )
         # SentencePiece puts a space before the first word and takes it away again.
-        if self._strips_space and data.startswith(b" "):
+        if self._vocabulary.strips_space and data.startswith(b" "):
             data = data[1:]
         return data.decode("utf-8", "replace")
 
@@ -160,22 +161,3 @@ class Detokenizer:
     def finish(self) -> str:
         """The replacement character where the tokens end in the middle of a character."""
         return self._decoder.decode(b"", final=True)
-
-
-def _decoder_kind(library: tokenizers.Tokenizer, source: str) -> tuple[bool, bool]:
-    """Whether pieces are bytes in GPT-2's alphabet, and whether a first space is taken away."""
-    state = json.loads(library.decoder.__getstate__()) if library.decoder else {}
-    steps = state.get("decoders", [state])
-    kinds = [step.get("type") for step in steps]
-    if "ByteLevel" in kinds:
-        return True, False
-    if "ByteFallback" in kinds or "Metaspace" in kinds:
-        strips = any(
-            (step.get("type") == "Strip" and step.get("start"))
-            or (step.get("type") == "Metaspace" and step.get("prepend_scheme") != "never")
-            for step in steps
-        )
-        return False, strips
-    raise UnsupportedError(
-        f"{source}: expected a decoder of bytes or SentencePiece pieces, got {kinds}"
-    )

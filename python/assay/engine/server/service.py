@@ -45,6 +45,8 @@ class ServedModel:
 def served_model(engine: Engine, name: str) -> ServedModel:
     """An engine's model, under the name that clients are to use."""
     tokenizer, template = engine.files.tokenizer, engine.files.chat_template
+    # Many prompts will come: the first should not wait for it.
+    tokenizer.build()
     return ServedModel(
         name=name,
         context_limit=engine.context_limit,
