@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -23,6 +22,8 @@ def cache(kind: str) -> Path:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a whole file or none of it: to a temporary file beside it, then rename."""
+    import tempfile
+
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -344,7 +344,7 @@ class Engine:
             tokens=tokens,
             prompt_tokens=prompt_tokens,
             params=params,
-            seed=random.getrandbits(63) if params.seed is None else params.seed,
+            seed=_fresh_seed() if params.seed is None else params.seed,
             priority=priority,
             number=self._numbers,
             most_tokens=most_tokens,
@@ -387,3 +387,7 @@ class Engine:
                 f"{what}: expected no requests under way, got {len(self._requests)}",
                 "step until they are done, or add this one beside them with add_request",
             )
+
+
+def _fresh_seed() -> int:
+    return int.from_bytes(os.urandom(8)) >> 1

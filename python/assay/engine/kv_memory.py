@@ -59,8 +59,10 @@ class KvMemory:
         self._described = (shape, block_tokens, format)
         extents = (blocks, block_tokens, shape.kv_heads, shape.head_dim)
         parts = 2 * shape.layers
-        # A profile reads blocks that nothing wrote, and what memory happens to hold may be no number.
-        self.memory = launching.zeros(device, (parts, *extents), dtype, "kv_cache")
+        # Kernels of a GPU multiply the unwritten end of a block by zero, so it must hold numbers;
+        # those of the processor leave it alone, and clearing it would touch all of the memory.
+        make = launching.empty if device.host_memory else launching.zeros
+        self.memory = make(device, (parts, *extents), dtype, "kv_cache")
         size = self.memory.nbytes // parts
         self.block_bytes = size // blocks
         views = tuple(
@@ -98,6 +100,19 @@ class KvMemory:
                 self.block_bytes,
                 stream,
             )
+
+    def clear_blocks(self, sequence: int) -> None:
+        """Set the keys and values of a sequence's blocks to zero, in every layer."""
+        context, stream = self.device._context, self.device.current_stream()._native
+        blocks = set(self.books.table(sequence))
+        # Neighbours at once: a cache that little has happened to hands blocks out in a row.
+        starts = sorted(block for block in blocks if block - 1 not in blocks)
+        ends = sorted(block + 1 for block in blocks if block + 1 not in blocks)
+        for first, end in zip(starts, ends, strict=True):
+            size = (end - first) * self.block_bytes
+            for part in (*self.keys, *self.values):
+                offset = part.offset + first * self.block_bytes
+                context.fill("clear_blocks", part.buffer, offset, 0, size, stream)
 
     def snapshot(self) -> KvSnapshot:
         """Everything that later prompts can find, copied to the host."""

@@ -10,7 +10,7 @@ import array
 import base64
 import functools
 import json
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 from assay._native import Tape
@@ -34,7 +34,7 @@ NOTHING = Count(0.0, 0)
 
 @functools.cache
 def _tapes() -> dict[str, tuple[tuple[str, ...], Tape]]:
-    text = resources.files("assay.ops").joinpath("counts.json").read_text(encoding="ascii")
+    text = Path(__file__).with_name("counts.json").read_text(encoding="ascii")
     return {
         scope: (tuple(entry["inputs"]), Tape.from_bytes(base64.b64decode(entry["tape"])))
         for scope, entry in json.loads(text).items()

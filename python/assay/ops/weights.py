@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +35,9 @@ NAMES: Final = (*DENSE, "int8", *BLOCKS)
 
 ON_GPU: Final = ("f16", "bf16", "f32", "int8")
 """Formats that GPUs have kernels for; their rows lie there as they are in files."""
+
+Stored = npt.NDArray[Any] | memoryview
+"""Bytes of weights in the host's memory."""
 
 _TYPES: Final = {"f32": dtypes.float32, "f16": dtypes.float16, "bf16": dtypes.bfloat16}
 
@@ -113,8 +117,8 @@ def pack(
     """Arrange weights of `shape` (outputs, inputs) in a device's memory.
 
     `data` is anything with the buffer protocol: the bytes of the format as a file has them, or
-    float32 numbers, which are rounded to the format. int8 weights are signed bytes with one of
-    `scales` for each output.
+    float32 numbers, which are rounded to the format; or a list of such bytes, whose rows come one
+    below the other. int8 weights are signed bytes with one of `scales` for each output.
 
     >>> weights = pack(np.full((4, 32), 127.0, np.float32), "q8_0", (4, 32))
     >>> float(weights.dequantize()[0, 0])
@@ -133,22 +137,31 @@ def pack(
             f"pack: expected {', '.join(ON_GPU)} on {on}, got {format}",
             "dequantize them on the cpu device and pack them as bf16",
         )
-    source = _stored(data, format, outputs, inputs)
+    sources = _sources(data, format, outputs, inputs)
     behind = _scales(scales, format, outputs)
     if on.kind == "cuda":
-        return _upload(on, source, behind, format, (outputs, inputs))
+        return _upload(on, sources, behind, format, (outputs, inputs))
     code = FORMATS[format]
     buffer = on.allocate(_native.weights_bytes(code, outputs, inputs))
+    read = sum(source.nbytes for source in sources)
+    rows = [source.nbytes * outputs // max(read, 1) for source in sources]
+    sizes = [_native.weights_bytes(code, count, inputs) for count in rows]
+    if behind is not None or sum(sizes) != buffer.nbytes:
+        # Rows that share a panel, or have their scales behind all of them, are packed together.
+        sources = sources if len(sources) == 1 else [np.concatenate(sources)]
+        rows, sizes = [outputs], [buffer.nbytes]
 
     def run(copies: list[Any] | None = None) -> None:
-        out = buffer if copies is None else copies[0]
-        _native.pack_weights(code, source, behind, outputs, inputs, out)
+        out = memoryview(buffer if copies is None else copies[0])  # type: ignore[arg-type]
+        start = 0
+        for source, count, size in zip(sources, rows, sizes, strict=True):
+            part = out[start : start + size]
+            _native.pack_weights(code, source, behind, count, inputs, part)
+            start += size
 
     stream = on.current_stream()._native
     if buffer.nbytes:
-        on._context.launch(
-            "pack", run, [], [buffer], stream, bytes=source.nbytes + buffer.nbytes, flops=0.0
-        )
+        on._context.launch("pack", run, [], [buffer], stream, bytes=read + buffer.nbytes, flops=0.0)
     return Weights(on, buffer, format, (outputs, inputs))
 
 
@@ -161,13 +174,13 @@ def row_parts(format: str, inputs: int) -> tuple[int, ...]:
 
 def _upload(
     device: Device,
-    source: npt.NDArray[Any],
+    sources: Sequence[Stored],
     scales: npt.NDArray[np.float32] | None,
     format: str,
     shape: tuple[int, int],
 ) -> Weights:
     """Rows as they are, and their scales behind them."""
-    parts = [source] if scales is None else [source, scales.view(np.uint8)]
+    parts = [*sources] if scales is None else [*sources, scales.view(np.uint8)]
     buffer = device.allocate(sum(part.nbytes for part in parts))
     offset = 0
     for part in parts:
@@ -176,12 +189,13 @@ def _upload(
     return Weights(device, buffer, format, shape)
 
 
-def _stored(data: Any, format: str, outputs: int, inputs: int) -> npt.NDArray[Any]:
+def _sources(data: Any, format: str, outputs: int, inputs: int) -> list[Stored]:
     """The bytes of the format, from bytes of it or from numbers."""
-    given = data.to_numpy() if isinstance(data, Array) else np.asarray(data)
-    if given.dtype == np.float32 and format not in ("f32", "int8"):
-        given = _rounded(np.ascontiguousarray(given), format, outputs, inputs)
-    raw: npt.NDArray[Any] = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
+    if isinstance(data, list):
+        sources: list[Stored] = [memoryview(part).cast("B") for part in data]
+    else:
+        sources = [_stored(data, format, outputs, inputs)]
+    given = sum(source.nbytes for source in sources)
     if format in BLOCKS:
         values, size = BLOCKS[format]
         if inputs % values:
@@ -193,10 +207,22 @@ def _stored(data: Any, format: str, outputs: int, inputs: int) -> npt.NDArray[An
         expected = outputs * inputs * (1 if format == "int8" else np.dtype(DENSE[format]).itemsize)
     if format == "int8" and inputs % 32:
         raise ShapeError(f"pack: expected inputs in multiples of 32 for int8, got {inputs}")
-    if raw.size != expected:
+    row_bytes = expected // max(outputs, 1)
+    if given != expected or any(row_bytes and one.nbytes % row_bytes for one in sources):
+        got = " and ".join(str(source.nbytes) for source in sources)
         raise ShapeError(
-            f"pack: expected {expected} bytes for {outputs} x {inputs} of {format}, got {raw.size}"
+            f"pack: expected {expected} bytes for {outputs} x {inputs} of {format}, got {got}"
         )
+    return sources
+
+
+def _stored(data: Any, format: str, outputs: int, inputs: int) -> Stored:
+    if isinstance(data, memoryview) and data.format == "B":
+        return data.cast("B")
+    given = data.to_numpy() if isinstance(data, Array) else np.asarray(data)
+    if given.dtype == np.float32 and format not in ("f32", "int8"):
+        given = _rounded(np.ascontiguousarray(given), format, outputs, inputs)
+    raw: npt.NDArray[Any] = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
     return raw
 
 

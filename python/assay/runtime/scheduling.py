@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -211,15 +210,20 @@ class Task:
             return
         if error is None and self.state != "paused":
             self.finish()
-        elif error is None or isinstance(
-            error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt
-        ):
+        elif error is None or _is_cancellation(error):
             self.cancel()
         else:
             self.fail(f"{type(error).__name__}: {error}")
 
     def __repr__(self) -> str:
         return f"Task({self.name}, {self.state})"
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    # Imported here: it takes as long as all of the runtime, and few tasks end so.
+    from asyncio import CancelledError
+
+    return isinstance(error, CancelledError | GeneratorExit | KeyboardInterrupt)
 
 
 class Scheduler:

@@ -180,13 +180,20 @@ impl RopeTable {
             check_value(operation, "scaling", valid, expected, got)?;
         }
         let (angles, factor) = frequencies(dimensions, base, scaling);
-        let mut turns = Vec::with_capacity(positions * dimensions);
-        for position in 0..positions {
-            // In double precision: an angle of many turns has few digits left in single.
-            let turn = |angle: &f64| (angle * position as f64).sin_cos();
-            turns.extend(angles.iter().map(|angle| (turn(angle).1 * factor) as f32));
-            turns.extend(angles.iter().map(|angle| (turn(angle).0 * factor) as f32));
-        }
+        let mut turns = vec![0.0; positions * dimensions];
+        let out = Disjoint::new(&mut turns);
+        Context::best().threads.ranges(positions, 64, &|range| {
+            // SAFETY: ranges of positions do not overlap.
+            let out = unsafe { out.part(range.start * dimensions..range.end * dimensions) };
+            for (position, out) in range.zip(out.chunks_exact_mut(dimensions)) {
+                let (cosines, sines) = out.split_at_mut(dimensions / 2);
+                for ((angle, cosine), sine) in angles.iter().zip(cosines).zip(sines) {
+                    // In double precision: an angle of many turns has few digits left in single.
+                    let (sin, cos) = (angle * position as f64).sin_cos();
+                    (*cosine, *sine) = ((cos * factor) as f32, (sin * factor) as f32);
+                }
+            }
+        });
         Ok(RopeTable { dimensions, turns })
     }
 

@@ -141,6 +141,7 @@ pub(super) fn dequantize_weights(
 /// needs, in the order of its definition.
 #[pyfunction]
 pub(super) fn rope_turns(
+    py: Python<'_>,
     dimensions: usize,
     positions: usize,
     base: f64,
@@ -176,7 +177,9 @@ pub(super) fn rope_turns(
         };
         let mut out = contiguous(out, operation, true)?;
         let out = floats(operation, &mut out)?;
-        let table = RopeTable::new(dimensions, positions, base, scaling).map_err(refused)?;
+        let table = py
+            .detach(|| RopeTable::new(dimensions, positions, base, scaling))
+            .map_err(refused)?;
         if table.turns().len() != out.len() {
             return Err(errors::invalid(&format!(
                 "{operation}: expected room for {positions} x {dimensions} numbers, got {}",

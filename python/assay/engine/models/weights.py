@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,10 +71,8 @@ class WeightSource:
         if same and self.device.kind == "cuda":
             weights = self._upload(tensors, format, (outputs, inputs))
         elif same:
-            data: Any = tensors[0].bytes
-            if len(tensors) > 1:
-                data = np.concatenate([np.frombuffer(tensor.bytes, np.uint8) for tensor in tensors])
-            weights = ops.pack(data, format, (outputs, inputs), self.device)
+            stored = [tensor.bytes for tensor in tensors]
+            weights = ops.pack(stored, format, (outputs, inputs), self.device)
         else:
             values = np.concatenate([self._values(tensor) for tensor in tensors])
             weights = pack_values(values, format, self.device)
