@@ -20,6 +20,7 @@ from assay.engine.loading.configuration import checked
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.shapes import expected_shapes
 from assay.engine.loading.tokenizer import Tokenizer
+from assay.engine.loading.vocabulary import WholeVocabulary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,5 +144,10 @@ def _tokenizer(vocabulary: int) -> Tokenizer:
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     library.decoder = decoders.ByteLevel()
     return Tokenizer(
-        library, bos_id=None, eos_id=None, stop_ids=[], add_bos=False, source="pattern"
+        WholeVocabulary(library, "pattern"),
+        bos_id=None,
+        eos_id=None,
+        stop_ids=[],
+        add_bos=False,
+        source="pattern",
     )
