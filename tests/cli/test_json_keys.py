@@ -427,7 +427,7 @@ def test_every_command_is_listed_here() -> None:
     # Measuring takes long: its figures have tests of their own in tests/bench. What a doctor
     # finds depends on the machine: it has tests of its own. So does fetching a model.
     # The engine's commands are held against their keys in tests/engine.
-    elsewhere = {"bench", "chat", "doctor", "generate", "pull", "serve"}
+    elsewhere = {"bench", "chat", "doctor", "generate", "perplexity", "pull", "serve"}
     assert set(COMMANDS) - tested == elsewhere
 
 

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "generate": "generate",
     "chat": "chat",
     "serve": "serve",
+    "perplexity": "perplexity",
     "bench": "bench",
     "doctor": "doctor",
 }

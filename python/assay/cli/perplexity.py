@@ -1,0 +1,84 @@
+"""`assay perplexity`: how well a model predicts a text, in each format of weights."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.cli import options, sampling
+from assay.cli.output import NAME, VALUE, Canvas, Line, Part, Report, table, working
+from assay.errors import InputError
+
+FORMATS = "f32,file,int8,q4_0"
+LARGEST_TEXT = 16 << 20
+
+
+def perplexity_command(
+    model: sampling.Model,
+    text: Annotated[Path, typer.Option(metavar="FILE", help="A text in UTF-8.")],
+    formats: Annotated[
+        str,
+        typer.Option(metavar="FORMATS", help="The first is what the others are compared with."),
+    ] = FORMATS,
+    window: Annotated[
+        int, typer.Option(metavar="COUNT", min=2, help="Tokens that are read in one piece.")
+    ] = 256,
+    tokens: Annotated[
+        int | None, typer.Option(metavar="COUNT", min=2, help="Only so many first tokens.")
+    ] = None,
+    device: sampling.Device = "cpu",
+    as_json: options.Json = False,
+) -> Report:
+    """Show what formats of weights do to a model's predictions of a text.
+
+    Perplexity is how many tokens the model wavers between; divergence (Kullback-Leibler) is how
+    far probabilities are from those of the first format, in nats per token; agreement is how often
+    the likeliest next token is the same. `file` keeps what the model's file has.
+    """
+    from assay.engine.loading import open_model
+    from assay.engine.quality import compare_formats
+
+    wanted = [one.strip() for one in formats.split(",") if one.strip()]
+    files = open_model(model)
+    known = files.tokenizer.encode(_read(text), add_special=False)[:tokens]
+    with working(f"reading {len(known):,} tokens in {len(wanted)} formats"):
+        rows = compare_formats(files, device, known, wanted, window=window)
+    data = {
+        "model": files.name,
+        "synthetic": files.synthetic,
+        "text": str(text),
+        "window": window,
+        "formats": [asdict(row) for row in rows],
+    }
+
+    def lines(canvas: Canvas) -> Iterator[Line]:
+        cells: list[tuple[Part, ...]] = [
+            (
+                (row.weight_format, NAME),
+                f"{row.weight_bytes / 1e6:,.1f}",
+                (f"{row.perplexity:.3f}", VALUE),
+                f"{row.divergence:.5f}",
+                f"{100 * row.agreement:.1f}",
+            )
+            for row in rows
+        ]
+        titles = ("weights", "MB", "perplexity", "divergence (nats)", "same best token (%)")
+        yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
+        yield f"{rows[0].tokens:,} tokens predicted, in windows of {window}; against {wanted[0]}"
+
+    return Report(data, lines, as_json, notes=files.notes)
+
+
+def _read(path: Path) -> str:
+    if not path.is_file():
+        raise InputError(f"{path}: expected a text file, got no file")
+    if path.stat().st_size > LARGEST_TEXT:
+        raise InputError(
+            f"{path}: expected at most {LARGEST_TEXT} bytes, got {path.stat().st_size}"
+        )
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected UTF-8, got {error.reason}") from None
