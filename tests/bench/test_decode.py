@@ -16,6 +16,8 @@ def test_a_quick_look_at_decoding(capsys: pytest.CaptureFixture[str]) -> None:
         "decode 8 tokens",
         "prefill 256 tokens",
         "8 requests at once, 8 tokens each",
+        "prefill 256 tokens, deterministic",
+        "8 requests at once, deterministic",
         "process start to first token",
     ]
     assert all(figure["check"]["passed"] for figure in figures.values())

@@ -63,6 +63,14 @@ class Contest:
         return OwnDecoder(self.engine)
 
     @functools.cached_property
+    def deterministic(self) -> OwnDecoder:
+        """Our engine in deterministic mode, over the same weights."""
+        from assay.engine import Engine
+
+        files, device = self.engine.files, self._settings.device
+        return OwnDecoder(Engine.load(files, device, prefix_caching=False, deterministic=True))
+
+    @functools.cached_property
     def rivals(self) -> list[Decoder | Absent]:
         """Those that were asked for, or all that are known."""
         names = self._settings.rivals or tuple(decoders.RIVALS)
@@ -90,7 +98,7 @@ class Contest:
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Four ways to look at one model; on a GPU, steps of a large one and how it starts."""
+    """Ways to look at one model; on a GPU, steps of a large one and how it starts."""
     if settings.device.kind == "cuda":
         return decode_gpu.cases(settings)
     contest = Contest(settings)
@@ -103,6 +111,18 @@ def cases(settings: Settings) -> list[Case]:
             f"{REQUESTS} requests at once, {count} tokens each",
             "tok/s",
             lambda: _together(contest, count),
+            {**facts, "requests": REQUESTS},
+        ),
+        Case(
+            f"prefill {PREFILL} tokens, deterministic",
+            "tok/s",
+            lambda: _deterministic_prefill(contest),
+            facts,
+        ),
+        Case(
+            f"{REQUESTS} requests at once, deterministic",
+            "tok/s",
+            lambda: _deterministic_together(contest, count),
             {**facts, "requests": REQUESTS},
         ),
         Case(
@@ -143,11 +163,16 @@ def _agreement(own: Decoder, other: Decoder, prompt: Tokens, count: int) -> str:
     return f"the first {same} of {count} tokens are those of {other.name}"
 
 
-def _prefill(contest: Contest) -> Trial:
+def _prompts(contest: Contest) -> list[list[int]]:
+    """Another prompt each time, the same ones for everyone."""
     vocabulary = contest.engine.describe()["vocabulary"]
     source = np.random.default_rng(0)
-    # Another prompt each time, the same ones for everyone.
-    prompts = source.integers(0, vocabulary, (16, PREFILL)).tolist()
+    prompts: list[list[int]] = source.integers(0, vocabulary, (16, PREFILL)).tolist()
+    return prompts
+
+
+def _prefill(contest: Contest) -> Trial:
+    prompts = _prompts(contest)
     own, rivals = contest.contestants(
         lambda one, i: one.prefill(prompts[i % len(prompts)])[0], PREFILL
     )
@@ -180,6 +205,51 @@ def _together(contest: Contest, count: int) -> Trial:
         ceiling=floor.reading(contest.engine.device, nbytes, REQUESTS),
         rivals=rivals,
         note="rivals take one request after another; prompts included",
+    )
+
+
+def _deterministic_prefill(contest: Contest) -> Trial:
+    prompts = _prompts(contest)
+
+    def call(decoder: Decoder, i: int) -> float:
+        return decoder.prefill(prompts[i % len(prompts)])[0]
+
+    def error(number: int) -> float:
+        prompt = prompts[number % len(prompts)]
+        return contest.gap(prompt, [contest.deterministic.prefill(prompt)[1]])
+
+    check = Check("a pass with the logits of every token", error, LOGIT_TOLERANCE)
+    return _beside_default(contest, call, check, PREFILL)
+
+
+def _deterministic_together(contest: Contest, count: int) -> Trial:
+    prompts = [contest.encode(text) for text in PROMPTS]
+
+    def call(decoder: Decoder, _: int) -> float:
+        return decoder.together(prompts, count)[0]
+
+    def error(_: int) -> float:
+        among = contest.deterministic.together(prompts, count)[1]
+        alone = [contest.deterministic.together([prompt], count)[1][0] for prompt in prompts]
+        return float(among != alone)
+
+    check = Check("each request alone, token for token", error, 0.0)
+    return _beside_default(contest, call, check, REQUESTS * count)
+
+
+def _beside_default(
+    contest: Contest, call: Callable[[Decoder, int], float], check: Check, amount: float
+) -> Trial:
+    """What deterministic mode costs: the same work with and without it."""
+
+    def entry(name: str, decoder: Decoder) -> Contestant:
+        return Contestant(name, lambda i: call(decoder, i), _TOLD, amount)
+
+    return Trial(
+        entry("assay", contest.deterministic),
+        check,
+        rivals=[entry("default mode", contest.own)],
+        note="what it costs that outputs do not depend on what else runs",
     )
 
 
