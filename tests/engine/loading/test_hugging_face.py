@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from assay.cli.app import run
 from assay.engine.loading import open_model
 from assay.engine.loading.configuration import RULES, checked
 from assay.engine.loading.synthetic import synthetic_model, write_folder
@@ -237,6 +238,62 @@ def test_broken_files_are_named(
         (tmp_path / file).write_bytes(content)
     with pytest.raises(AssayError, match=named):
         _ = open_model(tmp_path).tokenizer
+
+
+MISSING_MARK = {
+    "type": "TemplateProcessing",
+    "single": [
+        {"SpecialToken": {"id": "<none>", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ],
+    "pair": [],
+    "special_tokens": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"post_processor": MISSING_MARK}, "no entry found for key"),
+        (
+            {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+            "Cannot parse precompiled_charsmap",
+        ),
+    ],
+)
+def test_a_panic_of_the_library_is_one_error_of_the_file(
+    changed: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_folder(tmp_path, "llama")
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    assert run(["models", str(tmp_path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"error: {path}: expected a tokenizer, got one that the library")
+    assert said in captured.err
+    assert len(captured.err.splitlines()) == 1
+
+
+def test_a_text_on_which_the_library_panics_is_refused(tmp_path: Path) -> None:
+    write_folder(tmp_path, "llama")
+    path = tmp_path / "tokenizer.json"
+    grown = {"type": "Replace", "pattern": {"String": ""}, "content": "abc"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"normalizer": grown}))
+    tokenizer = open_model(tmp_path).tokenizer
+    with pytest.raises(InputError, match="expected a tokenizer that takes the text"):
+        tokenizer.encode("hello")
+
+
+def test_prompts_are_neither_cut_nor_filled_up(tmp_path: Path) -> None:
+    write_folder(tmp_path, "llama")
+    path = tmp_path / "tokenizer.json"
+    cut = {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}
+    filled = {"strategy": {"Fixed": 8}, "direction": "Right", "pad_to_multiple_of": None}
+    filled |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "x"}
+    changed = json.loads(path.read_text()) | {"truncation": cut, "padding": filled}
+    path.write_text(json.dumps(changed))
+    assert open_model(tmp_path).tokenizer.encode("hello") == [256, *b"hello"]
 
 
 def test_several_end_tokens_all_stop(tmp_path: Path) -> None:

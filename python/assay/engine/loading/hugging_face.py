@@ -138,6 +138,9 @@ def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -
         )
     with library_errors(f"{path}: expected a tokenizer"):
         library = tokenizers.Tokenizer.from_file(str(path))
+        # What the file says of batches for training: prompts are neither cut nor filled up.
+        library.no_truncation()
+        library.no_padding()
         # What the file itself puts around a text.
         framed = library.encode("", add_special_tokens=True).ids
     generation = _optional_json(folder / "generation_config.json")
