@@ -9,24 +9,39 @@ from pathlib import Path
 import pytest
 from serving_attack import attack
 
-PROGRAM = """
-import sys
+STEADY = """
 from steady_engine import SteadyEngine, steady_model
-from assay.engine.server import Limits, create_app, listen, serve
 
 engine = SteadyEngine(blocks=512, batch=64, step_seconds=0.001)
+model = steady_model()
+"""
+REAL = """
+from assay.engine import Engine
+from assay.engine.server import served_model
+
+engine = Engine.load("synthetic", kv_tokens=4096, max_batch=64, deterministic=True)
+model = served_model(engine, "synthetic")
+"""
+PROGRAM = """
+from assay.engine.server import Limits, create_app, listen, serve
+
 listener = listen("127.0.0.1", 0)
 print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-serve(create_app(engine, steady_model(), limits=Limits(requests=4096)), listener)
-print("blocks in use", engine.blocks - engine.free, "working", engine.has_work)
+# Closing an engine ends what runs: what is left under way is counted before.
+close, left = engine.close, []
+engine.close = lambda: (left.append((engine.statistics()["used"], engine.has_work)), close())
+serve(create_app(engine, model, limits=Limits(requests=4096)), listener)
+print("blocks in use", left[0][0], "working", left[0][1])
 """
 
 
 @pytest.fixture
-def server(root: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def server(
+    root: Path, request: pytest.FixtureRequest
+) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     paths = [str(root / "tests" / "engine" / "server"), os.environ.get("PYTHONPATH", "")]
     child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", request.param + PROGRAM],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         stdout=subprocess.PIPE,
         # Every malformed request is a warning of uvicorn's.
@@ -42,8 +57,14 @@ def server(root: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
 
 
 @pytest.mark.parametrize(
-    ("clients", "seconds"),
-    [(300, 5), pytest.param(1000, 60, marks=pytest.mark.slow)],
+    ("server", "clients", "seconds"),
+    [
+        pytest.param(STEADY, 300, 5, id="steady"),
+        pytest.param(REAL, 100, 5, id="real"),
+        pytest.param(STEADY, 1000, 60, id="steady-long", marks=pytest.mark.slow),
+        pytest.param(REAL, 1000, 60, id="real-long", marks=pytest.mark.slow),
+    ],
+    indirect=["server"],
 )
 def test_a_crowd(server: tuple[str, "subprocess.Popen[str]"], clients: int, seconds: float) -> None:
     url, child = server
