@@ -1,8 +1,8 @@
 """Makes a bundle that installs Assay on an x86_64 Linux GPU host without network.
 
 Run by `make bundle`. The bundle has two parts in dist/bundle: `assay-bundle` holds Assay's wheel,
-the wheels of the packages that the host lacks, and install.sh; `assay-bundle-nvrtc` holds the
-CUDA compiler library, for hosts without one.
+the wheels of the packages that the host lacks, install.sh, and the GPU tests with run_gpu_tests.sh;
+`assay-bundle-nvrtc` holds the CUDA compiler library, for hosts without one.
 """
 
 import argparse
@@ -40,6 +40,9 @@ DEPENDENCY_GLIBC = 28
 NEWEST_GLIBC = 36
 
 CUDA_COMPILER = "nvidia-cuda-nvrtc>=13,<14"
+
+TEST_PACKAGES = ("pytest", "iniconfig", "packaging", "pluggy", "pygments")
+TEST_FILES = ("tests/gpu", "kernels", "scripts/kernel_harness.py", "scripts/kernel_packing.py")
 
 Entry = dict[str, str | int]
 
@@ -132,6 +135,19 @@ def check_size(size: int, entries: Iterable[Entry], limit: int = FIRST_PART_LIMI
     )
 
 
+def add_gpu_tests(folder: Path) -> None:
+    """The GPU tests with what they import, and the script that runs them."""
+    tests = folder / "gpu-tests"
+    for name in TEST_FILES:
+        source, place = ROOT / name, tests / name.replace("tests/gpu", "tests")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, place)
+    shutil.copy(ROOT / "scripts" / "run_gpu_tests.sh", folder)
+
+
 def make_first_part(
     folder: Path, python_version: str, host: Packages | None, work: Path
 ) -> tuple[list[Entry], list[Entry]]:
@@ -144,6 +160,10 @@ def make_first_part(
     carried = [pin for pin in pins if pin.name not in left]
     say(f"packages: {len(carried)} to download, {len(left)} left out")
     download((f"{pin.name}=={pin.version}" for pin in carried), python_version, wheels)
+    names = {pin.name for pin in carried}
+    tools = [name for name in TEST_PACKAGES if name not in names]
+    download(tools, python_version, wheels)
+    add_gpu_tests(folder)
 
     metadata = {wheel: read_metadata(wheel) for wheel in sorted(wheels.glob("*.whl"))}
     resolved, alone = installation_steps({n: stated for n, _, stated in metadata.values()})
@@ -153,6 +173,7 @@ def make_first_part(
     shutil.copy(ROOT / "scripts" / "install.sh", folder)
 
     why = {pin.name: f"required by {pin.required_by}" for pin in carried} | {"assay": "Assay"}
+    why |= dict.fromkeys(tools, "runs the GPU tests")
     entries = [describe(wheel, why[name]) for wheel, (name, _, _) in metadata.items()]
     absent: list[Entry] = [
         {"name": pin.name, "version": pin.version, "why": left[pin.name]}

@@ -1,12 +1,23 @@
 """What the offline bundle carries, and what it refuses to be."""
 
+import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 import target_compiler
-from bundle import BundleError, check_size, check_tag, main, read_metadata, replace
+from bundle import (
+    BundleError,
+    add_gpu_tests,
+    check_size,
+    check_tag,
+    main,
+    read_metadata,
+    replace,
+)
 from host_packages import (
     Pin,
     installation_steps,
@@ -158,3 +169,20 @@ def test_another_architecture_compiles_across(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(target_compiler, "has_standard_library", lambda rustc: False)
     with pytest.raises(target_compiler.MissingCompiler, match=r"aarch64 .* no x86_64-unknown"):
         target_compiler.target_compiler()
+
+
+def test_gpu_tests_run_from_the_bundle(tmp_path: Path) -> None:
+    """Where there is no GPU, each of them is skipped and says why."""
+    add_gpu_tests(tmp_path)
+    place = tmp_path / "gpu-tests" / "tests" / "test_packed_weights.py"
+    assert place.exists()
+    done = subprocess.run(
+        [tmp_path / "run_gpu_tests.sh", "-k", "packed_weights"],
+        env={**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    told = [line for line in lines if "test_packed_weights.py" in line and "SKIPPED" in line]
+    assert told or "passed" in done.stdout, done.stdout + done.stderr

@@ -324,6 +324,9 @@ class CudaFindings(TypedDict):
 def cuda_probe(folders: Sequence[str | PathLike[str]]) -> CudaFindings:
     """What of CUDA this machine has; the first call looks, with these folders of wheels."""
 
+def cuda_products() -> CudaLibrary:
+    """Where cuBLASLt is and its version, or why there is none; the first call opens it."""
+
 def cuda_compile(
     text: str,
     architecture: str,

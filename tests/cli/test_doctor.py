@@ -70,12 +70,15 @@ def test_cuda_that_is_not_there_is_told_and_no_fault(
     cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda, "probe", lambda: NOTHING)
+    absent = cuda.Library(None, None, "cuBLASLt not available", "install this")
+    monkeypatch.setattr(cuda, "products", lambda: absent)
     outcome = cli("doctor", "--json")
     assert outcome.code == 0
     drivers = [(one["name"], one["found"], one["detail"]) for one in outcome.data["drivers"]]
     assert drivers == [
         ("CUDA", False, "CUDA driver not detected"),
         ("NVRTC", False, "NVRTC JIT compiler not available"),
+        ("cuBLASLt", False, "cuBLASLt not available"),
     ]
     told = [(one["what"], one["required"]) for one in outcome.data["missing"]]
     assert told[:2] == [

@@ -124,6 +124,7 @@ fn product(element: Element) -> Product {
         epilogue: Epilogue::Plain,
         tf32: false,
         fast_sums: false,
+        row_scales: false,
     }
 }
 

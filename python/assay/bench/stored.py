@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import places
+from assay.bench.case import UNITS
 from assay.bench.result import Figure, Result, load
 from assay.errors import InputError
 from assay.runtime.fingerprint import machine
@@ -86,17 +87,20 @@ def _summary(result: Result) -> Ceilings:
 
     def bandwidth(operation: str) -> dict[int, float]:
         only(operation)
-        return {int(one.parameters["bytes"]): one.value * 1e9 for one in by_operation[operation]}
+        return {int(one.parameters["bytes"]): _base(one) for one in by_operation[operation]}
 
     nodes = by_operation.get("graph node")
     return Ceilings(
         measured=result.started,
         read=bandwidth("read"),
         copy=bandwidth("copy"),
-        arithmetic=only("arithmetic").value * 1e9,
-        matmul={
-            str(one.parameters["dtype"]): one.value * 1e9 for one in by_operation.get("matmul", [])
-        },
-        launch=only("launch").value * 1e-6,
-        graph_node=nodes[0].value * 1e-6 if nodes else None,
+        arithmetic=_base(only("arithmetic")),
+        matmul={str(one.parameters["dtype"]): _base(one) for one in by_operation.get("matmul", [])},
+        launch=_base(only("launch")),
+        graph_node=_base(nodes[0]) if nodes else None,
     )
+
+
+def _base(figure: Figure) -> float:
+    """The figure in base units: bytes or operations per second, or seconds."""
+    return figure.value * UNITS[figure.unit].scale

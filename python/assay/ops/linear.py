@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from assay._native import FORMATS
 from assay.errors import DTypeError, InputError, ShapeError
 from assay.ops import counting
-from assay.ops.calling import call, check, nbytes, result
+from assay.ops.calling import CODES, call, check, nbytes, result
 from assay.ops.counting import Count
 from assay.ops.weights import Weights
 from assay.runtime import dtypes
@@ -30,7 +31,7 @@ def activation_code(operation: str, name: str | None) -> int:
 
 
 def linear(
-    x: Array,
+    x: Array | Weights,
     weights: Weights,
     *,
     norm: Array | None = None,
@@ -52,7 +53,8 @@ def linear(
 
     Products with quantised weights give a row the same result whatever
     rows are beside it; with dense ones only if `invariant` is asked for, which costs speed at
-    many rows.
+    many rows. On a GPU many rows have to ask for it with any weights. There, `x` may itself be
+    packed as fp8, beside weights of fp8, and the result is bfloat16 or of the type of `out`.
     """
     if not isinstance(weights, Weights):
         raise DTypeError(
@@ -60,7 +62,10 @@ def linear(
             "make them with assay.ops.pack",
         )
     outputs, inputs = weights.shape
-    check("linear", "x", x, (None, inputs))
+    if isinstance(x, Weights):
+        _check_narrow(x, weights)
+    else:
+        check("linear", "x", x, (None, inputs))
     rows = x.shape[0]
     if norm is not None:
         check("linear", "norm", norm, (inputs,))
@@ -84,13 +89,14 @@ def linear(
         )
     # Products of halves may be kept in single precision, as logits are.
     wide = out is not None and out.dtype is dtypes.float32
-    out = result("linear", x.device, out, (rows, made), dtypes.float32 if wide else x.dtype)
+    kind = dtypes.float32 if wide else x.dtype or dtypes.bfloat16
+    out = result("linear", x.device, out, (rows, made), kind)
     count = counting.product(rows, outputs, inputs, weights.element_bytes)
     more = nbytes(norm, bias, residual)
     call(
         "linear",
         [
-            ("x", x),
+            ("x", x.operand() if isinstance(x, Weights) else x),
             ("weights", weights.operand()),
             ("gain", norm),
             ("bias", bias),
@@ -100,6 +106,28 @@ def linear(
         (rows, inputs, outputs, code, int(invariant), float(epsilon)),
         x.device,
         count + Count(0.0, more),
-        label,
+        label or _path(x, weights, out),
     )
     return out
+
+
+def _check_narrow(x: Weights, weights: Weights) -> None:
+    """Rows that are packed themselves: as fp8, beside weights of fp8."""
+    if (x.format, weights.format) != ("fp8", "fp8"):
+        raise DTypeError(
+            f"linear: expected packed x and weights of fp8, got {x.format} and {weights.format}",
+            "give x as an array",
+        )
+    if x.shape[1] != weights.shape[1]:
+        raise ShapeError(
+            f"linear: expected x of shape (any, {weights.shape[1]}), got {tuple(x.shape)}"
+        )
+
+
+def _path(x: Array | Weights, weights: Weights, out: Array) -> str:
+    """What a record calls a GPU's kernel: bits of weights and activations, and the result's type."""
+    if x.device.kind != "cuda":
+        return "linear"
+    activations = 8 if isinstance(x, Weights) else 8 * x.dtype.itemsize
+    short = next(name for name, code in FORMATS.items() if code == CODES[out.dtype])
+    return f"linear_w{weights.bits}a{activations}_{short}"

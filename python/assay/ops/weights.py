@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +11,8 @@ import numpy.typing as npt
 from assay import _native
 from assay._native import FORMATS, Buffer
 from assay.errors import DTypeError, InputError, ShapeError, UnsupportedError
-from assay.ops.calling import Operand
+from assay.ops import counting, packing
+from assay.ops.calling import Operand, call
 from assay.runtime import dtypes, launching
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType
@@ -31,14 +31,23 @@ BLOCKS: Final = {
 }
 """Block formats: numbers in a block and its bytes, as GGUF has them."""
 
-NAMES: Final = (*DENSE, "int8", *BLOCKS)
+BYTES: Final = ("int8", "fp8")
+"""Formats of one byte with a scale for each output: signed integers, and e4m3 floats."""
 
-ON_GPU: Final = ("f16", "bf16", "f32", "int8")
-"""Formats that GPUs have kernels for; their rows lie there as they are in files."""
+INT4_GROUP: Final = 128
+"""Weights of int4 that share a scale and a minimum."""
 
-Stored = npt.NDArray[Any] | memoryview
-"""Bytes of weights in the host's memory."""
+NAMES: Final = (*DENSE, *BYTES, "int4", *BLOCKS)
 
+ON_GPU: Final = (*DENSE, *BYTES, "int4", "q8_0", "q4_0", "q4_1")
+"""Formats that GPUs have kernels for."""
+
+ON_CPU: Final = (*DENSE, "int8", *BLOCKS)
+"""Formats that processors have kernels for."""
+
+_BITS: Final = {
+    "int8": 8, "fp8": 8, "int4": 4, "q8_0": 8, "q4_0": 4, "q4_1": 4, "q4_k": 4, "q6_k": 6,
+}  # fmt: skip
 _TYPES: Final = {"f32": dtypes.float32, "f16": dtypes.float16, "bf16": dtypes.bfloat16}
 
 
@@ -69,6 +78,12 @@ class Weights:
         return self.nbytes / max(math.prod(self.shape), 1)
 
     @property
+    def bits(self) -> int:
+        """Bits of one weight, without scales."""
+        dense = self.dtype
+        return 8 * dense.itemsize if dense is not None else _BITS[self.format]
+
+    @property
     def dtype(self) -> DType | None:
         """The element type of dense weights."""
         return _TYPES.get(self.format)
@@ -82,10 +97,20 @@ class Weights:
         out = launching.empty(self.device, self.shape, dtypes.float32, "dequantize")
         outputs, inputs = self.shape
         code, buffer = FORMATS[self.format], self.buffer
+        if self.device.kind == "cuda" and self.dtype is None:
+            call(
+                "unpack",
+                [("weights", self.operand()), ("out", out)],
+                self.shape,
+                self.device,
+                counting.moved(buffer.nbytes + out.nbytes),
+                "dequantize",
+            )
+            return out
         if not self.device.host_memory:
             raise UnsupportedError(
-                f"dequantize: expected weights in the host's memory, got device {self.device}",
-                "pack them on the cpu device",
+                f"dequantize: expected weights of fewer bits on {self.device}, got {self.format}",
+                "they are plain numbers already",
             )
 
         def run() -> None:
@@ -118,7 +143,8 @@ def pack(
 
     `data` is anything with the buffer protocol: the bytes of the format as a file has them, or
     float32 numbers, which are rounded to the format; or a list of such bytes, whose rows come one
-    below the other. int8 weights are signed bytes with one of `scales` for each output.
+    below the other. Weights of int8 and fp8 are bytes with one of `scales` for each output; a GPU
+    also makes them, and int4, of numbers, which may be an array in its memory.
 
     >>> weights = pack(np.full((4, 32), 127.0, np.float32), "q8_0", (4, 32))
     >>> float(weights.dequantize()[0, 0])
@@ -132,15 +158,21 @@ def pack(
     if len(shape) != 2 or min(shape) < 0:
         raise ShapeError(f"pack: expected a shape of (outputs, inputs), got {tuple(shape)}")
     outputs, inputs = (int(extent) for extent in shape)
-    if on.kind == "cuda" and format not in ON_GPU:
+    if format not in (known := ON_GPU if on.kind == "cuda" else ON_CPU):
         raise UnsupportedError(
-            f"pack: expected {', '.join(ON_GPU)} on {on}, got {format}",
-            "dequantize them on the cpu device and pack them as bf16",
+            f"pack: expected {', '.join(known)} on {on}, got {format}",
+            "dequantize them on the cpu device and pack them as bf16"
+            if on.kind == "cuda"
+            else "they are for GPUs: pack them as int8 or q4_1 here",
         )
+    if on.kind == "cuda" and _is_made_there(data, format, scales):
+        return packing.pack_numbers(on, data, format, (outputs, inputs))
     sources = _sources(data, format, outputs, inputs)
     behind = _scales(scales, format, outputs)
     if on.kind == "cuda":
-        return _upload(on, sources, behind, format, (outputs, inputs))
+        if format in BLOCKS:
+            return packing.pack_blocks(on, sources, format, (outputs, inputs))
+        return packing.upload(on, sources, behind, format, (outputs, inputs))
     code = FORMATS[format]
     buffer = on.allocate(_native.weights_bytes(code, outputs, inputs))
     read = sum(source.nbytes for source in sources)
@@ -165,34 +197,17 @@ def pack(
     return Weights(on, buffer, format, (outputs, inputs))
 
 
-def row_parts(format: str, inputs: int) -> tuple[int, ...]:
-    """Bytes that a row has on a GPU: of weights, and of what lies behind all rows of weights."""
-    if format == "int8":
-        return (inputs, 4)
-    return (inputs * np.dtype(DENSE[format]).itemsize,)
+def _is_made_there(data: Any, format: str, scales: Any) -> bool:
+    """Whether a GPU makes the weights: of numbers, in a format that files do not have."""
+    if format not in (*BYTES, "int4") or scales is not None or isinstance(data, list):
+        return False
+    return isinstance(data, Array) or np.asarray(data).dtype == np.float32
 
 
-def _upload(
-    device: Device,
-    sources: Sequence[Stored],
-    scales: npt.NDArray[np.float32] | None,
-    format: str,
-    shape: tuple[int, int],
-) -> Weights:
-    """Rows as they are, and their scales behind them."""
-    parts = [*sources] if scales is None else [*sources, scales.view(np.uint8)]
-    buffer = device.allocate(sum(part.nbytes for part in parts))
-    offset = 0
-    for part in parts:
-        device._context.upload("pack", part, buffer, offset)
-        offset += part.nbytes
-    return Weights(device, buffer, format, shape)
-
-
-def _sources(data: Any, format: str, outputs: int, inputs: int) -> list[Stored]:
+def _sources(data: Any, format: str, outputs: int, inputs: int) -> list[packing.Stored]:
     """The bytes of the format, from bytes of it or from numbers."""
     if isinstance(data, list):
-        sources: list[Stored] = [memoryview(part).cast("B") for part in data]
+        sources: list[packing.Stored] = [memoryview(part).cast("B") for part in data]
     else:
         sources = [_stored(data, format, outputs, inputs)]
     given = sum(source.nbytes for source in sources)
@@ -204,9 +219,10 @@ def _sources(data: Any, format: str, outputs: int, inputs: int) -> list[Stored]:
             )
         expected = outputs * (inputs // values) * size
     else:
-        expected = outputs * inputs * (1 if format == "int8" else np.dtype(DENSE[format]).itemsize)
-    if format == "int8" and inputs % 32:
-        raise ShapeError(f"pack: expected inputs in multiples of 32 for int8, got {inputs}")
+        size = 1 if format in BYTES else np.dtype(DENSE[format]).itemsize
+        expected = outputs * inputs * size
+    if format in BYTES and inputs % 32:
+        raise ShapeError(f"pack: expected inputs in multiples of 32 for {format}, got {inputs}")
     row_bytes = expected // max(outputs, 1)
     if given != expected or any(row_bytes and one.nbytes % row_bytes for one in sources):
         got = " and ".join(str(source.nbytes) for source in sources)
@@ -216,11 +232,11 @@ def _sources(data: Any, format: str, outputs: int, inputs: int) -> list[Stored]:
     return sources
 
 
-def _stored(data: Any, format: str, outputs: int, inputs: int) -> Stored:
+def _stored(data: Any, format: str, outputs: int, inputs: int) -> packing.Stored:
     if isinstance(data, memoryview) and data.format == "B":
         return data.cast("B")
     given = data.to_numpy() if isinstance(data, Array) else np.asarray(data)
-    if given.dtype == np.float32 and format not in ("f32", "int8"):
+    if given.dtype == np.float32 and format not in ("f32", *BYTES):
         given = _rounded(np.ascontiguousarray(given), format, outputs, inputs)
     raw: npt.NDArray[Any] = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
     return raw
@@ -246,12 +262,12 @@ def _rounded(
 
 
 def _scales(scales: Any, format: str, outputs: int) -> npt.NDArray[np.float32] | None:
-    if format != "int8":
+    if format not in BYTES:
         if scales is not None:
             raise InputError(f"pack: expected no scales for {format}, got some")
         return None
     if scales is None:
-        raise InputError("pack: expected a scale for each output of int8 weights, got none")
+        raise InputError(f"pack: expected a scale for each output of {format} weights, got none")
     given = np.ascontiguousarray(scales)
     if given.dtype != np.float32:
         raise DTypeError(f"pack: expected scales of float32, got {given.dtype}")

@@ -86,6 +86,13 @@ def probe() -> Findings:
     )
 
 
+@functools.cache
+def products() -> Library:
+    """NVIDIA's library of matrix products, cuBLASLt; the first call opens it."""
+    probe()
+    return _library(_native.cuda_products())
+
+
 def _library(told: _native.CudaLibrary) -> Library:
     return Library(told.get("path"), told.get("version"), told.get("missing"), told.get("hint"))
 
@@ -99,6 +106,7 @@ def versions() -> dict[str, str | None]:
         "driver": number[0] if number else None,
         "CUDA": _text(found.driver.version),
         "NVRTC": _text(found.compiler.version),
+        "cuBLASLt": _text(products().version),
     }
 
 

@@ -173,7 +173,7 @@ def _try_out(name: str) -> str | None:
 
 def cuda_drivers() -> list[DriverFinding]:
     """NVIDIA's driver and its run-time compiler, as the runtime itself found them."""
-    from assay.runtime.cuda import Library, probe
+    from assay.runtime.cuda import Library, probe, products
 
     found = probe()
 
@@ -185,6 +185,7 @@ def cuda_drivers() -> list[DriverFinding]:
     return [
         finding("CUDA", found.driver, len(found.gpus)),
         finding("NVRTC", found.compiler, 0),
+        finding("cuBLASLt", products(), 0),
     ]
 
 

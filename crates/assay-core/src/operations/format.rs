@@ -30,11 +30,15 @@ pub enum ElementFormat {
     Q4K = 10,
     /// Blocks of 256 times 6 bits; an 8-bit scale for each 16.
     Q6K = 11,
+    /// 8-bit floats of 4 exponent bits (e4m3) with one scale for each row.
+    Fp8 = 12,
+    /// Groups of 128 times 4 bits, a scale and a minimum.
+    Int4 = 13,
 }
 
 impl ElementFormat {
     /// All formats in the order of their codes.
-    pub const ALL: [ElementFormat; 12] = [
+    pub const ALL: [ElementFormat; 14] = [
         ElementFormat::F32,
         ElementFormat::F16,
         ElementFormat::Bf16,
@@ -47,6 +51,8 @@ impl ElementFormat {
         ElementFormat::Q4_1,
         ElementFormat::Q4K,
         ElementFormat::Q6K,
+        ElementFormat::Fp8,
+        ElementFormat::Int4,
     ];
 
     /// The format's code in calls.
@@ -74,6 +80,8 @@ impl ElementFormat {
             ElementFormat::Q4_1 => "q4_1",
             ElementFormat::Q4K => "q4_k",
             ElementFormat::Q6K => "q6_k",
+            ElementFormat::Fp8 => "fp8",
+            ElementFormat::Int4 => "int4",
         }
     }
 }
@@ -93,7 +101,7 @@ mod tests {
         for format in ElementFormat::ALL {
             assert_eq!(ElementFormat::from_code(format.code()), Some(format));
         }
-        assert_eq!(ElementFormat::from_code(12), None);
+        assert_eq!(ElementFormat::from_code(14), None);
         assert_eq!(ElementFormat::from_code(u32::MAX), None);
     }
 }

@@ -105,7 +105,7 @@ const fn float(name: &'static str) -> NumberRule {
 }
 
 /// The operations; a backend's kernels are in this order.
-pub static TABLE: [Signature; 20] = [
+pub static TABLE: [Signature; 22] = [
     // out = activation(x times the transposed weights + bias) + residual; activations are counted
     // none, silu, gelu, gelu_tanh, relu, swiglu, whose outputs are half as many: silu of the first
     // half of the products times the second. With a gain, the rows of x are first divided by their
@@ -361,6 +361,19 @@ pub static TABLE: [Signature; 20] = [
             float("factor"),
             float("addend"),
         ],
+    },
+    // Weights as the device's products read them, from rows of numbers, which are rounded, or of
+    // blocks as files have them.
+    Signature {
+        name: "pack",
+        operands: &[reads("x"), writes("weights")],
+        numbers: &[integer("outputs"), integer("inputs")],
+    },
+    // The numbers of packed weights, row by row.
+    Signature {
+        name: "unpack",
+        operands: &[reads("weights"), writes("out")],
+        numbers: &[integer("outputs"), integer("inputs")],
     },
 ];
 

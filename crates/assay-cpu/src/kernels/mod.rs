@@ -27,8 +27,8 @@ use call::Call;
 
 type Body = fn(Context, &Call<'_>) -> Result<()>;
 
-/// The bodies in the order of the table.
-const BODIES: [(&str, Body); TABLE.len()] = [
+/// The bodies of the operations that have kernels here.
+const BODIES: [(&str, Body); 20] = [
     ("linear", weights::linear),
     ("embedding", rows::embedding),
     ("rms_norm", norm::rms_norm),
@@ -51,10 +51,24 @@ const BODIES: [(&str, Body); TABLE.len()] = [
     ("multiply_add", ceiling::multiply_add),
 ];
 
+/// What an operation without a kernel does: those of arrays are NumPy's loops here.
+fn missing(_: Context, call: &Call<'_>) -> Result<()> {
+    Err(call.error(
+        "an operation",
+        "with a kernel of the processor",
+        "one without",
+    ))
+}
+
+fn body(signature: &Signature) -> Body {
+    let found = BODIES.iter().find(|(name, _)| *name == signature.name);
+    found.map_or(missing, |(_, body)| *body)
+}
+
 /// Makes every operation launchable; gives the kernels in the order of the table.
 pub fn register(device: &CpuDevice) -> Vec<KernelId> {
-    let rows = TABLE.iter().zip(BODIES);
-    rows.map(|(signature, (_, body))| device.register_kernel(kernel(signature, body)))
+    let rows = TABLE.iter();
+    rows.map(|signature| device.register_kernel(kernel(signature, body(signature))))
         .collect()
 }
 
@@ -72,11 +86,12 @@ fn kernel(signature: &'static Signature, body: Body) -> CpuKernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use assay_core::operations::find;
 
     #[test]
-    fn every_operation_has_its_own_body() {
-        for (signature, (name, _)) in TABLE.iter().zip(BODIES) {
-            assert_eq!(signature.name, name);
+    fn every_body_is_of_an_operation_in_the_table() {
+        for (name, _) in BODIES {
+            assert!(find(name).is_some(), "{name}");
         }
     }
 }

@@ -89,7 +89,7 @@ pub struct Places {
     pub added: Option<DevicePointer>,
     /// One number for each column of the result.
     pub bias: Option<DevicePointer>,
-    /// A scale for each of the two matrices, in device memory; for 8-bit floats.
+    /// Scales of the two matrices, in device memory; for 8-bit floats.
     pub scales: Option<(DevicePointer, DevicePointer)>,
     /// The result.
     pub out: DevicePointer,

@@ -9,8 +9,9 @@ use assay_core::backend::{DevicePointer, Result};
 use cudarc::cublaslt::sys::{
     cublasComputeType_t as Compute, cublasLtEpilogue_t as LtEpilogue, cublasLtHandle_t,
     cublasLtMatmulAlgo_t, cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t as Describe,
-    cublasLtMatmulHeuristicResult_t, cublasLtMatmulPreferenceAttributes_t as Prefer,
-    cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t as Lay, cudaDataType as Data,
+    cublasLtMatmulHeuristicResult_t, cublasLtMatmulMatrixScale_t as ScaleMode,
+    cublasLtMatmulPreferenceAttributes_t as Prefer, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayoutAttribute_t as Lay, cudaDataType as Data,
 };
 use cudarc::driver::sys::CUstream;
 use std::ffi::c_void;
@@ -98,6 +99,8 @@ pub struct Product {
     pub tf32: bool,
     /// Whether sums of 8-bit products may be kept short.
     pub fast_sums: bool,
+    /// Whether there is a scale for each row of a and each column of b, rather than one for either.
+    pub row_scales: bool,
 }
 
 pub(super) struct Plan {
@@ -270,6 +273,11 @@ impl Plan {
                 Describe::CUBLASLT_MATMUL_DESC_FAST_ACCUM,
                 &1i8,
             )?;
+        }
+        if product.row_scales {
+            let mode = ScaleMode::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F as u32;
+            set(Describe::CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode)?;
+            set(Describe::CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode)?;
         }
         plan.algorithm = plan.choose(handle, description, product)?;
         Ok(plan)

@@ -12,6 +12,8 @@ use assay_core::operations::Operand;
 const SHORT: u64 = 4096;
 /// Weights beyond which cuBLASLt is quicker at more than four rows: half a layer's output.
 const SMALL: u64 = 6144 * 4096;
+/// Passes over weights of fewer bits that cost less than unpacking them.
+const PASSES: u64 = 3;
 /// The most 16-byte chunks of a weight row that a thread keeps in its registers.
 const MOST_CHUNKS: u64 = 7;
 
@@ -31,17 +33,13 @@ struct FewRows {
 }
 
 impl FewRows {
-    /// `chunk` weights are 16 bytes.
-    fn new(rows: u64, inputs: u64, chunk: u64, gated: bool) -> Self {
+    /// For rows of weights of so many 16-byte chunks; `weight` is the option of that name.
+    fn new(rows: u64, all: u64, weight: u64, gated: bool) -> Self {
         let rows = rows.next_power_of_two();
-        let all = inputs.div_ceil(chunk);
-        let is_long = all > 512;
-        let (taken, threads, blocks, waves) = match (is_long, rows) {
-            (false, ..=2) => (4, 256, 2, 2),
-            (false, 3..=4) => (2, 256, 2, 2),
-            (false, _) => (4, 256, 1, 1),
-            (true, ..=2) => (1, 256, 2, 8),
-            (true, _) => (2, 256, 1, 1),
+        let (taken, threads, blocks, waves) = match weight {
+            16 => Self::of_16_bits(rows, all),
+            4 => Self::of_4_bits(rows, all),
+            _ => Self::of_8_bits(rows, all),
         };
         // A row longer than the threads' registers hold takes a wider block, alone on its
         // multiprocessor.
@@ -59,6 +57,35 @@ impl FewRows {
             waves,
         }
     }
+
+    /// Rows taken, threads, blocks and waves.
+    fn of_16_bits(rows: u64, all: u64) -> (u64, u64, u64, u64) {
+        match (all > 512, rows) {
+            (false, ..=2) => (4, 256, 2, 2),
+            (false, 3..=4) => (2, 256, 2, 2),
+            (false, _) => (4, 256, 1, 1),
+            (true, ..=2) => (1, 256, 2, 8),
+            (true, _) => (2, 256, 1, 1),
+        }
+    }
+
+    fn of_8_bits(rows: u64, all: u64) -> (u64, u64, u64, u64) {
+        match (all > 256, rows) {
+            (false, ..=2) => (4, 256, 3, 1),
+            (true, ..=2) => (2, 448, 2, 1),
+            (false, _) => (2, 256, 1, 2),
+            (true, _) => (2, 448, 1, 1),
+        }
+    }
+
+    fn of_4_bits(rows: u64, all: u64) -> (u64, u64, u64, u64) {
+        match (all > 128, rows) {
+            (false, ..=2) => (8, 128, 4, 1),
+            (true, ..=2) => (8, 448, 1, 1),
+            (false, _) => (2, 128, 2, 2),
+            (true, _) => (2, 448, 1, 1),
+        }
+    }
 }
 
 /// Rows of x that one pass over the weights can serve.
@@ -66,8 +93,11 @@ fn most_rows(inputs: u64) -> u64 {
     if inputs <= SHORT { 8 } else { 4 }
 }
 
-/// Whether one pass of ours is the quickest way for so many rows.
-pub(super) fn is_few(rows: u64, inputs: u64, outputs: u64) -> bool {
+/// Whether passes of ours are the quickest way for so many rows.
+pub(super) fn is_few(rows: u64, inputs: u64, outputs: u64, packed: bool) -> bool {
+    if packed {
+        return rows <= most_rows(inputs) * PASSES;
+    }
     rows <= 4 || rows <= most_rows(inputs) && inputs * outputs <= SMALL
 }
 
@@ -79,10 +109,11 @@ pub(super) fn few_rows(
     given: &Linear,
 ) -> Result<()> {
     let most = most_rows(given.inputs);
-    let (bits, chunk) = if given.scales.is_some() {
-        (8u64, 16)
-    } else {
-        (16, 8)
+    let packing = given.packed.map(|packed| packed.packing);
+    let (weight, group) = packing.map_or((16u64, 0u64), |one| (one.weight, one.group));
+    let chunks = match packing {
+        Some(packing) => packing.padded(given.inputs) / packing.chunk(),
+        None => given.inputs.div_ceil(8),
     };
     let FewRows {
         rows,
@@ -91,12 +122,12 @@ pub(super) fn few_rows(
         blocks,
         chunks,
         waves,
-    } = FewRows::new(given.rows.min(most), given.inputs, chunk, given.gated);
+    } = FewRows::new(given.rows.min(most), chunks, weight, given.gated);
     let settings: [Setting; 12] = [
         ("ACTIVATION", call.numbers("x", given.x)?.into()),
         ("OUTPUT", call.numbers("out", given.out)?.into()),
-        ("WEIGHT", bits.into()),
-        ("GROUP", 0u64.into()),
+        ("WEIGHT", weight.into()),
+        ("GROUP", group.into()),
         ("NORM", given.gain.is_some().into()),
         ("PAIRED", given.gated.into()),
         ("ACTIVATE", given.activation.into()),
@@ -121,7 +152,7 @@ pub(super) fn few_rows(
         let residual = given.residual.map(|one| after(one, done * given.outputs));
         let arguments = [
             at(given.weights),
-            KernelArgument::Pointer(given.scales.unwrap_or(DevicePointer(0))),
+            KernelArgument::Pointer(given.packed.map_or(DevicePointer(0), |one| one.scales)),
             at(after(given.x, done * given.inputs)),
             at_or_null(given.gain),
             at_or_null(given.bias),

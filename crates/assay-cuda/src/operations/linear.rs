@@ -6,12 +6,13 @@
 
 use super::call::{Call, element_bytes};
 use super::few_rows::{few_rows, is_few};
-use super::products::many_rows;
+use super::packed::{Packed, Packing};
+use super::products::{both_fp8, many_rows};
 use super::rows::{activation, rms_norm_into, swiglu_into};
 use super::tools::Tools;
 use crate::blas;
 use crate::device::Queue;
-use assay_core::backend::{DevicePointer, Result};
+use assay_core::backend::Result;
 use assay_core::operations::{ElementFormat, Operand};
 
 /// The number of the activation that halves the outputs.
@@ -25,8 +26,8 @@ pub(super) struct Linear {
     pub outputs: u64,
     pub x: Operand,
     pub weights: Operand,
-    /// One scale for each output, of weights of 8 bits.
-    pub scales: Option<DevicePointer>,
+    /// How weights of fewer bits lie, and where their scales are.
+    pub packed: Option<Packed>,
     /// What normed rows of x are multiplied by; none leaves them as they are.
     pub gain: Option<Operand>,
     pub epsilon: f32,
@@ -39,31 +40,35 @@ pub(super) struct Linear {
     pub gated: bool,
 }
 
-/// The weights, and the scales behind them where they are of 8 bits.
+/// The weights, and how they lie where they are of fewer bits.
 fn weights(
     call: &Call<'_>,
     x: ElementFormat,
     outputs: u64,
     inputs: u64,
-) -> Result<(Operand, Option<DevicePointer>)> {
-    let weights = call.raw("weights")?;
-    if weights.format != ElementFormat::Int8 {
+) -> Result<(Operand, Option<Packed>)> {
+    let Some(packing) = Packing::of(call.raw("weights")?.format) else {
         return Ok((call.of("weights", x, &[outputs, inputs])?, None));
-    }
-    let wanted = outputs * inputs + outputs * 4;
-    if weights.bytes < wanted || !inputs.is_multiple_of(16) {
-        let wanted = format_args!("weights of {wanted} bytes, with inputs a multiple of 16");
-        return Err(call.error(wanted, weights.bytes));
-    }
-    let scales = DevicePointer(weights.pointer.0 + outputs * inputs);
-    Ok((weights, Some(scales)))
+    };
+    let (weights, scales) = packing.find(call, "weights", outputs, inputs)?;
+    let packed = Packed {
+        packing,
+        weights: weights.pointer,
+        scales,
+        outputs,
+        inputs,
+    };
+    Ok((weights, Some(packed)))
 }
 
 pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (rows, inputs) = (call.size("rows")?, call.size("inputs")?);
     let outputs = call.size("outputs")?;
+    if call.raw("x")?.format == ElementFormat::Fp8 {
+        return both_fp8(tools, queue, call);
+    }
     let x = call.operand("x", &[rows, inputs])?;
-    let (weights, scales) = weights(call, x.format, outputs, inputs)?;
+    let (weights, packed) = weights(call, x.format, outputs, inputs)?;
     let gated = call.integer("activation")? == SWIGLU;
     let made = if gated { outputs / 2 } else { outputs };
     let given = Linear {
@@ -72,7 +77,7 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         outputs,
         x,
         weights,
-        scales,
+        packed,
         gain: call.optional_of("gain", x.format, &[inputs])?,
         epsilon: call.float("epsilon")?,
         bias: call.optional_of("bias", x.format, &[outputs])?,
@@ -93,17 +98,20 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let fits = narrow && whole && x.pointer.0.is_multiple_of(16);
     // Rows beside each other in one product may be summed in another order than alone; the kernel
     // for few rows keeps to one.
-    let alone = call.integer("invariant")? != 0 || scales.is_some();
-    if scales.is_some() && !fits {
-        return Err(call.error("x of f16 or bf16 beside weights of 8 bits", x.format));
+    let alone = call.integer("invariant")? != 0;
+    if packed.is_some() && !fits {
+        return Err(call.error("x of f16 or bf16 beside weights of fewer bits", x.format));
     }
-    if fits && (is_few(rows, inputs, outputs) || alone || blas::finding().is_err()) {
+    if fits
+        && (is_few(rows, inputs, outputs, packed.is_some()) || alone || blas::finding().is_err())
+    {
         return few_rows(tools, queue, call, &given);
     }
     between(tools, queue, call, &given)
 }
 
-/// The product of many rows, with the norm before it and the gates after it in kernels of their own.
+/// The product of many rows, with the norm and the unpacking of weights before it and the gates
+/// after it in kernels of their own.
 fn between(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, given: &Linear) -> Result<()> {
     let mut product = *given;
     let scratch = |purpose, like: Operand, elements: u64| -> Result<Operand> {
@@ -119,6 +127,10 @@ fn between(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, given: &Linear) ->
         let size = [given.rows, given.inputs];
         product.x = scratch("normed", given.x, given.rows * given.inputs)?;
         rms_norm_into(tools, queue, call, [given.x, gain, product.x], size)?;
+    }
+    if let Some(packed) = given.packed {
+        product.weights = scratch("unpacked", given.x, given.outputs * given.inputs)?;
+        packed.unpack_into(tools, queue, call, product.weights)?;
     }
     if !given.gated {
         return many_rows(tools, queue, call, &product);

@@ -8,6 +8,7 @@ mod call;
 mod ceilings;
 mod few_rows;
 mod linear;
+mod packed;
 mod products;
 mod rows;
 mod sampling;
@@ -23,7 +24,7 @@ use tools::Tools;
 type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 18] = [
+const BODIES: [(&str, Body); 20] = [
     ("linear", linear::linear),
     ("matmul", products::matmul),
     ("embedding", rows::embedding),
@@ -39,6 +40,8 @@ const BODIES: [(&str, Body); 18] = [
     ("attention", attention::attention),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
+    ("pack", packed::pack),
+    ("unpack", packed::unpack),
     ("read", ceilings::read),
     ("copy", ceilings::copy),
     ("multiply_add", ceilings::multiply_add),

@@ -2,11 +2,12 @@
 
 use super::call::{Call, element_bytes};
 use super::linear::Linear;
-use super::rows::activate_into;
+use super::packed::Packing;
+use super::rows::{activate_into, activation};
 use super::tools::Tools;
 use crate::blas::{Element, Epilogue, Matrix, Places, Product};
 use crate::device::Queue;
-use assay_core::backend::Result;
+use assay_core::backend::{DevicePointer, Result};
 use assay_core::operations::{ElementFormat, Operand};
 
 const GELU_TANH: u64 = 3;
@@ -17,6 +18,7 @@ fn element(call: &Call<'_>, name: &str, format: ElementFormat) -> Result<Element
         ElementFormat::F32 => Ok(Element::F32),
         ElementFormat::F16 => Ok(Element::F16),
         ElementFormat::Bf16 => Ok(Element::Bf16),
+        ElementFormat::Fp8 => Ok(Element::E4m3),
         other => Err(call.error(format_args!("{name} of f32, f16 or bf16"), other)),
     }
 }
@@ -43,6 +45,48 @@ pub(super) fn many_rows(
     call: &Call<'_>,
     given: &Linear,
 ) -> Result<()> {
+    multiply(tools, queue, call, given, None)
+}
+
+/// A product of rows and weights that are both 8-bit floats, with a scale for each row of either.
+pub(super) fn both_fp8(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (rows, inputs) = (call.size("rows")?, call.size("inputs")?);
+    let outputs = call.size("outputs")?;
+    let got = call.raw("weights")?.format;
+    let Some(packing) = Packing::of(got).filter(|_| got == ElementFormat::Fp8) else {
+        return Err(call.error("weights of fp8 beside x of fp8", got));
+    };
+    let (x, x_scales) = packing.find(call, "x", rows, inputs)?;
+    let (weights, scales) = packing.find(call, "weights", outputs, inputs)?;
+    let out = call.operand("out", &[rows, outputs])?;
+    let given = Linear {
+        rows,
+        inputs,
+        outputs,
+        x,
+        weights,
+        packed: None,
+        gain: None,
+        epsilon: 0.0,
+        bias: call.optional_of("bias", out.format, &[outputs])?,
+        residual: call.optional_of("residual", out.format, &[rows, outputs])?,
+        out,
+        activation: activation(call)?,
+        gated: false,
+    };
+    match rows * outputs {
+        0 => Ok(()),
+        _ => multiply(tools, queue, call, &given, Some((x_scales, scales))),
+    }
+}
+
+fn multiply(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    given: &Linear,
+    scales: Option<(DevicePointer, DevicePointer)>,
+) -> Result<()> {
     let Linear {
         rows,
         inputs,
@@ -56,6 +100,12 @@ pub(super) fn many_rows(
         ..
     } = *given;
     let narrow = element(call, "x", x.format)?;
+    // What is not multiplied is of the type of x, or of the result where x is of 8 bits.
+    let plain = if scales.is_some() {
+        out.format
+    } else {
+        x.format
+    };
     let epilogue = match (activation, residual) {
         (GELU_TANH, None) => Some(Epilogue::GeluTanh),
         (RELU, None) => Some(Epilogue::Relu),
@@ -63,7 +113,7 @@ pub(super) fn many_rows(
         _ => None,
     };
     // The residual comes after the activation; the library would add it before.
-    let fused = residual.filter(|_| activation == 0 && out.format == x.format);
+    let fused = residual.filter(|_| activation == 0 && out.format == plain);
     let product = Product {
         batch: 1,
         rows,
@@ -73,17 +123,18 @@ pub(super) fn many_rows(
         b: matrix(narrow, weights, true, inputs),
         out: matrix(element(call, "out", out.format)?, out, false, outputs),
         adds: fused.is_some(),
-        bias: bias.map(|_| narrow),
+        bias: bias.map(|_| element(call, "bias", plain)).transpose()?,
         epilogue: epilogue.unwrap_or(Epilogue::Plain),
         tf32: queue.device().allows_tf32(),
         fast_sums: false,
+        row_scales: scales.is_some(),
     };
     let places = Places {
         a: x.pointer,
         b: weights.pointer,
         added: fused.map(|one| one.pointer),
         bias: bias.map(|one| one.pointer),
-        scales: None,
+        scales,
         out: out.pointer,
     };
     queue.multiply(&product, &places)?;
@@ -91,8 +142,8 @@ pub(super) fn many_rows(
     if epilogue.is_some() && left.is_none() {
         return Ok(());
     }
-    if left.is_some() && out.format != x.format {
-        let wanted = format_args!("out of {}, as the residual", x.format);
+    if left.is_some() && out.format != plain {
+        let wanted = format_args!("out of {plain}, as the residual");
         return Err(call.error(wanted, out.format));
     }
     activate_into(tools, queue, call, out, left, out, rows * outputs)
@@ -106,6 +157,9 @@ pub(super) fn matmul(_: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()
     let out = call.operand("out", &[batch, m, n])?;
     if batch * m * n == 0 {
         return Ok(());
+    }
+    if a.format == ElementFormat::Fp8 {
+        return Err(call.error("a of f32, f16 or bf16", a.format));
     }
     let narrow = element(call, "a", a.format)?;
     if b.format != a.format {
@@ -127,6 +181,7 @@ pub(super) fn matmul(_: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()
         epilogue: Epilogue::Plain,
         tf32: queue.device().allows_tf32(),
         fast_sums: false,
+        row_scales: false,
     };
     let places = Places {
         a: a.pointer,

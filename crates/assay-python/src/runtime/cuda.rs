@@ -49,6 +49,25 @@ fn device<'py>(py: Python<'py>, facts: &DeviceFacts) -> PyResult<Bound<'py, PyDi
     Ok(told)
 }
 
+/// Where cuBLASLt is and its version, or why there is none; the first call opens it.
+#[pyfunction]
+pub(super) fn cuda_products(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    guarded("cuda_products", || {
+        let told = PyDict::new(py);
+        match py.detach(assay_cuda::blas::finding) {
+            Ok((path, version)) => {
+                told.set_item("path", path)?;
+                told.set_item("version", version)?;
+            }
+            Err(sentence) => {
+                told.set_item("missing", sentence)?;
+                told.set_item("hint", "pip install \"assay[gpu]\"")?;
+            }
+        }
+        Ok(told)
+    })
+}
+
 /// What of CUDA this machine has; the first call looks, with these folders of wheels.
 #[pyfunction]
 pub(super) fn cuda_probe(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, PyDict>> {

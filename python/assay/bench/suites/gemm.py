@@ -11,12 +11,14 @@ from assay import ops, xp
 from assay.bench import checks, counting, inputs, rivals, yardsticks
 from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
 from assay.bench.clocks import Call, DeviceClock
+from assay.bench.suites import gpu_products
 from assay.bench.text import shape_text
+from assay.errors import InputError
 from assay.runtime.dtypes import BY_NAME
 from assay.runtime.hardware import Device
 
 DTYPES: Final = ("f32", "bf16")
-GPU_DTYPES: Final = ("bf16", "f16", "f32")
+GPU_DTYPES: Final = ("bf16", "f16", "f32", "fp8")
 SIZES: Final[tuple[Size, ...]] = (
     (512,), (1024,), (2048,), (256, 2048, 8192), (32, 4096, 4096),
 )  # fmt: skip
@@ -31,15 +33,22 @@ def cases(settings: Settings) -> list[Case]:
     on_gpu = settings.device.kind == "cuda"
     usual = GPU_SIZES if on_gpu else SIZES
     sizes = settings.sizes or (QUICK_SIZES if settings.quick else usual)
-    return [
+    listed = [
         case(settings.device, dtype, size * 3 if len(size) == 1 else size)
         for dtype in settings.dtypes or (GPU_DTYPES if on_gpu else DTYPES)
         for size in sizes
     ]
+    if on_gpu and not (settings.sizes or settings.dtypes or settings.quick):
+        listed += [gpu_products.batched(settings.device), gpu_products.fused(settings.device)]
+    return listed
 
 
 def case(device: Device, dtype: str, size: Size) -> Case:
     """A product of m by k and k by n."""
+    if dtype == "fp8":
+        if device.kind != "cuda":
+            raise InputError(f"{device.name} has no product of fp8", "choose other --dtypes")
+        return gpu_products.fp8(device, size)
     return Case(
         f"matmul {dtype} {shape_text(size)}",
         "TFLOP/s" if device.kind == "cuda" else "GFLOP/s",

@@ -9,17 +9,19 @@ from typing import Any, Final
 import numpy as np
 
 from assay import ops, xp
-from assay.bench import checks, counting, inputs, rivals, yardsticks
+from assay.bench import checks, counting, inputs, narrow, rivals, yardsticks
 from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
 from assay.bench.clocks import Call, DeviceClock
 from assay.bench.grouping import grouped
 from assay.bench.text import shape_text
 from assay.errors import InputError
-from assay.ops.weights import BLOCKS, Weights, row_parts
+from assay.ops.packing import row_parts
+from assay.ops.weights import BLOCKS, INT4_GROUP, Weights
 from assay.runtime.hardware import Device
 from assay.runtime.hardware import device as shared
 
 FORMATS: Final = ("f32", "bf16", "f16", "int8", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
+"""Formats of processors."""
 DENSE: Final = ("f32", "bf16", "f16")
 SIZES: Final[tuple[Size, ...]] = ((4096, 4096), (576, 1536))
 GPU_SIZES: Final[tuple[Size, ...]] = (
@@ -27,8 +29,13 @@ GPU_SIZES: Final[tuple[Size, ...]] = (
 )  # fmt: skip
 """The layers of a model of 8 billion weights."""
 GPU_ROWS: Final[tuple[Size, ...]] = tuple((rows, 28672, 4096) for rows in (2, 4, 8, 16))
-GPU_FORMATS: Final = ("bf16", "int8")
+GPU_FORMATS: Final = ("bf16", "int8", "fp8", "int4", "q8_0", "q4_1")
+BLOCK_INPUTS: Final = {"int8": 32, "fp8": 32, "int4": INT4_GROUP} | {
+    name: values for name, (values, _) in BLOCKS.items()
+}
+"""What inputs are a multiple of."""
 QUICK_SIZES: Final[tuple[Size, ...]] = ((64, 512),)
+_ROWS: Final = {"int8": narrow.int8_rows, "fp8": narrow.fp8_rows}
 _DRAWN_ROWS: Final = 128
 """Rows that are drawn; the others repeat them, because choosing scales takes its time."""
 
@@ -40,7 +47,7 @@ def cases(settings: Settings) -> list[Case]:
     for format in settings.dtypes or (GPU_FORMATS if on_gpu else FORMATS):
         for size in settings.sizes or _sizes(settings, format):
             rows, outputs, inner = size if len(size) == 3 else (1, *size)
-            block = BLOCKS[format][0] if format in BLOCKS else 32 if format == "int8" else 1
+            block = BLOCK_INPUTS.get(format, 1)
             if inner % block:
                 raise InputError(
                     f"{format} takes inputs in multiples of {block}, got {shape_text(size)}",
@@ -63,12 +70,16 @@ def _sizes(settings: Settings, format: str) -> tuple[Size, ...]:
         return QUICK_SIZES
     if settings.device.kind != "cuda":
         return SIZES
-    return GPU_SIZES + GPU_ROWS if format == "bf16" else GPU_SIZES
+    if format == "bf16":
+        return GPU_SIZES + GPU_ROWS
+    return GPU_SIZES[2:3] if format in BLOCKS else GPU_SIZES[2:]
 
 
 def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: int) -> Trial:
     device = settings.device
     drawn = inputs.normal((min(_DRAWN_ROWS, outputs), inner), 1)
+    if format == "int4":
+        drawn = narrow.int4_groups(drawn, INT4_GROUP)
     weights = _rotated(device, format, drawn, outputs, settings.quick)
     kept = _activation(device, format)
     x = inputs.place(device, inputs.normal((rows, inner), 2), kept)
@@ -80,11 +91,10 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
     counted = counting.count(device, lambda _: multiply(weights[0]))
     operations = [functools.partial(multiply, one) for one in weights]
     call, times = grouped(device, operations, counted.bytes)
-    # The reference is the processor's, whatever device is measured. Rows repeat, so outputs do.
-    stored = inputs.fetch(_packed(shared("cpu"), format, drawn).dequantize())
+    # Rows repeat, so outputs do.
     given = inputs.fetch(x)
-    reference = np.take(given @ stored.T, np.arange(outputs) % len(drawn), axis=1)
-    tolerance = _error(format) + (0 if kept == "f32" else inputs.rounding(kept))
+    reference = np.take(given @ _stored(format, drawn).T, np.arange(outputs) % len(drawn), axis=1)
+    tolerance = _error(device, format) + (0 if kept == "f32" else inputs.rounding(kept))
     return Trial(
         Contestant("assay", call, DeviceClock(device), times * counted.bytes),
         checks.written(
@@ -107,21 +117,32 @@ def _activation(device: Device, format: str) -> str:
     return format if format in DENSE else "bf16"
 
 
-def _error(format: str) -> float:
+def _stored(format: str, drawn: inputs.NumPyArray) -> inputs.NumPyArray:
+    """What the weights stand for, by definition, or as processors have it."""
+    if format == "int4":
+        return drawn.astype(np.float64)
+    if format in _ROWS:
+        return _ROWS[format](drawn)[2]
+    return inputs.fetch(_packed(shared("cpu"), format, drawn).dequantize())
+
+
+def _error(device: Device, format: str) -> float:
     """Against the largest output: sums of single precision, or activations rounded to bytes.
 
     A byte is off by at most 1/254 of the largest of 32 activations, which is some 2.5 times
     their spread: 0.6 % of the spread of an output, and several times that at the worst of many.
     """
-    return 1e-5 if format in DENSE else 2e-2
+    if format in DENSE:
+        return 1e-5
+    # GPUs count activations in 16 bits.
+    return 1e-3 if device.kind == "cuda" else 2e-2
 
 
 def _packed(device: Device, format: str, host: inputs.NumPyArray) -> Weights:
     shape = (host.shape[0], host.shape[1])
-    if format != "int8":
+    if format not in _ROWS:
         return ops.pack(host, format, shape, device)
-    scales = (np.abs(host).max(axis=1) / 127).astype(np.float32)
-    codes = np.rint(host / scales[:, None]).astype(np.int8)
+    codes, scales, _ = _ROWS[format](host)
     return ops.pack(codes, format, shape, device, scales=scales)
 
 
@@ -206,7 +227,7 @@ SUITE = Suite(
     "gemv",
     "linear layers of one token in every format, as share of reading memory",
     cases,
-    dtypes=FORMATS,
+    dtypes=(*FORMATS, "fp8", "int4"),
     axes=(2, 3),
     size_meaning="OUTPUTSxINPUTS or ROWSxOUTPUTSxINPUTS",
 )
