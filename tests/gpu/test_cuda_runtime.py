@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import assay
-from assay import xp
+from assay import ops, xp
+from assay.bench import yardsticks
 from assay.errors import CompileError, DeviceError, FreedError, OutOfMemoryError
 from assay.runtime import Device, cuda
 
@@ -268,3 +269,22 @@ def test_a_number_without_a_gpu_is_refused() -> None:
     with pytest.raises(DeviceError, match="no GPU number 99") as caught:
         Device("cuda:99")
     assert caught.value.code == "no_such_device"
+
+
+def test_a_copy_from_the_host_spoils_no_memory_that_queued_work_still_reads(
+    device: Device,
+) -> None:
+    """Freed memory is handed on in the order of its stream; a copy beside the stream must wait."""
+    count = 1 << 20
+    busy = xp.asarray(np.ones((4096, 4096), np.float32), device=device)
+    kept = []
+    for turn in range(20):
+        source = xp.asarray(np.full(count, turn, np.float32), device=device)
+        for _ in range(4):
+            ops.batched_matmul(busy, busy)
+        out = xp.empty((count,), dtype=xp.float32, device=device)
+        yardsticks.copy_into(source, out)
+        kept.append(out)
+        del source
+    for turn, out in enumerate(kept):
+        assert (out.to_numpy() == turn).all(), turn

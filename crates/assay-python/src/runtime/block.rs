@@ -79,6 +79,8 @@ pub(super) struct Block {
     /// Whether it came from a pool of the device.
     pooled: bool,
     freed: AtomicBool,
+    /// Whether whatever had its memory before may still be at work on it.
+    handed_on: AtomicBool,
     /// Views and graphs that hold its address.
     exports: AtomicUsize,
     /// Calls under way that hold its address.
@@ -162,6 +164,7 @@ impl Block {
             tenant,
             writable,
             freed: AtomicBool::new(false),
+            handed_on: AtomicBool::new(true),
             exports: AtomicUsize::new(0),
             pins: AtomicUsize::new(0),
             evictable: AtomicBool::new(false),
@@ -240,6 +243,24 @@ impl Block {
                 .map_err(|error| errors::dispatch(&error))?;
         }
         lock(&self.uses).forget(&waiting);
+        Ok(())
+    }
+
+    /// Waits until nothing that had this memory before can touch it any more.
+    ///
+    /// The pool hands memory on in the order of a stream. Work of that stream may use it at once;
+    /// a copy that goes beside the stream has to come after what is queued there.
+    pub fn wait_for_former_owner(&self) -> PyResult<()> {
+        if !self.handed_on.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let stream = match lock(&self.held).as_ref() {
+            Some(Held::Pool(buffer, _)) => buffer.stream(),
+            _ => return Ok(()),
+        };
+        let waited = self.machine.dispatch.synchronize(stream);
+        waited.map_err(|error| errors::dispatch(&error))?;
+        self.handed_on.store(false, Ordering::SeqCst);
         Ok(())
     }
 

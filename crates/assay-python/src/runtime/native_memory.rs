@@ -191,6 +191,7 @@ impl PyMemory {
             let place = self.pinned_place("write", &buffer, offset, source.bytes())?;
             let (buffer, backend): (&Memory, _) = (&buffer, &self.machine.backend);
             py.detach(|| {
+                buffer.wait_for_former_owner()?;
                 buffer.wait()?;
                 let Some(place) = place else { return Ok(()) };
                 let written = backend.write_host(place, source.as_ref());

@@ -81,6 +81,7 @@ pub(super) fn upload(
     let destination = part.device_place(machine, name, bytes)?;
     let block: &Arc<_> = part.buffer;
     py.detach(|| {
+        block.wait_for_former_owner()?;
         block.wait()?;
         let engine = machine.transfers()?;
         engine

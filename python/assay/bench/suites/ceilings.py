@@ -21,6 +21,8 @@ from assay.runtime.hardware import Device
 SIZES: Final = tuple(1 << power for power in (15, 18, 20, 22, 24, 26, 28, 29))
 QUICK_SIZES: Final = (1 << 15, 1 << 20, 1 << 23)
 GPU_SIZES: Final = tuple(1 << power for power in (20, 24, 26, 28, 30, 32))
+MOST_COPIED: Final = 1 << 30
+"""Bytes of a copy on a GPU at most: all of them are held against the source."""
 DRAWN_BYTES: Final = 64 << 20
 """What is drawn on the host; more than that repeats it."""
 SIDE: Final = 2048
@@ -38,7 +40,8 @@ def cases(settings: Settings) -> list[Case]:
     sizes = tuple(size for (size,) in settings.sizes) or usual
     side = QUICK_SIDE if quick else GPU_SIDE if on_gpu else SIDE
     listed = [_bandwidth("read", device, size, _read) for size in sizes]
-    listed += [_bandwidth("copy", device, size, _copy) for size in sizes]
+    copied = [size for size in sizes if not on_gpu or size <= MOST_COPIED]
+    listed += [_bandwidth("copy", device, size, _copy) for size in copied]
     listed.append(
         Case("arithmetic f32", "GFLOP/s", lambda: _arithmetic(device), {"operation": "arithmetic"})
     )

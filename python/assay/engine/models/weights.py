@@ -12,6 +12,8 @@ from assay.engine.loading import ModelFiles, Tensor
 from assay.engine.step import activation_type
 from assay.errors import UnsupportedError
 from assay.runtime import Array, Device, launching
+from assay.runtime.dtypes import bfloat16
+from assay.runtime.layout import Layout, row_major
 
 DENSE = ("f32", "f16", "bf16")
 """Formats that hold plain numbers."""
@@ -20,9 +22,13 @@ MIXED = "f16"
 """What matrices of several formats become when they are joined into one."""
 
 
-ON_GPU = ("bf16", "int8")
-"""Formats that GPUs multiply activations of bfloat16 by; others become the first."""
+ON_GPU = tuple(name for name in ops.weights.ON_GPU if name not in ("f32", "f16"))
+"""Formats that GPUs multiply activations of bfloat16 by; others become `GPU_DENSE`."""
 
+GPU_DENSE = "bf16"
+
+MADE_ON_GPU = (*ops.weights.BYTES, "int4")
+"""Formats that a GPU makes of the numbers in its memory."""
 
 UPLOADERS = 4
 """Threads that copy weights to a GPU at once."""
@@ -62,14 +68,18 @@ class WeightSource:
             if self.format is None and note not in self.notes:
                 self.notes.append(note)
         format = self.format or (formats.pop() if len(formats) == 1 else MIXED)
-        if self.device.kind == "cuda" and format not in ON_GPU[: 1 if looked_up else None]:
-            note = f"{format} computed on as {ON_GPU[0]}"
+        on_gpu = self.device.kind == "cuda"
+        if on_gpu and not _fits_gpu(format, inputs, looked_up):
+            note = f"{format} computed on as {GPU_DENSE}"
             if note not in self.notes:
                 self.notes.append(note)
-            format = ON_GPU[0]
-        same = all(tensor.format == format and not tensor.transposed for tensor in tensors)
-        if same and self.device.kind == "cuda":
-            weights = self._upload(tensors, format, (outputs, inputs))
+            format = GPU_DENSE
+        stored_as = {None if tensor.transposed else tensor.format for tensor in tensors}
+        same = stored_as == {format}
+        if on_gpu and stored_as == {GPU_DENSE} and format in (GPU_DENSE, *MADE_ON_GPU):
+            weights = self._upload(tensors, GPU_DENSE, (outputs, inputs))
+            if format != GPU_DENSE:
+                weights = _rounded_there(weights, format)
         elif same:
             stored = [tensor.bytes for tensor in tensors]
             weights = ops.pack(stored, format, (outputs, inputs), self.device)
@@ -128,10 +138,26 @@ class WeightSource:
         return values
 
 
+def _fits_gpu(format: str, inputs: int, looked_up: bool) -> bool:
+    """Whether a GPU has kernels for a matrix; rows are looked up only where they are numbers."""
+    if looked_up or format not in ON_GPU:
+        return format == GPU_DENSE
+    return format != "int4" or inputs % ops.weights.INT4_GROUP == 0
+
+
+def _rounded_there(weights: ops.Weights, format: str) -> ops.Weights:
+    """Numbers in a GPU's memory as weights of fewer bits."""
+    layout = Layout(weights.shape, row_major(weights.shape, 2), 0)
+    numbers = Array(weights.device, weights.buffer, bfloat16, layout)
+    made = ops.pack(numbers, format, weights.shape, weights.device)
+    weights.free()
+    return made
+
+
 def pack_values(values: npt.NDArray[np.float32], format: str, device: Device) -> ops.Weights:
     """Numbers as weights of a format; int8 has one scale for each row."""
     shape = (values.shape[0], values.shape[1])
-    if format != "int8":
+    if format != "int8" or device.kind == "cuda":
         return ops.pack(values, format, shape, device)
     scales = np.abs(values).max(axis=1) / np.float32(127)
     divisors = np.where(scales > 0, scales, np.float32(1))

@@ -1,7 +1,7 @@
-"""Writes docs/reference/kernels.md from the figures kept in bench/results.
+"""Writes docs/reference/kernels.md and benchmarks.md from the figures kept in bench/results.
 
-python scripts/generate_kernel_reference.py          # write it
-python scripts/generate_kernel_reference.py --check  # exit with 1 if it is out of date
+python scripts/generate_bench_reference.py          # write them
+python scripts/generate_bench_reference.py --check  # exit with 1 if one is out of date
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from assay.bench.result import SCHEMA, Result, load
+from assay.bench.table import markdown
+
 ROOT = Path(__file__).resolve().parent.parent
-FIGURES = ROOT / "bench" / "results" / "kernels-h200.json"
-PAGE = ROOT / "docs" / "reference" / "kernels.md"
-COMMAND = "python scripts/generate_kernel_reference.py"
+RESULTS = ROOT / "bench" / "results"
+FIGURES = RESULTS / "kernels-h200.json"
+REFERENCE = ROOT / "docs" / "reference"
+COMMAND = "python scripts/generate_bench_reference.py"
 WEIGHTS = {
     (16, 0): "bf16",
     (8, 0): "int8",
@@ -26,8 +30,30 @@ WEIGHTS = {
 Figure = dict[str, Any]
 
 
-def write_page(kept: dict[str, Any]) -> str:
-    """The whole page as Markdown."""
+def benchmarks_page(results: Sequence[tuple[str, Result]]) -> str:
+    """What `assay bench` measured, result after result, as Markdown."""
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Written by `{COMMAND}` from the files that `assay bench SUITE --save FILE` left in",
+        "`bench/results`; do not edit. What the columns mean: [benchmarking](../guides/benchmarking.md).",
+    ]
+    for name, result in results:
+        title, _, table = markdown(result).partition("\n")
+        lines += ["", f"{title}, {result.machine['device_description']}", table.rstrip()]
+        lines.append(f"- measured {result.started[:10]}, kept in `bench/results/{name}`")
+    return "\n".join(lines) + "\n"
+
+
+def kept_results(folder: Path) -> list[tuple[str, Result]]:
+    """The results of `assay bench` in a folder; other files are other commands'."""
+    paths = sorted(folder.glob("*.json"))
+    is_ours = [path for path in paths if json.loads(path.read_bytes()).get("schema") == SCHEMA]
+    return [(path.name, load(path)) for path in is_ours]
+
+
+def kernels_page(kept: dict[str, Any]) -> str:
+    """The whole page of single kernels as Markdown."""
     figures: list[Figure] = kept["figures"]
     machine = kept["machine"]
     ceiling = max(f["tb_per_s"] for f in figures if f["kind"] == "ceiling")
@@ -114,15 +140,23 @@ def _sampling(figures: list[Figure]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the page, or says whether it is up to date."""
-    page = write_page(json.loads(FIGURES.read_text("utf-8")))
-    if "--check" in arguments:
-        if PAGE.is_file() and PAGE.read_text("utf-8") == page:
-            return 0
-        print(f"{PAGE.name} is out of date\nhint: run {COMMAND}", file=sys.stderr)
-        return 1
-    PAGE.write_text(page, "utf-8")
-    return 0
+    """Writes the pages, or says whether they are up to date."""
+    pages = {
+        "kernels.md": kernels_page(json.loads(FIGURES.read_text("utf-8"))),
+        "benchmarks.md": benchmarks_page(kept_results(RESULTS)),
+    }
+    if "--check" not in arguments:
+        for name, page in pages.items():
+            (REFERENCE / name).write_text(page, "utf-8")
+        return 0
+    stale = [name for name, page in pages.items() if not _holds(REFERENCE / name, page)]
+    if stale:
+        print(f"{' and '.join(stale)} out of date\nhint: run {COMMAND}", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def _holds(path: Path, page: str) -> bool:
+    return path.is_file() and path.read_text("utf-8") == page
 
 
 if __name__ == "__main__":
