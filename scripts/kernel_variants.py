@@ -53,7 +53,7 @@ def linear() -> Iterator[Options]:
         for activate in range(1, 5):
             yield shape | {"WEIGHT": 16, "OUTPUT": number, "ACTIVATE": activate}
         for rows in (2, 4, 8):
-            yield shape | {"WEIGHT": 16, "OUTPUT": number, "ROWS": rows}
+            yield shape | {"WEIGHT": 16, "OUTPUT": number, "ROWS": rows, "AHEAD": rows // 4}
 
 
 def elementwise() -> Iterator[Options]:

@@ -14,6 +14,8 @@ const SHORT: u64 = 4096;
 const SMALL: u64 = 6144 * 4096;
 /// Passes over weights of fewer bits that cost less than unpacking them.
 const PASSES: u64 = 3;
+/// Bytes of weights up to which they are brought to the L2 cache while the kernel before ends.
+const AHEAD_BYTES: u64 = 36 << 20;
 /// The most 16-byte chunks of a weight row that a thread keeps in its registers.
 const MOST_CHUNKS: u64 = 7;
 
@@ -111,7 +113,7 @@ pub(super) fn few_rows(
     let most = most_rows(given.inputs);
     let packing = given.packed.map(|packed| packed.packing);
     let (weight, group) = packing.map_or((16u64, 0u64), |one| (one.weight, one.group));
-    let chunks = match packing {
+    let all = match packing {
         Some(packing) => packing.padded(given.inputs) / packing.chunk(),
         None => given.inputs.div_ceil(8),
     };
@@ -122,8 +124,11 @@ pub(super) fn few_rows(
         blocks,
         chunks,
         waves,
-    } = FewRows::new(given.rows.min(most), chunks, weight, given.gated);
-    let settings: [Setting; 12] = [
+    } = FewRows::new(given.rows.min(most), all, weight, given.gated);
+    // All blocks have to be there at once to do so.
+    let ahead = given.outputs * all * 16 <= AHEAD_BYTES;
+    let waves = if ahead { 1 } else { waves };
+    let settings: [Setting; 13] = [
         ("ACTIVATION", call.numbers("x", given.x)?.into()),
         ("OUTPUT", call.numbers("out", given.out)?.into()),
         ("WEIGHT", weight.into()),
@@ -136,6 +141,7 @@ pub(super) fn few_rows(
         ("THREADS", threads.into()),
         ("CHUNKS", chunks.into()),
         ("BLOCKS", blocks.into()),
+        ("AHEAD", ahead.into()),
     ];
     let function = tools.function(queue, "linear_few_rows", &settings)?;
     let fitting = u64::from(queue.device().facts().multiprocessors) * blocks * waves;

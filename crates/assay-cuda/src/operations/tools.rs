@@ -37,7 +37,7 @@ impl From<&'static str> for Value {
 }
 
 /// More options than any kernel has.
-const MOST: usize = 12;
+const MOST: usize = 16;
 
 #[derive(PartialEq, Eq, Hash)]
 struct Variant {
