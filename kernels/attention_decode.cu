@@ -2,7 +2,9 @@
 //
 // Options: NUMBER (bf16, fp16: of q, cache and out), HEAD (numbers in a head: 64, 128, 192, 256),
 //   HEAD_TILES (ceil(heads / kv_heads / 8)), WARPS, BLOCKS (per multiprocessor),
-//   CLUSTER (1: the splits of one head are one cluster of at most 8 blocks; 0: they meet in global memory).
+//   CLUSTER (1: the splits of one head are one cluster of at most 8 blocks; 0: they meet in global memory),
+//   SETTLED (1: lengths, query_starts and block_tables are not written by the kernel before; they are read, and the
+//   cache asked for, while that one ends).
 // Launch: grid (splits, kv_heads, sequences), block WARPS * 32, no dynamic shared memory; with CLUSTER
 //   the launch attribute cluster dimension is (splits, 1, 1).
 //   Quickest on an H200, heads of 128: WARPS 8, BLOCKS 1 and splits that give every multiprocessor a block for long
@@ -20,6 +22,10 @@
 // the numbers within a head is free as long as q (or out) follows it. S^T = K Q^T and O^T = V^T P^T, so
 // that the query heads of one key head fill the 8 columns.
 #include "prelude.cuh"
+
+#ifndef SETTLED
+#define SETTLED 0
+#endif
 
 constexpr int CHUNKS = HEAD / 32;  // of 16 bytes in a key, by each of 4 lanes
 constexpr int PARTS = HEAD / 64;   // of 16 bytes in a value, by each of 8 lanes
@@ -56,7 +62,8 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int share = heads / kv_heads;
     start_next_kernel();
-    wait_for_previous_kernel();
+    if constexpr (!SETTLED)
+        wait_for_previous_kernel();
 
     const int length = lengths[sequence];
     const int row = query_starts ? query_starts[sequence] : sequence;
@@ -97,10 +104,18 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
     };
 
     int tile = split * chunk + warp;
-    i64 here = tile < last ? origin(tile) : 0;
+    const i64 here = tile < last ? origin(tile) : 0;
+    i64 next = tile + WARPS < last ? origin(tile + WARPS) : 0;
+    if constexpr (SETTLED) {
+        constexpr int lines = HEAD / 64;
+        for (int i = lane; i < 16 * lines && tile < last; i += 32) {
+            prefetch(keys + here + i / lines * token_stride + i % lines * 64);
+            prefetch(values + here + i / lines * token_stride + i % lines * 64);
+        }
+        wait_for_previous_kernel();
+    }
     fetch_keys(tile, here);
     fetch_values(tile, here);
-    i64 next = tile + WARPS < last ? origin(tile + WARPS) : 0;
 
     uint4 query[HEAD_TILES][CHUNKS];
 #pragma unroll

@@ -1,7 +1,8 @@
 // Turns queries and keys by their positions and writes keys and values to the paged cache.
 //
 // Options: NUMBER (of qkv, norms and q_out), CACHE (of the cache: bf16, fp16, float), NEIGHBOURS (1: each number
-//   turns with its neighbour; 0: with its partner in the other half), WARPS.
+//   turns with its neighbour; 0: with its partner in the other half), WARPS, SETTLED (1: positions and slots are not
+//   written by the kernel before, and are read while that one ends).
 // Launch: grid (ceil((heads + 2 kv_heads) / WARPS), rows), block WARPS * 32, shared WARPS * head_dim * 4 bytes.
 // Arguments: qkv (rows x (heads + 2 kv_heads) x head_dim), positions, slots (int32), table (float, positions x turned:
 //   cosines of all pairs, then sines; null: no rotation), keys, values, q_out (rows x heads x head_dim), query_norm,
@@ -9,6 +10,10 @@
 //   block_tokens, block_stride (64 bits), head_stride, token_stride (in numbers, as attention_decode), epsilon.
 //   A slot of -1 is a padding row: nothing is written to the cache for it, and its q is not turned.
 #include "prelude.cuh"
+
+#ifndef SETTLED
+#define SETTLED 0
+#endif
 
 KERNEL __launch_bounds__(WARPS * 32)
 rope_write(const NUMBER* qkv, const int* positions, const int* slots, const float* table, CACHE* keys,
@@ -19,12 +24,24 @@ rope_write(const NUMBER* qkv, const int* positions, const int* slots, const floa
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = blockIdx.y;
     const int head = blockIdx.x * WARPS + warp;
     start_next_kernel();
+    int slot = -1;
+    const float* turn = nullptr;
+    auto look_up = [&] {
+        slot = slots[row];
+        turn = table ? table + i64(positions[row]) * turned : nullptr;
+    };
+    if constexpr (SETTLED) {
+        look_up();
+        if (turn && lane * 32 < turned)
+            prefetch(turn + lane * 32);
+    }
     wait_for_previous_kernel();
     if (head >= heads + 2 * kv_heads)
         return;
+    if constexpr (!SETTLED)
+        look_up();
     const NUMBER* from = qkv + (i64(row) * (heads + 2 * kv_heads) + head) * head_dim;
     const bool is_query = head < heads, is_key = !is_query && head < heads + kv_heads;
-    const int slot = slots[row];
     float* own = heads_of_block + warp * head_dim;
 
     float square = 0.0f;
@@ -39,8 +56,7 @@ rope_write(const NUMBER* qkv, const int* positions, const int* slots, const floa
             own[d] *= by * to_float(gain[d]);
     }
     __syncwarp();
-    if (table && slot >= 0 && (is_query || is_key)) {
-        const float* turn = table + i64(positions[row]) * turned;
+    if (turn && slot >= 0 && (is_query || is_key)) {
         for (int pair = lane; pair < turned / 2; pair += 32) {
             const int a = NEIGHBOURS ? pair * 2 : pair, b = NEIGHBOURS ? pair * 2 + 1 : pair + turned / 2;
             const float cosine = turn[pair], sine = turn[turned / 2 + pair], first = own[a], second = own[b];

@@ -102,7 +102,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             ):
                 yield {
                     "NUMBER": number, "HEAD": head, "HEAD_TILES": tiles, "BLOCKS": 1, "CLUSTER": cluster,
-                    "WARPS": 2 if head * tiles > 128 else 4,
+                    "WARPS": 2 if head * tiles > 128 else 4, "SETTLED": cluster,
                 }  # fmt: skip
         case "attention_prefill.cu":
             for number, head, causal in product(HALF, (64, 128, 192, 256), (0, 1)):
@@ -129,7 +129,8 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 )
         case "rope_write.cu":
             for number, neighbours in product(NUMBERS, (0, 1)):
-                yield {"NUMBER": number, "CACHE": number, "NEIGHBOURS": neighbours, "WARPS": 4}
+                yield {"NUMBER": number, "CACHE": number, "NEIGHBOURS": neighbours, "WARPS": 4,
+                       "SETTLED": neighbours}  # fmt: skip
         case "gather_rows.cu":
             yield from ({"UNIT": unit} for unit in (16, 4, 2, 1))
         case "take.cu":

@@ -310,14 +310,15 @@ def test_the_cache_is_written_and_read(
         device, "rope_write",
         [qkv, integers(device, [0] * sequences), integers(device, slots_now), None, None, None,
          keys_there, values_there, q_out],
-        [sequences, heads, kv_heads, head, 0, 0, 0, block, blocks, 1e-6],
+        [sequences, heads, kv_heads, head, 0, 0, 0, block, blocks, 0, 1e-6],
     )  # fmt: skip
     out = poisoned(device, (sequences, heads, head), kind)
     arguments = [
         q_out, keys_there, values_there, xp.asarray(tables, device=device),
         integers(device, list(range(sequences + 1))), integers(device, lengths), out,
     ]  # fmt: skip
-    numbers = [sequences, sequences, heads, kv_heads, head, block, blocks, columns, 1, head**-0.5]
+    numbers = [sequences, sequences, heads, kv_heads, head, block, blocks, columns, 1, 0, 0]
+    numbers.append(head**-0.5)
     operate(device, "paged_attention", arguments, numbers)
     found = read(out)
     # By slot: blocks of tokens, then heads.
@@ -340,8 +341,10 @@ def test_the_cache_is_written_and_read(
         expected = np.einsum("kgt,tkd->kgd", weights, all_values[slots]).reshape(heads, head)
         error = np.linalg.norm(found[row] - expected) / np.linalg.norm(expected)
         assert error < TYPES[kind][1]
-    # The same again gives the same bits: nothing depends on which block came first.
+    # The same again gives the same bits: nothing depends on which block came first, nor on when
+    # lengths and tables are read.
     first = out.to_numpy()
+    numbers[10] = 1
     operate(device, "paged_attention", arguments, numbers)
     np.testing.assert_array_equal(out.to_numpy(), first)
 
@@ -370,7 +373,7 @@ def test_prompts_and_single_tokens_share_a_call(
     operate(
         device, "paged_attention",
         [q, keys, values, xp.asarray(tables, device=device), integers(device, starts), lengths, out],
-        [rows, len(contexts), heads, kv_heads, head, block, blocks, columns, 100, head**-0.5],
+        [rows, len(contexts), heads, kv_heads, head, block, blocks, columns, 100, 0, 0, head**-0.5],
     )  # fmt: skip
     found = read(out)
     assert (found[starts[-1] :] == 0).all()

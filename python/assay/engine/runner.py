@@ -19,7 +19,15 @@ from assay.engine.kv_memory import KvMemory
 from assay.engine.models import Model
 from assay.engine.request import Request
 from assay.engine.scheduling import Turn
-from assay.engine.step import DEFAULT_BUCKETS, Inputs, Size, Step, Workspace, bucket
+from assay.engine.step import (
+    DEFAULT_BUCKETS,
+    Inputs,
+    Size,
+    Step,
+    Workspace,
+    bucket,
+    columns_for,
+)
 from assay.errors import DeviceError
 from assay.runtime import Array, Device
 from assay.runtime.graphs import Graph, NodeTime, capture_graph
@@ -148,7 +156,8 @@ class Runner:
     def graph(self, rows: int, *, logprobs: bool = False) -> Graph:
         """The graph of a decoding step of so many sequences."""
         rows = self._bucket(rows)
-        size = Size(rows, rows, rows, False, False, logprobs, True)
+        columns = self._columns(1)
+        size = Size(rows, rows, rows, columns, logprobs=logprobs, single=True)
         return self._captured(self._program(size, 0))
 
     def close(self) -> None:
@@ -160,6 +169,14 @@ class Runner:
     def _bucket(self, count: int) -> int:
         return bucket(count, self.buckets or DEFAULT_BUCKETS)
 
+    def _columns(self, tokens: int) -> int:
+        """How wide block tables are where the longest context has so many tokens."""
+        most = self.workspace.most.columns
+        if self.invariant:
+            # Kernels of attention are shaped by it, and may not depend on who else runs.
+            return most
+        return columns_for(-(-tokens // self.kv.keys[0].shape[1]), most)
+
     def _tell(self, turns: Sequence[Turn], logprobs: bool, side: int) -> Program:
         """Upload everything that a step is told; it may run then, and only then."""
         rows = sum(turn.count for turn in turns)
@@ -170,10 +187,11 @@ class Runner:
             self._bucket(rows),
             self._bucket(len(turns)),
             self._bucket(samples),
-            rows != samples,
-            penalties,
-            logprobs,
-            single,
+            self._columns(max(turn.request.computed + turn.count for turn in turns)),
+            gathers=rows != samples,
+            penalties=penalties,
+            logprobs=logprobs,
+            single=single,
         )
         program = self._program(size, side)
         inputs = program.inputs
@@ -205,7 +223,7 @@ class Runner:
             invariant=self.invariant,
             split=self.split,
         )
-        program = Program(Inputs(size, self.workspace.table_width), step)
+        program = Program(Inputs(size), step)
         if self.buckets:
             try:
                 self._captured(program)
@@ -271,7 +289,7 @@ class Runner:
         if rows < size.rows:
             ids += [-1] * (size.rows - rows)
         staging[inputs.ids] = ids
-        sizes = (size.rows, size.sequences, self.workspace.table_width)
+        sizes = (size.rows, size.sequences, size.columns)
         self.kv.books.write_step(batch, sizes, staging[inputs.books])
 
     def _write_sampling(self, turns: Sequence[Turn], inputs: Inputs, size: Size) -> None:

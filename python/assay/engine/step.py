@@ -29,6 +29,8 @@ class Size:
     sequences: int
     samples: int
     """Rows whose next token is chosen."""
+    columns: int
+    """Blocks in a row of the block tables: the longest context that the step can have."""
     gathers: bool = False
     """Whether the sampled rows are not simply all rows in order."""
     penalties: bool = False
@@ -93,7 +95,7 @@ class Inputs:
     starts, lengths, block tables, then what is told for each sampled row.
     """
 
-    def __init__(self, size: Size, table_width: int) -> None:
+    def __init__(self, size: Size) -> None:
         """Lay the parts out for a size of step."""
         rows, sequences, samples = size.rows, size.sequences, size.samples
         at = 0
@@ -108,17 +110,12 @@ class Inputs:
         books = at
         self.positions, self.slots = part(rows), part(rows)
         self.query_starts, self.lengths = part(sequences + 1), part(sequences)
-        self.tables = part(sequences * table_width)
+        self.tables = part(sequences * size.columns)
         self.books = slice(books, at)
         """What the books of the KV cache write."""
         self.integers = {name: part(samples) for name in SAMPLING_INTEGERS}
         self.reals = {name: part(samples) for name in SAMPLING_REALS}
         self.words = at
-
-    @staticmethod
-    def most(rows: int, sequences: int, samples: int, table_width: int) -> int:
-        """Words of the largest step."""
-        return Inputs(Size(rows, sequences, samples), table_width).words
 
 
 SIDES = 2
@@ -141,9 +138,8 @@ class Workspace:
         """Allocate for steps of up to so many rows, sequences and sampled rows."""
         self.device = device
         self.shape = shape
-        self.table_width = table_width
-        self.most = Size(rows, sequences, samples)
-        words = Inputs.most(rows, sequences, samples, table_width)
+        self.most = Size(rows, sequences, samples, table_width)
+        words = Inputs(self.most).words
         self.staging: npt.NDArray[np.int32] = np.zeros(words, np.int32)
         """The host's side of the inputs."""
         self.staging_reals: npt.NDArray[np.float32] = self.staging.view(np.float32)
@@ -190,7 +186,7 @@ class Workspace:
         split: int,
     ) -> Step:
         """The arrays of one size of step, on one side of inputs and outputs."""
-        inputs = Inputs(size, self.table_width)
+        inputs = Inputs(size)
         samples = size.samples
         words, outputs = self.inputs[side], self.outputs[side]
         before = self.outputs[1 - side]
@@ -217,7 +213,7 @@ class Workspace:
             slots=integers(inputs.slots),
             query_starts=integers(inputs.query_starts),
             lengths=integers(inputs.lengths),
-            tables=integers(inputs.tables, size.sequences, self.table_width),
+            tables=integers(inputs.tables, size.sequences, size.columns),
             sample_rows=integers(inputs.integers["sample_rows"]) if size.gathers else None,
             sampled=_cut(self.sampled, self.real, (samples, self.shape.hidden)),
             logits=_cut(self.logits, dtypes.float32, (samples, vocabulary)),
@@ -266,3 +262,20 @@ def bucket(count: int, buckets: int = DEFAULT_BUCKETS) -> int:
     while count > 2 * buckets * step:
         step *= 2
     return -(-count // step) * step
+
+
+FEWEST_COLUMNS = 64
+
+
+def columns_for(blocks: int, most: int) -> int:
+    """How wide block tables are for contexts of up to so many blocks: few widths, four times apart.
+
+    Kernels of attention are shaped by the longest context that tables can hold.
+
+    >>> [columns_for(blocks, 1000) for blocks in (1, 64, 65, 257)]
+    [64, 64, 256, 1000]
+    """
+    columns = FEWEST_COLUMNS
+    while columns < blocks:
+        columns *= 4
+    return min(columns, most)

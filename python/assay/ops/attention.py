@@ -36,6 +36,7 @@ def paged_attention(
     contexts: Iterable[tuple[int, int]] | None = None,
     most_queries: int | None = None,
     split: int = 0,
+    settled: bool = False,
     label: str | None = None,
 ) -> Array:
     """Causal attention of new tokens over a paged cache that `rope_write` filled.
@@ -46,7 +47,9 @@ def paged_attention(
     become zeros. `scale` is 1 / sqrt(head_dim) if not given. `most_queries` says that no sequence
     has more rows than so many: a GPU has another kernel for one row each. `split` is in how many
     parts the context of a sequence with one row is read side by side; 0 leaves it to the device.
-    What the parts give is added in another order, which rounds differently.
+    What the parts give is added in another order, which rounds differently. `settled` says that
+    tables, starts and lengths are not made by the operation queued just before, so that a GPU may
+    read them while that one ends.
 
     Lengths are in the device's memory, so what is read cannot be known here: `contexts`, pairs of
     new tokens and length of each sequence, has the record count keys, values and FLOPs too.
@@ -100,6 +103,7 @@ def paged_attention(
             columns,
             rows if most_queries is None else most_queries,
             split,
+            int(settled),
             float(head_dim**-0.5 if scale is None else scale),
         ),
         q.device,

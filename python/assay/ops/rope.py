@@ -135,6 +135,7 @@ def rope_write(
     query_norm: Array | None = None,
     key_norm: Array | None = None,
     epsilon: float = 0.0,
+    settled: bool = False,
     label: str | None = None,
 ) -> Array:
     """Split rows into queries, keys and values; turn queries and keys; fill the paged cache.
@@ -142,8 +143,9 @@ def rope_write(
     `keys` and `values` are (blocks, block_tokens, kv_heads, head_dim) in size; how a block is
     arranged inside is the device's own. Slot s is token s % block_tokens of block
     s // block_tokens; a slot of -1 leaves its row out. `query_norm` and `key_norm` are the weights
-    of a root-mean-square norm of each head, before it turns. Returns the queries, tokens by heads
-    by head_dim.
+    of a root-mean-square norm of each head, before it turns. `settled` says that positions and slots
+    are not made by the operation queued just before, so that a GPU may read them while that one
+    ends. Returns the queries, tokens by heads by head_dim.
     """
     rows = check("rope_write", "slots", slots, (None,), I32).shape[0]
     check("rope_write", "qkv", qkv, (rows, (heads + 2 * kv_heads) * head_dim))
@@ -188,6 +190,7 @@ def rope_write(
             neighbours,
             block_tokens,
             blocks,
+            int(settled),
             float(epsilon),
         ),
         qkv.device,

@@ -201,7 +201,8 @@ pub static TABLE: [Signature; 22] = [
     },
     // Queries, keys and values of new tokens, out of rows that hold all three: norms per head,
     // turns, queries to their own place and the others to their slots of the cache. A slot of -1
-    // leaves a row out.
+    // leaves a row out. `settled` says that positions and slots are there before the work queued
+    // just before begins, so that they may be read while it ends.
     Signature {
         name: "rope_write",
         operands: &[
@@ -225,6 +226,7 @@ pub static TABLE: [Signature; 22] = [
             integer("neighbours"),
             integer("block_tokens"),
             integer("blocks"),
+            integer("settled"),
             float("epsilon"),
         ],
     },
@@ -233,6 +235,7 @@ pub static TABLE: [Signature; 22] = [
     // belong to no sequence, or to one of length 0, become zeros. No sequence has more than
     // `most_queries` rows, which is for choosing a kernel before they can be read. Contexts of
     // sequences with one row are read in `split` parts side by side; 0 leaves it to the device.
+    // `settled` is as above, of tables, starts and lengths.
     Signature {
         name: "paged_attention",
         operands: &[
@@ -255,6 +258,7 @@ pub static TABLE: [Signature; 22] = [
             integer("table_columns"),
             integer("most_queries"),
             integer("split"),
+            integer("settled"),
             float("scale"),
         ],
     },

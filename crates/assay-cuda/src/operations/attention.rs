@@ -70,11 +70,12 @@ pub(super) fn rope_write(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> R
     if rows * head_dim == 0 {
         return Ok(());
     }
-    let settings: [Setting; 4] = [
+    let settings: [Setting; 5] = [
         ("NUMBER", call.numbers("qkv", qkv)?.into()),
         ("CACHE", call.numbers("keys", keys)?.into()),
         ("NEIGHBOURS", flag(call, "neighbours")?.into()),
         ("WARPS", TURNING.into()),
+        ("SETTLED", flag(call, "settled")?.into()),
     ];
     let [block_stride, head_stride, token_stride] = strides(block_tokens, kv_heads, head_dim);
     let arguments = [
@@ -157,21 +158,40 @@ pub(super) fn rope(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
 
 /// The most blocks that may be one cluster on any device that has them.
 const CLUSTER: u64 = 8;
-/// Blocks of the decode kernel on each multiprocessor.
-const BLOCKS: u64 = 3;
 /// The most parts that one context is cut into where they meet in memory.
 const MOST_PARTS: u64 = 64;
 /// Tokens that make a part worth its start.
-const LEAST_TOKENS: u64 = 128;
+const LEAST_TOKENS: u64 = 256;
+/// Tokens beyond which a context is long: few blocks of many warps read it best.
+const LONG: u64 = 2048;
 
-/// Into how many parts each context is cut, so that the device is full.
-///
-/// Lengths are not known here, only the longest that the tables could hold. Parts of one cluster
-/// cost little where there is nothing for them to do; parts that meet in memory cost more, so they
-/// are for devices without clusters.
-fn parts(multiprocessors: u64, pairs: u64, tokens: u64, most: u64) -> u64 {
-    let wanted = (multiprocessors * BLOCKS).div_ceil(pairs.max(1));
-    wanted.min(tokens.div_ceil(LEAST_TOKENS)).clamp(1, most)
+/// How the decode kernel is launched, as measured on an H200.
+struct Decode {
+    warps: u64,
+    /// Blocks on each multiprocessor.
+    blocks: u64,
+    /// How many each context is cut into, so that the device is full.
+    parts: u64,
+}
+
+impl Decode {
+    /// Lengths are not known here, only the longest that the tables could hold. Parts of one
+    /// cluster cost little where there is nothing for them to do; parts that meet in memory cost
+    /// more, so they are for devices without clusters. `wide` heads take so many registers that
+    /// fewer warps fit.
+    fn new(multiprocessors: u64, pairs: u64, tokens: u64, wide: bool, most: u64) -> Self {
+        let pairs = pairs.max(1);
+        let (warps, blocks, wanted) = match (wide, tokens > LONG) {
+            (true, _) => (2, 3, (3 * multiprocessors).div_ceil(pairs)),
+            (false, false) => (4, 3, (3 * multiprocessors).div_ceil(pairs)),
+            (false, true) => (8, 1, multiprocessors / pairs),
+        };
+        Decode {
+            warps,
+            blocks,
+            parts: wanted.min(tokens.div_ceil(LEAST_TOKENS)).clamp(1, most),
+        }
+    }
 }
 
 /// Attention of many queries for each sequence.
@@ -338,29 +358,35 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
         queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
     }
     let tiles = (heads / kv_heads).div_ceil(8);
-    let warps = if head_dim * tiles > 128 { 2 } else { 4 };
     let facts = queue.device().facts();
     let pairs = sequences * kv_heads;
     let has_clusters = facts.capability >= 90;
     let most = if has_clusters { CLUSTER } else { MOST_PARTS };
+    let Decode {
+        warps,
+        blocks,
+        parts,
+    } = Decode::new(
+        u64::from(facts.multiprocessors),
+        pairs,
+        columns * block_tokens,
+        head_dim * tiles > 128,
+        most,
+    );
     let cut = match call.size("split")? {
-        0 => parts(
-            u64::from(facts.multiprocessors),
-            pairs,
-            columns * block_tokens,
-            most,
-        ),
+        0 => parts,
         split => split.min(most),
     };
     // Parts of one cluster meet in each other's shared memory, which is quicker.
     let clusters = has_clusters && cut > 1;
-    let settings: [Setting; 6] = [
+    let settings: [Setting; 7] = [
         ("NUMBER", call.numbers("q", q)?.into()),
         ("HEAD", head_dim.into()),
         ("HEAD_TILES", tiles.into()),
         ("WARPS", warps.into()),
-        ("BLOCKS", BLOCKS.into()),
+        ("BLOCKS", blocks.into()),
         ("CLUSTER", clusters.into()),
+        ("SETTLED", flag(call, "settled")?.into()),
     ];
     let function = tools.function(queue, "attention_decode", &settings)?;
     let meets_in_memory = cut > 1 && !clusters;

@@ -236,13 +236,25 @@ impl Block {
     pub fn wait(&self) -> PyResult<()> {
         capture::refuse_wait(self)?;
         let waiting = lock(&self.uses).works();
-        for work in &waiting {
+        self.wait_for(&waiting)?;
+        lock(&self.uses).forget(&waiting);
+        Ok(())
+    }
+
+    /// Waits for the work that wrote it last; later work that only reads it may go on.
+    pub fn wait_until_written(&self) -> PyResult<()> {
+        capture::refuse_wait(self)?;
+        let waiting = lock(&self.uses).writes();
+        self.wait_for(&waiting)
+    }
+
+    fn wait_for(&self, waiting: &[WorkId]) -> PyResult<()> {
+        for work in waiting {
             self.machine
                 .dispatch
                 .wait(*work)
                 .map_err(|error| errors::dispatch(&error))?;
         }
-        lock(&self.uses).forget(&waiting);
         Ok(())
     }
 

@@ -114,7 +114,7 @@ pub(super) fn download(
     let source = part.device_place(machine, name, bytes)?;
     let block: &Arc<_> = part.buffer;
     py.detach(|| {
-        block.wait()?;
+        block.wait_until_written()?;
         let engine = machine.transfers()?;
         let filled = engine
             .download(name, source, sink, TransferTerms::default())

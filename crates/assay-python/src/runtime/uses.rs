@@ -48,6 +48,11 @@ impl Uses {
         self.0.iter().map(|last| last.work).collect()
     }
 
+    /// The newest work of every stream that wrote.
+    pub fn writes(&self) -> Vec<WorkId> {
+        self.0.iter().filter_map(|last| last.write).collect()
+    }
+
     /// Forgets work that is over.
     pub fn forget(&mut self, over: &[WorkId]) {
         self.0.retain(|last| !over.contains(&last.work));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import time
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from assay._native import Buffer
 from assay.bench import decoders
 from assay.bench.case import Case, Check, Contestant, Settings, Trial
 from assay.bench.clocks import DeviceClock, ToldClock
 from assay.ops.weights import NAMES as WEIGHT_FORMATS
-from assay.runtime.hardware import Device
 
 if TYPE_CHECKING:
     from assay.engine import Engine
@@ -34,6 +35,9 @@ LOGIT_TOLERANCE: Final = 0.25
 CHECKED: Final = 2
 """Requests of a batch whose tokens are checked."""
 LIKELY: Final = 20
+READ_PIECE: Final = 256 << 20
+READ_PIECES: Final = 16
+"""What the read ceiling is measured with: pieces of random bytes, one after the other."""
 STARTS: Final = 3
 
 _TOLD: Final = ToldClock()
@@ -67,6 +71,15 @@ class Contest:
             )
             self._format = weight_format
         return self._engine
+
+    @functools.cached_property
+    def read(self) -> Buffer:
+        """Memory to measure the read ceiling with."""
+        piece = np.random.default_rng(0).integers(0, 256, READ_PIECE, np.uint8)
+        buffer = self.device.allocate(READ_PIECES * READ_PIECE)
+        for index in range(READ_PIECES):
+            self.device._context.upload("read", piece, buffer, index * READ_PIECE)
+        return buffer
 
 
 class Batch:
@@ -178,33 +191,31 @@ def _step(contest: Contest, requests: int, prompt: int, weight_format: str) -> T
     return Trial(
         Contestant("assay", batch.advance, _TOLD),
         Check("another pass over prompt and output, in logits", batch.error, LOGIT_TOLERANCE),
-        ceiling=_reading(engine, nbytes),
+        ceiling=_reading(contest, nbytes),
         bytes=nbytes,
         note="the floor reads weights, keys and values once at the ceiling of the same rounds",
     )
 
 
-def _reading(engine: Engine, nbytes: int) -> Contestant:
-    """Reading so many bytes: the head's weights, which no cache holds, as often as it takes."""
+def _reading(contest: Contest, nbytes: int) -> Contestant:
+    """Reading so many bytes: random ones, far more than caches hold, as often as it takes."""
     from assay import xp
 
-    device: Device = engine.device
-    head = engine.model.head.weights
+    device, buffer = contest.device, contest.read
     out = xp.empty((1,), dtype=xp.float32, device=device)
-    size = head.buffer.nbytes
 
     def call(_: int) -> None:
         device._context.operate(
             "read",
-            [(head.buffer, 0, size, 0), (out.buffer, out.offset, out.nbytes, 0)],
-            [size // 4],
+            [(buffer, 0, buffer.nbytes, 0), (out.buffer, out.offset, out.nbytes, 0)],
+            [buffer.nbytes // 4],
             device.current_stream()._native,
             label="read",
-            bytes=size,
+            bytes=buffer.nbytes,
             flops=0.0,
         )
 
-    return Contestant("floor", call, DeviceClock(device), size / nbytes)
+    return Contestant("floor", call, DeviceClock(device), buffer.nbytes / nbytes)
 
 
 class Starts:

@@ -94,6 +94,7 @@ class Attention:
             query_norm=self.query_norm,
             key_norm=self.key_norm,
             epsilon=self.epsilon,
+            settled=True,
             label=f"{label}.rope_write",
         )
         ops.paged_attention(
@@ -109,6 +110,7 @@ class Attention:
             block_tokens=keys.shape[1],
             most_queries=1 if step.size.single else None,
             split=step.split,
+            settled=True,
             out=step.attended,
             label=f"{label}.paged",
         )
