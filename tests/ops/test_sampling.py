@@ -9,7 +9,7 @@ import pytest
 from numpy_operations import put
 
 from assay import ops, xp
-from assay.errors import AssayError, DTypeError, ShapeError
+from assay.errors import DeviceError, DTypeError, ShapeError
 from assay.runtime import Device
 
 MASK = (1 << 64) - 1
@@ -110,7 +110,7 @@ def test_frequencies_follow_the_probabilities() -> None:
     "setting",
     [(-1, 0, 1, 0), (1, -1, 1, 0), (1, 0, 0, 0), (1, 0, 1.1, 0), (1, 0, 1, 2), (np.nan, 0, 1, 0)],
 )
-def test_settings_out_of_range_fail_the_stream(setting: tuple[float, ...]) -> None:
+def test_settings_out_of_range_fail_the_call_and_nothing_else(setting: tuple[float, ...]) -> None:
     own = Device("cpu")
     kinds = (xp.float32, xp.int32, xp.float32, xp.float32)
     given = [
@@ -118,9 +118,31 @@ def test_settings_out_of_range_fail_the_stream(setting: tuple[float, ...]) -> No
         for value, kind in zip(setting, kinds, strict=True)
     ]
     zero = xp.zeros((1,), dtype=xp.int32, device=own)
-    ops.sample(xp.ones((1, 3), dtype=xp.float32, device=own), *given, zero, zero)
-    with pytest.raises(AssayError):
-        own.synchronize()
+    logits = xp.ones((1, 3), dtype=xp.float32, device=own)
+    with pytest.raises(DeviceError, match=r'"sample" failed on stream 0: .* expected'):
+        ops.sample(logits, *given, zero, zero)
+    own.synchronize()
+    assert float(xp.sum(logits)) == 3.0
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_row_of_nothing_but_nan_has_no_token(temperature: float) -> None:
+    logits = np.full((3, 300), np.nan, np.float32)
+    logits[1, 217] = -3.0
+    given = [
+        put(np.full(3, value), kind)
+        for value, kind in (
+            (temperature, np.float32),
+            (0, np.int32),
+            (1, np.float32),
+            (0, np.float32),
+        )
+    ]
+    zeros = put(np.zeros(3), np.int32)
+    chances = put(np.zeros(3), np.float32)
+    tokens = ops.sample(put(logits), *given, zeros, zeros, logprobs_out=chances)
+    assert tokens.to_numpy().tolist() == [-1, 217, -1]
+    np.testing.assert_array_equal(chances.to_numpy(), np.float32([np.nan, 0, np.nan]))
 
 
 @pytest.mark.parametrize("masked", [True, False])

@@ -99,6 +99,9 @@ impl Backend for Broken {
     fn query_stream(&self, stream: StreamId) -> Result<bool> {
         self.inner.query_stream(stream)
     }
+    fn recover_stream(&self, stream: StreamId) -> Result<()> {
+        self.inner.recover_stream(stream)
+    }
     fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
         self.inner.synchronize_stream(stream)
     }

@@ -363,7 +363,7 @@ fn work_the_device_refuses_is_told_at_once_or_by_the_next_call() {
 }
 
 #[test]
-fn a_failure_on_the_device_ends_its_stream_and_what_comes_after_it() {
+fn a_failure_on_the_device_fails_what_comes_after_it_and_the_stream_goes_on() {
     let world = world(options(2, 8, Timing::Full));
     let (failing, other) = (world.stream(), world.stream());
     let fault = Fault {
@@ -378,26 +378,53 @@ fn a_failure_on_the_device_ends_its_stream_and_what_comes_after_it() {
     let mut after = world.delay("after", other, 10);
     after.after = vec![works[3]];
     let after = world.submit(after);
-    for work in works {
-        let error = world.controller.wait(work).expect_err("planned");
+    for work in &works {
+        let error = world.controller.wait(*work).expect_err("planned");
         assert_eq!(error.code(), "stream_failed");
+        let expected = format!(
+            "\"doomed\" failed on stream {}: a fault plan had it fail",
+            failing.0
+        );
+        assert!(error.to_string().starts_with(&expected), "{error}");
     }
     assert_eq!(
         world.controller.wait(after).map_err(|error| error.code()),
         Err("dependency_failed")
     );
-    let again = world.controller.submit(world.delay("again", failing, 10));
-    assert_eq!(again.map_err(|error| error.code()), Err("stream_failed"));
-    assert_eq!(
-        world
-            .controller
-            .destroy_stream(failing)
-            .map_err(|error| error.code()),
-        Err("stream_failed")
-    );
+    let again = world.submit(world.delay("again", failing, 10));
+    assert_eq!(world.controller.wait(again), Ok(()), "the stream goes on");
+    // What failed is known for as long as anyone may ask.
+    assert!(world.controller.wait(works[0]).is_err());
+    assert!(world.controller.failure(works[0]).expect("sound").is_some());
+    assert_eq!(world.controller.failure(again), Ok(None));
+    assert_eq!(world.controller.destroy_stream(failing), Ok(()));
     let fine = world.submit(world.delay("fine", world.stream(), 10));
     assert_eq!(world.controller.wait(fine), Ok(()));
     assert_eq!(world.controller.recorder().totals().failures, 5);
+}
+
+#[test]
+fn a_failure_that_nobody_waited_for_is_told_once_by_synchronize() {
+    for timing in [Timing::Full, Timing::Off] {
+        let world = world(options(8, 8, timing));
+        let (stream, side) = (world.stream(), world.stream());
+        let fault = Fault {
+            operation: Operation::Launch,
+            occurrence: 2,
+            moment: FaultMoment::OnDevice,
+        };
+        world.device.inject(fault).expect("sound");
+        world.submit(world.delay("before", stream, 1_000));
+        world.submit(world.delay("bad", stream, 1_000));
+        world.submit(world.delay("behind", stream, 1_000));
+        world.submit(world.delay("elsewhere", side, 1_000));
+        let told = world.controller.synchronize(stream).expect_err("planned");
+        assert!(told.to_string().contains("a fault plan had it fail"));
+        assert_eq!(world.controller.synchronize(stream), Ok(()));
+        assert_eq!(world.controller.synchronize(side), Ok(()));
+        let again = world.submit(world.delay("again", stream, 10));
+        assert_eq!(world.controller.wait(again), Ok(()));
+    }
 }
 
 #[test]

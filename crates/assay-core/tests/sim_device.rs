@@ -238,6 +238,8 @@ fn a_late_fault_stops_its_stream_and_those_that_wait_for_it() -> Result<()> {
     let expected = Err(BackendError::Asynchronous {
         operation: Operation::Fill,
         stream: failing,
+        node: None,
+        message: "a fault plan had it fail".into(),
     });
     assert_eq!(device.synchronize_stream(free), Ok(()));
     assert_eq!(device.synchronize_stream(failing), expected);
@@ -247,6 +249,19 @@ fn a_late_fault_stops_its_stream_and_those_that_wait_for_it() -> Result<()> {
     device.peek(memory.into(), &mut bytes)?;
     assert_eq!(bytes[..20], [FRESH_BYTE; 20]);
     assert_eq!(bytes[20..], [3; 10]);
+
+    // Recovered, a stream runs what is queued from then on; old marks stay failed.
+    device.fill(failing, at(0), 4, 10)?;
+    device.recover_stream(failing)?;
+    device.recover_stream(waiting)?;
+    device.recover_stream(free)?;
+    device.fill(waiting, at(10), 5, 10)?;
+    assert_eq!(device.synchronize_stream(failing), Ok(()));
+    assert_eq!(device.synchronize_stream(waiting), Ok(()));
+    assert_eq!(device.synchronize_event(event), expected);
+    device.peek(memory.into(), &mut bytes)?;
+    assert_eq!(bytes[..10], [FRESH_BYTE; 10]);
+    assert_eq!(bytes[10..20], [5; 10]);
     Ok(())
 }
 

@@ -133,6 +133,8 @@ fn a_panic_fails_its_stream_and_nothing_else() {
     let failed = BackendError::Asynchronous {
         operation: Operation::Launch,
         stream: broken,
+        node: None,
+        message: "bad panicked: planned".into(),
     };
     assert_eq!(device.synchronize_stream(broken), Err(failed.clone()));
     assert_eq!(device.synchronize_event(event), Err(failed.clone()));
@@ -143,6 +145,63 @@ fn a_panic_fails_its_stream_and_nothing_else() {
         device.memory().snapshot(pointer.into(), 64).unwrap(),
         [2; 64]
     );
+    // Recovered, the stream runs what is queued from then on.
+    device.recover_stream(broken).unwrap();
+    device.fill(broken, pointer.into(), 3, 64).unwrap();
+    device.synchronize_stream(broken).unwrap();
+    assert_eq!(
+        device.memory().snapshot(pointer.into(), 64).unwrap(),
+        [3; 64]
+    );
+}
+
+#[test]
+fn a_failure_on_the_default_stream_is_told_by_its_own_call_and_no_other() {
+    let device = device();
+    let stream = device.default_stream();
+    let pointer = device.allocate_device(64).unwrap();
+    let bad = device.register_kernel(CpuKernel {
+        name: "bad".to_owned(),
+        parameters: 0,
+        check: None,
+        body: Box::new(|_| {
+            Err(BackendError::Driver {
+                operation: Operation::Launch,
+                message: "bad: expected rain, got sun".to_owned(),
+            })
+        }),
+    });
+    let told = |node| BackendError::Asynchronous {
+        operation: Operation::Launch,
+        stream,
+        node,
+        message: "bad: expected rain, got sun".into(),
+    };
+    let refused = device.launch(stream, &launch(bad, vec![]));
+    assert_eq!(refused, Err(told(None)));
+    device.fill(stream, pointer.into(), 7, 64).unwrap();
+    device.synchronize_stream(stream).unwrap();
+    // Of a graph the piece that failed is named, and those behind it are not run.
+    let side = device.create_stream(StreamPriority::Normal).unwrap();
+    device.begin_capture(side).unwrap();
+    device.fill(side, pointer.into(), 8, 64).unwrap();
+    device.launch(side, &launch(bad, vec![])).unwrap();
+    device.fill(side, pointer.into(), 9, 64).unwrap();
+    let graph = device.end_capture(side).unwrap();
+    assert_eq!(device.launch_graph(graph, stream), Err(told(Some(1))));
+    assert_eq!(
+        device.memory().snapshot(pointer.into(), 64).unwrap(),
+        [8; 64]
+    );
+    // Work of another stream that failed is told to the first call behind a wait for it.
+    let event = device.create_event().unwrap();
+    device.launch(side, &launch(bad, vec![])).unwrap();
+    device.record_event(event, side).unwrap();
+    let told = device
+        .wait_event(stream, event)
+        .and_then(|()| device.fill(stream, pointer.into(), 1, 64));
+    assert!(told.is_err());
+    device.fill(stream, pointer.into(), 2, 64).unwrap();
 }
 
 #[test]

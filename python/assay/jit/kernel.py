@@ -6,6 +6,7 @@ import math
 import operator
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 from assay import _native
@@ -86,7 +87,8 @@ class Kernel:
         self._check_shapes(arrays, numbers)
         device = self._device(arrays, stream)
         if device.name in ("cpu", "sim"):
-            self._run_on_host(device, [value for _, value in given])
+            with stream or nullcontext():
+                self._run_on_host(device, [value for _, value in given])
             return
         threads = _extents(f"{self.name}: block", block)
         largest = max((array.size for _, array in arrays), default=1)

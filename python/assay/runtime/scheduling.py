@@ -19,6 +19,13 @@ QoS = Literal["guaranteed", "burstable", "best-effort"]
 SECOND_NS: Final = 1_000_000_000
 """Device time of the compute lane in a second: its unit is the nanosecond."""
 
+URGENCY: Final[Mapping[QoS, Literal["low", "normal", "high"]]] = {
+    "guaranteed": "high",
+    "burstable": "normal",
+    "best-effort": "low",
+}
+"""The priority of a task's own stream: what its class may rely on, the device knows too."""
+
 BURST_SHARE: Final = 100
 """A rate without a burst of its own may go ahead by a hundredth of a second's worth."""
 
@@ -97,11 +104,12 @@ class Task:
     """
 
     def __init__(
-        self, scheduler: Scheduler, native: NativeTask, name: str, partition: Partition
+        self, scheduler: Scheduler, native: NativeTask, name: str, partition: Partition, qos: QoS
     ) -> None:
         """Wrap a task."""
         self.scheduler: Final = scheduler
         self.name: Final = name
+        self.qos: Final = qos
         self.partition: Final = partition
         self.number: Final = native.number
         self._native: Final = native
@@ -117,7 +125,7 @@ class Task:
     def stream(self) -> Stream:
         """The stream whose work asks for this task's turns."""
         if self._stream is None:
-            self.bind(self.scheduler.device.stream())
+            self.bind(self.scheduler.device.stream(URGENCY[self.qos]))
         assert self._stream is not None
         return self._stream
 
@@ -324,7 +332,7 @@ class Scheduler:
             deadline=None if deadline_ns is None else (deadline_ns, fail_on_miss),
             assumed_ns=assumed_ns,
         )
-        return Task(self, native, name, home)
+        return Task(self, native, name, home, qos)
 
     def _device_partition(self) -> Partition:
         if self._whole is None:

@@ -3,6 +3,7 @@
 use super::operation::Operation;
 use super::types::{Address, EventId, GraphId, KernelId, StreamId};
 use std::fmt;
+use std::sync::Arc;
 
 /// Why a call of a backend failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -129,12 +130,16 @@ pub enum BackendError {
         /// The call.
         operation: Operation,
     },
-    /// Work queued earlier failed on the device; the stream does no more.
+    /// Work failed on the device; what was queued behind it on its stream is not done.
     Asynchronous {
         /// The work that failed.
         operation: Operation,
         /// The stream it was queued on.
         stream: StreamId,
+        /// Which piece of a graph it was, in the order of capture, if it was one.
+        node: Option<u32>,
+        /// What went wrong, in the words of the work itself.
+        message: Arc<str>,
     },
     /// A fault plan asked for this failure.
     Injected {
@@ -178,6 +183,15 @@ pub enum BackendError {
 }
 
 impl BackendError {
+    /// What went wrong, without the name of the call where another already has it.
+    pub fn into_words(self) -> String {
+        match self {
+            BackendError::Driver { message, .. } => message,
+            BackendError::Asynchronous { message, .. } => message.to_string(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether it says that queued work failed and does no more, so that nothing is to be waited
     /// for.
     pub const fn ends_work(&self) -> bool {
@@ -332,11 +346,15 @@ impl fmt::Display for BackendError {
                 "no contents in {operation}: expected a device that keeps bytes, got one that \
                  models time only\nhint: create the simulated device with contents kept"
             ),
-            BackendError::Asynchronous { operation, stream } => write!(
+            BackendError::Asynchronous {
+                operation,
+                stream,
+                message,
+                ..
+            } => write!(
                 f,
-                "{operation} failed on the device: expected it to finish, got a failure on stream \
-                 {}, which does no more work\nhint: destroy the stream and start again from known \
-                 data",
+                "{operation} failed on stream {}: {message}\nhint: what it was to write cannot be \
+                 used; make it anew",
                 stream.0
             ),
             BackendError::Injected {

@@ -74,6 +74,12 @@ pub trait Backend: Send + Sync {
     /// Whether all work queued on the stream so far is finished.
     fn query_stream(&self, stream: StreamId) -> Result<bool>;
 
+    /// Lets a stream whose work failed take work again; one that did not fail is left as it is.
+    ///
+    /// What was queued behind the failure stays undone, and marks recorded there stay failed. A
+    /// device that a fault has ended refuses.
+    fn recover_stream(&self, stream: StreamId) -> Result<()>;
+
     /// Blocks until all work queued on the stream so far is finished.
     fn synchronize_stream(&self, stream: StreamId) -> Result<()>;
 

@@ -23,6 +23,8 @@ pub enum Operation {
     DestroyStream,
     /// `query_stream`
     QueryStream,
+    /// `recover_stream`
+    RecoverStream,
     /// `synchronize_stream`
     SynchronizeStream,
     /// `create_event`
@@ -70,6 +72,7 @@ impl Operation {
             Operation::CreateStream => "create_stream",
             Operation::DestroyStream => "destroy_stream",
             Operation::QueryStream => "query_stream",
+            Operation::RecoverStream => "recover_stream",
             Operation::SynchronizeStream => "synchronize_stream",
             Operation::CreateEvent => "create_event",
             Operation::DestroyEvent => "destroy_event",

@@ -42,14 +42,19 @@ pub enum DispatchError {
         /// The most that may wait.
         limit: usize,
     },
-    /// Work on the stream failed on the device, and the stream does no more.
+    /// Work failed on the device, and what was queued behind it was not done.
     StreamFailed {
         /// The stream.
         stream: StreamId,
-        /// The first work that did not finish.
+        /// The work that failed.
         name: String,
         /// What the device said.
         source: BackendError,
+    },
+    /// Work failed so long ago that only the fact is remembered.
+    LongFailed {
+        /// The stream.
+        stream: StreamId,
     },
     /// The task the work was charged to ended.
     Task {
@@ -112,7 +117,11 @@ impl DispatchError {
             DispatchError::Refused { source, .. } => source.code(),
             DispatchError::DependencyFailed { .. } => "dependency_failed",
             DispatchError::TooManyWaiting { .. } => "too_many_waiting",
-            DispatchError::StreamFailed { .. } => "stream_failed",
+            DispatchError::StreamFailed { source, .. } => match source {
+                BackendError::Asynchronous { .. } => "stream_failed",
+                ended => ended.code(),
+            },
+            DispatchError::LongFailed { .. } => "stream_failed",
             DispatchError::Task { .. } => "task_ended",
             DispatchError::CaptureBusy { .. } => "capture_busy",
             DispatchError::CaptureDependency { .. } => "capture_dependency",
@@ -162,7 +171,21 @@ impl fmt::Display for DispatchError {
                 stream,
                 name,
                 source,
-            } => write!(f, "stream {} failed at \"{name}\": {source}", stream.0),
+            } => match source {
+                BackendError::Asynchronous { message, .. } => write!(
+                    f,
+                    "\"{name}\" failed on stream {}: {message}\nhint: what it and the work queued \
+                     behind it were to write cannot be used; make it anew",
+                    stream.0
+                ),
+                other => write!(f, "\"{name}\" failed on stream {}: {other}", stream.0),
+            },
+            DispatchError::LongFailed { stream } => write!(
+                f,
+                "work on stream {} failed: expected it to finish, got a failure before many \
+                 others\nhint: what it was to write cannot be used; make it anew",
+                stream.0
+            ),
             DispatchError::Task { name, source } => {
                 write!(f, "\"{name}\" got no turn: {source}")
             }

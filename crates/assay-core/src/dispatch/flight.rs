@@ -7,10 +7,11 @@ use super::options::{DispatchOptions, MARK_EVERY, Timing};
 use super::queue::{Gate, StreamBooks, Waiting};
 use super::record::{Recorder, WorkRecord};
 use super::timeline::{Anchor, Timeline};
-use super::work::WorkRequest;
+use super::work::{Work, WorkRequest};
 use crate::backend::{Backend, BackendError, StreamId};
 use crate::scheduler::{Lane, Turn};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Work queued on the device.
 pub(super) struct Issued {
@@ -30,6 +31,24 @@ pub(super) struct Tools {
     pub recorder: Arc<Recorder>,
     pub meter: Meter,
     pub options: DispatchOptions,
+    /// How often work failed on any stream, so that nobody looks for failures without need.
+    pub failures: AtomicU64,
+}
+
+/// The name of the work that failed: of the piece, where it was a graph.
+fn failed_name(request: &WorkRequest, source: &BackendError) -> String {
+    match (source, &request.work) {
+        (
+            BackendError::Asynchronous {
+                node: Some(node), ..
+            },
+            Work::Graph(graph),
+        ) => match graph.nodes().get(*node as usize) {
+            Some(piece) => format!("{}: {}", request.name, piece.name),
+            None => request.name.to_string(),
+        },
+        _ => request.name.to_string(),
+    }
 }
 
 pub(super) fn record(
@@ -65,13 +84,27 @@ impl StreamBooks {
     /// Queues work on the device, after the marks of other streams.
     pub fn issue(&mut self, tools: &Tools, work: Waiting) -> Result<(), DispatchError> {
         let stream = work.request.stream;
-        let refused = |source| DispatchError::Refused {
-            name: work.request.name.to_string(),
-            stream,
-            source,
+        // The processor's default stream does the work in the call that queues it.
+        let refused = |source: BackendError| match source {
+            BackendError::Asynchronous { .. } => DispatchError::StreamFailed {
+                name: failed_name(&work.request, &source),
+                stream,
+                source,
+            },
+            source => DispatchError::Refused {
+                name: work.request.name.to_string(),
+                stream,
+                source,
+            },
         };
         for mark in &work.marks {
-            mark.hold(stream).map_err(refused)?;
+            mark.hold(stream).map_err(|source| match source.ends_work() {
+                true => DispatchError::DependencyFailed {
+                    name: work.request.name.to_string(),
+                    source: Box::new(source.into()),
+                },
+                false => refused(source),
+            })?;
         }
         let turn = match work.gate {
             Gate::Granted(turn) => Some(turn),
@@ -191,17 +224,20 @@ impl StreamBooks {
                         work.finish(tools);
                     }
                 }
-                Err(error) => return self.die(tools, stream, error),
+                Err(error) => return self.fail(tools, stream, error),
             }
         }
     }
 
     /// The device failed the stream: nothing queued or waiting will be done.
-    pub fn die(&mut self, tools: &Tools, stream: StreamId, source: BackendError) {
+    ///
+    /// What is submitted from here on runs again, unless the device itself has ended.
+    pub fn fail(&mut self, tools: &Tools, stream: StreamId, source: BackendError) {
         let first = self.issued.front();
+        let recovers = matches!(source, BackendError::Asynchronous { .. });
         let error = DispatchError::StreamFailed {
             stream,
-            name: first.map_or_else(String::new, |work| work.request.name.to_string()),
+            name: first.map_or_else(String::new, |work| failed_name(&work.request, &source)),
             source,
         };
         let waiting = self.waiting.front().map(|work| work.sequence);
@@ -214,8 +250,12 @@ impl StreamBooks {
         for work in self.waiting.drain(..) {
             tools.recorder.push(work.record(&error));
         }
-        self.remember(oldest.unwrap_or(self.next), error.clone());
-        self.dead = Some(error);
+        self.unmarked = 0;
+        self.remember(tools, oldest.unwrap_or(self.next), error.clone());
+        match recovers && tools.backend.recover_stream(stream).is_ok() {
+            true => self.unheard = Some(error),
+            false => self.dead = Some(error),
+        }
     }
 }
 

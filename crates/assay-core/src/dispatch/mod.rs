@@ -13,6 +13,7 @@
 
 mod capture;
 mod error;
+mod failures;
 mod flight;
 mod graph;
 pub(crate) mod mark;
@@ -156,6 +157,7 @@ impl DispatchController {
                     recorder,
                     meter: Meter::default(),
                     options,
+                    failures: AtomicU64::new(0),
                 },
                 queues: Mutex::new(BTreeMap::new()),
                 captures: Mutex::new(Vec::new()),
@@ -213,12 +215,37 @@ impl DispatchController {
         self.shared.is_over(work)
     }
 
+    /// How often work failed so far, on any stream; while it stands still, nothing failed.
+    pub fn failures(&self) -> u64 {
+        self.shared.tools.failures.load(Ordering::Acquire)
+    }
+
+    /// Why the work failed, if it did and that is known by now; a node of a capture has not.
+    pub fn failure(&self, work: WorkId) -> Result<Option<DispatchError>> {
+        match work.is_captured() {
+            true => Ok(None),
+            false => self.shared.failure(work),
+        }
+    }
+
     /// Blocks until the work is over.
     pub fn wait(&self, work: WorkId) -> Result<()> {
         self.shared.wait(work)
     }
 
+    /// Blocks until the work is over, however it ended.
+    pub fn wait_over(&self, work: WorkId) -> Result<()> {
+        self.shared.outcome(work).map(|_| ())
+    }
+
+    /// Blocks until everything submitted to the stream so far is over, however it ended.
+    pub fn drain(&self, stream: StreamId) -> Result<()> {
+        self.shared.drain(stream)
+    }
+
     /// Blocks until everything submitted to the stream so far is over.
+    ///
+    /// A failure on the device that nobody has waited for is returned once; the stream goes on.
     pub fn synchronize(&self, stream: StreamId) -> Result<()> {
         self.shared.synchronize(stream)
     }

@@ -2,6 +2,7 @@
 
 use super::capture::CaptureBooks;
 use super::error::DispatchError;
+use super::failures::Failures;
 use super::flight::{Issued, Tools, record};
 use super::mark::Mark;
 use super::record::WorkRecord;
@@ -10,11 +11,8 @@ use crate::backend::StreamId;
 use crate::scheduler::sync::{Condvar, Mutex};
 use crate::scheduler::{Lane, Poll, TaskId, Ticket, Turn};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
-
-/// How many failures a stream remembers for those who ask later.
-const REMEMBERED_FAILURES: usize = 64;
+use std::sync::atomic::Ordering;
 
 /// Pieces for which turns are asked ahead of their being next, so that the scheduler sees what
 /// is coming.
@@ -66,12 +64,13 @@ pub(super) struct StreamBooks {
     pub waiting: VecDeque<Waiting>,
     pub issued: VecDeque<Issued>,
     pub capture: Option<Arc<CaptureBooks>>,
-    /// Ranges of work that failed, with the error of the first of each.
-    failures: VecDeque<(Range<u64>, DispatchError)>,
-    /// The device failed this stream.
+    failures: Failures,
+    /// The device takes no more work for this stream.
     pub dead: Option<DispatchError>,
-    /// A failure that no call has returned yet.
+    /// A refusal met in line that no call has returned yet.
     pub untold: Option<DispatchError>,
+    /// A failure on the device that nobody who waits has heard of.
+    pub unheard: Option<DispatchError>,
     /// Pieces in flight behind the last mark.
     pub unmarked: u32,
 }
@@ -95,9 +94,10 @@ impl StreamQueue {
                 waiting: VecDeque::new(),
                 issued: VecDeque::new(),
                 capture: None,
-                failures: VecDeque::new(),
+                failures: Failures::default(),
                 dead: None,
                 untold: None,
+                unheard: None,
                 unmarked: 0,
             }),
             changed: Condvar::new(),
@@ -112,11 +112,9 @@ impl Waiting {
 }
 
 impl StreamBooks {
-    pub fn status(&self, sequence: u64) -> Status {
-        let failed = |(range, _): &&(Range<u64>, DispatchError)| range.contains(&sequence);
-        let failure = self.failures.iter().find(failed);
-        if let Some((_, error)) = failure {
-            return Status::Failed(error.clone());
+    pub fn status(&self, stream: StreamId, sequence: u64) -> Status {
+        if let Some(error) = self.failures.of(stream, sequence) {
+            return Status::Failed(error);
         }
         let reaches = |front: Option<u64>| front.is_some_and(|front| sequence >= front);
         if reaches(self.waiting.front().map(|work| work.sequence)) {
@@ -148,16 +146,14 @@ impl StreamBooks {
         for work in self.waiting.drain(..) {
             tools.recorder.push(work.record(&error));
         }
-        self.remember(sequence, error.clone());
+        self.remember(tools, sequence, error.clone());
         self.untold = Some(error);
     }
 
     /// Everything from this number on failed.
-    pub fn remember(&mut self, first: u64, error: DispatchError) {
-        if self.failures.len() == REMEMBERED_FAILURES {
-            self.failures.pop_front();
-        }
-        self.failures.push_back((first..self.next, error));
+    pub fn remember(&mut self, tools: &Tools, first: u64, error: DispatchError) {
+        self.failures.add(first..self.next, error);
+        tools.failures.fetch_add(1, Ordering::Release);
     }
 
     /// Asks for turns of the work behind the first, as far as it is charged to the same task in

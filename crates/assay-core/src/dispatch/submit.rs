@@ -130,7 +130,7 @@ impl Shared {
         };
         let queue = self.queue(work.stream)?;
         let mut books = lock(&queue.books)?;
-        Ok(match books.status(sequence) {
+        Ok(match books.status(work.stream, sequence) {
             Status::Finished => Dependency::Finished,
             Status::Failed(error) => Dependency::Failed(error),
             // The order of the stream sees to it.
@@ -150,7 +150,16 @@ impl Shared {
         let queue = self.queue(work.stream)?;
         let mut books = lock(&queue.books)?;
         books.take_in(&self.tools, work.stream);
-        Ok(matches!(books.status(sequence), Status::Finished))
+        Ok(matches!(books.status(work.stream, sequence), Status::Finished))
+    }
+
+    /// Why the work failed, if it has.
+    pub(super) fn failure(&self, work: WorkId) -> Result<Option<DispatchError>, DispatchError> {
+        match self.is_over(work) {
+            Ok(_) => Ok(None),
+            Err(DispatchError::Poisoned) => Err(DispatchError::Poisoned),
+            Err(error) => Ok(Some(error)),
+        }
     }
 
     /// Whether the work is over, or the error it ended with.
@@ -161,7 +170,7 @@ impl Shared {
             });
         };
         let queue = self.queue(work.stream)?;
-        let status = lock(&queue.books)?.status(sequence);
+        let status = lock(&queue.books)?.status(work.stream, sequence);
         match status {
             Status::Finished => Ok(true),
             Status::Failed(error) => Err(error),

@@ -9,8 +9,21 @@ use crate::scheduler::{Driver, Lane};
 use std::sync::Arc;
 
 impl Shared {
-    /// Blocks until the work is over.
+    /// Blocks until the work is over, and gives the error it ended with.
     pub(super) fn wait(&self, work: WorkId) -> Result<(), DispatchError> {
+        let Some(error) = self.outcome(work)? else {
+            return Ok(());
+        };
+        // Told here, so not told again to the next caller.
+        let queue = self.queue(work.stream)?;
+        let mut books = lock(&queue.books)?;
+        books.untold = books.untold.take().filter(|untold| *untold != error);
+        books.unheard = books.unheard.take().filter(|unheard| *unheard != error);
+        Err(error)
+    }
+
+    /// Blocks until the work is over; gives why it failed, if it did.
+    pub(super) fn outcome(&self, work: WorkId) -> Result<Option<DispatchError>, DispatchError> {
         let Place::Queue(sequence) = work.place else {
             return Err(DispatchError::Captured {
                 stream: work.stream,
@@ -19,22 +32,12 @@ impl Shared {
         let queue = self.queue(work.stream)?;
         loop {
             let blocked = self.pump(&queue)?;
-            let mut books = lock(&queue.books)?;
-            match books.status(sequence) {
-                Status::Finished => return Ok(()),
-                Status::Failed(error) => {
-                    // Told here, so not told again to the next caller.
-                    books.untold = books.untold.take().filter(|untold| *untold != error);
-                    return Err(error);
-                }
-                Status::Issued => {
-                    drop(books);
-                    self.wait_in_flight(&queue, sequence)?;
-                }
-                Status::Waiting => {
-                    drop(books);
-                    self.unblock(&queue, blocked)?;
-                }
+            let status = lock(&queue.books)?.status(work.stream, sequence);
+            match status {
+                Status::Finished => return Ok(None),
+                Status::Failed(error) => return Ok(Some(error)),
+                Status::Issued => self.wait_in_flight(&queue, sequence)?,
+                Status::Waiting => self.unblock(&queue, blocked)?,
             }
         }
     }
@@ -61,7 +64,7 @@ impl Shared {
             (Ok(()), Some(newest)) => books.finish_through(&self.tools, newest),
             (Ok(()), None) => {}
             (Err(error), _) if error.ends_work() => {
-                books.die(&self.tools, stream, error);
+                books.fail(&self.tools, stream, error);
             }
             (Err(error), _) => return Err(error.into()),
         }
@@ -131,17 +134,26 @@ impl Shared {
         self.unblock(&queue, blocked)
     }
 
-    /// Blocks until everything submitted to the stream so far is over.
-    pub(super) fn synchronize(&self, stream: StreamId) -> Result<(), DispatchError> {
+    /// Blocks until everything submitted to the stream so far is over, however it ended.
+    pub(super) fn drain(&self, stream: StreamId) -> Result<(), DispatchError> {
         let queue = self.queue(stream)?;
         let next = lock(&queue.books)?.next;
         if let Some(last) = next.checked_sub(1) {
-            self.wait(WorkId {
+            self.outcome(WorkId {
                 stream,
                 place: Place::Queue(last),
             })?;
         }
-        lock(&queue.books)?.check_alive()
+        Ok(())
+    }
+
+    /// Blocks until everything submitted to the stream so far is over, and tells what failed.
+    pub(super) fn synchronize(&self, stream: StreamId) -> Result<(), DispatchError> {
+        self.drain(stream)?;
+        let queue = self.queue(stream)?;
+        let mut books = lock(&queue.books)?;
+        books.check_alive()?;
+        books.unheard.take().map_or(Ok(()), Err)
     }
 }
 
@@ -156,7 +168,7 @@ impl Drop for Shared {
             if let Some(newest) = books.newest() {
                 match self.tools.backend.synchronize_stream(stream) {
                     Ok(()) => books.finish_through(&self.tools, newest),
-                    Err(error) => books.die(&self.tools, stream, error),
+                    Err(error) => books.fail(&self.tools, stream, error),
                 }
             }
             while let Some(name) = books

@@ -7,7 +7,7 @@
 use super::command::{Command, Engine, SimSpan, Work};
 use super::device::{Device, Failure, Mark, Running};
 use super::kernel::SimKernel;
-use crate::backend::{CopyDirection, Result, StreamId};
+use crate::backend::{BackendError, CopyDirection, Result, StreamId};
 use std::cmp::Reverse;
 
 impl Device {
@@ -96,15 +96,15 @@ impl Device {
         match command {
             Command::Work { .. } => {}
             Command::Wait { ticket } => {
-                let inherited = self.failed_tickets.get(&ticket).copied();
+                let inherited = self.failed_tickets.get(&ticket).cloned();
                 if let Some(stream) = self.streams.get_mut(&id) {
-                    stream.failure = stream.failure.or(inherited);
+                    stream.failure = stream.failure.take().or(inherited);
                 }
             }
             Command::Record { ticket, event } => {
                 self.pending_tickets.remove(&ticket);
-                if let Some(failure) = failure {
-                    self.failed_tickets.insert(ticket, failure);
+                if let Some(failure) = &failure {
+                    self.failed_tickets.insert(ticket, failure.clone());
                 }
                 let mark = event.and_then(|event| self.events.get_mut(&event));
                 if let Some(mark) = mark.filter(|mark| **mark == (Mark::Pending { ticket })) {
@@ -138,12 +138,13 @@ impl Device {
         let Some(stream) = self.streams.get_mut(&id) else {
             return false;
         };
-        let Some((_, Command::Work { work, fails })) = stream.queue.pop_front() else {
+        let Some((_, Command::Work { work, fails, node })) = stream.queue.pop_front() else {
             return false;
         };
         stream.running = Some(Running {
             work: work.clone(),
             fails,
+            node,
             start_ns: self.frontier_ns,
         });
         self.busy[engine as usize] = true;
@@ -189,13 +190,17 @@ impl Device {
         };
         let engine = running.work.engine();
         self.busy[engine as usize] = false;
-        if running.fails || self.take_effect(&running.work).is_err() {
-            if let Some(stream) = self.streams.get_mut(&id) {
-                stream.failure = Some(Failure {
-                    operation: running.work.operation(),
-                    stream: id,
-                });
-            }
+        let outcome = match running.fails {
+            true => Err("a fault plan had it fail".to_owned()),
+            false => self.take_effect(&running.work).map_err(BackendError::into_words),
+        };
+        if let (Err(message), Some(stream)) = (outcome, self.streams.get_mut(&id)) {
+            stream.failure = Some(Failure {
+                operation: running.work.operation(),
+                stream: id,
+                node: running.node,
+                message: message.into(),
+            });
         }
         if let Some(timeline) = &mut self.timeline {
             timeline.push(SimSpan {
@@ -207,6 +212,23 @@ impl Device {
                 start_ns: running.start_ns,
                 end_ns,
             });
+        }
+    }
+
+    /// Drops what is queued behind a failure, fails the marks there, and lets the stream go on.
+    pub fn recover(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        if stream.failure.is_none() {
+            return;
+        }
+        let dropped = std::mem::take(&mut stream.queue);
+        for (_, command) in dropped {
+            self.pass(id, command);
+        }
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.failure = None;
         }
     }
 

@@ -11,12 +11,15 @@ use crate::backend::{
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
-/// Work that went wrong on the device, and where.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Work that went wrong on the device, where, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Failure {
     pub operation: Operation,
     pub stream: StreamId,
+    pub node: Option<u32>,
+    pub message: Arc<str>,
 }
 
 impl From<Failure> for BackendError {
@@ -24,12 +27,14 @@ impl From<Failure> for BackendError {
         BackendError::Asynchronous {
             operation: failure.operation,
             stream: failure.stream,
+            node: failure.node,
+            message: failure.message,
         }
     }
 }
 
 /// Where an event's latest record stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     Never,
     Pending {
@@ -50,6 +55,7 @@ pub(super) enum Mark {
 pub(super) struct Running {
     pub work: Work,
     pub fails: bool,
+    pub node: Option<u32>,
     pub start_ns: u64,
 }
 
@@ -161,7 +167,8 @@ impl Device {
     }
 
     pub fn failure(&self, stream: StreamId) -> Option<Failure> {
-        self.streams.get(&stream).and_then(|found| found.failure)
+        let found = self.streams.get(&stream)?;
+        found.failure.clone()
     }
 
     pub fn is_idle(&self, stream: StreamId) -> bool {

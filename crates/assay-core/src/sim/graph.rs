@@ -189,6 +189,7 @@ impl Device {
         for lane_stream in &found.lane_streams {
             self.enqueue(*lane_stream, Command::Wait { ticket: start });
         }
+        let mut pieces = 0..;
         for (lane, node) in &found.nodes {
             let target = match lane.checked_sub(1) {
                 Some(index) => found.lane_streams[index],
@@ -198,6 +199,7 @@ impl Device {
                 Node::Work(work) => Command::Work {
                     work: work.clone(),
                     fails: false,
+                    node: pieces.next(),
                 },
                 Node::Record(local) => Command::Record {
                     ticket: tickets[*local],

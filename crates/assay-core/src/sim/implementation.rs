@@ -75,13 +75,14 @@ impl SimBackend {
         fails: bool,
     ) -> Result<()> {
         if !device.capture_work(stream, &work)? {
-            device.enqueue(stream, Command::Work { work, fails });
+            let node = None;
+            device.enqueue(stream, Command::Work { work, fails, node });
         }
         Ok(())
     }
 
     fn mark(device: &Device, operation: Operation, event: EventId) -> Result<Mark> {
-        let mark = device.events.get(&event).copied();
+        let mark = device.events.get(&event).cloned();
         mark.ok_or(BackendError::UnknownEvent { operation, event })
     }
 
@@ -175,6 +176,14 @@ impl Backend for SimBackend {
             Some(failure) => Err(failure.into()),
             None => Ok(device.is_idle(stream)),
         }
+    }
+
+    fn recover_stream(&self, stream: StreamId) -> Result<()> {
+        let operation = Operation::RecoverStream;
+        let mut device = self.begin_query(operation)?;
+        Self::outside_capture(&mut device, operation, stream)?;
+        device.recover(stream);
+        Ok(())
     }
 
     fn synchronize_stream(&self, stream: StreamId) -> Result<()> {

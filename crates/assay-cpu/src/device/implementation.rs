@@ -115,10 +115,19 @@ impl Backend for CpuDevice {
         let mut state = self.shared.lock();
         state.outside_capture(operation, stream)?;
         let found = state.stream(operation, stream)?;
-        match found.failure {
+        match found.failure.clone() {
             Some(failure) => Err(failure.into()),
             None => Ok(found.is_idle()),
         }
+    }
+
+    fn recover_stream(&self, stream: StreamId) -> Result<()> {
+        let operation = Operation::RecoverStream;
+        let mut state = self.shared.lock();
+        state.outside_capture(operation, stream)?;
+        state.recover(stream, self.shared.clock.now_ns());
+        self.shared.wake(&state);
+        Ok(())
     }
 
     fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
@@ -128,10 +137,11 @@ impl Backend for CpuDevice {
         let state = self
             .shared
             .run_until(state, |state| state.is_stream_idle(stream));
-        match state.streams.get(&stream).and_then(|found| found.failure) {
-            Some(failure) => Err(failure.into()),
-            None => Ok(()),
-        }
+        let failure = state
+            .streams
+            .get(&stream)
+            .and_then(|found| found.failure.clone());
+        failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     fn create_event(&self) -> Result<EventId> {
@@ -190,7 +200,7 @@ impl Backend for CpuDevice {
         match mark(&state, operation, event)? {
             Mark::Never | Mark::Finished { .. } => Ok(true),
             Mark::Pending { .. } => Ok(false),
-            Mark::Failed(failure) => Err((*failure).into()),
+            Mark::Failed(failure) => Err(failure.clone().into()),
             Mark::Captured { stream, .. } => Err(BackendError::Capturing {
                 operation,
                 stream: *stream,
@@ -207,7 +217,7 @@ impl Backend for CpuDevice {
                 .run_until(state, |state| !state.is_pending(ticket));
         }
         match mark(&state, operation, event)? {
-            Mark::Failed(failure) => Err((*failure).into()),
+            Mark::Failed(failure) => Err(failure.clone().into()),
             Mark::Captured { stream, .. } => Err(BackendError::Capturing {
                 operation,
                 stream: *stream,

@@ -7,11 +7,13 @@ use assay_core::backend::{
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Work that went wrong, and where.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Work that went wrong, where, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Failure {
     pub operation: Operation,
     pub stream: StreamId,
+    pub node: Option<u32>,
+    pub message: Arc<str>,
 }
 
 impl From<Failure> for BackendError {
@@ -19,6 +21,8 @@ impl From<Failure> for BackendError {
         BackendError::Asynchronous {
             operation: failure.operation,
             stream: failure.stream,
+            node: failure.node,
+            message: failure.message,
         }
     }
 }
@@ -262,15 +266,15 @@ impl State {
                     Command::Work(_) => {}
                     Command::Wait { ticket } if pending_tickets.contains(ticket) => break,
                     Command::Wait { ticket } => {
-                        let spread = failed_tickets.get(ticket).copied();
-                        stream.failure = stream.failure.or(spread);
+                        let spread = failed_tickets.get(ticket).cloned();
+                        stream.failure = stream.failure.take().or(spread);
                     }
                     Command::Record { ticket, event } => {
                         pending_tickets.remove(ticket);
-                        let reached = match stream.failure {
+                        let reached = match &stream.failure {
                             Some(failure) => {
-                                failed_tickets.insert(*ticket, failure);
-                                Mark::Failed(failure)
+                                failed_tickets.insert(*ticket, failure.clone());
+                                Mark::Failed(failure.clone())
                             }
                             None => Mark::Finished { time_ns: now_ns },
                         };
@@ -293,12 +297,29 @@ impl State {
         moved
     }
 
+    /// Drops what is queued behind a failure, fails the marks there, and lets the stream go on.
+    pub fn recover(&mut self, stream: StreamId, now_ns: u64) {
+        let Some(found) = self.streams.get_mut(&stream) else {
+            return;
+        };
+        if found.failure.is_none() {
+            return;
+        }
+        // Without these waits nothing holds the marks and the work behind them back.
+        found
+            .queue
+            .retain(|(_, command)| !matches!(command, Command::Wait { .. }));
+        self.settle(now_ns);
+        if let Some(found) = self.streams.get_mut(&stream) {
+            found.failure = None;
+        }
+    }
+
     /// Notes the end of the work its stream was running.
-    pub fn finish(&mut self, stream: StreamId, failed: Option<Operation>, now_ns: u64) {
+    pub fn finish(&mut self, stream: StreamId, failure: Option<Failure>, now_ns: u64) {
         if let Some(found) = self.streams.get_mut(&stream) {
             found.running = false;
-            let failure = failed.map(|operation| Failure { operation, stream });
-            found.failure = found.failure.or(failure);
+            found.failure = found.failure.take().or(failure);
             if found.closed && found.is_idle() {
                 self.streams.remove(&stream);
             }
@@ -318,7 +339,13 @@ mod tests {
             state.create_stream(StreamPriority::Normal),
             state.create_stream(StreamPriority::Normal),
         );
-        state.finish(failed, Some(Operation::Launch), 0);
+        let failure = Failure {
+            operation: Operation::Launch,
+            stream: failed,
+            node: None,
+            message: "planned".into(),
+        };
+        state.finish(failed, Some(failure), 0);
         for event in 0..100 {
             state.record(EventId(event), failed);
             state.settle(0);

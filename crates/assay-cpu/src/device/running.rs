@@ -1,7 +1,7 @@
 //! Taking work from the queues and doing it, in workers and in threads that wait.
 
 use super::kernel::{CpuKernel, KernelCall};
-use super::queue::{State, Work};
+use super::queue::{Failure, State, Work};
 use super::{DEFAULT_STREAM, Shared, copying};
 use assay_core::backend::{BackendError, KernelId, Launch, Operation, Result, StreamId};
 use assay_core::clock::Clock;
@@ -54,13 +54,13 @@ impl Shared {
         work: &Work,
     ) -> MutexGuard<'a, State> {
         drop(state);
-        let failed = self.perform(work).err();
-        self.finish(stream, failed)
+        let failure = self.perform(stream, work).err();
+        self.finish(stream, failure)
     }
 
-    fn finish(&self, stream: StreamId, failed: Option<Operation>) -> MutexGuard<'_, State> {
+    fn finish(&self, stream: StreamId, failure: Option<Failure>) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        state.finish(stream, failed, self.clock.now_ns());
+        state.finish(stream, failure, self.clock.now_ns());
         self.wake(&state);
         state
     }
@@ -75,18 +75,29 @@ impl Shared {
         if state.capture_work(stream, &work)? {
             return Ok(());
         }
-        if stream == DEFAULT_STREAM && state.is_stream_idle(stream) {
-            let found = state.stream(work.operation(), stream)?;
-            if let Some(failure) = found.failure {
-                return Err(failure.into());
-            }
-            found.running = true;
-            let _finished = self.run(state, stream, &work);
-            return Ok(());
+        if stream == DEFAULT_STREAM {
+            return self.run_inline(state, &work);
         }
         state.enqueue(stream, super::queue::Command::Work(work));
         self.progress(state, stream);
         Ok(())
+    }
+
+    /// Does work of the default stream in this thread; a failure is this call's, so the stream
+    /// itself does not fail.
+    fn run_inline(&self, state: MutexGuard<'_, State>, work: &Work) -> Result<()> {
+        let stream = DEFAULT_STREAM;
+        let mut state = self.run_until(state, |state| state.is_stream_idle(stream));
+        let found = state.stream(work.operation(), stream)?;
+        // What it waited for failed: nothing else comes after that, so it is told and over.
+        if let Some(failure) = found.failure.take() {
+            return Err(failure.into());
+        }
+        found.running = true;
+        drop(state);
+        let outcome = self.perform(stream, work);
+        drop(self.finish(stream, None));
+        outcome.map_err(BackendError::from)
     }
 
     /// Wakes workers for what was queued; the default stream is served here and now.
@@ -99,24 +110,36 @@ impl Shared {
         }
     }
 
-    /// Gives the call that failed, if one did.
-    fn perform(&self, work: &Work) -> std::result::Result<(), Operation> {
-        match work {
+    /// Does the work, or tells what went wrong and at which piece of a graph.
+    fn perform(&self, stream: StreamId, work: &Work) -> std::result::Result<(), Failure> {
+        let outcome = match work {
             Work::Copy {
                 source,
                 destination,
                 bytes,
-            } => copying::copy(&self.memory, *source, *destination, *bytes)
-                .map_err(|_| Operation::Copy),
+            } => copying::copy(&self.memory, *source, *destination, *bytes),
             Work::Fill {
                 destination,
                 value,
                 bytes,
-            } => copying::fill(&self.memory, *destination, *value, *bytes)
-                .map_err(|_| Operation::Fill),
-            Work::Launch(launch) => self.call(launch).map_err(|_| Operation::Launch),
-            Work::Graph(works) => works.iter().try_for_each(|work| self.perform(work)),
-        }
+            } => copying::fill(&self.memory, *destination, *value, *bytes),
+            Work::Launch(launch) => self.call(launch),
+            Work::Graph(works) => {
+                for (node, work) in (0..).zip(works.iter()) {
+                    self.perform(stream, work).map_err(|failure| Failure {
+                        node: Some(node),
+                        ..failure
+                    })?;
+                }
+                Ok(())
+            }
+        };
+        outcome.map_err(|error| Failure {
+            operation: work.operation(),
+            stream,
+            node: None,
+            message: error.into_words().into(),
+        })
     }
 
     fn call(&self, launch: &Launch) -> Result<()> {
@@ -127,10 +150,15 @@ impl Shared {
         };
         // A panic must fail its stream and not the worker, or the waiter, that met it.
         let outcome = catch_unwind(AssertUnwindSafe(|| (kernel.body)(&call)));
-        outcome.unwrap_or_else(|_| {
+        outcome.unwrap_or_else(|panic| {
+            let said = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("without words");
             Err(BackendError::Driver {
                 operation: Operation::Launch,
-                message: format!("{} panicked", kernel.name),
+                message: format!("{} panicked: {said}", kernel.name),
             })
         })
     }

@@ -64,9 +64,12 @@ pub(super) fn sample(context: Context, call: &Call<'_>) -> Result<()> {
         let uniform = ops::uniform(seed(row), steps[row] as u64);
         let token = ops::sample(context, scores, sampling, uniform).map_err(refused)?;
         // SAFETY: rows do not overlap.
-        unsafe { tokens.part(row..row + 1)[0] = token as i32 };
+        unsafe { tokens.part(row..row + 1)[0] = token.map_or(-1, |token| token as i32) };
         if let Some(logprobs) = &logprobs {
-            let logprob = ops::log_probability(context, scores, token).map_err(refused)?;
+            let logprob = match token {
+                Some(token) => ops::log_probability(context, scores, token).map_err(refused)?,
+                None => f32::NAN,
+            };
             // SAFETY: rows do not overlap.
             unsafe { logprobs.part(row..row + 1)[0] = logprob };
         }

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::softmax::largest;
-use crate::error::{OpError, Result, check_length, check_value};
+use crate::error::{Result, check_length, check_value};
 use crate::simd::{Kernel, LANES, Level, Vector, exponential, load_part, store_part};
 use crate::threads::Disjoint;
 use std::cell::RefCell;
@@ -40,23 +40,15 @@ impl Sampling {
     }
 }
 
-/// The best token; the first of several.
-pub fn argmax(scores: &[f32]) -> Result<usize> {
-    best(Level::best(), "argmax", scores).map(|(token, _)| token)
+/// The best token, the first of several; none where no score is a number.
+pub fn argmax(scores: &[f32]) -> Option<usize> {
+    best(Level::best(), scores).map(|(token, _)| token)
 }
 
-fn best(level: Level, operation: &'static str, scores: &[f32]) -> Result<(usize, f32)> {
+fn best(level: Level, scores: &[f32]) -> Option<(usize, f32)> {
     let (first, most) = level.run(Best(scores));
-    let place = scores[first..].iter().position(|score| *score == most);
-    match place {
-        Some(place) => Ok((first + place, most)),
-        None => Err(OpError::Value {
-            operation,
-            argument: "scores",
-            expected: "at least one number".to_owned(),
-            got: "none".to_owned(),
-        }),
-    }
+    let place = scores[first..].iter().position(|score| *score == most)?;
+    Some((first + place, most))
 }
 
 /// The largest score, and a place not far before the first one of it.
@@ -109,15 +101,23 @@ thread_local! {
 /// from 0 to 1.
 ///
 /// The kept tokens share the range from 0 to 1 by their chances, the likeliest first where there is
-/// a top-k or top-p, and in the order of their numbers otherwise.
-pub fn sample(context: Context, scores: &[f32], sampling: Sampling, uniform: f64) -> Result<usize> {
+/// a top-k or top-p, and in the order of their numbers otherwise. A score that is not a number is
+/// never chosen; where none is a number there is no token.
+pub fn sample(
+    context: Context,
+    scores: &[f32],
+    sampling: Sampling,
+    uniform: f64,
+) -> Result<Option<usize>> {
     let operation = "sample";
     sampling.check()?;
     let unit = (0.0..1.0).contains(&uniform);
     check_value(operation, "uniform", unit, "from 0 to below 1", uniform)?;
-    let (token, most) = best(context.level, operation, scores)?;
+    let Some((token, most)) = best(context.level, scores) else {
+        return Ok(None);
+    };
     if sampling.temperature == 0.0 || most == f32::INFINITY {
-        return Ok(token);
+        return Ok(Some(token));
     }
     SCRATCH.with_borrow_mut(|scratch| {
         let Scratch {
@@ -148,7 +148,8 @@ pub fn sample(context: Context, scores: &[f32], sampling: Sampling, uniform: f64
             keep_best(weights, all, sampling, kept);
             let sum: f64 = kept.iter().map(|(weight, _)| f64::from(*weight)).sum();
             let place = reach(kept, |before| before > uniform * sum);
-            return Ok(kept.get(place).map_or(token, |(_, drawn)| *drawn as usize));
+            let drawn = kept.get(place).map(|(_, drawn)| *drawn as usize);
+            return Ok(drawn.or(Some(token)));
         }
         // The piece in which the number falls, and then the token.
         let mut left = uniform * all;
@@ -161,7 +162,7 @@ pub fn sample(context: Context, scores: &[f32], sampling: Sampling, uniform: f64
         let near = weights[first..].iter().take(NEAR).zip(first as u32..);
         let near = near.map(|(weight, token)| (*weight, token));
         // Rounding may lead past the last token that has any chance.
-        Ok(draw(near, left).unwrap_or(token))
+        Ok(draw(near, left).or(Some(token)))
     })
 }
 
@@ -306,7 +307,7 @@ pub fn log_probability(context: Context, scores: &[f32], token: usize) -> Result
     let limit = scores.len();
     let below = format_args!("below {limit}");
     check_value(operation, "token", token < limit, below, token)?;
-    let (_, most) = best(context.level, operation, scores)?;
+    let most = best(context.level, scores).map_or(f32::NAN, |(_, most)| most);
     let sum = context.level.run(SumOfPowers { scores, most });
     Ok(((f64::from(scores[token]) - f64::from(most)) - sum.ln()) as f32)
 }

@@ -161,6 +161,13 @@ impl Backend for CudaDevice {
         stream.query(operation)
     }
 
+    fn recover_stream(&self, stream: StreamId) -> Result<()> {
+        let operation = Operation::RecoverStream;
+        self.stream(operation, stream)?;
+        // The only way for work to fail here is a fault, and a fault ends the context.
+        self.gpu.enter(operation).map(|_| ())
+    }
+
     fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
         let operation = Operation::SynchronizeStream;
         let stream = self.stream(operation, stream)?;

@@ -2,10 +2,10 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use assay_core::backend::{Address, HostPointer, Space, StreamId};
-use assay_core::dispatch::WorkId;
+use assay_core::dispatch::{DispatchError, WorkId};
 use assay_core::memory::{self, CallSite, TenantId};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
@@ -87,6 +87,10 @@ pub(super) struct Block {
     pub(super) pins: AtomicUsize,
     pub(super) evictable: AtomicBool,
     pub(super) uses: Mutex<Uses>,
+    /// Why its contents cannot be used: work that was to write it failed.
+    spoilt: OnceLock<DispatchError>,
+    /// Written by operations of a device that computes no values.
+    hollow: AtomicBool,
 }
 
 /// What a block is asked for when it is made.
@@ -169,6 +173,8 @@ impl Block {
             pins: AtomicUsize::new(0),
             evictable: AtomicBool::new(false),
             uses: Mutex::new(Uses::default()),
+            spoilt: OnceLock::new(),
+            hollow: AtomicBool::new(false),
         })
     }
 
@@ -219,6 +225,8 @@ impl Block {
 
     /// Notes the work of a stream whose work outlasts the call that queued it.
     pub fn note_use(&self, stream: StreamId, work: WorkId, writes: bool) {
+        // Seen now, because the new work takes the place of the old.
+        let _ = self.whole();
         lock(&self.uses).note(stream, work, writes);
         if let Some(Held::Pool(_, streams)) = &mut *lock(&self.held)
             && !streams.contains(&stream)
@@ -232,7 +240,25 @@ impl Block {
         !lock(&self.uses).is_empty() || capture::is_under_way()
     }
 
-    /// Waits for all work that uses it.
+    /// Whether its contents can be used, as far as is known by now.
+    pub fn whole(&self) -> Result<(), DispatchError> {
+        let dispatch = &self.machine.dispatch;
+        if dispatch.failures() == 0 {
+            return Ok(());
+        }
+        let failure = |work| dispatch.failure(work).ok().flatten();
+        if let Some(error) = lock(&self.uses).sort_out(failure) {
+            self.spoil(error);
+        }
+        self.spoilt.get().cloned().map_or(Ok(()), Err)
+    }
+
+    /// Its contents cannot be used from here on; what was known first is told.
+    pub fn spoil(&self, why: DispatchError) {
+        let _ = self.spoilt.set(why);
+    }
+
+    /// Waits for all work that uses it; an error if its contents cannot be used then.
     pub fn wait(&self) -> PyResult<()> {
         capture::refuse_wait(self)?;
         let waiting = lock(&self.uses).works();
@@ -249,13 +275,17 @@ impl Block {
     }
 
     fn wait_for(&self, waiting: &[WorkId]) -> PyResult<()> {
+        let dispatch = &self.machine.dispatch;
         for work in waiting {
-            self.machine
-                .dispatch
-                .wait(*work)
-                .map_err(|error| errors::dispatch(&error))?;
+            // Work that only read it may fail without harm to it.
+            let over = dispatch.wait_over(*work);
+            over.map_err(|error| errors::dispatch(&error))?;
         }
-        Ok(())
+        self.whole().map_err(|error| {
+            // Told here, so not told again by a wait for the stream.
+            waiting.iter().for_each(|work| drop(dispatch.wait(*work)));
+            errors::dispatch(&error)
+        })
     }
 
     /// Waits until nothing that had this memory before can touch it any more.
@@ -270,10 +300,36 @@ impl Block {
             Some(Held::Pool(buffer, _)) => buffer.stream(),
             _ => return Ok(()),
         };
-        let waited = self.machine.dispatch.synchronize(stream);
+        // However the former owner's work ended, it is no concern of the new one.
+        let waited = self.machine.dispatch.drain(stream);
         waited.map_err(|error| errors::dispatch(&error))?;
         self.handed_on.store(false, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// Notes that operations without values wrote it, or that all of it was written by others.
+    pub fn set_hollow(&self, hollow: bool) {
+        self.hollow.store(hollow, Ordering::SeqCst);
+    }
+
+    pub fn is_hollow(&self) -> bool {
+        self.hollow.load(Ordering::SeqCst)
+    }
+
+    /// Refuses to read what nothing computed.
+    pub fn has_values(&self, operation: &str) -> PyResult<()> {
+        match self.is_hollow() {
+            false => Ok(()),
+            true => Err(errors::of_class(
+                "DeviceError",
+                "no_values",
+                &format!(
+                    "{operation}: expected values, got what operations of the simulated device \
+                     left: they take time and compute nothing\nhint: compute on \"cpu\", or on \
+                     a GPU"
+                ),
+            )),
+        }
     }
 
     /// The address for the host, which only memory of the processor has.

@@ -125,7 +125,8 @@ impl Memory {
         guarded("synchronize", || {
             outside_operation("synchronize")?;
             py.detach(|| self.wait())?;
-            self.machine().settle(py)
+            self.machine().settle(py);
+            Ok(())
         })
     }
 

@@ -61,7 +61,7 @@ impl PyGraph {
         outside_operation(operation)?;
         capture::refuse(&self.machine, operation, "a graph")?;
         stream.on(&self.machine, operation)?;
-        self.machine.settle(py)?;
+        self.machine.settle(py);
         self.live(operation)
     }
 }

@@ -5,7 +5,7 @@
 //! and holds the stream while the thread that asked runs the function. On the simulated device
 //! the function runs over copies of the bytes when virtual time reaches it.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use assay_core::backend::{
@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList};
 
 use super::errors;
-use super::machine::{Inside, Machine, Pending};
+use super::machine::{Inside, Pending};
 
 /// How long a thread waits at a gate before it looks whether the stream still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -49,19 +49,16 @@ pub(super) struct HostCall {
     function: Py<PyAny>,
     /// What a simulated device copies out and back.
     ranges: Vec<Range>,
-    /// Hears what the function raised when its caller has gone on.
-    machine: Weak<Machine>,
     raised: Mutex<Option<PyErr>>,
     gate: Mutex<Gate>,
     moved: Condvar,
 }
 
 impl HostCall {
-    pub fn new(function: Py<PyAny>, ranges: Vec<Range>, machine: &Arc<Machine>) -> Self {
+    pub fn new(function: Py<PyAny>, ranges: Vec<Range>) -> Self {
         HostCall {
             function,
             ranges,
-            machine: Arc::downgrade(machine),
             raised: Mutex::new(None),
             gate: Mutex::new(Gate::Shut),
             moved: Condvar::new(),
@@ -212,17 +209,13 @@ impl HostCall {
             }
             Ok(Ok(()))
         });
-        match outcome {
-            Ok(written) => written,
-            Err(error) => {
-                // The stream goes on: what failed was the function, not the device.
-                match self.machine.upgrade() {
-                    Some(machine) => machine.note_raised(error),
-                    None => self.keep(Err(error)),
-                }
-                Ok(())
-            }
-        }
+        // Its caller has gone on, so the work fails with what the function raised.
+        outcome.unwrap_or_else(|error| {
+            Err(BackendError::Driver {
+                operation: Operation::Launch,
+                message: error.to_string(),
+            })
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use assay_core::backend::{Backend, KernelArgument, KernelId, Launch, StreamId};
 use assay_core::dispatch::{
-    DispatchController, DispatchOptions, Recorder, Timing, Work, WorkId, WorkRequest,
+    DispatchController, DispatchError, DispatchOptions, Recorder, Timing, Work, WorkId, WorkRequest,
 };
 use assay_core::sim::{SimBackend, SimOptions, SimProfile};
 use assay_core::transfer::{TransferEngine, TransferOptions};
@@ -90,8 +90,6 @@ pub(super) struct Machine {
     has_left: AtomicBool,
     pub captured: CapturedStreams,
     pub tasks: StreamTasks,
-    /// What operations raised after their caller had gone on.
-    raised: Mutex<Vec<PyErr>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -188,13 +186,17 @@ impl Machine {
             has_left: AtomicBool::new(false),
             captured: CapturedStreams::default(),
             tasks: StreamTasks::default(),
-            raised: Mutex::new(Vec::new()),
         }))
     }
 
     /// Whether work on the stream is over when the call that queued it returns.
     pub fn is_synchronous(&self, stream: StreamId) -> bool {
         matches!(self.device, Device::Cpu { .. }) && stream == self.backend.default_stream()
+    }
+
+    /// Whether operations of the table take time and compute nothing.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.device, Device::Sim { .. })
     }
 
     /// Whether device memory has addresses that the host can read.
@@ -226,25 +228,16 @@ impl Machine {
     /// Refuses a call that cannot be made now, and does what earlier ones left to do.
     pub fn begin(&self, py: Python<'_>, operation: &str) -> PyResult<()> {
         outside_operation(operation)?;
-        self.settle(py)
+        self.settle(py);
+        Ok(())
     }
 
-    /// Frees what was dropped inside an operation; raises what an earlier operation raised.
-    pub fn settle(&self, py: Python<'_>) -> PyResult<()> {
+    /// Frees what was dropped inside an operation.
+    pub fn settle(&self, py: Python<'_>) {
         if self.has_left.swap(false, Ordering::AcqRel) {
             let left = std::mem::take(&mut *lock(&self.left));
             py.detach(|| left.into_iter().for_each(|held| held.give_back(self)));
         }
-        let mut raised = lock(&self.raised);
-        match raised.is_empty() {
-            true => Ok(()),
-            false => Err(raised.remove(0)),
-        }
-    }
-
-    /// Notes what an operation raised when nobody waited for it any more.
-    pub fn note_raised(&self, error: PyErr) {
-        lock(&self.raised).push(error);
     }
 
     /// Queues work that comes after everything it depends on through its buffers.
@@ -255,6 +248,9 @@ impl Machine {
         self.captured.refuse(&request)?;
         self.tasks.charge(&mut request);
         let (stream, is_charged) = (request.stream, request.task.is_some());
+        let name = Arc::clone(&request.name);
+        let failures = self.dispatch.failures();
+        all_whole(&name, uses)?;
         for one in uses {
             one.buffer
                 .dependencies(stream, one.writes, &mut request.after);
@@ -273,6 +269,10 @@ impl Machine {
             for one in uses {
                 one.buffer.note_use(stream, work, one.writes);
             }
+        }
+        if self.dispatch.failures() != failures {
+            // Something failed meanwhile: what this read may have been spoilt before it ran.
+            all_whole(&name, uses)?;
         }
         Ok(work)
     }
@@ -334,6 +334,21 @@ impl Machine {
         }
         call.run_over_transfers(self.transfers()?, &request.name)
     }
+}
+
+/// Refuses work on memory that failed work was to write; what it writes is spoilt too.
+fn all_whole(name: &str, uses: &[Use<'_>]) -> PyResult<()> {
+    let spoilt = uses.iter().find_map(|one| one.buffer.whole().err());
+    let Some(source) = spoilt else {
+        return Ok(());
+    };
+    for one in uses.iter().filter(|one| one.writes) {
+        one.buffer.spoil(source.clone());
+    }
+    Err(errors::dispatch(&DispatchError::DependencyFailed {
+        name: name.to_owned(),
+        source: Box::new(source),
+    }))
 }
 
 impl host_call::Calls {

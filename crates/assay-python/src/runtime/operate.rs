@@ -123,11 +123,16 @@ pub(super) fn operate(
     let mut request = WorkRequest::new(account.label, stream.id, Work::Launch(launch));
     request.bytes = account.bytes;
     request.flops = account.flops;
-    py.detach(|| machine.submit(request, &uses)).map(|_| ())
+    py.detach(|| machine.submit(request, &uses))?;
+    if machine.is_simulated() {
+        let written = uses.iter().filter(|one| one.writes);
+        written.for_each(|one| one.buffer.set_hollow(true));
+    }
+    Ok(())
 }
 
 /// The kernels of a simulated device: they take as long as their bytes take over `link`, and leave
-/// memory as it is.
+/// memory as it is; what they were to write cannot be read.
 pub(super) fn simulated(link: Link) -> impl Iterator<Item = SimKernel> {
     TABLE.iter().map(move |signature| SimKernel {
         name: signature.name.to_owned(),

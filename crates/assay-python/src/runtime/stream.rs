@@ -100,7 +100,8 @@ impl PyStream {
             capture::refuse(&self.machine, "synchronize", "a wait")?;
             py.detach(|| self.machine.dispatch.synchronize(self.id))
                 .map_err(|error| errors::dispatch(&error))?;
-            self.machine.settle(py)
+            self.machine.settle(py);
+            Ok(())
         })
     }
 
@@ -212,7 +213,8 @@ impl PyEvent {
             outside_operation("synchronize")?;
             py.detach(|| self.machine.backend.synchronize_event(self.id))
                 .map_err(|error| errors::backend(&error))?;
-            self.machine.settle(py)
+            self.machine.settle(py);
+            Ok(())
         })
     }
 

@@ -33,7 +33,11 @@ pub(super) fn fill(
         bytes,
     };
     let request = WorkRequest::new(name, stream, work);
-    py.detach(|| machine.submit(request, &uses)).map(|_| ())
+    py.detach(|| machine.submit(request, &uses))?;
+    if bytes == part.buffer.bytes() {
+        part.buffer.set_hollow(false);
+    }
+    Ok(())
 }
 
 /// Copies between parts of two buffers that do not overlap.
@@ -56,7 +60,11 @@ pub(super) fn copy(
         bytes,
     };
     let request = WorkRequest::new(name, stream, work);
-    py.detach(|| machine.submit(request, &uses)).map(|_| ())
+    py.detach(|| machine.submit(request, &uses))?;
+    if source.buffer.is_hollow() {
+        destination.buffer.set_hollow(true);
+    }
+    Ok(())
 }
 
 /// A Python function with the buffers it uses and what it is counted as.
@@ -81,6 +89,9 @@ pub(super) fn run(
         for buffer in buffers {
             let buffer = buffer.get();
             buffer.alive(given.name)?;
+            if !writes {
+                buffer.has_values(given.name)?;
+            }
             uses.push(Use { buffer, writes });
         }
     }
@@ -91,7 +102,7 @@ pub(super) fn run(
         bytes: one.buffer.bytes(),
         writes: one.writes,
     });
-    let call = HostCall::new(given.function, ranges.collect(), machine);
+    let call = HostCall::new(given.function, ranges.collect());
     // The work itself is filled in with the call's token.
     let nothing = Work::Fill {
         destination: DevicePointer(0).into(),

@@ -92,7 +92,11 @@ pub(super) fn upload(
                 TransferTerms::default(),
             )
             .and_then(|transfer| transfer.wait())
-            .map_err(|error| errors::transfer(&error))
+            .map_err(|error| errors::transfer(&error))?;
+        if bytes == block.bytes() {
+            block.set_hollow(false);
+        }
+        Ok(())
     })
 }
 
@@ -113,6 +117,7 @@ pub(super) fn download(
     let _pinned = Pinned::for_host(py, part.buffer)?;
     let source = part.device_place(machine, name, bytes)?;
     let block: &Arc<_> = part.buffer;
+    block.has_values(name)?;
     py.detach(|| {
         block.wait_until_written()?;
         let engine = machine.transfers()?;
@@ -123,5 +128,6 @@ pub(super) fn download(
         Python::attach(|_| drop(filled));
         Ok::<(), PyErr>(())
     })?;
-    machine.settle(py)
+    machine.settle(py);
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Which work used a piece of memory last, so that later work comes after it.
 
 use assay_core::backend::StreamId;
-use assay_core::dispatch::WorkId;
+use assay_core::dispatch::{DispatchError, WorkId};
 
 /// The latest work of one stream that used a piece of memory.
 struct LastUse {
@@ -51,6 +51,17 @@ impl Uses {
     /// The newest work of every stream that wrote.
     pub fn writes(&self) -> Vec<WorkId> {
         self.0.iter().filter_map(|last| last.write).collect()
+    }
+
+    /// Forgets work that failed, and gives why the first of it that was to write did.
+    pub fn sort_out(
+        &mut self,
+        failure: impl Fn(WorkId) -> Option<DispatchError>,
+    ) -> Option<DispatchError> {
+        let writes = self.0.iter().filter_map(|last| last.write);
+        let spoilt = writes.filter_map(&failure).next();
+        self.0.retain(|last| failure(last.work).is_none());
+        spoilt
     }
 
     /// Forgets work that is over.

@@ -1,0 +1,197 @@
+"""What holds of every operation on a GPU: the same bits, NumPy's NaN, and nothing that waits."""
+
+import hashlib
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import assay
+from assay import ops, xp
+from assay.engine import Engine
+from assay.errors import OutOfMemoryError
+from assay.runtime import Array, Device, cuda
+
+if (missing := cuda.probe().missing) is not None:
+    pytest.skip(missing.sentence, allow_module_level=True)
+
+pytestmark = pytest.mark.gpu
+
+RANDOM = np.random.default_rng(20)
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return Device("cuda:0", pool_bytes=8 << 30)
+
+
+def put(device: Device, *shape: int, dtype: object = xp.float32) -> Array:
+    values = RANDOM.normal(size=shape).astype(np.float32)
+    return xp.asarray(values, dtype=dtype, device=device, copy=True)
+
+
+def packed(device: Device, outputs: int, inputs: int, kind: str = "bf16") -> ops.Weights:
+    values = RANDOM.normal(size=(outputs, inputs)).astype(np.float32)
+    return ops.pack(values, kind, (outputs, inputs), device)
+
+
+def digest(array: Array) -> str:
+    return hashlib.sha256(array.to_numpy().tobytes()).hexdigest()
+
+
+def operations(device: Device) -> dict[str, Callable[[], Array]]:
+    """Operations over inputs that stay the same, large enough for many blocks."""
+    a, b = put(device, 1024, 1024), put(device, 1024, 1024)
+    many, weights = put(device, 96, 2048, dtype=xp.bfloat16), packed(device, 3000, 2048)
+    few = many[:3]
+    gain = put(device, 2048, dtype=xp.bfloat16)
+    long = put(device, 3_000_001)
+    return {
+        "add": lambda: a + b,
+        "matmul": lambda: a @ b,
+        "sum": lambda: xp.sum(long),
+        "mean": lambda: xp.mean(a, axis=0),
+        "cumulative_sum": lambda: xp.cumulative_sum(long),
+        "sort": lambda: xp.sort(long),
+        "softmax": lambda: ops.softmax(a),
+        "rms_norm": lambda: ops.rms_norm(many, gain, 1e-5),
+        "linear, few rows": lambda: ops.linear(few, weights),
+        "linear, many rows": lambda: ops.linear(many, weights),
+    }
+
+
+def test_the_same_bits_a_hundred_times(device: Device) -> None:
+    for name, operation in operations(device).items():
+        found = {digest(operation()) for _ in range(100)}
+        assert len(found) == 1, name
+
+
+def test_a_deterministic_engine_gives_the_same_bits_a_hundred_times() -> None:
+    prompt = [int(token) for token in RANDOM.integers(1, 200, 40)]
+    with Engine.load("synthetic", device="cuda:0", deterministic=True) as engine:
+        found = {hashlib.sha256(engine.logits(prompt).tobytes()).hexdigest() for _ in range(100)}
+    assert len(found) == 1
+
+
+ODD = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 3.4e38, 1e-45, -2.5], dtype=np.float32
+)
+PAIRS = np.repeat(ODD, len(ODD)), np.tile(ODD, len(ODD))
+UNARY = ("abs", "exp", "log", "sqrt", "sin", "tanh", "floor", "sign", "square", "isnan", "isinf")
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "equal", "less")
+REDUCTIONS = ("sum", "prod", "max", "min", "mean", "argmax", "argmin")
+
+
+def same(got: Array, expected: object, name: str) -> None:
+    """Equal apart from the last bits of functions that are not exact; NaN and Inf exactly."""
+    found = got.to_numpy()
+    wanted = np.asarray(expected)
+    assert found.shape == wanted.shape, name
+    if wanted.dtype.kind != "f":
+        np.testing.assert_array_equal(found, wanted, name)
+        return
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted), name)
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted), name)
+    np.testing.assert_array_equal(
+        np.signbit(found[~np.isnan(found)]), np.signbit(wanted[~np.isnan(wanted)]), name
+    )
+    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-44, err_msg=name)
+
+
+def test_nan_and_infinity_go_where_numpy_has_them(device: Device) -> None:
+    warnings.simplefilter("ignore", RuntimeWarning)
+    one = xp.asarray(ODD, device=device)
+    left, right = (xp.asarray(part, device=device) for part in PAIRS)
+    for name in UNARY:
+        same(getattr(xp, name)(one), getattr(np, name)(ODD), name)
+    for name in BINARY:
+        same(getattr(xp, name)(left, right), getattr(np, name)(*PAIRS), name)
+    for name in REDUCTIONS:
+        for values in (ODD, ODD[1:], ODD[3:], ODD[1:2]):
+            got = getattr(xp, name)(xp.asarray(values, device=device))
+            same(got, getattr(np, name)(values), f"{name} of {values}")
+    a = np.ones((4, 4), np.float32)
+    a[1, 2], a[2, 0] = np.nan, np.inf
+    same(
+        xp.asarray(a, device=device) @ xp.asarray(np.eye(4, dtype=np.float32), device=device),
+        a @ np.eye(4, dtype=np.float32),
+        "matmul",
+    )
+    same(
+        xp.where(xp.isnan(one), xp.zeros_like(one), one),
+        np.where(np.isnan(ODD), np.float32(0), ODD),
+        "where",
+    )
+    # Zeros of both signs are equal, so their order is anybody's.
+    np.testing.assert_array_equal(xp.sort(one).to_numpy(), np.sort(ODD))
+
+
+def test_neural_operations_pass_nan_on(device: Device) -> None:
+    values = RANDOM.normal(size=(3, 256)).astype(np.float32)
+    values[1, 17] = np.nan
+    x = xp.asarray(values, device=device, copy=True)
+    weights, gain = packed(device, 64, 256, "f32"), put(device, 256)
+    for name, out in {
+        "softmax": ops.softmax(x),
+        "rms_norm": ops.rms_norm(x, gain, 1e-5),
+        "linear": ops.linear(x, weights),
+    }.items():
+        found = np.isnan(out.to_numpy())
+        assert found[1].all(), name
+        assert not found[[0, 2]].any(), name
+
+
+SPIN = """
+extern "C" __global__ void spin(long long* out, long long nanoseconds) {
+    long long start, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+    do { asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); } while (now - start < nanoseconds);
+    out[0] = now - start;
+}
+"""
+
+
+def test_no_operation_waits_for_the_whole_device(device: Device) -> None:
+    """A kernel that spins on another stream neither ends earlier nor holds any operation up."""
+    spin = assay.jit.kernel(SPIN)
+    busy = device.stream()
+    clock = xp.zeros(1, dtype=xp.int64, device=device)
+    work = operations(device)
+    host = RANDOM.normal(size=(1 << 20,)).astype(np.float32)
+    work["upload"] = lambda: xp.asarray(host, device=device)
+    work["fill"] = lambda: xp.zeros((1 << 20,), dtype=xp.float32, device=device)
+
+    def allocate_and_free() -> Array:
+        made = xp.empty((1 << 22,), dtype=xp.float32, device=device)
+        made.free()
+        return xp.ones(1, dtype=xp.float32, device=device)
+
+    work["allocate and free"] = allocate_and_free
+    for operation in work.values():
+        operation().to_numpy()
+    spin(clock, 1, grid=1, block=1, stream=busy)
+    busy.synchronize()
+    for name, operation in work.items():
+        spin(clock, 250_000_000, grid=1, block=1, stream=busy)
+        spinning = busy.record()
+        start = time.perf_counter()
+        operation().to_numpy()
+        took = time.perf_counter() - start
+        assert not spinning.query(), f"{name} returned after the spinning kernel did"
+        assert took < 0.2, f"{name} took {took:.3f} s beside a kernel of 0.25 s"
+        spinning.synchronize()
+
+
+def test_memory_that_runs_out_is_an_error_and_the_device_goes_on() -> None:
+    device = Device("cuda:0", pool_bytes=64 << 20)
+    kept = []
+    with pytest.raises(OutOfMemoryError, match="expected at most") as caught:
+        for _ in range(100):
+            kept.append(xp.ones(4 << 20, dtype=xp.float32, device=device))
+    assert caught.value.hint is not None
+    assert 0 < len(kept) <= 4
+    np.testing.assert_array_equal(kept[0].to_numpy()[:3], [1, 1, 1])
+    kept.clear()
+    assert float(xp.ones(4 << 20, dtype=xp.float32, device=device)[7]) == 1.0

@@ -1,0 +1,176 @@
+"""Work that fails when it runs: what is said, to whom, and what goes on as before."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import assay
+from assay import ops, xp
+from assay.engine import SamplingParams
+from assay.errors import DeviceError
+from assay.runtime import Array, Device, Stream
+from assay.runtime.graphs import Graph, capture_graph
+
+WORDS = "index out of range in embedding: expected tokens from 0 to below 11, got 99"
+
+
+def table(device: Device) -> Array:
+    return xp.ones((11, 4), dtype=xp.float32, device=device)
+
+
+def integers(device: Device, *values: int) -> Array:
+    return xp.asarray(values, dtype=xp.int32, device=device)
+
+
+def test_the_output_of_failed_work_is_never_read_as_good() -> None:
+    device = Device("cpu")
+    side, rows = device.stream(), table(device)
+    good_ids, bad_ids = integers(device, 0, 2), integers(device, 1, 99)
+    with side:
+        spoilt = ops.embedding(bad_ids, rows, label="layers.0.embedding")
+    for _ in range(3):
+        with pytest.raises(
+            DeviceError, match=rf'"layers.0.embedding" failed on stream [0-9]+: {WORDS}'
+        ) as told:
+            spoilt.to_numpy()
+        assert told.value.code == "stream_failed"
+        assert told.value.hint is not None
+        assert "make it anew" in told.value.hint
+    with pytest.raises(
+        DeviceError, match=rf'"sum" comes after work that failed: .*{WORDS}'
+    ) as told:
+        xp.sum(spoilt)
+    assert told.value.code == "dependency_failed"
+    # What it read is as good as before, and so is the stream.
+    assert float(xp.sum(rows)) == 44.0
+    rows[0, 0] = 5.0
+    with side:
+        good = ops.embedding(good_ids, rows)
+    np.testing.assert_array_equal(good.to_numpy(), [[5, 1, 1, 1], [1, 1, 1, 1]])
+    side.synchronize()
+
+
+def test_what_was_queued_behind_a_failure_is_not_done_and_says_so() -> None:
+    device = Device("cpu")
+    side, other, rows = device.stream(), device.stream(), table(device)
+    large = xp.ones((4096, 4096), dtype=xp.float32, device=device)
+    gain = xp.ones(4096, dtype=xp.float32, device=device)
+    bad_ids, one, three = (integers(device, value) for value in (99, 1, 3))
+    with side:
+        # Long enough for the rest to be queued before anything fails.
+        before = ops.rms_norm(large, gain, 1e-5)
+        ops.embedding(bad_ids, rows, label="culprit")
+        behind = ops.embedding(one, rows)
+    with other:
+        free = ops.embedding(three, rows)
+    np.testing.assert_array_equal(free.to_numpy(), np.ones((1, 4)))
+    with pytest.raises(DeviceError, match=f'"culprit" failed on stream [0-9]+: {WORDS}'):
+        behind.to_numpy()
+    np.testing.assert_allclose(before.to_numpy()[::512, ::512], 1.0, rtol=1e-4)
+
+
+def test_a_wait_for_the_stream_tells_a_failure_once() -> None:
+    device = Device("cpu")
+    side, rows, bad_ids = device.stream(), table(device), integers(device, 99)
+    with side:
+        ops.embedding(bad_ids, rows)
+    with pytest.raises(DeviceError, match=WORDS):
+        side.synchronize()
+    side.synchronize()
+    with side:
+        assert ops.embedding(integers(device, 3), rows).to_numpy().tolist() == [[1.0] * 4]
+
+
+def test_work_of_another_stream_that_reads_it_is_refused_and_its_stream_goes_on() -> None:
+    device = Device("cpu")
+    side, other, rows = device.stream(), device.stream(), table(device)
+    gain = xp.ones(4, dtype=xp.float32, device=device)
+    bad_ids = integers(device, 99)
+    for _ in range(100):
+        with side:
+            spoilt = ops.embedding(bad_ids, rows)
+
+        with other, pytest.raises(DeviceError, match="got 99"):
+            ops.rms_norm(spoilt, gain, 1e-5).to_numpy()
+        with other:
+            good = ops.rms_norm(rows, gain, 1e-5)
+        np.testing.assert_allclose(good.to_numpy(), np.ones((11, 4)), rtol=1e-4)
+
+
+def replay_and_wait(graph: Graph, stream: Stream) -> None:
+    graph.replay(stream)
+    stream.synchronize()
+
+
+def test_the_operation_of_a_graph_that_failed_is_named() -> None:
+    device = Device("cpu")
+    rows, ids = table(device), xp.asarray([1, 2], dtype=xp.int32, device=device, copy=True)
+    out = xp.zeros((2, 4), dtype=xp.float32, device=device)
+    gain = xp.ones(4, dtype=xp.float32, device=device)
+
+    normed = xp.zeros((11, 4), dtype=xp.float32, device=device)
+
+    def step() -> None:
+        ops.rms_norm(rows, gain, 1e-5, out=normed, label="norm")
+        ops.embedding(ids, rows, out=out, label="layers.3.embedding")
+
+    for stream in (device.default_stream, device.stream()):
+        with capture_graph(step, device=device, label="step") as graph:
+            graph.replay(stream)
+            stream.synchronize()
+            ids[1] = 99
+            with pytest.raises(DeviceError, match=f'"step: layers.3.embedding" failed .*{WORDS}'):
+                replay_and_wait(graph, stream)
+            ids[1] = 3
+            if stream is device.default_stream:
+                # The call itself failed, so nothing was left spoilt behind it.
+                graph.replay(stream)
+
+
+def test_a_function_that_raises_in_virtual_time_spoils_what_it_was_to_write() -> None:
+    device = Device("sim")
+
+    def refuse(x: npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        raise RuntimeError(f"no root of {x[0]}")
+
+    root = assay.jit.kernel(
+        "__global__ void root(const float* x, float* out) { out[0] = sqrtf(x[0]); }", cpu=refuse
+    )
+    x = xp.asarray([-4.0], dtype=xp.float32, device=device)
+    out = xp.zeros(1, dtype=xp.float32, device=device)
+    root(x, out)
+    words = r'"root" failed on stream 0: RuntimeError: no root of -4.0'
+    for _ in range(2):
+        with pytest.raises(DeviceError, match=words):
+            out.to_numpy()
+    assert float(x[0]) == -4.0
+    assert float(xp.sum(xp.ones(5, dtype=xp.float32, device=device))) == 5.0
+    device.synchronize()
+
+
+def test_a_failure_leaves_engines_on_the_same_device_alone() -> None:
+    device = assay.runtime.device("cpu")
+    params = SamplingParams(max_tokens=4, temperature=0.0)
+    with assay.Engine.load("synthetic", device=device) as engine:
+        before = engine.generate(["Once"], params)[0].token_ids
+        with pytest.raises(DeviceError, match=WORDS):
+            ops.embedding(integers(device, 99), table(device))
+        rows, bad_ids = table(device), integers(device, 99)
+        with device.stream(), pytest.raises(DeviceError, match=WORDS):
+            ops.embedding(bad_ids, rows).to_numpy()
+        assert engine.generate(["Once"], params)[0].token_ids == before
+
+
+def test_operations_in_virtual_time_compute_nothing_and_say_so_when_read() -> None:
+    device = Device("sim")
+    x = xp.ones((2, 4), dtype=xp.float32, device=device)
+    gain = xp.ones(4, dtype=xp.float32, device=device)
+    start = device.now_ns()
+    out = ops.softmax(ops.rms_norm(x, gain, 1e-5))
+    device.synchronize()
+    assert device.now_ns() > start
+    for read in (out.to_numpy, lambda: xp.sum(out), lambda: out.to_device("cpu")):
+        with pytest.raises(DeviceError, match="take time and compute nothing") as told:
+            read()
+        assert told.value.code == "no_values"
+    np.testing.assert_array_equal(x.to_numpy(), np.ones((2, 4)))
