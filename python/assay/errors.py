@@ -70,6 +70,10 @@ class InfeasibleError(AssayError):
     """No choice fulfils every constraint."""
 
 
+class ModelError(AssayError):
+    """A model computed something that no answer can be made of."""
+
+
 class DeviceError(AssayError):
     """A device, its memory or its queues refused or failed; `code` is a stable name for how."""
 

@@ -1,9 +1,11 @@
 """Machines without CUDA: what is missing is told in agreed words, once, and nothing else breaks."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
+from assay import _native
 from assay.errors import DeviceError, UnknownNameError
 from assay.runtime import Device, cuda, device
 
@@ -54,3 +56,20 @@ def test_names_that_are_no_devices_are_refused(name: str) -> None:
 def test_library_folders_are_those_of_the_wheels() -> None:
     folders = cuda.library_folders()
     assert any("nvidia" in folder for folder in folders), "the extra dev brings nvidia-cuda-nvrtc"
+
+
+def test_the_library_knows_no_call_that_waits_for_the_whole_device() -> None:
+    library = Path(_native.__file__).read_bytes()
+    # A function of the driver is looked up by its name, so a name that is not there is not called.
+    assert b"cuEventSynchronize" in library
+    for name in (
+        "cuCtxSynchronize",
+        "cudaDeviceSynchronize",
+        "cuMemAlloc_v2",
+        "cuMemFree_v2",
+        "cuMemcpyHtoD_v2",
+        "cuMemcpyDtoH_v2",
+        "cuMemcpyDtoD_v2",
+        "cuMemsetD8_v2",
+    ):
+        assert name.encode() not in library, name

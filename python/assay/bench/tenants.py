@@ -50,9 +50,11 @@ class Tenant:
         weight: int = 1,
         qos: QoS = "best-effort",
         reserved: float = 0.0,
+        limit: float | None = None,
+        deadline_ns: int | None = None,
         assumed_ns: int = 100_000,
     ) -> None:
-        """Take a part of the device; `reserved` is a share of its time."""
+        """Take a part of the device; `reserved` and `limit` are shares of its time."""
         device = scheduler.device
         quota = device.tenant(name, 2 * nbytes)
         rate = int(reserved * SECOND_NS)
@@ -69,6 +71,9 @@ class Tenant:
             qos=qos,
             memory_bytes=nbytes,
             reserved={"compute": rate} if rate else None,
+            limits=None if limit is None else {"compute": int(limit * SECOND_NS)},
+            deadline_ns=deadline_ns,
+            fail_on_miss=deadline_ns is not None,
             assumed_ns=assumed_ns,
         )
         self.task.wait_admitted()
@@ -211,7 +216,6 @@ class Steps:
             self._scheduler, "flood", nbytes=nbytes, assumed_ns=max(1, step_ns // passes)
         )
         self._passes = passes
-        self._pause = 0.0
         self._graph = None
         if as_graph:
             array = self.promised.array

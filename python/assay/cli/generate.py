@@ -53,6 +53,8 @@ def generate_command(
             show_note(f'the model "{engine.files.name}" is made up: its text means nothing')
         if as_json:
             (answer,) = engine.generate([prompt], chosen)
+            if answer.error is not None:
+                raise answer.error
             timing = answer.timing
             data = {
                 "model": engine.files.name,

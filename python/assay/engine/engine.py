@@ -176,7 +176,10 @@ class Engine:
         prompts: Prompt | Sequence[Prompt],
         params: SamplingParams | Sequence[SamplingParams] | None = None,
     ) -> list[Completion]:
-        """Complete prompts together, and return when all are done."""
+        """Complete prompts together, and return when all are done.
+
+        One that cannot go on ends with the reason "error" and its `error`; the others go on.
+        """
         self._check_idle("generate")
         given = prompting.listed(prompts)
         each = [params or SamplingParams()] * len(given)
@@ -204,13 +207,18 @@ class Engine:
         return [Completion.of(ends[name], chunks[name]) for name in names]
 
     def stream(self, prompt: Prompt, params: SamplingParams | None = None) -> Iterator[Chunk]:
-        """Complete one prompt, token by token; leaving the loop early ends the request."""
+        """Complete one prompt, token by token; leaving the loop early ends the request.
+
+        Raises the request's error where it cannot go on.
+        """
         self._check_idle("stream")
         name = self.add_request(prompt, params)
         try:
             while name in self._requests:
                 for output in self.step():
                     yield from output.chunks
+                    if output.error is not None:
+                        raise output.error
         finally:
             if name in self._requests:
                 self.abort(name)
@@ -314,7 +322,7 @@ class Engine:
                 self._parts.batcher.remove(request)
                 summary = finishing.summary(request)
             if chunks:
-                outputs.append(StepOutput(name, tuple(chunks), summary))
+                outputs.append(StepOutput(name, tuple(chunks), summary, request.error))
         return outputs
 
     def _settle(self) -> None:

@@ -6,6 +6,7 @@ import time
 
 from assay.engine.outputs import Chunk, FinishReason, Summary, Timing
 from assay.engine.request import Request
+from assay.errors import ModelError
 
 
 def take(
@@ -38,6 +39,16 @@ def take(
 def abort(request: Request) -> Chunk:
     """End a request without another token."""
     return Chunk(_finish(request, "abort"), None, finish_reason="abort")
+
+
+def fail(request: Request) -> Chunk:
+    """End a request whose next token has no score that is a number; others go on."""
+    request.error = ModelError(
+        f'request "{request.request_id}": expected scores that are numbers, got only NaN after '
+        f"{len(request.tokens)} tokens",
+        "the weights hold NaN, or a number overflowed: try another weight_format",
+    )
+    return Chunk(_finish(request, "error"), None, finish_reason="error")
 
 
 def _finish(request: Request, reason: FinishReason) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-FinishReason = Literal["stop", "length", "abort"]
+from assay.errors import AssayError
+
+FinishReason = Literal["stop", "length", "abort", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Chunk:
 
     text: str
     token_id: int | None
-    """None where an output ends without a token: it was aborted."""
+    """None where an output ends without a token: it was aborted, or it failed."""
     logprob: float | None = None
     top_logprobs: tuple[tuple[int, float], ...] = ()
     """The most likely tokens with their log-probabilities, best first."""
@@ -59,6 +61,8 @@ class StepOutput:
     chunks: tuple[Chunk, ...]
     summary: Summary | None = None
     """Counts and times, when the output has ended."""
+    error: AssayError | None = None
+    """Why it cannot go on, where the finish reason is an error."""
 
     @property
     def text(self) -> str:
@@ -95,6 +99,8 @@ class Completion:
     logprobs: tuple[Chunk, ...] | None
     """The chunks with log-probabilities, where they were asked for."""
     timing: Timing
+    error: AssayError | None = None
+    """Why it could not go on, where the finish reason is an error; the text is what came before."""
 
     @classmethod
     def of(cls, end: StepOutput, chunks: Sequence[Chunk]) -> Completion:
@@ -112,4 +118,5 @@ class Completion:
             cached_tokens=summary.cached_tokens,
             logprobs=tuple(chunks) if reported else None,
             timing=summary.timing,
+            error=end.error,
         )

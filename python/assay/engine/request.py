@@ -12,6 +12,7 @@ from assay.engine.outputs import FinishReason
 from assay.engine.params import SamplingParams
 from assay.engine.speculation import PromptLookup
 from assay.engine.stopping import StopTexts
+from assay.errors import AssayError
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +45,8 @@ class Request:
     first_token: float | None = None
     finished: float | None = None
     finish_reason: FinishReason | None = None
+    error: AssayError | None = None
+    """Why it cannot go on."""
     lookup: PromptLookup | None = None
     drafts: list[int] = field(default_factory=list)
     """Guessed tokens that the step under way checks."""

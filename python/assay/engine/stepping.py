@@ -64,7 +64,7 @@ def reveal(
         chunks = _take(turn, tokens[rows], None if chances is None else chances[rows], top[rows])
         if not assumed:
             _commit(parts, counts, turn, before, len(chunks))
-        counts["generated_tokens"] += len(chunks)
+        counts["generated_tokens"] += sum(chunk.token_id is not None for chunk in chunks)
         gained.append((request, chunks))
     return gained
 
@@ -132,6 +132,9 @@ def _take(
     wants = request.params.logprobs
     chunks: list[Chunk] = []
     for index, token in enumerate(tokens):
+        if token < 0:
+            chunks.append(finishing.fail(request))
+            break
         chance = None if chances is None or wants is None else chances[index]
         chunks.append(finishing.take(request, token, chance, top[index][: wants or 0]))
         # What follows a guess that was wrong was computed for another text.

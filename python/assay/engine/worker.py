@@ -59,6 +59,11 @@ class Failure:
     error: BaseException
 
 
+def _event(output: StepOutput) -> StepOutput | Failure:
+    """What a step gave a request, or the end of one that cannot go on."""
+    return output if output.error is None else Failure(output.request_id, output.error)
+
+
 Sink = Callable[[Sequence["StepOutput | Failure"]], None]
 
 
@@ -207,7 +212,7 @@ class EngineWorker:
         known = [output for output in outputs if output.request_id in self._live]
         self._forget([output.request_id for output in known if output.finished])
         if known:
-            self._sink(known)
+            self._sink([_event(output) for output in known])
 
     def _forget(self, names: Sequence[str]) -> None:
         with self._lock:

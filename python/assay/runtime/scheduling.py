@@ -317,7 +317,7 @@ class Scheduler:
 
         `reserved` are promised rates and `limits` the most it gets, in units a second; `turns`
         paces its launches and copies by count. A launch is charged `assumed_ns` until the device
-        has told how long it took. Without a partition it belongs to the whole device.
+        has told how long work of its name takes. Without a partition it belongs to the whole device.
         """
         home = partition or self._device_partition()
         native = self._native.submit(

@@ -40,8 +40,14 @@ impl Failures {
             return None;
         }
         let forgotten = self.ranges.len() - self.words.len();
-        let words = index.checked_sub(forgotten).and_then(|at| self.words.get(at));
-        Some(words.cloned().unwrap_or(DispatchError::LongFailed { stream }))
+        let words = index
+            .checked_sub(forgotten)
+            .and_then(|at| self.words.get(at));
+        Some(
+            words
+                .cloned()
+                .unwrap_or(DispatchError::LongFailed { stream }),
+        )
     }
 }
 
@@ -55,7 +61,10 @@ mod tests {
         let mut failures = Failures::default();
         for number in 0..1_000 {
             let name = format!("work {number}");
-            failures.add(number * 10..number * 10 + 3, DispatchError::Abandoned { name });
+            failures.add(
+                number * 10..number * 10 + 3,
+                DispatchError::Abandoned { name },
+            );
         }
         for number in 0..1_000 {
             for (at, failed) in [(0, true), (2, true), (3, false), (9, false)] {

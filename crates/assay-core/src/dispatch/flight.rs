@@ -98,13 +98,14 @@ impl StreamBooks {
             },
         };
         for mark in &work.marks {
-            mark.hold(stream).map_err(|source| match source.ends_work() {
-                true => DispatchError::DependencyFailed {
-                    name: work.request.name.to_string(),
-                    source: Box::new(source.into()),
-                },
-                false => refused(source),
-            })?;
+            mark.hold(stream)
+                .map_err(|source| match source.ends_work() {
+                    true => DispatchError::DependencyFailed {
+                        name: work.request.name.to_string(),
+                        source: Box::new(source.into()),
+                    },
+                    false => refused(source),
+                })?;
         }
         let turn = match work.gate {
             Gate::Granted(turn) => Some(turn),
@@ -270,8 +271,11 @@ impl Issued {
         finished.span = span;
         tools.recorder.push(finished);
         let cost = self.request.work.cost(self.request.cost_ns);
-        match (self.turn, span, cost) {
-            (Some(turn), Some(span), Some((Lane::Compute, _))) => tools.meter.add(span, turn),
+        let task = self.request.task.as_ref().map(|task| task.id());
+        match (self.turn, span, cost, task) {
+            (Some(turn), Some(span), Some((Lane::Compute, _)), Some(task)) => {
+                tools.meter.add(span, turn, (task, self.request.name));
+            }
             (turn, ..) => drop(turn),
         }
     }

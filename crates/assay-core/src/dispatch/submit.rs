@@ -17,8 +17,12 @@ enum Dependency {
 }
 
 impl Shared {
-    pub(super) fn submit(&self, request: WorkRequest) -> Result<WorkId, DispatchError> {
+    pub(super) fn submit(&self, mut request: WorkRequest) -> Result<WorkId, DispatchError> {
         let stream = request.stream;
+        if let Some(task) = &request.task {
+            let known = self.tools.meter.cost_ns(task.id(), &request.name);
+            request.cost_ns = known.unwrap_or(request.cost_ns);
+        }
         let queue = self.queue(stream)?;
         let own = lock(&queue.books)?.capture.clone();
         if let Some(capture) = self.capture_of(&request, own.as_ref())? {
@@ -150,7 +154,10 @@ impl Shared {
         let queue = self.queue(work.stream)?;
         let mut books = lock(&queue.books)?;
         books.take_in(&self.tools, work.stream);
-        Ok(matches!(books.status(work.stream, sequence), Status::Finished))
+        Ok(matches!(
+            books.status(work.stream, sequence),
+            Status::Finished
+        ))
     }
 
     /// Why the work failed, if it has.

@@ -155,7 +155,8 @@ pub struct WorkRequest {
     pub after: Vec<WorkId>,
     /// The task it is charged to and paced by.
     pub task: Option<Arc<Task>>,
-    /// Device time it is assumed to take, for charging the task until it is measured.
+    /// Device time it is assumed to take, for charging the task until work of its name was
+    /// measured.
     pub cost_ns: u64,
 }
 

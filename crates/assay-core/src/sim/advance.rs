@@ -192,7 +192,9 @@ impl Device {
         self.busy[engine as usize] = false;
         let outcome = match running.fails {
             true => Err("a fault plan had it fail".to_owned()),
-            false => self.take_effect(&running.work).map_err(BackendError::into_words),
+            false => self
+                .take_effect(&running.work)
+                .map_err(BackendError::into_words),
         };
         if let (Err(message), Some(stream)) = (outcome, self.streams.get_mut(&id)) {
             stream.failure = Some(Failure {

@@ -1,4 +1,7 @@
-"""The scheduler on the virtual clock: promises kept, shares, and how fast it decides."""
+"""The scheduler: promises kept, shares, and how fast it decides.
+
+On the virtual clock, where every run is the same; and on a GPU, among tenants that really compute.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from assay import _native
 from assay.bench.case import Case, Check, Contestant, Settings, Suite, Trial
 from assay.bench.clocks import ToldClock
+from assay.bench.tenants import Sharing, Steps
+from assay.runtime.hardware import Device
 
 Load = tuple[str, int, int, int, int]
 """Class, weight, reserved units a second, units of a turn, turns asked for at once."""
@@ -34,7 +41,31 @@ def _sharers(weights: Sequence[int]) -> list[Load]:
     ]
 
 
+TENANTS: Final = (7, 3)
+"""Weights of two tenants that both want the whole GPU."""
+
+PASS_BYTES: Final = (128 << 20, 256 << 20)
+"""What a pass of each goes over: kernels of different lengths, all beyond any cache."""
+
+POINTS: Final = 0.05
+"""How far a share of GPU time may be from its weight's."""
+
+STEP_PASSES: Final = 24
+"""Passes of a step, which takes about as long as decoding one token of an 8B model."""
+
+STEP_NS: Final = 3_000_000
+WINDOW_NS: Final = 130_000
+"""Work under way at once beside a guaranteed tenant: one pass, so that is what a step waits for."""
+
+
 def cases(settings: Settings) -> list[Case]:
+    """What the device can show: on a GPU with real work, otherwise in virtual time."""
+    if settings.device.kind == "cuda":
+        return _tenants(settings.device, settings.quick)
+    return _virtual(settings)
+
+
+def _virtual(settings: Settings) -> list[Case]:
     """All on one lane of a gigabyte a second."""
     virtual_ns = VIRTUAL_NS // 10 if settings.quick else VIRTUAL_NS
     crowd = [GUARANTEED, *FLOOD]
@@ -121,9 +152,69 @@ def _decisions(loads: Sequence[Load], virtual_ns: int) -> Trial:
     )
 
 
+def _tenants(device: Device, quick: bool) -> list[Case]:
+    """Two tenants by weight, and a guaranteed one beside a flood."""
+    heavy, light = TENANTS
+    return [
+        Case(
+            f"GPU time of weight {heavy} beside {light}",
+            "%",
+            lambda: _shared(device, 0.05 if quick else 0.25),
+        ),
+        *(
+            Case(
+                f"p99 step of a guaranteed tenant, {how}, {pace}",
+                "ms",
+                functools.partial(
+                    _guaranteed,
+                    device,
+                    as_graph=how == "graphs",
+                    pause=pause,
+                    reserved=reserved,
+                    steps=20 if quick else 60,
+                ),
+            )
+            for how in ("graphs", "launches")
+            for pace, pause, reserved in (("at a pace", 2e-3, 0.6), ("without rest", 0.0, 0.95))
+        ),
+    ]
+
+
+def _shared(device: Device, seconds: float) -> Trial:
+    sharing = Sharing(device, TENANTS, PASS_BYTES)
+    return Trial(
+        Contestant("assay", lambda _: sharing.shares(seconds)[0][0], ToldClock()),
+        Check("counted passes, and weights to 5 points", lambda _: sharing.error(seconds), POINTS),
+        note="device time by events around each kernel",
+    )
+
+
+def _guaranteed(
+    device: Device, *, as_graph: bool, pause: float, reserved: float, steps: int
+) -> Trial:
+    contest = Steps(
+        device,
+        passes=STEP_PASSES,
+        nbytes=PASS_BYTES[0],
+        step_ns=STEP_NS,
+        as_graph=as_graph,
+        reserved=reserved,
+        window_ns=WINDOW_NS,
+    )
+
+    def last(flooded: bool) -> float:
+        return float(np.quantile(contest.times(steps, flooded=flooded, pause=pause), 0.99))
+
+    return Trial(
+        Contestant("beside a flood", lambda _: last(True), ToldClock()),
+        Check("counted passes", lambda _: contest.miscounted(), 0.0),
+        ceiling=Contestant("alone", lambda _: last(False), ToldClock()),
+        note=f"{reserved:.0%} of the GPU reserved",
+    )
+
+
 SUITE = Suite(
     "scheduler",
-    "promises, shares and decisions of the scheduler, in virtual time",
+    "promises, shares and decisions of the scheduler; on a GPU, tenants that share it",
     cases,
-    devices=("cpu",),
 )

@@ -1,0 +1,133 @@
+"""Runs a few cases of every kernel's tests under compute-sanitizer, and keeps what it found.
+
+Needs a GPU, PyTorch (for the references) and compute-sanitizer. Exits with 1 if a tool found
+anything, a test failed, or a kernel was left out.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+TESTS: Final = ("test_kernels.py", "test_packing_kernels.py", "test_array_kernels.py")
+SUMMARY: Final = {
+    "memcheck": re.compile(r"ERROR SUMMARY: (\d+) error"),
+    "racecheck": re.compile(r"RACECHECK SUMMARY: (\d+) hazard"),
+}
+NOT_OURS: Final = ("at6native", "cublas", "cutlass", "cub", "gemm", "gemv")
+"""Parts of the names of PyTorch's kernels, which compute the references."""
+
+
+def run(tool: str, tests: Path, cases: int, seconds: float) -> dict[str, Any]:
+    """Run the tests under one tool and say what came of it."""
+    excluded = [word for name in NOT_OURS for word in ("--kernel-name-exclude", f"kns={name}")]
+    with tempfile.TemporaryDirectory() as folder:
+        kernels = Path(folder) / "kernels"
+        environment = {
+            **os.environ,
+            "FEW_CASES": str(cases),
+            "FEW_CASES_KERNELS": str(kernels),
+            "PYTHONPATH": os.pathsep.join(
+                [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+            ),
+        }
+        command = [
+            "compute-sanitizer", "--tool", tool, *excluded,
+            sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={tests}",
+            "-p", "no:cacheprovider", "-p", "few_cases", "--import-mode=importlib",
+            *(str(tests / name) for name in TESTS),
+        ]  # fmt: skip
+        start = time.perf_counter()
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=seconds, env=environment
+            )
+            output, status = done.stdout + done.stderr, done.returncode
+        except subprocess.TimeoutExpired as late:
+            output, status = _text(late.stdout) + _text(late.stderr), None
+        covered = kernels.read_text().split() if kernels.exists() else []
+    found = SUMMARY[tool].search(output)
+    passed = re.search(r"(\d+) passed", output)
+    return {
+        "tool": tool,
+        "findings": int(found.group(1)) if found else None,
+        "cases": int(passed.group(1)) if passed else 0,
+        "exit_status": status,
+        "seconds": round(time.perf_counter() - start, 1),
+        "kernels": covered,
+        "tail": [] if status == 0 else output.splitlines()[-30:],
+    }
+
+
+def _text(stream: str | bytes | None) -> str:
+    return stream.decode(errors="replace") if isinstance(stream, bytes) else stream or ""
+
+
+def machine(commit: str | None) -> dict[str, str]:
+    """What it ran on."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    told = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+    name, driver = (word.strip() for word in told.splitlines()[0].split(","))
+    version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True)
+    commit = (
+        commit
+        or subprocess.run(
+            ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True
+        ).stdout.strip()
+    )
+    lines = [line for line in version.stdout.splitlines() if line.startswith("Version")]
+    return {
+        "gpu": name,
+        "driver": driver,
+        "compute_sanitizer": lines[0].removeprefix("Version ") if lines else "",
+        "commit": commit,
+    }
+
+
+def main() -> int:
+    """Run each tool, print a line for each, and keep the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tests", type=Path, default=ROOT / "tests" / "gpu")
+    parser.add_argument("--kernels", type=Path, default=ROOT / "kernels")
+    parser.add_argument("--cases", type=int, default=6, help="cases of each test")
+    parser.add_argument("--seconds", type=float, default=120.0, help="limit of each tool")
+    parser.add_argument("--tools", nargs="+", default=["memcheck", "racecheck"], choices=SUMMARY)
+    parser.add_argument("--commit", help="the commit, where there is no repository")
+    parser.add_argument("--save", type=Path, help="where to keep the result as JSON")
+    asked = parser.parse_args()
+    if shutil.which("compute-sanitizer") is None:
+        sys.exit(
+            "compute-sanitizer: expected on the path, got nothing; it is part of the CUDA Toolkit"
+        )
+    every = {path.name for path in asked.kernels.glob("*.cu")}
+    runs = []
+    sound = True
+    for tool in asked.tools:
+        one = run(tool, asked.tests, asked.cases, asked.seconds)
+        one["not_covered"] = sorted(every - set(one["kernels"]))
+        runs.append(one)
+        clean = one["findings"] == 0 and one["exit_status"] == 0 and not one["not_covered"]
+        sound &= clean
+        print(
+            f"{tool}: {one['findings']} findings in {one['cases']} cases of {len(one['kernels'])} "
+            f"kernels, {one['seconds']} s, exit {one['exit_status']}, "
+            f"not covered: {', '.join(one['not_covered']) or 'none'}"
+        )
+        print("\n".join(one["tail"]))
+    if asked.save:
+        asked.save.write_text(
+            json.dumps({"machine": machine(asked.commit), "runs": runs}, indent=1)
+        )
+    return 0 if sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Tenants that share one GPU: quotas, weights, pacing, deadlines, classes, and measured time."""
+
+import time
+
+import numpy as np
+import pytest
+
+from assay import xp
+from assay.bench.tenants import Sharing, Steps, Tenant, flooding, scheduler_of
+from assay.errors import DeviceError, OutOfMemoryError
+from assay.runtime import Device, cuda
+from assay.runtime.scheduling import SECOND_NS
+
+if (missing := cuda.probe().missing) is not None:
+    pytest.skip(missing.sentence, allow_module_level=True)
+
+pytestmark = pytest.mark.gpu
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return Device("cuda:0", pool_bytes=8 << 30)
+
+
+def test_gpu_time_is_shared_by_weight(device: Device) -> None:
+    sharing = Sharing(device, (7, 3), (128 * MIB, 256 * MIB))
+    shares, busy = sharing.shares(0.5)
+    assert shares[0] == pytest.approx(0.7, abs=0.05)
+    assert busy > 0.9
+    assert not any(tenant.miscounted() for tenant in sharing.tenants)
+    sharing.close()
+
+
+@pytest.mark.parametrize("as_graph", [True, False])
+def test_a_guaranteed_tenant_keeps_its_pace_beside_a_flood(device: Device, as_graph: bool) -> None:
+    contest = Steps(
+        device, passes=24, nbytes=128 * MIB, step_ns=3_000_000, as_graph=as_graph, window_ns=130_000
+    )
+    ratios = []
+    for _ in range(3):
+        alone, beside = (
+            np.quantile(contest.times(60, flooded=flooded, pause=0.002), 0.99)
+            for flooded in (False, True)
+        )
+        ratios.append(beside / alone)
+    assert np.median(ratios) < 1.2, ratios
+    assert contest.flood.device_time_ns() > 0
+    assert contest.miscounted() == 0
+    contest.close()
+
+
+def test_records_show_the_gpu_time_of_each_task(device: Device) -> None:
+    scheduler = scheduler_of(device, 1_000_000)
+    tenant = Tenant(scheduler, "measured", nbytes=128 * MIB)
+    device.take_records()
+    for _ in range(10):
+        tenant.make_pass()
+    tenant.task.stream.synchronize()
+    spent = tenant.device_time_ns()
+    records = [one for one in device.take_records().records if one.task == tenant.task.number]
+    assert len(records) == 10
+    assert all(one.end_ns > one.start_ns for one in records)
+    # One stream does one thing at a time, so what was charged is what the events say.
+    assert spent == pytest.approx(sum(one.end_ns - one.start_ns for one in records), rel=0.1)
+    # Ten passes read and write 256 MiB each: more than half a millisecond even at 5 TB/s.
+    assert spent > 10 * 2 * 128 * MIB / 5e12 * 1e9
+    reasons = [one.reason for one in scheduler.take_decisions().decisions if one.action == "return"]
+    assert all("measured at" in reason for reason in reasons)
+    tenant.close()
+
+
+def test_a_limit_paces_a_tenant_on_an_idle_gpu(device: Device) -> None:
+    scheduler = scheduler_of(device, 1_000_000)
+    tenant = Tenant(scheduler, "limited", nbytes=128 * MIB, limit=0.3)
+    with flooding([tenant]):
+        time.sleep(0.1)
+        start, before = time.perf_counter_ns(), tenant.device_time_ns()
+        time.sleep(0.4)
+        share = (tenant.device_time_ns() - before) / (time.perf_counter_ns() - start)
+    assert share == pytest.approx(0.3, abs=0.03)
+    tenant.close()
+
+
+def test_a_quota_holds_one_tenant_and_not_the_other(device: Device) -> None:
+    small, other = device.tenant("small", 64 * MIB), device.tenant("other", 512 * MIB)
+    with small, pytest.raises(OutOfMemoryError, match="small") as caught:
+        xp.ones(32 * MIB, dtype=xp.float32, device=device)
+    assert caught.value.code == "quota_exceeded"
+    with other:
+        assert float(xp.ones(32 * MIB, dtype=xp.float32, device=device)[9]) == 1.0
+
+
+def test_a_deadline_that_passes_fails_the_task_and_not_the_gpu(device: Device) -> None:
+    scheduler = scheduler_of(device, 1_000_000)
+    tenant = Tenant(
+        scheduler, "late", nbytes=256 * MIB, deadline_ns=device.now_ns() + SECOND_NS // 5
+    )
+
+    def go_on() -> None:
+        for _ in range(10_000):
+            tenant.make_pass()
+
+    with pytest.raises(DeviceError, match="late"):
+        go_on()
+    assert tenant.task.state == "failed"
+    assert tenant.task.snapshot()["missed_deadline"]
+    assert float(xp.sum(xp.ones(8, dtype=xp.float32, device=device))) == 8.0
