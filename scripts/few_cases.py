@@ -4,6 +4,7 @@
 files are written there when the tests are over.
 """
 
+import functools
 import os
 from collections import defaultdict
 from pathlib import Path
@@ -16,6 +17,7 @@ _COMPILED: set[str] = set()
 _compile = kernel_harness.compile_kernel
 
 
+@functools.cache
 def _note(file: str, architecture: str, options: tuple[str, ...]) -> bytes:
     _COMPILED.add(Path(file).name)
     return _compile(file, architecture, options)

@@ -218,12 +218,12 @@ class Steps:
         self._passes = passes
         self._graph = None
         if as_graph:
-            array = self.promised.array
-            self._graph = capture_graph(
-                lambda: [_ADD_ONE(array, array.size) for _ in range(passes)],
-                device=device,
-                label="step",
-            )
+            self._graph = capture_graph(self._capture, device=device, label="step")
+
+    def _capture(self) -> None:
+        array = self.promised.array
+        for _ in range(self._passes):
+            _ADD_ONE(array, array.size)
 
     def step(self) -> float:
         """Seconds from the first launch of a step to the end of its last pass."""
