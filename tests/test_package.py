@@ -75,3 +75,15 @@ def test_wheel_carries_the_whole_package(root: Path, tmp_path: Path) -> None:
     files = {name.removeprefix("python/") for name in tracked}
     assert "assay/py.typed" in files
     assert files - carried == set()
+
+
+def test_a_first_token_needs_no_numpy(smollm2: Path) -> None:
+    """It takes longer to import than all else that a short answer needs."""
+    program = (
+        "import sys\n"
+        "from assay.cli.app import run\n"
+        "words = ['--prompt', 'Gravity', '--max-tokens', '1', '--greedy']\n"
+        "assert run(['generate', sys.argv[1], *words]) == 0\n"
+        "print(sorted({'numpy', 'asyncio', 'jinja2', 'sympy'} & set(sys.modules)))\n"
+    )
+    assert run(sys.executable, "-c", program, str(smollm2)).splitlines()[-1] == "[]"

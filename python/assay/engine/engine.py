@@ -8,10 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from assay.engine import finishing, probing
 from assay.engine import prompts as prompting
@@ -31,6 +28,10 @@ from assay.errors import InputError
 from assay.runtime import Device
 from assay.runtime import device as device_named
 from assay.runtime.graphs import GraphNode, NodeTime
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Engine:

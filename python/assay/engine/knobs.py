@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from assay.engine.kv_memory import FORMATS as KV_FORMATS
 from assay.engine.scheduling import POLICIES
@@ -18,8 +17,7 @@ AS_STORED = "file"
 """Weights stay in the format that the file has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
+class Knob(NamedTuple):
     """One thing that can be changed."""
 
     name: str
@@ -134,8 +132,7 @@ KNOBS: dict[str, Knob] = {
 """Every knob by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The position of every knob."""
 
     max_batch: int
@@ -163,7 +160,7 @@ class Settings:
             if name not in KNOBS:
                 raise unknown_name("knob", name, KNOBS)
             checked[name] = KNOBS[name].check(value)
-        made = replace(self, **checked)
+        made = self._replace(**checked)
         if made.token_budget < made.max_batch:
             raise InputError(
                 f"token_budget: expected at least max_batch {made.max_batch}, "
@@ -180,7 +177,7 @@ class Settings:
 
     def as_dict(self) -> dict[str, Any]:
         """Positions by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return self._asdict()
 
 
 class Undo:

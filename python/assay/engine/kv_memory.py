@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from assay._native import KvCache
 from assay.engine.models.shape import ModelShape
 from assay.errors import InputError
+from assay.later import Later
 from assay.runtime import Array, Device, dtypes, launching
 from assay.runtime.dtypes import DType
 from assay.runtime.layout import Layout, row_major
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = Later("numpy", globals(), "np")
 
 FORMATS: dict[str, DType] = {"f32": dtypes.float32, "bf16": dtypes.bfloat16}
 """What keys and values can be stored in."""

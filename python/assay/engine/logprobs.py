@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
+
+from assay.later import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = Later("numpy", globals(), "np")
 
 TopLogprobs = tuple[tuple[int, float], ...]
 

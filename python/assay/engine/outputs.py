@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from assay.errors import AssayError
 
 FinishReason = Literal["stop", "length", "abort", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """One token of an output, or its end.
 
     `text` is what the token adds to the text. It is empty while a character is incomplete or a
@@ -28,8 +26,7 @@ class Chunk:
     finish_reason: FinishReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(NamedTuple):
     """Seconds between the events of a request's life."""
 
     queued: float
@@ -40,8 +37,7 @@ class Timing:
     """From being added to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """What a finished request took."""
 
     prompt_tokens: int
@@ -53,8 +49,7 @@ class Summary:
     timing: Timing
 
 
-@dataclass(frozen=True, slots=True)
-class StepOutput:
+class StepOutput(NamedTuple):
     """What one step of the engine added to one request."""
 
     request_id: str
@@ -85,8 +80,7 @@ class StepOutput:
         return self.finish_reason is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(NamedTuple):
     """A finished output."""
 
     request_id: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from assay.engine import prompts
 from assay.engine.assembly import Assembly
@@ -11,7 +10,14 @@ from assay.engine.params import SamplingParams
 from assay.engine.request import Request
 from assay.engine.scheduling import Turn
 from assay.errors import InputError
+from assay.later import Later
 from assay.runtime.graphs import NodeTime
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = Later("numpy", globals(), "np")
 
 
 def logits(parts: Assembly, tokens: list[int]) -> npt.NDArray[np.float32]:

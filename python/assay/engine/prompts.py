@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 from assay.engine.assembly import Assembly
 from assay.engine.params import SamplingParams
@@ -19,7 +18,7 @@ def listed(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
     if isinstance(prompts, str):
         return [prompts]
     items: list[Any] = list(prompts)
-    if items and all(isinstance(item, int | np.integer) for item in items):
+    if items and all(isinstance(item, Integral) for item in items):
         return [items]
     return items
 
@@ -37,11 +36,13 @@ def token_numbers(parts: Assembly, prompt: Prompt) -> list[int]:
 
 
 def _checked(token: object, vocabulary: int) -> int:
-    if isinstance(token, bool) or not isinstance(token, int | np.integer):
+    # NumPy's whole numbers are registered as such.
+    if isinstance(token, bool) or not isinstance(token, Integral):
         raise InputError(f"prompt: expected a text or token numbers, got {token!r}")
-    if not 0 <= token < vocabulary:
-        raise InputError(f"prompt: expected tokens from 0 to {vocabulary - 1}, got {token}")
-    return int(token)
+    number = int(token)
+    if not 0 <= number < vocabulary:
+        raise InputError(f"prompt: expected tokens from 0 to {vocabulary - 1}, got {number}")
+    return number
 
 
 def most_tokens(parts: Assembly, tokens: Sequence[int], params: SamplingParams) -> int:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from assay.engine.outputs import FinishReason
 from assay.engine.params import SamplingParams
 from assay.engine.speculation import PromptLookup
 from assay.engine.stopping import StopTexts
 from assay.errors import AssayError
+from assay.later import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = Later("numpy", globals(), "np")
 
 
 @dataclass(slots=True, eq=False)

@@ -6,13 +6,11 @@ tokens that are not read back yet go from one step to the next in the device's m
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from assay import ops
 from assay.engine.kv_memory import KvMemory
@@ -29,8 +27,15 @@ from assay.engine.step import (
     columns_for,
 )
 from assay.errors import DeviceError
+from assay.later import Later
 from assay.runtime import Array, Device
 from assay.runtime.graphs import Graph, NodeTime, capture_graph
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = Later("numpy", globals(), "np")
 
 MOST_PROGRAMS = 256
 """Sizes of step that are kept ready; the one not used for longest goes first."""
@@ -139,7 +144,7 @@ class Runner:
         tokens: list[int] = read[:samples].tolist()
         if not size.logprobs:
             return tokens, None
-        chances = read[size.samples : size.samples + samples].view(np.float32)
+        chances: Any = read[size.samples : size.samples + samples].cast("B").cast("f")
         return tokens, chances.tolist()
 
     def profile(self, turns: Sequence[Turn]) -> list[NodeTime]:
@@ -288,7 +293,7 @@ class Runner:
             batch.append((request.sequence or 0, turn.count))
         if rows < size.rows:
             ids += [-1] * (size.rows - rows)
-        staging[inputs.ids] = ids
+        staging[inputs.ids] = array("i", ids)
         sizes = (size.rows, size.sequences, size.columns)
         self.kv.books.write_step(batch, sizes, staging[inputs.books])
 
@@ -300,9 +305,10 @@ class Runner:
             first = turn.request.output_tokens
             steps += range(first, first + turn.samples)
         padding = size.samples - len(steps)
-        staging[inputs.integers["steps"]] = steps + [0] * padding
+        staging[inputs.integers["steps"]] = array("i", steps + [0] * padding)
         if size.gathers:
-            staging[inputs.integers["sample_rows"]] = _sample_rows(turns) + [-1] * padding
+            rows = _sample_rows(turns) + [-1] * padding
+            staging[inputs.integers["sample_rows"]] = array("i", rows)
         # Who is sampled changes seldom: the rest stays as it was told the last time.
         told = tuple((turn.request.number, turn.samples) for turn in sampled)
         if told == self._told:
@@ -312,11 +318,11 @@ class Runner:
         reals = self.workspace.staging_reals
         for name, part in inputs.reals.items():
             values = [_told_real(request, name) for request in each]
-            reals[part] = values + [_NEUTRAL[name]] * padding
+            reals[part] = array("f", values + [_NEUTRAL[name]] * padding)
         top_k = [request.params.top_k for request in each]
-        staging[inputs.integers["top_k"]] = top_k + [0] * padding
+        staging[inputs.integers["top_k"]] = array("i", top_k + [0] * padding)
         seeds = [request.seed for request in each] + [0] * padding
-        staging[inputs.seeds].view(np.int64)[:] = seeds
+        staging[inputs.seeds].cast("B").cast("q")[:] = array("q", seeds)
 
     def _write_penalties(self, turns: Sequence[Turn]) -> None:
         """Upload how often each token was said, for the rows that are told penalties."""

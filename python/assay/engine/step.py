@@ -6,10 +6,8 @@ each array, so that a captured graph finds its memory where it was, and no step 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from array import array
+from typing import NamedTuple
 
 from assay.engine.models.shape import ModelShape
 from assay.runtime import Array, Device, dtypes, launching
@@ -20,8 +18,7 @@ SAMPLING_INTEGERS = ("sample_rows", "top_k", "steps")
 SAMPLING_REALS = ("temperature", "top_p", "min_p", "repetition", "presence", "frequency")
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """How large a step is: what a captured graph is made for."""
 
     rows: int
@@ -39,8 +36,7 @@ class Size:
     """Whether no sequence has more than one new token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """The arrays that the operations of one size of step work on."""
 
     size: Size
@@ -140,12 +136,12 @@ class Workspace:
         self.shape = shape
         self.most = Size(rows, sequences, samples, table_width)
         words = Inputs(self.most).words
-        self.staging: npt.NDArray[np.int32] = np.zeros(words, np.int32)
+        self.staging = memoryview(array("i", bytes(4 * words)))
         """The host's side of the inputs."""
-        self.staging_reals: npt.NDArray[np.float32] = self.staging.view(np.float32)
+        self.staging_reals = self.staging.cast("B").cast("f")
         self.inputs = [self._array((words,), dtypes.int32) for _ in range(SIDES)]
         self.outputs = [self._array((2 * samples,), dtypes.int32) for _ in range(SIDES)]
-        self.readback: npt.NDArray[np.int32] = np.zeros(2 * samples, np.int32)
+        self.readback = memoryview(array("i", bytes(8 * samples)))
         """The host's side of the outputs: tokens, then the bits of their log-probabilities."""
         width, inner = shape.hidden, shape.inner
         attention = shape.heads * shape.head_dim

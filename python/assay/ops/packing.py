@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from assay._native import FORMATS, Buffer
 from assay.errors import ShapeError
+from assay.later import Later
 from assay.ops import counting
 from assay.ops.calling import DENSE, Operand, call, check, operand
 from assay.runtime import dtypes, launching
@@ -21,10 +19,15 @@ from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from assay.ops.weights import Weights
 
-Stored = npt.NDArray[Any] | memoryview
-"""Bytes of weights in the host's memory."""
+    Stored = npt.NDArray[Any] | memoryview
+    """Bytes of weights in the host's memory."""
+else:
+    np = Later("numpy", globals(), "np")
 
 _PIECE_BITS: Final = 1024
 """Rows of weights in groups are whole pieces of so many bits."""

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from assay.errors import ShapeError
+from assay.later import Later
 from assay.ops import counting
 from assay.ops.calling import DENSE, check, result
-from assay.runtime import dtypes, products
+from assay.runtime import dtypes
 from assay.runtime.array import Array
+
+if TYPE_CHECKING:
+    from assay.runtime import products
+else:
+    products = Later("assay.runtime.products", globals(), "products")
 
 
 def batched_matmul(

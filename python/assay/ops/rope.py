@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from assay import _native
 from assay.errors import InputError, ShapeError
+from assay.later import Later
 from assay.ops import counting
 from assay.ops.calling import DENSE, I32, call, check, nbytes, result
-from assay.runtime import launching
+from assay.runtime import dtypes, launching
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 from assay.runtime.hardware import device as device_named
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Later("numpy", globals(), "np")
 
 SCALINGS: Final[dict[str, dict[str, float | None]]] = {
     "none": {},
@@ -84,9 +88,19 @@ def rope_table(
             f"{', '.join(sorted(values)) or 'nothing'}"
         )
     ordered: list[Any] = [values.get(name, default) for name, default in wanted.items()]
-    turns = np.empty((positions, dimensions), np.float32)
-    _native.rope_turns(dimensions, positions, float(base), scaling, ordered, turns)
-    return RopeTable(launching.store("rope_table", device_named(device), turns), pairs)
+    on = device_named(device)
+    if not on.host_memory:
+        turns = np.empty((positions, dimensions), np.float32)
+        _native.rope_turns(dimensions, positions, float(base), scaling, ordered, turns)
+        return RopeTable(launching.store("rope_table", on, turns), pairs)
+    out = launching.empty(on, (positions, dimensions), dtypes.float32, "rope_table")
+
+    def run() -> None:
+        _native.rope_turns(dimensions, positions, float(base), scaling, ordered, out.buffer)
+
+    stream = on.current_stream()._native
+    on._context.launch("rope_table", run, [], [out.buffer], stream, bytes=out.nbytes, flops=0.0)
+    return RopeTable(out, pairs)
 
 
 def rope(

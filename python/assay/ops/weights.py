@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final
 
 from assay import _native
 from assay._native import FORMATS, Buffer
 from assay.errors import DTypeError, InputError, ShapeError, UnsupportedError
+from assay.later import Later
 from assay.ops import counting, packing
 from assay.ops.calling import Operand, call
 from assay.runtime import dtypes, launching
@@ -19,8 +17,17 @@ from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
 from assay.runtime.hardware import device as device_named
 
-DENSE: Final = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
-"""Dense formats and the NumPy types that hold their bytes."""
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Stored = npt.NDArray[Any] | memoryview
+    """Bytes of weights in the host's memory."""
+else:
+    np = Later("numpy", globals(), "np")
+
+DENSE: Final = {"f32": 4, "f16": 2, "bf16": 2}
+"""Dense formats and the bytes of a number."""
 
 BLOCKS: Final = {
     "q8_0": (32, 34),
@@ -219,7 +226,7 @@ def _sources(data: Any, format: str, outputs: int, inputs: int) -> list[packing.
             )
         expected = outputs * (inputs // values) * size
     else:
-        size = 1 if format in BYTES else np.dtype(DENSE[format]).itemsize
+        size = 1 if format in BYTES else DENSE[format]
         expected = outputs * inputs * size
     if format in BYTES and inputs % 32:
         raise ShapeError(f"pack: expected inputs in multiples of 32 for {format}, got {inputs}")

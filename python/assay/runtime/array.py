@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import Buffer, NativeArray
 from assay.errors import ArrayBufferError, AssayError, DTypeError, ShapeError, UnsupportedError
+from assay.later import Later
 from assay.runtime import layout as layouts
 from assay.runtime.arithmetic import Arithmetic
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device, device
 from assay.runtime.layout import Layout, Shape
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from assay.runtime import exchange, indexing, operators
+else:
+    np = Later("numpy", globals(), "np")
+    # These make arrays, so they could not be imported before the class is there.
+    exchange = Later("assay.runtime.exchange", globals(), "exchange")
+    indexing = Later("assay.runtime.indexing", globals(), "indexing")
+    operators = Later("assay.runtime.operators", globals(), "operators")
 
 Scalar = bool | int | float | complex
 
@@ -271,7 +281,3 @@ class Array(NativeArray, Arithmetic):
 
     def _matmul_in_place(self, other: Any) -> Any:
         return operators.matmul_in_place(self, other)
-
-
-# These make arrays, so they come after the class.
-from assay.runtime import exchange, indexing, operators  # noqa: E402

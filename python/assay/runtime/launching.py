@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import AssayError, DeviceError, DTypeError, FreedError, ShapeError
+from assay.later import Later
 from assay.runtime.array import Array, look_at
 from assay.runtime.dtypes import BY_NAME, DType, bfloat16
 from assay.runtime.hardware import Device
 from assay.runtime.layout import Layout, Shape, row_major
-from assay.runtime.rounding import narrow, widen
 
-NumPyArray = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from assay.runtime import rounding
+
+    NumPyArray = npt.NDArray[Any]
+else:
+    np = Later("numpy", globals(), "np")
+    rounding = Later("assay.runtime.rounding", globals(), "rounding")
+
 Kernel = Callable[..., Any]
 
 _LARGEST = 1 << 62
@@ -129,13 +136,13 @@ def _run_rounded(
     kernel: Kernel, dtypes: Sequence[DType], views: list[NumPyArray], reads: int
 ) -> None:
     widened = [
-        widen(view) if dtype is bfloat16 else view
+        rounding.widen(view) if dtype is bfloat16 else view
         for dtype, view in zip(dtypes, views, strict=True)
     ]
     kernel(*widened)
     for dtype, view, wide in list(zip(dtypes, views, widened, strict=True))[reads:]:
         if dtype is bfloat16:
-            view[...] = narrow(wide)
+            view[...] = rounding.narrow(wide)
 
 
 def _named(
@@ -197,7 +204,7 @@ def write(operation: str, out: Array, values: NumPyArray) -> None:
     # Narrowed here rather than there: the bytes that travel are the device's own.
     stretched = np.broadcast_to(values, out.shape)
     if out.dtype is bfloat16:
-        stored: NumPyArray = narrow(np.ascontiguousarray(stretched))
+        stored: NumPyArray = rounding.narrow(np.ascontiguousarray(stretched))
     else:
         with np.errstate(all="ignore"):
             stored = stretched.astype(out.dtype.storage)
@@ -211,7 +218,7 @@ def write(operation: str, out: Array, values: NumPyArray) -> None:
 
 def widen_if(dtype: DType, stored: NumPyArray) -> NumPyArray:
     """Stored elements as values: bfloat16 becomes float32, the others are values already."""
-    return widen(stored) if dtype is bfloat16 else stored
+    return rounding.widen(stored) if dtype is bfloat16 else stored
 
 
 def collect_arrays(operation: str, function: Kernel, reads: Sequence[Array]) -> list[Array]:

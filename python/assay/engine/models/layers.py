@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from assay import ops
 from assay.engine.step import Step
 from assay.runtime import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Norm:
+class Norm(NamedTuple):
     """A norm of rows: by the root mean square, or with a bias and the mean taken off."""
 
     weight: Array
@@ -26,8 +25,7 @@ class Norm:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(NamedTuple):
     """A product with weights, and what is fused to its ends."""
 
     weights: ops.Weights
@@ -62,8 +60,7 @@ class Linear:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(NamedTuple):
     """Self-attention over the paged cache; heads of keys may serve several heads of queries."""
 
     qkv: Linear
@@ -117,8 +114,7 @@ class Attention:
         self.output.run(step.attended, step.middle, f"{label}.output", step, residual=step.hidden)
 
 
-@dataclass(frozen=True, slots=True)
-class Mlp:
+class Mlp(NamedTuple):
     """Two products with an activation between them: of each number, or of gates and ups."""
 
     up: Linear
@@ -132,8 +128,7 @@ class Mlp:
         self.down.run(step.inner, step.hidden, f"{label}.down", step, residual=step.middle)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Attention and a feed-forward part, each after a norm and added to the residual."""
 
     attention_norm: Norm

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
-import numpy as np
-import numpy.typing as npt
+import math
+from typing import TYPE_CHECKING
 
 from assay import ops
 from assay.engine.loading import ModelFiles, Tensor
 from assay.engine.step import activation_type
 from assay.errors import UnsupportedError
-from assay.runtime import Array, Device, launching
+from assay.later import Later
+from assay.runtime import Array, Device, dtypes, launching
 from assay.runtime.dtypes import bfloat16
 from assay.runtime.layout import Layout, row_major
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = Later("numpy", globals(), "np")
 
 DENSE = ("f32", "f16", "bf16")
 """Formats that hold plain numbers."""
@@ -52,7 +57,6 @@ class WeightSource:
         """Bytes of all matrices so far, each counted once."""
         self.notes: list[str] = []
         self._tables: dict[str, ops.Weights] = {}
-        self._threads = ThreadPoolExecutor(UPLOADERS, "weights")
 
     def matrix(self, *names: str, looked_up: bool = False) -> ops.Weights:
         """The matrices of these names, one below the other.
@@ -97,8 +101,18 @@ class WeightSource:
 
     def vector(self, *names: str) -> Array:
         """Vectors, one after the other, of the type of activations."""
-        values = np.concatenate([self._tensor(name).to_float32() for name in names])
-        return launching.store("weights", self.device, values, activation_type(self.device))
+        tensors = [self._tensor(name) for name in names]
+        kind = activation_type(self.device)
+        if any(tensor.format != "f32" for tensor in tensors) or kind is not dtypes.float32:
+            values = np.concatenate([tensor.to_float32() for tensor in tensors])
+            return launching.store("weights", self.device, values, kind)
+        count = sum(math.prod(tensor.shape) for tensor in tensors)
+        out = launching.empty(self.device, (count,), kind, "weights")
+        offset = 0
+        for tensor in tensors:
+            self.device._context.upload("weights", tensor.bytes, out.buffer, offset)
+            offset += tensor.bytes.nbytes
+        return out
 
     def optional_vector(self, *names: str) -> Array | None:
         """Vectors that a model of this configuration may not have."""
@@ -108,6 +122,8 @@ class WeightSource:
 
     def _upload(self, tensors: list[Tensor], format: str, shape: tuple[int, int]) -> ops.Weights:
         """Copy matrices from where they are mapped to one below the other in device memory."""
+        from concurrent.futures import ThreadPoolExecutor
+
         sources = [np.frombuffer(tensor.bytes, np.uint8) for tensor in tensors]
         buffer = self.device.allocate(sum(source.nbytes for source in sources))
         context = self.device._context
@@ -117,11 +133,12 @@ class WeightSource:
                 pieces.append((source[first : first + PIECE_BYTES], offset + first))
             offset += source.nbytes
         # Staging is a copy on the host, and pages of the file may have to be found first.
-        uploads = self._threads.map(
-            lambda piece: context.upload("weights", piece[0], buffer, piece[1]), pieces
-        )
-        for _ in uploads:
-            pass
+        with ThreadPoolExecutor(UPLOADERS, "weights") as threads:
+            uploads = threads.map(
+                lambda piece: context.upload("weights", piece[0], buffer, piece[1]), pieces
+            )
+            for _ in uploads:
+                pass
         return ops.Weights(self.device, buffer, format, shape)
 
     def _tensor(self, name: str) -> Tensor:
