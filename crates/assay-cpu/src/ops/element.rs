@@ -1,6 +1,6 @@
 //! The number types that dense operations read.
 
-use super::{attention_paged, attention_prefill, linear, linear_many};
+use super::{attention_prefill, attention_tile, linear, linear_many};
 use crate::simd::{LANES, Level, Vector};
 
 /// The bits of a bfloat16.
@@ -45,7 +45,7 @@ pub(crate) trait Load: Sized {
     fn linear(level: Level, product: linear::Product<Self>);
     fn linear_many(level: Level, product: linear_many::Product<Self>);
     fn prefill(level: Level, tile: attention_prefill::Tile<Self>);
-    fn paged(level: Level, tile: attention_paged::Tile<Self>);
+    fn paged(level: Level, tile: attention_tile::Tile<Self>);
 }
 
 macro_rules! kernels {
@@ -59,7 +59,7 @@ macro_rules! kernels {
         fn prefill(level: Level, tile: attention_prefill::Tile<Self>) {
             level.run(tile);
         }
-        fn paged(level: Level, tile: attention_paged::Tile<Self>) {
+        fn paged(level: Level, tile: attention_tile::Tile<Self>) {
             level.run(tile);
         }
     };

@@ -5,6 +5,7 @@ mod activation;
 mod attention;
 mod attention_paged;
 mod attention_prefill;
+mod attention_tile;
 mod element;
 mod embedding;
 mod epilogue;
