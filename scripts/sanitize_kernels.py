@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-TESTS: Final = ("test_kernels.py", "test_packing_kernels.py", "test_array_kernels.py")
+TESTS: Final = (
+    "test_kernels.py",
+    "test_plain_kernels.py",
+    "test_packing_kernels.py",
+    "test_array_kernels.py",
+    "test_cuda_operations.py",
+)
+"""The kernels themselves, and last the operations as the runtime launches them."""
 SUMMARY: Final = {
     "memcheck": re.compile(r"ERROR SUMMARY: (\d+) error"),
     "racecheck": re.compile(r"RACECHECK SUMMARY: (\d+) hazard"),

@@ -6,7 +6,7 @@ use crate::backend::{Launch, Result};
 /// Gives the time a launch takes.
 pub type KernelDuration = Box<dyn Fn(&Launch) -> u64 + Send + Sync>;
 
-/// Does to memory what the kernel does; an error fails the stream.
+/// Does to memory what the kernel does; an error fails the launch, with its words.
 pub type KernelBody = Box<dyn Fn(&Launch, &mut SimMemory) -> Result<()> + Send + Sync>;
 
 /// Code the simulated device can launch.

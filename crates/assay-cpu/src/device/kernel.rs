@@ -6,7 +6,7 @@ use assay_core::backend::{DevicePointer, KernelArgument, Launch, Operation, Resu
 /// Looks at a launch before it is queued; an error refuses the launch.
 pub type KernelCheck = Box<dyn Fn(&KernelCall) -> Result<()> + Send + Sync>;
 
-/// Does the work; an error or a panic fails the stream.
+/// Does the work; an error or a panic fails it, with its words.
 pub type KernelBody = Box<dyn Fn(&KernelCall) -> Result<()> + Send + Sync>;
 
 /// Code the device can launch.

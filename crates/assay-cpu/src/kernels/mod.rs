@@ -3,7 +3,7 @@
 //! A kernel reads its call, checks that every range lies in memory of the device, and runs what
 //! [`ops`](crate::ops) and [`quant`](crate::quant) have. The same code looks at a call before it is
 //! queued, without running it, so that its caller hears of a mistake; what only memory can tell,
-//! like an index out of range, fails the stream.
+//! like an index out of range, fails when it runs.
 
 mod activation;
 mod attention;
