@@ -174,3 +174,50 @@ def test_operations_in_virtual_time_compute_nothing_and_say_so_when_read() -> No
             read()
         assert told.value.code == "no_values"
     np.testing.assert_array_equal(x.to_numpy(), np.ones((2, 4)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_of_random_programs_with_failures_nothing_wrong_can_be_read(seed: int) -> None:
+    """Whatever comes of a failure raises when read; whatever can be read is what NumPy has."""
+    random = np.random.default_rng(seed)
+    device = Device("cpu")
+    streams = [device.default_stream, *(device.stream() for _ in range(3))]
+    gain = xp.ones(4, dtype=xp.float32, device=device)
+    good, bad = integers(device, 2, 0, 5, 1, 3, 4), integers(device, 2, 0, 5, 1, 99, 4)
+    values = random.normal(size=(6, 4)).astype(np.float32)
+    start = xp.asarray(values, device=device, copy=True)
+    arrays: list[tuple[Array, npt.NDArray[np.float32] | None]] = [(start, values)]
+    told: list[str] = []
+    for _ in range(60):
+        array, expected = arrays[random.integers(len(arrays))]
+        fails = random.random() < 0.1
+        with streams[random.integers(len(streams))]:
+            try:
+                if fails or random.random() < 0.5:
+                    made = ops.embedding(bad if fails else good, array)
+                    moved = None if fails or expected is None else expected[[2, 0, 5, 1, 3, 4]]
+                    arrays.append((made, moved))
+                else:
+                    made = ops.rms_norm(array, gain, 1e-5)
+                    normed = None
+                    if expected is not None:
+                        scale = np.sqrt((expected**2).mean(1, keepdims=True) + 1e-5)
+                        normed = (expected / scale).astype(np.float32)
+                    arrays.append((made, normed))
+            except DeviceError as error:
+                told.append(error.message)
+    for array, expected in arrays:
+        try:
+            found = array.to_numpy()
+        except DeviceError as error:
+            told.append(error.message)
+        else:
+            assert expected is not None, "the output of failed work was read as good"
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert told
+    assert all("got 99" in message for message in told)
+    # Whatever happened, the device and its streams work.
+    for stream in streams[1:]:
+        with stream:
+            moved_again = ops.embedding(good, start)
+        np.testing.assert_array_equal(moved_again.to_numpy(), values[[2, 0, 5, 1, 3, 4]])

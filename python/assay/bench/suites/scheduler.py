@@ -171,7 +171,7 @@ def _tenants(device: Device, quick: bool) -> list[Case]:
                     as_graph=how == "graphs",
                     pause=pause,
                     reserved=reserved,
-                    steps=20 if quick else 60,
+                    steps=20 if quick else 40,
                 ),
             )
             for how in ("graphs", "launches")
