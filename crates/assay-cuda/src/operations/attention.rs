@@ -181,8 +181,11 @@ impl Decode {
     /// fewer warps fit.
     fn new(multiprocessors: u64, pairs: u64, tokens: u64, wide: bool, most: u64) -> Self {
         let pairs = pairs.max(1);
+        // A fourth block costs registers, and is worth them where it saves a second round.
+        let fit_four = pairs > 3 * multiprocessors && pairs <= 4 * multiprocessors;
         let (warps, blocks, wanted) = match (wide, tokens > LONG) {
             (true, _) => (2, 3, (3 * multiprocessors).div_ceil(pairs)),
+            (false, false) if fit_four => (4, 4, 1),
             (false, false) => (4, 3, (3 * multiprocessors).div_ceil(pairs)),
             (false, true) => (8, 1, multiprocessors / pairs),
         };
