@@ -89,7 +89,8 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
 #pragma unroll
             for (int c = 0; c < CHUNKS; c++) {
                 const bool valid = tile < last && tile * 16 + h * 8 + g < length;
-                key[h][c] = valid ? load16_once(keys + from + (h * 8 + g) * token_stride + c * 32 + t * 8) : zero16();
+                const NUMBER* at = keys + from + (h * 8 + g) * token_stride + c * 32 + t * 8;
+                key[h][c] = valid ? load16_streamed(at) : zero16();
             }
     };
     auto fetch_values = [&](int tile, i64 from) {
@@ -99,7 +100,7 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
             for (int c = 0; c < PARTS; c++) {
                 const int token = h / 2 * 8 + t * 2 + h % 2;
                 const bool valid = tile < last && tile * 16 + token < length;
-                value[h][c] = valid ? load16_once(values + from + token * token_stride + c * 64 + g * 8) : zero16();
+                value[h][c] = valid ? load16_streamed(values + from + token * token_stride + c * 64 + g * 8) : zero16();
             }
     };
 

@@ -17,7 +17,7 @@ KERNEL __launch_bounds__(512) copy_all(const float* x, float* out, u64 count) {
     uint4 v[AHEAD];
 #pragma unroll
     for (int j = 0; j < AHEAD; j++)
-        v[j] = first + j * 512 < pieces ? load16_once(from + first + j * 512) : zero16();
+        v[j] = first + j * 512 < pieces ? load16_streamed(from + first + j * 512) : zero16();
 #pragma unroll
     for (int j = 0; j < AHEAD; j++)
         if (first + j * 512 < pieces)

@@ -95,12 +95,23 @@ template <> struct Unit<1> {
     typedef u8 Type;
 };
 
-// For data read once by this kernel and never written while it runs.
+// For data read once by this kernel and never written while it runs; as a kernel may begin before the one ahead of it
+// has ended, nothing that one writes. The assembler may move such loads to before the wait.
 DEVICE uint4 load16_once(const void* p) {
     uint4 v;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "l"(p));
+    return v;
+}
+
+// For data read once by this kernel that the kernel before it may have written.
+DEVICE uint4 load16_streamed(const void* p) {
+    uint4 v;
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p)
+                 : "memory");
     return v;
 }
 

@@ -39,7 +39,7 @@ KERNEL __launch_bounds__(512) read_all(const float* x, u64 count, double* parts,
         uint4 v[AHEAD];
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)
-            v[j] = load16_once(data + i + j * stride);
+            v[j] = load16_streamed(data + i + j * stride);
         float near = 0.0f;
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)
@@ -47,7 +47,7 @@ KERNEL __launch_bounds__(512) read_all(const float* x, u64 count, double* parts,
         sum += near;
     }
     for (; i < pieces; i += stride)
-        sum += sum_of(load16_once(data + i));
+        sum += sum_of(load16_streamed(data + i));
     sum = sum_block(sum);
     if (threadIdx.x == 0) {
         parts[blockIdx.x] = sum;
