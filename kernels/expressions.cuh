@@ -1,7 +1,7 @@
 // The elementwise operations of arrays, one line each: the table that elementwise and reduction kernels draw from.
 //
-// A name means the same here as in the arrays' own table; T is the type it is computed in: bool, an integer,
-// float or double. Numbers of 16 bits are computed in float.
+// A name means the same here as in the arrays' own table, `runtime/rules.py`; T is the type it is computed in: bool,
+// an integer, float or double. Numbers of 16 bits are computed in float.
 #pragma once
 #include "prelude.cuh"
 
@@ -65,8 +65,9 @@ template <class T> DEVICE T power(T x, T y) {
         return pow(x, y);
     } else {
         T out = 1;
-        for (; y; y >>= 1, x *= x)
-            out *= y & 1 ? x : T(1);
+        // Unsigned, so that it ends for whatever is there.
+        for (u64 left = u64(y); left; left >>= 1, x *= x)
+            out *= left & 1 ? x : T(1);
         return out;
     }
 }
@@ -107,8 +108,8 @@ template <class T> DEVICE T floor_quotient(T x, T y) {
 }
 
 UNARY(abs_, x < T(0) ? T(-x) : x == T(0) ? T(0) : x)
-UNARY(bitwise_invert, T(~x))
-UNARY(invert_bool, !x)
+template <class T> DEVICE T bitwise_invert(T x) { return T(~x); }
+DEVICE bool bitwise_invert(bool x) { return !x; }
 UNARY(ceil_, T(-floor_of(T(-x))))
 UNARY(floor_, floor_of(x))
 UNARY(trunc_, x < T(0) ? T(-floor_of(T(-x))) : floor_of(x))
@@ -155,18 +156,109 @@ BINARY(logical_xor, bool(x) != bool(y))
 BINARY(maximum, isnan_(x) || x > y ? x : y)
 BINARY(minimum, isnan_(x) || x < y ? x : y)
 BINARY(logaddexp, x == y ? T(x + T(0.69314718055994531)) : T(maximum(x, y) + log1p_(exp_(T(-abs_(T(x - y)))))))
-template <class T> DEVICE T where(bool condition, T x, T y) { return condition ? x : y; }
+template <class T> DEVICE T where(T condition, T x, T y) { return condition != T(0) ? x : y; }
+UNARY(nonzero, x != T(0))
+// first + place * step, rounded after each of both as a processor does.
+DEVICE double ramp(i64 place, double first, double step) { return __dadd_rn(first, __dmul_rn(double(place), step)); }
+template <class T> DEVICE T ramp(i64 place, T first, T step) { return T(first + T(place) * step); }
 
-// From the type in memory to the one computed in, and back; bool is what is not 0.
+// What joining begins with.
+template <class T> struct Limits {
+    static constexpr bool is_signed = T(-1) < T(0);
+    DEVICE static T lowest() { return is_signed ? T(u64(1) << (sizeof(T) * 8 - 1)) : T(0); }
+    DEVICE static T highest() { return T(~lowest()); }
+};
+template <> struct Limits<float> {
+    DEVICE static float lowest() { return MINUS_INFINITY; }
+    DEVICE static float highest() { return -MINUS_INFINITY; }
+};
+template <> struct Limits<double> {
+    DEVICE static double lowest() { return MINUS_INFINITY; }
+    DEVICE static double highest() { return -MINUS_INFINITY; }
+};
+template <> struct Limits<bool> {
+    DEVICE static bool lowest() { return false; }
+    DEVICE static bool highest() { return true; }
+};
+template <class T> DEVICE T add_start() { return T(0); }
+template <class T> DEVICE T multiply_start() { return T(1); }
+template <class T> DEVICE T maximum_start() { return Limits<T>::lowest(); }
+template <class T> DEVICE T minimum_start() { return Limits<T>::highest(); }
+template <class T> DEVICE T logical_or_start() { return T(0); }
+template <class T> DEVICE T logical_and_start() { return T(1); }
+
+// From the type in memory to the one computed in, and back; bool is what is not 0. Where a real number does not fit an
+// integer, its lowest bits are kept.
 template <class C, class S> DEVICE C computed(S v) { return C(v); }
 template <class C> DEVICE C computed(bf16 v) { return C(to_float(v)); }
 template <class C> DEVICE C computed(fp16 v) { return C(to_float(v)); }
 template <class S> struct Stored {
-    template <class C> DEVICE static S from(C v) { return S(v); }
+    template <class C> DEVICE static S from(C v) {
+        if constexpr (Kind<C>::floating && !Kind<S>::floating && sizeof(S) < 8)
+            return S(i64(v));
+        else
+            return S(v);
+    }
 };
+template <> struct Stored<bool> {
+    template <class C> DEVICE static bool from(C v) { return v != C(0); }
+};
+template <> struct Stored<u64> {
+    template <class C> DEVICE static u64 from(C v) { return v < C(0) ? u64(i64(v)) : u64(v); }
+};
+// Rounding twice is as good as once if the first time is towards odd.
+DEVICE float to_odd(float v) { return v; }
+DEVICE float to_odd(double v) {
+    const float near = __double2float_rz(v);
+    const bool exact = double(near) == v || v != v;
+    return exact ? near : __uint_as_float(__float_as_uint(near) | 1);
+}
+template <class C> DEVICE float to_odd(C v) { return float(v); }
 template <> struct Stored<bf16> {
-    template <class C> DEVICE static bf16 from(C v) { return from_float<bf16>(float(v)); }
+    template <class C> DEVICE static bf16 from(C v) { return from_float<bf16>(to_odd(v)); }
 };
 template <> struct Stored<fp16> {
-    template <class C> DEVICE static fp16 from(C v) { return from_float<fp16>(float(v)); }
+    template <class C> DEVICE static fp16 from(C v) { return from_float<fp16>(to_odd(v)); }
 };
+
+// What moves several elements at once.
+template <class T, int WIDTH> struct alignas(sizeof(T) * WIDTH) Several {
+    T v[WIDTH];
+};
+
+// The formats of elements, as calls count them, for kernels that learn them when they run.
+enum Format {
+    F32 = 0,
+    F16 = 1,
+    BF16 = 2,
+    I32 = 3,
+    I64 = 4,
+    U8 = 5,
+    F64 = 14,
+    BOOL = 15,
+    I8 = 16,
+    I16 = 17,
+    U16 = 18,
+    U32 = 19,
+    U64 = 20,
+};
+#define EVERY_FORMAT(CASE)                                                                                            \
+    CASE(F32, float) CASE(F16, fp16) CASE(BF16, bf16) CASE(I32, int) CASE(I64, i64) CASE(U8, u8) CASE(F64, double)    \
+    CASE(BOOL, bool) CASE(I8, i8) CASE(I16, i16) CASE(U16, u16) CASE(U32, u32) CASE(U64, u64)
+
+template <class C> DEVICE C load_as(int format, const void* from, i64 place) {
+#define CASE(FORMAT, TYPE)                                                                                           \
+    case FORMAT:                                                                                                     \
+        return computed<C>(static_cast<const TYPE*>(from)[place]);
+    switch (format) { EVERY_FORMAT(CASE) }
+#undef CASE
+    return C();
+}
+template <class C> DEVICE void store_as(int format, void* to, i64 place, C value) {
+#define CASE(FORMAT, TYPE)                                                                                           \
+    case FORMAT:                                                                                                     \
+        static_cast<TYPE*>(to)[place] = Stored<TYPE>::from(value);                                                   \
+        break;
+    switch (format) { EVERY_FORMAT(CASE) }
+#undef CASE
+}

@@ -1,69 +1,118 @@
 // Joins the elements of an axis: x is outer x length x inner, out is outer x parts x inner.
 //
-// Options: TYPE (in memory), COMPUTED (the type joined in), OUTPUT, EXPRESSION (of a0, applied first: positive(a0),
-//   square(a0)), JOIN (add, multiply, maximum, minimum, logical_or, logical_and, bitwise_xor ...: of
-//   expressions.cuh), START (what joining begins with), ROWS (1: inner is 1 and a block joins a row; 0: a thread
-//   joins a column).
-// Launch: ROWS: grid (parts, outer), block a multiple of 32; else grid (ceil(inner / block), parts, outer), any block.
-//   Part p joins elements p * ceil(length / parts) on: a long axis in two launches, the second over the parts.
-// Arguments: x, out, length, inner, parts (64 bits each). Every result is joined in one order alone.
+// Options: TYPE (in memory), LOADED (the type that FIRST is computed in), FIRST (an expression of a0, applied to every
+//   element: a0, square(a0), nonzero(a0)), COMPUTED (the type joined in), JOIN (add, multiply, maximum, minimum,
+//   logical_or, logical_and), LAST (an expression of a0 and the number a1, applied to what comes out), OUTPUT, ROWS (1:
+//   inner is 1 and blockDim.x threads join a row; 0: a thread joins a column), TOGETHER (elements that a thread loads
+//   at once where ROWS; x and length are aligned to as many).
+// Launch: ROWS: grid (ceil(outer / blockDim.y), parts), block (a power of two, rows of a block), up to 1024 threads;
+//   else grid (outer * ceil(inner / block), parts), any block.
+//   Part p joins elements p * each on, `each` being a multiple of TOGETHER: a long axis is two launches, the second
+//   over the parts.
+// Arguments: x, out, outer, length, inner, parts, each (64 bits each), a1 (double). Every result is joined in one
+//   order alone.
 #include "expressions.cuh"
 
-constexpr int AHEAD = 8;
+constexpr int AHEAD = 8 / TOGETHER > 4 ? 8 / TOGETHER : 4;
 
-KERNEL reduce(const TYPE* x, OUTPUT* out, i64 length, i64 inner, i64 parts) {
+#define PASTE_(A, B) A##B
+#define PASTE(A, B) PASTE_(A, B)
+DEVICE COMPUTED start() { return PASTE(JOIN, _start)<COMPUTED>(); }
+DEVICE COMPUTED join(COMPUTED a, COMPUTED b) { return COMPUTED(JOIN(a, b)); }
+DEVICE COMPUTED first(TYPE v) {
+    [[maybe_unused]] const LOADED a0 = computed<LOADED>(v);
+    return COMPUTED(FIRST);
+}
+DEVICE OUTPUT last(COMPUTED a0, [[maybe_unused]] double number) {
+    [[maybe_unused]] const COMPUTED a1 = COMPUTED(number);
+    return Stored<OUTPUT>::from(LAST);
+}
+
+#if ROWS
+
+KERNEL reduce(const TYPE* x, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each, double number) {
     start_next_kernel();
     wait_for_previous_kernel();
-    const i64 part = ROWS ? blockIdx.x : blockIdx.y, outer = ROWS ? blockIdx.y : blockIdx.z;
-    const i64 each = (length + parts - 1) / parts, first = part * each;
-    const i64 last = first + each < length ? first + each : length;
-    const i64 column = ROWS ? 0 : i64(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (column >= inner)
-        return;
-    x += outer * length * inner + column;
-    const int step = ROWS ? blockDim.x : 1;
+    const i64 row = i64(blockIdx.x) * blockDim.y + threadIdx.y, part = blockIdx.y;
+    const i64 begin = part * each, end = begin + each < length ? begin + each : length;
+    typedef Several<TYPE, TOGETHER> Piece;
+    const i64 pieces = row < outer && begin < end ? (end - begin) / TOGETHER : 0;
+    const Piece* from = reinterpret_cast<const Piece*>(x + row * length + begin);
     // Several loads are under way at once; each has a sum of its own.
     COMPUTED sums[AHEAD];
 #pragma unroll
     for (int j = 0; j < AHEAD; j++)
-        sums[j] = COMPUTED(START);
-    i64 i = first + (ROWS ? threadIdx.x : 0);
-    for (; i + (AHEAD - 1) * step < last; i += AHEAD * step) {
-        TYPE v[AHEAD];
+        sums[j] = start();
+    const int step = blockDim.x;
+    i64 i = threadIdx.x;
+    for (; i + (AHEAD - 1) * step < pieces; i += AHEAD * step) {
+        Piece v[AHEAD];
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)
-            v[j] = x[(i + j * step) * inner];
+            v[j] = from[i + j * step];
 #pragma unroll
-        for (int j = 0; j < AHEAD; j++) {
-            const COMPUTED a0 = computed<COMPUTED>(v[j]);
-            sums[j] = COMPUTED(JOIN(sums[j], COMPUTED(EXPRESSION)));
-        }
+        for (int j = 0; j < AHEAD; j++)
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++)
+                sums[j] = join(sums[j], first(v[j].v[k]));
     }
-    for (; i < last; i += step) {
-        const COMPUTED a0 = computed<COMPUTED>(x[i * inner]);
-        sums[0] = COMPUTED(JOIN(sums[0], COMPUTED(EXPRESSION)));
+    for (; i < pieces; i += step) {
+        const Piece v = from[i];
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++)
+            sums[0] = join(sums[0], first(v.v[k]));
     }
 #pragma unroll
     for (int half = AHEAD / 2; half; half /= 2)
 #pragma unroll
         for (int j = 0; j < half; j++)
-            sums[j] = COMPUTED(JOIN(sums[j], sums[j + half]));
-    OUTPUT* to = out + (outer * parts + part) * inner + column;
-    if constexpr (!ROWS) {
-        *to = Stored<OUTPUT>::from(sums[0]);
-    } else {
-        __shared__ COMPUTED joined[1024];
-        joined[threadIdx.x] = sums[0];
+            sums[j] = join(sums[j], sums[j + half]);
+    __shared__ COMPUTED joined[1024];
+    const int at = threadIdx.y * blockDim.x + threadIdx.x;
+    joined[at] = sums[0];
+    __syncthreads();
+    for (int half = blockDim.x / 2; half; half /= 2) {
+        if (threadIdx.x < half)
+            joined[at] = join(joined[at], joined[at + half]);
         __syncthreads();
-        int count = blockDim.x;
-        while (count > 1) {
-            const int half = (count + 1) / 2;
-            if (threadIdx.x + half < count)
-                joined[threadIdx.x] = COMPUTED(JOIN(joined[threadIdx.x], joined[threadIdx.x + half]));
-            __syncthreads();
-            count = half;
-        }
-        if (threadIdx.x == 0)
-            *to = Stored<OUTPUT>::from(joined[0]);
     }
+    if (threadIdx.x == 0 && row < outer)
+        out[row * parts + part] = last(joined[at], number);
 }
+
+#else
+
+KERNEL reduce(const TYPE* x, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each, double number) {
+    start_next_kernel();
+    wait_for_previous_kernel();
+    const i64 across = (inner + blockDim.x - 1) / blockDim.x, row = blockIdx.x / across, part = blockIdx.y;
+    const i64 column = (blockIdx.x % across) * blockDim.x + threadIdx.x;
+    if (column >= inner)
+        return;
+    const i64 end = (part + 1) * each < length ? (part + 1) * each : length;
+    x += row * length * inner + column;
+    COMPUTED sums[AHEAD];
+#pragma unroll
+    for (int j = 0; j < AHEAD; j++)
+        sums[j] = start();
+    i64 i = part * each;
+    for (; i + AHEAD - 1 < end; i += AHEAD) {
+        TYPE v[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            v[j] = x[(i + j) * inner];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            sums[j] = join(sums[j], first(v[j]));
+    }
+    for (; i < end; i++)
+        sums[0] = join(sums[0], first(x[i * inner]));
+#pragma unroll
+    for (int half = AHEAD / 2; half; half /= 2)
+#pragma unroll
+        for (int j = 0; j < half; j++)
+            sums[j] = join(sums[j], sums[j + half]);
+    out[(row * parts + part) * inner + column] = last(sums[0], number);
+}
+
+#endif

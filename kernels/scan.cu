@@ -1,31 +1,35 @@
-// Running joins along rows: out[r][i] joins x[r][0..i], or x[r][0..i-1] where EXCLUSIVE.
+// Running joins along rows: out[r][i] joins x[r][0..i], or x[r][0..i-1] where EXCLUSIVE. The last row may be shorter.
 //
-// Options: TYPE, COMPUTED, OUTPUT, JOIN, START (as reduce.cu), EXCLUSIVE (0, 1), THREADS.
+// Options: TYPE, COMPUTED, OUTPUT, JOIN (as in reduce.cu), EXCLUSIVE (0, 1), THREADS.
 // Launch: grid rows, block THREADS. Arguments: x, carries (one of type COMPUTED per row that is joined first; null:
-//   none), out, totals (one of type COMPUTED per row; null: none), length (64 bits).
+//   none), out, totals (one of type COMPUTED per row; null: none), length, total (of all rows; 64 bits each).
 //   A long row is taken as many short ones: scan them with totals, scan the totals EXCLUSIVE, and scan again with
 //   those as carries.
 #include "expressions.cuh"
 
 constexpr int EACH = 8;
 
+#define PASTE_(A, B) A##B
+#define PASTE(A, B) PASTE_(A, B)
+DEVICE COMPUTED start() { return PASTE(JOIN, _start)<COMPUTED>(); }
 DEVICE COMPUTED join(COMPUTED a, COMPUTED b) { return COMPUTED(JOIN(a, b)); }
 
 KERNEL __launch_bounds__(THREADS)
-scan(const TYPE* x, const COMPUTED* carries, OUTPUT* out, COMPUTED* totals, i64 length) {
+scan(const TYPE* x, const COMPUTED* carries, OUTPUT* out, COMPUTED* totals, i64 each, i64 total) {
     __shared__ COMPUTED warps[THREADS / 32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     start_next_kernel();
     wait_for_previous_kernel();
-    x += blockIdx.x * length;
-    out += blockIdx.x * length;
-    COMPUTED carry = carries ? carries[blockIdx.x] : COMPUTED(START);
+    const i64 beginning = blockIdx.x * each, length = total - beginning < each ? total - beginning : each;
+    x += beginning;
+    out += beginning;
+    COMPUTED carry = carries ? carries[blockIdx.x] : start();
     for (i64 base = 0; base < length; base += THREADS * EACH) {
         const i64 first = base + threadIdx.x * EACH;
-        COMPUTED v[EACH], own = COMPUTED(START);
+        COMPUTED v[EACH], own = start();
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            v[i] = first + i < length ? computed<COMPUTED>(x[first + i]) : COMPUTED(START);
+            v[i] = first + i < length ? computed<COMPUTED>(x[first + i]) : start();
             own = join(own, v[i]);
         }
         COMPUTED through = own;

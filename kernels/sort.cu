@@ -1,4 +1,4 @@
-// Sorts rows, stably, with the place that each element came from; NaN goes last, as in NumPy.
+// Sorts rows, stably, with the place that each element came from; NaN counts as the largest, as in NumPy.
 //
 // Options: TYPE (in memory), COMPUTED (the type compared in), DESCENDING (0, 1), SPAN (a power of two: elements that a
 //   block sorts in shared memory), THREADS (SPAN / 2 is a multiple of it).
@@ -10,6 +10,8 @@
 //   sort_finish: grid (full / SPAN, rows): all exchanges at distances below SPAN within runs of `run`. Arguments: keys,
 //     places, length, full, run.
 //   For run = 2 SPAN, 4 SPAN ... full: sort_step for apart = run / 2 down to SPAN, then sort_finish.
+//   sort_write: grid (ceil(length / THREADS), rows): what was sorted without what fills up. Arguments: keys, places,
+//     values (rows x length of TYPE; null: none), numbers (rows x length, int64; null: none), length, full.
 //   keys (rows x full of COMPUTED) and places (rows x full, uint32) hold the result; block is THREADS.
 #include "expressions.cuh"
 
@@ -19,7 +21,7 @@ DEVICE bool behind(COMPUTED a, u32 place_a, COMPUTED b, u32 place_b, u32 length)
         return place_a > place_b;
     const bool nan_a = isnan_(a), nan_b = isnan_(b);
     if (nan_a != nan_b)
-        return nan_a;
+        return DESCENDING ? nan_b : nan_a;
     if (!nan_a && a != b)
         return DESCENDING ? a < b : a > b;
     return place_a > place_b;
@@ -96,4 +98,17 @@ KERNEL __launch_bounds__(THREADS) sort_finish(COMPUTED* keys, u32* places, u32 l
         keys[row * full + at + i] = span.keys[i];
         places[row * full + at + i] = span.places[i];
     }
+}
+
+KERNEL __launch_bounds__(THREADS)
+sort_write(const COMPUTED* keys, const u32* places, TYPE* values, i64* numbers, u32 length, u64 full) {
+    start_next_kernel();
+    wait_for_previous_kernel();
+    const u64 i = u64(blockIdx.x) * THREADS + threadIdx.x, row = blockIdx.y;
+    if (i >= length)
+        return;
+    if (values)
+        values[row * length + i] = Stored<TYPE>::from(keys[row * full + i]);
+    if (numbers)
+        numbers[row * length + i] = places[row * full + i];
 }

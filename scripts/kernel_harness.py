@@ -122,7 +122,7 @@ class Kernel:
     def __call__(
         self,
         grid: int | Sequence[int],
-        block: int,
+        block: int | Sequence[int],
         *arguments: object,
         shared: int = 0,
         overlap: bool = False,
@@ -157,10 +157,9 @@ class Kernel:
             attributes[count].identifier = CLUSTER_DIMENSION
             attributes[count].value[:3] = [cluster, 1, 1]
             count += 1
-        extents = [grid] if isinstance(grid, int) else list(grid)
+        extents = [[given] if isinstance(given, int) else list(given) for given in (grid, block)]
         configuration = LaunchConfiguration(
-            (ctypes.c_uint * 3)(*extents, *[1] * (3 - len(extents))),
-            (ctypes.c_uint * 3)(block, 1, 1),
+            *((ctypes.c_uint * 3)(*one, *[1] * (3 - len(one))) for one in extents),
             shared,
             torch.cuda.current_stream().cuda_stream,
             ctypes.addressof(attributes) if count else None,

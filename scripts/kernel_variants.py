@@ -6,22 +6,15 @@ What compiles here compiles in use; options that only change a size are tried wi
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+from assay.runtime.rules import BINARY, UNARY
+
 Options = Mapping[str, object]
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120")
 HALF = ("bf16", "fp16")
 NUMBERS = (*HALF, "float")
-UNARY = ("abs_", "acos_", "acosh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "cos_", "cosh_", "exp_",
-         "expm1_", "floor_", "isfinite_", "isinf_", "isnan_", "log_", "log10_", "log1p_", "log2_", "negative",
-         "positive", "reciprocal", "round_", "sign", "signbit_", "sin_", "sinh_", "sqrt_", "square", "tan_",
-         "tanh_", "trunc_", "silu_", "gelu", "gelu_tanh", "relu")  # fmt: skip
-BINARY = ("add", "atan2_", "copysign_", "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot_",
-          "less", "less_equal", "logaddexp", "maximum", "minimum", "multiply", "nextafter_", "not_equal", "pow_",
-          "remainder_", "subtract")  # fmt: skip
-INTEGER_BINARY = ("add", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
-                  "equal", "floor_divide", "less", "maximum", "minimum", "multiply", "pow_", "remainder_",
-                  "subtract")  # fmt: skip
 PACKED = ((8, 0), (8, 32), (8, 64), (80, 0), (4, 32), (4, 64), (4, 128))
+KINDS = {"bool": "bool", "int": "i64", "uint": "u8", "float": "float"}
 INTEGERS = ("i8", "i16", "int", "i64", "u8", "u16", "u32", "u64")
 
 
@@ -60,18 +53,24 @@ def elementwise() -> Iterator[Options]:
     """Every expression in the types that it is for."""
 
     def of(expression: str, inputs: int, kind: str) -> Options:
-        return {"EXPRESSION": expression, "INPUTS": inputs, "TYPE0": kind, "COMPUTED": kind, "OUTPUT": kind,
-                "NUMBERS": 0, "DENSE": 0, "TOGETHER": 1}  # fmt: skip
+        return {"EXPRESSION": expression, "INPUTS": inputs, "COMPUTED": kind, "INDEX": "u32"}
 
-    for name, kind in product(UNARY, ("float", "double")):
+    for inputs, rules in ((1, UNARY), (2, BINARY)):
+        for rule in rules.values():
+            kinds = [kind for kind in rule.kinds if kind in KINDS and rule.expression]
+            yield from (of(rule.expression, inputs, KINDS[kind]) for kind in kinds)
+    for name, kind in product(("silu_", "gelu", "gelu_tanh", "relu"), ("float", "double")):
         yield of(f"{name}(a0)", 1, kind)
-    for name, kind in product(BINARY, ("float", "double")):
-        yield of(f"{name}(a0,a1)", 2, kind)
-    for name in INTEGER_BINARY:
-        yield from (of(f"{name}(a0,a1)", 2, kind) for kind in INTEGERS)
-    for name in ("logical_and", "logical_or", "logical_xor", "equal"):
-        yield of(f"{name}(a0,a1)", 2, "bool")
+    for kind in INTEGERS:
+        yield of("add(a0,a1)", 2, kind)
+    for kind in ("u8", "u16", "u32", "u64", "uint4"):
+        yield {"EXPRESSION": "a0", "INPUTS": 1, "TYPE0": kind, "COMPUTED": kind, "RESULT": kind, "INDEX": "u64",
+               "NUMBERS": 0, "DENSE": 0, "TOGETHER": 1}  # fmt: skip
+    for kind in ("double", "i64", "u8"):
+        yield of("ramp(place,a0,a1)", 2, kind)
+        yield of("where(a0,a1,a2)", 3, kind)
     dense: dict[str, object] = {
+        "INDEX": "u32",
         "DENSE": 1,
         "TOGETHER": 4,
         "NUMBERS": 4,
@@ -82,7 +81,7 @@ def elementwise() -> Iterator[Options]:
         together: dict[str, object] = {
             "TYPE0": number,
             "COMPUTED": "float",
-            "OUTPUT": number,
+            "RESULT": number,
             "INPUTS": 3,
         }
         yield dense | together | {"EXPRESSION": "multiply(add(a0,a1),a2)"}
@@ -135,7 +134,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             yield from ({"UNIT": unit} for unit in (16, 4, 2, 1))
         case "take.cu":
             yield from (
-                {"UNIT": unit, "PUT": put} for unit, put in product((16, 8, 4, 2, 1), (0, 1))
+                {"UNIT": unit, "EACH": each} for unit, each in product((16, 8, 4, 2, 1), (0, 1))
             )
         case "sample.cu":
             for number, cluster in product(NUMBERS, (1, 8) if architecture != "sm_80" else (1,)):
@@ -163,12 +162,21 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {"SOURCE": source, "WEIGHT": weight, "GROUP": 32}
         case "reduce.cu":
             for kind, rows in product(("float", "double", "i64"), (0, 1)):
-                yield {"TYPE": kind, "COMPUTED": kind, "OUTPUT": kind, "EXPRESSION": "square(a0)", "JOIN": "add",
-                       "START": 0, "ROWS": rows}  # fmt: skip
+                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "square(a0)",
+                       "JOIN": "add", "LAST": "divide(a0,a1)", "ROWS": rows,
+                       "TOGETHER": 1 + rows}  # fmt: skip
+            for kind, join in product(
+                ("i16", "u64", "bool"), ("maximum", "minimum", "logical_and")
+            ):
+                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0",
+                       "JOIN": join, "LAST": "a0", "ROWS": 1, "TOGETHER": 1}  # fmt: skip
+        case "extreme_place.cu":
+            for (kind, computed), rows in product((("bf16", "float"), ("u64", "u64")), (0, 1)):
+                yield {"TYPE": kind, "COMPUTED": computed, "LARGEST": rows, "ROWS": rows}
         case "scan.cu":
             for kind, exclusive in product(("float", "double", "i64"), (0, 1)):
-                yield {"TYPE": kind, "COMPUTED": kind, "OUTPUT": kind, "JOIN": "add", "START": 0,
-                       "EXCLUSIVE": exclusive, "THREADS": 256}  # fmt: skip
+                yield {"TYPE": kind, "COMPUTED": kind, "OUTPUT": kind, "JOIN": "add", "EXCLUSIVE": exclusive,
+                       "THREADS": 256}  # fmt: skip
         case "sort.cu":
             for kind, descending in product(("float", "double", "int", "i64", "u8"), (0, 1)):
                 yield {

@@ -2,7 +2,16 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
-from typing import Any, Final, Literal, NotRequired, Self, TypedDict, final, type_check_only
+from typing import (
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    Self,
+    TypedDict,
+    final,
+    type_check_only,
+)
 
 from typing_extensions import Buffer as Bytes
 from typing_extensions import disjoint_base
@@ -21,6 +30,7 @@ __all__ = [
     "NativeGraph",
     "NativeKernel",
     "NativeMemory",
+    "NativePlan",
     "NativeReservation",
     "NativeScheduler",
     "NativeStream",
@@ -42,6 +52,7 @@ __all__ = [
     "dequantize_weights",
     "dlpack_export",
     "dlpack_import",
+    "expression",
     "kernel_threads",
     "limit_kernel_threads",
     "measure_pool",
@@ -239,17 +250,44 @@ class NativeArray:
     """A strided view of a buffer that speaks the buffer protocol."""
 
     def __new__(
-        cls,
-        buffer: Buffer,
-        offset: int,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        itemsize: int,
-        format: str,
+        cls, device: object, buffer: Buffer, dtype: object, layout: tuple[object, ...]
     ) -> Self: ...
+    @property
+    def device(self) -> Any:
+        """The device."""
+    @property
+    def dtype(self) -> Any:
+        """The type of the elements."""
+    @property
+    def layout(self) -> Any:
+        """Shape, strides and offset together."""
     @property
     def buffer(self) -> Buffer:
         """The memory."""
+
+@final
+class NativePlan:
+    """An operation on arrays of certain types: everything that does not change between calls."""
+
+    def __new__(
+        cls,
+        label: str,
+        expression: int,
+        computed: int,
+        dtype: object,
+        counts: bool,
+        kind: type[NativeArray],
+    ) -> Self: ...
+    def apply(
+        self, stream: NativeStream, first: NativeArray, second: NativeArray | None = None
+    ) -> Any:
+        """The operation on one or two arrays of one shape without gaps, into fresh memory.
+
+        None where they are otherwise, or have elements of another size than the result.
+        """
+
+def expression(text: str) -> int:
+    """The number of an expression over `a0`, `a1` and `a2`, by which kernels are asked for."""
 
 @final
 class NativeStream:
@@ -258,6 +296,9 @@ class NativeStream:
     @property
     def number(self) -> int:
         """The stream's number on its device."""
+    @property
+    def handle(self) -> int:
+        """The driver's handle, by which other libraries know the stream; of a GPU only."""
     def usage(self) -> tuple[int, int]:
         """Pieces of work on the device and in line."""
     def synchronize(self) -> None:
@@ -624,6 +665,21 @@ class Context:
         An operand is None, or a pool buffer, a byte offset, the bytes that may be reached from
         there and the code of its format in `FORMATS`.
         """
+    def elementwise(
+        self,
+        label: str,
+        expression: int,
+        computed: int,
+        inputs: tuple[NativeArray | int, ...],
+        result: NativeArray,
+        stream: NativeStream,
+        flops: float,
+    ) -> None:
+        """Queue an elementwise operation: `expression` of the inputs, into `result`.
+
+        Inputs are arrays that stretch to the result, or whole numbers that are the bits of a
+        plain one: of a double where `computed`, the code of a format, is floating.
+        """
     def fill(
         self, name: str, buffer: Buffer, offset: int, value: int, bytes: int, stream: NativeStream
     ) -> None:
@@ -679,13 +735,18 @@ def dlpack_export(
     versioned: bool,
     read_only: bool,
     copied: bool,
+    consumer: int | None = None,
 ) -> Any:
-    """Hand out part of a buffer as a DLPack capsule; strides are in elements."""
+    """Hand out part of a buffer as a DLPack capsule; strides are in elements.
+
+    `consumer` is the handle of the stream that a GPU's memory is used on, which waits for our work;
+    without one nobody waits.
+    """
 
 def dlpack_import(
     context: Context, capsule: Any
 ) -> tuple[Buffer, int, list[int], list[int], tuple[int, int]]:
-    """Take over a DLPack capsule of memory that the host can reach."""
+    """Take over a DLPack capsule of memory that the context's device reaches."""
 
 def measure_pool(
     pairs: int, *, smallest_bytes: int = 256, largest_bytes: int = 4 << 20, live: int = 1_000

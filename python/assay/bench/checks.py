@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -37,6 +37,18 @@ def written(
         return inputs.far(got, np.asarray(wanted(number), np.float64))
 
     return Check(against, error, tolerance)
+
+
+def written_in_turn(
+    against: str,
+    call: Call,
+    outs: Sequence[Array],
+    wanted: Callable[[int], NumPyArray],
+    tolerance: float,
+) -> Check:
+    """The same of a call that writes another output at each number, in turn."""
+    each = [written(against, call, out, wanted, tolerance) for out in outs]
+    return Check(against, lambda number: each[number % len(each)].error(number), tolerance)
 
 
 def returned(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from assay._native import Buffer, NativeArray
+from assay._native import NativeArray
 from assay.errors import ArrayBufferError, AssayError, DTypeError, ShapeError, UnsupportedError
 from assay.later import Later
 from assay.runtime import layout as layouts
@@ -33,6 +33,7 @@ VERSIONS: Final = ("2024.12", "2023.12", "2022.12")
 """Versions of the array API standard that the namespace follows."""
 
 DLPACK_CPU: Final = 1
+DLPACK_CUDA: Final = 2
 DLPACK_EXTENSION: Final = 12
 
 
@@ -51,51 +52,42 @@ class Array(NativeArray, Arithmetic):
     operations of its current stream.
     """
 
-    __slots__ = ("__weakref__", "_host", "_layout", "device", "dtype")
+    __slots__ = ("__weakref__", "_host")
 
     # NumPy's operators leave mixed expressions to ours, which say what they do not take.
     __array_priority__: Final = 1000
 
-    device: Device
-    dtype: DType
-    _layout: Layout
+    if TYPE_CHECKING:
+        # Kept by the native part, which is made from them and knows no more than that.
+        device: Device
+        dtype: DType
+        layout: Layout
     _host: npt.NDArray[Any] | None
-
-    def __new__(cls, device: Device, buffer: Buffer, dtype: DType, layout: Layout) -> Array:
-        """A view of a buffer; `assay.xp` has the functions that make arrays."""
-        self = super().__new__(
-            cls, buffer, layout.offset, layout.shape, layout.strides, dtype.itemsize, dtype.format
-        )
-        self.device = device
-        self.dtype = dtype
-        self._layout = layout
-        self._host = None
-        return self
 
     @property
     def shape(self) -> Shape:
         """The extents of the axes."""
-        return self._layout.shape
+        return self.layout.shape
 
     @property
     def strides(self) -> Shape:
         """Bytes from one element to the next along each axis."""
-        return self._layout.strides
+        return self.layout.strides
 
     @property
     def offset(self) -> int:
         """Bytes from the start of the buffer to the first element."""
-        return self._layout.offset
+        return self.layout.offset
 
     @property
     def ndim(self) -> int:
         """How many axes there are."""
-        return len(self._layout.shape)
+        return len(self.layout.shape)
 
     @property
     def size(self) -> int:
         """How many elements there are."""
-        return self._layout.size
+        return self.layout.size
 
     @property
     def nbytes(self) -> int:
@@ -107,7 +99,7 @@ class Array(NativeArray, Arithmetic):
         """The transpose of a matrix."""
         if self.ndim != 2:
             raise ShapeError(f"T: expected 2 axes, got shape {self.shape}", "use permute_dims")
-        return self.view(layouts.permute(self._layout, (1, 0)))
+        return self.view(layouts.permute(self.layout, (1, 0)))
 
     @property
     def mT(self) -> Array:
@@ -115,12 +107,7 @@ class Array(NativeArray, Arithmetic):
         if self.ndim < 2:
             raise ShapeError(f"mT: expected at least 2 axes, got shape {self.shape}")
         axes = (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
-        return self.view(layouts.permute(self._layout, axes))
-
-    @property
-    def layout(self) -> Layout:
-        """Shape, strides and offset together."""
-        return self._layout
+        return self.view(layouts.permute(self.layout, axes))
 
     def view(self, layout: Layout) -> Array:
         """Another view of the same memory."""
@@ -128,9 +115,10 @@ class Array(NativeArray, Arithmetic):
 
     def host(self) -> npt.NDArray[Any]:
         """The memory as NumPy sees it, without waiting for work that uses it."""
-        if self._host is not None:
-            return self._host
-        view = look_at(self.buffer, self.dtype, self._layout)
+        seen: npt.NDArray[Any] | None = getattr(self, "_host", None)
+        if seen is not None:
+            return seen
+        view = look_at(self.buffer, self.dtype, self.layout)
         if not self.buffer.evictable:
             # Memory that someone looks at stays where it is, so evictable memory is let go of.
             self._host = view
@@ -210,7 +198,8 @@ class Array(NativeArray, Arithmetic):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's numbers for the device."""
-        return (DLPACK_CPU if self.device.host_memory else DLPACK_EXTENSION, 0)
+        kinds = {"cpu": DLPACK_CPU, "cuda": DLPACK_CUDA}
+        return (kinds.get(self.device.kind, DLPACK_EXTENSION), self.device.ordinal)
 
     def _scalar(self, operation: str, kinds: tuple[str, ...]) -> Any:
         if self.ndim != 0:
@@ -270,7 +259,8 @@ class Array(NativeArray, Arithmetic):
     def _unary(self, name: str) -> Array:
         return operators.unary(name, self)
 
-    def _binary(self, name: str, first: Any, second: Any) -> Any:
+    @staticmethod
+    def _binary(name: str, first: Any, second: Any) -> Any:
         return operators.binary(name, first, second)
 
     def _in_place(self, name: str, other: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from assay._native import FORMATS
 from assay.errors import DTypeError
 from assay.later import Later
 
@@ -12,11 +13,27 @@ if TYPE_CHECKING:
 else:
     np = Later("numpy", globals(), "np")
 
+_FORMAT_NAMES: Final = {
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+}
+"""What native operations call the types, where that is not their own name."""
+
 
 class DType:
     """The type of an array's elements."""
 
-    __slots__ = ("_storage", "_stored_as", "code", "format", "itemsize", "kind", "name")
+    __slots__ = ("_storage", "_stored_as", "code", "element", "itemsize", "kind", "name")
 
     def __init__(
         self,
@@ -24,7 +41,6 @@ class DType:
         kind: str,
         itemsize: int,
         code: int,
-        format: str,
         storage: str | None = None,
     ) -> None:
         """Describe a type; `storage` is the NumPy type that holds its bytes, if not its own."""
@@ -33,8 +49,8 @@ class DType:
         self.itemsize: Final = itemsize
         self.code: Final = code
         """DLPack's number for the kind."""
-        self.format: Final = format
-        """The buffer protocol's letter for the storage."""
+        self.element: Final = FORMATS[_FORMAT_NAMES.get(name, name)]
+        """The number of the format in calls of native operations."""
         self._stored_as: Final = storage or name
         self._storage: np.dtype[Any] | None = None
 
@@ -54,21 +70,21 @@ class DType:
         return self.name
 
 
-bool_: Final = DType("bool", "bool", 1, 6, "?")
-int8: Final = DType("int8", "int", 1, 0, "b")
-int16: Final = DType("int16", "int", 2, 0, "h")
-int32: Final = DType("int32", "int", 4, 0, "i")
-int64: Final = DType("int64", "int", 8, 0, "l")
-uint8: Final = DType("uint8", "uint", 1, 1, "B")
-uint16: Final = DType("uint16", "uint", 2, 1, "H")
-uint32: Final = DType("uint32", "uint", 4, 1, "I")
-uint64: Final = DType("uint64", "uint", 8, 1, "L")
-float16: Final = DType("float16", "float", 2, 2, "e")
-bfloat16: Final = DType("bfloat16", "float", 2, 4, "H", "uint16")
-float32: Final = DType("float32", "float", 4, 2, "f")
-float64: Final = DType("float64", "float", 8, 2, "d")
-complex64: Final = DType("complex64", "complex", 8, 5, "Zf")
-complex128: Final = DType("complex128", "complex", 16, 5, "Zd")
+bool_: Final = DType("bool", "bool", 1, 6)
+int8: Final = DType("int8", "int", 1, 0)
+int16: Final = DType("int16", "int", 2, 0)
+int32: Final = DType("int32", "int", 4, 0)
+int64: Final = DType("int64", "int", 8, 0)
+uint8: Final = DType("uint8", "uint", 1, 1)
+uint16: Final = DType("uint16", "uint", 2, 1)
+uint32: Final = DType("uint32", "uint", 4, 1)
+uint64: Final = DType("uint64", "uint", 8, 1)
+float16: Final = DType("float16", "float", 2, 2)
+bfloat16: Final = DType("bfloat16", "float", 2, 4, "uint16")
+float32: Final = DType("float32", "float", 4, 2)
+float64: Final = DType("float64", "float", 8, 2)
+complex64: Final = DType("complex64", "complex", 8, 5)
+complex128: Final = DType("complex128", "complex", 16, 5)
 
 STANDARD: Final = (
     bool_,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from assay._native import dlpack_export, dlpack_import
 from assay.errors import ArrayBufferError, DTypeError, ShapeError
-from assay.runtime import dtypes, launching
-from assay.runtime.array import DLPACK_CPU, Array
+from assay.runtime import cuda, dtypes, kernels, launching
+from assay.runtime.array import DLPACK_CPU, DLPACK_CUDA, Array
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device, device
 from assay.runtime.layout import Layout, row_major
 
 NumPyArray = npt.NDArray[Any]
+
+LEGACY_STREAM: Final = 1
+"""CUDA's handle of the stream that libraries use unless told otherwise."""
 
 
 def values(array: Array) -> NumPyArray:
@@ -25,7 +28,9 @@ def values(array: Array) -> NumPyArray:
 
 def download(array: Array) -> NumPyArray:
     """A copy of the elements in the host's memory."""
-    packed = array if array.layout.is_contiguous(array.dtype.itemsize) else copy(array, "download")
+    # The transfer engine knows the pool's memory and no other.
+    ready = array.buffer.pooled and array.layout.is_contiguous(array.dtype.itemsize)
+    packed = array if ready or array.size == 0 else copy(array, "download")
     out = np.empty(array.shape, array.dtype.storage)
     into = out.reshape(-1).view(np.uint8)
     packed.device._context.download("download", packed.buffer, packed.offset, into)
@@ -58,6 +63,9 @@ def copy_into(out: Array, source: Array, operation: str) -> None:
             out.nbytes,
             out.device.current_stream()._native,
         )
+        return
+    launching.one_device(operation, [out, source])
+    if kernels.copy_into(operation, out, source):
         return
     launching.launch(operation, _overwrite, [source], [out])
 
@@ -215,16 +223,40 @@ def from_dlpack(obj: Any, target: Device | None, copy_wanted: bool | None) -> Ar
         raise DTypeError(
             f"from_dlpack: expected an object with __dlpack__, got {type(obj).__name__}"
         )
-    there = target or device()
+    there = target or _device_of(obj)
+    if there.kind == "cuda" and _dlpack_device(obj) == (DLPACK_CUDA, there.ordinal):
+        # The producer has our stream wait for whatever makes the elements.
+        stream = there.current_stream()._native.handle
+        capsule = _capsule(obj, {"max_version": (1, 0), "stream": stream})
+        array = _take_over(there, capsule)
+        return copy(array, "from_dlpack") if copy_wanted else array
     if not there.host_memory:
         if copy_wanted is False:
-            raise ArrayBufferError(f"from_dlpack: expected memory of {there}, got the host's")
+            raise ArrayBufferError(f"from_dlpack: expected memory of {there}, got another's")
         return to_device(from_dlpack(obj, device("cpu"), None), there)
     options: dict[str, Any] = {"max_version": (1, 0)}
-    if copy_wanted is not None:
+    if copy_wanted is not None or _dlpack_device(obj)[0] != DLPACK_CPU:
         options |= {"dl_device": (DLPACK_CPU, 0), "copy": copy_wanted}
     array = _take_over(there, _capsule(obj, options))
     return copy(array, "from_dlpack") if copy_wanted and not array.buffer.writable else array
+
+
+def _dlpack_device(obj: Any) -> tuple[int, int]:
+    """DLPack's numbers for where an object's memory is; producers without them have the host's."""
+    if not hasattr(obj, "__dlpack_device__"):
+        return (DLPACK_CPU, 0)
+    kind, number = obj.__dlpack_device__()
+    return (int(kind), int(number))
+
+
+def _device_of(obj: Any) -> Device:
+    """Where an object's memory is, among our devices."""
+    kind, number = _dlpack_device(obj)
+    if kind == DLPACK_CUDA and f"cuda:{number}" in cuda.names():
+        default = device()
+        same = default.kind == "cuda" and default.ordinal == number
+        return default if same else device(f"cuda:{number}")
+    return device("cpu") if kind == DLPACK_CPU else device()
 
 
 def to_dlpack(
@@ -237,23 +269,26 @@ def to_dlpack(
     """A DLPack capsule of an array's memory, or of a copy of it."""
     here = array.__dlpack_device__()
     wanted = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
-    if stream is not None and stream != -1:
+    stays = array.device.kind == "cuda" and wanted == here
+    if not stays and stream is not None and stream != -1:
         raise ArrayBufferError(
             f"__dlpack__: expected stream None on {array.device}, got {stream!r}"
         )
     if wanted not in ((DLPACK_CPU, 0), here):
         raise ArrayBufferError(f"__dlpack__: expected device {here} or (1, 0), got {wanted}")
-    if not array.device.host_memory and copy_wanted is False:
+    leaves = not array.device.host_memory and not stays
+    if leaves and copy_wanted is False:
         raise ArrayBufferError(
             f"__dlpack__: expected memory of the host, got device {array.device}"
         )
-    if not array.device.host_memory and wanted == here:
+    if leaves and wanted == here:
         raise ArrayBufferError(
             f"__dlpack__: expected a device that others know, got {array.device}",
             "ask for dl_device=(1, 0), which copies to the host",
         )
-    copied = bool(copy_wanted) or not array.device.host_memory
-    source = copy(to_device(array, "cpu"), "__dlpack__") if copied else array
+    copied = bool(copy_wanted) or leaves
+    there = to_device(array, "cpu") if leaves else array
+    source = copy(there, "__dlpack__") if copied else array
     versioned = max_version is not None and max_version[0] >= 1
     read_only = not source.buffer.writable
     if read_only and not versioned:
@@ -269,8 +304,22 @@ def to_dlpack(
         source.shape,
         [stride // itemsize for stride in source.strides],
         (source.dtype.code, 8 * itemsize),
-        device=(DLPACK_CPU, 0),
+        device=wanted,
         versioned=versioned,
         read_only=read_only,
         copied=copied,
+        consumer=_consumer(stream) if stays else None,
     )
+
+
+def _consumer(stream: Any) -> int | None:
+    """The handle of the stream that a consumer works on: by default the one all share."""
+    if stream is None:
+        return LEGACY_STREAM
+    handle = int(stream)
+    if handle == 0 or handle < -1:
+        raise ArrayBufferError(
+            f"__dlpack__: expected stream None, -1, 1, 2 or a handle, got {stream!r}",
+            "0 could mean either of two streams, so the standard leaves it out",
+        )
+    return None if handle == -1 else handle

@@ -32,6 +32,11 @@ _CURRENT: Final[contextvars.ContextVar[tuple[Stream, ...]]] = contextvars.Contex
 )
 
 
+_DEFAULTS: Final[contextvars.ContextVar[tuple[Device, ...]]] = contextvars.ContextVar(
+    "assay_devices", default=()
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One piece of work or memory that is over, as the device's recorder wrote it."""
@@ -129,6 +134,8 @@ class Stream:
 class Device:
     """A device with its memory pool, its queues and its records.
 
+    Inside `with device:` arrays for which no device is named are made on it.
+
     >>> device("cpu").name
     'cpu'
     """
@@ -180,14 +187,20 @@ class Device:
         )
         self._tracks: Final = track_allocations
         self._tenants: Final[list[Tenant]] = []
+        self.plain_memory = not track_allocations
+        """Whether memory is nobody's in particular: no tenants, and no lines of source noted."""
         self.name: Final[str] = f"cuda:{ordinal}" if kind == "cuda" else kind
         self.kind: Final[str] = kind
         """cpu, sim or cuda"""
+        self.ordinal: Final[int] = ordinal
+        """Which of its kind it is, as the driver numbers GPUs."""
         self.default_stream: Final = Stream(self, self._context.default_stream())
         """The stream that operations go to outside `with stream:`; on `cpu` its work is over
         when the call returns."""
         self.host_memory: Final = self._context.host_memory
         """Whether NumPy can look at this device's arrays without a copy."""
+        self.has_array_kernels: Final = kind == "cuda"
+        """Whether operations of arrays have kernels of their own; elsewhere they are NumPy's."""
 
     @property
     def description(self) -> str:
@@ -214,9 +227,11 @@ class Device:
 
     def current_stream(self) -> Stream:
         """The stream that operations go to here and now."""
-        for stream in reversed(_CURRENT.get()):
-            if stream.device is self:
-                return stream
+        entered = _CURRENT.get()
+        if entered:
+            for stream in reversed(entered):
+                if stream.device is self:
+                    return stream
         return self.default_stream
 
     def synchronize(self) -> None:
@@ -227,7 +242,7 @@ class Device:
     def allocate(self, nbytes: int) -> Buffer:
         """Take memory from the pool, for work of the current stream and the current tenant."""
         stream = self.current_stream()._native
-        if not self._tenants and not self._tracks:
+        if self.plain_memory:
             return self._context.allocate(nbytes, stream)
         tenant = current_tenant(self)
         return self._context.allocate(
@@ -242,6 +257,7 @@ class Device:
         """Open an account that may use at most `limit` bytes of the pool."""
         tenant = Tenant(self, name, limit, evictable=evictable)
         self._tenants.append(tenant)
+        self.plain_memory = False
         return tenant
 
     def pinned(self, nbytes: int) -> PinnedBuffer:
@@ -314,6 +330,18 @@ class Device:
         """Check the memory pool's books against each other; slow."""
         self._context.memory.verify()
 
+    def __enter__(self) -> Device:
+        _DEFAULTS.set((*_DEFAULTS.get(), self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _DEFAULTS.set(_DEFAULTS.get()[:-1])
+
     def __repr__(self) -> str:
         return f"Device({self.name})"
 
@@ -337,13 +365,19 @@ def _split(name: str) -> tuple[Literal["cpu", "sim", "cuda"], int]:
     raise unknown_name("device", name, (*NAMES, "cuda", "auto"))
 
 
-def device(name: str | Device = "cpu") -> Device:
+def device(name: str | Device | None = None) -> Device:
     """The shared device of this name; a device is returned as it is.
 
-    `auto` is the first GPU where it can be used, else `cpu`; what is missing is said once.
+    Without a name it is that of the innermost `with device:`, else `cpu`. `auto` is the first GPU
+    where it can be used, else `cpu`; what is missing is said once.
     """
     if isinstance(name, Device):
         return name
+    if name is None:
+        entered = _DEFAULTS.get()
+        if entered:
+            return entered[-1]
+        name = "cpu"
     if name == "auto":
         name = "cuda:0" if cuda.probe().missing is None else "cpu"
         if name == "cpu":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from assay.errors import DeviceError, DTypeError, IndexingError
-from assay.runtime import dtypes, exchange, launching, layout
+from assay.runtime import dtypes, exchange, kernel_axes, kernels, launching, layout
 from assay.runtime.array import Array
 from assay.runtime.layout import broadcast_shapes
 
@@ -57,12 +57,41 @@ def get(array: Array, key: Any) -> Array:
         return array.view(layout.index(array.layout, entries))
     _check_selection(array, entries)
     selectors = [entry for entry in entries if isinstance(entry, Array)]
+    if array.device.has_array_kernels:
+        taken = _taken(array, entries)
+        if taken is not None:
+            return taken
     found = launching.collect(
         "getitem",
         lambda view, *indices: np.array(view[_filled(entries, indices)]),
         [array, *selectors],
     )
     return launching.store("getitem", array.device, found, array.dtype)
+
+
+def _taken(array: Array, entries: tuple[Any, ...]) -> Array | None:
+    """What one array of integers selects along an axis, beside views; None for anything else."""
+    places = [at for at, entry in enumerate(entries) if isinstance(entry, Array)]
+    if len(places) != 1 or entries[places[0]].dtype.kind == "bool":
+        return None
+    chosen: Array = entries[places[0]]
+    if array.ndim > kernels.MOST_AXES or any(isinstance(entry, int) for entry in entries):
+        # Integers beside an array of them count as arrays, which may move axes to the front.
+        return None
+    view = array.view(
+        layout.index(
+            array.layout,
+            tuple(slice(None) if isinstance(entry, Array) else entry for entry in entries),
+        )
+    )
+    before = entries[: places[0]]
+    if Ellipsis in before:
+        after = entries[places[0] + 1 :]
+        axis = view.ndim - 1 - len(after)
+    else:
+        axis = len(before)
+    launching.one_device("getitem", [array, chosen])
+    return kernel_axes.take("getitem", view, chosen, axis)
 
 
 def set_(array: Array, key: Any, value: Any) -> None:

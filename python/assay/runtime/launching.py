@@ -10,34 +10,29 @@ from assay.later import Later
 from assay.runtime.array import Array, look_at
 from assay.runtime.dtypes import BY_NAME, DType, bfloat16
 from assay.runtime.hardware import Device
-from assay.runtime.layout import Layout, Shape, row_major
+from assay.runtime.layout import LARGEST, Shape, fresh
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from assay.runtime import rounding
+    from assay.runtime import kernels, rounding
 
     NumPyArray = npt.NDArray[Any]
 else:
     np = Later("numpy", globals(), "np")
+    kernels = Later("assay.runtime.kernels", globals(), "kernels")
     rounding = Later("assay.runtime.rounding", globals(), "rounding")
 
 Kernel = Callable[..., Any]
 
-_LARGEST = 1 << 62
-"""No array has this many bytes; larger sizes would not fit the sizes of the operating system."""
-
 
 def empty(device: Device, shape: Shape, dtype: DType, operation: str) -> Array:
     """Fresh memory for an array in C order."""
-    strides = row_major(shape, dtype.itemsize)
-    nbytes = dtype.itemsize
-    for extent in shape:
-        nbytes *= extent
-    if nbytes > _LARGEST or any(stride > _LARGEST for stride in strides):
+    layout, nbytes, _ = fresh(shape, dtype.itemsize)
+    if nbytes > LARGEST or any(stride > LARGEST for stride in layout.strides):
         raise ShapeError(f"{operation}: expected at most 2**62 bytes, got shape {shape} of {dtype}")
-    return Array(device, device.allocate(nbytes), dtype, Layout(shape, strides, 0))
+    return Array(device, device.allocate(nbytes), dtype, layout)
 
 
 def zeros(device: Device, shape: Shape, dtype: DType, operation: str) -> Array:
@@ -98,6 +93,15 @@ def launch(
             raise FreedError(f"{operation}: expected a live buffer, got one that was freed")
     for array in writes:
         require_writable(array, operation)
+    if device.has_array_kernels:
+        # The loop goes over copies, and only the pool's memory can be copied to the host.
+        reads = [kernels.owned(operation, array) for array in reads]
+        arrays = (*reads, *writes)
+        if any(not array.buffer.pooled for array in writes):
+            raise DeviceError(
+                f"{operation}: expected a result in the device's own memory, got borrowed memory",
+                "copy the array first",
+            )
     body = _body(operation, kernel, arrays, len(reads), device)
     device._context.launch(
         operation,
@@ -201,6 +205,8 @@ def write(operation: str, out: Array, values: NumPyArray) -> None:
     if out.device.host_memory:
         launch(operation, lambda view: np.copyto(view, values, casting="unsafe"), [], [out])
         return
+    if values.ndim == 0 and kernels.fill(operation, out, values):
+        return
     # Narrowed here rather than there: the bytes that travel are the device's own.
     stretched = np.broadcast_to(values, out.shape)
     if out.dtype is bfloat16:
@@ -211,6 +217,10 @@ def write(operation: str, out: Array, values: NumPyArray) -> None:
     if out.layout.is_contiguous(out.dtype.itemsize):
         packed = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
         out.device._context.upload(operation, packed, out.buffer, out.offset)
+    elif out.device.has_array_kernels and out.ndim <= kernels.MOST_AXES:
+        placed = empty(out.device, out.shape, out.dtype, operation)
+        write(operation, placed, widen_if(out.dtype, stored))
+        kernels.copy_into(operation, out, placed)
     else:
         wide = widen_if(out.dtype, stored)
         launch(operation, lambda view: np.copyto(view, wide), [], [out])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from assay.errors import AxisError, IndexingError, ShapeError
 
@@ -47,6 +48,25 @@ def row_major(shape: Shape, itemsize: int) -> Shape:
         strides.append(step)
         step *= max(extent, 1)
     return tuple(reversed(strides))
+
+
+LARGEST: Final = 1 << 62
+"""No array has this many bytes; larger sizes would not fit the sizes of the operating system."""
+
+
+class Fresh(NamedTuple):
+    """What fresh memory for an array takes."""
+
+    layout: Layout
+    nbytes: int
+    size: int
+
+
+@functools.lru_cache(maxsize=4096)
+def fresh(shape: Shape, itemsize: int) -> Fresh:
+    """The layout of a fresh array in C order, with its bytes and elements."""
+    size = math.prod(shape)
+    return Fresh(Layout(shape, row_major(shape, itemsize), 0), size * itemsize, size)
 
 
 def as_shape(value: int | Sequence[int], operation: str) -> Shape:

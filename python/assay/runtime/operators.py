@@ -9,19 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from assay.errors import DTypeError, ShapeError
-from assay.runtime import dtypes, launching, products
+from assay.runtime import dtypes, exchange, kernels, launching, products
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import FLOATING, DType
 from assay.runtime.layout import broadcast_shapes
-from assay.runtime.rules import BINARY, UNARY, Elementwise
-
-
-def _result_type(gives: str, dtype: DType) -> DType:
-    if gives == "bool":
-        return dtypes.bool_
-    if gives == "real" and dtype.kind == "complex":
-        return dtypes.float32 if dtype is dtypes.complex64 else dtypes.float64
-    return dtype
+from assay.runtime.rules import BINARY, UNARY, Elementwise, result_type
 
 
 def _flops(dtype: DType, size: int) -> float:
@@ -38,10 +30,13 @@ def _require_array(value: object, operation: str) -> Array:
 
 def unary(name: str, x: Array) -> Array:
     """Apply an elementwise operation of one operand."""
-    rule = UNARY[name]
     _require_array(x, name)
+    device = x.device
+    if device.has_array_kernels and (made := kernels.unary(name, x, device)) is not None:
+        return made
+    rule = UNARY[name]
     dtypes.require_kind(x.dtype, rule.kinds, name)
-    out_type = _result_type(rule.gives, x.dtype)
+    out_type = result_type(rule.gives, x.dtype)
     flops = _flops(x.dtype, x.size)
     return launching.compute(
         name, lambda value, out: rule.loop(value, out=out), [x], x.shape, out_type, flops=flops
@@ -65,6 +60,8 @@ def _refuse_numpy(name: str, *operands: object) -> None:
 class _Operands(NamedTuple):
     reads: list[Array]
     """The operands that are arrays."""
+    inputs: tuple[kernels.Input, kernels.Input]
+    """Both operands, the number among them in the common type."""
     arrange: Callable[..., tuple[Any, Any]]
     """From their views to both operands in the common type."""
     shape: tuple[int, ...]
@@ -85,7 +82,7 @@ def _operands(name: str, first: Any, second: Any) -> _Operands | None:
         def both(a: Any, b: Any, *_: Any) -> tuple[Any, Any]:
             return a.astype(kind, copy=False), b.astype(kind, copy=False)
 
-        return _Operands(arrays, both, shape, common)
+        return _Operands(arrays, (first, second), both, shape, common)
     array = arrays[0]
     scalar = second if array is first else first
     common = dtypes.scalar_dtype(scalar, array.dtype, name)
@@ -98,7 +95,8 @@ def _operands(name: str, first: Any, second: Any) -> _Operands | None:
         value = a.astype(kind, copy=False)
         return (value, constant) if leads else (constant, value)
 
-    return _Operands(arrays, one, array.shape, common)
+    inputs = (array, constant) if leads else (constant, array)
+    return _Operands(arrays, inputs, one, array.shape, common)
 
 
 def _computed(dtype: DType) -> np.dtype[Any]:
@@ -116,13 +114,31 @@ def _constant(name: str, scalar: Scalar, kind: np.dtype[Any]) -> Any:
 
 def binary(name: str, first: Any, second: Any) -> Any:
     """Apply an elementwise operation of two operands; NotImplemented for what is no operand."""
+    if type(first) is Array and type(second) is Array:
+        device = first.device
+        if device.has_array_kernels and device is second.device:
+            made = kernels.binary(name, first, second, device)
+            if made is not None:
+                return made
     operands = _operands(name, first, second)
     if operands is None:
         return NotImplemented
     rule = BINARY[name]
     dtypes.require_kind(operands.common, rule.kinds, name)
-    out_type = _result_type(rule.gives, operands.common)
+    out_type = result_type(rule.gives, operands.common)
     size = math.prod(operands.shape)
+    if _has_kernel(name, rule, operands):
+        device = launching.one_device(name, operands.reads)
+        return kernels.compute(
+            name,
+            rule.expression,
+            operands.common,
+            operands.inputs,
+            device,
+            operands.shape,
+            out_type,
+            _flops(operands.common, size),
+        )
 
     arrange = operands.arrange
 
@@ -136,6 +152,25 @@ def binary(name: str, first: Any, second: Any) -> Any:
     return launching.compute(name, kernel, operands.reads, operands.shape, out_type, flops=flops)
 
 
+def _has_kernel(name: str, rule: Elementwise, operands: _Operands) -> bool:
+    """Whether a kernel of the device does it; exponents of integers are looked at first."""
+    common = operands.common
+    device = operands.reads[0].device
+    if not kernels.serve(device, len(operands.shape), [common]):
+        return False
+    if kernels.plan(name, rule, common) is None:
+        return False
+    if rule.loop is np.power and common.kind == "int":
+        exponent = operands.inputs[1]
+        if isinstance(exponent, Array):
+            negative = bool(np.any(np.asarray(exchange.values(exponent)) < 0))
+        else:
+            negative = int(exponent) < 0
+        if negative:
+            _refuse_exponents()
+    return True
+
+
 def _loop(rule: Elementwise, a: Any, b: Any, out: Any) -> None:
     if rule.loop is np.power and a.dtype.kind in "iu":
         _integer_power(a, b, out)
@@ -145,11 +180,15 @@ def _loop(rule: Elementwise, a: Any, b: Any, out: Any) -> None:
 
 def _integer_power(a: Any, b: Any, out: Any) -> None:
     if np.any(np.less(b, 0)):
-        raise DTypeError(
-            "pow: expected exponents of at least 0 for integers, got negative ones",
-            "convert to a floating type with astype",
-        )
+        _refuse_exponents()
     np.power(a, b, out=out)
+
+
+def _refuse_exponents() -> None:
+    raise DTypeError(
+        "pow: expected exponents of at least 0 for integers, got negative ones",
+        "convert to a floating type with astype",
+    )
 
 
 def require(result: Any, name: str, *operands: object) -> Array:
@@ -180,13 +219,22 @@ def in_place(name: str, target: Array, other: Any) -> Any:
             f"{name} in place: expected a result of shape {target.shape}, got {operands.shape}"
         )
 
+    flops = _flops(target.dtype, target.size)
+    if _has_kernel(name, rule, operands):
+        launching.one_device(name, operands.reads)
+        launching.require_writable(target, name)
+        inputs = [
+            one if one is target or not isinstance(one, Array) else kernels.apart(name, one, target)
+            for one in operands.inputs
+        ]
+        kernels.write(name, rule.expression, operands.common, inputs, target, flops)
+        return target
     arrange = operands.arrange
 
     def kernel(*views: Any) -> None:
         a, b = arrange(*views[:-1])
         _loop(rule, a, b, views[-1])
 
-    flops = _flops(target.dtype, target.size)
     launching.launch(name, kernel, operands.reads, [target], flops=flops)
     return target
 
@@ -211,3 +259,7 @@ def matmul_in_place(target: Array, other: Any) -> Any:
         )
     target[...] = product
     return target
+
+
+# Operators come here without a detour from now on; before, they import this module.
+Array._binary = staticmethod(binary)  # type: ignore[method-assign]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from assay._native import FORMATS, Buffer
 from assay.errors import DeviceError, ShapeError
-from assay.runtime import dtypes, launching
+from assay.runtime import dtypes, exchange, launching
 from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING, NUMERIC, DType
-from assay.runtime.layout import Shape, broadcast_shapes
+from assay.runtime.layout import Shape, broadcast, broadcast_shapes
 
 _Operand = tuple[Buffer, int, int, int]
 
@@ -58,8 +59,13 @@ def _product_shape(first: Shape, second: Shape) -> tuple[Shape, int]:
 
 
 def _goes_to_own_kernel(first: Array, second: Array) -> bool:
-    """Whether bfloat16 is among two matrices of pool memory that the own kernel can read."""
+    """Whether the device's own kernel can read both, and is better at it than NumPy.
+
+    On a processor that is bfloat16 among two matrices of pool memory.
+    """
     pair = (first, second)
+    if first.device.has_array_kernels and first.device is second.device:
+        return first.dtype is second.dtype and first.dtype in _CODES and 0 not in first.shape
     return (
         any(array.dtype is dtypes.bfloat16 for array in pair)
         and all(array.dtype in _OWN_TYPES for array in pair)
@@ -76,11 +82,30 @@ def _goes_to_own_kernel(first: Array, second: Array) -> bool:
 
 def _own(first: Array, second: Array, shape: Shape, common: DType, flops: float) -> Array:
     out = launching.empty(first.device, shape, common, "matmul")
-    left = first if first.ndim == 2 else first[None, :]
-    right = second if second.ndim == 2 else second[:, None]
+    if out.size == 0:
+        return out
+    left = first if first.ndim > 1 else first[None, :]
+    right = second if second.ndim > 1 else second[:, None]
+    if first.device.has_array_kernels:
+        left, right = _readable(left, right)
     nbytes = first.nbytes + second.nbytes + out.nbytes
     multiply(left, right, out, "matmul", nbytes, flops)
     return out
+
+
+def _readable(left: Array, right: Array) -> tuple[Array, Array]:
+    """Both stretched to one batch, in memory of the pool, with one step through the batch."""
+    batch = broadcast_shapes("matmul", left.shape[:-2], right.shape[:-2])
+    ready = []
+    for one in (left, right):
+        stretched = one.view(broadcast(one.layout, (*batch, *one.shape[-2:]), "matmul"))
+        readable = (
+            one.buffer.pooled
+            and all(stride >= 0 for stride in stretched.strides)
+            and _steps(stretched.shape[:-2], stretched.strides[:-2]) is not None
+        )
+        ready.append(stretched if readable else exchange.copy(stretched, "matmul"))
+    return ready[0], ready[1]
 
 
 def multiply(a: Array, b: Array, out: Array, label: str, nbytes: int, flops: float) -> None:
@@ -119,11 +144,19 @@ def _matrices(name: str, array: Array) -> tuple[_Operand, tuple[int, int, int]]:
 
 def _one_stride(name: str, shape: Shape, strides: list[int]) -> int:
     """The step from one matrix to the next, where there is one for the whole batch."""
+    step = _steps(shape, strides)
+    if step is None:
+        raise ShapeError(
+            f"matmul: expected {name} with one step through its batch, got shape {shape}",
+            "copy it first",
+        )
+    return step
+
+
+def _steps(shape: Shape, strides: Sequence[int]) -> int | None:
+    """The one step through these axes, or None where there are several."""
     pairs = [pair for pair in zip(shape, strides, strict=True) if pair[0] != 1]
     for (_, outer), (extent, inner) in itertools.pairwise(pairs):
         if outer != extent * inner:
-            raise ShapeError(
-                f"matmul: expected {name} with one step through its batch, got shape {shape}",
-                "copy it first",
-            )
+            return None
     return pairs[-1][1] if pairs else 0

@@ -1,4 +1,8 @@
-"""The elementwise operations: NumPy's loop, the kinds each takes, and what comes out."""
+"""The elementwise operations: NumPy's loop, the kinds each takes, and what comes out.
+
+On a device with kernels of arrays the loop is an expression of the kernels' own table,
+`kernels/expressions.cuh`, which has the same names; real numbers only.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.runtime.dtypes import ANY, FLOATING, INTEGRAL, NUMERIC, REAL
+from assay.runtime.dtypes import (
+    ANY,
+    FLOATING,
+    INTEGRAL,
+    NUMERIC,
+    REAL,
+    DType,
+    bool_,
+    complex64,
+    float32,
+    float64,
+)
 
 _BITS: Final = ("bool", *INTEGRAL)
 _FLOAT: Final = ("float",)
@@ -20,6 +35,17 @@ class Elementwise(NamedTuple):
     kinds: tuple[str, ...]
     gives: str = "same"
     """same, bool, or real: the parts of a complex type"""
+    expression: str = ""
+    """The loop as a kernel knows it, over a0 and a1."""
+
+
+def result_type(gives: str, dtype: DType) -> DType:
+    """The type of what an operation on this type gives."""
+    if gives == "bool":
+        return bool_
+    if gives == "real" and dtype.kind == "complex":
+        return float32 if dtype is complex64 else float64
+    return dtype
 
 
 def _sign(value: Any, out: Any) -> None:
@@ -69,7 +95,7 @@ def _round(value: Any, out: Any) -> None:
     np.copyto(out, np.round(value))
 
 
-UNARY: Final[dict[str, Elementwise]] = {
+_UNARY: Final[dict[str, Elementwise]] = {
     "abs": Elementwise(np.absolute, NUMERIC, "real"),
     "acos": Elementwise(np.arccos, FLOATING),
     "acosh": Elementwise(np.arccosh, FLOATING),
@@ -110,7 +136,7 @@ UNARY: Final[dict[str, Elementwise]] = {
     "trunc": Elementwise(_trunc, REAL),
 }
 
-BINARY: Final[dict[str, Elementwise]] = {
+_BINARY: Final[dict[str, Elementwise]] = {
     "add": Elementwise(np.add, NUMERIC),
     "atan2": Elementwise(np.arctan2, _FLOAT),
     "bitwise_and": Elementwise(np.bitwise_and, _BITS),
@@ -140,3 +166,58 @@ BINARY: Final[dict[str, Elementwise]] = {
     "remainder": Elementwise(np.remainder, REAL),
     "subtract": Elementwise(np.subtract, NUMERIC),
 }
+
+_TAKEN: Final = frozenset(
+    {
+        "abs",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "ceil",
+        "copysign",
+        "cos",
+        "cosh",
+        "exp",
+        "expm1",
+        "floor",
+        "hypot",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "nextafter",
+        "pow",
+        "remainder",
+        "round",
+        "signbit",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "trunc",
+    }
+)
+"""Names that CUDA has already, which end in _ in the kernels' table."""
+
+_OF_REAL: Final = {"conj": "positive", "real": "positive", "imag": ""}
+"""What functions of complex numbers are for real ones."""
+
+
+def _with_expressions(rules: dict[str, Elementwise], operands: str) -> dict[str, Elementwise]:
+    def expression(name: str) -> str:
+        kernel = _OF_REAL.get(name, f"{name}_" if name in _TAKEN else name)
+        return f"{kernel}({operands})" if kernel else ""
+
+    return {name: rule._replace(expression=expression(name)) for name, rule in rules.items()}
+
+
+UNARY: Final = _with_expressions(_UNARY, "a0")
+BINARY: Final = _with_expressions(_BINARY, "a0,a1")

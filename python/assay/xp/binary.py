@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.runtime import dtypes, exchange, launching, operators
+from assay.runtime import dtypes, exchange, kernels, launching, operators
 from assay.runtime.array import Array, Scalar
 from assay.runtime.layout import broadcast_shapes
 
@@ -157,6 +157,12 @@ def clip(x: Array, /, min: Array | float | None = None, max: Array | float | Non
     lower, upper = _bound(x, min), _bound(x, max)
     bounds = [bound for bound in (lower, upper) if bound is not None]
     shape = broadcast_shapes("clip", x.shape, *(bound.shape for bound in bounds))
+    device = launching.one_device("clip", [x, *bounds])
+    if kernels.serve(device, len(shape), [x.dtype]):
+        text = "a0" if lower is None else "maximum(a0,a1)"
+        if upper is not None:
+            text = f"minimum({text},a{len(bounds)})"
+        return kernels.compute("clip", text, x.dtype, [x, *bounds], device, shape, x.dtype)
     result = exchange.copy(x, "clip") if shape == x.shape else None
     if result is None:
         result = launching.empty(x.device, shape, x.dtype, "clip")

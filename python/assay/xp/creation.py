@@ -10,11 +10,11 @@ import numpy as np
 
 from assay.errors import DTypeError, ShapeError
 from assay.runtime import device as find_device
-from assay.runtime import dtypes, exchange, launching
+from assay.runtime import dtypes, exchange, kernels, launching
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
-from assay.runtime.layout import as_shape, broadcast, broadcast_shapes
+from assay.runtime.layout import Layout, as_shape, broadcast, broadcast_shapes
 
 Where = Device | str | None
 Type = DType | str | None
@@ -133,7 +133,14 @@ def arange(
     kept = _type(dtype, dtypes.int64 if whole else dtypes.float64, "arange")
     exact = -((first - end) // step) if whole else math.ceil((end - first) / step)
     count = max(int(exact), 0)
-    out = launching.empty(_device(device), (count,), kept, "arange")
+    there = _device(device)
+    if count and kernels.serve(there, 1, [kept]):
+        exact_type = kept if whole and kept.kind in dtypes.INTEGRAL else dtypes.float64
+        numbers = [exact_type.storage.type(value) for value in (first, step)]
+        return kernels.compute(
+            "arange", "ramp(place,a0,a1)", exact_type, numbers, there, (count,), kept
+        )
+    out = launching.empty(there, (count,), kept, "arange")
     if count:
         kind = kept.storage if whole and kept.kind in dtypes.INTEGRAL else np.dtype(np.float64)
         ramp = np.arange(count, dtype=kind)
@@ -178,7 +185,11 @@ def eye(
     shape = as_shape((n_rows, columns), "eye")
     out = launching.zeros(_device(device), shape, kept, "eye")
     length = min(n_rows, columns - k) if k >= 0 else min(n_rows + k, columns)
-    if length > 0:
+    if length > 0 and kernels.serve(out.device, 1, [kept]):
+        corner = max(-k, 0) * out.strides[0] + max(k, 0) * out.strides[1]
+        diagonal = out.view(Layout((length,), (sum(out.strides),), corner))
+        kernels.fill("eye", diagonal, 1)
+    elif length > 0:
         launching.launch(
             "eye",
             lambda view: np.einsum("ii->i", view[max(-k, 0) :, max(k, 0) :][:length, :length]).fill(
@@ -193,8 +204,25 @@ def eye(
 def _triangle(x: Array, k: int, operation: str, keep: Any) -> Array:
     if x.ndim < 2:
         raise ShapeError(f"{operation}: expected at least 2 axes, got shape {x.shape}")
+    if kernels.serve(x.device, x.ndim, [x.dtype]):
+        return _banded(x, k, operation, below=keep is np.tril)
     return launching.compute(
         operation, lambda view, out: np.copyto(out, keep(view, k)), [x], x.shape, x.dtype
+    )
+
+
+def _banded(x: Array, k: int, operation: str, *, below: bool) -> Array:
+    """The elements on one side of a diagonal, chosen by the numbers of rows and columns."""
+    rows = arange(x.shape[-2], device=x.device)
+    columns = arange(x.shape[-1], device=x.device)
+    shape = (x.shape[-2], x.shape[-1])
+    text = "less_equal(subtract(a0,a1),a2)" if below else "greater_equal(subtract(a0,a1),a2)"
+    ahead = rows.view(Layout((x.shape[-2], 1), (*rows.strides, 0), 0))
+    inputs: list[kernels.Input] = [columns, ahead, np.asarray(k)]
+    kept = kernels.compute(operation, text, dtypes.int64, inputs, x.device, shape, dtypes.bool_)
+    zero = x.dtype.storage.type(0)
+    return kernels.compute(
+        operation, "where(a0,a1,a2)", x.dtype, [kept, x, zero], x.device, x.shape, x.dtype
     )
 
 

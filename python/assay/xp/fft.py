@@ -176,7 +176,7 @@ def _frequencies(
         raise ShapeError(f"{operation}: expected at least 1 point, got {n}")
     kept = dtypes.float64 if dtype is None else dtypes.as_dtype(dtype, operation)
     dtypes.require_kind(kept, ("float",), operation)
-    return launching.store(operation, find_device(device or "cpu"), values(n, d), kept)
+    return launching.store(operation, find_device(device), values(n, d), kept)
 
 
 def fftfreq(

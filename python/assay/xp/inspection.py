@@ -29,7 +29,7 @@ class Info:
 
     def default_dtypes(self, *, device: Device | str | None = None) -> dict[str, DType]:
         """The types of arrays for which none is named."""
-        find_device(device or "cpu")
+        find_device(device)
         return {
             "real floating": dtypes.float64,
             "complex floating": dtypes.complex128,
@@ -41,7 +41,7 @@ class Info:
         self, *, device: Device | str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
         """The standard's types of a kind; float16 and bfloat16 are ours and not listed."""
-        find_device(device or "cpu")
+        find_device(device)
         if kind is None:
             return {dtype.name: dtype for dtype in dtypes.STANDARD}
         wanted = kind if isinstance(kind, tuple) else (kind,)

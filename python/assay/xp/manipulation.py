@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.errors import ArrayBufferError, ShapeError
-from assay.runtime import dtypes, exchange, launching
+from assay.runtime import dtypes, exchange, kernels, launching
 from assay.runtime import layout as layouts
 from assay.runtime.array import Array
 from assay.runtime.layout import Layout, normalize_axes, normalize_axis
@@ -141,6 +141,15 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
         raise ShapeError(f"concat: expected shapes equal but on axis {place}, got {shapes}")
     total = sum(array.shape[place] for array in arrays)
     shape = (*first.shape[:place], total, *first.shape[place + 1 :])
+    if launching.one_device("concat", list(arrays)).has_array_kernels:
+        out = launching.empty(first.device, shape, dtype, "concat")
+        begin = 0
+        for array in arrays:
+            end = begin + array.shape[place]
+            key = (*(slice(None),) * place, slice(begin, end))
+            exchange.copy_into(out.view(layouts.index(out.layout, key)), array, "concat")
+            begin = end
+        return out
     return launching.compute(
         "concat",
         lambda *views: np.concatenate(views[:-1], place, out=views[-1], casting="unsafe"),
@@ -158,6 +167,8 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
         raise ShapeError(f"stack: expected equal shapes, got {shapes}")
     shape = arrays[0].shape
     place = normalize_axis(axis, len(shape) + 1, "stack")
+    if arrays[0].device.has_array_kernels:
+        return concat([expand_dims(array, place) for array in arrays], axis=place)
     return launching.compute(
         "stack",
         lambda *views: np.stack(views[:-1], place, out=views[-1], casting="unsafe"),
@@ -172,6 +183,8 @@ def roll(
 ) -> Array:
     """The elements moved along some axes; what leaves at one end enters at the other."""
     axes = None if axis is None else normalize_axes(axis, x.ndim, "roll")
+    if x.device.has_array_kernels and x.size:
+        return _rolled(x, shift, axes)
     return launching.compute(
         "roll",
         lambda view, out: np.copyto(out, np.roll(view, shift, axes if axes is None else axis)),
@@ -179,6 +192,22 @@ def roll(
         x.shape,
         x.dtype,
     )
+
+
+def _rolled(x: Array, shift: int | tuple[int, ...], axes: tuple[int, ...] | None) -> Array:
+    """The two parts of each axis in the other order, one axis after the other."""
+    if axes is None:
+        flat = reshape(x, (-1,))
+        total = shift if isinstance(shift, int) else sum(shift)
+        return reshape(_rolled(flat, total, (0,)), x.shape)
+    shifts = (shift,) * len(axes) if isinstance(shift, int) else shift
+    result = exchange.copy(x, "roll") if not axes else x
+    for by, place in zip(shifts, axes, strict=True):
+        cut = -by % x.shape[place]
+        lead = (slice(None),) * place
+        parts = [result[(*lead, slice(cut, None))], result[(*lead, slice(None, cut))]]
+        result = concat(parts, axis=place)
+    return result
 
 
 def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
@@ -211,6 +240,14 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
     length = max(x.ndim, len(counts))
     shape = (1,) * (length - x.ndim) + x.shape
     times = (1,) * (length - len(counts)) + counts
+    if x.device.has_array_kernels and 2 * length <= kernels.MOST_AXES:
+        # Every axis behind one along which nothing changes.
+        pairs = [part for count, extent in zip(times, shape, strict=True) for part in (1, extent)]
+        wide = [part for pair in zip(times, shape, strict=True) for part in pair]
+        whole = exchange.copy(broadcast_to(reshape(x, tuple(pairs)), tuple(wide)), "tile")
+        return reshape(
+            whole, tuple(extent * count for extent, count in zip(shape, times, strict=True))
+        )
     return launching.compute(
         "tile",
         lambda view, out: np.copyto(out, np.tile(view, counts)),

@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from assay.errors import DTypeError, IndexingError, ShapeError
-from assay.runtime import dtypes, exchange, launching
+from assay.runtime import dtypes, exchange, kernel_axes, kernels, launching
+from assay.runtime import layout as layouts
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import ANY, REAL, DType
 from assay.runtime.layout import broadcast_shapes, normalize_axes, normalize_axis
@@ -51,6 +52,8 @@ def _extreme(
         np.copyto(out, loop(view, axis=place, keepdims=keepdims))
 
     shape = reduced_shape(x.shape, axes, keepdims)
+    if kernel_axes.serve(x):
+        return kernel_axes.extreme_place(operation, x, axes, shape, loop is np.argmax)
     return launching.compute(operation, kernel, [x], shape, dtypes.int64)
 
 
@@ -107,11 +110,15 @@ def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
     first, second = _choices(condition, x1, x2)
     joined = dtypes.promote(first.dtype, second.dtype, "where")
     shape = broadcast_shapes("where", condition.shape, first.shape, second.shape)
+    arrays = [condition, first, second]
+    device = launching.one_device("where", arrays)
+    if kernels.serve(device, len(shape), [joined]):
+        return kernels.compute("where", "where(a0,a1,a2)", joined, arrays, device, shape, joined)
 
     def kernel(chosen: Any, a: Any, b: Any, out: Any) -> None:
         np.copyto(out, np.where(chosen, a, b), casting="unsafe")
 
-    return launching.compute("where", kernel, [condition, first, second], shape, joined)
+    return launching.compute("where", kernel, arrays, shape, joined)
 
 
 def _choices(condition: Array, x1: Array | Scalar, x2: Array | Scalar) -> tuple[Array, Array]:
@@ -146,6 +153,8 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     """The places of the elements in the order that sorts them."""
     dtypes.require_kind(x.dtype, ANY, "argsort")
     place = normalize_axis(axis, x.ndim, "argsort")
+    if kernel_axes.serve(x):
+        return kernel_axes.sort("argsort", x, place, descending, places=True)
     return launching.compute(
         "argsort",
         lambda view, out: np.copyto(out, _order(view, place, descending, stable)),
@@ -159,6 +168,8 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     """The elements sorted along an axis."""
     dtypes.require_kind(x.dtype, ANY, "sort")
     place = normalize_axis(axis, x.ndim, "sort")
+    if kernel_axes.serve(x):
+        return kernel_axes.sort("sort", x, place, descending, places=False)
 
     def kernel(view: Any, out: Any) -> None:
         ordered = np.sort(view, axis=place, kind="stable" if stable else None)
@@ -233,6 +244,9 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
         raise ShapeError(f"take: expected an axis for shape {x.shape}, got none")
     place = normalize_axis(0 if axis is None else axis, x.ndim, "take")
     _checked(indices, x.shape[place], "take")
+    device = launching.one_device("take", [x, indices])
+    if device.has_array_kernels and max(x.ndim, indices.ndim) <= kernels.MOST_AXES:
+        return kernel_axes.take("take", x, indices, place)
     shape = (*x.shape[:place], *indices.shape, *x.shape[place + 1 :])
     return launching.compute(
         "take",
@@ -251,6 +265,17 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     _checked(indices, x.shape[place], "take_along_axis")
     others = [(*s[:place], *s[place + 1 :]) for s in (x.shape, indices.shape)]
     rest = broadcast_shapes("take_along_axis", *others)
+    device = launching.one_device("take_along_axis", [x, indices])
+    if device.has_array_kernels and x.ndim <= kernels.MOST_AXES:
+        wide, places = (
+            one.view(
+                layouts.broadcast(
+                    one.layout, (*rest[:place], one.shape[place], *rest[place:]), "take_along_axis"
+                )
+            )
+            for one in (x, indices)
+        )
+        return kernel_axes.take_along_axis("take_along_axis", wide, places, place)
     return launching.compute(
         "take_along_axis",
         lambda view, places, out: np.copyto(out, np.take_along_axis(view, places, axis=place)),

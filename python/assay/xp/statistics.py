@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from assay.errors import ShapeError
-from assay.runtime import dtypes, launching
+from assay.runtime import dtypes, exchange, kernel_axes, kernels, launching
 from assay.runtime.array import Array
 from assay.runtime.dtypes import ANY, FLOATING, NUMERIC, REAL, DType
+from assay.runtime.kernel_axes import Reduction
 from assay.runtime.layout import normalize_axes, normalize_axis
 
 Axes = int | tuple[int, ...] | None
@@ -30,10 +33,21 @@ def reduce(
     axis: Axes,
     keepdims: bool,
     dtype: DType,
+    reduction: Reduction,
+    computed: DType | None = None,
 ) -> Array:
-    """One figure for all elements along some axes; `loop` takes NumPy's arguments."""
+    """One figure for all elements along some axes.
+
+    `loop` takes NumPy's arguments; a kernel does the `reduction`, in the type `computed`, which is
+    that of the result where none is named.
+    """
     axes = normalize_axes(axis, x.ndim, operation)
     shape = reduced_shape(x.shape, axes, keepdims)
+    if kernel_axes.serve(x, dtype):
+        count = _count(x, axes)
+        return kernel_axes.reduce(
+            operation, reduction, x, axes, shape, computed or dtype, dtype, count
+        )
     flops = float(x.size) if x.dtype.kind in FLOATING else 0.0
     return launching.compute(
         operation,
@@ -43,6 +57,11 @@ def reduce(
         dtype,
         flops=flops,
     )
+
+
+def _count(x: Array, axes: tuple[int, ...]) -> int:
+    """How many elements go into each figure."""
+    return math.prod(x.shape[at] for at in axes)
 
 
 def _summed(x: Array, dtype: DType | str | None, operation: str) -> DType:
@@ -69,7 +88,7 @@ def sum(
     """The sum; of no elements it is 0."""
     dtypes.require_kind(x.dtype, NUMERIC, "sum")
     kept = _summed(x, dtype, "sum")
-    return reduce("sum", _total(np.sum, kept), x, axis, keepdims, kept)
+    return reduce("sum", _total(np.sum, kept), x, axis, keepdims, kept, kernel_axes.SUM)
 
 
 def prod(
@@ -78,25 +97,25 @@ def prod(
     """The product; of no elements it is 1."""
     dtypes.require_kind(x.dtype, NUMERIC, "prod")
     kept = _summed(x, dtype, "prod")
-    return reduce("prod", _total(np.prod, kept), x, axis, keepdims, kept)
+    return reduce("prod", _total(np.prod, kept), x, axis, keepdims, kept, kernel_axes.PRODUCT)
 
 
 def max(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The largest element; NaN where there is one."""
     dtypes.require_kind(x.dtype, REAL, "max")
-    return reduce("max", np.max, x, axis, keepdims, x.dtype)
+    return reduce("max", np.max, x, axis, keepdims, x.dtype, kernel_axes.LARGEST)
 
 
 def min(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The smallest element; NaN where there is one."""
     dtypes.require_kind(x.dtype, REAL, "min")
-    return reduce("min", np.min, x, axis, keepdims, x.dtype)
+    return reduce("min", np.min, x, axis, keepdims, x.dtype, kernel_axes.SMALLEST)
 
 
 def mean(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The arithmetic mean; NaN of no elements."""
     dtypes.require_kind(x.dtype, FLOATING, "mean")
-    return reduce("mean", _quiet(np.mean), x, axis, keepdims, x.dtype)
+    return reduce("mean", _quiet(np.mean), x, axis, keepdims, x.dtype, kernel_axes.MEAN)
 
 
 def var(
@@ -104,7 +123,7 @@ def var(
 ) -> Array:
     """The variance, divided by the count less `correction`."""
     dtypes.require_kind(x.dtype, ("float",), "var")
-    return reduce("var", _quiet(np.var, ddof=correction), x, axis, keepdims, x.dtype)
+    return _spread("var", np.var, x, axis, correction, keepdims, kernel_axes.MEAN)
 
 
 def std(
@@ -112,7 +131,33 @@ def std(
 ) -> Array:
     """The standard deviation, from the variance with the same `correction`."""
     dtypes.require_kind(x.dtype, ("float",), "std")
-    return reduce("std", _quiet(np.std, ddof=correction), x, axis, keepdims, x.dtype)
+    return _spread("std", np.std, x, axis, correction, keepdims, kernel_axes.ROOT_MEAN)
+
+
+def _spread(
+    operation: str,
+    loop: Callable[..., Any],
+    x: Array,
+    axis: Axes,
+    correction: float,
+    keepdims: bool,
+    reduction: Reduction,
+) -> Array:
+    """A mean of squared distances from the mean: a kernel takes three passes."""
+    if not kernel_axes.serve(x):
+        quiet = _quiet(loop, ddof=correction)
+        return reduce(operation, quiet, x, axis, keepdims, x.dtype, reduction)
+    axes = normalize_axes(axis, x.ndim, operation)
+    wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
+    count = _count(x, axes)
+    kept = reduced_shape(x.shape, axes, True)
+    middle = kernel_axes.reduce(operation, kernel_axes.MEAN, x, axes, kept, wide, wide, count)
+    squares = kernels.compute(
+        operation, "square(subtract(a0,a1))", wide, [x, middle], x.device, x.shape, wide
+    )
+    shape = reduced_shape(x.shape, axes, keepdims)
+    divisor = builtins.max(count - correction, 0)
+    return kernel_axes.reduce(operation, reduction, squares, axes, shape, wide, x.dtype, divisor)
 
 
 def _quiet(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:
@@ -130,13 +175,13 @@ def _quiet(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:
 def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether every element is true or not zero."""
     dtypes.require_kind(x.dtype, ANY, "all")
-    return reduce("all", np.all, x, axis, keepdims, dtypes.bool_)
+    return reduce("all", np.all, x, axis, keepdims, dtypes.bool_, kernel_axes.ALL)
 
 
 def any(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether some element is true or not zero."""
     dtypes.require_kind(x.dtype, ANY, "any")
-    return reduce("any", np.any, x, axis, keepdims, dtypes.bool_)
+    return reduce("any", np.any, x, axis, keepdims, dtypes.bool_, kernel_axes.ANY)
 
 
 def count_nonzero(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -145,7 +190,7 @@ def count_nonzero(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> 
     def loop(view: Any, *, axis: Any, out: Any, keepdims: bool) -> None:
         np.copyto(out, np.count_nonzero(view, axis=axis, keepdims=keepdims))
 
-    return reduce("count_nonzero", loop, x, axis, keepdims, dtypes.int64)
+    return reduce("count_nonzero", loop, x, axis, keepdims, dtypes.int64, kernel_axes.COUNT)
 
 
 def _cumulative(
@@ -155,6 +200,7 @@ def _cumulative(
     axis: int | None,
     dtype: DType | str | None,
     first: int | None,
+    join: str,
 ) -> Array:
     dtypes.require_kind(x.dtype, NUMERIC, operation)
     if x.ndim == 0:
@@ -167,10 +213,20 @@ def _cumulative(
     lead = 0 if first is None else 1
     shape = tuple(extent + lead if at == place else extent for at, extent in enumerate(x.shape))
 
+    part = tuple(slice(lead, None) if at == place else slice(None) for at in range(x.ndim))
+    before = tuple(slice(0, lead) if at == place else slice(None) for at in range(x.ndim))
+    if kernel_axes.serve(x, kept):
+        scanned = kernel_axes.scan(operation, join, x, place, kept)
+        if not lead:
+            return scanned
+        whole = launching.empty(x.device, shape, kept, operation)
+        kernels.fill(operation, whole[before], first)
+        exchange.copy_into(whole[part], scanned, operation)
+        return whole
+
     def kernel(view: Any, out: Any) -> None:
-        part = tuple(slice(lead, None) if at == place else slice(None) for at in range(x.ndim))
         if lead:
-            out[tuple(slice(0, 1) if at == place else slice(None) for at in range(x.ndim))] = first
+            out[before] = first
         loop(view.astype(kind, copy=False), axis=place, out=out[part], dtype=kind)
 
     return launching.compute(operation, kernel, [x], shape, kept)
@@ -186,7 +242,7 @@ def cumulative_sum(
 ) -> Array:
     """The sum of all elements up to each, with a leading 0 if asked for."""
     first = 0 if include_initial else None
-    return _cumulative("cumulative_sum", np.cumsum, x, axis, dtype, first)
+    return _cumulative("cumulative_sum", np.cumsum, x, axis, dtype, first, "add")
 
 
 def cumulative_prod(
@@ -199,7 +255,7 @@ def cumulative_prod(
 ) -> Array:
     """The product of all elements up to each, with a leading 1 if asked for."""
     first = 1 if include_initial else None
-    return _cumulative("cumulative_prod", np.cumprod, x, axis, dtype, first)
+    return _cumulative("cumulative_prod", np.cumprod, x, axis, dtype, first, "multiply")
 
 
 def diff(

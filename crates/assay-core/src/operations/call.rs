@@ -5,7 +5,7 @@
 //! time. An operand left out has the format [`ABSENT`].
 
 use super::format::ElementFormat;
-use super::table::{NumberKind, Signature};
+use super::table::{MOST_AXES, NumberKind, Signature};
 use crate::backend::{DevicePointer, KernelArgument, KernelId, Launch};
 use std::fmt;
 
@@ -66,9 +66,21 @@ impl Signature {
         }
     }
 
+    /// Whether calls say where strided operands lie; the layout comes last of the numbers.
+    pub fn has_layout(&self) -> bool {
+        let last = self.numbers.last();
+        last.is_some_and(|rule| rule.kind == NumberKind::Layout)
+    }
+
+    /// How many numbers a call has.
+    pub fn number_count(&self) -> usize {
+        let layout = MOST_AXES * (1 + self.operands.len()) - 1;
+        self.numbers.len() + if self.has_layout() { layout } else { 0 }
+    }
+
     /// How many arguments a launch of this operation has.
-    pub const fn parameters(&self) -> usize {
-        PER_OPERAND * self.operands.len() + self.numbers.len() + 1
+    pub fn parameters(&self) -> usize {
+        PER_OPERAND * self.operands.len() + self.number_count() + 1
     }
 }
 
@@ -84,7 +96,7 @@ pub fn encode(
     if wanted != given {
         return Err(signature.error(format_args!("{wanted} operands"), given));
     }
-    let (wanted, given) = (signature.numbers.len(), numbers.len());
+    let (wanted, given) = (signature.number_count(), numbers.len());
     if wanted != given {
         return Err(signature.error(format_args!("{wanted} numbers"), given));
     }
@@ -101,12 +113,16 @@ pub fn encode(
             KernelArgument::U32(format),
         ]);
     }
-    for (rule, number) in signature.numbers.iter().zip(numbers) {
+    // A layout is the last rule, and that of all numbers that follow.
+    let last = signature.numbers.last().into_iter().cycle();
+    for (rule, number) in signature.numbers.iter().chain(last).zip(numbers) {
         arguments.push(match (rule.kind, *number) {
-            (NumberKind::Integer, Number::Integer(value)) => KernelArgument::I64(value),
+            (NumberKind::Integer | NumberKind::Layout, Number::Integer(value)) => {
+                KernelArgument::I64(value)
+            }
             (NumberKind::Float, Number::Float(value)) => KernelArgument::F64(value),
             (NumberKind::Float, Number::Integer(value)) => KernelArgument::F64(value as f64),
-            (NumberKind::Integer, Number::Float(value)) => {
+            (NumberKind::Integer | NumberKind::Layout, Number::Float(value)) => {
                 return Err(signature.error(format_args!("a whole number {}", rule.name), value));
             }
         });
@@ -220,6 +236,21 @@ impl<'a> Arguments<'a> {
             .ok_or_else(|| self.signature.error("a known number", name))
     }
 
+    /// The numbers of the layout, which come last; none where the operation has no layout.
+    pub fn layout(&self) -> impl Iterator<Item = i64> + 'a {
+        let end = self.arguments.len() - 1;
+        let count = match self.signature.has_layout() {
+            true => MOST_AXES * (1 + self.signature.operands.len()),
+            false => 0,
+        };
+        let numbers = self.arguments[end - count..end].iter();
+        numbers.map(|argument| match argument {
+            KernelArgument::I64(value) => *value,
+            // What was encoded here is whole.
+            _ => 0,
+        })
+    }
+
     /// The bytes that the call is counted to move.
     pub fn bytes(&self) -> u64 {
         match self.arguments.last() {
@@ -255,6 +286,23 @@ mod tests {
         assert_eq!(read.integer("columns").unwrap(), 8);
         assert_eq!(read.float("epsilon").unwrap(), 1e-5);
         assert_eq!(read.bytes(), 99);
+    }
+
+    #[test]
+    fn a_layout_comes_back_as_it_went() {
+        let (_, signature) = find("elementwise").unwrap();
+        let operands = [operand(1), None, None, operand(2)];
+        let layout = (0..MOST_AXES as i64 * 5).map(|step| step - 7);
+        let numbers: Vec<_> = [3, 0, 0, 9, 0].into_iter().chain(layout.clone()).collect();
+        let numbers: Vec<_> = numbers.into_iter().map(Number::Integer).collect();
+        let launch = encode(signature, KernelId(7), &operands, &numbers, 12).unwrap();
+        let read = Arguments::new(signature, &launch.arguments).unwrap();
+        assert!(read.layout().eq(layout));
+        assert_eq!(read.integer("second_number").unwrap(), 9);
+        assert_eq!(read.bytes(), 12);
+        let short = encode(signature, KernelId(7), &operands, &numbers[..44], 12);
+        let told = short.unwrap_err().to_string();
+        assert_eq!(told, "elementwise: expected 45 numbers, got 44");
     }
 
     #[test]

@@ -34,11 +34,29 @@ pub enum ElementFormat {
     Fp8 = 12,
     /// Groups of 128 times 4 bits, a scale and a minimum.
     Int4 = 13,
+    /// Double precision.
+    F64 = 14,
+    /// Truth values, a byte each.
+    Bool = 15,
+    /// 8-bit signed integers that stand for themselves.
+    I8 = 16,
+    /// 16-bit signed integers.
+    I16 = 17,
+    /// 16-bit unsigned integers.
+    U16 = 18,
+    /// 32-bit unsigned integers.
+    U32 = 19,
+    /// 64-bit unsigned integers.
+    U64 = 20,
+    /// Complex numbers of two single-precision parts.
+    Complex64 = 21,
+    /// Complex numbers of two double-precision parts.
+    Complex128 = 22,
 }
 
 impl ElementFormat {
     /// All formats in the order of their codes.
-    pub const ALL: [ElementFormat; 14] = [
+    pub const ALL: [ElementFormat; 23] = [
         ElementFormat::F32,
         ElementFormat::F16,
         ElementFormat::Bf16,
@@ -53,6 +71,15 @@ impl ElementFormat {
         ElementFormat::Q6K,
         ElementFormat::Fp8,
         ElementFormat::Int4,
+        ElementFormat::F64,
+        ElementFormat::Bool,
+        ElementFormat::I8,
+        ElementFormat::I16,
+        ElementFormat::U16,
+        ElementFormat::U32,
+        ElementFormat::U64,
+        ElementFormat::Complex64,
+        ElementFormat::Complex128,
     ];
 
     /// The format's code in calls.
@@ -82,6 +109,39 @@ impl ElementFormat {
             ElementFormat::Q6K => "q6_k",
             ElementFormat::Fp8 => "fp8",
             ElementFormat::Int4 => "int4",
+            ElementFormat::F64 => "f64",
+            ElementFormat::Bool => "bool",
+            ElementFormat::I8 => "i8",
+            ElementFormat::I16 => "i16",
+            ElementFormat::U16 => "u16",
+            ElementFormat::U32 => "u32",
+            ElementFormat::U64 => "u64",
+            ElementFormat::Complex64 => "complex64",
+            ElementFormat::Complex128 => "complex128",
+        }
+    }
+
+    /// Bytes of one element, of formats whose elements stand alone.
+    pub const fn element_bytes(self) -> Option<u64> {
+        match self {
+            ElementFormat::U8 | ElementFormat::I8 | ElementFormat::Bool => Some(1),
+            ElementFormat::F16 | ElementFormat::Bf16 | ElementFormat::I16 | ElementFormat::U16 => {
+                Some(2)
+            }
+            ElementFormat::F32 | ElementFormat::I32 | ElementFormat::U32 => Some(4),
+            ElementFormat::F64
+            | ElementFormat::I64
+            | ElementFormat::U64
+            | ElementFormat::Complex64 => Some(8),
+            ElementFormat::Complex128 => Some(16),
+            ElementFormat::Int8
+            | ElementFormat::Q8_0
+            | ElementFormat::Q4_0
+            | ElementFormat::Q4_1
+            | ElementFormat::Q4K
+            | ElementFormat::Q6K
+            | ElementFormat::Fp8
+            | ElementFormat::Int4 => None,
         }
     }
 }
@@ -101,7 +161,7 @@ mod tests {
         for format in ElementFormat::ALL {
             assert_eq!(ElementFormat::from_code(format.code()), Some(format));
         }
-        assert_eq!(ElementFormat::from_code(14), None);
+        assert_eq!(ElementFormat::from_code(23), None);
         assert_eq!(ElementFormat::from_code(u32::MAX), None);
     }
 }

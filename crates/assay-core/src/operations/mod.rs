@@ -1,4 +1,5 @@
-//! The neural operations that every backend offers, by name.
+//! The operations that backends offer, by name: those of networks, which all have, and those of
+//! arrays, which processors leave to NumPy.
 //!
 //! One table says what each operation reads, writes and is told; one encoding carries a call
 //! through [`Launch`](crate::backend::Launch). A backend registers one kernel for each row of the
@@ -7,9 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod call;
+pub mod expressions;
 mod format;
 mod table;
 
 pub use call::{Arguments, CallError, Number, Operand, encode};
 pub use format::ElementFormat;
-pub use table::{Access, NumberKind, NumberRule, OperandRule, Signature, TABLE, find};
+pub use table::{Access, MOST_AXES, NumberKind, NumberRule, OperandRule, Signature, TABLE, find};

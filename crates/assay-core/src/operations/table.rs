@@ -36,7 +36,13 @@ pub enum NumberKind {
     Integer,
     /// A real number.
     Float,
+    /// Where strided operands lie: for each of [`MOST_AXES`] axes its extent, then the step of every
+    /// operand in elements. What is left over has extent 1.
+    Layout,
 }
+
+/// The most axes that a strided operation goes along; neighbours that can be one count as one.
+pub const MOST_AXES: usize = 8;
 
 /// One number of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +103,13 @@ const fn integer(name: &'static str) -> NumberRule {
     }
 }
 
+const fn layout(name: &'static str) -> NumberRule {
+    NumberRule {
+        name,
+        kind: NumberKind::Layout,
+    }
+}
+
 const fn float(name: &'static str) -> NumberRule {
     NumberRule {
         name,
@@ -105,7 +118,7 @@ const fn float(name: &'static str) -> NumberRule {
 }
 
 /// The operations; a backend's kernels are in this order.
-pub static TABLE: [Signature; 22] = [
+pub static TABLE: [Signature; 28] = [
     // out = activation(x times the transposed weights + bias) + residual; activations are counted
     // none, silu, gelu, gelu_tanh, relu, swiglu, whose outputs are half as many: silu of the first
     // half of the products times the second. With a gain, the rows of x are first divided by their
@@ -378,6 +391,84 @@ pub static TABLE: [Signature; 22] = [
         name: "unpack",
         operands: &[reads("weights"), writes("out")],
         numbers: &[integer("outputs"), integer("inputs")],
+    },
+    // Of arrays, which are NumPy's loops on processors. An expression is a number of
+    // `expressions`; inputs that are left out are plain numbers, told by their bits: those of a
+    // double where the format that is computed in is floating, else of a whole number.
+    Signature {
+        name: "elementwise",
+        operands: &[
+            may_read("first"),
+            may_read("second"),
+            may_read("third"),
+            writes("result"),
+        ],
+        numbers: &[
+            integer("expression"),
+            integer("computed"),
+            integer("first_number"),
+            integer("second_number"),
+            integer("third_number"),
+            layout("layout"),
+        ],
+    },
+    // x is outer by length by inner; each element goes through an expression of a0 in its own
+    // format, then they are joined in another, and what comes out goes through a last expression
+    // of a0 and the plain number a1.
+    Signature {
+        name: "reduce",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[
+            integer("first"),
+            integer("join"),
+            integer("last"),
+            float("last_number"),
+            integer("computed"),
+            integer("outer"),
+            integer("length"),
+            integer("inner"),
+        ],
+    },
+    // The place, along an axis, of the first element that is largest, or smallest; NaN is both.
+    Signature {
+        name: "extreme_place",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[
+            integer("largest"),
+            integer("outer"),
+            integer("length"),
+            integer("inner"),
+        ],
+    },
+    // Running joins along rows.
+    Signature {
+        name: "scan",
+        operands: &[reads("x"), writes("out")],
+        numbers: &[
+            integer("join"),
+            integer("computed"),
+            integer("rows"),
+            integer("length"),
+        ],
+    },
+    // Rows in order, stably: their elements, or the places they came from, or both. NaN goes last.
+    Signature {
+        name: "sort",
+        operands: &[reads("x"), may_write("values"), may_write("places")],
+        numbers: &[integer("rows"), integer("length"), integer("descending")],
+    },
+    // out[o][j][i] = x[o][indices[j]][i]. With `each` there are indices for every o and i. A negative
+    // index counts from the end; one that is out of bounds gives zeros.
+    Signature {
+        name: "take",
+        operands: &[reads("x"), reads("indices"), writes("out")],
+        numbers: &[
+            integer("outer"),
+            integer("axis"),
+            integer("count"),
+            integer("inner"),
+            integer("each"),
+        ],
     },
 ];
 

@@ -14,6 +14,10 @@ use std::sync::Arc;
 
 /// More parameters than any kernel here has.
 const MOST_PARAMETERS: usize = 64;
+/// More words of eight bytes than the parameters of any kernel here have.
+const MOST_WORDS: usize = 128;
+/// Bytes of a word; a longer parameter is a structure, and takes an argument for each of its words.
+const WORD: usize = 8;
 
 /// Loaded machine code.
 pub struct Module {
@@ -65,11 +69,13 @@ impl Module {
         {
             parameters.push(size);
         }
-        if parameters.len() > MOST_PARAMETERS {
+        let words: usize = parameters.iter().map(|size| words_of(*size)).sum();
+        if parameters.len() > MOST_PARAMETERS || words > MOST_WORDS {
             return Err(BackendError::Driver {
                 operation,
                 message: format!(
-                    "kernel {name} has {} parameters, expected at most {MOST_PARAMETERS}",
+                    "kernel {name} has {} parameters of {words} words, expected at most \
+                     {MOST_PARAMETERS} of {MOST_WORDS}",
                     parameters.len()
                 ),
             });
@@ -89,6 +95,7 @@ impl Module {
             module: Arc::clone(self),
             handle,
             parameters,
+            words,
             options,
         })
     }
@@ -159,6 +166,8 @@ pub struct Function {
     handle: CUfunction,
     /// The size of each parameter.
     parameters: Vec<usize>,
+    /// How many words they take, one for each argument.
+    words: usize,
     options: LaunchOptions,
 }
 
@@ -166,6 +175,11 @@ pub struct Function {
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
+
+/// How many arguments a parameter of this size takes.
+fn words_of(size: usize) -> usize {
+    size.div_ceil(WORD).max(1)
+}
 
 /// The argument's bits and size.
 fn bits(argument: KernelArgument) -> (u64, usize) {
@@ -211,10 +225,10 @@ impl Function {
     }
 
     fn check(&self, extent: Extent, arguments: &[KernelArgument]) -> Result<()> {
-        if arguments.len() != self.parameters.len() {
+        if arguments.len() != self.words {
             return Err(BackendError::ArgumentCount {
                 kernel: self.name.to_string(),
-                expected: self.parameters.len(),
+                expected: self.words,
                 got: arguments.len(),
             });
         }
@@ -225,15 +239,17 @@ impl Function {
                 block: extent.block,
             });
         }
-        let sizes = self.parameters.iter().zip(arguments);
-        let wrong = sizes
-            .enumerate()
-            .find(|(_, (size, given))| **size != bits(**given).1);
+        let words = self.parameters.iter().flat_map(|size| {
+            let each = if *size > WORD { WORD } else { *size };
+            std::iter::repeat_n(each, words_of(*size))
+        });
+        let mut sizes = words.zip(arguments).enumerate();
+        let wrong = sizes.find(|(_, (size, given))| *size != bits(**given).1);
         if let Some((index, (size, given))) = wrong {
             return Err(BackendError::Driver {
                 operation: Operation::Launch,
                 message: format!(
-                    "kernel {}: expected {size} bytes for parameter {index}, got {given:?}",
+                    "kernel {}: expected {size} bytes for argument {index}, got {given:?}",
                     self.name
                 ),
             });
@@ -250,11 +266,15 @@ impl Function {
         self.check(extent, arguments)?;
         let operation = Operation::Launch;
         let driver = self.module.gpu.enter(operation)?;
-        let mut values = [0u64; MOST_PARAMETERS];
+        let mut values = [0u64; MOST_WORDS];
         let mut pointers = [ptr::null_mut::<c_void>(); MOST_PARAMETERS];
-        for (index, argument) in arguments.iter().enumerate() {
-            values[index] = bits(*argument).0;
-            pointers[index] = (&raw mut values[index]).cast();
+        for (value, argument) in values.iter_mut().zip(arguments) {
+            *value = bits(*argument).0;
+        }
+        let mut first = 0;
+        for (pointer, size) in pointers.iter_mut().zip(&self.parameters) {
+            *pointer = (&raw mut values[first]).cast();
+            first += words_of(*size);
         }
         // SAFETY: plain structures of numbers, for which zero is valid.
         let mut attributes: [CUlaunchAttribute; 2] = unsafe { std::mem::zeroed() };
@@ -286,8 +306,8 @@ impl Function {
             attrs: attributes.as_mut_ptr(),
             numAttrs: count as u32,
         };
-        // SAFETY: function and stream live; there is a pointer to a value of the right size for
-        // each parameter, which the driver copies.
+        // SAFETY: function and stream live; there is a pointer to as many words as each parameter
+        // has, which the driver copies.
         let status = unsafe {
             (driver.cuLaunchKernelEx)(
                 &raw const config,

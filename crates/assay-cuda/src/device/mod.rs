@@ -4,6 +4,7 @@
 //! waits for the whole device.
 
 mod capture;
+mod foreign;
 mod gpu;
 mod implementation;
 mod kernel;

@@ -236,6 +236,24 @@ impl Event {
         stream.check(operation, status)
     }
 
+    /// As [`Event::record`], in a stream of another library.
+    pub fn record_foreign(&self, operation: Operation, handle: u64) -> Result<()> {
+        let driver = self.gpu.enter(operation)?;
+        let stream: CUstream = ptr::with_exposed_provenance_mut(handle as usize);
+        // SAFETY: it lives; whoever told the handle vouches for its stream.
+        let status = unsafe { (driver.cuEventRecord)(self.handle, stream) };
+        self.gpu.check(operation, status)
+    }
+
+    /// As [`Event::hold`], for a stream of another library.
+    pub fn hold_foreign(&self, operation: Operation, handle: u64) -> Result<()> {
+        let driver = self.gpu.enter(operation)?;
+        let stream: CUstream = ptr::with_exposed_provenance_mut(handle as usize);
+        // SAFETY: as above; the driver keeps the mark even if the event is destroyed.
+        let status = unsafe { (driver.cuStreamWaitEvent)(stream, self.handle, 0) };
+        self.gpu.check(operation, status)
+    }
+
     pub fn query(&self, operation: Operation, stream: &Stream) -> Result<bool> {
         let driver = self.gpu.enter(operation)?;
         // SAFETY: it lives.

@@ -2,7 +2,7 @@
 
 use super::refused;
 use assay_core::backend::{BackendError, DevicePointer, KernelArgument, Result};
-use assay_core::operations::{Arguments, ElementFormat, Operand};
+use assay_core::operations::{Arguments, ElementFormat, Operand, expressions};
 use std::fmt;
 
 /// A call of an operation.
@@ -10,13 +10,7 @@ pub(super) struct Call<'a>(Arguments<'a>);
 
 /// Bytes of one element of a format whose elements stand alone.
 pub(super) fn element_bytes(format: ElementFormat) -> Option<u64> {
-    match format {
-        ElementFormat::F32 | ElementFormat::I32 => Some(4),
-        ElementFormat::F16 | ElementFormat::Bf16 => Some(2),
-        ElementFormat::I64 => Some(8),
-        ElementFormat::U8 => Some(1),
-        _ => None,
-    }
+    format.element_bytes()
 }
 
 /// What a kernel's source calls a format of numbers.
@@ -63,6 +57,44 @@ impl<'a> Call<'a> {
             .map_err(|error| refused(error.to_string()))
     }
 
+    /// A whole number that says how many of something there are.
+    pub fn count(&self, name: &str) -> Result<u64> {
+        let value = self.integer(name)?;
+        u64::try_from(value).map_err(|_| self.error(format_args!("{name} of 0 or more"), value))
+    }
+
+    /// A number that is not rounded.
+    pub fn double(&self, name: &str) -> Result<f64> {
+        let value = self.0.float(name);
+        value.map_err(|error| refused(error.to_string()))
+    }
+
+    /// A number that stands for an expression, and its text.
+    pub fn expression(&self, name: &str) -> Result<(u32, &'static str)> {
+        let told = self.integer(name)?;
+        let number = u32::try_from(told).ok();
+        let found = number.and_then(|number| Some((number, expressions::text(number)?)));
+        found.ok_or_else(|| self.error(format_args!("{name} as a known expression"), told))
+    }
+
+    /// A number that is the code of a format.
+    pub fn format(&self, name: &str) -> Result<ElementFormat> {
+        let code = self.integer(name)?;
+        let format = u32::try_from(code).ok().and_then(ElementFormat::from_code);
+        format.ok_or_else(|| self.error(format_args!("{name} as a known format"), code))
+    }
+
+    /// The numbers of the layout.
+    pub fn layout(&self) -> impl Iterator<Item = i64> {
+        self.0.layout()
+    }
+
+    /// The operand at this place of the table's row, in whatever format, unchecked.
+    pub fn raw_at(&self, index: usize) -> Result<Option<Operand>> {
+        let found = self.0.operand_at(index);
+        found.map_err(|error| refused(error.to_string()))
+    }
+
     /// An operand, which is at least as long as the product of the extents.
     pub fn optional(&self, name: &str, extents: &[u64]) -> Result<Option<Operand>> {
         let found = self.0.operand(name);
@@ -72,7 +104,9 @@ impl<'a> Call<'a> {
         let count = extents
             .iter()
             .try_fold(1u64, |all, one| all.checked_mul(*one));
-        let wanted = element_bytes(operand.format)
+        let wanted = operand
+            .format
+            .element_bytes()
             .and_then(|bytes| count.and_then(|count| count.checked_mul(bytes)));
         match wanted {
             Some(wanted) if operand.bytes >= wanted => Ok(Some(operand)),
@@ -150,7 +184,7 @@ pub(super) fn int(size: u64) -> KernelArgument {
 
 /// How many numbers are moved at once: 16 bytes, where rows and addresses allow it.
 pub(super) fn vector(format: ElementFormat, width: u64, operands: &[Option<Operand>]) -> u64 {
-    let wide = 16 / element_bytes(format).unwrap_or(16);
+    let wide = 16 / format.element_bytes().unwrap_or(16);
     let aligned = operands
         .iter()
         .flatten()

@@ -6,10 +6,13 @@
 mod attention;
 mod call;
 mod ceilings;
+mod elementwise;
 mod few_rows;
 mod linear;
+mod ordering;
 mod packed;
 mod products;
+mod reduce;
 mod rows;
 mod sampling;
 mod tools;
@@ -24,7 +27,7 @@ use tools::Tools;
 type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 20] = [
+const BODIES: [(&str, Body); 26] = [
     ("linear", linear::linear),
     ("matmul", products::matmul),
     ("embedding", rows::embedding),
@@ -38,6 +41,12 @@ const BODIES: [(&str, Body); 20] = [
     ("rope_write", attention::rope_write),
     ("paged_attention", attention::paged_attention),
     ("attention", attention::attention),
+    ("elementwise", elementwise::elementwise),
+    ("reduce", reduce::reduce),
+    ("extreme_place", reduce::extreme_place),
+    ("scan", ordering::scan),
+    ("sort", ordering::sort),
+    ("take", ordering::take),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
     ("pack", packed::pack),

@@ -1,6 +1,6 @@
 //! Operations that take rows one by one.
 
-use super::call::{Call, at, at_or_null, element_bytes, int, vector};
+use super::call::{Call, at, at_or_null, int, vector};
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
 use assay_core::backend::{KernelArgument, Result};
@@ -283,7 +283,7 @@ fn gather(
 ) -> Result<()> {
     let indices = call.of(indices, ElementFormat::I32, &[count])?;
     let out = call.of("out", from.format, &[count, columns])?;
-    let row_bytes = columns * element_bytes(from.format).unwrap_or(1);
+    let row_bytes = columns * from.format.element_bytes().unwrap_or(1);
     if count * row_bytes == 0 {
         return Ok(());
     }

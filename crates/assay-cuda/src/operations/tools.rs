@@ -6,7 +6,7 @@ use crate::device::{Function, LaunchOptions, Queue};
 use crate::sources;
 use assay_core::backend::{DevicePointer, Result, StreamId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// An option of a kernel's source: its name and its value.
 pub(super) type Setting = (&'static str, Value);
@@ -49,6 +49,9 @@ struct Variant {
 #[derive(Default)]
 pub(super) struct Tools {
     functions: Mutex<HashMap<Variant, Arc<Function>>>,
+    /// The same by a number that stands for kernel and options, for launches that cost the host
+    /// more than the device.
+    numbered: RwLock<HashMap<u64, Arc<Function>>>,
     scratch: Mutex<HashMap<(StreamId, &'static str), Scratch>>,
 }
 
@@ -63,6 +66,37 @@ impl Tools {
     pub fn function(
         &self,
         queue: &Queue<'_>,
+        kernel: &'static str,
+        settings: &[Setting],
+    ) -> Result<Arc<Function>> {
+        self.entry(queue, kernel, kernel, settings)
+    }
+
+    /// What `make` gave for this number, made once.
+    pub fn numbered(
+        &self,
+        number: u64,
+        make: impl FnOnce() -> Result<Arc<Function>>,
+    ) -> Result<Arc<Function>> {
+        let known = self.numbered.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(&number) {
+            return Ok(Arc::clone(known));
+        }
+        drop(known);
+        let made = make()?;
+        let mut known = self
+            .numbered
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        known.insert(number, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// One of several kernels of a file.
+    pub fn entry(
+        &self,
+        queue: &Queue<'_>,
+        file: &'static str,
         kernel: &'static str,
         settings: &[Setting],
     ) -> Result<Arc<Function>> {
@@ -81,7 +115,7 @@ impl Tools {
         if let Some(known) = functions.get(&variant) {
             return Ok(Arc::clone(known));
         }
-        let made = Arc::new(compile(queue, kernel, settings)?);
+        let made = Arc::new(compile(queue, file, kernel, settings)?);
         functions.insert(variant, Arc::clone(&made));
         Ok(made)
     }
@@ -107,8 +141,13 @@ impl Tools {
     }
 }
 
-fn compile(queue: &Queue<'_>, kernel: &'static str, settings: &[Setting]) -> Result<Function> {
-    let name = format!("{kernel}.cu");
+fn compile(
+    queue: &Queue<'_>,
+    file: &'static str,
+    kernel: &'static str,
+    settings: &[Setting],
+) -> Result<Function> {
+    let name = format!("{file}.cu");
     let Some(text) = sources::source(&name) else {
         return Err(refused(format!("there is no source {name}")));
     };

@@ -1,10 +1,12 @@
 //! What an array is to other libraries: a shape and strides over a buffer.
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
+use assay_core::operations::ElementFormat;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::barrier::guarded;
@@ -16,21 +18,86 @@ use super::residence::Pinned;
 /// A strided view of a buffer that speaks the buffer protocol.
 #[pyclass(name = "NativeArray", module = "assay._native", frozen, subclass)]
 pub(super) struct PyArray {
+    /// The device.
+    #[pyo3(get)]
+    device: Py<PyAny>,
+    /// The type of the elements.
+    #[pyo3(get)]
+    dtype: Py<PyAny>,
+    /// Shape, strides and offset together.
+    #[pyo3(get)]
+    layout: Py<PyAny>,
     buffer: Py<Memory>,
     offset: usize,
     shape: Vec<ffi::Py_ssize_t>,
     strides: Vec<ffi::Py_ssize_t>,
     itemsize: ffi::Py_ssize_t,
-    format: CString,
+    element: ElementFormat,
+}
+
+/// What the buffer protocol calls elements; bfloat16 goes as the integers that store it.
+fn letters(element: ElementFormat) -> Option<&'static CStr> {
+    Some(match element {
+        ElementFormat::F32 => c"f",
+        ElementFormat::F16 => c"e",
+        ElementFormat::Bf16 | ElementFormat::U16 => c"H",
+        ElementFormat::I32 => c"i",
+        ElementFormat::I64 => c"l",
+        ElementFormat::U8 => c"B",
+        ElementFormat::F64 => c"d",
+        ElementFormat::Bool => c"?",
+        ElementFormat::I8 => c"b",
+        ElementFormat::I16 => c"h",
+        ElementFormat::U32 => c"I",
+        ElementFormat::U64 => c"L",
+        ElementFormat::Complex64 => c"Zf",
+        ElementFormat::Complex128 => c"Zd",
+        _ => return None,
+    })
 }
 
 impl PyArray {
-    fn size(&self) -> ffi::Py_ssize_t {
+    /// The memory that it is a view of.
+    pub fn memory(&self) -> &Memory {
+        self.buffer.get()
+    }
+
+    /// The device and the layout as Python has them.
+    pub fn described(&self, py: Python<'_>) -> (Py<PyAny>, Py<PyAny>) {
+        (self.device.clone_ref(py), self.layout.clone_ref(py))
+    }
+
+    /// How its elements are stored.
+    pub fn element(&self) -> ElementFormat {
+        self.element
+    }
+
+    /// Bytes from the start of the buffer to the first element.
+    pub fn offset(&self) -> u64 {
+        self.offset as u64
+    }
+
+    /// The extent of each axis.
+    pub fn shape(&self) -> &[isize] {
+        &self.shape
+    }
+
+    /// Bytes from one element to the next along each axis.
+    pub fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// Bytes of one element.
+    pub fn itemsize(&self) -> isize {
+        self.itemsize
+    }
+
+    pub fn size(&self) -> ffi::Py_ssize_t {
         self.shape.iter().product()
     }
 
     /// Whether the elements lie one after the other, with the last axis fastest or the first.
-    fn is_contiguous(&self, last_fastest: bool) -> bool {
+    pub fn is_contiguous(&self, last_fastest: bool) -> bool {
         let mut expected = self.itemsize;
         let axes = self.shape.iter().zip(&self.strides);
         let mut follows = |(&extent, &stride): (&isize, &isize)| {
@@ -88,22 +155,31 @@ fn asks(flags: c_int, wanted: c_int) -> bool {
 impl PyArray {
     #[new]
     fn new(
+        py: Python<'_>,
+        device: Py<PyAny>,
         buffer: Py<Memory>,
-        offset: usize,
-        shape: Vec<isize>,
-        strides: Vec<isize>,
-        itemsize: isize,
-        format: String,
+        dtype: Py<PyAny>,
+        layout: Py<PyAny>,
     ) -> PyResult<Self> {
-        let format = CString::new(format)
-            .map_err(|_| errors::invalid("array: expected a format without zero bytes, got one"))?;
+        let (shape, strides, offset) = layout.extract(py)?;
+        let code: u32 = dtype.bind(py).getattr(intern!(py, "element"))?.extract()?;
+        let element = ElementFormat::from_code(code).filter(|known| letters(*known).is_some());
+        let Some((element, itemsize)) = element.and_then(|one| Some((one, one.element_bytes()?)))
+        else {
+            return Err(errors::invalid(&format!(
+                "array: expected elements that arrays have, got format {code}"
+            )));
+        };
         let array = PyArray {
+            device,
+            dtype,
+            layout,
             buffer,
             offset,
             shape,
             strides,
-            itemsize,
-            format,
+            itemsize: itemsize as isize,
+            element,
         };
         array.check()?;
         Ok(array)
@@ -152,9 +228,10 @@ impl PyArray {
                 true => values.as_ptr().cast_mut(),
                 false => ptr::null_mut(),
             };
-            let format = match asks(flags, ffi::PyBUF_FORMAT) {
-                true => array.format.as_ptr().cast_mut(),
-                false => ptr::null_mut::<c_char>(),
+            let letters = letters(array.element).filter(|_| asks(flags, ffi::PyBUF_FORMAT));
+            let format = match letters {
+                Some(letters) => letters.as_ptr().cast_mut(),
+                None => ptr::null_mut::<c_char>(),
             };
             // SAFETY: Python passes a `Py_buffer` to be filled in. What it points to is never
             // changed and lives in this object, to which the view holds a reference; the bytes

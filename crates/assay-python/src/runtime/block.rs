@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use assay_core::backend::{Address, HostPointer, Space, StreamId};
+use assay_core::backend::{Address, Space, StreamId};
 use assay_core::dispatch::{DispatchError, WorkId};
 use assay_core::memory::{self, CallSite, TenantId};
 use pyo3::buffer::PyUntypedBuffer;
@@ -139,14 +139,11 @@ impl Block {
     pub fn borrow(
         machine: &Arc<Machine>,
         held: Held,
-        address: usize,
+        address: Address,
         bytes: u64,
         writable: bool,
     ) -> Arc<Self> {
-        let address = match bytes {
-            0 => None,
-            _ => Some(Address::Host(HostPointer(address as u64))),
-        };
+        let address = Some(address).filter(|_| bytes > 0);
         Block::new(machine, held, address, bytes, TenantId::DEFAULT, writable)
     }
 
@@ -204,6 +201,11 @@ impl Block {
     /// Whether the pool handed it out, so that the device's copies and fills reach it.
     pub fn is_pooled(&self) -> bool {
         self.pooled && !self.is_freed()
+    }
+
+    /// Whether it lies where the device's kernels reach, its own or borrowed.
+    pub fn is_on_device(&self) -> bool {
+        !self.is_freed() && (self.pooled || self.space == Some(Space::Device))
     }
 
     pub fn is_freed(&self) -> bool {
@@ -332,6 +334,18 @@ impl Block {
         }
     }
 
+    /// The streams with unfinished work that uses it.
+    pub fn streams_in_use(&self) -> Vec<StreamId> {
+        let works = lock(&self.uses).works();
+        works.iter().map(|work| work.stream()).collect()
+    }
+
+    /// The address for libraries that work on the same device.
+    pub fn device_pointer(&self) -> *mut u8 {
+        let address = self.address().map_or(0, Address::value);
+        ptr::with_exposed_provenance_mut(address as usize)
+    }
+
     /// The address for the host, which only memory of the processor has.
     pub fn host_pointer(&self, operation: &str) -> PyResult<*mut u8> {
         if !self.machine.is_host_memory() && self.is_pooled() {
@@ -395,6 +409,12 @@ fn release(py: Python<'_>, machine: &Arc<Machine>, held: Held) {
 
 impl Drop for Block {
     fn drop(&mut self) {
+        let borrowed = matches!(&*lock(&self.held), Some(Held::Tensor(_)));
+        if borrowed && self.space == Some(Space::Device) {
+            // Its owner does not know of our work, which has to be over first; a stream that
+            // failed does not touch it again.
+            let _ = Python::attach(|py| py.detach(|| self.wait()));
+        }
         let Some(held) = self.take() else { return };
         let machine = Arc::clone(&self.machine);
         Python::attach(|py| release(py, &machine, held));

@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use assay_core::backend::Address;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -42,7 +43,7 @@ impl Memory {
     pub fn borrow(
         machine: &Arc<Machine>,
         held: Held,
-        address: usize,
+        address: Address,
         bytes: u64,
         writable: bool,
     ) -> Self {

@@ -4,15 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_core::backend::{DeviceKind, Space};
+use assay_core::backend::{Address, DeviceKind, Space};
 use assay_core::memory::TenantId;
 use assay_cuda::device::CudaOptions;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
+use super::array::PyArray;
 use super::barrier::guarded;
 use super::block::{Held, Wanted};
 use super::buffer::{Memory, contiguous};
+use super::elementwise::{Asked, elementwise};
 use super::errors;
 use super::machine::{Machine, MachineOptions};
 use super::memory::{self, MemoryOptions};
@@ -216,7 +218,8 @@ impl PyContext {
     fn borrow(&self, object: &Bound<'_, PyAny>) -> PyResult<Memory> {
         guarded("borrow", || {
             let buffer = contiguous(object, "borrow", false)?;
-            let (address, bytes) = (buffer.buf_ptr() as usize, buffer.len_bytes() as u64);
+            let address = Address::new(Space::Host, buffer.buf_ptr() as u64);
+            let bytes = buffer.len_bytes() as u64;
             let writable = !buffer.readonly();
             let held = Held::Object(buffer);
             Ok(Memory::borrow(
@@ -296,6 +299,36 @@ impl PyContext {
                 &stream,
                 account,
             )
+        })
+    }
+
+    /// Queue an elementwise operation: `expression` of the inputs, into `result`.
+    ///
+    /// Inputs are arrays that stretch to the result, or whole numbers that are the bits of a plain
+    /// one: of a double where `computed`, the code of a format, is floating.
+    #[pyo3(signature = (label, expression, computed, inputs, result, stream, flops))]
+    #[allow(clippy::too_many_arguments)]
+    fn elementwise(
+        &self,
+        py: Python<'_>,
+        label: &str,
+        expression: u32,
+        computed: u32,
+        inputs: &Bound<'_, PyTuple>,
+        result: &Bound<'_, PyArray>,
+        stream: PyRef<'_, PyStream>,
+        flops: f64,
+    ) -> PyResult<()> {
+        guarded(label, || {
+            self.machine.begin(py, label)?;
+            let stream = stream.on(&self.machine, label)?;
+            let asked = Asked {
+                label: label.into(),
+                expression,
+                computed,
+                flops,
+            };
+            elementwise(py, &self.machine, asked, inputs, result.get(), stream)
         })
     }
 

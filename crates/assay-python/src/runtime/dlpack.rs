@@ -1,4 +1,7 @@
-//! DLPack 1.x, both ways and without copies.
+//! DLPack 1.x, both ways and without copies, of the host's memory and of a GPU's.
+//!
+//! On a GPU nothing waits: the consumer's stream is made to wait for our work. Memory that comes
+//! back from streams everybody shares is used again after what they had to do.
 //!
 //! The structures are those of `dlpack.h`, version 1.1. A capsule named `dltensor_versioned`
 //! carries a `DLManagedTensorVersioned`, one named `dltensor` the older `DLManagedTensor`;
@@ -7,6 +10,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
+use assay_core::backend::{Address, Space};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -26,6 +30,9 @@ const USED_UNVERSIONED: &CStr = c"used_dltensor";
 const READ_ONLY: u64 = 1;
 const IS_COPIED: u64 = 2;
 const CPU: i32 = 1;
+const CUDA: i32 = 2;
+/// Handles of the streams that every library shares: the legacy one, and the thread's own.
+const SHARED_STREAMS: [u64; 2] = [1, 2];
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -80,12 +87,39 @@ struct Exported {
     buffer: Py<Memory>,
     shape: Vec<i64>,
     strides: Vec<i64>,
+    /// The stream that the consumer works on, where it cannot end before the process does.
+    consumer: Option<u64>,
 }
 
 impl Drop for Exported {
     fn drop(&mut self) {
-        self.buffer.get().unexport();
+        let memory = self.buffer.get();
+        if let (Some(consumer), Ok(device)) = (self.consumer, memory.machine().cuda_device("free"))
+        {
+            let ours = memory.machine().backend.default_stream();
+            // A device that refuses works no more, and then neither order nor memory matter.
+            let _ = device.follow(consumer, ours);
+        }
+        memory.unexport();
     }
+}
+
+/// Has the consumer's stream wait for the work that uses the memory.
+fn lead(memory: &Memory, consumer: u64) -> PyResult<()> {
+    let machine = memory.machine();
+    let device = machine.cuda_device("__dlpack__")?;
+    for stream in memory.streams_in_use() {
+        let usage = machine.dispatch.usage(stream);
+        let usage = usage.map_err(|error| errors::dispatch(&error))?;
+        if usage.waiting > 0 {
+            // An event marks what is on the device; what stands in line has to get there first.
+            let waited = machine.dispatch.synchronize(stream);
+            waited.map_err(|error| errors::dispatch(&error))?;
+        }
+        let led = device.lead(stream, consumer);
+        led.map_err(|error| errors::backend(&error))?;
+    }
+    Ok(())
 }
 
 fn exported_tensor(
@@ -152,9 +186,12 @@ unsafe extern "C" fn end_capsule(capsule: *mut ffi::PyObject) {
 
 /// Hand out part of a buffer as a DLPack capsule.
 ///
-/// `strides` are in elements; `dtype` is DLPack's code and bits.
+/// `strides` are in elements; `dtype` is DLPack's code and bits. `consumer` is the handle of the
+/// stream that a GPU's memory is used on, which waits for our work; without one nobody waits.
 #[pyfunction]
-#[pyo3(signature = (buffer, offset, shape, strides, dtype, *, device, versioned, read_only, copied))]
+#[pyo3(signature = (
+    buffer, offset, shape, strides, dtype, *, device, versioned, read_only, copied, consumer=None,
+))]
 #[allow(clippy::too_many_arguments)]
 pub(super) fn dlpack_export<'py>(
     buffer: Bound<'py, Memory>,
@@ -166,6 +203,7 @@ pub(super) fn dlpack_export<'py>(
     versioned: bool,
     read_only: bool,
     copied: bool,
+    consumer: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded("__dlpack__", || {
         let py = buffer.py();
@@ -177,15 +215,22 @@ pub(super) fn dlpack_export<'py>(
             ));
         }
         let _pinned = Pinned::for_host(py, memory)?;
-        let pointer = memory
-            .host_pointer("__dlpack__")?
-            .wrapping_add(offset as usize);
-        py.detach(|| memory.wait())?;
+        let first = match device.0 {
+            CUDA => memory.device_pointer(),
+            _ => memory.host_pointer("__dlpack__")?,
+        };
+        let pointer = first.wrapping_add(offset as usize);
+        py.detach(|| match (device.0, consumer) {
+            (CUDA, Some(consumer)) => lead(memory, consumer),
+            (CUDA, None) => Ok(()),
+            _ => memory.wait(),
+        })?;
         memory.export();
         let mut exported = Box::new(Exported {
             buffer: buffer.clone().unbind(),
             shape,
             strides,
+            consumer: consumer.filter(|handle| SHARED_STREAMS.contains(handle)),
         });
         let tensor = exported_tensor(&mut exported, pointer, device, dtype);
         let manager: *mut c_void = Box::into_raw(exported).cast();
@@ -249,7 +294,7 @@ impl Drop for Tensor {
 /// A tensor as Python gets it: buffer, byte offset, shape, strides in elements, code and bits.
 type Imported = (Py<Memory>, u64, Vec<i64>, Vec<i64>, (u8, u8));
 
-/// Take over a DLPack capsule of memory that the host can reach.
+/// Take over a DLPack capsule of memory that the context's device reaches.
 #[pyfunction]
 pub(super) fn dlpack_import(
     context: PyRef<'_, PyContext>,
@@ -292,10 +337,15 @@ fn import(context: &PyContext, capsule: &Bound<'_, PyAny>) -> PyResult<Imported>
         // SAFETY: as above.
         (unsafe { &(*managed.cast::<DlManaged>()).tensor }, false)
     };
-    if tensor.device.kind != CPU {
+    let space = match context.machine().is_host_memory() {
+        true => Space::Host,
+        false => Space::Device,
+    };
+    let wanted = if space == Space::Host { CPU } else { CUDA };
+    if tensor.device.kind != wanted {
         return Err(PyBufferError::new_err(format!(
-            "from_dlpack: expected memory of the host (device 1), got device {}\nhint: copy it to \
-             the host first",
+            "from_dlpack: expected memory of device {wanted}, got device {}\nhint: copy it to the \
+             host first",
             tensor.device.kind
         )));
     }
@@ -333,7 +383,7 @@ fn import(context: &PyContext, capsule: &Bound<'_, PyAny>) -> PyResult<Imported>
     let memory = Memory::borrow(
         &Arc::clone(context.machine()),
         held,
-        data.wrapping_sub(below as usize),
+        Address::new(space, data.wrapping_sub(below as usize) as u64),
         bytes,
         !read_only,
     );

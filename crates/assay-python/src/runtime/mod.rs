@@ -11,6 +11,7 @@ mod capture;
 mod context;
 mod cuda;
 mod dlpack;
+mod elementwise;
 pub(crate) mod errors;
 mod evictable;
 mod graph;
@@ -41,6 +42,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<context::PyContext>()?;
     module.add_class::<buffer::Memory>()?;
     module.add_class::<array::PyArray>()?;
+    module.add_function(wrap_pyfunction!(elementwise::expression, module)?)?;
+    module.add_class::<elementwise::PyPlan>()?;
     module.add_class::<stream::PyStream>()?;
     module.add_class::<stream::PyEvent>()?;
     module.add_class::<graph::PyGraph>()?;

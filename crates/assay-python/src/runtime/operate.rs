@@ -49,7 +49,7 @@ fn place(
         let text = format!("{operation}: expected a known format of {name}, got code {code}");
         errors::invalid(&text)
     })?;
-    let owned = Arc::ptr_eq(machine, buffer.machine()) && buffer.is_pooled();
+    let owned = Arc::ptr_eq(machine, buffer.machine()) && buffer.is_on_device();
     let end = offset.checked_add(*bytes);
     let inside = end.is_some_and(|end| end <= buffer.bytes());
     let place = buffer.address().and_then(|address| address.offset(*offset));
@@ -84,6 +84,13 @@ pub(super) fn operate(
             known.join(", ")
         )));
     };
+    if signature.has_layout() {
+        // What a layout reaches is checked where it is made from arrays.
+        return Err(errors::invalid(&format!(
+            "operate: expected an operation of dense operands, got \"{name}\"\nhint: {name} has a \
+             method of its own"
+        )));
+    }
     let mut uses = Vec::with_capacity(operands.len());
     for (rule, given) in signature.operands.iter().zip(operands) {
         let Some(given) = given else { continue };
@@ -157,7 +164,7 @@ pub(super) fn describe(py: Python<'_>) -> PyResult<(Bound<'_, PyDict>, Bound<'_,
         let numbers: Vec<_> = signature
             .numbers
             .iter()
-            .map(|rule| (rule.name, rule.kind == NumberKind::Integer))
+            .map(|rule| (rule.name, rule.kind != NumberKind::Float))
             .collect();
         operations.set_item(signature.name, (operands, numbers))?;
     }

@@ -50,6 +50,11 @@ impl PyStream {
         })
     }
 
+    /// The machine it belongs to.
+    pub fn machine(&self) -> &Arc<Machine> {
+        &self.machine
+    }
+
     /// Its number, if it belongs to the machine that is to work on it.
     pub fn on(&self, machine: &Arc<Machine>, operation: &str) -> PyResult<StreamId> {
         match Arc::ptr_eq(&self.machine, machine) {
@@ -81,6 +86,16 @@ impl PyStream {
     #[getter]
     fn number(&self) -> u32 {
         self.id.0
+    }
+
+    /// The driver's handle, by which other libraries know the stream; a GPU's streams have one.
+    #[getter]
+    fn handle(&self) -> PyResult<u64> {
+        guarded("handle", || {
+            let device = self.machine.cuda_device("handle")?;
+            let handle = device.stream_handle(self.id);
+            handle.map_err(|error| errors::backend(&error))
+        })
     }
 
     /// Pieces of work on the device and in line.

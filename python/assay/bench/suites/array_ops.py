@@ -15,28 +15,29 @@ from assay.bench.suites.operation import Operation, Place, Work
 from assay.runtime.array import Array
 
 _FLOATS: Final = ("f32", "bf16")
-_TORCH_TYPES: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 
 
 def _work(name: str, operands: int, place: Place) -> Work:
     """A function that has the same name in all three libraries."""
     # Positive, so that the error of a sum is small beside the sum.
     hosts = [np.abs(inputs.normal(place.shape, seed)) for seed in range(operands)]
-    arrays = [inputs.place(place.device, host, place.dtype) for host in hosts]
+    placed = [inputs.place(place.device, host, place.dtype) for host in hosts]
+    sets = list(zip(*map(place.spread, placed), strict=True))
     own: Callable[..., Array] = getattr(xp, name)
     theirs: Callable[..., Any] = getattr(np, name)
-    reference = theirs(*(inputs.fetch(array) for array in arrays))
+    reference = theirs(*(inputs.fetch(array) for array in placed))
     # A sum rounds once for each halving of its length, and each number once at the end.
     tolerance = 2 * inputs.rounding(place.dtype) * (np.log2(place.rows * place.columns) + 2)
 
-    def call(_: int) -> Array:
-        return own(*arrays)
+    def call(number: int) -> Array:
+        return own(*sets[number % len(sets)])
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Callable[[int], Any]:
-        kind = getattr(module, _TORCH_TYPES[place.dtype])
-        placed = [put(host).to(kind) for host in hosts]
+        kind = getattr(module, inputs.DTYPES[place.dtype])
+        tensors = [place.spread_tensor(put(host).to(kind)) for host in hosts]
         function = getattr(module, name)
-        return lambda _: function(*placed)
+        turns = list(zip(*tensors, strict=True))
+        return lambda number: function(*turns[number % len(turns)])
 
     return Work(
         call,

@@ -33,21 +33,21 @@ def _rowwise(
 
     def make(place: Place) -> Work:
         host = inputs.normal(place.shape, 1)
-        x = inputs.place(place.device, host)
+        x = place.spread(inputs.place(place.device, host))
         shape = (place.rows, columns_out(place.columns))
-        out = xp.empty(shape, dtype=xp.float32, device=place.device)
+        out = place.spread(xp.empty(shape, dtype=xp.float32, device=place.device))
         reference = formula(host.astype(np.float64))
 
-        def call(_: int) -> None:
-            own(x, out)
+        def call(number: int) -> None:
+            own(x[number % len(x)], out[number % len(x)])
 
         def torch_call(module: Any, put: Callable[[Any], Any]) -> Call:
-            function, placed = in_torch(module), put(host)
-            return lambda _: function(placed)
+            function, placed = in_torch(module), place.spread_tensor(put(host))
+            return lambda number: function(placed[number % len(placed)])
 
         return Work(
             call,
-            checks.written("double precision", call, out, lambda _: reference, TOLERANCE),
+            checks.written_in_turn("double precision", call, out, lambda _: reference, TOLERANCE),
             lambda _: formula(host),
             torch_call,
         )
@@ -108,11 +108,11 @@ def _rope(place: Place) -> Work:
     heads = max(place.columns // HEAD, 1)
     shape = (place.rows, heads, HEAD)
     host = inputs.normal(shape, 1)
-    x = inputs.place(place.device, host)
+    x = place.spread(inputs.place(place.device, host))
     positions = np.arange(place.rows, dtype=np.int32)[::-1].copy()
     where = xp.asarray(positions, device=place.device, copy=True)
     table = ops.rope_table(HEAD, place.rows, device=place.device)
-    out = xp.empty(shape, dtype=xp.float32, device=place.device)
+    out = place.spread(xp.empty(shape, dtype=xp.float32, device=place.device))
     angles = positions[:, None] * 10_000.0 ** (-np.arange(0, HEAD, 2) / HEAD)
     cosines, sines = np.cos(angles)[:, None, :], np.sin(angles)[:, None, :]
 
@@ -125,14 +125,14 @@ def _rope(place: Place) -> Work:
     reference = turned(host.astype(np.float64), cosines, sines)
     narrow = (cosines.astype(np.float32), sines.astype(np.float32))
 
-    def call(_: int) -> None:
-        ops.rope(x, where, table, out=out)
+    def call(number: int) -> None:
+        ops.rope(x[number % len(x)], where, table, out=out[number % len(x)])
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        placed, cosine, sine = put(host), put(narrow[0]), put(narrow[1])
+        placed, cosine, sine = place.spread_tensor(put(host)), put(narrow[0]), put(narrow[1])
 
-        def turn(_: int) -> object:
-            first, second = placed.chunk(2, dim=-1)
+        def turn(number: int) -> object:
+            first, second = placed[number % len(placed)].chunk(2, dim=-1)
             halves = [first * cosine - second * sine, second * cosine + first * sine]
             return module.cat(halves, dim=-1)
 
@@ -142,7 +142,7 @@ def _rope(place: Place) -> Work:
     tolerance = TOLERANCE + place.rows * inputs.rounding("f32")
     return Work(
         call,
-        checks.written("double precision", call, out, lambda _: reference, tolerance),
+        checks.written_in_turn("double precision", call, out, lambda _: reference, tolerance),
         lambda _: turned(host, *narrow),
         in_torch,
     )
@@ -150,21 +150,21 @@ def _rope(place: Place) -> Work:
 
 def _gather(place: Place) -> Work:
     host = inputs.normal(place.shape, 1)
-    x = inputs.place(place.device, host)
+    x = place.spread(inputs.place(place.device, host))
     order = np.random.default_rng(2).permutation(place.rows).astype(np.int32)
     rows = xp.asarray(order, device=place.device, copy=True)
-    out = xp.empty(place.shape, dtype=xp.float32, device=place.device)
+    out = place.spread(xp.empty(place.shape, dtype=xp.float32, device=place.device))
 
-    def call(_: int) -> None:
-        ops.gather_rows(x, rows, out=out)
+    def call(number: int) -> None:
+        ops.gather_rows(x[number % len(x)], rows, out=out[number % len(x)])
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        placed, numbers = put(host), put(order.astype(np.int64))
-        return lambda _: placed.index_select(0, numbers)
+        placed, numbers = place.spread_tensor(put(host)), put(order.astype(np.int64))
+        return lambda number: placed[number % len(placed)].index_select(0, numbers)
 
     return Work(
         call,
-        checks.written("NumPy's rows", call, out, lambda _: host[order], 0.0),
+        checks.written_in_turn("NumPy's rows", call, out, lambda _: host[order], 0.0),
         lambda _: host[order],
         in_torch,
     )
@@ -172,7 +172,7 @@ def _gather(place: Place) -> Work:
 
 def _greedy(place: Place) -> Work:
     host = inputs.normal(place.shape, 1)
-    logits = inputs.place(place.device, host)
+    logits = place.spread(inputs.place(place.device, host))
 
     def same(value: float, kind: Any) -> Array:
         return xp.full((place.rows,), value, dtype=kind, device=place.device)
@@ -181,12 +181,13 @@ def _greedy(place: Place) -> Work:
     zero, seeds = same(0, xp.int32), same(0, xp.int64)
     out = xp.empty((place.rows,), dtype=xp.int32, device=place.device)
 
-    def call(_: int) -> None:
-        ops.sample(logits, nothing, zero, all_of_it, nothing, seeds, zero, tokens_out=out)
+    def call(number: int) -> None:
+        given = logits[number % len(logits)]
+        ops.sample(given, nothing, zero, all_of_it, nothing, seeds, zero, tokens_out=out)
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        placed = put(host)
-        return lambda _: placed.argmax(dim=-1)
+        placed = place.spread_tensor(put(host))
+        return lambda number: placed[number % len(placed)].argmax(dim=-1)
 
     return Work(
         call,

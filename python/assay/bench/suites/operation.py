@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from assay import xp
 from assay.bench.case import Absent, Check
 from assay.bench.clocks import Call
+from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 
 
@@ -19,11 +21,22 @@ class Place:
     dtype: str
     rows: int
     columns: int
+    copies: int = 1
+    """In how many places inputs and outputs lie, which calls take in turn."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return (self.rows, self.columns)
+
+    def spread(self, array: Array) -> list[Array]:
+        """The array, and the same elsewhere, as often as there are places."""
+        others = range(self.copies - 1)
+        return [array, *(xp.asarray(array, copy=True) for _ in others)]
+
+    def spread_tensor(self, tensor: Any) -> list[Any]:
+        """The same of a tensor of PyTorch's."""
+        return [tensor, *(tensor.clone() for _ in range(self.copies - 1))]
 
 
 @dataclass(frozen=True, slots=True)

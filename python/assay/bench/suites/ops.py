@@ -1,36 +1,52 @@
 """Passes over activations: elementwise operations, reductions, norms, and what models are made of.
 
-Inputs are used again and again, as activations are: small ones come from the cache. The ceiling
-is copying as many bytes, or for reductions reading them, in the same rounds.
+On a processor inputs are used again and again, as activations are: small ones come from the cache.
+On a GPU they are rotated past the cache, in graphs, so that memory is what is measured; what a
+call costs the host has a figure of its own. The ceiling is copying as many bytes, or for reductions
+reading them, in the same rounds.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Final
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
 
-from assay.bench import counting, rivals, yardsticks
-from assay.bench.case import Case, Contestant, Settings, Size, Suite, Trial
-from assay.bench.clocks import DeviceClock
+import numpy as np
+
+from assay import xp
+from assay.bench import checks, counting, inputs, rivals, yardsticks
+from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
+from assay.bench.clocks import Call, DeviceClock, HostClock
+from assay.bench.grouping import grouped
 from assay.bench.suites import array_ops, neural_ops
-from assay.bench.suites.operation import Operation, Place
+from assay.bench.suites.operation import Operation, Place, Work
 from assay.bench.text import shape_text
+from assay.runtime.array import Array
+from assay.runtime.hardware import Device
 
 OPERATIONS: Final[tuple[Operation, ...]] = (*array_ops.OPERATIONS, *neural_ops.OPERATIONS)
 DTYPES: Final = tuple(dict.fromkeys(name for one in OPERATIONS for name in one.dtypes))
 SIZES: Final[tuple[Size, ...]] = ((1, 4096), (1024, 4096))
+GPU_SIZES: Final[tuple[Size, ...]] = ((1024, 4096), (8192, 4096))
+GPU_COPY_BYTES: Final = 1 << 30
+"""What the ceiling of a GPU copies at once: its memory gets up to speed over many microseconds."""
+SMALL: Final = 1024
+"""Elements of the operation whose host time is measured."""
 QUICK_SIZES: Final[tuple[Size, ...]] = ((4, 256),)
 
 
 def cases(settings: Settings) -> list[Case]:
     """Every operation in every type it takes, at every size."""
-    sizes = settings.sizes or (QUICK_SIZES if settings.quick else SIZES)
+    usual = GPU_SIZES if settings.device.kind == "cuda" else SIZES
+    sizes = settings.sizes or (QUICK_SIZES if settings.quick else usual)
     wanted = settings.dtypes or DTYPES
     return [
         Case(
             f"{operation.name} {dtype} {shape_text(size)}",
             "GB/s",
-            functools.partial(_prepare, operation, Place(settings.device, dtype, *size)),
+            functools.partial(_prepare, operation, _place(settings, dtype, size)),
             {
                 "operation": operation.name,
                 "dtype": dtype,
@@ -42,25 +58,87 @@ def cases(settings: Settings) -> list[Case]:
         for dtype in operation.dtypes
         if dtype in wanted
         for size in sizes
+    ] + [
+        Case(
+            f"add f32 {SMALL}, host time",
+            "us",
+            functools.partial(_host_time, settings.device),
+            {"operation": "add", "dtype": "f32", "elements": SMALL},
+        )
     ]
 
 
+def _place(settings: Settings, dtype: str, size: Size) -> Place:
+    """Where an operation is tried; on a GPU in as many places as the cache does not hold."""
+    rows, columns = size
+    plain = Place(settings.device, dtype, rows, columns)
+    if settings.device.kind != "cuda" or settings.quick:
+        return plain
+    nbytes = 2 * rows * columns * (4 if dtype == "f32" else 2)
+    return replace(plain, copies=inputs.copies(settings.device, nbytes, settings.quick))
+
+
 def _prepare(operation: Operation, place: Place) -> Trial:
+    device = place.device
     work = operation.make(place)
-    counted = counting.count(place.device, work.call)
-    yardstick = yardsticks.read if operation.reads_only else yardsticks.copy
+    counted = counting.count(device, work.call)
+    turns = [functools.partial(work.call, number) for number in range(place.copies)]
+    call, times = grouped(device, turns, counted.bytes) if place.copies > 1 else (work.call, 1)
     in_numpy = work.in_numpy
     return Trial(
-        Contestant("assay", work.call, DeviceClock(place.device), counted.bytes),
+        Contestant("assay", call, DeviceClock(device), times * counted.bytes),
         work.check,
-        ceiling=yardstick(place.device, int(counted.bytes)),
+        ceiling=_ceiling(operation, place, counted.bytes),
         rivals=[
-            in_numpy if not callable(in_numpy) else rivals.numpy(in_numpy, counted.bytes),
-            rivals.torch(place.device, work.in_torch, counted.bytes),
+            in_numpy if not callable(in_numpy) else rivals.numpy(in_numpy, counted.bytes, device),
+            _torch(work, place, times, counted.bytes),
         ],
         bytes=counted.bytes,
         flops=counted.flops,
-        working_set_bytes=int(counted.bytes),
+        working_set_bytes=int(counted.bytes) * place.copies,
+        note="" if times == 1 else f"graphs of {times} operations",
+    )
+
+
+def _ceiling(operation: Operation, place: Place, nbytes: float) -> Contestant:
+    device = place.device
+    if device.kind != "cuda":
+        yardstick = yardsticks.read if operation.reads_only else yardsticks.copy
+        return yardstick(device, int(nbytes))
+    if operation.reads_only:
+        return yardsticks.cold_read(device, nbytes, quick=place.copies == 1)
+    return yardsticks.copy(device, GPU_COPY_BYTES)
+
+
+def _torch(work: Work, place: Place, times: int, nbytes: float) -> Contestant | Absent:
+    """PyTorch's operation, as often in a graph as ours where ours are in one."""
+
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        one = work.in_torch(module, put)
+        if times == 1:
+            return one
+        return rivals.torch_graph(module, [functools.partial(one, turn) for turn in range(times)])
+
+    return rivals.torch(place.device, in_torch, times * nbytes)
+
+
+def _host_time(device: Device) -> Trial:
+    """What a call costs the host, whatever the device does meanwhile."""
+    hosts = [inputs.normal((SMALL,), seed) for seed in range(2)]
+    first, second = (inputs.place(device, host) for host in hosts)
+
+    def call(_: int) -> Array:
+        return xp.add(first, second)
+
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        placed = [put(host) for host in hosts]
+        return lambda _: module.add(*placed)
+
+    return Trial(
+        Contestant("assay", call, HostClock()),
+        checks.returned("NumPy", call, lambda _: np.add(*hosts), 0.0),
+        rivals=[rivals.torch(device, in_torch, 1.0, clock=HostClock())],
+        note="time of the host per call, while the device works",
     )
 
 

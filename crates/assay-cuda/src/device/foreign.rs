@@ -1,0 +1,33 @@
+//! Streams of other libraries in this process, and order between their work and ours.
+
+use super::CudaDevice;
+use super::stream::Event;
+use assay_core::backend::{Operation, Result, StreamId};
+
+impl CudaDevice {
+    /// The driver's handle of a stream, by which other libraries know it.
+    pub fn stream_handle(&self, stream: StreamId) -> Result<u64> {
+        let stream = self.stream(Operation::WaitEvent, stream)?;
+        Ok(stream.handle().expose_provenance() as u64)
+    }
+
+    /// Has a stream of another library, by its handle, wait for everything queued on one of ours.
+    pub fn lead(&self, stream: StreamId, foreign: u64) -> Result<()> {
+        let operation = Operation::WaitEvent;
+        let stream = self.stream(operation, stream)?;
+        stream.outside_capture(operation)?;
+        let event = Event::new(&self.gpu)?;
+        event.record(operation, &stream)?;
+        event.hold_foreign(operation, foreign)
+    }
+
+    /// Has one of our streams wait for everything queued on a stream of another library.
+    pub fn follow(&self, foreign: u64, stream: StreamId) -> Result<()> {
+        let operation = Operation::WaitEvent;
+        let stream = self.stream(operation, stream)?;
+        stream.outside_capture(operation)?;
+        let event = Event::new(&self.gpu)?;
+        event.record_foreign(operation, foreign)?;
+        event.hold(operation, &stream)
+    }
+}

@@ -1,0 +1,327 @@
+//! Elementwise operations of arrays: views and plain numbers as one call of the device's kernel.
+
+use std::sync::Arc;
+
+use assay_core::backend::{DevicePointer, Space, StreamId};
+use assay_core::dispatch::{Work, WorkRequest};
+use assay_core::memory::TenantId;
+use assay_core::operations::{MOST_AXES, Number, Operand, encode, expressions, find};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
+
+use super::array::PyArray;
+use super::barrier::guarded;
+use super::block::{Use, Wanted};
+use super::buffer::Memory;
+use super::errors;
+use super::machine::Machine;
+use super::residence::Pinned;
+use super::stream::PyStream;
+
+const NAME: &str = "elementwise";
+/// Inputs and result.
+const ARRAYS: usize = 4;
+const INPUTS: usize = ARRAYS - 1;
+/// The expression, the format computed in, and the bits of inputs that are plain numbers.
+const TOLD: usize = 2 + INPUTS;
+const NUMBERS: usize = TOLD + MOST_AXES * (1 + ARRAYS);
+
+/// The number of an expression over `a0`, `a1` and `a2`, by which kernels are asked for.
+#[pyfunction]
+pub(super) fn expression(text: &str) -> u32 {
+    expressions::number(text)
+}
+
+/// What is computed: its name in records, its expression, the format computed in, its operations.
+pub(super) struct Asked {
+    pub label: Arc<str>,
+    pub expression: u32,
+    pub computed: u32,
+    pub flops: f64,
+}
+
+/// An array, or the bits of a plain number.
+#[derive(Clone, Copy)]
+enum Input<'a> {
+    Array(&'a PyArray),
+    Number(i64),
+}
+
+fn refused(label: &str, expected: impl std::fmt::Display, got: impl std::fmt::Display) -> PyErr {
+    errors::invalid(&format!("{label}: expected {expected}, got {got}"))
+}
+
+/// Writes the steps of an array, stretched to the result's shape, into its column of the layout.
+fn place_steps(
+    label: &str,
+    array: &PyArray,
+    column: usize,
+    shape: &[isize],
+    numbers: &mut [Number; NUMBERS],
+) -> PyResult<()> {
+    let missing = shape.len().checked_sub(array.shape().len());
+    let Some(missing) = missing else {
+        return Err(refused(
+            label,
+            format_args!("at most {} axes", shape.len()),
+            format_args!("shape {:?}", array.shape()),
+        ));
+    };
+    let itemsize = array.itemsize();
+    let axes = array
+        .shape()
+        .iter()
+        .zip(array.strides())
+        .zip(&shape[missing..]);
+    for (axis, ((&extent, &stride), &wanted)) in axes.enumerate() {
+        let step = match extent == wanted {
+            true if stride % itemsize == 0 => stride / itemsize,
+            true => return Err(refused(label, "strides in whole elements", stride)),
+            false if extent == 1 => 0,
+            false => {
+                return Err(refused(
+                    label,
+                    format_args!("shapes that stretch to {shape:?}"),
+                    format_args!("{:?}", array.shape()),
+                ));
+            }
+        };
+        let row = TOLD + (missing + axis) * (1 + ARRAYS);
+        numbers[row + 1 + column] = Number::Integer(step as i64);
+    }
+    Ok(())
+}
+
+/// Where an array of this machine begins.
+fn place(label: &str, machine: &Arc<Machine>, array: &PyArray) -> PyResult<Operand> {
+    let memory = array.memory();
+    let owned = Arc::ptr_eq(machine, memory.machine()) && memory.is_on_device();
+    let place = memory
+        .address()
+        .and_then(|first| first.offset(array.offset()));
+    match place {
+        Some(place) if owned => Ok(Operand {
+            pointer: DevicePointer(place.value()),
+            bytes: memory.bytes().saturating_sub(array.offset()),
+            format: array.element(),
+        }),
+        _ => Err(refused(label, "memory of the device", "other memory")),
+    }
+}
+
+/// The extents and steps of a layout, as numbers of a call.
+struct Numbers([Number; NUMBERS]);
+
+impl Numbers {
+    fn new(asked: &Asked) -> Self {
+        let mut numbers = [Number::Integer(0); NUMBERS];
+        numbers[0] = Number::Integer(asked.expression.into());
+        numbers[1] = Number::Integer(asked.computed.into());
+        for axis in 0..MOST_AXES {
+            numbers[TOLD + axis * (1 + ARRAYS)] = Number::Integer(1);
+        }
+        Numbers(numbers)
+    }
+
+    /// One axis of so many elements, which all arrays go along without gaps.
+    fn dense(asked: &Asked, size: i64) -> Self {
+        let mut numbers = Numbers::new(asked);
+        numbers.0[TOLD] = Number::Integer(size);
+        numbers.0[TOLD + 1..=TOLD + ARRAYS].fill(Number::Integer(1));
+        numbers
+    }
+
+    /// The result's axes, and arrays stretched to them.
+    fn strided(asked: &Asked, inputs: &[Input<'_>], result: &PyArray) -> PyResult<Self> {
+        let (label, shape) = (&*asked.label, result.shape());
+        if shape.len() > MOST_AXES || inputs.len() > INPUTS {
+            return Err(refused(
+                label,
+                format_args!("at most {MOST_AXES} axes and {INPUTS} inputs"),
+                format_args!("{} and {}", shape.len(), inputs.len()),
+            ));
+        }
+        let mut numbers = Numbers::new(asked);
+        for (axis, extent) in shape.iter().enumerate() {
+            numbers.0[TOLD + axis * (1 + ARRAYS)] = Number::Integer(*extent as i64);
+        }
+        for (column, input) in inputs.iter().enumerate() {
+            match input {
+                Input::Array(array) => place_steps(label, array, column, shape, &mut numbers.0)?,
+                Input::Number(bits) => numbers.0[2 + column] = Number::Integer(*bits),
+            }
+        }
+        place_steps(label, result, INPUTS, shape, &mut numbers.0)?;
+        Ok(numbers)
+    }
+}
+
+/// Queues the operation.
+fn submit(
+    py: Python<'_>,
+    machine: &Arc<Machine>,
+    asked: Asked,
+    numbers: &Numbers,
+    inputs: &[Input<'_>],
+    result: &PyArray,
+    stream: StreamId,
+) -> PyResult<()> {
+    let label = Arc::clone(&asked.label);
+    let Some((index, signature)) = find(NAME) else {
+        return Err(refused(&label, "an operation of the table", NAME));
+    };
+    let mut arrays: [Option<&PyArray>; ARRAYS] = [None; ARRAYS];
+    for (place, input) in arrays.iter_mut().zip(inputs) {
+        if let Input::Array(array) = input {
+            *place = Some(array);
+        }
+    }
+    arrays[INPUTS] = Some(result);
+    let mut uses = Vec::with_capacity(ARRAYS);
+    let mut bytes = 0;
+    for (column, array) in arrays.iter().enumerate() {
+        let Some(array) = array else { continue };
+        array.memory().alive(&label)?;
+        bytes += (array.size() * array.itemsize()) as u64;
+        uses.push(Use {
+            buffer: array.memory(),
+            writes: column == INPUTS,
+        });
+    }
+    if !result.memory().is_writable() {
+        return Err(refused(
+            &label,
+            "memory that may be written",
+            "borrowed memory",
+        ));
+    }
+    let _pinned = Pinned::new(py, &uses, stream)?;
+    let mut places = [None; ARRAYS];
+    for (to, array) in places.iter_mut().zip(&arrays) {
+        if let Some(array) = array {
+            *to = Some(place(&label, machine, array)?);
+        }
+    }
+    let kernel = machine.operations[index];
+    let launch = encode(signature, kernel, &places, &numbers.0, bytes)
+        .map_err(|error| errors::invalid(&error.to_string()))?;
+    let mut request = WorkRequest::new(label, stream, Work::Launch(launch));
+    request.bytes = bytes;
+    request.flops = asked.flops;
+    py.detach(|| machine.submit(request, &uses)).map(|_| ())
+}
+
+/// Queues the operation; inputs are arrays of at most as many axes as the result, or whole numbers
+/// that are the bits of a plain one.
+pub(super) fn elementwise(
+    py: Python<'_>,
+    machine: &Arc<Machine>,
+    asked: Asked,
+    inputs: &Bound<'_, PyTuple>,
+    result: &PyArray,
+    stream: StreamId,
+) -> PyResult<()> {
+    let given: Vec<Bound<'_, PyAny>> = inputs.iter().collect();
+    let mut read = Vec::with_capacity(given.len());
+    for input in &given {
+        read.push(match input.cast::<PyArray>() {
+            Ok(array) => Input::Array(array.get()),
+            Err(_) => Input::Number(input.extract()?),
+        });
+    }
+    let numbers = Numbers::strided(&asked, &read, result)?;
+    submit(py, machine, asked, &numbers, &read, result, stream)
+}
+
+/// An operation on arrays of certain types: everything that does not change from call to call.
+#[pyclass(name = "NativePlan", module = "assay._native", frozen)]
+pub(super) struct PyPlan {
+    label: Arc<str>,
+    expression: u32,
+    computed: u32,
+    /// The type of the result, and whether its elements are counted as operations.
+    dtype: Py<PyAny>,
+    itemsize: isize,
+    counts: bool,
+    /// What arrays are made as.
+    kind: Py<PyType>,
+}
+
+#[pymethods]
+impl PyPlan {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        label: &str,
+        expression: u32,
+        computed: u32,
+        dtype: Py<PyAny>,
+        counts: bool,
+        kind: Py<PyType>,
+    ) -> PyResult<Self> {
+        let itemsize = dtype.bind(py).getattr(intern!(py, "itemsize"))?.extract()?;
+        Ok(PyPlan {
+            label: label.into(),
+            expression,
+            computed,
+            dtype,
+            itemsize,
+            counts,
+            kind,
+        })
+    }
+
+    /// The operation on one or two arrays of one shape without gaps, into fresh memory; None where
+    /// they are otherwise, or have elements of another size than the result.
+    #[pyo3(signature = (stream, first, second=None))]
+    fn apply<'py>(
+        &self,
+        py: Python<'py>,
+        stream: &Bound<'py, PyStream>,
+        first: &Bound<'py, PyArray>,
+        second: Option<&Bound<'py, PyArray>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        guarded(&self.label, || {
+            let (stream, first) = (stream.get(), first.get());
+            let second = second.map(|array| array.get());
+            let alike = |array: &PyArray| {
+                array.itemsize() == self.itemsize
+                    && array.shape() == first.shape()
+                    && array.offset() == 0
+                    && array.is_contiguous(true)
+            };
+            if !alike(first) || !second.is_none_or(alike) || first.size() == 0 {
+                return Ok(None);
+            }
+            let machine = stream.machine();
+            machine.begin(py, &self.label)?;
+            let size = first.size();
+            let wanted = Wanted {
+                space: Space::Device,
+                bytes: (size * self.itemsize) as u64,
+                stream: stream.id,
+                tenant: TenantId::DEFAULT,
+                site: None,
+            };
+            let memory = py.detach(|| Memory::allocate(machine, &wanted))?;
+            let (device, layout) = first.described(py);
+            let made = self
+                .kind
+                .bind(py)
+                .call1((device, memory, &self.dtype, layout))?;
+            let asked = Asked {
+                label: Arc::clone(&self.label),
+                expression: self.expression,
+                computed: self.computed,
+                flops: if self.counts { size as f64 } else { 0.0 },
+            };
+            let numbers = Numbers::dense(&asked, size as i64);
+            let inputs = [Input::Array(first), Input::Array(second.unwrap_or(first))];
+            let inputs = &inputs[..1 + usize::from(second.is_some())];
+            let result = made.cast::<PyArray>()?.get();
+            submit(py, machine, asked, &numbers, inputs, result, stream.id)?;
+            Ok(Some(made))
+        })
+    }
+}

@@ -1,0 +1,186 @@
+"""Work along an axis as kernels of a device that has them: joins, running joins, order, choice."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Final, NamedTuple
+
+from assay._native import Buffer, expression
+from assay.runtime import exchange, kernels, launching
+from assay.runtime.array import Array
+from assay.runtime.dtypes import DType, int64
+from assay.runtime.layout import Shape, permute
+
+_Operand = tuple[Buffer, int, int, int]
+
+_number = functools.cache(expression)
+
+
+class Reduction(NamedTuple):
+    """What is done to each element, how they are joined, and what is done to what comes out."""
+
+    join: str
+    first: str = "a0"
+    last: str = "a0"
+    """An expression of a0 and the number a1."""
+
+
+SUM: Final = Reduction("add")
+PRODUCT: Final = Reduction("multiply")
+LARGEST: Final = Reduction("maximum")
+SMALLEST: Final = Reduction("minimum")
+ALL: Final = Reduction("logical_and")
+ANY: Final = Reduction("logical_or")
+COUNT: Final = Reduction("add", first="nonzero(a0)")
+MEAN: Final = Reduction("add", last="divide(a0,a1)")
+ROOT_MEAN: Final = Reduction("add", last="sqrt_(divide(a0,a1))")
+
+
+def serve(x: Array, *others: DType) -> bool:
+    """Whether kernels take an array and results of these types; nothing needs no kernel."""
+    return x.size > 0 and kernels.serve(x.device, x.ndim, [x.dtype, *others])
+
+
+def _operand(array: Array) -> _Operand:
+    return (array.buffer, array.offset, array.nbytes, array.dtype.element)
+
+
+def _operate(
+    name: str,
+    operands: list[_Operand | None],
+    numbers: tuple[int | float, ...],
+    out: Array,
+    label: str,
+    flops: float = 0.0,
+) -> None:
+    out.device._context.operate(
+        name,
+        operands,
+        numbers,
+        out.device.current_stream()._native,
+        label=label,
+        bytes=sum(operand[2] for operand in operands if operand is not None),
+        flops=flops,
+    )
+
+
+def packed(x: Array, label: str) -> Array:
+    """The array, or a copy of it in C order without gaps."""
+    return x if x.layout.is_contiguous(x.dtype.itemsize) else exchange.copy(x, label)
+
+
+def _along(x: Array, axes: Shape, label: str) -> tuple[Array, int, int, int]:
+    """Elements in C order, with what is outside, along and inside of some axes."""
+    first, last = (min(axes), max(axes)) if axes else (x.ndim, x.ndim - 1)
+    together = last - first + 1 == len(axes)
+    if together and x.layout.is_contiguous(x.dtype.itemsize):
+        shape = x.shape
+        outer, length = math.prod(shape[:first]), math.prod(shape[first : last + 1])
+        return x, outer, length, math.prod(shape[last + 1 :])
+    kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
+    turned = packed(x.view(permute(x.layout, kept + tuple(sorted(axes)))), label)
+    length = math.prod(x.shape[axis] for axis in axes)
+    return turned, x.size // max(length, 1), length, 1
+
+
+def reduce(
+    label: str,
+    reduction: Reduction,
+    x: Array,
+    axes: Shape,
+    shape: Shape,
+    computed: DType,
+    dtype: DType,
+    number: float = 0.0,
+) -> Array:
+    """One figure for all elements along some axes."""
+    out = launching.empty(x.device, shape, dtype, label)
+    source, outer, length, inner = _along(x, axes, label)
+    numbers = (
+        _number(reduction.first),
+        _number(reduction.join),
+        _number(reduction.last),
+        float(number),
+        computed.element,
+        outer,
+        length,
+        inner,
+    )
+    flops = float(x.size) if x.dtype.kind == "float" else 0.0
+    _operate("reduce", [_operand(source), _operand(out)], numbers, out, label, flops)
+    return out
+
+
+def extreme_place(label: str, x: Array, axes: Shape, shape: Shape, largest: bool) -> Array:
+    """The place, along some axes, of the first largest or smallest element."""
+    out = launching.empty(x.device, shape, int64, label)
+    source, outer, length, inner = _along(x, axes, label)
+    numbers = (int(largest), outer, length, inner)
+    _operate("extreme_place", [_operand(source), _operand(out)], numbers, out, label)
+    return out
+
+
+def _last(x: Array, axis: int, label: str) -> Array:
+    """Elements in C order with an axis moved to the end."""
+    order = tuple(at for at in range(x.ndim) if at != axis)
+    return packed(x.view(permute(x.layout, (*order, axis))), label)
+
+
+def _back(moved: Array, axis: int, label: str) -> Array:
+    """The last axis where it was, in C order."""
+    order = list(range(moved.ndim - 1))
+    order.insert(axis, moved.ndim - 1)
+    return packed(moved.view(permute(moved.layout, tuple(order))), label)
+
+
+def scan(label: str, join: str, x: Array, axis: int, dtype: DType) -> Array:
+    """Joins of all elements up to each."""
+    source = _last(x, axis, label)
+    out = launching.empty(x.device, source.shape, dtype, label)
+    length = x.shape[axis]
+    numbers = (_number(join), dtype.element, x.size // length, length)
+    flops = float(x.size) if x.dtype.kind == "float" else 0.0
+    _operate("scan", [_operand(source), _operand(out)], numbers, out, label, flops)
+    return _back(out, axis, label)
+
+
+def sort(label: str, x: Array, axis: int, descending: bool, places: bool) -> Array:
+    """The elements in order along an axis, or the places they came from."""
+    source = _last(x, axis, label)
+    out = launching.empty(x.device, source.shape, int64 if places else x.dtype, label)
+    length = x.shape[axis]
+    operands = [_operand(source), None, _operand(out)]
+    if not places:
+        operands = [operands[0], operands[2], None]
+    _operate("sort", operands, (x.size // length, length, int(descending)), out, label)
+    return _back(out, axis, label)
+
+
+def take(label: str, x: Array, indices: Array, axis: int) -> Array:
+    """The parts along an axis that the indices name, which are within bounds."""
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    out = launching.empty(x.device, shape, x.dtype, label)
+    if out.size:
+        numbers = (math.prod(x.shape[:axis]), x.shape[axis], indices.size)
+        inner = math.prod(x.shape[axis + 1 :])
+        _take(label, packed(x, label), indices, out, (*numbers, inner, 0))
+    return out
+
+
+def take_along_axis(label: str, x: Array, indices: Array, axis: int) -> Array:
+    """The elements along an axis that the indices, of the same extents otherwise, name."""
+    out = launching.empty(x.device, indices.shape, x.dtype, label)
+    if out.size:
+        numbers = (math.prod(x.shape[:axis]), x.shape[axis], indices.shape[axis])
+        inner = math.prod(x.shape[axis + 1 :])
+        _take(label, packed(x, label), indices, out, (*numbers, inner, 1))
+    return out
+
+
+def _take(label: str, x: Array, indices: Array, out: Array, numbers: tuple[int, ...]) -> None:
+    if indices.dtype is not int64:
+        indices = exchange.astype(indices, int64, label)
+    _operate(
+        "take", [_operand(x), _operand(packed(indices, label)), _operand(out)], numbers, out, label
+    )

@@ -1,0 +1,133 @@
+"""Arrays on a GPU and PyTorch's tensors: the same memory, in the right order, both ways."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from assay import xp
+from assay.errors import ArrayBufferError, DeviceError
+from assay.runtime import Device, cuda
+
+torch = pytest.importorskip("torch", reason="PyTorch is the other side of the exchange")
+if (missing := cuda.probe().missing) is not None:
+    pytest.skip(missing.sentence, allow_module_level=True)
+if not torch.cuda.is_available():
+    pytest.skip("PyTorch has no GPU", allow_module_level=True)
+
+pytestmark = pytest.mark.gpu
+
+LARGE = 1 << 26
+"""Elements that take long enough for a missing order to show."""
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return Device("cuda:0", pool_bytes=8 << 30)
+
+
+def test_a_tensor_over_our_memory(device: Device) -> None:
+    values = np.arange(24, dtype=np.float32).reshape(4, 6)
+    ours = xp.asarray(values, device=device)
+    assert ours.__dlpack_device__() == (2, 0)
+    theirs = torch.from_dlpack(ours[1:, ::2])
+    assert theirs.data_ptr() == ours.buffer.pointer + 24
+    assert theirs.stride() == (6, 2)
+    np.testing.assert_array_equal(theirs.cpu().numpy(), values[1:, ::2])
+    theirs.fill_(-1.0)
+    torch.cuda.synchronize()
+    values[1:, ::2] = -1.0
+    np.testing.assert_array_equal(ours.to_numpy(), values)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int16", "int64", "float16", "bfloat16", "float64", "complex64"]
+)
+def test_an_array_over_their_memory(device: Device, dtype: str) -> None:
+    theirs = (torch.arange(40, device="cuda").reshape(5, 8) % 3).to(getattr(torch, dtype))
+    ours = xp.from_dlpack(theirs[:, 2:].T, device=device)
+    assert ours.dtype.name == dtype
+    assert ours.buffer.pointer <= theirs.data_ptr() + 2 * theirs.element_size()
+    assert not ours.buffer.pooled
+    wide = torch.complex128 if dtype == "complex64" else torch.float64
+    expected = theirs[:, 2:].T.cpu().to(wide).numpy()
+    got = ours.to_numpy() if dtype != "bfloat16" else xp.astype(ours, xp.float32).to_numpy()
+    np.testing.assert_array_equal(got.astype(expected.dtype), expected)
+
+
+def test_the_device_is_found_from_the_tensor() -> None:
+    theirs = torch.ones(3, device="cuda")
+    assert xp.from_dlpack(theirs).device.name == "cuda:0"
+    assert xp.from_dlpack(torch.ones(3)).device.name == "cpu"
+    assert xp.asarray(theirs, device="cpu").tolist() == [1.0, 1.0, 1.0]
+
+
+def test_operations_on_borrowed_memory(device: Device) -> None:
+    theirs = torch.arange(12, dtype=torch.float32, device="cuda").reshape(3, 4)
+    ours = xp.from_dlpack(theirs, device=device)
+    host = theirs.cpu().numpy()
+    np.testing.assert_array_equal((ours * 2.0 + ours).to_numpy(), host * 3)
+    np.testing.assert_array_equal(xp.sum(ours, axis=0).to_numpy(), host.sum(0))
+    # What has no kernel runs over copies, also of borrowed memory.
+    np.testing.assert_array_equal(xp.unique_values(ours).to_numpy(), np.unique(host))
+    ours[1] = 7.0
+    device.synchronize()
+    assert theirs[1].tolist() == [7.0] * 4
+    with pytest.raises(DeviceError, match="borrowed memory"):
+        ours[ours > 7.0] = 0.0
+
+
+def test_their_stream_waits_for_our_work(device: Device) -> None:
+    stream = torch.cuda.Stream()
+    for _ in range(5):
+        ours = xp.zeros((LARGE,), dtype=xp.float32, device=device)
+        for _ in range(8):
+            ours += 1.0
+        with torch.cuda.stream(stream):
+            theirs = torch.from_dlpack(ours)
+            last = theirs[-4:].clone()
+            total = theirs.sum()
+        stream.synchronize()
+        assert last.tolist() == [8.0] * 4
+        assert float(total) == 8.0 * LARGE
+
+
+def test_our_stream_waits_for_their_work(device: Device) -> None:
+    stream = torch.cuda.Stream()
+    for _ in range(5):
+        with torch.cuda.stream(stream):
+            theirs = torch.zeros(LARGE, device="cuda")
+            for _ in range(8):
+                theirs += 1.0
+            ours = xp.from_dlpack(theirs, device=device)
+        assert float(xp.sum(ours)) == 8.0 * LARGE
+
+
+def test_memory_is_kept_until_both_are_done(device: Device) -> None:
+    ours = xp.full((LARGE,), 3.0, dtype=xp.float32, device=device)
+    theirs = torch.from_dlpack(ours)
+    del ours
+    for _ in range(6):
+        theirs = theirs * 1.0
+    kept = torch.from_dlpack(xp.full((LARGE,), 5.0, dtype=xp.float32, device=device))
+    product = kept * 2.0
+    del kept
+    gc.collect()
+    xp.zeros((LARGE,), dtype=xp.float32, device=device)
+    assert float(product.min()) == 10.0
+    assert float(theirs.min()) == 3.0
+    borrowed = xp.from_dlpack(torch.full((LARGE,), 4.0, device="cuda"), device=device)
+    doubled = borrowed * 2.0
+    del borrowed
+    gc.collect()
+    torch.zeros(LARGE, device="cuda")
+    assert float(xp.min(doubled)) == 8.0
+
+
+def test_what_the_protocol_leaves_out_is_refused(device: Device) -> None:
+    ours = xp.zeros((3,), dtype=xp.float32, device=device)
+    with pytest.raises(ArrayBufferError, match="got 0"):
+        ours.__dlpack__(stream=0)
+    with pytest.raises(ArrayBufferError, match="expected device"):
+        ours.__dlpack__(dl_device=(2, 7))
+    assert np.from_dlpack(xp.asarray(ours, device="cpu")).tolist() == [0.0, 0.0, 0.0]
