@@ -10,8 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 from assay.errors import AssayError
 
@@ -25,8 +24,7 @@ WIDEST: Final = 100
 NAME, VALUE, FAINT, GOOD, BAD, WARN = "bold", "cyan", "dim", "green", "bold red", "yellow"
 
 
-@dataclass(frozen=True, slots=True)
-class Canvas:
+class Canvas(NamedTuple):
     """Where text is laid out: how wide it may be and how trees are drawn."""
 
     width: int = 80
@@ -35,8 +33,7 @@ class Canvas:
     pass_by: str = "|  "
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """A command's answer: data, the same as text, and what is wrong with it, if anything.
 
     `problem` is printed after the answer and decides the exit code; `notes` are talk. `raw` is

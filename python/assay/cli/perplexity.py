@@ -31,7 +31,7 @@ def perplexity_command(
     device: sampling.Device = "cpu",
     as_json: options.Json = False,
 ) -> Report:
-    """Show what formats of weights do to a model's predictions of a text.
+    """Show what formats of weights do to predictions.
 
     Perplexity is how many tokens the model wavers between; divergence (Kullback-Leibler) is how
     far probabilities are from those of the first format, in nats per token; agreement is how often

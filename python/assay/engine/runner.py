@@ -10,7 +10,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay import ops
 from assay.engine.kv_memory import KvMemory
@@ -56,8 +56,7 @@ class Program:
             self.graph.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Flight:
+class Flight(NamedTuple):
     """A step that was launched, and whose tokens are not read yet."""
 
     turns: Sequence[Turn]

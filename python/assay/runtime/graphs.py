@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 from assay._native import NativeGraph
 from assay.errors import InputError
@@ -13,8 +12,7 @@ from assay.runtime.hardware import Device, Stream
 from assay.runtime.hardware import device as shared_device
 
 
-@dataclass(frozen=True, slots=True)
-class GraphNode:
+class GraphNode(NamedTuple):
     """One operation of a graph, as it was captured."""
 
     label: str
@@ -26,8 +24,7 @@ class GraphNode:
     """the stream it was captured on"""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTime:
+class NodeTime(NamedTuple):
     """When one node ran, by the device's clock."""
 
     node: GraphNode

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from assay import places
 from assay._native import Buffer, Context, NativeEvent, NativeStream
 from assay.errors import InputError, unknown_name
-from assay.runtime import cuda
+from assay.later import Later
 from assay.runtime.allocation_log import AllocationLog
 from assay.runtime.memory import (
     MemoryReport,
@@ -23,6 +22,11 @@ from assay.runtime.memory import (
     call_site,
     current_tenant,
 )
+
+if TYPE_CHECKING:
+    from assay.runtime import cuda
+else:
+    cuda = Later("assay.runtime.cuda", globals(), "cuda")
 
 NAMES: Final = ("cpu", "sim")
 """The devices that every machine has."""
@@ -37,8 +41,7 @@ _DEFAULTS: Final[contextvars.ContextVar[tuple[Device, ...]]] = contextvars.Conte
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One piece of work or memory that is over, as the device's recorder wrote it."""
 
     sequence: int
@@ -170,6 +173,7 @@ class Device:
         if kind == "cuda":
             # So that the driver's and NVRTC's libraries are looked for where the wheels are.
             cuda.probe()
+            allow_tf32 = cuda.allows_tf32() if allow_tf32 is None else allow_tf32
         self._context: Final = Context(
             kind,
             memory_bytes=memory_bytes,
@@ -183,7 +187,7 @@ class Device:
             ordinal=ordinal,
             cache_folder=places.cache("cubins"),
             watchdog_seconds=watchdog_seconds,
-            allow_tf32=cuda.allows_tf32() if allow_tf32 is None else allow_tf32,
+            allow_tf32=bool(allow_tf32),
         )
         self._tracks: Final = track_allocations
         self._tenants: Final[list[Tenant]] = []

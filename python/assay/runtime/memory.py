@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -206,8 +205,7 @@ class Outstanding(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryReport:
+class MemoryReport(NamedTuple):
     """A device's memory at one moment; `print` shows it."""
 
     device: str

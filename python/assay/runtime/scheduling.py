@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -51,8 +50,7 @@ def _rates(rates: Rates | None) -> dict[str, tuple[int, int]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """One decision of the scheduler and its reason."""
 
     sequence: int

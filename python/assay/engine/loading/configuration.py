@@ -7,14 +7,12 @@ reads the file; each value taken that way is noted, so that nothing is assumed i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from assay.errors import InputError, UnsupportedError
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """Keys of one architecture: positive integers, other required keys, and defaults."""
 
     extents: tuple[str, ...]

@@ -7,8 +7,7 @@ Patterns, defaults and the tokens that end a generation are those of llama.cpp's
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay.engine.loading.once import Once
 from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
@@ -29,8 +28,7 @@ _SIGNS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Splitting:
+class Splitting(NamedTuple):
     """How text is cut before merging, one pattern after another, and what goes with it."""
 
     patterns: tuple[str, ...]

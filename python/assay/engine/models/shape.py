@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class ModelShape:
+class ModelShape(NamedTuple):
     """Extents that decide how much memory a model and its cache take."""
 
     vocabulary: int
