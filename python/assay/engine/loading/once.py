@@ -12,6 +12,8 @@ T = TypeVar("T")
 class Once(Generic[T]):
     """Makes a value when it is first asked for; what goes wrong is raised to everyone who asks.
 
+    An interrupt is nobody's fault: whoever asks next makes the value.
+
     >>> numbers = Once(lambda: [1, 2])
     >>> numbers.get() is numbers.get()
     True
@@ -22,7 +24,7 @@ class Once(Generic[T]):
         self._make = make
         self._lock = Lock()
         self._made: list[T] = []
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
 
     @property
     def made(self) -> bool:
@@ -52,5 +54,5 @@ class Once(Generic[T]):
     def _attempt(self) -> None:
         try:
             self._made.append(self._make())
-        except BaseException as error:
+        except Exception as error:
             self._error = error
