@@ -14,9 +14,6 @@
 #ifndef GROUP
 #define GROUP 0
 #endif
-#ifndef AHEAD
-#define AHEAD 0
-#endif
 
 typedef ACTIVATION Number;
 template <int BITS_OF_WEIGHT> struct Factor {

@@ -8,8 +8,7 @@
 //   ACTIVATE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu), ROWS (1, 2, 4, 8: the most rows of x),
 //   TAKEN (1, 2, 4, 8: weight rows a block takes at once; at least 2 for PAIRED; ROWS * TAKEN <= 32), THREADS,
 //   CHUNKS (16-byte chunks of a weight row per thread: THREADS * CHUNKS of them hold a row),
-//   BLOCKS (per multiprocessor), AHEAD (1: all of a block's weights are brought to the L2 cache before the wait for
-//   the kernel before it, which leaves memory idle while it ends; for weights that fit there).
+//   BLOCKS (per multiprocessor).
 // Launch: grid at most ceil(outputs / TAKEN), block THREADS, no dynamic shared memory.
 //   Quickest on an H200 for one or two rows, as TAKEN, THREADS, BLOCKS, grid: 16 bits 4, 256, 2, 528, for rows of more
 //   than 512 chunks 1, 256, 2, 2112; 8 bits 4, 256, 3, 396, for more than 256 chunks 2, 448, 2, 264; 4 bits 8, 128, 4,
@@ -75,12 +74,6 @@ linear_few_rows(const u8* __restrict__ weights, const void* __restrict__ scales,
     int current = blockIdx.x;
     if (current < turns)
         fetch(0, current);
-    if constexpr (AHEAD) {
-        const int lines = ceil_divide(row_chunks, 8);
-        for (int turn = current + gridDim.x; turn < turns; turn += gridDim.x)
-            for (int i = threadIdx.x; i < TAKEN * lines; i += THREADS)
-                prefetch(weights + row_of(turn, i / lines) * row_chunks * 16 + i % lines * 128);
-    }
     wait_for_previous_kernel();
 
     Places places[CHUNKS];

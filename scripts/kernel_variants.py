@@ -46,7 +46,7 @@ def linear() -> Iterator[Options]:
         for activate in range(1, 5):
             yield shape | {"WEIGHT": 16, "OUTPUT": number, "ACTIVATE": activate}
         for rows in (2, 4, 8):
-            yield shape | {"WEIGHT": 16, "OUTPUT": number, "ROWS": rows, "AHEAD": rows // 4}
+            yield shape | {"WEIGHT": 16, "OUTPUT": number, "ROWS": rows}
 
 
 def elementwise() -> Iterator[Options]:

@@ -161,7 +161,7 @@ class Runner:
         """The graph of a decoding step of so many sequences."""
         rows = self._bucket(rows)
         columns = self._columns(1)
-        size = Size(rows, rows, rows, columns, logprobs=logprobs, single=True)
+        size = Size(rows, rows, rows, columns, logprobs=logprobs, single=not self.invariant)
         return self._captured(self._program(size, 0))
 
     def close(self) -> None:
@@ -186,7 +186,9 @@ class Runner:
         rows = sum(turn.count for turn in turns)
         samples = sum(turn.samples for turn in turns)
         penalties = any(turn.samples and turn.request.params.penalized for turn in turns)
-        single = all(turn.count == 1 for turn in turns)
+        # A GPU has a kernel of its own for single tokens, which adds in another order; what a
+        # request says may not depend on whether prompts are in the same step.
+        single = not self.invariant and all(turn.count == 1 for turn in turns)
         size = Size(
             self._bucket(rows),
             self._bucket(len(turns)),

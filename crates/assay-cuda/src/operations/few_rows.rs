@@ -14,8 +14,6 @@ const SHORT: u64 = 4096;
 const SMALL: u64 = 6144 * 4096;
 /// Passes over weights of fewer bits that cost less than unpacking them.
 const PASSES: u64 = 3;
-/// Bytes of weights up to which they are brought to the L2 cache while the kernel before ends.
-const AHEAD_BYTES: u64 = 36 << 20;
 /// The most 16-byte chunks of a weight row that a thread keeps in its registers.
 const MOST_CHUNKS: u64 = 7;
 
@@ -36,12 +34,12 @@ struct FewRows {
 
 impl FewRows {
     /// For rows of weights of so many 16-byte chunks; `weight` is the option of that name.
-    fn new(rows: u64, all: u64, weight: u64, gated: bool) -> Self {
+    fn new(given: &Linear, rows: u64, all: u64, weight: u64) -> Self {
         let rows = rows.next_power_of_two();
         let (taken, threads, blocks, waves) = match weight {
-            16 => Self::of_16_bits(rows, all),
+            16 => Self::of_16_bits(rows, all, given.outputs),
             4 => Self::of_4_bits(rows, all),
-            _ => Self::of_8_bits(rows, all),
+            _ => Self::of_8_bits(rows, all, given.outputs),
         };
         // A row longer than the threads' registers hold takes a wider block, alone on its
         // multiprocessor.
@@ -52,7 +50,7 @@ impl FewRows {
         };
         FewRows {
             rows,
-            taken: if gated { taken.max(2) } else { taken },
+            taken: if given.gated { taken.max(2) } else { taken },
             threads,
             blocks,
             chunks: all.div_ceil(threads),
@@ -61,18 +59,20 @@ impl FewRows {
     }
 
     /// Rows taken, threads, blocks and waves.
-    fn of_16_bits(rows: u64, all: u64) -> (u64, u64, u64, u64) {
+    fn of_16_bits(rows: u64, all: u64, outputs: u64) -> (u64, u64, u64, u64) {
         match (all > 512, rows) {
-            (false, ..=2) => (4, 256, 2, 2),
+            // A block that comes again reads x again; one that stays may have a row less to do.
+            (false, ..=2) => (4, 256, 2, if outputs <= 4096 { 1 } else { 2 }),
             (false, 3..=4) => (2, 256, 2, 2),
             (false, _) => (4, 256, 1, 1),
-            (true, ..=2) => (1, 256, 2, 8),
+            (true, ..=2) => (1, 256, 2, 2),
             (true, _) => (2, 256, 1, 1),
         }
     }
 
-    fn of_8_bits(rows: u64, all: u64) -> (u64, u64, u64, u64) {
+    fn of_8_bits(rows: u64, all: u64, outputs: u64) -> (u64, u64, u64, u64) {
         match (all > 256, rows) {
+            (false, ..=2) if outputs > 8192 => (8, 256, 2, 1),
             (false, ..=2) => (4, 256, 3, 1),
             (true, ..=2) => (2, 448, 2, 1),
             (false, _) => (2, 256, 1, 2),
@@ -124,11 +124,8 @@ pub(super) fn few_rows(
         blocks,
         chunks,
         waves,
-    } = FewRows::new(given.rows.min(most), all, weight, given.gated);
-    // All blocks have to be there at once to do so.
-    let ahead = given.outputs * all * 16 <= AHEAD_BYTES;
-    let waves = if ahead { 1 } else { waves };
-    let settings: [Setting; 13] = [
+    } = FewRows::new(given, given.rows.min(most), all, weight);
+    let settings: [Setting; 12] = [
         ("ACTIVATION", call.numbers("x", given.x)?.into()),
         ("OUTPUT", call.numbers("out", given.out)?.into()),
         ("WEIGHT", weight.into()),
@@ -141,7 +138,6 @@ pub(super) fn few_rows(
         ("THREADS", threads.into()),
         ("CHUNKS", chunks.into()),
         ("BLOCKS", blocks.into()),
-        ("AHEAD", ahead.into()),
     ];
     let function = tools.function(queue, "linear_few_rows", &settings)?;
     let fitting = u64::from(queue.device().facts().multiprocessors) * blocks * waves;
