@@ -53,6 +53,7 @@ __all__ = [
     "dlpack_export",
     "dlpack_import",
     "expression",
+    "kernel_levels",
     "kernel_threads",
     "limit_kernel_threads",
     "measure_pool",
@@ -931,6 +932,9 @@ def replay_allocations(
     `cross_stream` is "grow first", "wait first" or "never". The same log and policy give the same
     figures every time.
     """
+
+def kernel_levels() -> list[str]:
+    """The sets of instructions that kernels can use here, the one they use last."""
 
 def kernel_threads() -> tuple[int, int]:
     """How many threads kernels of the processor use, and how many there are."""

@@ -22,6 +22,10 @@ def test_a_sound_machine_is_described(cli: Any) -> None:
     assert {"numpy", "scipy"} <= {library["name"] for library in data["libraries"]}
     assert data["places"][0]["set_by"] == "ASSAY_SCRATCH"
     assert data["processor"]["usable_cores"] >= 1
+    kernels = data["processor"]["kernels"]
+    assert kernels.split("+")[0] in {"portable", "avx2", "avx512", "neon"}
+    # The system may refuse what the processor has, never the other way round.
+    assert "+amx" not in kernels or "amx_bf16" in data["processor"]["features"]
     assert not any(one["required"] for one in data["missing"])
     text = cli("doctor").out
     assert "cpu     yes" in text

@@ -68,11 +68,22 @@ impl Aligned {
 
     /// So many numbers of no particular value; allocates only if there were never that many before.
     pub fn floats(&mut self, count: usize) -> &mut [f32] {
-        if self.bytes / 4 < count {
-            *self = Self::zeroed(count.saturating_mul(4).next_multiple_of(64));
-        }
+        self.reserve(count.saturating_mul(4));
         // SAFETY: there are enough bytes, aligned for `f32`, and any bits are one.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
+    }
+
+    /// The same for the bits of 16-bit numbers.
+    pub fn halves(&mut self, count: usize) -> &mut [u16] {
+        self.reserve(count.saturating_mul(2));
+        // SAFETY: there are enough bytes, aligned for `u16`, and any bits are one.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
+    }
+
+    fn reserve(&mut self, bytes: usize) {
+        if self.bytes < bytes {
+            *self = Self::zeroed(bytes.next_multiple_of(64));
+        }
     }
 }
 

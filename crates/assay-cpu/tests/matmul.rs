@@ -64,6 +64,40 @@ fn transposed_and_strided_operands() {
 }
 
 #[test]
+fn bf16_products_either_way_round() {
+    let mut numbers = Numbers(3);
+    for (m, k, n) in [
+        (16, 32, 16),
+        (33, 96, 40),
+        (64, 1056, 70),
+        (17, 64, 5),
+        (300, 64, 20),
+        (40, 50, 40),
+    ] {
+        let mut halves = |count| -> Vec<Bf16> {
+            let values = numbers.vector(count);
+            values.iter().map(|value| Bf16::from(*value)).collect()
+        };
+        let (a, b) = (halves(m * k), halves(k * n));
+        let widen = |halves: &[Bf16]| halves.iter().map(|x| f32::from(*x)).collect::<Vec<_>>();
+        let (wide_a, wide_b) = (widen(&a), widen(&b));
+        let straight = reference(Matrix::new(&wide_a, m, k), Matrix::new(&wide_b, k, n));
+        let turned = Matrix::new(&wide_b, n, k).transposed();
+        let turned = reference(Matrix::new(&wide_a, m, k), turned);
+        everywhere(|context| {
+            let what = format!("{m}x{k}x{n} {}", context.level);
+            let left = Matrix::new(&a, m, k);
+            let mut out = vec![f32::NAN; m * n];
+            matmul(context, left, Matrix::new(&b, k, n), &mut out).unwrap();
+            assert_close(&what, &out, &straight, 3e-6);
+            out.fill(f32::NAN);
+            matmul(context, left, Matrix::new(&b, n, k).transposed(), &mut out).unwrap();
+            assert_close(&what, &out, &turned, 3e-6);
+        });
+    }
+}
+
+#[test]
 fn an_empty_inner_dimension_gives_zeros() {
     let mut out = [1.0; 6];
     let (a, b) = (Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 3));
@@ -158,5 +192,81 @@ fn bf16_keeps_special_values() {
         assert_eq!(out[1], f32::INFINITY);
         assert!(out[2].is_nan());
         assert!(out[3] > 0.0 && out[3] < 1.1e-40, "subnormal {}", out[3]);
+    });
+}
+
+#[test]
+fn many_rows_over_bf16_weights_keep_all_of_an_activation() {
+    let mut numbers = Numbers(4);
+    for (rows, inputs, outputs) in [(16, 32, 16), (40, 64, 33), (33, 1344, 48), (70, 96, 600)] {
+        let shape = LinearShape {
+            rows,
+            inputs,
+            outputs,
+        };
+        let x = numbers.vector(rows * inputs);
+        let (bias, residual) = (numbers.vector(outputs), numbers.vector(rows * outputs));
+        let weights: Vec<Bf16> = numbers
+            .vector(outputs * inputs)
+            .iter()
+            .map(|value| Bf16::from(*value))
+            .collect();
+        let widened: Vec<f32> = weights.iter().map(|value| f32::from(*value)).collect();
+        let mut expected = linear_reference(&x, &widened, inputs);
+        for (index, expected) in expected.iter_mut().enumerate() {
+            *expected += f64::from(bias[index % outputs]) + f64::from(residual[index]);
+        }
+        let epilogue = Epilogue {
+            bias: Some(&bias),
+            residual: Some(&residual),
+            ..Epilogue::default()
+        };
+        everywhere(|context| {
+            let mut out = vec![f32::NAN; rows * outputs];
+            linear(context, &x, &weights, shape, epilogue, false, &mut out).unwrap();
+            let what = format!("{rows}x{inputs}x{outputs} {}", context.level);
+            assert_close(&what, &out, &expected, 3e-6);
+        });
+    }
+}
+
+#[test]
+fn many_rows_over_bf16_weights_keep_special_values() {
+    let (rows, inputs, outputs) = (16, 32, 16);
+    let shape = LinearShape {
+        rows,
+        inputs,
+        outputs,
+    };
+    // One number in each row, and weights of one.
+    let special = [
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::from_bits(0x7F80_0001),
+        f32::MAX,
+        -f32::MAX,
+        1.0 + f32::EPSILON,
+        f32::MIN_POSITIVE * 65536.0,
+    ];
+    let mut x = vec![0.0; rows * inputs];
+    for row in 0..rows {
+        x[row * inputs + row] = special[row % special.len()];
+    }
+    let weights = vec![Bf16::from(1.0); outputs * inputs];
+    everywhere(|context| {
+        let mut out = vec![0.0; rows * outputs];
+        let epilogue = Epilogue::default();
+        linear(context, &x, &weights, shape, epilogue, false, &mut out).unwrap();
+        for (row, out) in out.chunks(outputs).enumerate() {
+            let expected = special[row % special.len()];
+            for got in out {
+                assert!(
+                    *got == expected || (got.is_nan() && expected.is_nan()),
+                    "{}: expected {expected}, got {got}",
+                    context.level
+                );
+            }
+        }
     });
 }

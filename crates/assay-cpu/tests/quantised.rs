@@ -184,6 +184,99 @@ proptest! {
     }
 }
 
+/// The products, and the sums of the magnitudes they are made of.
+fn exact(x: &[f32], weights: &[f32], inputs: usize) -> (Vec<f64>, Vec<f64>) {
+    let absolute = |values: &[f32]| values.iter().map(|x| x.abs()).collect::<Vec<_>>();
+    let sizes = linear_reference(&absolute(x), &absolute(weights), inputs);
+    (linear_reference(x, weights, inputs), sizes)
+}
+
+#[test]
+fn tiles_round_to_bfloat16_and_are_nearer_than_bytes() {
+    let mut numbers = Numbers(77);
+    for (format, rows, blocks, outputs) in [
+        (Format::Q8_0, 48, 3, 33),
+        (Format::Q4_0, 50, 21, 16),
+        (Format::Q4_1, 80, 45, 70),
+        (Format::Q4K, 49, 1, 32),
+        (Format::Q4K, 64, 3, 47),
+        (Format::Q6K, 63, 3, 40),
+    ] {
+        let inputs = blocks * format.block_values();
+        let x = numbers.vector(rows * inputs);
+        let bias = numbers.vector(outputs);
+        let mut bytes = vec![0; format.bytes("test", outputs * inputs).unwrap()];
+        let values = numbers.vector(outputs * inputs);
+        quantise(Context::best(), format, &values, &mut bytes).unwrap();
+        let mut weights = vec![0.0; outputs * inputs];
+        dequantise(Context::best(), format, &bytes, &mut weights).unwrap();
+        let (expected, sizes) = exact(&x, &weights, inputs);
+        let epilogue = Epilogue {
+            bias: Some(&bias),
+            ..Epilogue::default()
+        };
+        everywhere(|context| {
+            let packed = PackedWeights::new(context, format, &bytes, outputs, inputs).unwrap();
+            let mut out = vec![f32::NAN; rows * outputs];
+            let done = packed
+                .view()
+                .linear_on_tiles(context, &x, rows, epilogue, &mut out);
+            assert_eq!(done.unwrap(), context.level.name().ends_with("amx"));
+            if !context.level.name().ends_with("amx") {
+                return;
+            }
+            let mut activations = Activations::new();
+            activations.quantise(context, &x, rows, inputs).unwrap();
+            let mut coarse = vec![f32::NAN; rows * outputs];
+            packed
+                .linear(context, &activations, epilogue, &mut coarse)
+                .unwrap();
+            let (mut error, mut coarse_error) = (0.0, 0.0);
+            for (index, expected) in expected.iter().enumerate() {
+                let expected = expected + f64::from(bias[index % outputs]);
+                let off = (f64::from(out[index]) - expected).abs();
+                // Half a unit of the eighth bit of either factor.
+                let most = sizes[index] * 2.0_f64.powi(-8) * 1.01;
+                assert!(off <= most, "{format} [{index}]: {off} off, {most} allowed");
+                error += off * off;
+                coarse_error += (f64::from(coarse[index]) - expected).powi(2);
+            }
+            assert!(error < coarse_error, "{format}: {error} and {coarse_error}");
+        });
+    }
+}
+
+#[test]
+fn int8_on_tiles_is_exact_where_the_numbers_are() {
+    let (rows, inputs, outputs) = (48, 64, 35);
+    let values: Vec<i8> = (0..outputs * inputs)
+        .map(|index| (index * 37 % 255) as u8 as i8)
+        .collect();
+    let scales: Vec<f32> = (0..outputs)
+        .map(|index| 0.5_f32.powi(index as i32 % 5))
+        .collect();
+    let x: Vec<f32> = (0..rows * inputs)
+        .map(|index| (index % 31) as f32 - 15.0)
+        .collect();
+    let weights: Vec<f32> = (0..outputs * inputs)
+        .map(|index| f32::from(values[index]) * scales[index / inputs])
+        .collect();
+    let expected: Vec<f32> = linear_reference(&x, &weights, inputs)
+        .iter()
+        .map(|x| *x as f32)
+        .collect();
+    everywhere(|context| {
+        let packed = PackedWeights::from_int8(context, &values, &scales, outputs, inputs).unwrap();
+        let mut out = vec![f32::NAN; rows * outputs];
+        let done = packed
+            .view()
+            .linear_on_tiles(context, &x, rows, Epilogue::default(), &mut out);
+        if done.unwrap() {
+            assert_eq!(out, expected);
+        }
+    });
+}
+
 #[test]
 fn extreme_codes_do_not_overflow() {
     // Bytes of -128 and activations at both ends of their range.

@@ -63,6 +63,7 @@ def _text(found: "Survey", measured: dict[str, "Ceilings"], canvas: Canvas) -> I
                 f"{processor['name']}, {processor['usable_cores']} of {processor['cores']} cores",
             ),
             ("features", " ".join(processor["features"])),
+            ("kernels", processor["kernels"]),
         ],
         canvas,
     )

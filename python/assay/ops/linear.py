@@ -51,10 +51,9 @@ def linear(
     of this are one kernel, which reads the first weights while the work before it still ends:
     weights must be uploaded, or the kernel that made them waited for.
 
-    Products with quantised weights give a row the same result whatever
-    rows are beside it; with dense ones only if `invariant` is asked for, which costs speed at
-    many rows. On a GPU many rows have to ask for it with any weights. There, `x` may itself be
-    packed as fp8, beside weights of fp8, and the result is bfloat16 or of the type of `out`.
+    A row's result is the same whatever rows are beside it only if `invariant` is asked for, which
+    costs speed at many rows. On a GPU, `x` may itself be packed as fp8, beside weights of fp8, and
+    the result is bfloat16 or of the type of `out`.
     """
     if not isinstance(weights, Weights):
         raise DTypeError(

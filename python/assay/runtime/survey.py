@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay import build_info, places
+from assay._native import kernel_levels
 from assay.errors import AssayError
 
 _FEATURES: Final = (
@@ -124,7 +125,7 @@ def _program() -> dict[str, Any]:
 
 
 def processor() -> dict[str, Any]:
-    """The processor's name, cores and instruction sets."""
+    """The processor's name, cores and instruction sets, and what kernels use of these."""
     text = _CPUINFO.read_text(encoding="utf-8", errors="replace") if _CPUINFO.exists() else ""
     fields: dict[str, str] = {}
     for line in text.splitlines():
@@ -139,6 +140,7 @@ def processor() -> dict[str, Any]:
         "cores": os.cpu_count() or 1,
         "usable_cores": len(usable),
         "features": [feature for feature in _FEATURES if feature in flags],
+        "kernels": kernel_levels()[-1],
     }
 
 

@@ -103,9 +103,7 @@ pub(super) fn matmul(context: Context, call: &Call<'_>) -> Result<()> {
             WIDE.with_borrow_mut(|wide| {
                 wide.resize(out.len(), 0.0);
                 multiply(context, (a, left), (b, right), wide).map_err(refused)?;
-                for (out, wide) in out.iter_mut().zip(wide) {
-                    *out = T::from(*wide);
-                }
+                ops::narrow(context, wide, out);
                 Ok(())
             })
         })
@@ -124,7 +122,8 @@ fn multiply<A: Element, B: Element>(
     let columns_in_order = b.row_stride == 1 && b.column_stride == k;
     for (index, out) in out.chunks_exact_mut((m * n).max(1)).enumerate() {
         let (left, right) = (a.matrix(left, index), b.matrix(right, index));
-        if rows_in_order && columns_in_order && m * k * n > 0 {
+        let as_linear = rows_in_order && columns_in_order && m * k * n > 0;
+        if as_linear && !ops::fits_tiles(context, &left, &right) {
             let shape = LinearShape {
                 rows: m,
                 inputs: k,

@@ -312,6 +312,13 @@ impl<'c, 'a> Product<'c, 'a> {
             let weights = PackedSpan::new(call, "weights", outputs, inputs)?;
             // SAFETY: as above.
             let weights = unsafe { weights.read()? };
+            if !self.invariant
+                && weights
+                    .linear_on_tiles(context, x, rows, epilogue, out)
+                    .map_err(refused)?
+            {
+                return Ok(());
+            }
             return QUANTISED.with_borrow_mut(|quantised| {
                 quantised
                     .quantise(context, x, rows, inputs)

@@ -1,7 +1,9 @@
 //! The number types that dense operations read.
 
+use super::Context;
 use super::{attention_prefill, attention_tile, linear, linear_many};
-use crate::simd::{LANES, Level, Vector};
+use crate::simd::{Kernel, LANES, Level, Vector};
+use crate::threads::Disjoint;
 
 /// The bits of a bfloat16.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -42,6 +44,10 @@ impl From<F16> for f32 {
 /// The kernels are compiled here, once for each type, and not again by every crate that calls one.
 pub(crate) trait Load: Sized {
     fn load<V: Vector>(v: V, from: &[Self; LANES]) -> V::F;
+    /// The bits, if the numbers are bfloat16.
+    fn bfloats(_numbers: &[Self]) -> Option<&[u16]> {
+        None
+    }
     fn linear(level: Level, product: linear::Product<Self>);
     fn linear_many(level: Level, product: linear_many::Product<Self>);
     fn prefill(level: Level, tile: attention_prefill::Tile<Self>);
@@ -88,6 +94,10 @@ impl Load for Bf16 {
         }
         v.load_bf16(&bits)
     }
+    fn bfloats(numbers: &[Bf16]) -> Option<&[u16]> {
+        // SAFETY: the type is transparent.
+        Some(unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), numbers.len()) })
+    }
     kernels!();
 }
 
@@ -106,6 +116,34 @@ impl Load for F16 {
 }
 
 impl Element for F16 {}
+
+/// Writes numbers in another type, each rounded to the nearest.
+pub(crate) fn narrow<T: Element>(context: Context, values: &[f32], out: &mut [T]) {
+    let out = Disjoint::new(out);
+    context.threads.ranges(values.len(), 16_384, &|range| {
+        context.level.run(Narrow {
+            values: &values[range.clone()],
+            // SAFETY: ranges do not overlap.
+            out: unsafe { out.part(range) },
+        });
+    });
+}
+
+struct Narrow<'a, T> {
+    values: &'a [f32],
+    out: &'a mut [T],
+}
+
+impl<T: Element> Kernel for Narrow<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, _: V) {
+        for (out, value) in self.out.iter_mut().zip(self.values) {
+            *out = T::from(*value);
+        }
+    }
+}
 
 /// The sum of products of a row of any element with one of `f32`, in four chains.
 #[inline(always)]

@@ -27,6 +27,11 @@ impl Epilogue<'_> {
         Ok(())
     }
 
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bias.is_none() && self.activation == Activation::None && self.residual.is_none()
+    }
+
     /// Finishes the outputs of these columns of the row that begins at `start`.
     #[inline(always)]
     pub(crate) fn apply<V: Vector>(

@@ -3,7 +3,8 @@
 
 use super::element::{self, Element};
 use super::linear_many::{MANY_ROWS, many_rows};
-use super::{Context, Epilogue};
+use super::linear_tiles;
+use super::{Context, Epilogue, Matrix, matmul};
 use crate::error::{Result, check_length};
 use crate::simd::{Kernel, LANES, Vector};
 use crate::threads::Disjoint;
@@ -11,6 +12,9 @@ use std::ops::Range;
 
 /// Rows of weights that are read side by side.
 const BESIDE: usize = 4;
+
+/// Rows from which weights are worth packing as a matrix.
+const MATRIX_ROWS: usize = 32;
 
 /// The sizes of a linear layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +60,19 @@ pub fn linear<T: Element>(
     check_length(operation, "weights", weights.len(), &[outputs, inputs])?;
     check_length(operation, "out", out.len(), &[rows, outputs])?;
     epilogue.check(operation, rows, outputs)?;
+    if !invariant
+        && linear_tiles::fits(shape)
+        && let (Some(tiles), Some(weights)) = (context.level.tiles(), T::bfloats(weights))
+    {
+        linear_tiles::linear_on_tiles(context, tiles, x, weights, shape, epilogue, out);
+        return Ok(());
+    }
+    if rows >= MATRIX_ROWS && !invariant {
+        let right = Matrix::new(weights, outputs, inputs).transposed();
+        matmul(context, Matrix::new(x, rows, inputs), right, out)?;
+        finish(context, epilogue, outputs, out);
+        return Ok(());
+    }
     if rows >= MANY_ROWS && !invariant {
         many_rows(context, x, weights, shape, epilogue, out);
         return Ok(());
@@ -76,6 +93,45 @@ pub fn linear<T: Element>(
         T::linear(context.level, product);
     });
     Ok(())
+}
+
+/// Does to outputs of a matrix product what a linear layer does.
+fn finish(context: Context, epilogue: Epilogue, outputs: usize, out: &mut [f32]) {
+    if epilogue.is_empty() || outputs == 0 {
+        return;
+    }
+    let rows = out.len() / outputs;
+    let out = Disjoint::new(out);
+    let least = 16_384_usize.div_ceil(outputs);
+    context.threads.ranges(rows, least, &|rows| {
+        context.level.run(Finish {
+            epilogue,
+            outputs,
+            first: rows.start,
+            // SAFETY: ranges of rows do not overlap.
+            out: unsafe { out.part(rows.start * outputs..rows.end * outputs) },
+        });
+    });
+}
+
+/// Some rows of outputs.
+struct Finish<'a> {
+    epilogue: Epilogue<'a>,
+    outputs: usize,
+    first: usize,
+    out: &'a mut [f32],
+}
+
+impl Kernel for Finish<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        for (row, out) in self.out.chunks_exact_mut(self.outputs).enumerate() {
+            let start = (self.first + row) * self.outputs;
+            self.epilogue.apply(v, start, 0..self.outputs, out);
+        }
+    }
 }
 
 /// Some outputs of all rows.

@@ -6,6 +6,8 @@
 
 use super::Context;
 use super::element::Element;
+use super::matmul_thin::{FEW_ROWS, thin};
+use super::matmul_tiles::multiply_on_tiles;
 use super::microkernel::{Target, store_tile, tile};
 use super::packing::pack_rows;
 use crate::aligned::Aligned;
@@ -19,11 +21,8 @@ use std::ops::Range;
 const DEPTH: usize = 512;
 /// Rows of the left matrix packed at a time.
 const HEIGHT: usize = 4096;
-/// Columns of the right matrix packed at a time: many, so that the left one is packed seldom, or few,
-/// so that they stay in the second cache where there are too few rows to come back to them often.
+/// Columns of the right matrix packed at a time: many, so that the left one is packed seldom.
 const WIDTH: usize = 4096;
-const NARROW: usize = 256;
-const FEW_ROWS: usize = 256;
 /// Rows and columns of the piece a thread takes at a time; the left matrix's part of it stays close.
 const PIECE_ROWS: usize = 48;
 const PIECE_COLUMNS: usize = 512;
@@ -123,13 +122,20 @@ pub fn matmul<A: Element, B: Element>(
     if a.columns == 0 {
         out.fill(0.0);
     }
-    blocks(context, Tile::of(context.level), &a, &b, out);
+    if multiply_on_tiles(context, &a, &b, out) {
+        return Ok(());
+    }
+    let tile = Tile::of(context.level);
+    match a.rows < FEW_ROWS {
+        true => thin(context, tile, &a, &b, out),
+        false => blocks(context, tile, &a, &b, out),
+    }
     Ok(())
 }
 
 /// The tile that fills a level's registers.
 #[derive(Clone, Copy)]
-enum Tile {
+pub(super) enum Tile {
     /// 12 rows by 32 columns.
     Large,
     /// 6 rows by 16 columns.
@@ -141,13 +147,13 @@ enum Tile {
 impl Tile {
     fn of(level: Level) -> Self {
         match level.name() {
-            "avx512" => Tile::Large,
+            "avx512" | "avx512+amx" => Tile::Large,
             "portable" => Tile::Small,
             _ => Tile::Middle,
         }
     }
 
-    fn rows(self) -> usize {
+    pub fn rows(self) -> usize {
         match self {
             Tile::Large => 12,
             Tile::Middle => 6,
@@ -155,7 +161,7 @@ impl Tile {
         }
     }
 
-    fn columns(self) -> usize {
+    pub fn columns(self) -> usize {
         match self {
             Tile::Large => 2 * LANES,
             Tile::Middle | Tile::Small => LANES,
@@ -163,7 +169,7 @@ impl Tile {
     }
 }
 
-fn pieces(range: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn pieces(range: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
     range
         .step_by(length)
@@ -181,8 +187,7 @@ fn blocks<A: Element, B: Element>(
     let (panel, right_panel) = (tile.rows(), tile.columns());
     let out = Disjoint::new(out);
     PACKED.with_borrow_mut(|[packed_a, packed_b]| {
-        let width = if a.rows < FEW_ROWS { NARROW } else { WIDTH };
-        for columns in pieces(0..b.columns, width) {
+        for columns in pieces(0..b.columns, WIDTH) {
             for depth in pieces(0..a.columns, DEPTH) {
                 let length = columns.len().next_multiple_of(right_panel) * depth.len();
                 let packed_b = packed_b.floats(length);
@@ -210,7 +215,7 @@ fn blocks<A: Element, B: Element>(
 }
 
 /// Packs on all threads, some panels each.
-fn pack<T: Element>(
+pub(super) fn pack<T: Element>(
     context: Context,
     matrix: &Matrix<T>,
     panel: usize,

@@ -25,8 +25,17 @@ pub(super) fn pack_rows<T: Element, const PANEL: usize>(
         if matrix.row_stride == 1 {
             for (out, column) in steps.iter_mut().zip(columns.clone()) {
                 let start = matrix.offset(first, column);
-                for (out, value) in out.iter_mut().zip(&matrix.data[start..start + count]) {
-                    *out = (*value).into();
+                let line = &matrix.data[start..start + count];
+                // The panel beside this one is next, in lines far apart.
+                prefetch(line.as_ptr().wrapping_add(PANEL));
+                prefetch(line.as_ptr().wrapping_add(PANEL + PANEL / 2));
+                match line.first_chunk::<PANEL>() {
+                    Some(line) => *out = line.map(Into::into),
+                    None => {
+                        for (out, value) in out.iter_mut().zip(line) {
+                            *out = (*value).into();
+                        }
+                    }
                 }
             }
         } else if matrix.column_stride == 1 {

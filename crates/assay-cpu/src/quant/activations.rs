@@ -103,17 +103,12 @@ impl Kernel for Quantise<'_> {
             let poison = v.sum(v.mul_add(low, zero, v.mul(high, zero)));
             let factor = if largest > 0.0 { 127.0 / largest } else { 0.0 };
             group.scale = largest / 127.0 + poison;
-            let bytes = group.values.as_flattened_mut();
+            let bytes = group.values.as_flattened_mut().as_chunks_mut::<LANES>().0;
             for (half, x) in [low, high].into_iter().enumerate() {
-                let mut codes = [0; LANES];
-                v.store_i(v.round(v.mul(x, v.splat(factor))), &mut codes);
-                let mut sum = 0_i32;
-                for (byte, code) in bytes[half * LANES..].iter_mut().zip(codes) {
-                    // Within -127 and 127, unless the scale is not a number and it is all the same.
-                    *byte = code as i8;
-                    sum += i32::from(*byte);
-                }
-                group.sums[half] = sum;
+                // Within -127 and 127, unless the scale is not a number and it is all the same.
+                let codes = v.round(v.mul(x, v.splat(factor)));
+                v.store_i8(codes, &mut bytes[half]);
+                group.sums[half] = v.sum(v.to_float(codes)).clamp(-4096.0, 4096.0) as i32;
             }
             group.total = group.scale * (group.sums[0] + group.sums[1]) as f32;
         }

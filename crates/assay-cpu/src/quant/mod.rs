@@ -9,6 +9,7 @@ mod panels;
 mod q4_k;
 mod q6_k;
 mod simple;
+mod tiles;
 mod view;
 
 pub use activations::Activations;

@@ -2,10 +2,11 @@
 
 use super::packing::{OPERATION, for_panel, packed_bytes, unpack_row};
 use super::panels::{Q4KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
+use super::tiles::Columns;
 use super::{Activations, Block, Format, Group, Panel};
 use crate::error::{Result, check_length, check_value};
-use crate::ops::{Context, Epilogue};
-use crate::simd::{Kernel, LANES, Vector, prefetch};
+use crate::ops::{Context, Epilogue, Finish, TILE_ROWS, multiply, with_narrow_rows};
+use crate::simd::{Kernel, LANES, Vector, prefetch, store_part};
 use crate::threads::Disjoint;
 use std::ops::Range;
 
@@ -99,6 +100,42 @@ impl<'a> PackedView<'a> {
         Ok(())
     }
 
+    /// The same for rows of `f32`, in bfloat16 on matrix tiles: false, and nothing done, where there are
+    /// none or too few rows for them.
+    ///
+    /// A row's outputs are not the bytes that [`PackedView::linear`] gives.
+    pub fn linear_on_tiles(
+        &self,
+        context: Context,
+        x: &[f32],
+        rows: usize,
+        epilogue: Epilogue,
+        out: &mut [f32],
+    ) -> Result<bool> {
+        let operation = "linear";
+        check_length(operation, "x", x.len(), &[rows, self.inputs])?;
+        check_length(operation, "out", out.len(), &[rows, self.outputs])?;
+        epilogue.check(operation, rows, self.outputs)?;
+        let Some(tiles) = context.level.tiles() else {
+            return Ok(false);
+        };
+        if rows < TILE_ROWS || self.inputs == 0 {
+            return Ok(false);
+        }
+        let finish = Finish {
+            turned: false,
+            scales: self.row_scales,
+            epilogue,
+        };
+        with_narrow_rows(context, tiles, x, self.inputs, |rows| {
+            for_panel!(self.format, P => {
+                let columns = Columns::<P>::new(*self);
+                multiply(context, tiles, rows, &columns, self.outputs, finish, out);
+            });
+        });
+        Ok(true)
+    }
+
     fn run<P: Panel>(
         &self,
         context: Context,
@@ -182,16 +219,21 @@ impl<P: Panel> Product<'_, P> {
         let bytes = &weights.panels[panel * length..][..PANELS * length];
         let rows: [&[Group]; ROWS] = std::array::from_fn(|row| self.activations.row(first + row));
         let mut sums = [[v.splat(0.0); ROWS]; PANELS];
+        let part_bytes = P::BYTES / P::PARTS;
         for block in 0..blocks {
-            for (beside, sums) in sums.iter_mut().enumerate() {
-                let bytes = &bytes[beside * length + block * P::BYTES..][..P::BYTES];
-                if first == 0 {
-                    // The next panel follows this one, so that this runs on into it.
-                    for line in (0..P::BYTES).step_by(64) {
-                        prefetch(bytes.as_ptr().wrapping_add(AHEAD + line));
+            for part in 0..P::PARTS {
+                let groups = std::array::from_fn(|row| &rows[row][block * P::PARTS + part]);
+                for (beside, sums) in sums.iter_mut().enumerate() {
+                    let bytes = &bytes[beside * length + block * P::BYTES..][..P::BYTES];
+                    if first == 0 {
+                        // The next panel follows this one, so that this runs on into it.
+                        for line in (0..part_bytes).step_by(64) {
+                            let ahead = AHEAD + part * part_bytes + line;
+                            prefetch(bytes.as_ptr().wrapping_add(ahead));
+                        }
                     }
+                    P::multiply(v, bytes, part, &groups, sums);
                 }
-                P::multiply(v, bytes, block, &rows, sums);
             }
         }
         for (beside, sums) in sums.iter().enumerate() {
@@ -211,14 +253,15 @@ impl<P: Panel> Product<'_, P> {
         let range = start + columns.start..start + columns.end;
         // SAFETY: panels do not share columns.
         let out = unsafe { self.out.part(range) };
-        let mut lanes = [0.0; LANES];
-        v.store(sum, &mut lanes);
+        match out.first_chunk_mut::<LANES>() {
+            Some(lanes) => v.store(sum, lanes),
+            None => store_part(v, sum, out),
+        }
         if let Some(scales) = &weights.row_scales {
-            for (lane, scale) in lanes.iter_mut().zip(&scales[columns.clone()]) {
-                *lane *= scale;
+            for (out, scale) in out.iter_mut().zip(&scales[columns.clone()]) {
+                *out *= scale;
             }
         }
-        out.copy_from_slice(&lanes[..out.len()]);
         self.epilogue.apply(v, start, columns, out);
     }
 }

@@ -101,6 +101,13 @@ impl Vector for Avx512 {
         with_avx512!(_mm512_storeu_si512(to.as_mut_ptr().cast(), value))
     }
     #[inline(always)]
+    fn store_i8(self, value: Self::I, to: &mut [i8; LANES]) {
+        with_avx512!(_mm_storeu_si128(
+            to.as_mut_ptr().cast(),
+            _mm512_cvtepi32_epi8(value)
+        ))
+    }
+    #[inline(always)]
     fn load_u8(self, from: &[u8; LANES]) -> Self::I {
         with_avx512!(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())))
     }

@@ -7,6 +7,7 @@ use super::avx512::Avx512;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
 use super::portable::Portable;
+use super::tiles::Tiles;
 use super::vector::Vector;
 use std::fmt;
 use std::sync::OnceLock;
@@ -22,6 +23,9 @@ enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// The same, with matrix tiles beside it.
+    #[cfg(target_arch = "x86_64")]
+    Amx,
     #[cfg(target_arch = "aarch64")]
     Neon,
     #[cfg(target_arch = "aarch64")]
@@ -60,6 +64,7 @@ impl Level {
                 && is_x86_feature_detected!("avx512vnni");
             found.extend(avx2.then_some(Level(Kind::Avx2)));
             found.extend(avx512.then_some(Level(Kind::Avx512)));
+            found.extend((avx512 && super::tiles::granted()).then_some(Level(Kind::Amx)));
         }
         #[cfg(target_arch = "aarch64")]
         {
@@ -80,10 +85,22 @@ impl Level {
             Kind::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Amx => "avx512+amx",
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => "neon",
             #[cfg(target_arch = "aarch64")]
             Kind::NeonDot => "neon+dotprod",
+        }
+    }
+
+    /// The matrix tiles of this level, if it has them.
+    pub(crate) fn tiles(self) -> Option<Tiles> {
+        match self.0 {
+            // SAFETY: the level exists only where tiles were granted.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Amx => Some(unsafe { Tiles::assume() }),
+            _ => None,
         }
     }
 
@@ -97,7 +114,7 @@ impl Level {
             Kind::Avx2 => unsafe { run_avx2(kernel) },
             // SAFETY: the same.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => unsafe { run_avx512(kernel) },
+            Kind::Avx512 | Kind::Amx => unsafe { run_avx512(kernel) },
             // SAFETY: the same.
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => unsafe { run_neon(kernel) },

@@ -15,10 +15,14 @@ mod math;
 mod neon;
 mod portable;
 mod prefetch;
+mod tiles;
 mod vector;
 
 pub(crate) use level::Kernel;
 pub use level::Level;
 pub(crate) use math::{error_function, exponential, logistic, tanh};
 pub(crate) use prefetch::prefetch;
+pub(crate) use tiles::{
+    Columns as TileColumns, Factors as TileFactors, STEP, Sums, TileSession, Tiles,
+};
 pub(crate) use vector::{LANES, Vector, load_part, store_part};

@@ -41,6 +41,15 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
 
     fn splat_i(self, value: i32) -> Self::I;
     fn store_i(self, value: Self::I, to: &mut [i32; LANES]);
+    /// The lowest byte of each lane.
+    #[inline(always)]
+    fn store_i8(self, value: Self::I, to: &mut [i8; LANES]) {
+        let mut lanes = [0; LANES];
+        self.store_i(value, &mut lanes);
+        for (to, lane) in to.iter_mut().zip(lanes) {
+            *to = lane as i8;
+        }
+    }
     /// Sixteen unsigned bytes, widened.
     fn load_u8(self, from: &[u8; LANES]) -> Self::I;
     /// Sixteen signed bytes, widened.
