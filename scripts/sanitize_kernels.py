@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ NOT_OURS: Final = ("at6native", "cublas", "cutlass", "cub", "gemm", "gemv")
 """Parts of the names of PyTorch's kernels, which compute the references."""
 
 
-def run(tool: str, tests: Path, cases: int, seconds: float) -> dict[str, Any]:
+def run(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, Any]:
     """Run the tests under one tool and say what came of it."""
     excluded = [word for name in NOT_OURS for word in ("--kernel-name-exclude", f"kns={name}")]
     with tempfile.TemporaryDirectory() as folder:
@@ -48,9 +49,9 @@ def run(tool: str, tests: Path, cases: int, seconds: float) -> dict[str, Any]:
         }
         command = [
             "compute-sanitizer", "--tool", tool, *excluded,
-            sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={tests}",
+            sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={files[0].parent}",
             "-p", "no:cacheprovider", "-p", "few_cases", "--import-mode=importlib",
-            *(str(tests / name) for name in TESTS),
+            *map(str, files),
         ]  # fmt: skip
         start = time.perf_counter()
         try:
@@ -70,8 +71,17 @@ def run(tool: str, tests: Path, cases: int, seconds: float) -> dict[str, Any]:
         "exit_status": status,
         "seconds": round(time.perf_counter() - start, 1),
         "kernels": covered,
+        "report": _report(output),
         "tail": [] if status == 0 else output.splitlines()[-30:],
     }
+
+
+def _report(output: str) -> list[str]:
+    """The lines of the tool itself, each finding's first one counted."""
+    lines = [line.removeprefix("========= ") for line in output.splitlines() if "=========" in line]
+    heads = Counter(line for line in lines if line[:1].isupper())
+    counted = [f"{count} x {line}" for line, count in heads.most_common(40)]
+    return [*counted, *lines[:60]] if len(heads) > 2 else []
 
 
 def _text(stream: str | bytes | None) -> str:
@@ -103,6 +113,7 @@ def main() -> int:
     """Run each tool, print a line for each, and keep the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tests", type=Path, default=ROOT / "tests" / "gpu")
+    parser.add_argument("--files", nargs="+", default=TESTS, help="files of tests")
     parser.add_argument("--kernels", type=Path, default=ROOT / "kernels")
     parser.add_argument("--cases", type=int, default=6, help="cases of each test")
     parser.add_argument("--seconds", type=float, default=120.0, help="limit of each tool")
@@ -118,7 +129,8 @@ def main() -> int:
     runs = []
     sound = True
     for tool in asked.tools:
-        one = run(tool, asked.tests, asked.cases, asked.seconds)
+        files = [asked.tests / name for name in asked.files]
+        one = run(tool, files, asked.cases, asked.seconds)
         one["not_covered"] = sorted(every - set(one["kernels"]))
         runs.append(one)
         clean = one["findings"] == 0 and one["exit_status"] == 0 and not one["not_covered"]
@@ -128,7 +140,7 @@ def main() -> int:
             f"kernels, {one['seconds']} s, exit {one['exit_status']}, "
             f"not covered: {', '.join(one['not_covered']) or 'none'}"
         )
-        print("\n".join(one["tail"]))
+        print("\n".join([*one["report"], *one["tail"]]))
     if asked.save:
         asked.save.write_text(
             json.dumps({"machine": machine(asked.commit), "runs": runs}, indent=1)

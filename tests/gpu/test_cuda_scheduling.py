@@ -74,7 +74,7 @@ def test_records_show_the_gpu_time_of_each_task(device: Device) -> None:
 def test_a_limit_paces_a_tenant_on_an_idle_gpu(device: Device) -> None:
     scheduler = scheduler_of(device, 1_000_000)
     tenant = Tenant(scheduler, "limited", nbytes=128 * MIB, limit=0.3)
-    with flooding([tenant]):
+    with flooding([tenant.flood]):
         time.sleep(0.1)
         start, before = time.perf_counter_ns(), tenant.device_time_ns()
         time.sleep(0.4)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
@@ -101,6 +101,16 @@ class Tenant:
             time.sleep(1e-4)
         stream.synchronize()
 
+    def flood_in_bursts(self, stop: threading.Event) -> None:
+        """Queue many passes and wait for them, again and again.
+
+        The thread sleeps in between, so that it takes the device from others and not Python.
+        """
+        while not stop.is_set():
+            for _ in range(LINE):
+                self.make_pass()
+            self.task.stream.synchronize()
+
     def device_time_ns(self) -> int:
         """Device time measured so far for the task, by events around its work."""
         return int(self.task.snapshot()["lanes"]["compute"]["measured_units"])
@@ -129,12 +139,15 @@ def scheduler_of(device: Device, window_ns: int) -> Scheduler:
     )
 
 
+Flood = Callable[[threading.Event], None]
+
+
 @contextmanager
-def flooding(tenants: Sequence[Tenant]) -> Iterator[None]:
+def flooding(floods: Sequence[Flood]) -> Iterator[None]:
     """Have tenants flood the device, each from a thread of its own, while the block runs."""
     stop = threading.Event()
-    with ThreadPoolExecutor(max(1, len(tenants))) as threads:
-        running = [threads.submit(tenant.flood, stop) for tenant in tenants]
+    with ThreadPoolExecutor(max(1, len(floods))) as threads:
+        running = [threads.submit(flood, stop) for flood in floods]
         try:
             yield
         finally:
@@ -164,7 +177,7 @@ class Sharing:
 
     def shares(self, seconds: float) -> tuple[list[float], float]:
         """Each tenant's part of the device time measured, and that time over the time passed."""
-        with flooding(self.tenants):
+        with flooding([tenant.flood for tenant in self.tenants]):
             time.sleep(seconds / 10)
             before, start = [one.device_time_ns() for one in self.tenants], time.perf_counter_ns()
             time.sleep(seconds)
@@ -240,7 +253,7 @@ class Steps:
 
     def times(self, count: int, *, flooded: bool, pause: float) -> np.ndarray[Any, Any]:
         """Seconds of each of so many steps, with a pause after each."""
-        with flooding([self.flood] if flooded else []):
+        with flooding([self.flood.flood_in_bursts] if flooded else []):
             time.sleep(0.01)
             found = []
             for _ in range(count):
