@@ -133,7 +133,14 @@ linear_few_rows(const u8* __restrict__ weights, const void* __restrict__ scales,
         const int output = current * MADE + finish_output;
         const bool writes = finishes && output < made;
         const i64 at = i64(finish_row) * made + output;
+        // What the end of a turn needs of memory is on its way while weights are multiplied.
         const float added = writes && residual ? to_float(residual[at]) : 0.0f;
+        float times[2] = {1.0f, 1.0f};
+        if (BITS == 8 && GROUP == 0 && writes) {
+            times[0] = __ldg(static_cast<const float*>(scales) + output);
+            if (PAIRED)
+                times[1] = __ldg(static_cast<const float*>(scales) + made + output);
+        }
         float values[VALUES];
 #pragma unroll
         for (int r = 0; r < TAKEN; r++) {
@@ -166,18 +173,17 @@ linear_few_rows(const u8* __restrict__ weights, const void* __restrict__ scales,
             parts[now][warp][lane / (32 / VALUES)] = values[0];
         __syncthreads();
         if (writes) {
-            auto finished = [&](int r, int of) {
+            auto finished = [&](int r, int half) {
+                const int of = half ? made + output : output;
                 float v = 0.0f;
 #pragma unroll
                 for (int i = 0; i < WARPS; i++)
                     v += parts[now][i][r * ROWS + finish_row];
-                v *= scale;
-                if (BITS == 8 && GROUP == 0)
-                    v *= __ldg(static_cast<const float*>(scales) + of);
+                v *= scale * times[half];
                 return bias ? v + to_float(bias[of]) : v;
             };
-            float v = finished(PAIRED ? finish_output * 2 : finish_output, output);
-            v = PAIRED ? silu(v) * finished(finish_output * 2 + 1, made + output) : activate(v);
+            float v = finished(PAIRED ? finish_output * 2 : finish_output, 0);
+            v = PAIRED ? silu(v) * finished(finish_output * 2 + 1, 1) : activate(v);
             y[at] = from_float<OUTPUT>(v + added);
         }
         current += gridDim.x;

@@ -98,3 +98,20 @@ def test_a_step_is_queued_while_the_last_one_runs(device: Device) -> None:
         for kind in ("copy to device", "graph", "copy to host"):
             assert 7 <= sum(each == kind for each, _ in kinds) <= 9, kinds
         assert device.pool_statistics() == before
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("weight_format", ["file", "fp8"])
+def test_decoded_tokens_are_the_best_of_another_pass(
+    device: Device, count: int, weight_format: str
+) -> None:
+    """A step meets keys and values of the token before, though its kernels begin early."""
+    files = synthetic_model(seed=11)
+    params = SamplingParams(max_tokens=120, temperature=0.0, ignore_eos=True)
+    with Engine.load(files, device, kv_tokens=4096, weight_format=weight_format) as engine:
+        prompts = [files.tokenizer.encode(prompt[:50]) for prompt in PROMPTS[:count]]
+        for prompt, answer in zip(prompts, engine.generate(prompts, params), strict=True):
+            tokens = list(answer.token_ids)
+            logits = engine.logits([*prompt, *tokens])[len(prompt) - 1 : -1]
+            chosen = logits[np.arange(len(tokens)), tokens]
+            assert float(np.max(logits.max(axis=1) - chosen)) < 0.1
