@@ -20,8 +20,9 @@ PATTERNED = "-shape"
 def open_model(source: str | PathLike[str]) -> ModelFiles:
     """Open a GGUF file, a Hugging Face folder, or a model known by name.
 
-    Nothing is fetched: a name stands for what `assay pull` has put into the scratch folder, and
-    "synthetic" for a small made-up model that needs no files.
+    Nothing is fetched: a name stands for what `assay pull` has put into the scratch folder,
+    "synthetic" for a small made-up model that needs no files, and names that end in "-shape" for
+    models of a published shape with random weights.
     """
     text = str(source)
     if text == SYNTHETIC:
@@ -47,9 +48,11 @@ def open_model(source: str | PathLike[str]) -> ModelFiles:
         return open_folder(path)
     if path.is_file():
         return _open_file(path)
+    from assay.engine.loading.patterned import SHAPES
+
     raise InputError(
         f'model "{text}": expected a GGUF file, a Hugging Face folder or a name, got neither',
-        f"names: {', '.join((*sources.SOURCES, SYNTHETIC))}",
+        f"names: {', '.join((*sources.SOURCES, SYNTHETIC, *SHAPES))}",
     )
 
 
