@@ -157,6 +157,19 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "TYPE": number,
                     "THREADS": 256,
                 }
+        case "blocks_to_numbers.cu":
+            for source, number in product((80, 40, 41, 45, 65), NUMBERS):
+                yield {"SOURCE": source, "OUTPUT": number}
+        case "numbers_to_blocks.cu":
+            for source, number in product((80, 40, 41), NUMBERS):
+                yield {"SOURCE": source, "TYPE": number}
+        case "matmul.cu":
+            for number, epilogue in product(NUMBERS, range(3)):
+                yield {"TYPE": number, "OUTPUT": number, "EPILOGUE": epilogue}
+                yield {"TYPE": number, "OUTPUT": "float", "EPILOGUE": epilogue}
+        case "convert.cu":
+            for number, other in product(NUMBERS, NUMBERS):
+                yield {"TYPE": number, "OUTPUT": other}
         case "pack_blocks.cu":
             for source, weight in ((80, 8), (40, 4), (41, 4)):
                 yield {"SOURCE": source, "WEIGHT": weight, "GROUP": 32}

@@ -30,6 +30,11 @@ fn library() -> std::result::Result<&'static Found, &'static LibraryProblem> {
     static FOUND: OnceLock<std::result::Result<Found, LibraryProblem>> = OnceLock::new();
     FOUND
         .get_or_init(|| {
+            if std::env::var_os("ASSAY_CUBLASLT").is_some_and(|value| value == "0") {
+                return Err(LibraryProblem::SwitchedOff {
+                    setting: "ASSAY_CUBLASLT=0",
+                });
+            }
             let driver = probe().driver.as_ref().ok();
             let opened = open_first(cublaslt_candidates(driver.map(|found| found.version.0)))?;
             let functions = CublasLt::load(&opened)?;
@@ -57,6 +62,11 @@ pub fn finding() -> std::result::Result<(String, (u32, u32)), String> {
         Ok(found) => Ok((found.path.clone(), found.version)),
         Err(problem) => Err(format!("cuBLASLt not available: {problem}")),
     }
+}
+
+/// Whether there is a cuBLASLt.
+pub fn is_available() -> bool {
+    library().is_ok()
 }
 
 /// cuBLASLt for one device. Its context is current in whoever calls.

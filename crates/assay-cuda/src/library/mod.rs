@@ -27,6 +27,11 @@ pub enum LibraryProblem {
         /// The places looked at, in order.
         tried: Vec<String>,
     },
+    /// Nobody looked: an environment variable says so.
+    SwitchedOff {
+        /// What it says.
+        setting: &'static str,
+    },
     /// The library lacks a function that is needed.
     TooOld {
         /// The library.
@@ -41,6 +46,9 @@ impl fmt::Display for LibraryProblem {
         match self {
             LibraryProblem::NotFound { tried } => {
                 write!(formatter, "looked for {}", tried.join(", "))
+            }
+            LibraryProblem::SwitchedOff { setting } => {
+                write!(formatter, "switched off by {setting}")
             }
             LibraryProblem::TooOld { library, symbol } => {
                 write!(formatter, "{library} is too old: it lacks {symbol}")

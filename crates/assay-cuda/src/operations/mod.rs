@@ -10,8 +10,10 @@ mod elementwise;
 mod few_rows;
 mod linear;
 mod ordering;
+mod own_products;
 mod packed;
 mod products;
+mod quantize;
 mod reduce;
 mod rows;
 mod sampling;
@@ -27,7 +29,7 @@ use tools::Tools;
 type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 26] = [
+const BODIES: [(&str, Body); 28] = [
     ("linear", linear::linear),
     ("matmul", products::matmul),
     ("embedding", rows::embedding),
@@ -49,6 +51,8 @@ const BODIES: [(&str, Body); 26] = [
     ("take", ordering::take),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
+    ("quantize", quantize::quantize),
+    ("dequantize", quantize::dequantize),
     ("pack", packed::pack),
     ("unpack", packed::unpack),
     ("read", ceilings::read),

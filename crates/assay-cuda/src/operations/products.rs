@@ -1,11 +1,12 @@
-//! Products by cuBLASLt: of many rows with weights, and of matrices.
+//! Products of many rows with weights, and of matrices: by cuBLASLt where it is found.
 
 use super::call::{Call, element_bytes};
 use super::linear::Linear;
+use super::own_products;
 use super::packed::Packing;
 use super::rows::{activate_into, activation};
 use super::tools::Tools;
-use crate::blas::{Element, Epilogue, Matrix, Places, Product};
+use crate::blas::{self, Element, Epilogue, Matrix, Places, Product};
 use crate::device::Queue;
 use assay_core::backend::{DevicePointer, Result};
 use assay_core::operations::{ElementFormat, Operand};
@@ -137,7 +138,7 @@ fn multiply(
         scales,
         out: out.pointer,
     };
-    queue.multiply(&product, &places)?;
+    run(tools, queue, &product, &places)?;
     let left = residual.filter(|_| fused.is_none());
     if epilogue.is_some() && left.is_none() {
         return Ok(());
@@ -149,7 +150,7 @@ fn multiply(
     activate_into(tools, queue, call, out, left, out, rows * outputs)
 }
 
-pub(super) fn matmul(_: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn matmul(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (batch, m) = (call.size("batch")?, call.size("m")?);
     let (k, n) = (call.size("k")?, call.size("n")?);
     let a = call.raw("a")?;
@@ -191,7 +192,14 @@ pub(super) fn matmul(_: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()
         scales: None,
         out: out.pointer,
     };
-    queue.multiply(&product, &places)
+    run(tools, queue, &product, &places)
+}
+
+fn run(tools: &Tools, queue: &Queue<'_>, product: &Product, places: &Places) -> Result<()> {
+    match blas::is_available() {
+        true => queue.multiply(product, places),
+        false => own_products::multiply(tools, queue, product, places),
+    }
 }
 
 /// A matrix at strides, one of which is 1.
