@@ -21,5 +21,5 @@ KERNEL __launch_bounds__(512) copy_all(const float* x, float* out, u64 count) {
 #pragma unroll
     for (int j = 0; j < AHEAD; j++)
         if (first + j * 512 < pieces)
-            store16(to + first + j * 512, v[j]);
+            __stcs(to + first + j * 512, v[j]);
 }

@@ -8,7 +8,7 @@ from assay import ops, xp
 from assay.bench import narrow
 from assay.errors import AssayError
 from assay.ops import Weights
-from assay.runtime import Device, cuda
+from assay.runtime import Array, Device, cuda
 
 if (missing := cuda.probe().missing) is not None:
     pytest.skip(missing.sentence, allow_module_level=True)
@@ -42,7 +42,7 @@ def made(device: Device, format: str, outputs: int, inputs: int) -> tuple[Weight
     return ops.pack(drawn, format, shape, device), stored
 
 
-def read(array: xp.Array) -> Values:
+def read(array: Array) -> Values:
     stored = array.to_numpy()
     if array.dtype is xp.bfloat16:
         stored = (stored.astype(np.uint32) << 16).view(np.float32)

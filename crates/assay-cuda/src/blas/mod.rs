@@ -73,7 +73,8 @@ pub fn is_available() -> bool {
 pub(crate) struct Blas {
     functions: &'static CublasLt,
     handle: cublasLtHandle_t,
-    plans: Mutex<HashMap<Product, Arc<Plan>>>,
+    /// Those that the library has no way for are here too, with what it said.
+    plans: Mutex<HashMap<Product, std::result::Result<Arc<Plan>, String>>>,
 }
 
 // SAFETY: the handle may be used from several threads at once.
@@ -130,18 +131,22 @@ impl Blas {
         workspace: DevicePointer,
         stream: CUstream,
     ) -> Result<()> {
-        let plan = {
-            let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-            match plans.get(product) {
-                Some(known) => Arc::clone(known),
-                None => {
-                    let made = Arc::new(Plan::new(self.functions, self.handle, product)?);
-                    plans.insert(*product, Arc::clone(&made));
-                    made
-                }
-            }
-        };
+        let plan = self.plan(product, places)?;
         plan.run(self.handle, places, workspace, stream)
+    }
+
+    /// Whether the library has a way to do this product.
+    pub fn can_multiply(&self, product: &Product, places: &Places) -> bool {
+        self.plan(product, places).is_ok()
+    }
+
+    fn plan(&self, product: &Product, places: &Places) -> Result<Arc<Plan>> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = plans.entry(*product).or_insert_with(|| {
+            let made = Plan::new(self.functions, self.handle, product, places.scales);
+            made.map(Arc::new).map_err(|error| error.to_string())
+        });
+        plan.clone().map_err(refused)
     }
 }
 

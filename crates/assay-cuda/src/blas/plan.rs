@@ -200,11 +200,24 @@ fn describe<T>(
     })
 }
 
+/// Says where the scales of a and b are.
+fn place_scales(
+    functions: &CublasLt,
+    description: cublasLtMatmulDesc_t,
+    (a, b): (DevicePointer, DevicePointer),
+) -> Result<()> {
+    let set =
+        |attribute, place: DevicePointer| describe(functions, description, attribute, &place.0);
+    set(Describe::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, b)?;
+    set(Describe::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a)
+}
+
 impl Plan {
     pub fn new(
         functions: &'static CublasLt,
         handle: cublasLtHandle_t,
         product: &Product,
+        scales: Option<(DevicePointer, DevicePointer)>,
     ) -> Result<Self> {
         let compute = match (product.a.element, product.tf32) {
             (Element::F32, true) => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
@@ -278,6 +291,10 @@ impl Plan {
             let mode = ScaleMode::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F as u32;
             set(Describe::CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode)?;
             set(Describe::CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode)?;
+        }
+        if let Some(scales) = scales {
+            // The heuristic of scales by row wants to see that there are some.
+            place_scales(functions, description, scales)?;
         }
         plan.algorithm = plan.choose(handle, description, product)?;
         Ok(plan)
@@ -377,9 +394,8 @@ impl Plan {
         if let (true, Some(bias)) = (self.has_bias, places.bias) {
             set(Describe::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
         }
-        if let Some((a, b)) = places.scales {
-            set(Describe::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, b)?;
-            set(Describe::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a)?;
+        if let Some(scales) = places.scales {
+            place_scales(functions, *description, scales)?;
         }
         let (one, beta) = (1.0f32, if places.added.is_some() { 1.0f32 } else { 0.0 });
         let at = |place: DevicePointer| place.0 as *const c_void;

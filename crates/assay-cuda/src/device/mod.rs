@@ -101,6 +101,12 @@ impl Queue<'_> {
         blas.multiply(product, places, workspace, self.stream.handle())
     }
 
+    /// Whether cuBLASLt has a way to do a product.
+    pub fn can_multiply(&self, product: &Product, places: &Places) -> Result<bool> {
+        self.device.gpu.enter(Operation::Launch)?;
+        Ok(self.device.blas()?.can_multiply(product, places))
+    }
+
     /// Queues the setting of device memory that the call was given.
     pub fn fill(&self, destination: DevicePointer, value: u8, bytes: u64) -> Result<()> {
         self.device

@@ -33,12 +33,13 @@ struct FewRows {
 }
 
 impl FewRows {
-    /// For rows of weights of so many 16-byte chunks; `weight` is the option of that name.
-    fn new(given: &Linear, rows: u64, all: u64, weight: u64) -> Self {
+    /// For rows of weights of so many 16-byte chunks; `weight` and `group` are the options of
+    /// those names.
+    fn new(given: &Linear, rows: u64, all: u64, (weight, group): (u64, u64)) -> Self {
         let rows = rows.next_power_of_two();
         let (taken, threads, blocks, waves) = match weight {
             16 => Self::of_16_bits(rows, all, given.outputs),
-            4 => Self::of_4_bits(rows, all),
+            4 => Self::of_4_bits(rows, all, group),
             _ => Self::of_8_bits(rows, all, given.outputs),
         };
         // A row longer than the threads' registers hold takes a wider block, alone on its
@@ -80,10 +81,12 @@ impl FewRows {
         }
     }
 
-    fn of_4_bits(rows: u64, all: u64) -> (u64, u64, u64, u64) {
+    fn of_4_bits(rows: u64, all: u64, group: u64) -> (u64, u64, u64, u64) {
+        // Scales of short groups take registers of their own.
+        let taken = if group == 32 { 4 } else { 8 };
         match (all > 128, rows) {
-            (false, ..=2) => (8, 128, 4, 1),
-            (true, ..=2) => (8, 448, 1, 1),
+            (false, ..=2) => (taken, 128, 4, 1),
+            (true, ..=2) => (taken, 448, 1, 1),
             (false, _) => (2, 128, 2, 2),
             (true, _) => (2, 448, 1, 1),
         }
@@ -95,12 +98,16 @@ fn most_rows(inputs: u64) -> u64 {
     if inputs <= SHORT { 8 } else { 4 }
 }
 
-/// Whether passes of ours are the quickest way for so many rows.
-pub(super) fn is_few(rows: u64, inputs: u64, outputs: u64, packed: bool) -> bool {
-    if packed {
+/// Whether passes of ours are the quickest way: for two rows always; for four where the norm before
+/// or the gates after would be kernels of their own; for eight where the weights are few.
+pub(super) fn is_few(given: &Linear) -> bool {
+    let (rows, inputs) = (given.rows, given.inputs);
+    if given.packed.is_some() {
         return rows <= most_rows(inputs) * PASSES;
     }
-    rows <= 4 || rows <= most_rows(inputs) && inputs * outputs <= SMALL
+    let small = inputs * given.outputs <= SMALL;
+    let joined = given.gain.is_some() || given.gated;
+    rows <= 2 || rows <= 4 && (small || joined) || rows <= most_rows(inputs) && small
 }
 
 /// One pass over the weights for every few rows of x.
@@ -124,7 +131,7 @@ pub(super) fn few_rows(
         blocks,
         chunks,
         waves,
-    } = FewRows::new(given, given.rows.min(most), all, weight);
+    } = FewRows::new(given, given.rows.min(most), all, (weight, group));
     let settings: [Setting; 12] = [
         ("ACTIVATION", call.numbers("x", given.x)?.into()),
         ("OUTPUT", call.numbers("out", given.out)?.into()),

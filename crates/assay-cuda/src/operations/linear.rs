@@ -102,7 +102,7 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     if packed.is_some() && !fits {
         return Err(call.error("x of f16 or bf16 beside weights of fewer bits", x.format));
     }
-    if fits && (is_few(rows, inputs, outputs, packed.is_some()) || alone || !blas::is_available()) {
+    if fits && (is_few(&given) || alone || !blas::is_available()) {
         return few_rows(tools, queue, call, &given);
     }
     between(tools, queue, call, &given)

@@ -3,7 +3,7 @@
 use super::call::{Call, element_bytes};
 use super::linear::Linear;
 use super::own_products;
-use super::packed::Packing;
+use super::packed::{Packed, Packing};
 use super::rows::{activate_into, activation};
 use super::tools::Tools;
 use crate::blas::{self, Element, Epilogue, Matrix, Places, Product};
@@ -58,7 +58,7 @@ pub(super) fn both_fp8(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Res
         return Err(call.error("weights of fp8 beside x of fp8", got));
     };
     let (x, x_scales) = packing.find(call, "x", rows, inputs)?;
-    let (weights, scales) = packing.find(call, "weights", outputs, inputs)?;
+    let (weights, weight_scales) = packing.find(call, "weights", outputs, inputs)?;
     let out = call.operand("out", &[rows, outputs])?;
     let given = Linear {
         rows,
@@ -75,19 +75,57 @@ pub(super) fn both_fp8(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Res
         activation: activation(call)?,
         gated: false,
     };
-    match rows * outputs {
-        0 => Ok(()),
-        _ => multiply(tools, queue, call, &given, Some((x_scales, scales))),
+    if rows * outputs == 0 {
+        return Ok(());
     }
+    let scales = Some((x_scales, weight_scales));
+    let (product, places, _) = describe(queue, call, &given, scales)?;
+    if blas::is_available() && queue.can_multiply(&product, &places)? {
+        return multiply(tools, queue, call, &given, scales);
+    }
+    // Only some libraries and GPUs scale by row: elsewhere the numbers are multiplied.
+    let unpacked = |purpose, from: Operand, scales, rows: u64| -> Result<Operand> {
+        let bytes = rows * inputs * element_bytes(out.format).unwrap_or(0);
+        let to = Operand {
+            pointer: tools.scratch(queue, purpose, bytes)?,
+            bytes,
+            format: out.format,
+        };
+        let packed = Packed {
+            packing,
+            weights: from.pointer,
+            scales,
+            outputs: rows,
+            inputs,
+        };
+        packed.unpack_into(tools, queue, call, to)?;
+        Ok(to)
+    };
+    let plain = Linear {
+        x: unpacked("unpacked x", x, x_scales, rows)?,
+        weights: unpacked("unpacked", weights, weight_scales, outputs)?,
+        ..given
+    };
+    multiply(tools, queue, call, &plain, None)
 }
 
-fn multiply(
-    tools: &Tools,
+/// What a product leaves to do.
+struct Left {
+    activates: bool,
+    residual: Option<Operand>,
+}
+
+/// The scales of both sides of a product.
+type Scales = Option<(DevicePointer, DevicePointer)>;
+
+/// A linear layer as a product, and what of it is left to do afterwards: its activation, and a
+/// residual to add.
+fn describe(
     queue: &Queue<'_>,
     call: &Call<'_>,
     given: &Linear,
-    scales: Option<(DevicePointer, DevicePointer)>,
-) -> Result<()> {
+    scales: Scales,
+) -> Result<(Product, Places, Left)> {
     let Linear {
         rows,
         inputs,
@@ -138,16 +176,39 @@ fn multiply(
         scales,
         out: out.pointer,
     };
-    run(tools, queue, &product, &places)?;
-    let left = residual.filter(|_| fused.is_none());
-    if epilogue.is_some() && left.is_none() {
-        return Ok(());
-    }
-    if left.is_some() && out.format != plain {
+    let left = Left {
+        activates: epilogue.is_none(),
+        residual: residual.filter(|_| fused.is_none()),
+    };
+    if left.residual.is_some() && out.format != plain {
         let wanted = format_args!("out of {plain}, as the residual");
         return Err(call.error(wanted, out.format));
     }
-    activate_into(tools, queue, call, out, left, out, rows * outputs)
+    Ok((product, places, left))
+}
+
+fn multiply(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    given: &Linear,
+    scales: Scales,
+) -> Result<()> {
+    let (product, places, left) = describe(queue, call, given, scales)?;
+    run(tools, queue, &product, &places)?;
+    if !left.activates && left.residual.is_none() {
+        return Ok(());
+    }
+    let count = given.rows * given.outputs;
+    activate_into(
+        tools,
+        queue,
+        call,
+        given.out,
+        left.residual,
+        given.out,
+        count,
+    )
 }
 
 pub(super) fn matmul(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {

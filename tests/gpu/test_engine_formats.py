@@ -1,0 +1,50 @@
+"""Formats of weights in the engine on a GPU, against the same weights on the processor."""
+
+import numpy as np
+import pytest
+
+from assay.engine import Engine, SamplingParams
+from assay.engine.loading.synthetic import synthetic_model
+from assay.runtime import Device, cuda
+
+if (missing := cuda.probe().missing) is not None:
+    pytest.skip(missing.sentence, allow_module_level=True)
+
+pytestmark = pytest.mark.gpu
+
+PROMPTS = ["A", "the quick brown fox jumps over the lazy dog " * 6]
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return Device("cuda:0", pool_bytes=8 << 30)
+
+
+@pytest.mark.parametrize(
+    ("weight_format", "like", "largest"),
+    [
+        ("q8_0", "q8_0", 3e-2),
+        ("q4_0", "q4_0", 3e-2),
+        ("q4_1", "q4_1", 3e-2),
+        ("q6_k", "q6_k", 3e-2),
+        # Processors have no fp8 and no int4: what the file has differs by their rounding.
+        ("fp8", "file", 8e-2),
+        ("int4", "file", 3e-1),
+    ],
+)
+def test_logits_are_those_of_the_processor(
+    device: Device, weight_format: str, like: str, largest: float
+) -> None:
+    files = synthetic_model(seed=3)
+    params = SamplingParams(max_tokens=8, temperature=0.0, ignore_eos=True)
+    with (
+        Engine.load(files, device, weight_format=weight_format, kv_tokens=4096) as there,
+        Engine.load(files, "cpu", weight_format=like, kv_tokens=4096) as here,
+    ):
+        for prompt in PROMPTS:
+            expected, got = here.logits(prompt), there.logits(prompt)
+            error = np.linalg.norm(got - expected) / np.linalg.norm(expected)
+            assert error < largest
+        assert len(there.generate(PROMPTS, params)[0].token_ids) == 8
+        notes = " ".join(there.describe()["notes"])
+        assert ("q6_k computed on as bf16" in notes) == (weight_format == "q6_k")
