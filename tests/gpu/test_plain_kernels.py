@@ -74,3 +74,47 @@ def test_multiply_add(count: int) -> None:
     Kernel("multiply_add.cu")(grid, 128, x, out, *arguments)
     assert torch.equal(out[:count], x + 38.0)
     assert out[count:].isnan().all()
+
+
+@pytest.mark.parametrize("number", DTYPES)
+@pytest.mark.parametrize("other", DTYPES)
+def test_convert(number: str, other: str) -> None:
+    x = torch.randn(1003, device="cuda").to(DTYPES[number])
+    out = poison(1005, dtype=DTYPES[other])
+    Kernel("convert.cu", TYPE=number, OUTPUT=other)(8, 128, x, out, 1003)
+    assert torch.equal(out[:1003], x.to(DTYPES[other]))
+    assert out[1003:].isnan().all()
+
+
+@pytest.mark.parametrize("number", DTYPES)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("m", "n", "k"), [(65, 40, 33), (1, 130, 64), (128, 64, 16)])
+def test_matmul(number: str, turned: bool, m: int, n: int, k: int) -> None:
+    dtype = DTYPES[number]
+    a = torch.randn(2, m, k, device="cuda").to(dtype)
+    b = torch.randn(2, *((n, k) if turned else (k, n)), device="cuda").to(dtype)
+    bias, added = torch.randn(n, device="cuda").to(dtype), torch.randn(2, m, n, device="cuda")
+    out = poison(2, m, n)
+    steps = [k, 1, m * k, *((1, k) if turned else (n, 1)), k * n, n, m * n]
+    kernel = Kernel("matmul.cu", TYPE=number, OUTPUT="float", EPILOGUE=1)
+    kernel(
+        (-(-n // 64), -(-m // 64), 2), 256, a, b, added, bias, out, m, n, k,
+        *(ctypes.c_longlong(step) for step in steps),
+    )  # fmt: skip
+    product = a.double() @ (b.mT if turned else b).double()
+    expected = (product + added.double() + bias.double()).clamp(min=0)
+    assert relative_error(out, expected) < 1e-5
+
+
+@pytest.mark.parametrize(("source", "size", "steps"), [(80, 34, 254), (40, 18, 15), (41, 20, 15)])
+@pytest.mark.parametrize("number", DTYPES)
+def test_blocks_and_back(source: int, size: int, steps: int, number: str) -> None:
+    x = torch.randn(7, 32, device="cuda").to(DTYPES[number])
+    blocks = torch.full((7, size), 0xEE, dtype=torch.uint8, device="cuda")
+    Kernel("numbers_to_blocks.cu", SOURCE=source, TYPE=number)(2, 128, x, blocks, 224)
+    out = poison(7, 32)
+    Kernel("blocks_to_numbers.cu", SOURCE=source, OUTPUT="float")(2, 128, blocks, out, 224)
+    # A step is the range over the steps; Q4_0's range is twice the largest number.
+    width = (x.float().amax(1) - x.float().amin(1)) if source == 41 else 2 * x.float().abs().amax(1)
+    limit = width / steps * (1.0 if source == 40 else 0.51) + 2e-3
+    assert ((out - x.float()).abs() <= limit[:, None]).all()

@@ -2,16 +2,22 @@
 
 use std::sync::Arc;
 
-use assay_core::transfer::TransferTerms;
+use assay_core::backend::DevicePointer;
+use assay_core::transfer::{TransferError, TransferTerms};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 
 use super::buffer::contiguous;
 use super::capture;
 use super::errors;
-use super::machine::Machine;
+use super::machine::{Device, Machine};
 use super::places::Part;
 use super::residence::Pinned;
+
+/// Bytes from which a copy out of a GPU is worth several threads.
+const LONG: u64 = 32 << 20;
+/// Threads that empty slots together.
+const THREADS: usize = 4;
 
 /// Host bytes to read from, pinned while this lives.
 pub(super) struct Source(PyUntypedBuffer);
@@ -100,6 +106,60 @@ pub(super) fn upload(
     })
 }
 
+/// A part of a sink, which outlives it.
+struct SinkPart {
+    first: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: parts do not overlap, and the memory is pinned by the sink that they are of.
+unsafe impl Send for SinkPart {}
+
+impl AsMut<[u8]> for SinkPart {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.first, self.bytes) }
+    }
+}
+
+/// Copies into a sink; a long copy from a GPU in parts, each with a thread that empties slots.
+fn download_parts(
+    machine: &Machine,
+    name: &str,
+    source: DevicePointer,
+    sink: &mut Sink,
+) -> PyResult<()> {
+    let engine = machine.transfers()?;
+    let is_long = sink.bytes() >= LONG && matches!(machine.device, Device::Cuda { .. });
+    let threads = if is_long { THREADS } else { 1 };
+    let whole = sink.as_mut();
+    let each = whole.len().div_ceil(threads).next_multiple_of(4096);
+    let parts = whole.chunks_mut(each).enumerate();
+    let parts: Vec<_> = parts
+        .map(|(number, part)| {
+            let from = DevicePointer(source.0 + (number * each) as u64);
+            let (first, bytes) = (part.as_mut_ptr(), part.len());
+            (from, SinkPart { first, bytes })
+        })
+        .collect();
+    // When its wait is over, a transfer touches neither end any more.
+    let copy = |(from, part)| {
+        let queued = engine.download(name, from, part, TransferTerms::default());
+        queued.and_then(|download| download.wait()).map(drop)
+    };
+    let done = std::thread::scope(|scope| {
+        let (mut parts, copy) = (parts.into_iter(), &copy);
+        let own = parts.next();
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || copy(part))).collect();
+        let mut done = own.map_or(Ok(()), copy);
+        for other in others {
+            done = done.and(other.join().unwrap_or(Err(TransferError::Poisoned)));
+        }
+        done
+    });
+    done.map_err(|error| errors::transfer(&error))
+}
+
 /// Copies bytes of a buffer into a host object, and waits for it.
 pub(super) fn download(
     py: Python<'_>,
@@ -109,7 +169,7 @@ pub(super) fn download(
     into: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     capture::refuse(machine, name, "a copy to the host")?;
-    let sink = Sink::new(contiguous(into, name, true)?);
+    let mut sink = Sink::new(contiguous(into, name, true)?);
     let bytes = sink.bytes();
     if bytes == 0 {
         return part.buffer.alive(name);
@@ -120,13 +180,7 @@ pub(super) fn download(
     block.has_values(name)?;
     py.detach(|| {
         block.wait_until_written()?;
-        let engine = machine.transfers()?;
-        let filled = engine
-            .download(name, source, sink, TransferTerms::default())
-            .and_then(|download| download.wait())
-            .map_err(|error| errors::transfer(&error))?;
-        Python::attach(|_| drop(filled));
-        Ok::<(), PyErr>(())
+        download_parts(machine, name, source, &mut sink)
     })?;
     machine.settle(py);
     Ok(())
