@@ -1,4 +1,4 @@
-"""Formats of weights in the engine on a GPU, against the same weights on the processor."""
+"""Formats of weights in the engine on a GPU, against the file's weights on the processor."""
 
 import numpy as np
 import pytest
@@ -21,25 +21,25 @@ def device() -> Device:
 
 
 @pytest.mark.parametrize(
-    ("weight_format", "like", "largest"),
+    ("weight_format", "largest"),
+    # What the formats round away; single products are held to much less elsewhere.
     [
-        ("q8_0", "q8_0", 3e-2),
-        ("q4_0", "q4_0", 3e-2),
-        ("q4_1", "q4_1", 3e-2),
-        ("q6_k", "q6_k", 3e-2),
-        # Processors have no fp8 and no int4: what the file has differs by their rounding.
-        ("fp8", "file", 8e-2),
-        ("int4", "file", 3e-1),
+        ("q8_0", 3e-2),
+        ("q4_0", 3e-1),
+        ("q4_1", 3e-1),
+        ("q6_k", 5e-2),
+        ("fp8", 1.5e-1),
+        ("int4", 3e-1),
     ],
 )
 def test_logits_are_those_of_the_processor(
-    device: Device, weight_format: str, like: str, largest: float
+    device: Device, weight_format: str, largest: float
 ) -> None:
     files = synthetic_model(seed=3)
     params = SamplingParams(max_tokens=8, temperature=0.0, ignore_eos=True)
     with (
         Engine.load(files, device, weight_format=weight_format, kv_tokens=4096) as there,
-        Engine.load(files, "cpu", weight_format=like, kv_tokens=4096) as here,
+        Engine.load(files, "cpu", kv_tokens=4096) as here,
     ):
         for prompt in PROMPTS:
             expected, got = here.logits(prompt), there.logits(prompt)
