@@ -1,14 +1,19 @@
 //! Products of many rows on matrix tiles: rows of bfloat16 where they lie, and columns that are brought
 //! into the order of tiles as they are needed.
 
+mod narrow;
+mod store;
+
+pub(crate) use narrow::with_narrow_rows;
+
 use super::{Context, Epilogue};
-use crate::aligned::Aligned;
 use crate::simd::{
     Kernel, LANES, STEP, Sums, TileColumns, TileFactors, TileSession, Tiles, Vector,
 };
 use crate::threads::Disjoint;
 use std::cell::RefCell;
 use std::ops::Range;
+use store::Store;
 
 /// Rows from which tiles are worth bringing columns into their order.
 pub(crate) const TILE_ROWS: usize = 3 * LANES;
@@ -74,56 +79,6 @@ struct Scratch {
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
-    /// Rows of `f32` as bfloat16.
-    static NARROW: RefCell<Aligned> = RefCell::default();
-}
-
-/// Calls `work` with rows rounded to bfloat16; `depth` is a multiple of [`STEP`].
-pub(crate) fn with_narrow_rows<R>(
-    context: Context,
-    tiles: Tiles,
-    x: &[f32],
-    depth: usize,
-    work: impl FnOnce(TileRows) -> R,
-) -> R {
-    NARROW.with_borrow_mut(|narrow| {
-        let data = narrow.halves(x.len());
-        let out = Disjoint::new(data);
-        // A thread is worth waking for some tens of thousands of numbers.
-        context.threads.ranges(x.len() / STEP, 1_024, &|steps| {
-            let range = steps.start * STEP..steps.end * STEP;
-            tiles.run(Narrow {
-                tiles,
-                x: &x[range.clone()],
-                // SAFETY: ranges do not overlap.
-                out: unsafe { out.part(range) },
-            });
-        });
-        work(TileRows {
-            data,
-            rows: x.len() / depth.max(1),
-            depth,
-            stride: depth,
-        })
-    })
-}
-
-struct Narrow<'a> {
-    tiles: Tiles,
-    x: &'a [f32],
-    out: &'a mut [u16],
-}
-
-impl Kernel for Narrow<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<V: Vector>(self, _: V) {
-        let out = self.out.as_chunks_mut::<STEP>().0;
-        for (x, out) in self.x.as_chunks::<STEP>().0.iter().zip(out) {
-            self.tiles.narrow(x, out);
-        }
-    }
 }
 
 /// Writes the products of all rows with `columns` columns.
@@ -265,77 +220,5 @@ impl TileRows<'_> {
         };
         // SAFETY: sixteen rows follow each start, and the data reach to the end of the last row.
         unsafe { session.multiply(factors, sums) };
-    }
-}
-
-/// Where sums go.
-struct Store<'a> {
-    columns: Range<usize>,
-    /// Numbers in a row of the output.
-    outputs: usize,
-    finish: Finish<'a>,
-    out: &'a Disjoint<'a, f32>,
-}
-
-impl Store<'_> {
-    /// Sixteen rows of these columns.
-    #[inline(always)]
-    fn straight<V: Vector>(&self, v: V, first: usize, left: &Sums, right: &Sums) {
-        let start = |row: usize| row * self.outputs + self.columns.start;
-        if self.columns.len() == SIDE {
-            for row in 0..LANES {
-                // The next rows' lines, which no hardware foresees.
-                self.out.prefetch(start(first + LANES + row));
-                self.out.prefetch(start(first + LANES + row) + LANES);
-                let start = start(first + row);
-                // SAFETY: parts do not share columns or rows.
-                let out = unsafe { self.out.part(start..start + SIDE) };
-                let out = out.as_chunks_mut::<LANES>().0;
-                v.store(v.load(&left.0[row]), &mut out[0]);
-                v.store(v.load(&right.0[row]), &mut out[1]);
-            }
-        } else {
-            for row in 0..LANES {
-                let start = start(first + row);
-                // SAFETY: the same.
-                let out = unsafe { self.out.part(start..start + self.columns.len()) };
-                let sums = left.0[row].iter().chain(&right.0[row]);
-                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = *sum);
-            }
-        }
-        if self.finish.is_plain() {
-            return;
-        }
-        for row in first..first + LANES {
-            // SAFETY: the same.
-            let out = unsafe { self.out.part(start(row)..start(row) + self.columns.len()) };
-            self.apply(v, row * self.outputs, self.columns.clone(), out);
-        }
-    }
-
-    /// Sixteen outputs of these rows.
-    #[inline(always)]
-    fn turned<V: Vector>(&self, v: V, first: usize, left: &Sums, right: &Sums) {
-        for (lane, row) in self.columns.clone().enumerate() {
-            let start = row * self.outputs;
-            // SAFETY: parts do not share columns or rows.
-            let out = unsafe { self.out.part(start + first..start + first + LANES) };
-            let sums = if lane < LANES { left } else { right };
-            for (out, sums) in out.iter_mut().zip(&sums.0) {
-                *out = sums[lane % LANES];
-            }
-            self.apply(v, start, first..first + LANES, out);
-        }
-    }
-
-    #[inline(always)]
-    fn apply<V: Vector>(&self, v: V, start: usize, outputs: Range<usize>, out: &mut [f32]) {
-        if let Some(scales) = self.finish.scales {
-            let scales = &scales[outputs.clone()];
-            out.iter_mut()
-                .zip(scales)
-                .for_each(|(out, scale)| *out *= scale);
-        }
-        self.finish.epilogue.apply(v, start, outputs, out);
     }
 }
