@@ -4,8 +4,9 @@
 //   multiply(add(a0,a1),a2)), INPUTS, COMPUTED (bool, an integer, float, double), INDEX (u32, or u64 where there are
 //   more elements than that counts). Small arrays learn the rest when they run; large ones are compiled for it, by
 //   TYPE0 to TYPE2 and RESULT (in memory), NUMBERS (bits of the inputs that are plain numbers), DENSE (1: all arrays
-//   are contiguous in the order of result), TOGETHER (elements that a thread takes at once where DENSE; arrays are
-//   aligned to as many).
+//   are contiguous in the order of result), TOGETHER (elements that a thread takes at once; arrays are aligned to as
+//   many), SAME (bits of the inputs that do not move along the last axis; where not DENSE, others move by one element
+//   there, or TOGETHER is 1. The last axis of `shape` then counts pieces of so many elements).
 // Launch: grid ceil(count / TOGETHER / block), any block.
 // Arguments: the inputs (null where there is none), result, count (64 bits), layout (a struct by value).
 #include "expressions.cuh"
@@ -87,8 +88,16 @@ template <int INPUT, class T> struct Operand {
 #pragma unroll
             for (int i = 0; i < TOGETHER; i++)
                 v[i] = number<COMPUTED>(layout.numbers[INPUT]);
+        } else if constexpr (!DENSE && (SAME >> INPUT & 1)) {
+            const COMPUTED one = computed<COMPUTED>(from[places[INPUT]]);
+#pragma unroll
+            for (int i = 0; i < TOGETHER; i++)
+                v[i] = one;
         } else if constexpr (!DENSE) {
-            v[0] = computed<COMPUTED>(from[places[INPUT]]);
+            const auto several = *reinterpret_cast<const Several<T, TOGETHER>*>(from + places[INPUT]);
+#pragma unroll
+            for (int i = 0; i < TOGETHER; i++)
+                v[i] = computed<COMPUTED>(several.v[i]);
         } else if (at + TOGETHER <= count) {
             const auto several = *reinterpret_cast<const Several<T, TOGETHER>*>(from + at);
 #pragma unroll
@@ -111,7 +120,7 @@ KERNEL elementwise(const TYPE0* in0, const TYPE1* in1, const TYPE2* in2, RESULT*
         return;
     i64 places[4] = {};
     if constexpr (!DENSE)
-        find(layout, INDEX(at), places);
+        find(layout, INDEX(at / TOGETHER), places);
     Operand<0, TYPE0> x0;
     Operand<1, TYPE1> x1;
     Operand<2, TYPE2> x2;
@@ -123,7 +132,7 @@ KERNEL elementwise(const TYPE0* in0, const TYPE1* in1, const TYPE2* in2, RESULT*
     for (int i = 0; i < TOGETHER; i++)
         made.v[i] = Stored<RESULT>::from(evaluate(at + i, x0.v[i], x1.v[i], x2.v[i]));
     if constexpr (!DENSE) {
-        result[places[3]] = made.v[0];
+        *reinterpret_cast<Several<RESULT, TOGETHER>*>(result + places[3]) = made;
     } else if (at + TOGETHER <= count) {
         *reinterpret_cast<Several<RESULT, TOGETHER>*>(result + at) = made;
     } else {

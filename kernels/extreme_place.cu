@@ -6,6 +6,8 @@
 //   (int64), outer, length, inner, parts, each (64 bits each).
 #include "expressions.cuh"
 
+constexpr int AHEAD = 8;
+
 struct Found {
     COMPUTED value;
     TYPE stored;
@@ -20,6 +22,10 @@ struct Found {
         if (value == other.value)
             return other.place < place;
         return LARGEST ? value < other.value : value > other.value;
+    }
+    DEVICE void meet(const Found& other) {
+        if (yields(other))
+            *this = other;
     }
 };
 
@@ -39,11 +45,23 @@ KERNEL extreme_place(const TYPE* x, const i64* places, TYPE* values, i64* out, i
     const bool inside = row < outer && column < inner;
     const i64 end = !inside ? 0 : (part + 1) * each < length ? (part + 1) * each : length;
     Found best = {COMPUTED(), TYPE(), -1};
-    for (i64 i = part * each + begin; i < end; i += step) {
-        const i64 at = (row * length + i) * inner + column;
-        const Found found = {computed<COMPUTED>(x[at]), x[at], places ? places[at] : i};
-        if (best.yields(found))
-            best = found;
+    const i64 first = row * length * inner + column;
+    i64 i = part * each + begin;
+    // Several loads are under way at once.
+    for (; i + (AHEAD - 1) * step < end; i += AHEAD * step) {
+        TYPE v[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            v[j] = x[first + (i + j * step) * inner];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            const i64 place = i + j * step;
+            best.meet({computed<COMPUTED>(v[j]), v[j], places ? places[first + place * inner] : place});
+        }
+    }
+    for (; i < end; i += step) {
+        const TYPE v = x[first + i * inner];
+        best.meet({computed<COMPUTED>(v), v, places ? places[first + i * inner] : i});
     }
 #if ROWS
     __shared__ Found all[512];
@@ -51,8 +69,8 @@ KERNEL extreme_place(const TYPE* x, const i64* places, TYPE* values, i64* out, i
     all[at] = best;
     __syncthreads();
     for (int half = blockDim.x / 2; half; half /= 2) {
-        if (threadIdx.x < half && all[at].yields(all[at + half]))
-            all[at] = all[at + half];
+        if (threadIdx.x < half)
+            all[at].meet(all[at + half]);
         __syncthreads();
     }
     best = all[at];

@@ -1,7 +1,7 @@
 // Joins the elements of an axis: x is outer x length x inner, out is outer x parts x inner.
 //
 // Options: TYPE (in memory), LOADED (the type that FIRST is computed in), FIRST (an expression of a0, applied to every
-//   element: a0, square(a0), nonzero(a0)), COMPUTED (the type joined in), JOIN (add, multiply, maximum, minimum,
+//   element: a0, square(a0), nonzero(a0); and of a1, its result's centre, where CENTRED is 1), COMPUTED (the type joined in), JOIN (add, multiply, maximum, minimum,
 //   logical_or, logical_and), LAST (an expression of a0 and the number a1, applied to what comes out), OUTPUT, ROWS (1:
 //   inner is 1 and blockDim.x threads join a row; 0: a thread joins a column), TOGETHER (elements that a thread loads
 //   at once where ROWS; x and length are aligned to as many).
@@ -9,7 +9,7 @@
 //   else grid (outer * ceil(inner / block), parts), any block.
 //   Part p joins elements p * each on, `each` being a multiple of TOGETHER: a long axis is two launches, the second
 //   over the parts.
-// Arguments: x, out, outer, length, inner, parts, each (64 bits each), a1 (double). Every result is joined in one
+// Arguments: x, centres (outer x inner of COMPUTED; null where not CENTRED), out, outer, length, inner, parts, each (64 bits each), a1 (double). Every result is joined in one
 //   order alone.
 #include "expressions.cuh"
 
@@ -19,7 +19,7 @@ constexpr int AHEAD = 8 / TOGETHER > 4 ? 8 / TOGETHER : 4;
 #define PASTE(A, B) PASTE_(A, B)
 DEVICE COMPUTED start() { return PASTE(JOIN, _start)<COMPUTED>(); }
 DEVICE COMPUTED join(COMPUTED a, COMPUTED b) { return COMPUTED(JOIN(a, b)); }
-DEVICE COMPUTED first(TYPE v) {
+DEVICE COMPUTED first(TYPE v, [[maybe_unused]] LOADED a1) {
     [[maybe_unused]] const LOADED a0 = computed<LOADED>(v);
     return COMPUTED(FIRST);
 }
@@ -30,11 +30,13 @@ DEVICE OUTPUT last(COMPUTED a0, [[maybe_unused]] double number) {
 
 #if ROWS
 
-KERNEL reduce(const TYPE* x, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each, double number) {
+KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,
+              double number) {
     start_next_kernel();
     wait_for_previous_kernel();
     const i64 row = i64(blockIdx.x) * blockDim.y + threadIdx.y, part = blockIdx.y;
     const i64 begin = part * each, end = begin + each < length ? begin + each : length;
+    const LOADED centre = CENTRED && row < outer ? LOADED(centres[row]) : LOADED();
     typedef Several<TYPE, TOGETHER> Piece;
     const i64 pieces = row < outer && begin < end ? (end - begin) / TOGETHER : 0;
     const Piece* from = reinterpret_cast<const Piece*>(x + row * length + begin);
@@ -54,13 +56,13 @@ KERNEL reduce(const TYPE* x, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 
         for (int j = 0; j < AHEAD; j++)
 #pragma unroll
             for (int k = 0; k < TOGETHER; k++)
-                sums[j] = join(sums[j], first(v[j].v[k]));
+                sums[j] = join(sums[j], first(v[j].v[k], centre));
     }
     for (; i < pieces; i += step) {
         const Piece v = from[i];
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++)
-            sums[0] = join(sums[0], first(v.v[k]));
+            sums[0] = join(sums[0], first(v.v[k], centre));
     }
 #pragma unroll
     for (int half = AHEAD / 2; half; half /= 2)
@@ -82,7 +84,8 @@ KERNEL reduce(const TYPE* x, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 
 
 #else
 
-KERNEL reduce(const TYPE* x, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each, double number) {
+KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,
+              double number) {
     start_next_kernel();
     wait_for_previous_kernel();
     const i64 across = (inner + blockDim.x - 1) / blockDim.x, row = blockIdx.x / across, part = blockIdx.y;
@@ -90,6 +93,7 @@ KERNEL reduce(const TYPE* x, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 
     if (column >= inner)
         return;
     const i64 end = (part + 1) * each < length ? (part + 1) * each : length;
+    const LOADED centre = CENTRED ? LOADED(centres[row * inner + column]) : LOADED();
     x += row * length * inner + column;
     COMPUTED sums[AHEAD];
 #pragma unroll
@@ -103,10 +107,10 @@ KERNEL reduce(const TYPE* x, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 
             v[j] = x[(i + j) * inner];
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)
-            sums[j] = join(sums[j], first(v[j]));
+            sums[j] = join(sums[j], first(v[j], centre));
     }
     for (; i < end; i++)
-        sums[0] = join(sums[0], first(x[i * inner]));
+        sums[0] = join(sums[0], first(x[i * inner], centre));
 #pragma unroll
     for (int half = AHEAD / 2; half; half /= 2)
 #pragma unroll

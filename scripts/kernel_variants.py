@@ -65,12 +65,13 @@ def elementwise() -> Iterator[Options]:
         yield of("add(a0,a1)", 2, kind)
     for kind in ("u8", "u16", "u32", "u64", "uint4"):
         yield {"EXPRESSION": "a0", "INPUTS": 1, "TYPE0": kind, "COMPUTED": kind, "RESULT": kind, "INDEX": "u64",
-               "NUMBERS": 0, "DENSE": 0, "TOGETHER": 1}  # fmt: skip
+               "NUMBERS": 0, "DENSE": 0, "SAME": 0, "TOGETHER": 1}  # fmt: skip
     for kind in ("double", "i64", "u8"):
         yield of("ramp(place,a0,a1)", 2, kind)
         yield of("where(a0,a1,a2)", 3, kind)
     dense: dict[str, object] = {
         "INDEX": "u32",
+        "SAME": 0,
         "DENSE": 1,
         "TOGETHER": 4,
         "NUMBERS": 4,
@@ -85,6 +86,7 @@ def elementwise() -> Iterator[Options]:
             "INPUTS": 3,
         }
         yield dense | together | {"EXPRESSION": "multiply(add(a0,a1),a2)"}
+        yield dense | together | {"EXPRESSION": "add(a0,a1)", "DENSE": 0, "SAME": 2}
 
 
 def variants(file: str, architecture: str) -> Iterator[Options]:
@@ -175,13 +177,14 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {"SOURCE": source, "WEIGHT": weight, "GROUP": 32}
         case "reduce.cu":
             for kind, rows in product(("float", "double", "i64"), (0, 1)):
-                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "square(a0)",
+                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "CENTRED": 1,
+                       "FIRST": "square(subtract(a0,a1))",
                        "JOIN": "add", "LAST": "divide(a0,a1)", "ROWS": rows,
                        "TOGETHER": 1 + rows}  # fmt: skip
             for kind, join in product(
                 ("i16", "u64", "bool"), ("maximum", "minimum", "logical_and")
             ):
-                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0",
+                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0", "CENTRED": 0,
                        "JOIN": join, "LAST": "a0", "ROWS": 1, "TOGETHER": 1}  # fmt: skip
         case "extreme_place.cu":
             for (kind, computed), rows in product((("bf16", "float"), ("u64", "u64")), (0, 1)):

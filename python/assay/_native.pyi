@@ -280,11 +280,15 @@ class NativePlan:
         kind: type[NativeArray],
     ) -> Self: ...
     def apply(
-        self, stream: NativeStream, first: NativeArray, second: NativeArray | None = None
+        self,
+        stream: NativeStream,
+        first: NativeArray | float,
+        second: NativeArray | float | None = None,
     ) -> Any:
         """The operation on one or two arrays of one shape without gaps, into fresh memory.
 
-        None where they are otherwise, or have elements of another size than the result.
+        One of two may be a Python number. None where arrays are otherwise, have elements of another
+        size than the result, or the number does not fit.
         """
 
 def expression(text: str) -> int:

@@ -66,7 +66,7 @@ def apply(expression: str, inputs: list[np.ndarray], output: str, dense: bool) -
     made = []
     # The kernel of small arrays, and the one that is compiled for these.
     types = {"TYPE0": C_TYPES[kind], "RESULT": C_TYPES[output], "NUMBERS": 0, "DENSE": int(dense),
-             "TOGETHER": together}  # fmt: skip
+             "SAME": 0, "TOGETHER": together}  # fmt: skip
     for options, each in (({}, 1), (types, together)):
         kernel = Kernel("elementwise.cu", EXPRESSION=expression, INPUTS=len(inputs),
                         COMPUTED=C_TYPES[kind], INDEX="u32", **options)  # fmt: skip
@@ -169,12 +169,12 @@ def test_reduce(shape: tuple[int, int, int], join: str) -> None:
     together = 4 if rows and length % 4 == 0 else 1
     for parts in (1, 7) if length > 100 else (1,):
         out = torch.full((outer, parts, inner), math.nan, device="cuda")
-        kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="a0", COMPUTED="float", JOIN=join,
+        kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="a0", CENTRED=0, COMPUTED="float", JOIN=join,
                         LAST="multiply(a0,a1)", OUTPUT="float", ROWS=rows, TOGETHER=together)  # fmt: skip
         each = -(-length // parts // together) * together
         grid = (-(-outer // 2), parts) if rows else (-(-inner // 64) * outer, parts)
         sizes = [ctypes.c_longlong(n) for n in (outer, length, inner, parts, each)]
-        kernel(grid, (128, 2) if rows else 64, held, out, *sizes, ctypes.c_double(1.0))
+        kernel(grid, (128, 2) if rows else 64, held, None, out, *sizes, ctypes.c_double(1.0))
         loop = {"add": np.add, "maximum": np.maximum, "multiply": np.multiply}[join]
         got = loop.reduce(out.cpu().numpy().astype("float64"), axis=1)
         np.testing.assert_allclose(got, loop.reduce(x.astype("float64"), axis=1), rtol=2e-4)

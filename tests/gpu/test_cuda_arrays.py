@@ -229,7 +229,10 @@ def test_reductions(device: Device, name: str, shape: tuple[int, ...]) -> None:
         if dtype in REALS:
             host = np.random.default_rng(5).uniform(0.5, 1.5, shape).astype("float32")
             if name == "prod":
-                host = 1 + (host - 1) / 1024
+                # Exact in every type, in any order.
+                host = np.ones(shape, dtype="float32")
+                places = np.random.default_rng(6).integers(0, host.size, 18)
+                host.reshape(-1)[places] = np.tile([2.0, 0.5, -1.0], 6)
         else:
             host = np.random.default_rng(5).integers(0, 90, shape).astype(dtype)
         there, here = both(dtype, host, device)
@@ -253,8 +256,10 @@ def test_reductions(device: Device, name: str, shape: tuple[int, ...]) -> None:
                 limit = 65504 if dtype == "float16" else math.inf
                 wanted = expected.to_numpy()
                 wanted = np.where(wanted > limit, math.inf, wanted)
-                tolerance = 64 * eps if name == "prod" else 16 * eps
-                np.testing.assert_allclose(got, wanted, rtol=tolerance)
+                # Rounding the mean is seen in small distances from it.
+                least = 4 * eps if name in ("var", "std") else 0.0
+                tolerance = (16 + (here.size / made.size) ** 0.5) * eps
+                np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=least)
             else:
                 same(made, getattr(xp, name)(here, axis=axis, keepdims=axis == 0))
 

@@ -18,10 +18,11 @@ _number = functools.cache(expression)
 
 
 class Reduction(NamedTuple):
-    """What is done to each element, how they are joined, and what is done to what comes out."""
+    """How elements are joined, what is done to each before, and to what comes out."""
 
     join: str
     first: str = "a0"
+    """An expression of a0, and of the centre a1 where there are centres."""
     last: str = "a0"
     """An expression of a0 and the number a1."""
 
@@ -34,7 +35,8 @@ ALL: Final = Reduction("logical_and")
 ANY: Final = Reduction("logical_or")
 COUNT: Final = Reduction("add", first="nonzero(a0)")
 MEAN: Final = Reduction("add", last="divide(a0,a1)")
-ROOT_MEAN: Final = Reduction("add", last="sqrt_(divide(a0,a1))")
+VARIANCE: Final = Reduction("add", "square(subtract(a0,a1))", "divide(a0,a1)")
+DEVIATION: Final = Reduction("add", "square(subtract(a0,a1))", "sqrt_(divide(a0,a1))")
 
 
 def serve(x: Array, *others: DType) -> bool:
@@ -93,8 +95,9 @@ def reduce(
     computed: DType,
     dtype: DType,
     number: float = 0.0,
+    centres: Array | None = None,
 ) -> Array:
-    """One figure for all elements along some axes."""
+    """One figure for all elements along some axes; `centres` has a number for each of them."""
     out = launching.empty(x.device, shape, dtype, label)
     source, outer, length, inner = _along(x, axes, label)
     numbers = (
@@ -108,7 +111,8 @@ def reduce(
         inner,
     )
     flops = float(x.size) if x.dtype.kind == "float" else 0.0
-    _operate("reduce", [_operand(source), _operand(out)], numbers, out, label, flops)
+    beside = None if centres is None else _operand(centres)
+    _operate("reduce", [_operand(source), beside, _operand(out)], numbers, out, label, flops)
     return out
 
 

@@ -13,7 +13,16 @@ import numpy as np
 from assay._native import NativePlan, expression
 from assay.errors import ShapeError
 from assay.runtime.array import Array
-from assay.runtime.dtypes import DType, bfloat16, float16, float32, float64, promote, require_kind
+from assay.runtime.dtypes import (
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    promote,
+    require_kind,
+    scalar_dtype,
+)
 from assay.runtime.hardware import Device
 from assay.runtime.layout import LARGEST, Shape, broadcast_shapes, fresh
 from assay.runtime.rules import BINARY, UNARY, Elementwise, result_type
@@ -132,6 +141,24 @@ def _binary_plan(name: str, first: DType, second: DType) -> Plan | None:
         # Exponents have to be looked at first.
         return None
     return plan(name, rule, common)
+
+
+@functools.cache
+def _scalar_plan(name: str, dtype: DType, scalar: type) -> Plan | None:
+    common = scalar_dtype(scalar(), dtype, name)
+    if common is not dtype:
+        return None
+    return _binary_plan(name, dtype, dtype)
+
+
+def with_scalar(name: str, first: Any, second: Any, array: Array) -> Array | None:
+    """An operation of an array, which lies in one piece, and a number; None for anything else."""
+    device = array.device
+    scalar: Any = type(second if first is array else first)
+    if scalar not in (int, float) or not device.plain_memory:
+        return None
+    found = _scalar_plan(name, array.dtype, scalar)
+    return found and found.apply(device.current_stream()._native, first, second)
 
 
 def unary(name: str, x: Array, device: Device) -> Array | None:

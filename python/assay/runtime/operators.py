@@ -120,6 +120,12 @@ def binary(name: str, first: Any, second: Any) -> Any:
             made = kernels.binary(name, first, second, device)
             if made is not None:
                 return made
+    elif isinstance(first, Array) is not isinstance(second, Array):
+        array = first if isinstance(first, Array) else second
+        if array.device.has_array_kernels:
+            made = kernels.with_scalar(name, first, second, array)
+            if made is not None:
+                return made
     operands = _operands(name, first, second)
     if operands is None:
         return NotImplemented

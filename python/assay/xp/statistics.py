@@ -123,7 +123,7 @@ def var(
 ) -> Array:
     """The variance, divided by the count less `correction`."""
     dtypes.require_kind(x.dtype, ("float",), "var")
-    return _spread("var", np.var, x, axis, correction, keepdims, kernel_axes.MEAN)
+    return _spread("var", np.var, x, axis, correction, keepdims, kernel_axes.VARIANCE)
 
 
 def std(
@@ -131,7 +131,7 @@ def std(
 ) -> Array:
     """The standard deviation, from the variance with the same `correction`."""
     dtypes.require_kind(x.dtype, ("float",), "std")
-    return _spread("std", np.std, x, axis, correction, keepdims, kernel_axes.ROOT_MEAN)
+    return _spread("std", np.std, x, axis, correction, keepdims, kernel_axes.DEVIATION)
 
 
 def _spread(
@@ -143,21 +143,17 @@ def _spread(
     keepdims: bool,
     reduction: Reduction,
 ) -> Array:
-    """A mean of squared distances from the mean: a kernel takes three passes."""
+    """A mean of squared distances from the mean: a kernel takes two passes."""
     if not kernel_axes.serve(x):
         quiet = _quiet(loop, ddof=correction)
         return reduce(operation, quiet, x, axis, keepdims, x.dtype, reduction)
     axes = normalize_axes(axis, x.ndim, operation)
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
     count = _count(x, axes)
-    kept = reduced_shape(x.shape, axes, True)
-    middle = kernel_axes.reduce(operation, kernel_axes.MEAN, x, axes, kept, wide, wide, count)
-    squares = kernels.compute(
-        operation, "square(subtract(a0,a1))", wide, [x, middle], x.device, x.shape, wide
-    )
     shape = reduced_shape(x.shape, axes, keepdims)
+    middle = kernel_axes.reduce(operation, kernel_axes.MEAN, x, axes, shape, wide, wide, count)
     divisor = builtins.max(count - correction, 0)
-    return kernel_axes.reduce(operation, reduction, squares, axes, shape, wide, x.dtype, divisor)
+    return kernel_axes.reduce(operation, reduction, x, axes, shape, wide, x.dtype, divisor, middle)
 
 
 def _quiet(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:

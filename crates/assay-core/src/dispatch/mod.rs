@@ -190,22 +190,33 @@ impl DispatchController {
     /// An error that an earlier piece met while it stood in line is returned by the next call for
     /// its stream.
     pub fn submit(&self, request: WorkRequest) -> Result<WorkId> {
-        if let Some(task) = &request.task {
-            let driver: Arc<dyn Driver> = self.shared.clone();
-            task.add_driver(&driver);
-        }
-        self.shared.submit(request)
+        self.add_driver(&request);
+        let submitted = self.shared.submit(request);
+        submitted.map_err(|refused| refused.error)
     }
 
     /// Queues work, blocking while the line of its stream is full.
-    pub fn submit_blocking(&self, request: WorkRequest) -> Result<WorkId> {
+    pub fn submit_blocking(&self, mut request: WorkRequest) -> Result<WorkId> {
+        self.add_driver(&request);
         loop {
-            match self.submit(request.clone()) {
-                Err(DispatchError::TooManyWaiting { stream, .. }) => {
+            let refused = match self.shared.submit(request) {
+                Ok(work) => return Ok(work),
+                Err(refused) => *refused,
+            };
+            match (refused.error, refused.request) {
+                (DispatchError::TooManyWaiting { stream, .. }, Some(back)) => {
                     self.shared.wait_for_room(stream)?;
+                    request = back;
                 }
-                outcome => return outcome,
+                (error, _) => return Err(error),
             }
+        }
+    }
+
+    fn add_driver(&self, request: &WorkRequest) {
+        if let Some(task) = &request.task {
+            let driver: Arc<dyn Driver> = self.shared.clone();
+            task.add_driver(&driver);
         }
     }
 

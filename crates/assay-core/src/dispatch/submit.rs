@@ -16,8 +16,23 @@ enum Dependency {
     Failed(DispatchError),
 }
 
+/// Work that was not taken; where its line is full, it comes back to be tried again.
+pub(super) struct Refused {
+    pub error: DispatchError,
+    pub request: Option<WorkRequest>,
+}
+
+impl From<DispatchError> for Box<Refused> {
+    fn from(error: DispatchError) -> Self {
+        Box::new(Refused {
+            error,
+            request: None,
+        })
+    }
+}
+
 impl Shared {
-    pub(super) fn submit(&self, mut request: WorkRequest) -> Result<WorkId, DispatchError> {
+    pub(super) fn submit(&self, mut request: WorkRequest) -> Result<WorkId, Box<Refused>> {
         let stream = request.stream;
         if let Some(task) = &request.task {
             let known = self.tools.meter.cost_ns(task.id(), &request.name);
@@ -26,15 +41,16 @@ impl Shared {
         let queue = self.queue(stream)?;
         let own = lock(&queue.books)?.capture.clone();
         if let Some(capture) = self.capture_of(&request, own.as_ref())? {
-            return self.capture_work(&capture, &request);
+            return Ok(self.capture_work(&capture, &request)?);
         }
         if request.work.is_host_copy() {
             if let Some(capture) = self.thread_capture()? {
-                return Err(DispatchError::CaptureHostCopy {
+                let error = DispatchError::CaptureHostCopy {
                     name: request.name.to_string(),
                     stream,
                     origin: capture.origin,
-                });
+                };
+                return Err(error.into());
             }
         }
         let mut work = self.prepare(request)?;
@@ -50,7 +66,7 @@ impl Shared {
         if let Some(capture) = books.capture.clone() {
             // Begun by another thread in this moment.
             drop(books);
-            return self.capture_work(&capture, &work.request);
+            return Ok(self.capture_work(&capture, &work.request)?);
         }
         work.sequence = books.next;
         let id = WorkId {
@@ -66,18 +82,22 @@ impl Shared {
             if let Err(error) = books.issue(&self.tools, work) {
                 failed.failure = Some(error.code());
                 self.tools.recorder.push(failed);
-                return Err(error);
+                return Err(error.into());
             }
             books.next += 1;
             return Ok(id);
         }
         let limit = self.tools.options.waiting;
         if books.waiting.len() >= limit {
-            return Err(DispatchError::TooManyWaiting {
+            let error = DispatchError::TooManyWaiting {
                 name: work.request.name.to_string(),
                 stream,
                 limit,
-            });
+            };
+            return Err(Box::new(Refused {
+                error,
+                request: Some(work.request),
+            }));
         }
         books.next += 1;
         books.waiting.push_back(work);

@@ -413,11 +413,12 @@ pub static TABLE: [Signature; 28] = [
         ],
     },
     // x is outer by length by inner; each element goes through an expression of a0 in its own
-    // format, then they are joined in another, and what comes out goes through a last expression
-    // of a0 and the plain number a1.
+    // format, and of a1 where there are centres, one for each result and in the format that is
+    // computed in. Then they are joined, and what comes out goes through a last expression of a0 and
+    // the plain number a1.
     Signature {
         name: "reduce",
-        operands: &[reads("x"), writes("out")],
+        operands: &[reads("x"), may_read("centres"), writes("out")],
         numbers: &[
             integer("first"),
             integer("join"),

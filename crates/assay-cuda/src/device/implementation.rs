@@ -30,14 +30,13 @@ impl CudaDevice {
         stream.check(operation, status)
     }
 
-    fn finished(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
-        let unfinished = BackendError::EventNotFinished { operation, event };
+    /// An event that marks a moment; whether it was reached the driver says when it is asked.
+    fn recorded(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
         match self.mark(operation, event)? {
-            (found, Mark::Recorded(stream)) => match found.query(operation, &stream)? {
-                true => Ok(found),
-                false => Err(unfinished),
-            },
-            (_, Mark::Never | Mark::Captured(_)) => Err(unfinished),
+            (found, Mark::Recorded(_)) => Ok(found),
+            (_, Mark::Never | Mark::Captured(_)) => {
+                Err(BackendError::EventNotFinished { operation, event })
+            }
         }
     }
 }
@@ -237,8 +236,19 @@ impl Backend for CudaDevice {
 
     fn elapsed_ns(&self, first: EventId, last: EventId) -> Result<u64> {
         let operation = Operation::Elapsed;
-        let first = self.finished(operation, first)?;
-        self.finished(operation, last)?.elapsed_ns(&first)
+        let (start, end) = (
+            self.recorded(operation, first)?,
+            self.recorded(operation, last)?,
+        );
+        if let Some(elapsed) = end.elapsed_ns(&start)? {
+            return Ok(elapsed);
+        }
+        // One of them is not reached; the later one, unless it is the other.
+        let event = match self.query_event(first)? {
+            true => last,
+            false => first,
+        };
+        Err(BackendError::EventNotFinished { operation, event })
     }
 
     fn copy(

@@ -69,14 +69,18 @@ impl Module {
         {
             parameters.push(size);
         }
-        let words: usize = parameters.iter().map(|size| words_of(*size)).sum();
-        if parameters.len() > MOST_PARAMETERS || words > MOST_WORDS {
+        let each = parameters
+            .iter()
+            .flat_map(|size| std::iter::repeat_n((*size).min(WORD), words_of(*size)));
+        let words: Vec<usize> = each.collect();
+        if parameters.len() > MOST_PARAMETERS || words.len() > MOST_WORDS {
             return Err(BackendError::Driver {
                 operation,
                 message: format!(
-                    "kernel {name} has {} parameters of {words} words, expected at most \
+                    "kernel {name} has {} parameters of {} words, expected at most \
                      {MOST_PARAMETERS} of {MOST_WORDS}",
-                    parameters.len()
+                    parameters.len(),
+                    words.len()
                 ),
             });
         }
@@ -166,8 +170,8 @@ pub struct Function {
     handle: CUfunction,
     /// The size of each parameter.
     parameters: Vec<usize>,
-    /// How many words they take, one for each argument.
-    words: usize,
+    /// The size of each argument: one for each word of the parameters.
+    words: Vec<usize>,
     options: LaunchOptions,
 }
 
@@ -225,10 +229,10 @@ impl Function {
     }
 
     fn check(&self, extent: Extent, arguments: &[KernelArgument]) -> Result<()> {
-        if arguments.len() != self.words {
+        if arguments.len() != self.words.len() {
             return Err(BackendError::ArgumentCount {
                 kernel: self.name.to_string(),
-                expected: self.words,
+                expected: self.words.len(),
                 got: arguments.len(),
             });
         }
@@ -239,12 +243,8 @@ impl Function {
                 block: extent.block,
             });
         }
-        let words = self.parameters.iter().flat_map(|size| {
-            let each = if *size > WORD { WORD } else { *size };
-            std::iter::repeat_n(each, words_of(*size))
-        });
-        let mut sizes = words.zip(arguments).enumerate();
-        let wrong = sizes.find(|(_, (size, given))| *size != bits(**given).1);
+        let mut sizes = self.words.iter().zip(arguments).enumerate();
+        let wrong = sizes.find(|(_, (size, given))| **size != bits(**given).1);
         if let Some((index, (size, given))) = wrong {
             return Err(BackendError::Driver {
                 operation: Operation::Launch,

@@ -281,8 +281,8 @@ impl Event {
         })
     }
 
-    /// Nanoseconds from an earlier event; both are finished.
-    pub fn elapsed_ns(&self, first: &Event) -> Result<u64> {
+    /// Nanoseconds from an earlier event; none while one of them is not reached.
+    pub fn elapsed_ns(&self, first: &Event) -> Result<Option<u64>> {
         let operation = Operation::Elapsed;
         let driver = self.gpu.enter(operation)?;
         let mut milliseconds = 0.0f32;
@@ -290,8 +290,11 @@ impl Event {
         let status = unsafe {
             (driver.cuEventElapsedTime)(&raw mut milliseconds, first.handle, self.handle)
         };
+        if status == NOT_READY {
+            return Ok(None);
+        }
         self.gpu.check(operation, status)?;
-        Ok((f64::from(milliseconds).max(0.0) * 1e6) as u64)
+        Ok(Some((f64::from(milliseconds).max(0.0) * 1e6) as u64))
     }
 }
 

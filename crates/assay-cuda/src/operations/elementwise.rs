@@ -114,10 +114,31 @@ impl Axes {
             .product()
     }
 
+    /// Counts pieces of so many elements along the last axis.
+    fn in_pieces(&mut self, together: u64) {
+        let Some(last) = self.count.checked_sub(1) else {
+            return;
+        };
+        self.extents[last] /= together as i64;
+        for steps in &mut self.steps {
+            steps[last] *= together as i64;
+        }
+    }
+
     /// Whether an array's elements lie in the order of the result, one after the other.
     fn is_dense(&self, array: usize) -> bool {
         self.count == 0 || (self.count == 1 && self.steps[array][0] == 1)
     }
+}
+
+/// What a thread of a kernel takes.
+struct Reach {
+    /// Whether all arrays lie in one piece, in the order of the result.
+    dense: bool,
+    /// Bits of the inputs that do not move along the last axis.
+    same: u64,
+    /// Elements at once.
+    together: u64,
 }
 
 /// A call as it is read.
@@ -174,19 +195,42 @@ impl Elementwise {
         ]
     }
 
-    /// How many elements a thread takes: 16 bytes of the widest array, where all are aligned.
-    fn together(&self) -> Option<u64> {
+    /// How many elements a thread takes: 16 bytes of the widest array, where all are aligned to
+    /// that and either all lie in one piece, or move along the last axis by one element or none.
+    fn together(&self) -> Reach {
         let arrays = || self.arrays.iter().enumerate();
         let used = || arrays().filter_map(|(index, array)| Some((index, (*array)?)));
-        let widest = used()
-            .filter_map(|(_, array)| array.format.element_bytes())
-            .max()?;
+        let bytes = |array: Operand| array.format.element_bytes().unwrap_or(1);
+        let widest = used().map(|(_, array)| bytes(array)).max().unwrap_or(16);
         let together = (16 / widest).max(1);
-        let fits = used().all(|(index, array)| {
-            let bytes = array.format.element_bytes().unwrap_or(1) * together;
-            self.axes.is_dense(index) && array.pointer.0.is_multiple_of(bytes)
+        let aligned = |array: Operand| array.pointer.0.is_multiple_of(bytes(array) * together);
+        let mut reach = Reach {
+            dense: used().all(|(index, array)| self.axes.is_dense(index) && aligned(array)),
+            same: 0,
+            together,
+        };
+        if reach.dense {
+            return reach;
+        }
+        let Some(last) = self.axes.count.checked_sub(1) else {
+            reach.together = 1;
+            return reach;
+        };
+        let whole = |steps: i64| steps.unsigned_abs().is_multiple_of(together);
+        let along = used().all(|(index, array)| {
+            let steps = &self.axes.steps[index];
+            let stays = steps[last] == 0 && index != RESULT;
+            reach.same |= u64::from(stays) << index;
+            stays
+                || (steps[last] == 1
+                    && aligned(array)
+                    && steps[..last].iter().all(|one| whole(*one)))
         });
-        fits.then_some(together)
+        if !along || !whole(self.axes.extents[last]) {
+            reach.same = 0;
+            reach.together = 1;
+        }
+        reach
     }
 
     /// The kernel for these formats, and how many elements a thread of it takes.
@@ -195,7 +239,7 @@ impl Elementwise {
         call: &Call<'_>,
         computed: &'static str,
         name: Name,
-    ) -> Result<([Setting; 11], u64)> {
+    ) -> Result<([Setting; 12], Reach)> {
         let types = self.arrays.map(|array| match array {
             Some(array) => name(array.format)
                 .ok_or_else(|| call.error("arrays of numbers that kernels know", array.format)),
@@ -206,8 +250,7 @@ impl Elementwise {
         let numbers: u64 = arrays
             .map(|(index, array)| u64::from(array.is_none()) << index)
             .sum();
-        let dense = self.together();
-        let together = dense.unwrap_or(1);
+        let reach = self.together();
         let settings = [
             ("EXPRESSION", self.expression.into()),
             ("INPUTS", (self.inputs as u64).into()),
@@ -218,27 +261,36 @@ impl Elementwise {
             ("TYPE2", third?.into()),
             ("RESULT", result?.into()),
             ("NUMBERS", numbers.into()),
-            ("DENSE", dense.is_some().into()),
-            ("TOGETHER", together.into()),
+            ("DENSE", reach.dense.into()),
+            ("SAME", reach.same.into()),
+            ("TOGETHER", reach.together.into()),
         ];
-        Ok((settings, together))
+        Ok((settings, reach))
     }
 
     /// The kernel's arguments: arrays, how many elements, and the words of the layout.
-    fn arguments(&self, count: u64) -> impl Iterator<Item = KernelArgument> {
-        let arrays = self.arrays.map(at_or_null);
-        let word = |value: i64| KernelArgument::I64(value);
-        let formats = self.arrays.iter().enumerate().map(|(index, array)| {
-            array.map_or(NUMBER, |array| u64::from(array.format.code())) << (8 * index)
-        });
-        let last = formats.sum::<u64>() | (self.axes.count as u64) << 32;
-        arrays
-            .into_iter()
-            .chain([KernelArgument::U64(count)])
-            .chain(self.axes.extents.map(word))
-            .chain(self.axes.steps.into_iter().flatten().map(word))
-            .chain(self.numbers.map(word))
-            .chain([KernelArgument::U64(last)])
+    fn arguments(&self, count: u64) -> [KernelArgument; WORDS] {
+        let mut words = [KernelArgument::I64(0); WORDS];
+        let mut formats = (self.axes.count as u64) << 32;
+        for (index, array) in self.arrays.iter().enumerate() {
+            words[index] = at_or_null(*array);
+            formats |= array.map_or(NUMBER, |one| u64::from(one.format.code())) << (8 * index);
+        }
+        words[ARRAYS] = KernelArgument::U64(count);
+        let layout = &mut words[ARRAYS + 1..];
+        let (extents, layout) = layout.split_at_mut(MOST_AXES);
+        let (steps, rest) = layout.split_at_mut(MOST_AXES * ARRAYS);
+        for axis in 0..MOST_AXES {
+            extents[axis] = KernelArgument::I64(self.axes.extents[axis]);
+            for (array, of_array) in self.axes.steps.iter().enumerate() {
+                steps[array * MOST_AXES + axis] = KernelArgument::I64(of_array[axis]);
+            }
+        }
+        for (word, number) in rest.iter_mut().zip(self.numbers) {
+            *word = KernelArgument::I64(number);
+        }
+        rest[RESULT] = KernelArgument::U64(formats);
+        words
     }
 }
 
@@ -246,7 +298,7 @@ impl Elementwise {
 const WORDS: usize = ARRAYS + 1 + MOST_AXES + MOST_AXES * ARRAYS + RESULT + 1;
 
 pub(super) fn elementwise(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
-    let work = Elementwise::read(call)?;
+    let mut work = Elementwise::read(call)?;
     let count = work.axes.elements();
     if count == 0 {
         return Ok(());
@@ -264,13 +316,16 @@ pub(super) fn elementwise(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> 
         let make = || tools.function(queue, "elementwise", &work.small(computed));
         (tools.numbered(number, make)?, 1)
     } else {
-        let (settings, together) = work.large(call, computed, name)?;
-        (tools.function(queue, "elementwise", &settings)?, together)
+        let (settings, reach) = work.large(call, computed, name)?;
+        if !reach.dense {
+            work.axes.in_pieces(reach.together);
+        }
+        (
+            tools.function(queue, "elementwise", &settings)?,
+            reach.together,
+        )
     };
-    let mut arguments = [KernelArgument::U64(0); WORDS];
-    for (place, argument) in arguments.iter_mut().zip(work.arguments(count)) {
-        *place = argument;
-    }
+    let arguments = work.arguments(count);
     let blocks = count.div_ceil(together * THREADS);
     if blocks > i32::MAX as u64 {
         return Err(call.error("fewer elements", count));

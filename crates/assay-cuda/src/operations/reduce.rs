@@ -118,6 +118,7 @@ struct Pass {
     bytes: u64,
     loaded: &'static str,
     first: &'static str,
+    centres: Option<DevicePointer>,
     to: DevicePointer,
     output: &'static str,
     last: &'static str,
@@ -139,7 +140,8 @@ impl Pass {
         cut: &Cut,
         together: u64,
     ) -> Result<()> {
-        let settings: [Setting; 9] = [
+        let settings: [Setting; 10] = [
+            ("CENTRED", self.centres.is_some().into()),
             ("TYPE", self.kind.into()),
             ("LOADED", self.loaded.into()),
             ("FIRST", self.first.into()),
@@ -154,6 +156,7 @@ impl Pass {
         let [outer, length, inner, parts, each] = numbers(shape, cut);
         let arguments = [
             KernelArgument::Pointer(self.from),
+            KernelArgument::Pointer(self.centres.unwrap_or(DevicePointer(0))),
             KernelArgument::Pointer(self.to),
             outer,
             length,
@@ -189,6 +192,7 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let Some(computed) = computed_type(format) else {
         return Err(call.error("a format that kernels compute in", format));
     };
+    let centres = call.optional_of("centres", format, &[shape.outer, shape.inner])?;
     let join = Join {
         name: call.expression("join")?.1,
         computed,
@@ -201,6 +205,7 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         bytes: x.format.element_bytes().unwrap_or(16),
         loaded,
         first: call.expression("first")?.1,
+        centres: centres.map(|centres| centres.pointer),
         to: out.pointer,
         output: known(call, "out", out)?.0,
         last: call.expression("last")?.1,
@@ -222,6 +227,7 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         bytes: 16,
         loaded: computed,
         first: "a0",
+        centres: None,
         to,
         output,
         last,
