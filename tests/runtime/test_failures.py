@@ -50,6 +50,17 @@ def test_the_output_of_failed_work_is_never_read_as_good() -> None:
     side.synchronize()
 
 
+def test_a_failure_outlives_its_stream() -> None:
+    device = Device("cpu")
+    side, rows, bad_ids = device.stream(), table(device), integers(device, 99)
+    with side:
+        spoilt = ops.embedding(bad_ids, rows)
+    del side
+    for _ in range(2):
+        with pytest.raises(DeviceError, match=WORDS):
+            spoilt.to_numpy()
+
+
 def test_what_was_queued_behind_a_failure_is_not_done_and_says_so() -> None:
     device = Device("cpu")
     side, other, rows = device.stream(), device.stream(), table(device)

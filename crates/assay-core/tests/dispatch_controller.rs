@@ -398,6 +398,8 @@ fn a_failure_on_the_device_fails_what_comes_after_it_and_the_stream_goes_on() {
     assert!(world.controller.failure(works[0]).expect("sound").is_some());
     assert_eq!(world.controller.failure(again), Ok(None));
     assert_eq!(world.controller.destroy_stream(failing), Ok(()));
+    assert!(world.controller.failure(works[0]).expect("sound").is_some());
+    assert_eq!(world.controller.failure(again), Ok(None));
     let fine = world.submit(world.delay("fine", world.stream(), 10));
     assert_eq!(world.controller.wait(fine), Ok(()));
     assert_eq!(world.controller.recorder().totals().failures, 5);

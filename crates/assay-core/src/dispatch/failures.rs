@@ -32,6 +32,10 @@ impl Failures {
         self.words.push_back(error);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
     /// Why the work of this number failed, if it did.
     pub fn of(&self, stream: StreamId, sequence: u64) -> Option<DispatchError> {
         let behind = self.ranges.partition_point(|range| range.start <= sequence);

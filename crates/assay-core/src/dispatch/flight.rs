@@ -51,6 +51,23 @@ fn failed_name(request: &WorkRequest, source: &BackendError) -> String {
     }
 }
 
+/// What is told of work that failed on a stream, or that came after such work of another.
+fn failed(request: &WorkRequest, stream: StreamId, source: BackendError) -> DispatchError {
+    match source {
+        BackendError::Asynchronous { stream: origin, .. } if origin != stream => {
+            DispatchError::DependencyFailed {
+                name: request.name.to_string(),
+                source: Box::new(source.into()),
+            }
+        }
+        source => DispatchError::StreamFailed {
+            name: failed_name(request, &source),
+            stream,
+            source,
+        },
+    }
+}
+
 pub(super) fn record(
     request: &WorkRequest,
     submitted_ns: u64,
@@ -86,11 +103,7 @@ impl StreamBooks {
         let stream = work.request.stream;
         // The processor's default stream does the work in the call that queues it.
         let refused = |source: BackendError| match source {
-            BackendError::Asynchronous { .. } => DispatchError::StreamFailed {
-                name: failed_name(&work.request, &source),
-                stream,
-                source,
-            },
+            BackendError::Asynchronous { .. } => failed(&work.request, stream, source),
             source => DispatchError::Refused {
                 name: work.request.name.to_string(),
                 stream,
@@ -98,14 +111,7 @@ impl StreamBooks {
             },
         };
         for mark in &work.marks {
-            mark.hold(stream)
-                .map_err(|source| match source.ends_work() {
-                    true => DispatchError::DependencyFailed {
-                        name: work.request.name.to_string(),
-                        source: Box::new(source.into()),
-                    },
-                    false => refused(source),
-                })?;
+            mark.hold(stream).map_err(refused)?;
         }
         let turn = match work.gate {
             Gate::Granted(turn) => Some(turn),
@@ -236,10 +242,9 @@ impl StreamBooks {
     pub fn fail(&mut self, tools: &Tools, stream: StreamId, source: BackendError) {
         let first = self.issued.front();
         let recovers = matches!(source, BackendError::Asynchronous { .. });
-        let error = DispatchError::StreamFailed {
-            stream,
-            name: first.map_or_else(String::new, |work| failed_name(&work.request, &source)),
-            source,
+        let error = match first {
+            Some(work) => failed(&work.request, stream, source),
+            None => source.into(),
         };
         let waiting = self.waiting.front().map(|work| work.sequence);
         let oldest = first.map(|work| work.sequence).or(waiting);

@@ -178,9 +178,14 @@ impl DispatchController {
     }
 
     /// Ends a stream after everything submitted to it, and forgets what it knew of it.
+    ///
+    /// Failures are remembered: what was written on the stream may outlive it.
     pub fn destroy_stream(&self, stream: StreamId) -> Result<()> {
         let outcome = self.shared.synchronize(stream);
-        lock(&self.shared.queues)?.remove(&stream);
+        let queue = self.shared.queue(stream)?;
+        if !lock(&queue.books)?.has_failed() {
+            lock(&self.shared.queues)?.remove(&stream);
+        }
         self.shared.tools.backend.destroy_stream(stream)?;
         outcome
     }

@@ -150,6 +150,11 @@ impl StreamBooks {
         self.untold = Some(error);
     }
 
+    /// Whether any of its work ever failed.
+    pub fn has_failed(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
     /// Everything from this number on failed.
     pub fn remember(&mut self, tools: &Tools, first: u64, error: DispatchError) {
         self.failures.add(first..self.next, error);

@@ -199,8 +199,8 @@ impl Device {
         if let (Err(message), Some(stream)) = (outcome, self.streams.get_mut(&id)) {
             stream.failure = Some(Failure {
                 operation: running.work.operation(),
-                stream: id,
-                node: running.node,
+                stream: running.node.map_or(id, |(launched_on, _)| launched_on),
+                node: running.node.map(|(_, piece)| piece),
                 message: message.into(),
             });
         }

@@ -92,8 +92,8 @@ pub(super) enum Command {
         work: Work,
         /// A fault plan has this work fail.
         fails: bool,
-        /// Which piece of a graph it is, if it is one.
-        node: Option<u32>,
+        /// The stream that a graph was launched on and which piece of it this is, if it is one.
+        node: Option<(StreamId, u32)>,
     },
     /// Resolves the ticket; the event is told the time if it still carries that ticket.
     Record { ticket: u64, event: Option<EventId> },

@@ -55,7 +55,7 @@ pub(super) enum Mark {
 pub(super) struct Running {
     pub work: Work,
     pub fails: bool,
-    pub node: Option<u32>,
+    pub node: Option<(StreamId, u32)>,
     pub start_ns: u64,
 }
 

@@ -199,7 +199,7 @@ impl Device {
                 Node::Work(work) => Command::Work {
                     work: work.clone(),
                     fails: false,
-                    node: pieces.next(),
+                    node: pieces.next().map(|piece| (stream, piece)),
                 },
                 Node::Record(local) => Command::Record {
                     ticket: tickets[*local],
