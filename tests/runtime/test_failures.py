@@ -41,6 +41,11 @@ def test_the_output_of_failed_work_is_never_read_as_good() -> None:
     ) as told:
         xp.sum(spoilt)
     assert told.value.code == "dependency_failed"
+    out = xp.full((2, 4), 8.0, dtype=xp.float32, device=device)
+    with pytest.raises(DeviceError, match="comes after work that failed"):
+        ops.rms_norm(spoilt, xp.ones(4, dtype=xp.float32, device=device), 1e-5, out=out)
+    # It was refused and did nothing.
+    assert float(xp.sum(out)) == 64.0
     # What it read is as good as before, and so is the stream.
     assert float(xp.sum(rows)) == 44.0
     rows[0, 0] = 5.0

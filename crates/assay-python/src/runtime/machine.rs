@@ -272,7 +272,7 @@ impl Machine {
         }
         if self.dispatch.failures() != failures {
             // Something failed meanwhile: what this read may have been spoilt before it ran.
-            all_whole(&name, uses)?;
+            spoil_if_any(&name, uses)?;
         }
         Ok(work)
     }
@@ -336,8 +336,14 @@ impl Machine {
     }
 }
 
-/// Refuses work on memory that failed work was to write; what it writes is spoilt too.
+/// Refuses work on memory that failed work was to write.
 fn all_whole(name: &str, uses: &[Use<'_>]) -> PyResult<()> {
+    let spoilt = uses.iter().find_map(|one| one.buffer.whole().err());
+    spoilt.map_or(Ok(()), |source| Err(comes_after(name, source)))
+}
+
+/// The same for work that was queued before that was known: what it writes is spoilt too.
+fn spoil_if_any(name: &str, uses: &[Use<'_>]) -> PyResult<()> {
     let spoilt = uses.iter().find_map(|one| one.buffer.whole().err());
     let Some(source) = spoilt else {
         return Ok(());
@@ -345,10 +351,14 @@ fn all_whole(name: &str, uses: &[Use<'_>]) -> PyResult<()> {
     for one in uses.iter().filter(|one| one.writes) {
         one.buffer.spoil(source.clone());
     }
-    Err(errors::dispatch(&DispatchError::DependencyFailed {
+    Err(comes_after(name, source))
+}
+
+fn comes_after(name: &str, source: DispatchError) -> PyErr {
+    errors::dispatch(&DispatchError::DependencyFailed {
         name: name.to_owned(),
         source: Box::new(source),
-    }))
+    })
 }
 
 impl host_call::Calls {
