@@ -42,6 +42,8 @@ pub(crate) struct Tiles(());
 
 /// Registers with shapes, on this thread, until dropped.
 pub(crate) struct TileSession {
+    /// The shapes that this thread had before: other libraries set theirs once and rely on them.
+    before: Shapes,
     /// Shapes belong to a thread.
     stays: PhantomData<*const ()>,
 }
@@ -89,12 +91,18 @@ impl Tiles {
     /// Makes the registers ready.
     #[inline(always)]
     pub fn session(self) -> TileSession {
-        // SAFETY: tiles were granted, and the shapes are within those of palette 1.
+        let mut before = SHAPES;
+        // SAFETY: tiles were granted, 64 bytes are written to as many, and the shapes are within those
+        // of palette 1.
         unsafe {
-            asm!("ldtilecfg [{shapes}]", shapes = in(reg) &SHAPES,
-                 options(nostack, preserves_flags, readonly));
+            asm!("sttilecfg [{before}]", "ldtilecfg [{shapes}]",
+                 before = in(reg) &mut before, shapes = in(reg) &SHAPES,
+                 options(nostack, preserves_flags));
         }
-        TileSession { stays: PhantomData }
+        TileSession {
+            before,
+            stays: PhantomData,
+        }
     }
 
     /// The nearest bfloat16 of 32 numbers, ties to even.
@@ -167,9 +175,17 @@ const PAIRS: [u16; STEP] = {
 impl Drop for TileSession {
     #[inline(always)]
     fn drop(&mut self) {
-        // Given back, so that the system does not keep 8 KiB of state for this thread.
-        // SAFETY: tiles were granted.
-        unsafe { asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
+        if self.before.palette == 0 {
+            // Given back, so that the system does not keep 8 KiB of state for this thread.
+            // SAFETY: tiles were granted.
+            unsafe { asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
+        } else {
+            // SAFETY: these shapes were the thread's before.
+            unsafe {
+                asm!("ldtilecfg [{before}]", before = in(reg) &self.before,
+                     options(nostack, preserves_flags, readonly));
+            }
+        }
     }
 }
 
@@ -248,5 +264,42 @@ impl TileSession {
                 options(nostack)
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shapes() -> Shapes {
+        let mut now = SHAPES;
+        // SAFETY: tiles were granted, and 64 bytes are written to as many.
+        unsafe { asm!("sttilecfg [{now}]", now = in(reg) &mut now) };
+        now
+    }
+
+    #[test]
+    fn a_session_leaves_the_shapes_it_found() {
+        if !granted() {
+            return;
+        }
+        // SAFETY: just asked; the vector instructions are not used here.
+        let tiles = unsafe { Tiles::assume() };
+        drop(tiles.session());
+        assert_eq!(shapes().palette, 0, "nobody's");
+        let mut others = SHAPES;
+        (others.rows[3], others.row_bytes[3]) = (5, 12);
+        // SAFETY: tiles were granted, and the shapes are within those of palette 1.
+        unsafe { asm!("ldtilecfg [{others}]", others = in(reg) &others) };
+        let session = tiles.session();
+        assert_eq!(shapes().rows, SHAPES.rows);
+        drop(session);
+        let found = shapes();
+        assert_eq!(
+            (found.rows, found.row_bytes),
+            (others.rows, others.row_bytes)
+        );
+        // SAFETY: tiles were granted.
+        unsafe { asm!("tilerelease") };
     }
 }
