@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from assay import ops, xp
+from assay._native import kernel_levels
 from assay.bench import checks, counting, inputs, rivals, yardsticks
 from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
 from assay.bench.clocks import Call, DeviceClock
@@ -90,12 +91,16 @@ def _prepare(device: Device, dtype: str, size: Size) -> Trial:
     return Trial(
         Contestant("assay", multiply, DeviceClock(device), counted.flops),
         checks.written("double precision", multiply, out, lambda _: reference, tolerance, rows),
-        # A GPU's matrix units have no ceiling but what products reach.
-        ceiling=None if device.kind == "cuda" else yardsticks.arithmetic(device),
+        ceiling=None if _on_matrix_units(device, dtype) else yardsticks.arithmetic(device),
         rivals=[in_numpy, rivals.torch(device, in_torch, counted.flops)],
         bytes=counted.bytes,
         flops=counted.flops,
     )
+
+
+def _on_matrix_units(device: Device, dtype: str) -> bool:
+    """Whether units do it that have no ceiling but what products reach: a GPU's, or tiles."""
+    return device.kind == "cuda" or (dtype == "bf16" and "amx" in kernel_levels()[-1])
 
 
 SUITE = Suite(
