@@ -1,5 +1,7 @@
 """The engine on a GPU: the same model gives what it gives on the processor, to bfloat16's precision."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -46,14 +48,11 @@ def test_requests_together_are_answered_as_alone(device: Device) -> None:
     engine.close()
 
 
-SETTINGS = [{"overlap": "off"}, {"graph_buckets": 0}, {"graph_buckets": 0, "overlap": "off"}]
+Answer = tuple[tuple[int, ...], str, str]
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gpt2"])
-def test_steps_launched_ahead_say_what_steps_one_after_the_other_say(
-    device: Device, architecture: str
-) -> None:
-    """Tokens go from step to step on the device; requests end at lengths, texts and tokens."""
+def _answers(device: Device, architecture: str, **settings: Any) -> list[Answer]:
+    """Requests that end at lengths, texts and tokens, answered in deterministic mode."""
     params = [
         SamplingParams(
             max_tokens=12 + 9 * index,
@@ -65,16 +64,31 @@ def test_steps_launched_ahead_say_what_steps_one_after_the_other_say(
         for index in range(len(PROMPTS))
     ]
     files = synthetic_model(architecture, seed=7)
-    prompts = [prompt[:60] for prompt in PROMPTS]
-    answers = []
-    for settings in [{}, *SETTINGS]:
-        told = {"kv_tokens": 4096, **settings}
-        with Engine.load(files, device, deterministic=True, **told) as engine:  # type: ignore[arg-type]
-            done = engine.generate(prompts, params)
-            assert engine.statistics()["used"] == 0
-            assert engine.describe()["degradations"] == []
-        answers.append([(one.token_ids, one.text, one.finish_reason) for one in done])
-    assert all(one == answers[0] for one in answers), answers
+    told = {"kv_tokens": 4096, **settings}
+    with Engine.load(files, device, deterministic=True, **told) as engine:
+        done = engine.generate([prompt[:60] for prompt in PROMPTS], params)
+        assert engine.statistics()["used"] == 0
+        assert engine.describe()["degradations"] == []
+    return [(tuple(one.token_ids), one.text, one.finish_reason) for one in done]
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gpt2"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"overlap": "off"},
+        {"graph_buckets": 0},
+        {"graph_buckets": 0, "overlap": "off"},
+        {"token_budget": 16, "max_batch": 3},
+        {"kv_tokens": 256, "max_batch": 2},
+    ],
+    ids=["again", "no overlap", "no graphs", "neither", "small steps", "little memory"],
+)
+def test_answers_do_not_depend_on_how_steps_are_made_up_and_launched(
+    device: Device, architecture: str, settings: dict[str, Any]
+) -> None:
+    assert _answers(device, architecture, **settings) == _answers(device, architecture)
 
 
 def test_a_step_is_queued_while_the_last_one_runs(device: Device) -> None:
