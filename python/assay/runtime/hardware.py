@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from assay import places
@@ -13,6 +11,7 @@ from assay._native import Buffer, Context, NativeEvent, NativeStream
 from assay.errors import InputError, unknown_name
 from assay.later import Later
 from assay.runtime.allocation_log import AllocationLog
+from assay.runtime.entering import Entered
 from assay.runtime.memory import (
     MemoryReport,
     Outstanding,
@@ -30,15 +29,6 @@ else:
 
 NAMES: Final = ("cpu", "sim")
 """The devices that every machine has."""
-
-_CURRENT: Final[contextvars.ContextVar[tuple[Stream, ...]]] = contextvars.ContextVar(
-    "assay_streams", default=()
-)
-
-
-_DEFAULTS: Final[contextvars.ContextVar[tuple[Device, ...]]] = contextvars.ContextVar(
-    "assay_devices", default=()
-)
 
 
 class Record(NamedTuple):
@@ -89,7 +79,7 @@ class Event:
         return self._native.elapsed_ns(earlier._native)
 
 
-class Stream:
+class Stream(Entered):
     """A queue of work: what is in it runs in order, beside what is in other streams.
 
     Inside `with stream:` the operations of its device go to it. What an array's data depends on
@@ -118,23 +108,11 @@ class Stream:
         """Have later work of this stream come after the event."""
         self._native.wait(event._native)
 
-    def __enter__(self) -> Stream:
-        _CURRENT.set((*_CURRENT.get(), self))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _CURRENT.set(_CURRENT.get()[:-1])
-
     def __repr__(self) -> str:
         return f"Stream({self.device.name}, {self.number})"
 
 
-class Device:
+class Device(Entered):
     """A device with its memory pool, its queues and its records.
 
     Inside `with device:` arrays for which no device is named are made on it.
@@ -231,7 +209,7 @@ class Device:
 
     def current_stream(self) -> Stream:
         """The stream that operations go to here and now."""
-        entered = _CURRENT.get()
+        entered = Stream.entered()
         if entered:
             for stream in reversed(entered):
                 if stream.device is self:
@@ -334,18 +312,6 @@ class Device:
         """Check the memory pool's books against each other; slow."""
         self._context.memory.verify()
 
-    def __enter__(self) -> Device:
-        _DEFAULTS.set((*_DEFAULTS.get(), self))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _DEFAULTS.set(_DEFAULTS.get()[:-1])
-
     def __repr__(self) -> str:
         return f"Device({self.name})"
 
@@ -378,7 +344,7 @@ def device(name: str | Device | None = None) -> Device:
     if isinstance(name, Device):
         return name
     if name is None:
-        entered = _DEFAULTS.get()
+        entered = Device.entered()
         if entered:
             return entered[-1]
         name = "cpu"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -10,14 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay._native import Buffer, NativeReservation
 from assay.errors import InputError, ShapeError
+from assay.runtime.entering import Entered
 
 if TYPE_CHECKING:
     from assay.runtime.array import Array
     from assay.runtime.hardware import Device
 
-_CURRENT: Final[contextvars.ContextVar[tuple[Tenant, ...]]] = contextvars.ContextVar(
-    "assay_tenants", default=()
-)
 _OWN: Final = str(Path(__file__).parent.parent)
 
 
@@ -31,7 +28,7 @@ class TenantUsage(NamedTuple):
     reserved_bytes: int
 
 
-class Tenant:
+class Tenant(Entered):
     """Someone who is charged for memory and may use only so much; `Device.tenant` makes one.
 
     Arrays made inside `with tenant:` are charged to it. With `evictable`, they leave the device
@@ -62,25 +59,13 @@ class Tenant:
         """Promise it memory that no other tenant can use up, until the reservation is released."""
         return Reservation(self.device._context.memory.reserve(self.number, nbytes))
 
-    def __enter__(self) -> Tenant:
-        _CURRENT.set((*_CURRENT.get(), self))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _CURRENT.set(_CURRENT.get()[:-1])
-
     def __repr__(self) -> str:
         return f"Tenant({self.device}, {self.name})"
 
 
 def current_tenant(device: Device) -> Tenant | None:
     """The tenant that is charged here and now."""
-    for tenant in reversed(_CURRENT.get()):
+    for tenant in reversed(Tenant.entered()):
         if tenant.device is device:
             return tenant
     return None
