@@ -36,6 +36,8 @@ _BOUND_SLACK = 1e-9
 _VERIFY_SLACK = 1e3
 _MOST_SOLUTIONS = 8
 _MOST_BRANCHES = 64
+_CARRIED = 1e-6
+"""How far from what is required, as a share of it, a further solution may come out."""
 
 
 def solve(
@@ -103,7 +105,7 @@ class _Search:
         for plan in self.system.plans():
             for branch, (point, stages) in enumerate(self._branches(plan)):
                 candidate = self._verify(whole, whole_function, point, stages)
-                if candidate and not any(_same(candidate.point, other.point) for other in found):
+                if candidate and (not found or self._adds(candidate, found)):
                     found.append(candidate)
                 if len(found) == _MOST_SOLUTIONS or branch == _MOST_BRANCHES:
                     break
@@ -124,6 +126,20 @@ class _Search:
             stages=tuple(found[0].stages),
             others=tuple(other.point for other in found[1:]),
             notes=tuple(self.notes),
+        )
+
+    def _adds(self, candidate: _Found, found: list[_Found]) -> bool:
+        """Whether it is a solution of its own, and one that floats carry.
+
+        Where an unknown is so large that the step to the next float moves the outcome, rounding
+        makes the sides cross though nothing is solved there.
+        """
+        if any(_same(candidate.point, other.point) for other in found):
+            return False
+        return all(
+            abs(candidate.resolutions[name].require_value() - wanted) <= _CARRIED * abs(wanted)
+            for name, wanted in self.system.equal.items()
+            if wanted != 0.0
         )
 
     def with_residual(self, error: OverdeterminedError) -> OverdeterminedError:
