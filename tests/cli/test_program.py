@@ -1,5 +1,6 @@
 """The program as users start it: a process of its own, with pipes and terminals around it."""
 
+import ast
 import os
 import pty
 import subprocess
@@ -166,3 +167,15 @@ def test_text_beyond_the_terminals_alphabet_is_escaped(tmp_path: Path) -> None:
     narrow = assay(*words, PYTHONIOENCODING="ascii")
     assert narrow.returncode == 0
     assert "\\u6e29\\u5ea6" in narrow.stdout
+
+
+def test_every_option_states_its_name(root: Path) -> None:
+    """Typer 0.27 takes a metavar that is the parameter's name in capitals for the option's name."""
+    unnamed = []
+    for path in sorted((root / "python/assay/cli").glob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "typer.Option":
+                words = [one.value for one in call.args if isinstance(one, ast.Constant)]
+                if not any(str(word).startswith("--") for word in words):
+                    unnamed.append(f"{path.name}:{call.lineno}")
+    assert unnamed == []

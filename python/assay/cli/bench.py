@@ -37,39 +37,51 @@ def bench_command(
             "or graph.",
         ),
     ],
-    device: Annotated[str, typer.Option(metavar="DEVICE", help="Where to measure.")] = "cpu",
+    device: Annotated[
+        str, typer.Option("--device", metavar="DEVICE", help="Where to measure.")
+    ] = "cpu",
     quick: Annotated[
         bool, typer.Option("--quick", help="Small and short: a look, not a claim.")
     ] = False,
     sizes: Annotated[
         str | None,
-        typer.Option(metavar="SIZES", help="Sizes in place of the suite's, such as 512,64x1Kx1K."),
+        typer.Option(
+            "--sizes", metavar="SIZES", help="Sizes in place of the suite's, such as 512,64x1Kx1K."
+        ),
     ] = None,
     dtypes: Annotated[
         str | None,
-        typer.Option(metavar="DTYPES", help="Element types or formats, such as bf16,q8_0."),
+        typer.Option(
+            "--dtypes", metavar="DTYPES", help="Element types or formats, such as bf16,q8_0."
+        ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="What to decode: a file, a folder or a name."),
+        typer.Option(
+            "--model", metavar="MODEL", help="What to decode: a file, a folder or a name."
+        ),
     ] = None,
     rival: Annotated[
         list[str] | None,
         typer.Option(
+            "--rival",
             metavar="NAME",
             help="Compare decoding with llama.cpp or transformers. May be repeated; "
             "if not given, with all of them that are installed.",
         ),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the whole result as JSON.")
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the whole result as JSON.")
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Hold the result against a saved one.")
+        Path | None,
+        typer.Option("--compare", metavar="FILE", help="Hold the result against a saved one."),
     ] = None,
     tolerance: Annotated[
         float,
-        typer.Option(metavar="SHARE", help="How far from it a figure may be and mean nothing."),
+        typer.Option(
+            "--tolerance", metavar="SHARE", help="How far from it a figure may be and mean nothing."
+        ),
     ] = 0.05,
     fail_on_regression: Annotated[
         bool,

@@ -24,7 +24,8 @@ LEAVE = "/exit"
 def chat_command(
     model: sampling.Model,
     system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the model is told before all else.")
+        str | None,
+        typer.Option("--system", metavar="TEXT", help="What the model is told before all else."),
     ] = None,
     max_tokens: sampling.MaxTokens = None,
     greedy: sampling.Greedy = False,

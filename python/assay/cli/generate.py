@@ -12,7 +12,10 @@ from assay.cli.output import Report, one_line, show_note
 def generate_command(
     model: sampling.Model,
     prompt: Annotated[
-        str, typer.Option(metavar="TEXT", help="The text to continue; no chat template is applied.")
+        str,
+        typer.Option(
+            "--prompt", metavar="TEXT", help="The text to continue; no chat template is applied."
+        ),
     ],
     max_tokens: sampling.MaxTokens = 128,
     greedy: sampling.Greedy = False,

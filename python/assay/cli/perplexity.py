@@ -17,16 +17,20 @@ LARGEST_TEXT = 16 << 20
 
 def perplexity_command(
     model: sampling.Model,
-    text: Annotated[Path, typer.Option(metavar="FILE", help="A text in UTF-8.")],
+    text: Annotated[Path, typer.Option("--text", metavar="FILE", help="A text in UTF-8.")],
     formats: Annotated[
         str,
-        typer.Option(metavar="FORMATS", help="The first is what the others are compared with."),
+        typer.Option(
+            "--formats", metavar="FORMATS", help="The first is what the others are compared with."
+        ),
     ] = FORMATS,
     window: Annotated[
-        int, typer.Option(metavar="COUNT", min=2, help="Tokens that are read in one piece.")
+        int,
+        typer.Option("--window", metavar="COUNT", min=2, help="Tokens that are read in one piece."),
     ] = 256,
     tokens: Annotated[
-        int | None, typer.Option(metavar="COUNT", min=2, help="Only so many first tokens.")
+        int | None,
+        typer.Option("--tokens", metavar="COUNT", min=2, help="Only so many first tokens."),
     ] = None,
     device: sampling.Device = "cpu",
     as_json: options.Json = False,

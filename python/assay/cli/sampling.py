@@ -14,39 +14,57 @@ Model = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A GGUF file, a Hugging Face folder, or a name."),
 ]
-Device = Annotated[str, typer.Option(metavar="DEVICE", help="Where to compute.")]
+Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help="Where to compute.")]
 MaxTokens = Annotated[
     int | None,
-    typer.Option(metavar="COUNT", help="Tokens to generate at most; as many as fit if not given."),
+    typer.Option(
+        "--max-tokens",
+        metavar="COUNT",
+        help="Tokens to generate at most; as many as fit if not given.",
+    ),
 ]
 Greedy = Annotated[bool, typer.Option("--greedy", help="Always take the likeliest token.")]
 Temperature = Annotated[
     float | None,
-    typer.Option(metavar="NUMBER", help="How freely tokens are drawn; 1 if not given."),
+    typer.Option(
+        "--temperature", metavar="NUMBER", help="How freely tokens are drawn; 1 if not given."
+    ),
 ]
 TopK = Annotated[
-    int, typer.Option(metavar="COUNT", help="Draw from so many likeliest tokens; 0 is all.")
+    int,
+    typer.Option("--top-k", metavar="COUNT", help="Draw from so many likeliest tokens; 0 is all."),
 ]
 TopP = Annotated[
-    float, typer.Option(metavar="SHARE", help="Draw from the likeliest that have this share.")
+    float,
+    typer.Option("--top-p", metavar="SHARE", help="Draw from the likeliest that have this share."),
 ]
 MinP = Annotated[
-    float, typer.Option(metavar="SHARE", help="Leave out what has less of the likeliest's chance.")
+    float,
+    typer.Option(
+        "--min-p", metavar="SHARE", help="Leave out what has less of the likeliest's chance."
+    ),
 ]
 RepetitionPenalty = Annotated[
-    float, typer.Option(metavar="FACTOR", help="Tokens seen before are divided by this.")
+    float,
+    typer.Option(
+        "--repetition-penalty", metavar="FACTOR", help="Tokens seen before are divided by this."
+    ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(metavar="NUMBER", help="The same seed draws the same tokens."),
+    typer.Option("--seed", metavar="NUMBER", help="The same seed draws the same tokens."),
 ]
 Stop = Annotated[
     list[str] | None,
-    typer.Option(metavar="TEXT", help="End before this text. May be repeated."),
+    typer.Option("--stop", metavar="TEXT", help="End before this text. May be repeated."),
 ]
 KvTokens = Annotated[
     int | None,
-    typer.Option(metavar="COUNT", help="Tokens that the KV cache holds; the model's context once."),
+    typer.Option(
+        "--kv-tokens",
+        metavar="COUNT",
+        help="Tokens that the KV cache holds; the model's context once.",
+    ),
 ]
 Knobs = Annotated[
     list[str] | None,

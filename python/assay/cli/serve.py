@@ -18,29 +18,43 @@ KEY_VARIABLE = "ASSAY_API_KEY"
 
 def serve_command(
     model: sampling.Model,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")
+    ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 takes a free one.")
     ] = 8000,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What clients call the model; MODEL if not given."),
+        typer.Option(
+            "--name", metavar="NAME", help="What clients call the model; MODEL if not given."
+        ),
     ] = None,
     api_key: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY", help=f"Ask clients for this key; {KEY_VARIABLE} keeps it out of sight."
+            "--api-key",
+            metavar="KEY",
+            help=f"Ask clients for this key; {KEY_VARIABLE} keeps it out of sight.",
         ),
     ] = None,
     max_requests: Annotated[
         int,
-        typer.Option(metavar="COUNT", min=1, help="Answers under way at once, waiting ones too."),
+        typer.Option(
+            "--max-requests",
+            metavar="COUNT",
+            min=1,
+            help="Answers under way at once, waiting ones too.",
+        ),
     ] = 1024,
-    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Bytes of one request.")] = 1
-    << 20,
+    max_body: Annotated[
+        int, typer.Option("--max-body", metavar="BYTES", min=1, help="Bytes of one request.")
+    ] = 1 << 20,
     drain: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0.0, help="Time to finish after SIGTERM or ctrl-c."),
+        typer.Option(
+            "--drain", metavar="SECONDS", min=0.0, help="Time to finish after SIGTERM or ctrl-c."
+        ),
     ] = 30.0,
     device: sampling.Device = "cpu",
     kv_tokens: sampling.KvTokens = None,
