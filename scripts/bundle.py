@@ -1,8 +1,9 @@
 """Makes a bundle that installs Assay on an x86_64 Linux GPU host without network.
 
-Run by `make bundle`. The bundle has two parts in dist/bundle: `assay-bundle` holds Assay's wheel,
+Run by `make bundle`. The bundle has three parts in dist/bundle: `assay-bundle` holds Assay's wheel,
 the wheels of the packages that the host lacks, install.sh, and the GPU tests with run_gpu_tests.sh;
-`assay-bundle-nvrtc` holds the CUDA compiler library, for hosts without one.
+`assay-bundle-nvrtc` holds the CUDA compiler library, for hosts without one; `assay-bundle-numpy`
+holds NumPy and SciPy, for hosts whose packages were not listed and that have none.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from pathlib import Path
 from host_packages import (
     UNUSED,
     Packages,
+    Pin,
     canonical,
     installation_steps,
     left_out,
@@ -32,7 +34,8 @@ from target_compiler import MissingCompiler, build_environment, target_compiler
 ROOT = Path(__file__).resolve().parent.parent
 DESTINATION = ROOT / "dist" / "bundle"
 FIRST_PART = "assay-bundle"
-SECOND_PART = "assay-bundle-nvrtc"
+COMPILER_PART = "assay-bundle-nvrtc"
+ASSUMED_PART = "assay-bundle-numpy"
 FIRST_PART_LIMIT = 40_000_000
 
 # glibc 2.x: what the dependencies may ask for, and what Assay's own wheel may.
@@ -149,14 +152,12 @@ def add_gpu_tests(folder: Path) -> None:
 
 
 def make_first_part(
-    folder: Path, python_version: str, host: Packages | None, work: Path
+    folder: Path, python_version: str, pins: list[Pin], left: Mapping[str, str]
 ) -> tuple[list[Entry], list[Entry]]:
     """Fills the first part; returns manifest entries of what is in it and what was left out."""
     wheels = folder / "wheels"
     wheels.mkdir(parents=True)
     build_wheel(wheels)
-    pins = resolve(ROOT, python_version, DEPENDENCY_GLIBC, host or {}, work)
-    left = left_out(pins, host)
     carried = [pin for pin in pins if pin.name not in left]
     say(f"packages: {len(carried)} to download, {len(left)} left out")
     download((f"{pin.name}=={pin.version}" for pin in carried), python_version, wheels)
@@ -185,15 +186,14 @@ def make_first_part(
     return entries, absent
 
 
-def make_second_part(folder: Path, python_version: str) -> list[Entry]:
-    """Fills the second part; returns manifest entries of what is in it."""
+def make_part(
+    folder: Path, python_version: str, requirements: Iterable[str], why: str
+) -> list[Entry]:
+    """Fills a part that is wheels alone; returns manifest entries of what is in it."""
     wheels = folder / "wheels"
     wheels.mkdir(parents=True)
-    download([CUDA_COMPILER], python_version, wheels)
-    entries = [describe(wheel, "compiles CUDA C++ at run time") for wheel in wheels.glob("*.whl")]
-    # The range, not the version carried: a host keeps the compiler that its PyTorch came with.
-    write_lines(folder / "requirements.txt", [CUDA_COMPILER])
-    return entries
+    download(requirements, python_version, wheels)
+    return [describe(wheel, why) for wheel in sorted(wheels.glob("*.whl"))]
 
 
 def replace(new: Path, destination: Path, work: Path) -> None:
@@ -205,23 +205,34 @@ def replace(new: Path, destination: Path, work: Path) -> None:
 
 
 def make_bundle(python_version: str, host: Packages | None) -> None:
-    """Makes both parts and the manifest, then moves them into place at once."""
+    """Makes the parts and the manifest, then moves them into place at once."""
     DESTINATION.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=DESTINATION.parent) as name:
         work = Path(name)
         made = work / "made"
-        entries, absent = make_first_part(made / FIRST_PART, python_version, host, work)
-        compiler = make_second_part(made / SECOND_PART, python_version)
+        pins = resolve(ROOT, python_version, DEPENDENCY_GLIBC, host or {}, work)
+        left = left_out(pins, host)
+        entries, absent = make_first_part(made / FIRST_PART, python_version, pins, left)
+        parts = {FIRST_PART: entries}
+        folder = made / COMPILER_PART
+        why = "compiles CUDA C++ at run time"
+        parts[COMPILER_PART] = make_part(folder, python_version, [CUDA_COMPILER], why)
+        # The range, not the version carried: a host keeps the compiler that its PyTorch came with.
+        write_lines(folder / "requirements.txt", [CUDA_COMPILER])
+        if host is None:
+            assumed = [f"{pin.name}=={pin.version}" for pin in pins if pin.name in left]
+            why = "for a host that has none"
+            parts[ASSUMED_PART] = make_part(made / ASSUMED_PART, python_version, assumed, why)
         manifest = {
             "host": {"architecture": "x86_64", "system": "Linux", "python": python_version},
             "host_packages": "assumed" if host is None else "listed",
-            "parts": {FIRST_PART: entries, SECOND_PART: compiler},
+            "parts": parts,
             "left_out": absent,
         }
         text = json.dumps(manifest, indent=2) + "\n"
         (made / FIRST_PART / "MANIFEST.json").write_text(text, encoding="utf-8")
         replace(made, DESTINATION, work)
-    for part, listed in ((FIRST_PART, entries), (SECOND_PART, compiler)):
+    for part, listed in parts.items():
         size = sum(int(entry["size"]) for entry in listed)
         say(f"{DESTINATION.relative_to(ROOT) / part}: {len(listed)} wheels, {size / 1e6:.1f} MB")
     for entry in absent:
@@ -238,7 +249,7 @@ def main(arguments: list[str] | None = None) -> int:
         type=Path,
         metavar="FILE",
         help="what the host has, from `pip list --format=freeze` there;\n"
-        "without it the host is taken to have NumPy and SciPy and nothing else",
+        "without it NumPy and SciPy are a part of their own",
     )
     parser.add_argument("--python-version", default="3.12", help="the host's (default: 3.12)")
     options = parser.parse_args(arguments)

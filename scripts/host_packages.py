@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-# Without a list of its packages, the host is taken to run PyTorch beside these.
+# Without a list of its packages, the host is taken to run PyTorch beside these: most do, and they are
+# larger than all else, so they travel apart.
 ASSUMED = ("numpy", "scipy")
 
 # Packages that a dependency asks for and Assay never reaches, with the reason; and who asks.
@@ -81,7 +82,7 @@ def resolve(root: Path, python_version: str, glibc: int, host: Packages, folder:
 def left_out(pins: Iterable[Pin], host: Packages | None) -> dict[str, str]:
     """The resolved packages that the host has, or is taken to have, with the reason."""
     if host is None:
-        why = "taken to be on the host: it runs PyTorch with NumPy and SciPy"
+        why = "in a part of its own: hosts that run PyTorch have it"
         return {pin.name: why for pin in pins if pin.name in ASSUMED}
     return {
         pin.name: f"on the host: {pin.name} {pin.version}"

@@ -2,7 +2,8 @@
 # Installs Assay from this folder, without network, into $PYTHON (default: python3).
 #
 # Packages that the host has in a version that will do are kept as they are.
-# Put the folder assay-bundle-nvrtc beside this one to install the CUDA compiler library too.
+# Put the folder assay-bundle-nvrtc beside this one to install the CUDA compiler library too, and
+# assay-bundle-numpy where the host has no NumPy or SciPy.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -22,11 +23,11 @@ fi
 
 links=(--find-links "$here/wheels")
 requirements=(-r "$here/requirements.txt")
-compiler="$here/../assay-bundle-nvrtc"
-if [[ -d "$compiler" ]]; then
-  links+=(--find-links "$compiler/wheels")
-  requirements+=(-r "$compiler/requirements.txt")
-fi
+for part in "$here"/../assay-bundle-{nvrtc,numpy}; do
+  [[ -d "$part" ]] || continue
+  links+=(--find-links "$part/wheels")
+  [[ ! -f "$part/requirements.txt" ]] || requirements+=(-r "$part/requirements.txt")
+done
 
 install() {
   # Progress goes to standard error: the build info is all there is on standard output.
