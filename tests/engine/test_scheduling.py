@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay._native import KvCache
+from assay.engine.output_text import OutputText
 from assay.engine.params import SamplingParams
 from assay.engine.request import Request
 from assay.engine.scheduling import POLICIES, Batcher
 from assay.engine.speculation import PromptLookup
-from assay.engine.stopping import StopTexts
 
 
 def request(number, prompt, tokens, *, priority=0, speculates=False):
@@ -23,8 +23,7 @@ def request(number, prompt, tokens, *, priority=0, speculates=False):
         number=number,
         most_tokens=len(prompt) + tokens,
         end_tokens=frozenset(),
-        text=None,
-        stops=StopTexts(()),
+        text=OutputText(),
         arrived=0.0,
         lookup=PromptLookup(list(prompt)) if speculates else None,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from assay._native import kernel_threads, limit_kernel_threads
 from assay.engine.knobs import AS_STORED, KNOBS, Settings
 from assay.engine.kv_memory import KvMemory
@@ -10,7 +12,7 @@ from assay.engine.models import Model, build_model
 from assay.engine.models.building import fingerprint
 from assay.engine.runner import Flight, Runner
 from assay.engine.scheduling import Batcher
-from assay.errors import InputError
+from assay.errors import InputError, OutOfMemoryError
 from assay.runtime import Device
 
 FIRST_KV_TOKENS = 2048
@@ -36,15 +38,27 @@ class Assembly:
         self._grows = kv_tokens is None
         self._kv_tokens = kv_tokens
         self._prefix_caching = prefix_caching
+        self._is_stuck = False
+        self._degradations: list[str] = []
         # Another engine's limit stands where this one asks for none.
         if settings.threads:
             limit_kernel_threads(settings.threads)
         self.model = self._build_model()
         self.kv = self._build_cache()
         self.batcher = self._build_batcher()
-        self.runner = self._build_runner()
+        self._runner: Runner | None = self._build_runner()
         self.flight: Flight | None = None
         """The step that is under way."""
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the steps."""
+        if self._runner is None:
+            raise OutOfMemoryError(
+                "engine: expected the memory that steps work in, got none since a change that failed",
+                "close it and load it again",
+            )
+        return self._runner
 
     @property
     def overlaps(self) -> bool:
@@ -55,7 +69,14 @@ class Assembly:
     @property
     def must_grow(self) -> bool:
         """Whether the cache had too few blocks in the last step, and may have more."""
-        return self.batcher.short and self.can_grow(2 * self.kv.capacity)
+        if not self.batcher.short or self._is_stuck:
+            return False
+        return self.can_grow(2 * self.kv.capacity)
+
+    @property
+    def degradations(self) -> list[str]:
+        """What was done less well than asked for, in one line each."""
+        return [*self._degradations, *self.runner.degradations]
 
     @property
     def context_limit(self) -> int:
@@ -68,21 +89,29 @@ class Assembly:
         before = self.settings
         now, then = settings.as_dict(), before.as_dict()
         changed = {name for name, value in now.items() if then[name] != value}
-        parts: set[str] = {KNOBS[name].rebuilds for name in changed}
-        self.settings = settings
-        try:
-            self._rebuild(parts)
-        except BaseException:
+
+        def go_back() -> None:
             self.settings = before
-            self._rebuild(parts)
-            raise
+
+        self.settings = settings
+        self._rebuild({KNOBS[name].rebuilds for name in changed}, go_back)
         if "threads" in changed:
             limit_kernel_threads(settings.threads or kernel_threads()[1])
 
     def grow_if_short(self) -> None:
-        """Give a cache that may grow more blocks, if the last step had too few."""
-        if self.must_grow:
+        """Give a cache that may grow more blocks, if the last step had too few.
+
+        Where the device has no memory for them, requests wait for blocks as in a cache that may
+        not grow.
+        """
+        if not self.must_grow:
+            return
+        try:
             self.grow(2 * self.kv.capacity)
+        except OutOfMemoryError as error:
+            self._is_stuck = True
+            kept = f"the KV cache stays at {self.kv.capacity} tokens: {error.message}"
+            self._degradations.append(kept)
 
     def can_grow(self, tokens: int) -> bool:
         """Whether holding so many tokens would make the cache larger."""
@@ -92,31 +121,55 @@ class Assembly:
         """Make the cache hold so many tokens, if it may grow that far; its content stays."""
         if not self.can_grow(tokens):
             return
-        kept = self.kv.snapshot()
+        kept, before = self.kv.snapshot(), self._kv_tokens
+
+        def go_back() -> None:
+            self._kv_tokens = before
+
         self._kv_tokens = min(max(tokens, 2 * self.kv.capacity), self.model.shape.context)
-        self._rebuild({"cache"})
-        self.kv.restore(kept)
+        try:
+            self._rebuild({"cache"}, go_back)
+            self._is_stuck = False
+        finally:
+            self.kv.restore(kept)
 
     def close(self) -> None:
         """Give the memory back; the weights stay for other engines."""
-        self.runner.close()
+        self._drop_runner()
         self.kv.free()
 
-    def _rebuild(self, parts: set[str]) -> None:
+    def _rebuild(self, parts: Collection[str], go_back: Callable[[], None]) -> None:
+        """Make parts anew, or as they were before where that fails."""
+        try:
+            self._build(parts)
+        except BaseException as error:
+            if isinstance(error, OutOfMemoryError):
+                # Its frames hold what was built so far, and the memory is needed.
+                error.__traceback__ = None
+            go_back()
+            self._build(parts)
+            raise
+
+    def _build(self, parts: Collection[str]) -> None:
+        """Make parts anew from the settings, in the memory that those before them had."""
         before = self.batcher
-        if parts & {"cache", "weights"}:
+        if not {"cache", "weights", "graphs"}.isdisjoint(parts):
+            self._drop_runner()
+        if not {"cache", "weights"}.isdisjoint(parts):
             before.requeue_all()
-            self.runner.close()
             self.kv.free()
             if "weights" in parts:
                 self.model = self._build_model()
             self.kv = self._build_cache()
-        elif "graphs" in parts:
-            self.runner.close()
         self.batcher = self._build_batcher()
         self.batcher.take_over(before)
-        if parts & {"cache", "weights", "graphs"}:
-            self.runner = self._build_runner()
+        if self._runner is None:
+            self._runner = self._build_runner()
+
+    def _drop_runner(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
 
     def _build_model(self) -> Model:
         chosen = self.settings.weight_format

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
@@ -21,9 +19,7 @@ from assay.engine.outputs import Chunk, Completion, StepOutput
 from assay.engine.params import SamplingParams
 from assay.engine.prompts import Prompt
 from assay.engine.request import Request
-from assay.engine.speculation import PromptLookup
 from assay.engine.stepping import COUNTED, Gained, reveal, run_step
-from assay.engine.stopping import StopTexts
 from assay.errors import InputError
 from assay.runtime import Device
 from assay.runtime import device as device_named
@@ -125,7 +121,7 @@ class Engine:
         params = params or SamplingParams()
         tokens = prompting.token_numbers(self._parts, prompt)
         most = prompting.most_tokens(self._parts, tokens, params)
-        request = self._request(tokens, len(tokens), params, request_id, priority, most)
+        request = self._admit(tokens, len(tokens), params, request_id, priority, most)
         self._parts.batcher.add(request)
         return request.request_id
 
@@ -146,7 +142,7 @@ class Engine:
                 f"max_tokens: expected more than the {source.output_tokens} tokens that "
                 f'"{request_id}" has already, got {params.max_tokens}'
             )
-        request = self._request(
+        request = self._admit(
             list(source.tokens), source.prompt_tokens, params, new_id, source.priority, most
         )
         self._parts.batcher.fork(source, request)
@@ -182,18 +178,11 @@ class Engine:
         One that cannot go on ends with the reason "error" and its `error`; the others go on.
         """
         self._check_idle("generate")
-        given = prompting.listed(prompts)
-        each = [params or SamplingParams()] * len(given)
-        if params is not None and not isinstance(params, SamplingParams):
-            each = list(params)
-        if len(each) != len(given):
-            raise InputError(
-                f"params: expected one for each of {len(given)} prompts, got {len(each)}"
-            )
+        plans = prompting.with_params(prompting.listed(prompts), params)
         names: list[str] = []
         try:
-            for prompt, chosen in zip(given, each, strict=True):
-                names.append(self.add_request(prompt, chosen))  # type: ignore[arg-type]
+            for prompt, chosen in plans:
+                names.append(self.add_request(prompt, chosen))
             chunks: dict[str, list[Chunk]] = {name: [] for name in names}
             ends: dict[str, StepOutput] = {}
             while self.has_work:
@@ -210,17 +199,23 @@ class Engine:
     def stream(self, prompt: Prompt, params: SamplingParams | None = None) -> Iterator[Chunk]:
         """Complete one prompt, token by token; leaving the loop early ends the request.
 
-        Raises the request's error where it cannot go on.
+        Raises the request's error where it cannot go on. What requests that are added meanwhile
+        say comes with the next call of `step`.
         """
         self._check_idle("stream")
         name = self.add_request(prompt, params)
+        others: list[StepOutput] = []
         try:
             while name in self._requests:
                 for output in self.step():
+                    if output.request_id != name:
+                        others.append(output)
+                        continue
                     yield from output.chunks
                     if output.error is not None:
                         raise output.error
         finally:
+            self._ready += others
             if name in self._requests:
                 self.abort(name)
 
@@ -240,7 +235,7 @@ class Engine:
         before = self.settings.as_dict()
         self._parts.change(self.settings.changed(changes))
         for request in self._requests.values():
-            self._prepare_guesses(request)
+            request.guess_ahead(bool(self.settings.speculation_depth))
         return Undo(self.configure, {name: before[name] for name in changes})
 
     def describe(self) -> dict[str, Any]:
@@ -259,7 +254,7 @@ class Engine:
             "streamed_bytes": self.model.streamed_bytes,
             "kv_bytes": self._parts.kv.memory.nbytes,
             "notes": [*self.files.notes, *self.model.notes],
-            "degradations": list(self._parts.runner.degradations),
+            "degradations": self._parts.degradations,
             "settings": self.settings.as_dict(),
         }
 
@@ -332,7 +327,7 @@ class Engine:
         if flight is not None:
             self._ready += self._outputs(reveal(self._parts, self._counts, flight))
 
-    def _request(
+    def _admit(
         self,
         tokens: list[int],
         prompt_tokens: int,
@@ -346,25 +341,17 @@ class Engine:
         name = request_id or f"request-{self._numbers}"
         if name in self._requests:
             raise InputError(f'request "{name}": expected a name that is free, got one in use')
-        tokenizer = self.files.tokenizer
-        ends = () if params.ignore_eos else tokenizer.stop_ids
-        request = Request(
-            request_id=name,
-            tokens=tokens,
+        request = Request.of(
+            name,
+            self._numbers,
+            tokens,
+            params,
+            self.files.tokenizer,
             prompt_tokens=prompt_tokens,
-            params=params,
-            seed=_fresh_seed() if params.seed is None else params.seed,
-            priority=priority,
-            number=self._numbers,
             most_tokens=most_tokens,
-            end_tokens=frozenset((*ends, *params.stop_token_ids)),
-            text=tokenizer.detokenizer(),
-            stops=StopTexts(params.stop),
-            arrived=time.perf_counter(),
+            priority=priority,
         )
-        for token in tokens[prompt_tokens:]:
-            request.stops.push(request.text.push(token))
-        self._prepare_guesses(request)
+        request.guess_ahead(bool(self.settings.speculation_depth))
         if self._parts.can_grow(most_tokens):
             self._settle()
             self._parts.grow(most_tokens)
@@ -377,26 +364,16 @@ class Engine:
             raise InputError(f'request "{request_id}": expected one under way, got none')
         return request
 
-    def _prepare_guesses(self, request: Request) -> None:
-        # Penalties change logits with each token of the output, guessed ones included.
-        if self.settings.speculation_depth and not request.params.penalized:
-            if request.lookup is None:
-                request.lookup = PromptLookup(request.tokens)
-        else:
-            request.lookup = None
-
     def _check_open(self) -> None:
         if self._closed:
             raise InputError("engine: expected an open engine, got one that was closed")
 
     def _check_idle(self, what: str) -> None:
         self._check_open()
-        if self._requests:
+        # What a request said last may still wait for `step`, though the request has ended.
+        left = {*self._requests, *(output.request_id for output in self._ready)}
+        if left:
             raise InputError(
-                f"{what}: expected no requests under way, got {len(self._requests)}",
+                f"{what}: expected no requests under way, got {len(left)}",
                 "step until they are done, or add this one beside them with add_request",
             )
-
-
-def _fresh_seed() -> int:
-    return int.from_bytes(os.urandom(8)) >> 1

@@ -26,8 +26,8 @@ def take(
     if token in request.end_tokens:
         reason = "stop"
     else:
-        text = request.stops.push(request.text.push(token))
-        if request.stops.found:
+        text = request.text.push(token)
+        if request.text.stopped:
             reason = "stop"
         elif len(request.tokens) >= request.most_tokens:
             reason = "length"
@@ -55,9 +55,7 @@ def _finish(request: Request, reason: FinishReason) -> str:
     """Note the end and give the text that was held back."""
     request.finish_reason = reason
     request.finished = time.perf_counter()
-    if request.stops.found:
-        return ""
-    return request.stops.push(request.text.finish()) + request.stops.flush()
+    return request.text.finish()
 
 
 def summary(request: Request) -> Summary:

@@ -153,9 +153,12 @@ class KvMemory:
         return restored
 
     def free(self) -> None:
-        """Give the memory back."""
+        """Give the memory back, once."""
+        is_held = bool(self.keys)
+        # Views go first: memory that can still be seen is not given back.
         self.keys = self.values = ()
-        self.memory.free()
+        if is_held:
+            self.memory.free()
 
     def _write(self, block: int, data: npt.NDArray[np.uint8]) -> None:
         for index, part in enumerate((*self.keys, *self.values)):

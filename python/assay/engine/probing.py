@@ -57,9 +57,9 @@ def profile(parts: Assembly, sequences: int, context: int) -> list[NodeTime]:
         for index in range(sequences):
             request = Request.probe([0] * context)
             request.sequence, request.computed = books.open([], context)[0], context - 1
+            turns.append(Turn(request, 1, 1))
             # Nothing wrote these blocks, and what memory happens to hold may be no number.
             parts.kv.clear_blocks(request.sequence)
-            turns.append(Turn(request, 1, 1))
             # No token has such a number, so no prompt can find these blocks.
             books.commit(request.sequence, [2**32 - 1 - index] * (context - 1))
         return parts.runner.profile(turns)

@@ -23,6 +23,19 @@ def listed(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
     return items
 
 
+def with_params(
+    prompts: Sequence[Prompt], params: SamplingParams | Sequence[SamplingParams] | None
+) -> list[tuple[Prompt, SamplingParams]]:
+    """Each prompt with its parameters; one set of them is for all."""
+    if params is None or isinstance(params, SamplingParams):
+        return [(prompt, params or SamplingParams()) for prompt in prompts]
+    if len(params) != len(prompts):
+        raise InputError(
+            f"params: expected one for each of {len(prompts)} prompts, got {len(params)}"
+        )
+    return list(zip(prompts, params, strict=True))
+
+
 def token_numbers(parts: Assembly, prompt: Prompt) -> list[int]:
     """The tokens of a prompt; a text gets the begin token that the model's files ask for."""
     if isinstance(prompt, str):

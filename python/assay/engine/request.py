@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from assay.engine.output_text import OutputText
 from assay.engine.outputs import FinishReason
 from assay.engine.params import SamplingParams
 from assay.engine.speculation import PromptLookup
-from assay.engine.stopping import StopTexts
 from assay.errors import AssayError
 from assay.later import Later
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from assay.engine.loading.tokenizer import Tokenizer
 else:
     np = Later("numpy", globals(), "np")
 
@@ -35,9 +39,7 @@ class Request:
     most_tokens: int
     """Tokens, those of the prompt included, at which it ends."""
     end_tokens: frozenset[int]
-    text: Any
-    """Turns tokens into text, keeping incomplete characters back."""
-    stops: StopTexts
+    text: OutputText
     arrived: float
     sequence: int | None = None
     """Its blocks in the KV cache; None while it waits."""
@@ -58,6 +60,55 @@ class Request:
     _counts: npt.NDArray[np.int32] | None = None
     _prompted: npt.NDArray[np.uint8] | None = None
     _counted: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        request_id: str,
+        number: int,
+        tokens: list[int],
+        params: SamplingParams,
+        tokenizer: Tokenizer,
+        *,
+        prompt_tokens: int,
+        most_tokens: int,
+        priority: int,
+    ) -> Request:
+        """A request that arrives now; tokens beyond its prompt were said by another one."""
+        ends = () if params.ignore_eos else tokenizer.stop_ids
+        text = OutputText(tokenizer.detokenizer(), params.stop)
+        for token in tokens[prompt_tokens:]:
+            text.push(token)
+        return cls(
+            request_id=request_id,
+            tokens=tokens,
+            prompt_tokens=prompt_tokens,
+            params=params,
+            seed=_fresh_seed() if params.seed is None else params.seed,
+            priority=priority,
+            number=number,
+            most_tokens=most_tokens,
+            end_tokens=frozenset((*ends, *params.stop_token_ids)),
+            text=text,
+            arrived=time.perf_counter(),
+        )
+
+    @classmethod
+    def probe(cls, tokens: list[int]) -> Request:
+        """A request that only asks what the model makes of some tokens."""
+        return cls(
+            request_id="probe",
+            tokens=tokens,
+            prompt_tokens=len(tokens),
+            params=SamplingParams(temperature=0.0),
+            seed=0,
+            priority=0,
+            number=0,
+            most_tokens=len(tokens),
+            end_tokens=frozenset(),
+            text=OutputText(),
+            arrived=0.0,
+        )
 
     @property
     def output_tokens(self) -> int:
@@ -86,20 +137,14 @@ class Request:
         self._counted = len(self.tokens)
         return self._counts, self._prompted
 
-    @classmethod
-    def probe(cls, tokens: list[int]) -> Request:
-        """A request that only asks what the model makes of some tokens."""
-        return cls(
-            request_id="probe",
-            tokens=tokens,
-            prompt_tokens=len(tokens),
-            params=SamplingParams(temperature=0.0),
-            seed=0,
-            priority=0,
-            number=0,
-            most_tokens=len(tokens),
-            end_tokens=frozenset(),
-            text=None,
-            stops=StopTexts(()),
-            arrived=0.0,
-        )
+    def guess_ahead(self, wanted: bool) -> None:
+        """Begin or cease to guess the next tokens from those so far."""
+        # Penalties change logits with each token of the output, guessed ones included.
+        if not wanted or self.params.penalized:
+            self.lookup = None
+        elif self.lookup is None:
+            self.lookup = PromptLookup(self.tokens)
+
+
+def _fresh_seed() -> int:
+    return int.from_bytes(os.urandom(8)) >> 1

@@ -13,6 +13,7 @@ from assay.engine.outputs import Chunk
 from assay.engine.request import Request
 from assay.engine.runner import Flight
 from assay.engine.scheduling import Turn
+from assay.errors import AssayError
 
 Gained = tuple[Request, list[Chunk]]
 """A request, and what a step added to it."""
@@ -37,7 +38,12 @@ def run_step(parts: Assembly, counts: Counter[str]) -> list[Gained]:
     if not _can_overlap(parts, flight):
         return reveal(parts, counts, flight)
     _assume(parts, counts, flight)
-    parts.flight = _launch(parts, flight)
+    try:
+        parts.flight = _launch(parts, flight)
+    except AssayError:
+        # What stands in its way is told where the step is launched for itself, if it is still
+        # there; the tokens of this one must not be lost for it.
+        parts.flight = None
     return reveal(parts, counts, flight, assumed=True)
 
 

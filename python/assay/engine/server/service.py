@@ -50,7 +50,7 @@ def served_model(engine: Engine, name: str) -> ServedModel:
     return ServedModel(
         name=name,
         context_limit=engine.context_limit,
-        vocabulary=engine.describe()["vocabulary"],
+        vocabulary=engine.model.shape.vocabulary,
         encode=tokenizer.encode,
         encode_rendered=partial(tokenizer.encode, add_special=False),
         token_bytes=tokenizer.piece,
