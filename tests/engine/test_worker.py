@@ -116,7 +116,7 @@ def test_what_the_engine_refuses_fails_alone(worker: EngineWorker, reader: Reade
 
 
 def test_a_failing_step_ends_everything_and_is_remembered(
-    worker: EngineWorker, engine: SteadyEngine, reader: Reader
+    worker: EngineWorker, engine: SteadyEngine, reader: Reader, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine.fails_at_step = 3
     names = worker.submit([tokens("a")] * 3, [SamplingParams(max_tokens=100)] * 3)
@@ -124,6 +124,10 @@ def test_a_failing_step_ends_everything_and_is_remembered(
     assert {type(error) for error in reader.failures.values()} == {StoppedError}
     with pytest.raises(StoppedError, match="the engine failed: RuntimeError: the test said so"):
         worker.submit([tokens("a")], [SamplingParams()])
+    # Clients are told one line; where it happened is for whoever runs the server.
+    [logged] = caplog.records
+    assert logged.exc_info is not None
+    assert str(logged.exc_info[1]) == "the test said so"
 
 
 def test_calls_run_between_steps_and_bring_back_errors(worker: EngineWorker) -> None:

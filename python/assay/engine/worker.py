@@ -9,19 +9,22 @@ requests on wakes the reader once.
 from __future__ import annotations
 
 import itertools
+import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from assay.errors import AssayError
 
 if TYPE_CHECKING:
     from assay.engine.outputs import StepOutput
     from assay.engine.params import SamplingParams
+
+_LOGGER: Final = logging.getLogger("assay.engine")
 
 T = TypeVar("T")
 
@@ -183,6 +186,7 @@ class EngineWorker:
             self._end_all(self._refusing or StoppedError("the engine is closed"))
         except Exception as error:
             # What a failure leaves behind cannot be trusted: nothing is let in again.
+            _LOGGER.error("the engine failed", exc_info=error)
             self._end_all(StoppedError(f"the engine failed: {type(error).__name__}: {error}"))
         with self._lock:
             self._ended = True

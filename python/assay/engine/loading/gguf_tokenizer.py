@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay.engine.loading.once import Once
-from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
+from assay.engine.loading.tokenizer import SPACE, Tokenizer, byte_alphabet
 from assay.engine.loading.vocabulary import Vocabulary, WholeVocabulary, library_errors
 from assay.errors import InputError, UnsupportedError
 
@@ -77,9 +77,6 @@ _ENDS: Final = (
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 """The types of tokens in `tokenizer.ggml.token_type`."""
-
-_SPACE: Final = "\u2581"
-
 
 _TOKENS: Final = "tokenizer.ggml.tokens"
 
@@ -266,9 +263,9 @@ def _sentence_pieces(
     )
     library = Tokenizer(model)
     prefixed = metadata.get("tokenizer.ggml.add_space_prefix", bool)
-    steps: list[Any] = [] if prefixed is False else [normalizers.Prepend(_SPACE)]
-    library.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", _SPACE)])
-    ending: list[Any] = [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    steps: list[Any] = [] if prefixed is False else [normalizers.Prepend(SPACE)]
+    library.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])
+    ending: list[Any] = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
     if prefixed is not False:
         ending.append(decoders.Strip(" ", 1, 0))
     library.decoder = decoders.Sequence(ending)

@@ -55,13 +55,14 @@ class Tensor:
         """
         import numpy as np
 
+        from assay.runtime.rounding import widen
+
         if self.format == "f32":
             return np.frombuffer(self.bytes, "<f4").reshape(self.shape)
         if self.format == "f16":
             return np.frombuffer(self.bytes, "<f2").astype(np.float32).reshape(self.shape)
         if self.format == "bf16":
-            wide = np.frombuffer(self.bytes, "<u2").astype(np.uint32) << np.uint32(16)
-            return wide.view(np.float32).reshape(self.shape)
+            return widen(np.frombuffer(self.bytes, "<u2")).reshape(self.shape)
         raise UnsupportedError(
             f'tensor "{self.name}": expected format f32, f16 or bf16, got {self.format}',
             "assay.ops.dequantize turns blocks into numbers",

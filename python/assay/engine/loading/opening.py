@@ -12,7 +12,6 @@ from assay.errors import InputError
 SYNTHETIC = "synthetic"
 """The name of the model that is made up on the spot."""
 
-
 PATTERNED = "-shape"
 """How the names of models end that have a published shape and random weights."""
 

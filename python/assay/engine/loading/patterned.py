@@ -105,6 +105,8 @@ def _pattern(count: int, inputs: int) -> Path:
     """The file of so many uniform numbers, scaled for rows of so many inputs; made once."""
     import numpy as np
 
+    from assay.runtime.rounding import narrow
+
     path = places.cache("patterns") / f"uniform-{SEED}-{count}-{inputs}.bf16"
     if path.exists() and path.stat().st_size == count * _ITEM:
         return path
@@ -112,9 +114,7 @@ def _pattern(count: int, inputs: int) -> Path:
     # Every 16 random bits choose one of as many numbers, rounded to bfloat16 beforehand.
     bound = math.sqrt(3 / inputs)
     values = ((np.arange(1 << 16) + 0.5) / (1 << 15) - 1).astype(np.float32) * np.float32(bound)
-    words = values.view(np.uint32)
-    rounded = words + np.uint32(0x7FFF) + ((words >> np.uint32(16)) & np.uint32(1))
-    table = (rounded >> np.uint32(16)).astype(np.uint16)
+    table = narrow(values)
     bits = np.random.Philox(key=SEED)
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     try:

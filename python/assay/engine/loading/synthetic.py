@@ -179,13 +179,15 @@ def _values(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]
 
 
 def _safetensors(tensors: Mapping[str, NDArray[np.float32]], format: str) -> bytes:
+    from assay.runtime.rounding import narrow
+
     if format not in ("f32", "bf16"):
         raise InputError(f'format: expected "f32" or "bf16", got "{format}"')
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     parts: list[bytes] = []
     offset = 0
     for name, values in tensors.items():
-        data = values.tobytes() if format == "f32" else _bfloat16(values)
+        data = (values if format == "f32" else narrow(values)).tobytes()
         header[name] = {
             "dtype": format.upper(),
             "shape": list(values.shape),
@@ -196,15 +198,6 @@ def _safetensors(tensors: Mapping[str, NDArray[np.float32]], format: str) -> byt
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text + b"".join(parts)
-
-
-def _bfloat16(values: NDArray[np.float32]) -> bytes:
-    """The upper halves, rounded to nearest even."""
-    import numpy as np
-
-    bits = np.ascontiguousarray(values, dtype="<f4").view(np.uint32)
-    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    return (rounded >> np.uint32(16)).astype("<u2").tobytes()
 
 
 def _library() -> Any:

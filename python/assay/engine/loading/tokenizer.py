@@ -11,7 +11,7 @@ from assay.engine.loading.vocabulary import Vocabulary, library_errors
 from assay.errors import InputError
 
 _BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-_SPACE: Final = "\u2581"
+SPACE: Final = "\u2581"
 """What stands for a space in the pieces of SentencePiece."""
 
 
@@ -124,7 +124,7 @@ class Tokenizer:
             return text.encode()
         if found := _BYTE_TOKEN.fullmatch(text):
             return bytes([int(found[1], 16)])
-        return text.replace(_SPACE, " ").encode()
+        return text.replace(SPACE, " ").encode()
 
     def decode(self, tokens: Iterable[int], *, skip_special: bool = True) -> str:
         """The text of tokens that begin a text; broken UTF-8 becomes the replacement character."""

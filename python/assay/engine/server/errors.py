@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from assay.engine.worker import OverloadedError, StoppedError
-from assay.errors import AssayError, ModelError
+from assay.errors import AssayError, DeviceError, ModelError, OutOfMemoryError
 
 LOGGER: Final = logging.getLogger("assay.server")
 
@@ -66,9 +66,11 @@ def describe(error: BaseException) -> ApiError:
         return ApiError(error.message, status=429, code="rate_limit_exceeded")
     if isinstance(error, StoppedError):
         return ApiError(error.message, status=503, code="unavailable")
+    if isinstance(error, OutOfMemoryError):
+        return ApiError(error.message, status=503, code="out_of_memory")
     if isinstance(error, ModelError):
         return ApiError(error.message, status=500, code="model_error")
-    if isinstance(error, AssayError):
+    if isinstance(error, AssayError) and not isinstance(error, DeviceError):
         return ApiError(f"{error.message}; {error.hint}" if error.hint else error.message)
     LOGGER.error("a request failed", exc_info=error)
     return ApiError("the server failed on this request", status=500, code="internal_error")

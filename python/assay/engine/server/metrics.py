@@ -6,7 +6,7 @@ OpenTelemetry's names are written as underscores, as its own exporter to Prometh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -103,9 +103,8 @@ class Metrics:
 
     def text(self, statistics: Mapping[str, Any]) -> bytes:
         """Everything in Prometheus' text format, beside what the engine says of itself."""
-        families = lambda: engine_families(self._model, statistics)  # noqa: E731
         engine = CollectorRegistry()
-        engine.register(_Once(families))
+        engine.register(_Engine(self._model, statistics))
         return generate_latest(engine) + generate_latest(self._registry)
 
     def _otel(self, operation: str) -> tuple[str, ...]:
@@ -120,14 +119,15 @@ class Metrics:
         return Histogram(name, meaning, labels, registry=self._registry, buckets=buckets)
 
 
-class _Once(Collector):
-    """Families that are made when they are asked for."""
+class _Engine(Collector):
+    """What the engine says of itself, as a registry asks for it."""
 
-    def __init__(self, make: Callable[[], Iterator[Metric]]) -> None:
-        self._make = make
+    def __init__(self, model: str, statistics: Mapping[str, Any]) -> None:
+        self._model = model
+        self._statistics = statistics
 
     def collect(self) -> Iterator[Metric]:
-        return self._make()
+        return engine_families(self._model, self._statistics)
 
 
 def engine_families(model: str, statistics: Mapping[str, Any]) -> Iterator[Metric]:

@@ -1,0 +1,28 @@
+"""Whose fault an error is: the status that a client gets for each kind."""
+
+import pytest
+
+from assay.engine.server.errors import ApiError, describe
+from assay.engine.worker import OverloadedError, StoppedError
+from assay.errors import DeviceError, InputError, ModelError, OutOfMemoryError
+
+KINDS = [
+    (ApiError("no", status=404, code="model_not_found"), 404, "model_not_found"),
+    (InputError("prompt: expected tokens, got none"), 400, None),
+    (OverloadedError("full"), 429, "rate_limit_exceeded"),
+    (StoppedError("shutting down"), 503, "unavailable"),
+    (OutOfMemoryError("kv_cache: expected room, got none"), 503, "out_of_memory"),
+    (ModelError("only NaN"), 500, "model_error"),
+    (DeviceError("the device is lost"), 500, "internal_error"),
+    (RuntimeError("a fault of our own"), 500, "internal_error"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "code"), KINDS, ids=lambda value: str(value))
+def test_each_kind_of_error_has_its_status(error, status, code, caplog):
+    told = describe(error)
+    assert (told.status, told.code) == (status, code)
+    # What is our own fault is logged and not told.
+    hidden = code == "internal_error"
+    assert bool(caplog.records) is hidden
+    assert (str(error) in told.message) is not hidden
