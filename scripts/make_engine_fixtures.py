@@ -25,6 +25,8 @@ SMALL = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
+    # Heads of 64 and 128 numbers are those that every device has kernels for.
+    "head_dim": 64,
     "max_position_embeddings": 128,
     "tie_word_embeddings": False,
     "bos_token_id": 1,
@@ -45,9 +47,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "GPT2",
         {
             "vocab_size": 96,
-            "n_embd": 64,
+            "n_embd": 128,
+            "n_inner": 128,
             "n_layer": 2,
-            "n_head": 4,
+            "n_head": 2,
             "n_positions": 128,
             "bos_token_id": 1,
             "eos_token_id": 2,
@@ -55,9 +58,9 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "llama": ("Llama", SMALL),
     "llama3": ("Llama", {**SMALL, "rope_parameters": LLAMA_3_SCALING, "tie_word_embeddings": True}),
-    "mistral": ("Mistral", {**SMALL, "head_dim": 32, "sliding_window": None}),
+    "mistral": ("Mistral", {**SMALL, "head_dim": 128, "sliding_window": None}),
     "qwen2": ("Qwen2", {**SMALL, "tie_word_embeddings": True}),
-    "qwen3": ("Qwen3", {**SMALL, "head_dim": 32}),
+    "qwen3": ("Qwen3", SMALL),
 }
 
 
