@@ -45,7 +45,8 @@ def paged_attention(
     lengths[s] tokens, and token t lies in block block_tables[s, t // block_tokens]. One call takes
     decoding steps and chunks of prompts together. Rows of no sequence, or of one of length 0,
     become zeros. `scale` is 1 / sqrt(head_dim) if not given. `most_queries` says that no sequence
-    has more rows than so many: a GPU has another kernel for one row each. `split` is in how many
+    has more rows than so many: a GPU has another kernel for one row each, which adds in another
+    order; 2 or more keeps a row that is alone from it. `split` is in how many
     parts the context of a sequence with one row is read side by side; 0 leaves it to the device.
     What the parts give is added in another order, which rounds differently. `settled` says that
     tables, starts and lengths are not made by the operation queued just before, so that a GPU may

@@ -331,12 +331,14 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
     }
     let [block_stride, head_stride, token_stride] = strides(block_tokens, kv_heads, head_dim);
     let scale = KernelArgument::F32(call.float("scale")?);
-    let queries = call.size("most_queries")?.min(rows);
-    if queries > 1 {
+    let most_queries = call.size("most_queries")?;
+    // Not how many rows there are: where all rows have to be added up in one order, whoever is
+    // beside them, a row alone is said to be one of several.
+    if most_queries > 1 {
         // Rows of no sequence are zeros, and the kernel leaves them alone.
         queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
         let prompt = Prompt {
-            queries,
+            queries: most_queries.min(rows),
             sequences,
             heads,
             head_dim,
