@@ -55,6 +55,7 @@ def result(*figures: Figure, suite: str = "gemm", quick: bool = False, **machine
         started="2026-01-01T00:00:00+00:00",
         seconds=1.5,
         load_average=((0.5, 0.5, 0.5), (0.6, 0.5, 0.5)),
+        other_cores=0.05,
         figures=figures,
     )
 

@@ -100,7 +100,7 @@ def test_json_has_the_schema(cli: Any, toy: Toy) -> None:
     data = cli("graph", "--json").data
     assert list(data) == [
         "schema", "suite", "quick", "machine", "versions", "commit", "started", "seconds",
-        "load_average", "figures",
+        "load_average", "other_cores", "figures",
     ]  # fmt: skip
     assert data["schema"] == "assay.bench/1"
     assert set(data["versions"]) == {"assay", "python", *harness.LIBRARIES}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -191,15 +190,6 @@ RIVALS: Final[dict[str, tuple[type[Any], tuple[str, ...]]]] = {
 _GGUF_MODULES: Final = ("gguf", "accelerate")
 """What transformers reads GGUF files with."""
 
-_START_LLAMA_CPP: Final = (
-    "import sys, llama_cpp\n"
-    "path, prompt, threads = sys.argv[1:]\n"
-    "model = llama_cpp.Llama(path, n_threads=int(threads), n_threads_batch=int(threads),"
-    " verbose=False)\n"
-    "answer = model(prompt, max_tokens=1, temperature=0.0)\n"
-    "print(answer['choices'][0]['text'], flush=True)\n"
-)
-
 
 def rival(name: str, path: Path | None) -> Decoder | Absent:
     """A rival with this model loaded, or the reason why it takes no part."""
@@ -217,18 +207,6 @@ def rival(name: str, path: Path | None) -> Decoder | Absent:
         return Absent(name, "it reads GGUF files only")
     made: Decoder = make(path)
     return made
-
-
-def start_commands(
-    source: str, path: Path | None, prompt: str, device: str
-) -> dict[str, list[str]]:
-    """Command lines that print the first token of a prompt's continuation, by contestant."""
-    options = ["--prompt", prompt, "--max-tokens", "1", "--greedy", "--device", device]
-    commands = {"assay": [sys.executable, "-m", "assay", "generate", source, *options]}
-    if path is not None:
-        arguments = [str(path), prompt, str(cores())]
-        commands["llama.cpp"] = [sys.executable, "-c", _START_LLAMA_CPP, *arguments]
-    return commands
 
 
 def cores() -> int:

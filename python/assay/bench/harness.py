@@ -16,6 +16,7 @@ from typing import Any, Final
 import assay
 from assay.bench import selection
 from assay.bench.case import Settings, Suite
+from assay.bench.others import Others
 from assay.bench.result import Result
 from assay.bench.runner import CLAIM, GPU_CLAIM, LOOK, measure
 from assay.errors import InputError, unknown_name
@@ -73,7 +74,7 @@ def run(chosen: Suite, asked: Settings, progress: Callable[[str], None] | None =
     say = progress or (lambda _: None)
     facts = machine(asked.device)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    load_before, start = _load(), time.perf_counter()
+    load_before, start, others = os.getloadavg(), time.perf_counter(), Others()
     effort = LOOK if asked.quick else GPU_CLAIM if asked.device.kind == "cuda" else CLAIM
     cases = chosen.cases(asked)
     figures = []
@@ -88,16 +89,13 @@ def run(chosen: Suite, asked: Settings, progress: Callable[[str], None] | None =
         commit=_commit(),
         started=started,
         seconds=time.perf_counter() - start,
-        load_average=(load_before, _load()),
+        load_average=(load_before, os.getloadavg()),
+        other_cores=others.cores(),
         figures=tuple(figures),
     )
     if chosen.finish is not None:
         say(chosen.finish(result, asked.device))
     return result
-
-
-def _load() -> tuple[float, ...]:
-    return os.getloadavg()
 
 
 def _versions(device: Device) -> dict[str, str | None]:

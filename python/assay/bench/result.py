@@ -158,6 +158,8 @@ class Result:
     seconds: float
     load_average: tuple[Sequence[float], Sequence[float]]
     """Runnable processes over 1, 5 and 15 minutes, before and after."""
+    other_cores: float | None
+    """Cores that work of others had on average during the run; None where nobody told."""
     figures: tuple[Figure, ...]
 
     def to_data(self) -> dict[str, Any]:
@@ -172,6 +174,7 @@ class Result:
             "started": self.started,
             "seconds": self.seconds,
             "load_average": [list(load) for load in self.load_average],
+            "other_cores": self.other_cores,
             "figures": [figure.to_data() for figure in self.figures],
         }
 
@@ -227,6 +230,7 @@ def _result(data: Mapping[str, Any]) -> Result:
         started=str(data["started"]),
         seconds=float(data["seconds"]),
         load_average=(tuple(before), tuple(after)),
+        other_cores=data.get("other_cores"),
         figures=tuple(_figure(one) for one in data["figures"]),
     )
 

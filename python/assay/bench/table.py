@@ -13,8 +13,8 @@ HEADER: Final = ("figure", "value", "unit", "spread", "of ceiling", "check")
 RIGHT: Final = (1, 3, 4)
 """The columns that are numbers."""
 
-BUSY: Final = 0.5
-"""Runnable processes for each core, before the run, above which a reader is warned."""
+BUSY: Final = 0.1
+"""Share of the cores that others had during the run above which a reader is warned."""
 
 
 def rows(result: Result, comparison: Comparison | None = None) -> tuple[list[str], list[list[str]]]:
@@ -92,17 +92,19 @@ def _check(figure: Figure) -> str:
 def conditions(result: Result) -> list[str]:
     """What a reader must know to judge the figures, in a few lines."""
     machine, versions = result.machine, result.versions
-    load = result.load_average[0][:1]
+    before, after = (load[0] for load in result.load_average)
+    others = result.other_cores
+    beside = "" if others is None else f", others had {others:.2f} cores"
     commit = f", commit {result.commit}" if result.commit else ""
     hardware = dict.fromkeys([machine["device_description"], machine["processor"]])
     lines = [
         f"{machine['device']}: {', '.join(hardware)}, {machine['usable_cores']} cores",
         ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
         + commit,
-        f"load average {load[0]:.2f} before, {result.load_average[1][0]:.2f} after, "
+        f"load average {before:.2f} before, {after:.2f} after{beside}, "
         f"{result.seconds:.0f} s{', quick: a look, not a claim' if result.quick else ''}",
     ]
-    if max(load[0], result.load_average[0][1]) > BUSY * machine["usable_cores"]:
+    if others is not None and others > BUSY * machine["usable_cores"]:
         lines.append("the machine was busy with other work: judge by ratios and their bounds")
     lines += _ceilings(result)
     notes: dict[str, list[str]] = {}

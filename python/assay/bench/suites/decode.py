@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
-import subprocess
-import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assay.bench import decoders, floor
+from assay.bench import decoders, floor, starting
 from assay.bench.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
 from assay.bench.clocks import ToldClock
 from assay.bench.decoders import Decoder, OwnDecoder, Tokens
@@ -255,12 +252,12 @@ def _beside_default(
 
 def _start(contest: Contest, device: str) -> Trial:
     path = contest.engine.files.path
-    commands = decoders.start_commands(contest.source, path, PROMPT, device)
+    commands = starting.commands(contest.source, path, PROMPT, device)
     first = contest.own.prefill(contest.encode(PROMPT))[1]
     expected = contest.engine.files.tokenizer.decode([first])
 
     def contestant(name: str) -> Contestant:
-        return Contestant(name, lambda _: _first_output(commands[name])[0], _TOLD)
+        return Contestant(name, lambda _: starting.start(commands[name]).seconds, _TOLD)
 
     rivals: list[Contestant | Absent] = []
     for one in contest.rivals:
@@ -274,31 +271,12 @@ def _start(contest: Contest, device: str) -> Trial:
         contestant("assay"),
         Check(
             "the engine in this process",
-            lambda _: float(_first_output(commands["assay"])[1] != f"{expected}\n"),
+            lambda _: float(starting.start(commands["assay"]).text != f"{expected}\n"),
             0.0,
         ),
         rivals=rivals,
         note="whole processes, files in the page cache",
     )
-
-
-def _first_output(command: Sequence[str]) -> tuple[float, str]:
-    """Seconds until a process writes its first byte, and all that it writes."""
-    # Installed programs start from compiled modules: the first start may keep what it compiles.
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    start = time.perf_counter()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=kept
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        first = process.stdout.read(1)
-        seconds = time.perf_counter() - start
-        rest = process.stdout.read()
-        talk: Any = process.stderr.read()
-    if process.returncode != 0:
-        raise RuntimeError(f"{command[0]} ended with {process.returncode}: {talk.decode()[-500:]}")
-    return seconds, (first + rest).decode()
 
 
 SUITE: Final = Suite(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import subprocess
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from assay._native import Buffer
-from assay.bench import decoders
+from assay.bench import starting
 from assay.bench.case import Case, Check, Contestant, Settings, Trial
 from assay.bench.clocks import DeviceClock, ToldClock
 from assay.ops.weights import NAMES as WEIGHT_FORMATS
@@ -223,7 +221,7 @@ class Starts:
 
     def __init__(self, contest: Contest, settings: Settings) -> None:
         self._contest = contest
-        commands = decoders.start_commands(contest.source, None, "Gravity", settings.device.name)
+        commands = starting.commands(contest.source, None, "Gravity", settings.device.name)
         self._command = commands["assay"]
         self._kept: list[tuple[float, float]] = []
         self._texts: set[str] = set()
@@ -257,42 +255,7 @@ class Starts:
         return float(len(self._texts) != 1)
 
     def _start(self) -> tuple[float, float]:
-        seconds, most, text = first_output(self._command)
-        self._kept.append((seconds, most))
-        self._texts.add(text)
-        return seconds, most
-
-
-def first_output(command: Sequence[str]) -> tuple[float, float, str]:
-    """Seconds until a process writes, the most anonymous memory it had by then, and its words."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    most = 0.0
-    begun = time.perf_counter()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=kept
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        os.set_blocking(process.stdout.fileno(), False)
-        first = None
-        while not first and process.poll() is None:
-            most = max(most, _anonymous_bytes(process.pid))
-            time.sleep(0.005)
-            first = process.stdout.read()
-        seconds = time.perf_counter() - begun
-        os.set_blocking(process.stdout.fileno(), True)
-        rest = process.stdout.read()
-        talk = process.stderr.read()
-    if process.returncode != 0:
-        raise RuntimeError(f"{command[0]} ended with {process.returncode}: {talk.decode()[-500:]}")
-    return seconds, most, ((first or b"") + rest).decode()
-
-
-def _anonymous_bytes(process: int) -> float:
-    """Memory of a process that no file holds, as the kernel counts it."""
-    try:
-        with open(f"/proc/{process}/status", encoding="ascii") as lines:
-            found = [line for line in lines if line.startswith("RssAnon:")]
-    except OSError:
-        return 0.0
-    return float(found[0].split()[1]) * 1024 if found else 0.0
+        found = starting.start(self._command, watches_memory=True)
+        self._kept.append((found.seconds, found.anonymous_bytes))
+        self._texts.add(found.text)
+        return self._kept[-1]
