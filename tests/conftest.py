@@ -1,4 +1,4 @@
-"""What every test shares: the repository's root, and a scratch folder that is not the user's."""
+"""What every test shares: the repository's root, a scratch folder that is not the user's, a device."""
 
 import os
 from collections.abc import Iterator
@@ -8,12 +8,27 @@ import pytest
 from hypothesis import settings
 
 from assay import places
+from assay.runtime import cuda
+from chosen_device import ON_GPU
 
 # A shared machine pauses when it likes: an example that took long once is no failure.
 settings.register_profile("assay", deadline=None)
 settings.load_profile("assay")
 
 _MACHINE_SCRATCH = places.scratch()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where a GPU was chosen, tests of arrays and of the engine need one, as those of `gpu` do."""
+    if not ON_GPU:
+        return
+    missing = cuda.probe().missing
+    for item in items:
+        if {"engine", "runtime"} & set(item.path.parts):
+            item.add_marker("gpu")
+            if missing is not None:
+                item.add_marker(pytest.mark.skip(reason=missing.sentence))
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +49,12 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     before = os.environ.get("ASSAY_SCRATCH")
     folder = tmp_path_factory.mktemp("scratch")
     os.environ["ASSAY_SCRATCH"] = str(folder)
+    if ON_GPU:
+        # Compiled kernels are kept by what they were made of, so those of other runs will do.
+        kept = _MACHINE_SCRATCH / "cache" / "cubins"
+        kept.mkdir(parents=True, exist_ok=True)
+        (folder / "cache").mkdir()
+        (folder / "cache" / "cubins").symlink_to(kept)
     yield folder
     if before is None:
         del os.environ["ASSAY_SCRATCH"]

@@ -8,8 +8,11 @@ from assay._native import SafeTensorsFile
 from assay.engine import Engine
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.loading.synthetic import synthetic_model
+from chosen_device import NAME, ON_GPU
 
 FOLDER = Path(__file__).parents[1] / "data" / "engine"
+EXACT_CACHE = "bf16" if ON_GPU else "f32"
+"""The cache that rounds least: kernels of GPUs read keys and values of the type of activations."""
 FIXTURES = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir())
 
 
@@ -42,6 +45,6 @@ def fixture_files(name: str) -> ModelFiles:
     )
 
 
-def fixture_engine(name: str, device="cpu", **settings) -> Engine:
+def fixture_engine(name: str, device=NAME, **settings) -> Engine:
     """An engine over a small model."""
     return Engine.load(fixture_files(name), device, **settings)

@@ -5,6 +5,7 @@ import pytest
 from small_models import FIXTURES, fixture_engine
 
 from assay.engine import SamplingParams
+from chosen_device import blocks_of
 
 FORMATS = ["file", "q8_0", "q4_1"]
 PROMPTS = [[(7 * index + place * place) % 90 + 3 for place in range(30)] for index in range(5)]
@@ -50,7 +51,7 @@ def test_batched_single_chunked_and_speculative_agree(name, weight_format):
         {"token_budget": 7, "max_batch": 4},
         {"speculation_depth": 4},
         {"speculation_depth": 3, "token_budget": 9, "max_batch": 2},
-        {"block_tokens": 5},
+        {"block_tokens": blocks_of(5)},
         {"max_batch": 3, "policy": "shortest", "kv_tokens": 112},
     ):
         got = answers(name, prompts, together=True, weight_format=weight_format, **settings)

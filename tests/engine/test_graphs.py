@@ -14,6 +14,7 @@ PROMPT = list(range(3, 20))
 
 def graphs(engine):
     """The replays among the records: name and number of each graph."""
+    engine.device.synchronize()
     records = engine.device.take_records().records
     return [(one.name, one.graph) for one in records if one.kind == "graph"]
 

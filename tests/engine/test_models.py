@@ -5,23 +5,27 @@
 
 import numpy as np
 import pytest
-from small_models import FIXTURES, expected, fixture_engine
+from small_models import EXACT_CACHE, FIXTURES, expected, fixture_engine
+
+from chosen_device import ON_GPU, about_processors
 
 # Largest difference of any logit from transformers in single precision; logits are of order 1.
 # The files hold bfloat16 numbers whose sizes f16 and f32 hold too, so none of these rounds them.
-LARGEST_ERROR = {"file": 5e-6, "f32": 5e-6, "f16": 5e-6}
+# On a GPU activations and the cache are bfloat16, of 8 bits: each is off by up to 2**-9 of itself.
+LARGEST_ERROR = dict.fromkeys(("file", "f32", "f16"), 0.1 if ON_GPU else 5e-6)
 
 
 @pytest.mark.parametrize("name", FIXTURES)
 @pytest.mark.parametrize("weight_format", LARGEST_ERROR)
 def test_logits_are_those_of_transformers(name, weight_format):
     tokens, logits, _ = expected(name)
-    with fixture_engine(name, weight_format=weight_format, kv_format="f32") as engine:
+    with fixture_engine(name, weight_format=weight_format, kv_format=EXACT_CACHE) as engine:
         got = engine.logits(tokens)
     assert got.shape == logits.shape
     assert np.abs(got - logits).max() < LARGEST_ERROR[weight_format]
 
 
+@about_processors
 @pytest.mark.parametrize("name", FIXTURES)
 def test_a_bfloat16_cache_costs_little(name):
     tokens, logits, _ = expected(name)
@@ -35,9 +39,17 @@ def test_a_bfloat16_cache_costs_little(name):
 @pytest.mark.parametrize("name", FIXTURES)
 def test_greedy_tokens_are_those_of_transformers(name):
     tokens, _, greedy = expected(name)
-    with fixture_engine(name, kv_format="f32") as engine:
+    with fixture_engine(name, kv_format=EXACT_CACHE) as engine:
         [answer] = engine.generate([tokens], greedy_params(len(greedy)))
-    assert list(answer.token_ids) == greedy
+    said = list(answer.token_ids)
+    if not ON_GPU or said == greedy:
+        assert said == greedy
+        return
+    # Rounding may turn the order of two likely tokens, and what follows is another text then.
+    with fixture_engine(name, "cpu", kv_format="f32") as exact:
+        logits = exact.logits([*tokens, *said])[len(tokens) - 1 : -1]
+    chosen = logits[np.arange(len(said)), said]
+    assert (logits.max(axis=1) - chosen).max() < 2 * LARGEST_ERROR["file"]
 
 
 def greedy_params(count):

@@ -10,6 +10,7 @@ from assay.engine import Engine, SamplingParams
 from assay.engine.loading.synthetic import synthetic_model
 from assay.engine.worker import EngineWorker, Failure
 from assay.errors import ModelError
+from chosen_device import NAME
 
 GOOD, BAD = [5, 6, 7], [5, 77, 7]
 PARAMS = SamplingParams(max_tokens=6, temperature=0.0, ignore_eos=True)
@@ -18,9 +19,10 @@ PARAMS = SamplingParams(max_tokens=6, temperature=0.0, ignore_eos=True)
 @pytest.fixture
 def engine() -> Iterator[Engine]:
     """An engine whose embedding of one token is NaN."""
-    with Engine.load(synthetic_model(seed=91), "cpu", weight_format="f32") as made:
+    with Engine.load(synthetic_model(seed=91), NAME, deterministic=True) as made:
         table = made.model.embedding
-        row = np.full(table.shape[1], np.nan, np.float32)
+        # All bits set are NaN in every format of numbers.
+        row = np.full(table.nbytes // table.shape[0], 0xFF, np.uint8)
         table.device._context.upload("spoil", row, table.buffer, BAD[1] * row.nbytes)
         yield made
 

@@ -7,6 +7,7 @@ from small_models import FIXTURES, fixture_engine
 
 from assay.engine import SamplingParams
 from assay.engine.stepping import run_step
+from chosen_device import blocks_of
 
 PROMPTS = [
     [(11 * index + place * place) % 90 + 3 for place in range(5 + 9 * index)] for index in range(7)
@@ -43,7 +44,7 @@ def answers(name, params, **settings):
         {"token_budget": 9, "max_batch": 3},
         {"max_batch": 2, "policy": "shortest"},
         {"kv_tokens": 112},
-        {"kv_tokens": 1024, "block_tokens": 4, "prefix_caching": False},
+        {"kv_tokens": 1024, "block_tokens": blocks_of(4), "prefix_caching": False},
     ],
     ids=str,
 )
@@ -115,7 +116,7 @@ def test_requests_that_come_go_fork_and_meet_other_settings(seed):
                 engine.add_request(prompt, params, f"r{number}")
             changes = [
                 {"max_batch": 2},
-                {"block_tokens": 8},
+                {"block_tokens": blocks_of(24)},
                 {"token_budget": 16},
                 {"max_batch": 5},
             ]

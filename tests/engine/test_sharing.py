@@ -5,8 +5,8 @@ import threading
 from small_models import fixture_engine
 
 from assay.engine import SamplingParams
-from assay.runtime import Device
 from assay.runtime.scheduling import SECOND_NS, Scheduler
+from chosen_device import own_device
 
 PARAMS = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
 PROMPTS = [[7, 8, 9], [10] * 30, [11, 12]]
@@ -17,11 +17,11 @@ def said(engine):
 
 
 def test_two_models_share_a_device_by_their_quality_of_service():
-    device = Device("cpu")
+    device = own_device()
     names = {"llama": "guaranteed", "qwen3": "best-effort"}
     expected = {}
     for name in names:
-        with fixture_engine(name, device=device) as engine:
+        with fixture_engine(name, device=device, deterministic=True) as engine:
             expected[name] = said(engine)
     scheduler = Scheduler(device, upload_bytes_per_second=10**10, download_bytes_per_second=10**10)
     got = {}
@@ -29,7 +29,7 @@ def test_two_models_share_a_device_by_their_quality_of_service():
     def serve(name, qos):
         reserved = {"compute": SECOND_NS // 2} if qos == "guaranteed" else None
         task = scheduler.task(name, qos=qos, reserved=reserved)
-        with fixture_engine(name, device=device) as engine, task:
+        with fixture_engine(name, device=device, deterministic=True) as engine, task:
             got[name] = said(engine)
 
     threads = [threading.Thread(target=serve, args=pair) for pair in names.items()]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from assay.engine import Engine, SamplingParams
+from chosen_device import NAME
 
 CASES = json.loads(
     (Path(__file__).parents[1] / "data" / "llama_cpp_smollm2.json").read_text(encoding="utf-8")
@@ -15,14 +16,15 @@ CASES = json.loads(
 
 @pytest.fixture(scope="module")
 def engine(smollm2):
-    with Engine.load(smollm2, kv_tokens=1024) as made:
+    with Engine.load(smollm2, NAME, kv_tokens=1024) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def exact(smollm2):
     """The same weights as single precision, and activations that are not rounded."""
-    with Engine.load(smollm2, kv_tokens=1024, weight_format="f32", kv_format="f32") as made:
+    settings = {"weight_format": "f32", "kv_format": "f32"}
+    with Engine.load(smollm2, "cpu", kv_tokens=1024, **settings) as made:
         yield made
 
 
@@ -36,6 +38,15 @@ def test_gravity(engine):
         " holds the universe together. It's a fundamental concept that underlies everything, "
         "from the smallest subatomic particles to the fabric of"
     )
+
+
+def test_logits_are_those_of_the_same_weights_without_rounding(engine, exact):
+    """Activations are rounded to bytes on processors, to bfloat16 on GPUs."""
+    case = max(CASES, key=lambda one: len(one["prompt_ids"]))
+    tokens = [*case["prompt_ids"], *case["token_ids"]]
+    expected, got = exact.logits(tokens), engine.logits(tokens)
+    assert np.sqrt(np.mean((got - expected) ** 2)) < 0.5
+    assert (got.argmax(axis=1) == expected.argmax(axis=1)).mean() > 0.8
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["prompt"][:20])

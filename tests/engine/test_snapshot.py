@@ -10,16 +10,18 @@ from assay.engine import SamplingParams
 from assay.engine.models.building import fingerprint
 from assay.errors import InputError
 
+STEADY = {"deterministic": True}
+"""What is restored and what is computed anew are equal in this mode."""
 GREEDY = SamplingParams(max_tokens=8, temperature=0.0, ignore_eos=True)
 PROMPT = list(range(3, 53))
 
 
 def test_a_snapshot_saves_reading_a_prompt_again():
-    with fixture_engine("llama") as engine:
+    with fixture_engine("llama", **STEADY) as engine:
         [first] = engine.generate([PROMPT], GREEDY)
         snapshot = engine.snapshot_kv_cache()
     assert snapshot.tokens == 48
-    with fixture_engine("llama") as other:
+    with fixture_engine("llama", **STEADY) as other:
         assert other.restore_kv_cache(snapshot) == 48
         [again] = other.generate([PROMPT], GREEDY)
         assert again.cached_tokens == 48
@@ -31,14 +33,14 @@ def test_a_snapshot_saves_reading_a_prompt_again():
 
 
 def test_running_requests_are_part_of_a_snapshot_and_go_on_after_a_restore():
-    with fixture_engine("llama") as engine:
+    with fixture_engine("llama", **STEADY) as engine:
         [expected] = engine.generate([PROMPT], GREEDY)
-    with fixture_engine("llama", kv_tokens=80) as engine:
+    with fixture_engine("llama", kv_tokens=80, **STEADY) as engine:
         engine.add_request(PROMPT, GREEDY)
         said = engine.step()[0].token_ids
         snapshot = engine.snapshot_kv_cache()
         assert snapshot.tokens == 48
-        with fixture_engine("llama") as other:
+        with fixture_engine("llama", **STEADY) as other:
             other.generate([[9] * 64], GREEDY)
             filler = other.snapshot_kv_cache()
         # Only what finds room is put back; the running request keeps its blocks.
@@ -54,7 +56,7 @@ def test_a_snapshot_of_another_model_is_refused():
         snapshot = engine.snapshot_kv_cache()
     for name, settings in (
         ("mistral", {}),
-        ("llama", {"block_tokens": 8}),
+        ("llama", {"block_tokens": 32}),
         ("llama", {"kv_format": "f32"}),
         ("llama", {"weight_format": "q8_0"}),
     ):

@@ -139,14 +139,14 @@ def test_products_of_bfloat16_are_those_of_its_values(
     assert np.allclose(row.tolist(), exact[0], rtol=rounding, atol=2.0**-20 * scale.max())
 
 
-def test_products_of_odd_views_and_on_streams(cpu: Device) -> None:
-    a = xp.reshape(xp.astype(xp.arange(12, device=cpu), xp.bfloat16), (3, 4))
+def test_products_of_odd_views_and_on_streams(own: Device) -> None:
+    a = xp.reshape(xp.astype(xp.arange(12, device=own), xp.bfloat16), (3, 4))
     expected = [[float(value) for value in row] for row in np.arange(12).reshape(3, 4)]
-    stream = cpu.stream()
+    stream = own.stream()
     with stream:
         product = a[::2, ::-1] @ a[::2, ::-1].T
         plain = a[:, 1:3] @ a[:2, :]
-    cpu.take_records()
+    own.take_records()
     reference = np.asarray(expected)
     assert product.tolist() == (reference[::2] @ reference[::2].T).tolist()
     assert plain.tolist() == (reference[:, 1:3] @ reference[:2]).tolist()

@@ -8,6 +8,9 @@ import pytest
 from assay import xp
 from assay.errors import AssayError
 from assay.runtime import Device, device
+from chosen_device import about_processors
+
+pytestmark = about_processors
 
 
 def test_arrays_are_made_on_the_innermost_device() -> None:

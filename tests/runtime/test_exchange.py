@@ -11,10 +11,12 @@ import pytest
 from assay import xp
 from assay.errors import ArrayBufferError, DeviceError, DTypeError
 from assay.runtime import Device, dtypes
+from chosen_device import about_processors
 
 NUMPY_TYPES = [dtype for dtype in dtypes.ALL if dtype is not dtypes.bfloat16]
 
 
+@about_processors
 @pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
 def test_numpy_shares_the_memory_of_an_array(dtype: dtypes.DType) -> None:
     x = xp.zeros((3, 5), dtype=dtype)[::2, 1:]
@@ -29,6 +31,7 @@ def test_numpy_shares_the_memory_of_an_array(dtype: dtypes.DType) -> None:
     assert np.asarray(memoryview(x)).ctypes.data == seen.ctypes.data  # type: ignore[arg-type]
 
 
+@about_processors
 @pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
 @pytest.mark.parametrize(
     "key", [(), (slice(None, None, -1),), (slice(None), slice(1, 3)), (1,), (slice(0, 0),)]
@@ -46,6 +49,7 @@ def test_an_array_shares_the_memory_of_numpy(dtype: dtypes.DType, key: Any) -> N
         assert not np.asarray(x).any()
 
 
+@about_processors
 def test_copy_true_never_shares_and_copy_false_never_copies() -> None:
     source = np.arange(6.0)
     assert np.asarray(xp.asarray(source, copy=True)).ctypes.data != source.ctypes.data
@@ -60,6 +64,7 @@ def test_copy_true_never_shares_and_copy_false_never_copies() -> None:
         xp.asarray(source, dtype=xp.float32, copy=False)
 
 
+@about_processors
 def test_read_only_memory_stays_unwritten() -> None:
     source = np.arange(4)
     source.flags.writeable = False
@@ -74,6 +79,7 @@ def test_read_only_memory_stays_unwritten() -> None:
     assert not xp.from_dlpack(source).buffer.writable
 
 
+@about_processors
 @pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
 def test_dlpack_goes_both_ways_without_copies(dtype: dtypes.DType) -> None:
     x = xp.ones((4, 6), dtype=dtype)[1:, ::-2]
@@ -100,6 +106,7 @@ def test_dlpack_keeps_the_memory_as_long_as_it_is_used(cpu: Device) -> None:
     assert cpu.pool_statistics()["deallocations"] == frees + 1
 
 
+@about_processors
 def test_a_capsule_is_taken_over_once() -> None:
     capsule = xp.ones(3).__dlpack__(max_version=(1, 0))
     assert "dltensor_versioned" in repr(capsule)
@@ -128,6 +135,7 @@ def test_unused_capsules_give_their_memory_back(cpu: Device) -> None:
         assert buffer.exports == 0
 
 
+@about_processors
 def test_older_producers_and_consumers_are_served() -> None:
     class Old:
         def __init__(self, array: np.ndarray[Any, Any]) -> None:
@@ -144,6 +152,7 @@ def test_older_producers_and_consumers_are_served() -> None:
     assert '"dltensor"' in repr(xp.ones(2).__dlpack__())
 
 
+@about_processors
 def test_bfloat16_crosses_as_what_it_is() -> None:
     x = xp.asarray([1.0, -2.5], dtype=xp.bfloat16)
     back = xp.from_dlpack(x)

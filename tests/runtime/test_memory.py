@@ -14,6 +14,7 @@ import pytest
 from assay import xp
 from assay.errors import DeviceError, FreedError, InputError, OutOfMemoryError, ShapeError
 from assay.runtime import AllocationLog, Array, Device, capture_graph
+from chosen_device import own_device
 
 MIB = 1 << 20
 
@@ -108,7 +109,7 @@ def test_writes_after_a_restore_survive_the_next_eviction(fresh: Device) -> None
 
 
 def test_the_least_recently_used_leaves_first_when_memory_is_short() -> None:
-    device = Device("cpu", pool_bytes=8 * MIB)
+    device = own_device(pool_bytes=8 * MIB)
     arrays = []
     contents = []
     for seed in range(4):
@@ -128,7 +129,7 @@ def test_the_least_recently_used_leaves_first_when_memory_is_short() -> None:
 
 
 def test_removal_in_the_middle_leaves_the_order_of_the_others() -> None:
-    device = Device("cpu", pool_bytes=10 * MIB)
+    device = own_device(pool_bytes=10 * MIB)
     tenant = device.tenant("cache", 10 * MIB, evictable=True)
     with tenant:
         a, b, c, d, e = (xp.zeros(2 * MIB, dtype=xp.uint8, device=device) for _ in range(5))
@@ -146,7 +147,7 @@ def test_removal_in_the_middle_leaves_the_order_of_the_others() -> None:
 
 
 def test_a_tenant_over_its_quota_spills_its_own() -> None:
-    device = Device("cpu")
+    device = own_device()
     cache = device.tenant("cache", 4 * MIB, evictable=True)
     with cache:
         arrays = [xp.full((MIB,), value, dtype=xp.uint8, device=device) for value in range(10)]
@@ -173,7 +174,7 @@ def test_memory_that_someone_looks_at_stays(cpu: Device) -> None:
 
 
 def test_evictable_memory_in_a_graph_stays_where_the_graph_knows_it() -> None:
-    device = Device("cpu", pool_bytes=4 * MIB)
+    device = own_device(pool_bytes=4 * MIB)
     x = xp.zeros(2 * MIB, dtype=xp.uint8, device=device).allow_eviction()
     stream = device.default_stream._native
     graph = capture_graph(
@@ -195,7 +196,7 @@ def test_evictable_memory_in_a_graph_stays_where_the_graph_knows_it() -> None:
 
 
 def test_work_under_way_on_another_stream_is_waited_for_before_memory_leaves() -> None:
-    device = Device("cpu", pool_bytes=8 * MIB)
+    device = own_device(pool_bytes=8 * MIB)
     x = xp.zeros(4 * MIB, dtype=xp.uint8, device=device).allow_eviction()
     stream = device.stream()
     for value in range(1, 20):
@@ -207,7 +208,7 @@ def test_work_under_way_on_another_stream_is_waited_for_before_memory_leaves() -
 
 
 def test_threads_share_evictable_arrays() -> None:
-    device = Device("cpu", pool_bytes=6 * MIB)
+    device = own_device(pool_bytes=6 * MIB)
     arrays = [
         xp.full((MIB,), value, dtype=xp.uint8, device=device).allow_eviction() for value in range(4)
     ]
@@ -260,16 +261,16 @@ def test_pinned_buffers_copy_straight_to_arrays(fresh: Device) -> None:
         pinned.read(1)
 
 
-def test_kernels_do_not_reach_pinned_memory(cpu: Device) -> None:
-    pinned = cpu.pinned(64)
+def test_kernels_do_not_reach_pinned_memory(own: Device) -> None:
+    pinned = own.pinned(64)
     with pytest.raises(DeviceError, match="got pinned host memory"):
-        cpu._context.download("d", pinned._buffer, 0, bytearray(8))
+        own._context.download("d", pinned._buffer, 0, bytearray(8))
 
 
 def test_the_shortage_callback_can_help_and_its_own_errors_are_not_the_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    device = Device("cpu", pool_bytes=4 * MIB)
+    device = own_device(pool_bytes=4 * MIB)
     hoard = [xp.zeros(MIB, dtype=xp.uint8, device=device) for _ in range(4)]
     calls = []
 
@@ -303,7 +304,7 @@ def test_the_shortage_callback_can_help_and_its_own_errors_are_not_the_requests(
 
 
 def test_outstanding_allocations_name_the_line_that_asked() -> None:
-    device = Device("cpu", track_allocations=True)
+    device = own_device(track_allocations=True)
     x = xp.zeros(1000, dtype=xp.uint8, device=device)
     (one,) = device.outstanding()
     assert one.nbytes == 1000
@@ -313,11 +314,11 @@ def test_outstanding_allocations_name_the_line_that_asked() -> None:
     del x
     assert device.outstanding() == []
     with pytest.raises(InputError, match="outstanding: expected a device that tracks"):
-        Device("cpu").outstanding()
+        own_device().outstanding()
 
 
 def test_a_limit_counts_bytes_as_they_were_asked_for() -> None:
-    device = Device("cpu", limit_bytes=1000)
+    device = own_device(limit_bytes=1000)
     x = xp.zeros(900, dtype=xp.uint8, device=device)
     with pytest.raises(OutOfMemoryError, match="limit exceeded in allocate") as caught:
         xp.zeros(101, dtype=xp.uint8, device=device)
@@ -327,7 +328,7 @@ def test_a_limit_counts_bytes_as_they_were_asked_for() -> None:
 
 
 def test_a_log_replays_against_other_policies_with_the_same_figures_every_time() -> None:
-    device = Device("cpu", log_allocations=True)
+    device = own_device(log_allocations=True)
     generator = np.random.default_rng(3)
     live = []
     for _ in range(300):

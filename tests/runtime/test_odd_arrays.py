@@ -55,11 +55,11 @@ def test_a_view_and_its_base_share_one_eviction(fresh: Device) -> None:
 
 
 @pytest.mark.parametrize("shift", [1, 3, 7])
-def test_misaligned_memory_of_others_is_computed_with(cpu: Device, shift: int) -> None:
+def test_misaligned_memory_of_others_is_computed_with(own: Device, shift: int) -> None:
     raw = np.zeros(8 * 9 + shift, dtype=np.uint8)
     theirs = raw[shift : shift + 64].view(np.float64)
     theirs[:] = np.arange(8.0)
-    ours = xp.asarray(theirs, device=cpu)
+    ours = xp.asarray(theirs, device=own)
     assert (ours * 2.0).tolist() == (np.arange(8.0) * 2).tolist()
     assert xp.asarray(ours, copy=True).tolist() == list(range(8))
 

@@ -12,6 +12,7 @@ import pytest
 from assay import xp
 from assay.errors import DeviceError, OutOfMemoryError
 from assay.runtime import Device, Record
+from chosen_device import NAME, ON_GPU, own_device
 
 
 def taken(device: Device) -> list[Record]:
@@ -37,12 +38,12 @@ def test_an_expression_is_an_allocation_and_a_launch_for_each_operator(fresh: De
     assert xp.asarray(z, device="cpu").tolist() == [[4.0] * 4] * 4
 
 
-def test_records_count_bytes_and_floating_point_operations(cpu: Device) -> None:
-    x = xp.ones((8, 16), dtype=xp.float32, device=cpu)
-    y = xp.ones((16, 4), dtype=xp.float32, device=cpu)
-    taken(cpu)
+def test_records_count_bytes_and_floating_point_operations(own: Device) -> None:
+    x = xp.ones((8, 16), dtype=xp.float32, device=own)
+    y = xp.ones((16, 4), dtype=xp.float32, device=own)
+    taken(own)
     z = x @ y
-    (launch,) = [record for record in taken(cpu) if record.kind == "launch"]
+    (launch,) = [record for record in taken(own) if record.kind == "launch"]
     assert launch.flops == 2 * 8 * 16 * 4
     assert launch.bytes == x.nbytes + y.nbytes + z.nbytes == 4 * (8 * 16 + 16 * 4 + 8 * 4)
     assert launch.start_ns is not None
@@ -94,21 +95,21 @@ def test_a_slice_of_256_megabytes_is_a_view(cpu: Device) -> None:
     assert peak < 1 << 20
 
 
-def test_the_pool_hands_out_what_arrays_hold_and_gets_it_back(cpu: Device) -> None:
-    before = cpu.pool_statistics()
-    x = xp.empty(1 << 16, dtype=xp.uint8, device=cpu)
-    held = cpu.pool_statistics()
+def test_the_pool_hands_out_what_arrays_hold_and_gets_it_back(own: Device) -> None:
+    before = own.pool_statistics()
+    x = xp.empty(1 << 16, dtype=xp.uint8, device=own)
+    held = own.pool_statistics()
     assert held["allocations"] == before["allocations"] + 1
     assert held["requested_bytes"] == before["requested_bytes"] + (1 << 16)
     assert x.buffer.pointer % 64 == 0
     view = x[::2]
     del x
     gc.collect()
-    assert cpu.pool_statistics()["deallocations"] == before["deallocations"]
+    assert own.pool_statistics()["deallocations"] == before["deallocations"]
     del view
     gc.collect()
-    assert cpu.pool_statistics()["deallocations"] == before["deallocations"] + 1
-    cpu.verify()
+    assert own.pool_statistics()["deallocations"] == before["deallocations"] + 1
+    own.verify()
 
 
 def test_memory_that_numpy_looks_at_is_kept(cpu: Device) -> None:
@@ -123,7 +124,7 @@ def test_memory_that_numpy_looks_at_is_kept(cpu: Device) -> None:
     assert cpu.pool_statistics()["deallocations"] == frees + 1
 
 
-@pytest.mark.parametrize("kind", ["cpu", "sim"])
+@pytest.mark.parametrize("kind", [NAME] if ON_GPU else ["cpu", "sim"])
 def test_a_full_pool_says_what_was_asked_and_what_there_is(kind: str) -> None:
     small = Device(kind, pool_bytes=1 << 20)  # type: ignore[arg-type]
     with pytest.raises(OutOfMemoryError, match=r"allocate: expected .* got a request for 2097152"):
@@ -133,21 +134,21 @@ def test_a_full_pool_says_what_was_asked_and_what_there_is(kind: str) -> None:
         xp.empty(1 << 40, dtype=xp.uint8, device=small)
 
 
-def test_nothing_leaks_over_many_operations_and_refusals(cpu: Device) -> None:
-    x = xp.ones((32, 32), device=cpu)
-    elsewhere = xp.ones((32, 32))
+def test_nothing_leaks_over_many_operations_and_refusals(own: Device) -> None:
+    x = xp.ones((32, 32), device=own)
+    elsewhere = xp.ones((32, 32), device="cpu")
     for _ in range(200):
         x = xp.sin(x) + 0.5 * x[::-1]
         with pytest.raises(DeviceError):
             x + elsewhere
     gc.collect()
-    statistics = cpu.pool_statistics()
+    statistics = own.pool_statistics()
     assert statistics["allocations"] - statistics["deallocations"] == 1
-    cpu.verify()
+    own.verify()
 
 
 def test_records_beyond_the_limit_are_counted() -> None:
-    device = Device("cpu", records=8)
+    device = own_device(records=8)
     for _ in range(20):
         xp.zeros(4, device=device)
     records, dropped = device.take_records()
@@ -155,11 +156,11 @@ def test_records_beyond_the_limit_are_counted() -> None:
     assert dropped == device.totals()["allocations"] * 3 - 8
 
 
-def test_totals_count_what_records_list(cpu: Device) -> None:
-    x = xp.ones(100, dtype=xp.float32, device=cpu)
+def test_totals_count_what_records_list(own: Device) -> None:
+    x = xp.ones(100, dtype=xp.float32, device=own)
     xp.asarray(x, copy=True)
     gc.collect()
-    totals = cpu.totals()
+    totals = own.totals()
     assert totals["launches"] == 1
     assert totals["copies"] == 1
     assert totals["copied_bytes"] == 400

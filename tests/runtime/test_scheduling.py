@@ -13,6 +13,7 @@ from assay import xp
 from assay._native import provoke_panic
 from assay.errors import DeviceError, InputError, OutOfMemoryError, PanicError
 from assay.runtime import Device, Rate, Scheduler, capture_graph
+from chosen_device import own_device
 
 MIB = 1 << 20
 GB = 10**9
@@ -46,17 +47,17 @@ def test_operations_inside_a_task_wait_for_turns_and_are_charged_to_it(fresh: De
     assert actions["release"] == 1
 
 
-def test_a_task_can_gate_the_stream_that_work_already_uses(cpu: Device) -> None:
-    tasks = scheduler(cpu)
-    x = xp.zeros(100, device=cpu)
+def test_a_task_can_gate_the_stream_that_work_already_uses(own: Device) -> None:
+    tasks = scheduler(own)
+    x = xp.zeros(100, device=own)
     task = tasks.task("default stream")
-    task.bind(cpu.default_stream)
+    task.bind(own.default_stream)
     with pytest.raises(DeviceError, match="expected it to be running, got admitted"):
         x += 1.0
     with task:
         graph = capture_graph(
-            lambda: cpu._context.fill("f", x.buffer, 0, 0, 64, cpu.current_stream()._native),
-            device=cpu,
+            lambda: own._context.fill("f", x.buffer, 0, 0, 64, own.current_stream()._native),
+            device=own,
         )
         graph.replay()
         x += 1.0
@@ -64,9 +65,9 @@ def test_a_task_can_gate_the_stream_that_work_already_uses(cpu: Device) -> None:
     assert turns == 2  # the replay is one turn, and so is the addition
     assert float(x[99]) == 1.0
     other = tasks.task("second")
-    other.bind(cpu.default_stream)
+    other.bind(own.default_stream)
     with pytest.raises(DeviceError, match="expected a stream without a task"):
-        tasks.task("third").bind(cpu.default_stream)
+        tasks.task("third").bind(own.default_stream)
 
 
 def test_decisions_say_why(sim: Device) -> None:
@@ -149,8 +150,8 @@ def test_reservations_are_released_on_every_path(fresh: Device, ending: str) -> 
     partition.remove()
 
 
-def test_memory_of_a_partition_is_promised_by_the_pool(cpu: Device) -> None:
-    device = Device("cpu", pool_bytes=8 * MIB)
+def test_memory_of_a_partition_is_promised_by_the_pool() -> None:
+    device = own_device(pool_bytes=8 * MIB)
     tenant = device.tenant("serving", 6 * MIB)
     tasks = scheduler(device)
     partition = tasks.partition("serving", tenant=tenant, memory_bytes=6 * MIB)
@@ -221,9 +222,9 @@ def test_launches_are_paced_by_count(sim: Device) -> None:
     assert 10_000_000 <= took < 11_100_000
 
 
-def test_a_paused_task_gets_no_turns_until_it_is_resumed(cpu: Device) -> None:
-    tasks = scheduler(cpu)
-    x = xp.zeros(64, dtype=xp.uint8, device=cpu)
+def test_a_paused_task_gets_no_turns_until_it_is_resumed(own: Device) -> None:
+    tasks = scheduler(own)
+    x = xp.zeros(64, dtype=xp.uint8, device=own)
     with tasks.task("patient") as task:
         task.pause()
         assert task.state == "paused"
@@ -286,8 +287,8 @@ def test_what_can_never_be_admitted_is_refused(
         tasks.task("wrong", **options)  # type: ignore[arg-type]
 
 
-def test_a_task_is_entered_once(cpu: Device) -> None:
-    tasks = scheduler(cpu)
+def test_a_task_is_entered_once(own: Device) -> None:
+    tasks = scheduler(own)
     with tasks.task("one") as task, pytest.raises(InputError, match="entered once"), task:
         pass
     with pytest.raises(InputError, match="entered once"), task:

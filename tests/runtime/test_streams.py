@@ -16,6 +16,7 @@ from assay import xp
 from assay._native import provoke_panic
 from assay.errors import AssayError, DeviceError, FreedError, PanicError, UnknownNameError
 from assay.runtime import Device, cuda, device, devices
+from chosen_device import NAME, ON_GPU, about_processors, about_python_functions
 
 
 def test_operations_go_to_the_stream_that_is_entered(fresh: Device) -> None:
@@ -87,6 +88,7 @@ def test_virtual_time_grows_with_bytes_as_the_model_says(sim: Device) -> None:
     assert span(5_000_000) - span(1_000_000) == 2 * 4_000_000 // 1000
 
 
+@about_processors
 def test_virtual_time_is_the_same_every_run() -> None:
     def run() -> list[tuple[str, int | None, int | None]]:
         sim = Device("sim")
@@ -105,14 +107,14 @@ def test_an_operation_that_raises_on_the_simulated_device_is_heard_of(sim: Devic
     assert (x + 1).tolist() == [[1.0] * 2] * 2
 
 
-def test_threads_share_a_device(cpu: Device) -> None:
+def test_threads_share_a_device(own: Device) -> None:
     expected = [float(index * index) for index in range(256)]
 
     def work(seed: int) -> bool:
-        stream = cpu.stream() if seed % 2 else cpu.default_stream
+        stream = own.stream() if seed % 2 else own.default_stream
         with stream:
             for _ in range(30):
-                x = xp.arange(256, dtype=xp.float64, device=cpu)
+                x = xp.arange(256, dtype=xp.float64, device=own)
                 if (x * x).tolist() != expected:
                     return False
         return True
@@ -120,12 +122,12 @@ def test_threads_share_a_device(cpu: Device) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(16)))
     gc.collect()
-    statistics = cpu.pool_statistics()
+    statistics = own.pool_statistics()
     assert statistics["allocations"] == statistics["deallocations"]
-    cpu.verify()
+    own.verify()
 
 
-@pytest.mark.parametrize("kind", ["cpu", "sim"])
+@pytest.mark.parametrize("kind", [NAME] if ON_GPU else ["cpu", "sim"])
 def test_asking_a_device_never_blocks_the_thread_that_computes_there(kind: str) -> None:
     """A thread inside an operation holds the device's lock and wants Python's: nobody else may."""
     program = f"""
@@ -174,6 +176,7 @@ def test_freed_arrays_are_refused_by_name(cpu: Device) -> None:
         memoryview(x)  # type: ignore[arg-type]
 
 
+@about_python_functions
 def test_calls_from_inside_an_operation_are_refused_and_do_not_hang(fresh: Device) -> None:
     x = xp.ones(4, device=fresh)
     heard: list[str] = []
@@ -192,6 +195,7 @@ def test_calls_from_inside_an_operation_are_refused_and_do_not_hang(fresh: Devic
     ]
 
 
+@about_processors
 def test_a_simulated_device_with_work_nobody_waits_for_is_given_up() -> None:
     device = Device("sim")
     x = xp.ones(100, device=device)
@@ -213,6 +217,7 @@ def test_a_panic_becomes_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     capfd.readouterr()
 
 
+@about_processors
 def test_devices_are_found_by_name() -> None:
     assert [str(one) for one in devices()] == ["cpu", "sim", *cuda.names()]
     assert device("cpu") is device() is device(device("cpu"))
@@ -225,29 +230,30 @@ def test_devices_are_found_by_name() -> None:
 
 
 def test_a_process_ends_with_work_and_threads_about() -> None:
-    program = """
+    program = f"""
 import threading
 import weakref
 from assay import xp
 from assay.runtime import device
-stream = device().stream()
+chosen = device("{NAME}")
+stream = chosen.stream()
 def forever():
     while True:
         with stream:
-            xp.ones(1000) + 1
+            xp.ones(1000, device=chosen) + 1
 threading.Thread(target=forever, daemon=True).start()
-kept = xp.ones(10)
+kept = xp.ones(10, device=chosen)
 import time; time.sleep(0.3)
 """
     finished = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True)
     assert finished.returncode == 0, finished.stderr.decode()
 
 
-def test_arrays_may_be_dropped_by_another_thread(cpu: Device) -> None:
-    held = [xp.ones(1000, device=cpu) for _ in range(100)]
+def test_arrays_may_be_dropped_by_another_thread(own: Device) -> None:
+    held = [xp.ones(1000, device=own) for _ in range(100)]
     thread = threading.Thread(target=held.clear)
     thread.start()
     thread.join()
     gc.collect()
-    statistics = cpu.pool_statistics()
+    statistics = own.pool_statistics()
     assert statistics["allocations"] == statistics["deallocations"] == 100
