@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from email.parser import Parser
 from pathlib import Path
 
+import bundled_tests
 from host_packages import (
     UNUSED,
     Packages,
@@ -43,9 +44,6 @@ DEPENDENCY_GLIBC = 28
 NEWEST_GLIBC = 36
 
 CUDA_COMPILER = "nvidia-cuda-nvrtc>=13,<14"
-
-TEST_PACKAGES = ("pytest", "iniconfig", "packaging", "pluggy", "pygments")
-TEST_FILES = ("tests/gpu", "kernels", "scripts/kernel_harness.py", "scripts/kernel_packing.py")
 
 Entry = dict[str, str | int]
 
@@ -138,19 +136,6 @@ def check_size(size: int, entries: Iterable[Entry], limit: int = FIRST_PART_LIMI
     )
 
 
-def add_gpu_tests(folder: Path) -> None:
-    """The GPU tests with what they import, and the script that runs them."""
-    tests = folder / "gpu-tests"
-    for name in TEST_FILES:
-        source, place = ROOT / name, tests / name.replace("tests/gpu", "tests")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, place)
-    shutil.copy(ROOT / "scripts" / "run_gpu_tests.sh", folder)
-
-
 def make_first_part(
     folder: Path, python_version: str, pins: list[Pin], left: Mapping[str, str]
 ) -> tuple[list[Entry], list[Entry]]:
@@ -162,9 +147,10 @@ def make_first_part(
     say(f"packages: {len(carried)} to download, {len(left)} left out")
     download((f"{pin.name}=={pin.version}" for pin in carried), python_version, wheels)
     names = {pin.name for pin in carried}
-    tools = [name for name in TEST_PACKAGES if name not in names]
+    tools = [name for name in bundled_tests.PACKAGES if name not in names]
     download(tools, python_version, wheels)
-    add_gpu_tests(folder)
+    bundled_tests.add_tests(ROOT, folder)
+    bundled_tests.add_contract_suite(ROOT, folder)
 
     metadata = {wheel: read_metadata(wheel) for wheel in sorted(wheels.glob("*.whl"))}
     resolved, alone = installation_steps({n: stated for n, _, stated in metadata.values()})

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Runs the GPU tests of this bundle with the Assay that install.sh put into $PYTHON (default: python3).
+# Runs the GPU tests of this bundle with the Assay that install.sh put into $PYTHON (default: python3):
+# the contract of backends, then the tests in Python, those of arrays and of the engine on
+# $ASSAY_TEST_DEVICE (default: cuda:0).
 #
-# pytest comes from the bundle where the host has none. Arguments go to pytest: -k linear, -x ...
+# What runs them comes from the bundle where the host has none. Arguments go to pytest: -k linear, -x ...
 # Tests whose references need PyTorch are skipped, with that reason, on hosts without it.
 set -euo pipefail
 
@@ -12,15 +14,21 @@ python="$(command -v "${PYTHON:-python3}")" || {
   exit 1
 }
 
-if ! "$python" -c "import pytest" 2>/dev/null; then
+if ! "$python" -c "import pytest, hypothesis" 2>/dev/null; then
   if command -v uv >/dev/null; then
-    uv pip install --python "$python" --offline --no-index --find-links "$here/wheels" pytest >&2
+    uv pip install --python "$python" --offline --no-index --find-links "$here/wheels" pytest hypothesis >&2
   else
-    "$python" -m pip install --no-index --find-links "$here/wheels" pytest >&2
+    "$python" -m pip install --no-index --find-links "$here/wheels" pytest hypothesis >&2
   fi
 fi
 
 cd "$here/gpu-tests"
-export PYTHONPATH="$PWD/scripts${PYTHONPATH:+:$PYTHONPATH}" ASSAY_KERNELS="$PWD/kernels"
-exec "$python" -m pytest -c /dev/null --rootdir "$PWD" -o markers="gpu: needs a GPU" -rs -q \
-  -p no:cacheprovider --import-mode=importlib "$@" tests
+failed=0
+libraries="$("$python" -c "from assay.runtime import cuda; print(':'.join(cuda.library_folders()))")"
+ASSAY_CUDA_LIBRARIES="$libraries" ./contract-suite --test-threads=1 || failed=1
+
+export PYTHONPATH="$PWD/scripts:$PWD/tests:$PWD/tests/engine${PYTHONPATH:+:$PYTHONPATH}"
+export ASSAY_KERNELS="$PWD/kernels" ASSAY_TEST_DEVICE="${ASSAY_TEST_DEVICE:-cuda:0}"
+"$python" -m pytest -c /dev/null --rootdir "$PWD" -o markers="gpu: needs a GPU" -rs -q \
+  -p no:cacheprovider --import-mode=importlib "$@" tests || failed=1
+exit "$failed"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import bundled_tests
 import target_compiler
 from bundle import (
     BundleError,
-    add_gpu_tests,
     check_size,
     check_tag,
     main,
@@ -171,18 +171,34 @@ def test_another_architecture_compiles_across(monkeypatch: pytest.MonkeyPatch) -
         target_compiler.target_compiler()
 
 
-def test_gpu_tests_run_from_the_bundle(tmp_path: Path) -> None:
+def test_gpu_tests_run_from_the_bundle(tmp_path: Path, root: Path) -> None:
     """Where there is no GPU, each of them is skipped and says why."""
-    add_gpu_tests(tmp_path)
-    place = tmp_path / "gpu-tests" / "tests" / "test_packed_weights.py"
-    assert place.exists()
+    bundled_tests.add_tests(root, tmp_path)
+    suite = tmp_path / "gpu-tests" / bundled_tests.CONTRACT_SUITE
+    suite.write_text("#!/bin/sh\necho suite $ASSAY_CUDA_LIBRARIES\n", encoding="utf-8")
+    suite.chmod(0o755)
+    chosen = "packed_weights or test_a_profile_times or test_an_expression_is or test_gravity"
     done = subprocess.run(
-        [tmp_path / "run_gpu_tests.sh", "-k", "packed_weights"],
+        [tmp_path / "run_gpu_tests.sh", "-k", chosen],
         env={**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
         check=False,
     )
     lines = done.stdout.splitlines()
-    told = [line for line in lines if "test_packed_weights.py" in line and "SKIPPED" in line]
-    assert told or "passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert lines[0].startswith("suite ")
+    assert "nvrtc" in lines[0] or "nvidia" in lines[0]
+    for name in ("gpu/test_packed_weights", "engine/test_engine", "runtime/test_records"):
+        assert any(line.startswith("SKIPPED") and name in line for line in lines), (name, lines)
+
+
+def test_a_bundled_test_of_the_engine_is_one_that_chooses_its_device(root: Path) -> None:
+    names = {Path(name).stem for name in bundled_tests.engine_tests(root)}
+    assert names >= {"test_determinism", "test_engine", "test_models", "test_smollm2"}
+    assert not names & {"test_command_line", "test_params", "test_worker"}
+
+
+def test_the_program_that_cargo_made_is_found() -> None:
+    messages = '{"reason":"x","executable":null}\nnoise\n{"executable":"/made/device-1"}\n'
+    assert bundled_tests._executable(messages) == "/made/device-1"

@@ -193,3 +193,33 @@ def test_long_blocks_are_made_on_a_processor(device: Device) -> None:
     numbers = xp.zeros((1, 256), dtype=xp.float32, device=device)
     with pytest.raises(AssayError, match="got q6_k"):
         ops.quantize(numbers, "q6_k")
+
+
+@pytest.mark.parametrize("format", [*FORMATS, "bf16"])
+@pytest.mark.parametrize(("outputs", "inputs"), [(70, 1152), (256, 4096), (96, 14336)])
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_row_gives_the_same_bytes_whatever_is_beside_it(
+    device: Device, format: str, outputs: int, inputs: int, gated: bool
+) -> None:
+    if format == "bf16":
+        drawn = RANDOM.normal(size=(outputs, inputs)).astype(np.float32)
+        weights = ops.pack(drawn, format, (outputs, inputs), device)
+    else:
+        weights, _ = made(device, format, outputs, inputs)
+    drawn = RANDOM.normal(size=(33, inputs)).astype(np.float32)
+    x = xp.asarray(drawn, dtype=xp.bfloat16, device=device)
+    gain = xp.ones((inputs,), dtype=xp.bfloat16, device=device) if gated else None
+
+    def product(rows: Array) -> npt.NDArray[np.uint16]:
+        return ops.linear(
+            rows,
+            weights,
+            norm=gain,
+            epsilon=1e-5 if gated else 0.0,
+            activation="swiglu" if gated else None,
+            invariant=True,
+        ).to_numpy()
+
+    whole = product(x)
+    for first, last in ((0, 1), (8, 9), (30, 32), (5, 8), (7, 12), (16, 33)):
+        assert (product(x[first:last]) == whole[first:last]).all(), (first, last)
