@@ -25,5 +25,10 @@ def test_the_most_memory_until_then_is_seen() -> None:
 def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match="ended with 3: nothing there"):
         starting.start(
-            [sys.executable, "-S", "-c", "import sys; sys.stderr.write('nothing there'); sys.exit(3)"]
+            [
+                sys.executable,
+                "-S",
+                "-c",
+                "import sys; sys.stderr.write('nothing there'); sys.exit(3)",
+            ]
         )

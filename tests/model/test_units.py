@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from assay.errors import InputError, UnitError
 from assay.model.language.quantity import check_dimension, format_quantity, parse_quantity
-from assay.model.language.units import BASE_UNITS, DIMENSIONLESS, parse_unit
+from assay.model.language.unit_table import BASE_UNITS
+from assay.model.language.units import DIMENSIONLESS, parse_unit
 
 # Scales from the SI Brochure (9th ed., tables 5 to 8), IEC 80000-13 and the definitions of the
 # units themselves.

@@ -5,7 +5,7 @@
 //! time. An operand left out has the format [`ABSENT`].
 
 use super::format::ElementFormat;
-use super::table::{MOST_AXES, NumberKind, Signature};
+use super::signature::{MOST_AXES, NumberKind, Signature};
 use crate::backend::{DevicePointer, KernelArgument, KernelId, Launch};
 use std::fmt;
 

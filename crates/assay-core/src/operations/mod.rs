@@ -10,8 +10,10 @@
 mod call;
 pub mod expressions;
 mod format;
+mod signature;
 mod table;
 
 pub use call::{Arguments, CallError, Number, Operand, encode};
 pub use format::ElementFormat;
-pub use table::{Access, MOST_AXES, NumberKind, NumberRule, OperandRule, Signature, TABLE, find};
+pub use signature::{Access, MOST_AXES, NumberKind, NumberRule, OperandRule, Signature};
+pub use table::{TABLE, find};

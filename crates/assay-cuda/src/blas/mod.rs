@@ -3,9 +3,11 @@
 //! Descriptors are made and the heuristic is asked once for each kind of product; after that a
 //! product is one call. The library is opened when the first product asks for it.
 
+mod layout;
 mod plan;
+mod product;
 
-pub use plan::{Element, Epilogue, Matrix, Product};
+pub use product::{Element, Epilogue, Matrix, Product};
 
 use crate::library::{CublasLt, LibraryProblem, cublaslt_candidates, open_first};
 use crate::probe::probe;
@@ -81,6 +83,13 @@ pub(crate) struct Blas {
 unsafe impl Send for Blas {}
 // SAFETY: as above.
 unsafe impl Sync for Blas {}
+
+fn check(what: &str, status: u32) -> Result<()> {
+    match status {
+        0 => Ok(()),
+        status => Err(refused(format!("cuBLASLt refused {what}: status {status}"))),
+    }
+}
 
 pub(crate) fn refused(message: String) -> BackendError {
     BackendError::Driver {

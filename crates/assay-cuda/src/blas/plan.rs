@@ -1,17 +1,18 @@
 //! One kind of product: its descriptors, and the algorithm that the heuristic chose for it.
 //!
-//! Matrices here are row-major. To cuBLASLt, which counts columns first, a row-major result is the
+//! Matrices are row-major. To cuBLASLt, which counts columns first, a row-major result is the
 //! transposed result of the transposed matrices in reverse order: it is told b first.
 
-use super::{Places, WORKSPACE_BYTES, refused};
+use super::layout::Layout;
+use super::product::{Element, Epilogue, Product};
+use super::{Places, WORKSPACE_BYTES, check, refused};
 use crate::library::CublasLt;
 use assay_core::backend::{DevicePointer, Result};
 use cudarc::cublaslt::sys::{
     cublasComputeType_t as Compute, cublasLtEpilogue_t as LtEpilogue, cublasLtHandle_t,
     cublasLtMatmulAlgo_t, cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t as Describe,
     cublasLtMatmulHeuristicResult_t, cublasLtMatmulMatrixScale_t as ScaleMode,
-    cublasLtMatmulPreferenceAttributes_t as Prefer, cublasLtMatrixLayout_t,
-    cublasLtMatrixLayoutAttribute_t as Lay, cudaDataType as Data,
+    cublasLtMatmulPreferenceAttributes_t as Prefer, cudaDataType as Data,
 };
 use cudarc::driver::sys::CUstream;
 use std::ffi::c_void;
@@ -21,87 +22,6 @@ use std::sync::Mutex;
 /// cuBLAS's numbers for a matrix as it is and for its transpose.
 const AS_IT_IS: u32 = 0;
 const TURNED: u32 = 1;
-
-/// What a matrix is made of.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Element {
-    /// Single precision.
-    F32,
-    /// Half precision.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// 8-bit floats of 4 exponent bits.
-    E4m3,
-}
-
-impl Element {
-    fn data(self) -> Data {
-        match self {
-            Element::F32 => Data::CUDA_R_32F,
-            Element::F16 => Data::CUDA_R_16F,
-            Element::Bf16 => Data::CUDA_R_16BF,
-            Element::E4m3 => Data::CUDA_R_8F_E4M3,
-        }
-    }
-}
-
-/// A matrix as it lies in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Matrix {
-    /// Its elements.
-    pub element: Element,
-    /// Whether the rows of memory are the columns of the matrix.
-    pub transposed: bool,
-    /// Elements from one row of memory to the next.
-    pub stride: u64,
-    /// Elements from one matrix of a batch to the next.
-    pub batch_stride: u64,
-    /// Bytes that its first element is a multiple of, as a power of two up to 256.
-    pub alignment: u32,
-}
-
-/// What is done to the result on its way out.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Epilogue {
-    /// Nothing.
-    Plain,
-    /// Negative numbers become zero.
-    Relu,
-    /// The tanh form of GELU.
-    GeluTanh,
-}
-
-/// A kind of product: out = epilogue(a b + added + bias).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Product {
-    /// Products done at once.
-    pub batch: u32,
-    /// Rows of the result.
-    pub rows: u64,
-    /// Columns of the result.
-    pub columns: u64,
-    /// Columns of a and rows of b.
-    pub inner: u64,
-    /// The left matrix.
-    pub a: Matrix,
-    /// The right matrix.
-    pub b: Matrix,
-    /// The result.
-    pub out: Matrix,
-    /// Whether something of the result's layout is added.
-    pub adds: bool,
-    /// The elements of the bias, if there is one.
-    pub bias: Option<Element>,
-    /// What comes last.
-    pub epilogue: Epilogue,
-    /// Whether single precision may be rounded to 19 bits on the way in.
-    pub tf32: bool,
-    /// Whether sums of 8-bit products may be kept short.
-    pub fast_sums: bool,
-    /// Whether there is a scale for each row of a and each column of b, rather than one for either.
-    pub row_scales: bool,
-}
 
 pub(super) struct Plan {
     functions: &'static CublasLt,
@@ -118,70 +38,6 @@ pub(super) struct Plan {
 unsafe impl Send for Plan {}
 // SAFETY: as above.
 unsafe impl Sync for Plan {}
-
-fn check(what: &str, status: u32) -> Result<()> {
-    match status {
-        0 => Ok(()),
-        status => Err(refused(format!("cuBLASLt refused {what}: status {status}"))),
-    }
-}
-
-struct Layout {
-    functions: &'static CublasLt,
-    handle: cublasLtMatrixLayout_t,
-}
-
-impl Layout {
-    /// Rows and columns are those of memory.
-    fn new(
-        functions: &'static CublasLt,
-        matrix: &Matrix,
-        rows: u64,
-        columns: u64,
-        batch: u32,
-    ) -> Result<Self> {
-        let mut handle = ptr::null_mut();
-        // SAFETY: stores one handle. Rows of memory are columns to cuBLASLt.
-        check("a layout", unsafe {
-            (functions.cublasLtMatrixLayoutCreate)(
-                &raw mut handle,
-                matrix.element.data(),
-                columns,
-                rows,
-                matrix.stride.cast_signed(),
-            )
-        })?;
-        let layout = Layout { functions, handle };
-        if batch > 1 {
-            layout.set(
-                Lay::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-                &batch.cast_signed(),
-            )?;
-            let offset = matrix.batch_stride.cast_signed();
-            layout.set(Lay::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset)?;
-        }
-        Ok(layout)
-    }
-
-    fn set<T>(&self, attribute: Lay, value: &T) -> Result<()> {
-        // SAFETY: copies as many bytes as the value has.
-        check("a layout", unsafe {
-            (self.functions.cublasLtMatrixLayoutSetAttribute)(
-                self.handle,
-                attribute,
-                ptr::from_ref(value).cast(),
-                size_of::<T>(),
-            )
-        })
-    }
-}
-
-impl Drop for Layout {
-    fn drop(&mut self) {
-        // SAFETY: made by `new`, and nobody else's.
-        let _ = unsafe { (self.functions.cublasLtMatrixLayoutDestroy)(self.handle) };
-    }
-}
 
 fn describe<T>(
     functions: &CublasLt,
@@ -223,11 +79,6 @@ impl Plan {
             (Element::F32, true) => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
             _ => Compute::CUBLAS_COMPUTE_32F,
         };
-        let mut description = ptr::null_mut();
-        // SAFETY: stores one handle.
-        check("a description", unsafe {
-            (functions.cublasLtMatmulDescCreate)(&raw mut description, compute, Data::CUDA_R_32F)
-        })?;
         let Product {
             batch,
             rows,
@@ -241,12 +92,20 @@ impl Plan {
         };
         let a_extents = extents(product.a.transposed, rows, inner);
         let b_extents = extents(product.b.transposed, inner, columns);
+        let a = Layout::new(functions, &product.a, a_extents.0, a_extents.1, batch)?;
+        let b = Layout::new(functions, &product.b, b_extents.0, b_extents.1, batch)?;
+        let out = Layout::new(functions, &product.out, rows, columns, batch)?;
+        let mut description = ptr::null_mut();
+        // SAFETY: stores one handle, which the plan destroys at its end.
+        check("a description", unsafe {
+            (functions.cublasLtMatmulDescCreate)(&raw mut description, compute, Data::CUDA_R_32F)
+        })?;
         let mut plan = Plan {
             functions,
             description: Mutex::new(description),
-            a: Layout::new(functions, &product.a, a_extents.0, a_extents.1, batch)?,
-            b: Layout::new(functions, &product.b, b_extents.0, b_extents.1, batch)?,
-            out: Layout::new(functions, &product.out, rows, columns, batch)?,
+            a,
+            b,
+            out,
             // SAFETY: plain numbers, filled in below.
             algorithm: unsafe { std::mem::zeroed() },
             has_bias: product.bias.is_some(),

@@ -1,8 +1,6 @@
 """Units of measurement with exact scales: parsed once, checked symbolically, never at run time.
 
-A unit is a product of powers of base units times an exact rational scale. Base units are
-those of the SI, plus byte, FLOP, USD and the counted things token, request, GPU and node,
-so that a sum in dollars is never taken for one in FLOP, nor GPU-hours for hours.
+A unit is a product of powers of base units times an exact rational scale.
 """
 
 from __future__ import annotations
@@ -14,11 +12,14 @@ from math import isqrt
 from typing import Final
 
 from assay.errors import UnitError
-
-BASE_UNITS: Final = (
-    "m", "kg", "s", "A", "K", "mol", "cd",
-    "B", "FLOP", "USD", "token", "request", "GPU", "node",
-)  # fmt: skip
+from assay.model.language.unit_table import (
+    BASE_UNITS,
+    BINARY,
+    DECIMAL,
+    DEFINITIONS,
+    NOT_UNITS,
+    PREFIXED_BASES,
+)
 
 Powers = tuple[Fraction | int, ...]
 _NO_POWERS: Final[Powers] = (0,) * len(BASE_UNITS)
@@ -175,26 +176,10 @@ def _describe(powers: Powers, scale: Fraction) -> str:
 def _names() -> dict[tuple[Powers, Fraction], str]:
     """Names for derived units, so that a message says J rather than kg*m^2/s^2."""
     wanted = (
-        "Hz",
-        "N",
-        "Pa",
-        "J",
-        "W",
-        "C",
-        "V",
-        "F",
-        "ohm",
-        "S",
-        "H",
-        "bit",
-        "min",
-        "h",
-        "Wh",
-        "kWh",
-        "%",
-    )
-    named = {"Hz": "1/s"}
-    return {(_lookup(n).powers, _lookup(n).scale): named.get(n, n) for n in wanted}
+        "N", "Pa", "J", "W", "C", "V", "F", "ohm", "S", "H", "bit", "min", "h", "Wh", "kWh", "%",
+    )  # fmt: skip
+    units = {"1/s": _lookup("Hz")} | {name: _lookup(name) for name in wanted}
+    return {(unit.powers, unit.scale): name for name, unit in units.items()}
 
 
 def _factor(name: str, power: Fraction | int) -> str:
@@ -209,66 +194,6 @@ def _base(name: str) -> Unit:
 
 
 DIMENSIONLESS: Final = Unit(_NO_POWERS, text="1")
-
-_DECIMAL: Final = {
-    "y": -24, "z": -21, "a": -18, "f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "c": -2,
-    "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "Z": 21, "Y": 24,
-}  # fmt: skip
-_BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
-
-# name: (definition in terms of names above it, scale, takes decimal prefixes)
-_DEFINITIONS: Final[dict[str, tuple[str, Fraction | int, bool]]] = {
-    "g": ("kg", Fraction(1, 1000), True),
-    "bit": ("B", Fraction(1, 8), True),
-    "b": ("B", Fraction(1, 8), True),
-    "byte": ("B", 1, True),
-    "$": ("USD", 1, False),
-    "tok": ("token", 1, True),
-    "req": ("request", 1, True),
-    "rad": ("1", 1, False),
-    "%": ("1", Fraction(1, 100), False),
-    "percent": ("1", Fraction(1, 100), False),
-    "ppm": ("1", Fraction(1, 10**6), False),
-    "Hz": ("1/s", 1, True),
-    "N": ("kg*m/s^2", 1, True),
-    "Pa": ("N/m^2", 1, True),
-    "bar": ("Pa", 10**5, True),
-    "atm": ("Pa", 101325, False),
-    "J": ("N*m", 1, True),
-    "W": ("J/s", 1, True),
-    "C": ("A*s", 1, True),
-    "V": ("W/A", 1, True),
-    "F": ("C/V", 1, True),
-    "ohm": ("V/A", 1, True),
-    "S": ("A/V", 1, True),
-    "H": ("V*s/A", 1, True),
-    "Wb": ("V*s", 1, True),
-    "T": ("Wb/m^2", 1, True),
-    "min": ("s", 60, False),
-    "h": ("s", 3600, False),
-    "hour": ("s", 3600, False),
-    "d": ("s", 86400, False),
-    "day": ("s", 86400, False),
-    "week": ("s", 604800, False),
-    "year": ("s", 31557600, False),
-    "yr": ("s", 31557600, False),
-    "month": ("s", 2629800, False),
-    "L": ("m^3", Fraction(1, 1000), True),
-    "t": ("kg", 1000, True),
-    "eV": ("J", Fraction(1602176634, 10**28), True),
-    "Wh": ("J", 3600, True),
-    "VA": ("V*A", 1, True),
-}
-_PREFIXED_BASES: Final = {
-    "m", "s", "A", "K", "mol", "cd", "B", "FLOP", "USD", "token", "request",
-}  # fmt: skip
-_NOT_UNITS: Final = {
-    "FLOPS": "FLOP/s", "FLOPs": "FLOP", "flops": "FLOP or FLOP/s", "bps": "bit/s", "Bps": "B/s",
-    "hr": "h", "hrs": "h", "hours": "hour", "days": "day", "sec": "s", "tokens": "token",
-    "gpu": "GPU", "GPUs": "GPU", "gpus": "GPU", "nodes": "node", "usd": "USD", "EUR": "USD",
-    "requests": "request", "bytes": "byte", "bits": "bit", "flop": "FLOP", "watts": "W",
-    "GPUh": "GPU*h",
-}  # fmt: skip
 
 # What no unit of measurement exceeds. Units are read from input, and exact powers without a
 # limit would let one word of it take all memory.
@@ -393,18 +318,18 @@ class _Parser:
 def _lookup(name: str) -> Unit:
     if name in BASE_UNITS:
         return _base(name)
-    if name in _DEFINITIONS:
-        definition, scale, _ = _DEFINITIONS[name]
+    if name in DEFINITIONS:
+        definition, scale, _ = DEFINITIONS[name]
         unit = _Parser(definition).parse()
         return Unit(unit.powers, unit.scale * Fraction(scale), name)
-    for prefix, power in _BINARY.items():
+    for prefix, power in BINARY.items():
         if name.startswith(prefix) and name[len(prefix) :] in ("B", "byte", "bit", "b"):
             unit = _lookup(name[len(prefix) :])
             return Unit(unit.powers, unit.scale * 1024**power, name)
-    for prefix, power in _DECIMAL.items():
+    for prefix, power in DECIMAL.items():
         rest = name[len(prefix) :]
         if name.startswith(prefix) and (
-            rest in _PREFIXED_BASES or (rest in _DEFINITIONS and _DEFINITIONS[rest][2])
+            rest in PREFIXED_BASES or (rest in DEFINITIONS and DEFINITIONS[rest][2])
         ):
             unit = _lookup(rest)
             return Unit(unit.powers, unit.scale * Fraction(10) ** power, name)
@@ -412,10 +337,10 @@ def _lookup(name: str) -> Unit:
 
 
 def _suggest(name: str) -> str:
-    if name in _NOT_UNITS:
-        return f"write {_NOT_UNITS[name]}"
-    if name[1:] in _NOT_UNITS and name[:1] in _DECIMAL:
-        return f"write {name[:1]}{_NOT_UNITS[name[1:]]}"
+    if name in NOT_UNITS:
+        return f"write {NOT_UNITS[name]}"
+    if name[1:] in NOT_UNITS and name[:1] in DECIMAL:
+        return f"write {name[:1]}{NOT_UNITS[name[1:]]}"
     if name == "degC":
         return "degC stands alone; use K in products and differences"
     return "units are SI, B, bit, FLOP, USD, token, request, GPU, node and what is built from them"

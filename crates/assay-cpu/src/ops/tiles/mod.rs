@@ -138,7 +138,6 @@ impl<P: Panels> Kernel for Product<'_, P> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        let session = self.tiles.session();
         let steps = self.rows.depth / STEP;
         let each = steps.div_ceil(steps.div_ceil(BLOCK).max(1));
         let each = each.next_multiple_of(P::GRAIN).max(1);
@@ -149,22 +148,24 @@ impl<P: Panels> Kernel for Product<'_, P> {
         let room = count.max(sums.len());
         sums.resize(room, std::array::from_fn(|_| Sums([[0.0; LANES]; LANES])));
         let sums = &mut sums[..count];
-        for first in (0..steps).step_by(each) {
-            let steps = first..steps.min(first + each);
-            let length = steps.len() * P::TERMS;
-            let (left, right) = columns.split_at_mut(length);
-            let right = &mut right[..length];
-            let panel = 2 * self.pair;
-            self.panels.fill(v, self.tiles, panel, steps.clone(), left);
-            self.panels
-                .fill(v, self.tiles, panel + 1, steps.clone(), right);
-            for (index, sums) in sums.iter_mut().enumerate() {
-                let row = self.range.start + index * SIDE;
-                self.rows
-                    .add_products(&session, row, &steps, P::TERMS, [left, right], sums);
+        {
+            let session = self.tiles.session();
+            for first in (0..steps).step_by(each) {
+                let steps = first..steps.min(first + each);
+                let length = steps.len() * P::TERMS;
+                let (left, right) = columns.split_at_mut(length);
+                let right = &mut right[..length];
+                let panel = 2 * self.pair;
+                self.panels.fill(v, self.tiles, panel, steps.clone(), left);
+                self.panels
+                    .fill(v, self.tiles, panel + 1, steps.clone(), right);
+                for (index, sums) in sums.iter_mut().enumerate() {
+                    let row = self.range.start + index * SIDE;
+                    self.rows
+                        .add_products(&session, row, &steps, P::TERMS, [left, right], sums);
+                }
             }
         }
-        drop(session);
         let start = self.pair * SIDE;
         let store = Store {
             columns: start..self.columns.min(start + SIDE),
