@@ -1,0 +1,150 @@
+"""Machines that lack a piece of CUDA or whose GPU is too old, made up in child processes.
+
+A driver of ours stands in for NVIDIA's, so that each case can be met on any machine, one with a
+GPU among them.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from assay import _native
+
+compiler = shutil.which("cc")
+if compiler is None:
+    pytest.skip("no C compiler to make up a driver with", allow_module_level=True)
+
+DRIVER = """
+#include <stddef.h>
+#include <string.h>
+int cuDriverGetVersion(int* version) { *version = 13000; return 0; }
+int cuDeviceGetCount(int* count) { *count = COUNT; return 0; }
+int cuDeviceGet(int* device, int number) { *device = number; return 0; }
+int cuDeviceGetName(char* name, int most, int device) { strncpy(name, "Made Up", most); return 0; }
+int cuDeviceTotalMem_v2(size_t* bytes, int device) { *bytes = 1 << 30; return 0; }
+int cuDeviceGetAttribute(int* value, int which, int device) {
+    *value = which == 75 ? CAPABILITY / 10 : which == 76 ? CAPABILITY % 10 : 100;
+    return 0;
+}
+"""
+"""What probing asks of a driver; 75 and 76 are the compute capability's major and minor."""
+
+
+class Machine(NamedTuple):
+    """What a machine has, and what is said there."""
+
+    gpus: int | None
+    """None: not even a driver."""
+    capability: int
+    compiler: bool
+    code: str
+    sentence: str
+
+
+MACHINES = {
+    "no driver": Machine(None, 0, False, "no_driver", "CUDA driver not detected"),
+    "no GPU": Machine(
+        0, 90, True, "no_devices", "No GPU devices found (cuDeviceGetCount == 0)"
+    ),
+    "old GPU": Machine(
+        1, 75, True, "old_device",
+        "GPU too old: expected compute capability 8.0 or newer, got 7.5 (Made Up)",
+    ),
+    "no compiler": Machine(1, 90, False, "no_nvrtc", "NVRTC JIT compiler not available"),
+}  # fmt: skip
+
+PROGRAM = """
+import json
+from assay import xp
+from assay.errors import DeviceError
+from assay.runtime import Device, device
+for name in ("cuda", "cuda:0"):
+    try:
+        Device(name)
+    except DeviceError as error:
+        print(json.dumps([error.code, error.message, error.hint]))
+for _ in range(2):
+    print(device("auto").name, float(xp.sum(xp.ones(3, device=device("auto")))))
+"""
+
+
+def make_driver(folder: Path, machine: Machine) -> None:
+    """A library with every function that ours looks up, which all say that they succeeded."""
+    named = re.findall(
+        rb"(cu[A-Z][A-Za-z0-9]{2,40}(?:_v\d)?)\0", Path(_native.__file__).read_bytes()
+    )
+    names = {name.decode() for name in named} - set(re.findall(r"int (cu\w+)\(", DRIVER))
+    assert "cuInit" in names
+    rest = "\n".join(f"int {name}(void) {{ return 0; }}" for name in sorted(names))
+    source = folder / "driver.c"
+    source.write_text(DRIVER + rest, encoding="utf-8")
+    settings = [f"-DCOUNT={machine.gpus}", f"-DCAPABILITY={machine.capability}"]
+    command = [str(compiler), "-shared", "-fPIC", *settings, "-o", folder / "libcuda.so.1", source]
+    subprocess.run(command, check=True)
+
+
+@pytest.fixture(scope="module", params=MACHINES)
+def machine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Machine, dict[str, str]]:
+    """A machine, and the environment of a process there."""
+    made = MACHINES[request.param]
+    folder = tmp_path_factory.mktemp("machine")
+    environment = dict(os.environ)
+    environment["LD_LIBRARY_PATH"] = str(folder)
+    if made.gpus is None:
+        # A file that is no library ends the search for one.
+        for name in ("libcuda.so.1", "libcuda.so"):
+            (folder / name).touch()
+    else:
+        make_driver(folder, made)
+    if not made.compiler:
+        for name in ("CUDA_PATH", "CUDA_HOME", "ASSAY_CUDA_LIBRARIES"):
+            environment.pop(name, None)
+        for major in (12, 13):
+            (folder / f"libnvrtc.so.{major}").touch()
+        # Found before the wheels, and without libraries.
+        (folder / "nvidia").mkdir()
+        (folder / "nvidia" / "__init__.py").touch()
+        environment["PYTHONPATH"] = f"{folder}:{environment.get('PYTHONPATH', '')}"
+    return made, environment
+
+
+def child(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+
+def test_a_gpu_that_is_asked_for_is_an_error_and_auto_says_once_that_it_falls_back(
+    machine: tuple[Machine, dict[str, str]],
+) -> None:
+    made, environment = machine
+    done = child(environment, "-c", PROGRAM)
+    first, second, *auto = done.stdout.splitlines()
+    assert first == second
+    code, message, hint = json.loads(first)
+    assert (code, message) == (made.code, made.sentence)
+    assert hint
+    assert auto == ["cpu 3.0"] * 2
+    assert done.stderr.splitlines() == [
+        f"{made.sentence}. Falling back to CPU backend. hint: {hint}"
+    ]
+
+
+def test_the_doctor_says_it_too(machine: tuple[Machine, dict[str, str]]) -> None:
+    made, environment = machine
+    told = child({**environment, "COLUMNS": "200"}, "-m", "assay", "doctor")
+    assert made.sentence in told.stdout
