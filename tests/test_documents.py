@@ -1,0 +1,127 @@
+"""What the documents name is there: files, Python names, settings, commands and their options."""
+
+import importlib
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from assay.cli.app import COMMANDS, application
+
+FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`\n]+)`")
+SOURCE_FILE = re.compile(r"[\w./-]+\.(?:py|pyi|rs|cu|cuh|sh|toml)")
+DOTTED = re.compile(r"assay(?:\.\w+)+")
+SETTING = re.compile(r"ASSAY_[A-Z0-9_]+")
+COMMAND = re.compile(r"^\$? ?(?:\.venv/bin/|python -m )?(assay [a-z][^#\n]*)", re.MULTILINE)
+
+OF_OTHERS = {"assay-bundle/install.sh": "made by scripts/bundle.py"}
+"""Files that are named and are not tracked, with the reason."""
+
+
+@pytest.fixture(scope="module")
+def tracked(root: Path) -> list[str]:
+    listing = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True)
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout: no list of tracked files")
+    return listing.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def documents(root: Path, tracked: list[str]) -> dict[str, str]:
+    return {
+        name: (root / name).read_text("utf-8")
+        for name in tracked
+        if name.endswith(".md") and (root / name).is_file()
+    }
+
+
+def spans(documents: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Every piece of code within a line, with the document it is in."""
+    for name, text in documents.items():
+        for span in SPAN.findall(FENCE.sub("", text)):
+            yield name, span
+
+
+def commands(documents: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Every call of the program in a block of code, as words."""
+    for name, text in documents.items():
+        for block in FENCE.findall(text):
+            for line in COMMAND.findall(block.replace("\\\n", " ")):
+                yield name, shlex.split(line)[1:]
+
+
+def test_source_files_exist(documents: dict[str, str], tracked: list[str]) -> None:
+    missing = [
+        f"{name}: {span}"
+        for name, span in spans(documents)
+        if SOURCE_FILE.fullmatch(span)
+        and span not in OF_OTHERS
+        and not any(f"/{path}".endswith(f"/{span}") for path in tracked)
+    ]
+    assert missing == []
+
+
+@cache
+def resolves(dotted: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+def test_python_names_exist(documents: dict[str, str]) -> None:
+    missing = [
+        f"{name}: {found}"
+        for name, span in spans(documents)
+        for found in DOTTED.findall(span)
+        if span.startswith(found) and not resolves(found)
+    ]
+    assert missing == []
+
+
+def test_settings_are_read_somewhere(
+    root: Path, documents: dict[str, str], tracked: list[str]
+) -> None:
+    sources = [path for path in tracked if path.endswith((".py", ".rs", ".sh", "Makefile"))]
+    code = "\n".join((root / path).read_text("utf-8") for path in sources if path != __file__)
+    missing = [
+        f"{name}: {setting}"
+        for name, text in documents.items()
+        for setting in set(SETTING.findall(text))
+        if not re.search(rf"\b{setting}\b", code)
+    ]
+    assert missing == []
+
+
+def test_commands_and_their_options_exist(documents: dict[str, str]) -> None:
+    program: Any = get_command(application(list(COMMANDS)))
+    wrong, seen = [], 0
+    for name, words in commands(documents):
+        command = program
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        if command is program:
+            wrong.append(f"{name}: assay {' '.join(words)}")
+            continue
+        known = {option for parameter in command.params for option in parameter.opts}
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        seen += len(given)
+        wrong += [f"{name}: assay {command.name} {one}" for one in given - known - {"--help"}]
+    assert seen > 50
+    assert wrong == []
