@@ -1,4 +1,4 @@
-"""What the documents name is there: files, Python names, settings, commands and their options."""
+"""What the documents name is there, and what is there is named in the tables that list it."""
 
 import importlib
 import re
@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from assay.bench import SUITES
 from assay.cli.app import COMMANDS, application
+from assay.engine.knobs import KNOBS
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
@@ -125,3 +127,28 @@ def test_commands_and_their_options_exist(documents: dict[str, str]) -> None:
         wrong += [f"{name}: assay {command.name} {one}" for one in given - known - {"--help"}]
     assert seen > 50
     assert wrong == []
+
+
+def rows(text: str) -> dict[str, str]:
+    """The second cells of tables by what stands as code in the first."""
+    return dict(re.findall(r"^\| `([^`]+)` \| ([^|]*?) \|", text, re.MULTILINE))
+
+
+def test_every_knob_is_in_the_guide_with_its_default(documents: dict[str, str]) -> None:
+    told = rows(documents["docs/guides/engine.md"])
+    assert told == {name: str(knob.default) for name, knob in KNOBS.items()}
+
+
+def test_every_suite_is_in_the_guide_and_on_the_first_page(documents: dict[str, str]) -> None:
+    assert set(rows(documents["docs/guides/benchmarking.md"])) == set(SUITES)
+    assert all(f"`{name}`" in documents["README.md"] for name in SUITES)
+
+
+def test_every_code_of_the_servers_errors_is_in_the_guide(
+    root: Path, documents: dict[str, str]
+) -> None:
+    folder = root / "python" / "assay" / "engine" / "server"
+    code = "\n".join(path.read_text("utf-8") for path in folder.glob("*.py"))
+    codes = set(re.findall(r'code="(\w+)"', code))
+    assert "model_not_found" in codes
+    assert [one for one in codes if f"`{one}`" not in documents["docs/guides/serving.md"]] == []
