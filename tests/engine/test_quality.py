@@ -90,6 +90,6 @@ def test_quantised_weights_predict_a_text_as_the_file_does(smollm2, root, capsys
 def test_a_text_that_cannot_be_read_is_one_error(tmp_path, capsys):
     broken = tmp_path / "text"
     broken.write_bytes(b"\xff\xfe\xff")
-    for path, said in ((broken, "expected UTF-8"), (tmp_path / "none", "got no file")):
+    for path, said in ((broken, "expected UTF-8"), (tmp_path / "none", "No such file")):
         assert run(["perplexity", "synthetic", "--text", str(path)]) == 2
         assert said in capsys.readouterr().err

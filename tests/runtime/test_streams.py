@@ -221,8 +221,9 @@ def test_a_panic_becomes_an_error(capfd: pytest.CaptureFixture[str]) -> None:
 def test_devices_are_found_by_name() -> None:
     assert [str(one) for one in devices()] == ["cpu", "sim", *cuda.names()]
     assert device("cpu") is device() is device(device("cpu"))
-    with pytest.raises(UnknownNameError, match='unknown device "gpu"'):
+    with pytest.raises(UnknownNameError, match='unknown device "gpu"') as caught:
         device("gpu")
+    assert caught.value.hint == "one of: cpu, sim, auto, cuda:0, cuda:1, ..."
     with pytest.raises(DeviceError, match="stream: expected priority low, normal or high"):
         device().stream("urgent")  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="wait: expected an event of the stream's device"):

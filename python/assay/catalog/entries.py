@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError, unknown_name
+from assay.files import read_json
 from assay.model.values import Value, read_value
 
 _FOLDER = Path(__file__).parent / "data"
@@ -87,10 +88,7 @@ def from_data(data: Mapping[str, Any], group: str, name: str) -> Entry:
 
 def from_file(path: Path) -> Entry:
     """An entry of a user's own, from a JSON file in the catalogue's format."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"catalogue file {path.name} cannot be read: {error}") from None
+    data = read_json("catalogue file", path)
     if not isinstance(data, dict):
         raise InputError(f"catalogue file {path.name}: expected an object with values")
     return from_data(data, str(data.get("group", "files")), path.stem)

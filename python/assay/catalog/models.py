@@ -13,6 +13,7 @@ from typing import Any
 from assay.catalog.configs import Shapes, read_shapes
 from assay.catalog.entries import Entry, plain
 from assay.errors import InputError, unknown_name
+from assay.files import read_json
 from assay.model.values import Value
 
 GROUP = "models"
@@ -165,14 +166,9 @@ def from_dimensions(
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:
-    try:
-        if path.is_dir():
-            path = path / "config.json"
-        if path.stat().st_size > _LARGEST_FILE:
-            raise InputError(f"model configuration {path.name} is larger than 4 MB")
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"model configuration {path.name} cannot be read: {error}") from None
+    if path.is_dir():
+        path = path / "config.json"
+    config = read_json("model configuration", path, _LARGEST_FILE)
     if not isinstance(config, dict):
         raise InputError(f"model configuration {path.name}: expected an object of fields")
     return config

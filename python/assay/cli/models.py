@@ -65,6 +65,8 @@ def models_command(
 
 def _listing(as_json: bool) -> Report:
     from assay.engine.loading import sources
+    from assay.engine.loading.opening import SYNTHETIC
+    from assay.engine.loading.patterned import SHAPES
 
     rows = [
         {
@@ -88,6 +90,10 @@ def _listing(as_json: bool) -> Report:
             for row in rows
         ]
         yield from table(("model", "pulled", "bytes", "description"), cells, canvas, right=(2,))
+        yield ""
+        yield f"{SYNTHETIC}: a small made-up model that needs no file"
+        for name in SHAPES:
+            yield f"{name}: random weights of that shape, to measure with"
 
     return Report(rows, text, as_json)
 

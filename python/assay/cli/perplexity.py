@@ -9,7 +9,7 @@ import typer
 
 from assay.cli import options, sampling
 from assay.cli.output import NAME, VALUE, Canvas, Line, Part, Report, table, working
-from assay.errors import InputError
+from assay.files import read_text
 
 FORMATS = "f32,file,int8,q4_0"
 LARGEST_TEXT = 16 << 20
@@ -46,7 +46,9 @@ def perplexity_command(
 
     wanted = [one.strip() for one in formats.split(",") if one.strip()]
     files = open_model(model)
-    known = files.tokenizer.encode(_read(text), add_special=False)[:tokens]
+    known = files.tokenizer.encode(read_text("text", text, LARGEST_TEXT), add_special=False)[
+        :tokens
+    ]
     with working(f"reading {len(known):,} tokens in {len(wanted)} formats"):
         rows = compare_formats(files, device, known, wanted, window=window)
     data = {
@@ -73,16 +75,3 @@ def perplexity_command(
         yield f"{rows[0].tokens:,} tokens predicted, in windows of {window}; against {wanted[0]}"
 
     return Report(data, lines, as_json, notes=files.notes)
-
-
-def _read(path: Path) -> str:
-    if not path.is_file():
-        raise InputError(f"{path}: expected a text file, got no file")
-    if path.stat().st_size > LARGEST_TEXT:
-        raise InputError(
-            f"{path}: expected at most {LARGEST_TEXT} bytes, got {path.stat().st_size}"
-        )
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: expected UTF-8, got {error.reason}") from None

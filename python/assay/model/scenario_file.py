@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
+from assay.files import read_toml
 from assay.model.inputs import read_inputs
 from assay.model.preset import Preset
 from assay.model.values import read_value
@@ -29,10 +29,7 @@ _SECTIONS = (
 
 def read_scenario(path: Path, registry: Registry) -> Preset:
     """Read a scenario file (TOML); names and units of its values are checked at once."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"scenario file {path.name} cannot be read: {error}") from None
+    data = read_toml("scenario file", path)
     try:
         return _preset(path, data, registry)
     except (KeyError, TypeError, AttributeError) as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from assay import places
 from assay._native import Buffer, Context, NativeEvent, NativeStream
-from assay.errors import InputError, unknown_name
+from assay.errors import InputError, UnknownNameError
 from assay.later import Later
 from assay.runtime.allocation_log import AllocationLog
 from assay.runtime.entering import Entered
@@ -332,7 +332,9 @@ def _split(name: str) -> tuple[Literal["cpu", "sim", "cuda"], int]:
     kind, colon, number = name.partition(":")
     if kind == "cuda" and (not colon or number.isdecimal()):
         return "cuda", int(number or 0)
-    raise unknown_name("device", name, (*NAMES, "cuda", "auto"))
+    raise UnknownNameError(
+        f'unknown device "{name}"', f"one of: {', '.join(NAMES)}, auto, cuda:0, cuda:1, ..."
+    )
 
 
 def device(name: str | Device | None = None) -> Device:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError
+from assay.files import read_json
 
 KINDS = {"kernels": "hardware", "training": "training", "inference": "inference"}
 """What `--suite` calls a kind of case, and what the files call it."""
@@ -36,10 +36,7 @@ class Case:
 
 def read_cases(path: Path) -> list[Case]:
     """Read a file of cases; whatever is malformed is named."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise InputError(f"cases file {path.name} cannot be read: {error}") from None
+    data = read_json("cases file", path)
     if not isinstance(data, list):
         raise InputError(
             f"cases file {path.name}: expected a list of cases, got {type(data).__name__}",

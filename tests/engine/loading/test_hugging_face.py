@@ -310,6 +310,9 @@ def test_templates_are_found_where_they_may_be(tmp_path: Path) -> None:
     assert open_model(tmp_path).template_text == "d"
     (tmp_path / "chat_template.jinja").write_text("file")
     assert open_model(tmp_path).template_text == "file"
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(InputError, match=r"chat_template\.jinja cannot be read: expected UTF-8"):
+        open_model(tmp_path)
 
 
 def test_a_single_file_points_to_its_folder(tmp_path: Path) -> None:

@@ -137,6 +137,8 @@ def test_the_listing_says_what_is_there(smollm2: Path) -> None:
     listed = assay("models")
     assert listed.returncode == 0
     assert "smollm2  yes" in listed.stdout
+    for name in ("synthetic", "llama-3-8b-shape"):
+        assert f"\n{name}: " in listed.stdout
 
 
 def test_a_model_is_described(smollm2: Path) -> None:

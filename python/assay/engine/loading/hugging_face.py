@@ -14,6 +14,7 @@ from assay.engine.loading.shapes import LM_HEAD, check_tensors, is_buffer
 from assay.engine.loading.tokenizer import Tokenizer
 from assay.engine.loading.vocabulary import WholeVocabulary, library_errors
 from assay.errors import InputError
+from assay.files import read_text
 
 SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
@@ -195,7 +196,7 @@ def _special(
 def _template(folder: Path, settings: dict[str, Any]) -> str | None:
     file = folder / "chat_template.jinja"
     if file.is_file():
-        return file.read_text(encoding="utf-8")
+        return read_text("chat template", file)
     found = settings.get("chat_template")
     if isinstance(found, list):
         # Several templates by name; the one called default is the one for chats.

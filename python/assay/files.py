@@ -1,0 +1,47 @@
+"""Reads files that people give; what cannot be read is said in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from assay.errors import InputError
+
+MOST_BYTES: Final = 64 << 20
+"""What no file that people write by hand exceeds."""
+
+
+def read_json(what: str, path: Path, most_bytes: int = MOST_BYTES) -> Any:
+    """The content of a JSON file; `what` names its kind in errors."""
+    text = read_text(what, path, most_bytes)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{what} {path} cannot be read: expected JSON, got: {error}") from None
+
+
+def read_toml(what: str, path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+    """The content of a TOML file; `what` names its kind in errors."""
+    import tomllib
+
+    text = read_text(what, path, most_bytes)
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{what} {path} cannot be read: expected TOML, got: {error}") from None
+
+
+def read_text(what: str, path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """The text of a file in UTF-8; `what` names its kind in errors."""
+    try:
+        size = path.stat().st_size
+        if size > most_bytes:
+            raise InputError(
+                f"{what} {path} cannot be read: expected at most {most_bytes:,} bytes, got {size:,}"
+            )
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{what} {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} {path} cannot be read: expected UTF-8, got: {error}") from None
