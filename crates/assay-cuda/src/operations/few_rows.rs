@@ -118,6 +118,11 @@ pub(super) fn few_rows(
     given: &Linear,
 ) -> Result<()> {
     let most = most_rows(given.inputs);
+    // Where rows may not depend on those beside them, one kernel serves any number of rows.
+    let at_once = match call.integer("invariant")? {
+        0 => given.rows.min(most),
+        _ => most,
+    };
     let packing = given.packed.map(|packed| packed.packing);
     let (weight, group) = packing.map_or((16u64, 0u64), |one| (one.weight, one.group));
     let all = match packing {
@@ -131,7 +136,7 @@ pub(super) fn few_rows(
         blocks,
         chunks,
         waves,
-    } = FewRows::new(given, given.rows.min(most), all, (weight, group));
+    } = FewRows::new(given, at_once, all, (weight, group));
     let settings: [Setting; 12] = [
         ("ACTIVATION", call.numbers("x", given.x)?.into()),
         ("OUTPUT", call.numbers("out", given.out)?.into()),
