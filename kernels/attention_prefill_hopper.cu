@@ -1,22 +1,25 @@
 // Attention of many queries per sequence over a paged or dense cache, for compute capability 9.0a.
 //
-// Options: NUMBER (bf16, fp16), HEAD (64, 128), CAUSAL (0, 1).
-// Launch: grid (ceil(most queries of a sequence / 128), heads, sequences), block 384,
-//   shared bytes (128 + 4 * 128) * HEAD * 2 + 1024.
-// Arguments: q (rows x heads x HEAD), keys, values, block_tables (sequences x table_width, int32; null: token j of
-//   sequence s lies at s * block_stride + j * token_stride), query_starts (int32; null: `queries` rows each),
-//   lengths (int32; null: `tokens` each), out (as q), queries, tokens, heads, kv_heads, block_tokens,
-//   table_width, block_stride (64 bits), head_stride, token_stride (in numbers, as attention_decode), scale.
+// Options: NUMBER (bf16, fp16), HEAD (64, 128), CAUSAL (0, 1), BOX (16, 32, 64, 128: tokens that one copy brings).
+// Launch: grid (at most one block for each multiprocessor), block 384, shared bytes 6 * 128 * HEAD * 2 + 1024.
+// Arguments: tensor maps of q (HEAD, heads, rows; box 64, 1, 128), of keys and of values (HEAD, tokens of a block,
+//   kv_heads, blocks; box 64, BOX, 1, 1), all with rows of 128 bytes swizzled; block_tables (sequences x table_width,
+//   int32; null: block s holds all tokens of sequence s), query_starts (int32; null: `queries` rows each), lengths
+//   (int32; null: `tokens` each), out (rows x heads x HEAD), drawn (one int32, zero, and zero again at the end),
+//   queries (most of a sequence), tokens, heads, kv_heads, sequences, block_tokens, table_width, scale.
 //   The rows of a sequence are the last of its tokens. Rows of no sequence are left alone.
 //
-// One warpgroup copies keys and values to shared memory; two work on 64 queries each. Their products run on the
-// matrix unit while they compute: scores of the next keys and the sum of the last values are under way
-// during each softmax.
+// A block takes one piece of work after another: 128 queries of a head, the longest first. One warp has its queries
+// and keys copied to shared memory, one its values, ahead of need and across pieces; two warpgroups work on 64 queries
+// each. The products of one warpgroup run while the other computes its softmax, and the scores of the next keys
+// and the sum of the last values while the same one does.
 #include "prelude.cuh"
 
 constexpr int QUERIES = 128, TOKENS = 128, STAGES = 2;
-constexpr int HALVES = HEAD / 64;             // blocks of 128 bytes in a row
+constexpr int HALVES = HEAD / 64;  // blocks of 128 bytes in a row
 constexpr int TILE_BYTES = TOKENS * HEAD * 2;
+constexpr int BOXES = TOKENS / BOX;
+constexpr int WARPS = 8;  // of both warpgroups that compute
 
 // --- barriers in shared memory ---
 
@@ -24,6 +27,10 @@ DEVICE void set_up_barrier(u32 barrier, int arrivals) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
 DEVICE void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory"); }
+// Arrives, and has the barrier wait for so many bytes besides.
+DEVICE void arrive_expecting(u32 barrier, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
 DEVICE void wait(u32 barrier, u32 parity) {
     asm volatile("{\n.reg .pred done;\nagain:\n"
                  "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
@@ -32,6 +39,24 @@ DEVICE void wait(u32 barrier, u32 parity) {
                  : "memory");
 }
 DEVICE void show_to_matrix_unit() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// --- copies by tensor map ---
+
+struct alignas(64) TensorMap {
+    u64 words[16];
+};
+DEVICE void copy_box(u32 to, const TensorMap& map, u32 barrier, int column, int second, int third) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+                 "l"(&map), "r"(barrier), "r"(column), "r"(second), "r"(third)
+                 : "memory");
+}
+DEVICE void copy_box(u32 to, const TensorMap& map, u32 barrier, int column, int second, int third, int fourth) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+                 "l"(&map), "r"(barrier), "r"(column), "r"(second), "r"(third), "r"(fourth)
+                 : "memory");
+}
 
 // --- products of warpgroups ---
 
@@ -83,152 +108,287 @@ DEVICE u64 describe(u32 address, u32 leading) {
 PRODUCTS(bf16, "bf16")
 PRODUCTS(fp16, "f16")
 
-// Copies a tile by 64 threads, 8 rows of it at a time: rows r to r + 7 of the tile are `pitch` apart from from(r)
-// on, and count only where r < live.
-template <class From> DEVICE void copy_tile(u32 to, int live, int pitch, From from) {
-    const int lane = threadIdx.x % 64, inner = lane / 8, chunk = lane % 8;
-    const u32 place = to + inner * 128 + (chunk ^ inner) * 16;
-    const int offset = inner * pitch + chunk * 8;
-#pragma unroll 4
-    for (int row = 0; row < TOKENS; row += 8) {
-        const bool valid = row + inner < live;
-        const NUMBER* source = from(min(row, live - 1)) + (valid ? offset : 0);
+DEVICE void store16_shared(u32 to, uint4 v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+
+// Words of four neighbouring lanes as a 4 x 4 matrix, transposed: lane t gets word t of each.
+DEVICE void transpose_quad(u32 (&words)[4], int t) {
 #pragma unroll
-        for (int half = 0; half < HALVES; half++)
-            copy16_async(place + half * TOKENS * 128 + row * 128, source + half * 64, valid);
+    for (int bit = 1; bit < 4; bit *= 2) {
+        const bool upper = t & bit;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i & bit)
+                continue;
+            const u32 got = __shfl_xor_sync(~0u, upper ? words[i] : words[i | bit], bit);
+            words[i] = upper ? got : words[i];
+            words[i | bit] = upper ? words[i | bit] : got;
+        }
     }
 }
 
-KERNEL __launch_bounds__(384, 1)
-attention_prefill_hopper(const NUMBER* q, const NUMBER* keys, const NUMBER* values, const int* block_tables,
-                         const int* query_starts, const int* lengths, NUMBER* out, int queries, int tokens,
-                         int heads, int kv_heads, int block_tokens, int table_width, i64 block_stride,
-                         int head_stride, int token_stride, float scale) {
-    extern __shared__ u8 dynamic[];
-    __shared__ u64 barriers[1 + 4 * STAGES];
-    const int sequence = blockIdx.z, head = blockIdx.y, kv_head = head / (heads / kv_heads);
-    const int group = threadIdx.x / 128;
-    start_next_kernel();
-    wait_for_previous_kernel();
-    const int row = query_starts ? query_starts[sequence] : sequence * queries;
-    const int rows = query_starts ? query_starts[sequence + 1] - row : queries;
-    const int length = lengths ? lengths[sequence] : tokens;
-    // The last queries see most keys: they go first.
-    const int first = (gridDim.x - 1 - blockIdx.x) * QUERIES;
-    if (first >= rows || length <= 0)
-        return;
-    const int seen = CAUSAL ? min(length, length - rows + first + QUERIES) : length;
-    const int tiles = ceil_divide(seen, TOKENS);
+// The n-th part of a ring of places in shared memory, and how often it was gone around.
+template <int PLACES> struct Turn {
+    int place = 0;
+    u32 parity = 0;
+    DEVICE void step() {
+        if (++place == PLACES) {
+            place = 0;
+            parity ^= 1;
+        }
+    }
+};
 
+// 128 queries of one head: `live` rows of q from `row` on, the first of them token `position` of `length`.
+struct Piece {
+    int row, live, position, length, head, sequence, tiles;
+};
+
+// Warpgroups take turns at issuing products: barriers 1 and 2 are theirs.
+DEVICE void wait_for_turn(int group) { asm volatile("bar.sync %0, 256;" ::"r"(group) : "memory"); }
+DEVICE void give_turn(int group) { asm volatile("bar.arrive %0, 256;" ::"r"(3 - group) : "memory"); }
+
+KERNEL __launch_bounds__(384, 1)
+attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap keys,
+                         const __grid_constant__ TensorMap values, const int* block_tables, const int* query_starts,
+                         const int* lengths, NUMBER* out, int* drawn, int queries, int tokens, int heads, int kv_heads,
+                         int sequences, int block_tokens, int table_width, float scale) {
+    extern __shared__ u8 dynamic[];
+    __shared__ u64 barriers[5 + 4 * STAGES];
+    __shared__ Piece pieces[2];
+    const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
     const u32 base = (shared_address(dynamic) + 1023) & ~1023u;
-    auto key_tile = [&](int stage) { return base + TILE_BYTES * (1 + stage); };
-    auto value_tile = [&](int stage) { return base + TILE_BYTES * (1 + STAGES + stage); };
-    const u32 q_full = shared_address(barriers);
-    auto full = [&](int value, int stage) { return q_full + 8 * (1 + value * STAGES + stage); };
-    auto empty = [&](int value, int stage) { return q_full + 8 * (1 + (2 + value) * STAGES + stage); };
+    auto q_tile = [&](int place) { return base + TILE_BYTES * place; };
+    auto key_tile = [&](int stage) { return base + TILE_BYTES * (2 + stage); };
+    auto value_tile = [&](int stage) { return base + TILE_BYTES * (2 + STAGES + stage); };
+    const u32 mended = shared_address(barriers);
+    auto q_full = [&](int place) { return mended + 8 * (1 + place); };
+    auto q_empty = [&](int place) { return mended + 8 * (3 + place); };
+    auto full = [&](int value, int stage) { return mended + 8 * (5 + value * STAGES + stage); };
+    auto empty = [&](int value, int stage) { return mended + 8 * (5 + (2 + value) * STAGES + stage); };
     if (threadIdx.x == 0) {
-        set_up_barrier(q_full, 64);
-        for (int i = 0; i < 2; i++)
+        set_up_barrier(mended, 1);
+        for (int place = 0; place < 2; place++) {
+            set_up_barrier(q_full(place), 1);
+            set_up_barrier(q_empty(place), WARPS + 1);
+        }
+        for (int value = 0; value < 2; value++)
             for (int stage = 0; stage < STAGES; stage++) {
-                set_up_barrier(full(i, stage), 64);
-                set_up_barrier(empty(i, stage), 256);
+                set_up_barrier(full(value, stage), 1);
+                set_up_barrier(empty(value, stage), WARPS);
             }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
+    start_next_kernel();
+    wait_for_previous_kernel();
 
     if (group == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        const int* table = block_tables ? block_tables + i64(sequence) * table_width : nullptr;
-        const i64 origin = sequence * block_stride + kv_head * head_stride;
-        // Eight tokens in a row lie in one block, whose size is a multiple of 16.
-        auto place = [&](int token) {
-            if (!table)
-                return origin + i64(token) * token_stride;
-            const int block = token / block_tokens;
-            return table[block] * block_stride + kv_head * head_stride +
-                   i64(token - block * block_tokens) * token_stride;
+        // Lane b has the b-th box of a tile copied, where it holds a token at all.
+        auto copy_tile = [&](const TensorMap& map, u32 to, u32 barrier, const Piece& piece, int from) {
+            const int boxes = min(BOXES, ceil_divide(piece.length - from, BOX));
+            if (lane == 0)
+                arrive_expecting(barrier, boxes * BOX * HEAD * 2);
+            __syncwarp();
+            if (lane < boxes) {
+                const int token = from + lane * BOX, block = block_tables ? token / block_tokens : 0;
+                const int inner = token - block * block_tokens;
+                const int at = block_tables ? block_tables[i64(piece.sequence) * table_width + block] : piece.sequence;
+                const int kv_head = piece.head / (heads / kv_heads);
+#pragma unroll
+                for (int half = 0; half < HALVES; half++)
+                    copy_box(to + half * TOKENS * 128 + lane * BOX * 128, map, barrier, half * 64, inner, kv_head, at);
+            }
         };
-        // Two warps copy keys, two values: neither waits for the other's room.
-        const int value = threadIdx.x / 64;
-        const NUMBER* source = value ? values : keys;
-        auto announce = [&](u32 barrier) {
-            commit_copies();
-            wait_for_copies<0>();
-            show_to_matrix_unit();
-            arrive(barrier);
-        };
-        if (value == 1) {
-            copy_tile(base, rows - first, heads * HEAD,
-                      [&](int r) { return q + (i64(row + first + r) * heads + head) * HEAD; });
-            announce(q_full);
-        }
-        for (int n = 0; n < tiles; n++) {
-            const int stage = n % STAGES, from = (tiles - 1 - n) * TOKENS;
-            wait(empty(value, stage), n / STAGES % 2 ^ 1);
-            copy_tile(value ? value_tile(stage) : key_tile(stage), length - from, token_stride,
-                      [&](int r) { return source + place(from + r); });
-            announce(full(value, stage));
+        Turn<2> slot;
+        Turn<STAGES> stage;
+        const int warp = threadIdx.x / 32;
+        if (warp == 0) {
+            const int per_tile = heads * sequences, count = ceil_divide(queries, QUERIES) * per_tile;
+            // Fills in piece `number`; false where the sequence has no such queries.
+            auto find = [&](int number, Piece& piece) {
+                // The last queries see most keys: they go first.
+                const int first = (ceil_divide(queries, QUERIES) - 1 - number / per_tile) * QUERIES;
+                piece.sequence = number % per_tile / heads;
+                piece.head = number % heads;
+                const int start = query_starts ? query_starts[piece.sequence] : piece.sequence * queries;
+                const int rows = query_starts ? query_starts[piece.sequence + 1] - start : queries;
+                piece.length = lengths ? lengths[piece.sequence] : tokens;
+                piece.row = start + first;
+                piece.live = rows - first;
+                piece.position = piece.length - rows + first;
+                const int seen = CAUSAL ? min(piece.length, piece.position + QUERIES) : piece.length;
+                piece.tiles = ceil_divide(max(seen, 1), TOKENS);
+                return first < rows && piece.length > 0;
+            };
+            // Every block draws once in vain; the last to do so leaves the counter as it was.
+            auto draw = [&]() {
+                int number = 0;
+                if (lane == 0) {
+                    number = atomicAdd(drawn, 1);
+                    if (number == count - 1)
+                        *drawn = 0;
+                }
+                return int(gridDim.x) + __shfl_sync(~0u, number, 0);
+            };
+            Piece piece;
+            int number = blockIdx.x;
+            for (;;) {
+                while (number < count && !find(number, piece))
+                    number = draw();
+                if (number >= count)
+                    piece.tiles = 0;
+                wait(q_empty(slot.place), slot.parity ^ 1);
+                if (lane == 0) {
+                    pieces[slot.place] = piece;
+                    const u32 barrier = q_full(slot.place);
+                    arrive_expecting(barrier, piece.tiles ? TILE_BYTES : 0);
+                    for (int half = 0; half < HALVES && piece.tiles; half++)
+                        copy_box(q_tile(slot.place) + half * QUERIES * 128, q, barrier, half * 64, piece.head,
+                                 piece.row);
+                }
+                __syncwarp();
+                if (!piece.tiles)
+                    break;
+                slot.step();
+                number = draw();
+                for (int n = 0; n < piece.tiles; n++) {
+                    wait(empty(0, stage.place), stage.parity ^ 1);
+                    copy_tile(keys, key_tile(stage.place), full(0, stage.place), piece,
+                              (piece.tiles - 1 - n) * TOKENS);
+                    stage.step();
+                }
+            }
+        } else if (warp == 1) {
+            u32 mendings = 0;
+            for (;;) {
+                wait(q_full(slot.place), slot.parity);
+                const Piece piece = pieces[slot.place];
+                __syncwarp();
+                if (lane == 0)
+                    arrive(q_empty(slot.place));
+                slot.step();
+                if (!piece.tiles)
+                    break;
+                for (int n = 0; n < piece.tiles; n++) {
+                    const int from = (piece.tiles - 1 - n) * TOKENS, known = piece.length - from;
+                    const u32 to = value_tile(stage.place), barrier = full(1, stage.place);
+                    wait(empty(1, stage.place), stage.parity ^ 1);
+                    if (known >= TOKENS) {
+                        copy_tile(values, to, barrier, piece, from);
+                    } else {
+                        // What lies behind the last token may be anything, and nothing times NaN is NaN.
+                        copy_tile(values, to, mended, piece, from);
+                        wait(mended, mendings++ % 2);
+                        for (int i = known * 8 + lane; i < TOKENS * 8; i += 32)
+#pragma unroll
+                            for (int half = 0; half < HALVES; half++)
+                                store16_shared(to + half * TOKENS * 128 + i * 16, zero16());
+                        show_to_matrix_unit();
+                        __syncwarp();
+                        if (lane == 0)
+                            arrive(barrier);
+                    }
+                    stage.step();
+                }
+            }
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32, g = lane / 4, t = lane % 4;
-        const int own = (group - 1) * 64 + warp * 16 + g;  // this thread's queries: own and own + 8
-        const u32 q_tile = base + (group - 1) * 64 * 128;
-        const int position = length - rows + first + own;
+        const int warp = threadIdx.x % 128 / 32, g = lane / 4, t = lane % 4;
+        const int above = (group - 1) * 64;          // queries of a piece before this warpgroup's
+        const int own = above + warp * 16 + g;       // this thread's: own and own + 8
         const float by = scale * LOG2_E;
-        float sums[HEAD / 2] = {}, scores[64], most[2] = {MINUS_INFINITY, MINUS_INFINITY}, weight[2] = {};
+        const float margin = 8.0f / by;  // a factor of 256
+        float sums[HEAD / 2], scores[64], most[2], weight[2], shift[2] = {}, lower[2] = {};
+        bool lowered = false;
         u32 chances[8][4];
+        Turn<2> slot;
+        Turn<STAGES> key_stage, value_stage;
+        Piece piece = {};
 
-        auto multiply_keys = [&](int stage) {
+        auto release = [&](u32 barrier) {
+            if (lane == 0)
+                arrive(barrier);
+        };
+        auto multiply_keys = [&]() {
+            wait(full(0, key_stage.place), key_stage.parity);
+            const u32 mine = q_tile(slot.place) + above * 128, theirs = key_tile(key_stage.place);
             start_products();
 #pragma unroll
             for (int k = 0; k < HEAD / 16; k++) {
                 const u32 at = k / 4 * TOKENS * 128 + k % 4 * 32;
-                multiply_scores(scores, describe(q_tile + at, 16), describe(key_tile(stage) + at, 16), k > 0, NUMBER());
+                multiply_scores(scores, describe(mine + at, 16), describe(theirs + at, 16), k > 0, NUMBER());
             }
             commit_products();
         };
-        auto multiply_chances = [&](int stage) {
+        auto release_keys = [&]() {
+            release(empty(0, key_stage.place));
+            key_stage.step();
+        };
+        auto multiply_chances = [&]() {
+            wait(full(1, value_stage.place), value_stage.parity);
             start_products();
 #pragma unroll
             for (int k = 0; k < TOKENS / 16; k++)
-                multiply_values(sums, chances[k], describe(value_tile(stage) + k * 2048, TOKENS * 128), NUMBER());
+                multiply_values(sums, chances[k], describe(value_tile(value_stage.place) + k * 2048, TOKENS * 128),
+                                NUMBER());
             commit_products();
         };
-        float lower[2];
+        auto release_values = [&]() {
+            release(empty(1, value_stage.place));
+            value_stage.step();
+        };
         auto soften = [&](int n) {
-            const int from = (tiles - 1 - n) * TOKENS;
-            if (from + TOKENS > (CAUSAL ? min(length, position - own + (group - 1) * 64 + 1) : length)) {
+            const int from = (piece.tiles - 1 - n) * TOKENS;
+            if (from + TOKENS > (CAUSAL ? min(piece.length, piece.position + above + 1) : piece.length)) {
+                const int last = CAUSAL ? piece.position + own : piece.length;
 #pragma unroll
                 for (int i = 0; i < 64; i++) {
                     const int token = from + i / 4 * 8 + t * 2 + i % 2;
-                    const bool valid = token < length && (!CAUSAL || token <= position + i % 4 / 2 * 8);
+                    const bool valid = token < piece.length && (!CAUSAL || token <= last + i % 4 / 2 * 8);
                     scores[i] = valid ? scores[i] : MINUS_INFINITY;
+                }
+            }
+            float now[2];
+            bool far = false;
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                now[h] = most[h];
+#pragma unroll
+                for (int i = 0; i < 64; i += 4)
+                    now[h] = fmaxf(now[h], fmaxf(scores[i + h * 2], scores[i + h * 2 + 1]));
+                now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 1));
+                now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 2));
+                far |= now[h] > most[h] + margin;
+            }
+            // Sums are measured against a greatest score of before as long as that keeps them in range.
+            lowered = __any_sync(~0u, far);
+            if (lowered) {
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    // A row that has seen no key yet: its distance to nothing would not be a number.
+                    shift[h] = now[h] == MINUS_INFINITY ? 0.0f : now[h] * by;
+                    lower[h] = exp2_fast(most[h] * by - shift[h]);
+                    most[h] = now[h];
+                    weight[h] *= lower[h];
                 }
             }
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                float now = most[h];
-#pragma unroll
-                for (int i = 0; i < 64; i += 4)
-                    now = fmaxf(now, fmaxf(scores[i + h * 2], scores[i + h * 2 + 1]));
-                now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
-                now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
-                // A row that has seen no key yet: its distance to nothing would not be a number.
-                const float shift = now == MINUS_INFINITY ? 0.0f : now * by;
-                lower[h] = exp2_fast(most[h] * by - shift);
-                most[h] = now;
                 float sum = 0.0f;
 #pragma unroll
                 for (int i = 0; i < 64; i += 4)
 #pragma unroll
                     for (int j = 0; j < 2; j++) {
                         float& v = scores[i + h * 2 + j];
-                        v = exp2_fast(fmaf(v, by, -shift));
+                        v = exp2_fast(fmaf(v, by, -shift[h]));
                         sum += v;
                     }
-                weight[h] = fmaf(weight[h], lower[h], sum);
+                weight[h] += sum;
             }
         };
         auto keep_chances = [&]() {
@@ -238,46 +398,92 @@ attention_prefill_hopper(const NUMBER* q, const NUMBER* keys, const NUMBER* valu
                 for (int i = 0; i < 4; i++)
                     chances[k][i] = pack<NUMBER>(scores[k * 8 + i * 2], scores[k * 8 + i * 2 + 1]);
         };
-
-        wait(q_full, 0);
-        wait(full(0, 0), 0);
-        multiply_keys(0);
-        wait_for_products<0>();
-        arrive(empty(0, 0));
-        soften(0);
-        keep_chances();
-        for (int n = 1; n < tiles; n++) {
-            const int stage = n % STAGES, before = (n - 1) % STAGES;
-            wait(full(0, stage), n / STAGES % 2);
-            multiply_keys(stage);
-            wait(full(1, before), (n - 1) / STAGES % 2);
-            multiply_chances(before);
-            wait_for_products<1>();
-            arrive(empty(0, stage));
-            soften(n);
-            wait_for_products<0>();
-            arrive(empty(1, before));
+        auto begin = [&]() {
 #pragma unroll
             for (int i = 0; i < HEAD / 2; i++)
-                sums[i] *= lower[i % 4 / 2];
-            keep_chances();
-        }
-        wait(full(1, (tiles - 1) % STAGES), (tiles - 1) / STAGES % 2);
-        multiply_chances((tiles - 1) % STAGES);
-        wait_for_products<0>();
+                sums[i] = 0.0f;
+            most[0] = most[1] = MINUS_INFINITY;
+            weight[0] = weight[1] = 0.0f;
+        };
+        auto write = [&](const Piece& piece) {
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                weight[h] += __shfl_xor_sync(~0u, weight[h], 1);
+                weight[h] += __shfl_xor_sync(~0u, weight[h], 2);
+                const float share = weight[h] > 0.0f ? 1.0f / weight[h] : 0.0f;
+                const bool live = own + h * 8 < piece.live;
+                NUMBER* to = out + (i64(piece.row + own + h * 8) * heads + piece.head) * HEAD + t * 8;
+#pragma unroll
+                for (int i = 0; i < HEAD / 2; i += 16) {
+                    u32 words[4];
+#pragma unroll
+                    for (int j = 0; j < 4; j++)
+                        words[j] = pack<NUMBER>(sums[i + j * 4 + h * 2] * share, sums[i + j * 4 + h * 2 + 1] * share);
+                    transpose_quad(words, t);
+                    if (live)
+                        store16(to + i * 2, make_uint4(words[0], words[1], words[2], words[3]));
+                }
+            }
+        };
 
+        wait(q_full(0), 0);
+        piece = pieces[0];
+        if (!piece.tiles)
+            return;
+        if (group == 2)
+            give_turn(group);
+        begin();
+        wait_for_turn(group);
+        multiply_keys();
+        give_turn(group);
+        wait_for_products<0>();
+        for (;;) {
+            release_keys();
+            soften(0);
+            keep_chances();
+            for (int n = 1; n < piece.tiles; n++) {
+                wait_for_turn(group);
+                multiply_keys();
+                multiply_chances();
+                give_turn(group);
+                wait_for_products<1>();
+                release_keys();
+                soften(n);
+                // Never so, but the assembler does not know: otherwise it moves all of this behind the wait.
+                if (__any_sync(~0u, weight[0] + weight[1] < 0.0f))
+                    asm volatile("trap;");
+                wait_for_products<0>();
+                release_values();
+                if (lowered)
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            weight[h] += __shfl_xor_sync(~0u, weight[h], 1);
-            weight[h] += __shfl_xor_sync(~0u, weight[h], 2);
-            const float share = weight[h] > 0.0f ? 1.0f / weight[h] : 0.0f;
-            if (first + own + h * 8 >= rows)
-                continue;
-            NUMBER* to = out + (i64(row + first + own + h * 8) * heads + head) * HEAD + t * 2;
-#pragma unroll
-            for (int i = 0; i < HEAD / 8; i++)
-                *reinterpret_cast<u32*>(to + i * 8) =
-                    pack<NUMBER>(sums[i * 4 + h * 2] * share, sums[i * 4 + h * 2 + 1] * share);
+                    for (int i = 0; i < HEAD / 2; i++)
+                        sums[i] *= lower[i % 4 / 2];
+                keep_chances();
+            }
+            release(q_empty(slot.place));
+            slot.step();
+            const Piece done = piece;
+            wait(q_full(slot.place), slot.parity);
+            piece = pieces[slot.place];
+            wait_for_turn(group);
+            if (!piece.tiles) {
+                piece = done;
+                break;
+            }
+            multiply_chances();
+            // The next piece's first scores run while this one is written.
+            multiply_keys();
+            give_turn(group);
+            wait_for_products<1>();
+            release_values();
+            write(done);
+            begin();
+            wait_for_products<0>();
         }
+        multiply_chances();
+        if (group == 1)
+            give_turn(group);
+        wait_for_products<0>();
+        write(piece);
     }
 }

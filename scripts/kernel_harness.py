@@ -17,6 +17,9 @@ import torch
 
 KERNELS = Path(os.environ.get("ASSAY_KERNELS", Path(__file__).resolve().parents[1] / "kernels"))
 CLUSTER_DIMENSION, PROGRAMMATIC_SERIALIZATION = 4, 6
+MAP_TYPES = {torch.float16: 6, torch.bfloat16: 9}
+MAP_SWIZZLE_128, MAP_PROMOTE_256 = 3, 3
+MAP_WORDS, MAP_ALIGNMENT = 16, 64
 MAX_DYNAMIC_SHARED_BYTES = 8
 
 
@@ -169,6 +172,77 @@ class Kernel:
             ctypes.byref(configuration), self.function, pointers, None
         )
         check(launched, self.name)
+
+
+def tensor_map(view: torch.Tensor, box: Sequence[int]) -> ctypes.Array[ctypes.c_uint64]:
+    """What the copy engine is told of a view: it brings boxes of it, rows of 128 bytes swizzled."""
+    rank = view.dim()
+    room = (ctypes.c_uint64 * (MAP_WORDS + MAP_ALIGNMENT // 8))()
+    shift = -ctypes.addressof(room) % MAP_ALIGNMENT
+    sizes, strides, steps = view.shape[::-1], view.stride()[::-1], view.stride()[-1]
+    assert steps == 1
+    made = driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(ctypes.addressof(room) + shift),
+        MAP_TYPES[view.dtype],
+        rank,
+        ctypes.c_void_p(view.data_ptr()),
+        (ctypes.c_uint64 * rank)(*sizes),
+        (ctypes.c_uint64 * (rank - 1))(*(2 * stride for stride in strides[1:])),
+        (ctypes.c_uint32 * rank)(*box[::-1]),
+        (ctypes.c_uint32 * rank)(*[1] * rank),
+        0,
+        MAP_SWIZZLE_128,
+        MAP_PROMOTE_256,
+        0,
+    )
+    check(made, f"tensor map of {tuple(view.shape)}")
+    return (ctypes.c_uint64 * MAP_WORDS).from_buffer_copy(room, shift)
+
+
+def prefill(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    out: torch.Tensor,
+    queries: int,
+    paged: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
+    hopper: bool = True,
+    causal: int = 1,
+) -> Callable[[], None]:
+    """A launch of prefill attention over blocks x kv_heads x tokens x numbers.
+
+    Without tables, query starts and lengths each block is a sequence with `queries` rows.
+    """
+    heads, head = q.shape[1:]
+    blocks, kv_heads, block, _ = keys.shape
+    tables, starts, lengths = paged or (None, None, None)
+    sequences = blocks if tables is None else tables.shape[0]
+    columns = 0 if tables is None else tables.shape[1]
+    number = {torch.float16: "fp16", torch.bfloat16: "bf16"}[q.dtype]
+    if not hopper:
+        tile = 64
+        tokens = 64 if head <= 128 else 32
+        kernel = Kernel("attention_prefill.cu", NUMBER=number, HEAD=head, CAUSAL=causal)
+        block_stride, head_stride, token_stride = keys.stride()[:3]
+        return lambda: kernel(
+            (-(-queries // tile), heads, sequences), 128, q, keys, values, tables, starts, lengths, out,
+            queries, block, heads, kv_heads, block, columns, ctypes.c_longlong(block_stride),
+            head_stride, token_stride, head**-0.5,
+            shared=(4 * tokens + (64 if tokens < 64 else 0)) * head * 2,
+        )  # fmt: skip
+    box = 128 if tables is None else min(128, block & -block)
+    kernel = Kernel("attention_prefill_hopper.cu", NUMBER=number, HEAD=head, CAUSAL=causal, BOX=box)
+    maps = [
+        tensor_map(q, (128, 1, 64)),
+        *(tensor_map(one, (1, 1, box, 64)) for one in (keys, values)),
+    ]
+    drawn = torch.zeros(1, dtype=torch.int32, device="cuda")
+    pieces = -(-queries // 128) * heads * sequences
+    grid = min(torch.cuda.get_device_properties(0).multi_processor_count, pieces)
+    return lambda: kernel(
+        grid, 384, *maps, tables, starts, lengths, out, drawn, queries, block, heads, kv_heads,
+        sequences, block, columns, head**-0.5, shared=6 * 128 * head * 2 + 1024,
+    )  # fmt: skip
 
 
 def capture(work: Callable[[], object]) -> torch.cuda.CUDAGraph:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 import kernel_packing as packing
-from kernel_harness import Kernel, milliseconds
+from kernel_harness import Kernel, milliseconds, prefill
 
 SHAPES = [(6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (128256, 4096)]
 ROTATED = 1.5e9  # bytes in turn, many times the L2 cache
@@ -258,34 +258,19 @@ def measure_prefill() -> None:
         )
         keys, values = normal(tokens, kv_heads, head), normal(tokens, kv_heads, head)
         flops = 4 * heads * head * tokens * (tokens + 1) / 2
-        for file, tile, threads, shared in [
-            ("attention_prefill_hopper.cu", 128, 384, 5 * 128 * head * 2 + 1024),
-            ("attention_prefill.cu", 64, 128, 4 * 64 * head * 2),
-        ]:
-            kernel = Kernel(file, NUMBER="bf16", HEAD=head, CAUSAL=1)
-
-            def work(
-                kernel: Kernel = kernel,
-                tile: int = tile,
-                threads: int = threads,
-                shared: int = shared,
-            ) -> None:
-                kernel(
-                    (math.ceil(tokens / tile), heads, 1), threads, q, keys, values, None, None, None, out,
-                    tokens, tokens, heads, kv_heads, 1, 0, ctypes.c_longlong(0), head,
-                    kv_heads * head, head**-0.5, shared=shared,
-                )  # fmt: skip
-
+        k, v = (one.transpose(0, 1)[None] for one in (keys, values))
+        for hopper in (True, False):
+            work = prefill(q, k, v, out, tokens, hopper=hopper)
             us, spread = microseconds(work, 1)
             say(
                 kind="prefill",
-                who=file,
+                who="hopper" if hopper else "anywhere",
                 tokens=tokens,
                 us=us,
                 tflops=flops / us / 1e6,
                 spread=spread,
             )
-        batched = [x.transpose(0, 1)[None] for x in (q, keys, values)]
+        batched = [q.transpose(0, 1)[None], k, v]
 
         def theirs() -> None:
             torch.nn.functional.scaled_dot_product_attention(

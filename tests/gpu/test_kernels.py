@@ -10,7 +10,7 @@ if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
 import kernel_packing as packing  # noqa: E402
-from kernel_harness import Kernel, relative_error  # noqa: E402
+from kernel_harness import Kernel, prefill, relative_error  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -434,32 +434,31 @@ def reference_attention(
     return torch.einsum("hrt,htd->rhd", torch.softmax(scores, -1), v.repeat_interleave(share, 0))
 
 
-PREFILLS = [("attention_prefill.cu", 64), ("attention_prefill.cu", 128), ("attention_prefill.cu", 256),
-            ("attention_prefill_hopper.cu", 64), ("attention_prefill_hopper.cu", 128)]  # fmt: skip
+PREFILLS = [(False, 64), (False, 128), (False, 256), (True, 64), (True, 128)]
+"""For any GPU, or for Hopper alone; and the numbers of a head."""
 
 
-@pytest.mark.parametrize("number", ["bf16", "fp16"])
-@pytest.mark.parametrize(("file", "head"), PREFILLS)
-@pytest.mark.parametrize("causal", [0, 1])
-def test_attention_prefill(number: str, file: str, head: int, causal: int) -> None:
-    if "hopper" in file and torch.cuda.get_device_capability() != (9, 0):
+def for_hopper(hopper: bool) -> None:
+    if hopper and torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("for compute capability 9.0 alone")
+
+
+@pytest.mark.parametrize(("number", "block"), [("bf16", 16), ("fp16", 48), ("bf16", 256)])
+@pytest.mark.parametrize(("hopper", "head"), PREFILLS)
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention_prefill(number: str, block: int, hopper: bool, head: int, causal: int) -> None:
+    for_hopper(hopper)
     torch.manual_seed(head)
-    dtype, heads, kv_heads, block = DTYPES[number], 6, 2, 16
+    dtype, heads, kv_heads = DTYPES[number], 6, 2
     chunks = [(1, 1), (300, 300), (70, 333), (0, 0), (129, 1000), (128, 256)]
     lengths = [length for _, length in chunks]
     starts = torch.tensor([0, *(rows for rows, _ in chunks)]).cumsum(0).int().cuda()
     keys, values, tables = paged_cache(lengths, kv_heads, head, block, dtype)
     total = int(starts[-1])
     q, out = random(total, heads, head, dtype=dtype), poison(total, heads, head, dtype=dtype)
-    kernel = Kernel(file, NUMBER=number, HEAD=head, CAUSAL=causal)
-    tile, threads, shared = PREFILL_LAUNCH[file](head)
-    kernel(
-        (-(-300 // tile), heads, len(chunks)), threads, q, keys, values, tables, starts,
-        torch.tensor(lengths, dtype=torch.int32, device="cuda"), out, 0, 0, heads, kv_heads, block,
-        tables.shape[1], ctypes.c_longlong(kv_heads * block * head), block * head, head, head**-0.5,
-        shared=shared,
-    )  # fmt: skip
+    paged = tables, starts, torch.tensor(lengths, dtype=torch.int32, device="cuda")
+    launch = prefill(q, keys, values, out, 300, paged, hopper, causal)
+    launch()
     for s, (rows, length) in enumerate(chunks):
         if not rows:
             continue
@@ -467,13 +466,41 @@ def test_attention_prefill(number: str, file: str, head: int, causal: int) -> No
         k, v = dense_of(keys, tables[s], length), dense_of(values, tables[s], length)
         expected = reference_attention(q[mine], k, v, bool(causal))
         assert relative_error(out[mine], expected) < CLOSE[number]
+    first = out.clone()
+    out.fill_(math.nan)
+    launch()
+    assert torch.equal(out, first), "equal inputs give equal bits, and no launch disturbs the next"
 
 
-PREFILL_LAUNCH = {
-    "attention_prefill_hopper.cu": lambda head: (128, 384, 5 * 128 * head * 2 + 1024),
-    "attention_prefill.cu": lambda head: (
-        64,
-        128,
-        (4 * 64 if head <= 128 else 4 * 32 + 64) * head * 2,
-    ),
-}
+@pytest.mark.parametrize(("hopper", "head"), PREFILLS)
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize(
+    ("rows", "tokens"), [(1, 1), (127, 127), (64, 129), (1000, 1000), (200, 2055)]
+)
+def test_attention_prefill_of_a_dense_cache(
+    hopper: bool, head: int, causal: int, rows: int, tokens: int
+) -> None:
+    for_hopper(hopper)
+    torch.manual_seed(rows)
+    q, out = (make(rows, 8, head, dtype=torch.bfloat16) for make in (random, poison))
+    # Scores that grow along the row, so that sums are lowered again and again.
+    k, v = (random(tokens, 2, head, dtype=torch.bfloat16) for _ in range(2))
+    k *= torch.linspace(8, 0, tokens, device="cuda").bfloat16()[:, None, None]
+    by_head = [one.transpose(0, 1)[None] for one in (k, v)]
+    prefill(q, *by_head, out, rows, hopper=hopper, causal=causal)()
+    expected = reference_attention(q, *(one[0].double() for one in by_head), bool(causal))
+    assert relative_error(out, expected) < CLOSE["bf16"]
+
+
+@pytest.mark.parametrize(("hopper", "head"), PREFILLS)
+def test_attention_prefill_keeps_what_is_not_a_number(hopper: bool, head: int) -> None:
+    for_hopper(hopper)
+    q, out = (make(300, 4, head, dtype=torch.bfloat16) for make in (random, poison))
+    k, v = (random(1, 4, 300, head, dtype=torch.bfloat16) for _ in range(2))
+    q[70, 1] = math.nan
+    v[0, 2, 290] = math.inf
+    prefill(q, k, v, out, 300, hopper=hopper)()
+    assert out[70, 1].isnan().all()
+    assert not out[290:, 2].isfinite().any()
+    out[70, 1] = out[290:, 2] = out[256:290, 2] = 0
+    assert out.isfinite().all()

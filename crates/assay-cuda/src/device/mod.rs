@@ -10,8 +10,10 @@ mod implementation;
 mod kernel;
 mod memory;
 mod stream;
+mod tensor_map;
 
 pub use kernel::{Extent, Function, LaunchOptions, Module};
+pub use tensor_map::Boxes;
 
 use crate::blas::{Blas, Places, Product, WORKSPACE_BYTES};
 use crate::compiler::{Architecture, CompileError, CubinCache, Source, compile_cached, source_key};

@@ -4,7 +4,9 @@ use super::functions;
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
     CUfunction_attribute, CUgraph, CUgraphExec, CUlaunchConfig, CUmemPool_attribute,
-    CUmemPoolProps, CUmemoryPool, CUmodule, CUresult, CUstream, CUstreamCaptureMode,
+    CUmemPoolProps, CUmemoryPool, CUmodule, CUresult, CUstream, CUstreamCaptureMode, CUtensorMap,
+    CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion,
+    CUtensorMapSwizzle,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -57,6 +59,20 @@ functions! {
         cuFuncSetAttribute(CUfunction, CUfunction_attribute, c_int);
         cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize);
         cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
+        cuTensorMapEncodeTiled(
+            *mut CUtensorMap,
+            CUtensorMapDataType,
+            u32,
+            *mut c_void,
+            *const u64,
+            *const u64,
+            *const u32,
+            *const u32,
+            CUtensorMapInterleave,
+            CUtensorMapSwizzle,
+            CUtensorMapL2promotion,
+            CUtensorMapFloatOOBfill,
+        );
         cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode);
         cuStreamEndCapture(CUstream, *mut CUgraph);
         cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, c_ulonglong);

@@ -4,6 +4,7 @@
 //! as one block of threads reads them.
 
 use super::call::{Call, at, at_or_null, int};
+use super::prefill::{Cache, Paging, Prompt};
 use super::rows::plane;
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
@@ -19,12 +20,18 @@ fn flag(call: &Call<'_>, name: &str) -> Result<bool> {
 }
 
 /// From block to block, head to head and token to token, in numbers.
-fn strides(block_tokens: u64, kv_heads: u64, head_dim: u64) -> [KernelArgument; 3] {
+fn distances(block_tokens: u64, kv_heads: u64, head_dim: u64) -> [u64; 3] {
     let head = block_tokens * head_dim;
+    [kv_heads * head, head, head_dim]
+}
+
+/// The same as a kernel's arguments.
+fn strides(block_tokens: u64, kv_heads: u64, head_dim: u64) -> [KernelArgument; 3] {
+    let [block, head, token] = distances(block_tokens, kv_heads, head_dim);
     [
-        KernelArgument::I64((kv_heads * head).cast_signed()),
+        KernelArgument::I64(block.cast_signed()),
         int(head),
-        int(head_dim),
+        int(token),
     ]
 }
 
@@ -197,52 +204,6 @@ impl Decode {
     }
 }
 
-/// Attention of many queries for each sequence.
-struct Prompt {
-    /// The most queries of a sequence.
-    queries: u64,
-    sequences: u64,
-    heads: u64,
-    head_dim: u64,
-    causal: bool,
-    number: &'static str,
-}
-
-impl Prompt {
-    fn launch(&self, tools: &Tools, queue: &Queue<'_>, arguments: &[KernelArgument]) -> Result<()> {
-        let head = self.head_dim;
-        // The quick kernel is for Hopper's matrix unit and for heads that fit its tiles.
-        let hopper = queue.device().facts().capability == 90 && head <= 128;
-        let (kernel, queries, threads, shared) = match (hopper, head) {
-            (true, _) => (
-                "attention_prefill_hopper",
-                128,
-                384,
-                5 * 128 * head * 2 + 1024,
-            ),
-            (false, ..=128) => ("attention_prefill", 64, 128, 4 * 64 * head * 2),
-            (false, _) => ("attention_prefill", 64, 128, (4 * 32 + 64) * head * 2),
-        };
-        let settings: [Setting; 3] = [
-            ("NUMBER", self.number.into()),
-            ("HEAD", head.into()),
-            ("CAUSAL", self.causal.into()),
-        ];
-        let function = tools.function(queue, kernel, &settings)?;
-        let extent = Extent {
-            grid: [
-                self.queries.div_ceil(queries) as u32,
-                self.heads as u32,
-                self.sequences as u32,
-            ],
-            block: [threads, 1, 1],
-            shared_bytes: shared as u32,
-            cluster: 1,
-        };
-        queue.launch(&function, extent, arguments)
-    }
-}
-
 /// Dense attention: keys and values are tokens of heads of numbers.
 pub(super) fn attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (queries, tokens) = (call.size("queries")?, call.size("tokens")?);
@@ -256,36 +217,32 @@ pub(super) fn attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Re
     if queries * heads == 0 {
         return Ok(());
     }
-    let nothing = KernelArgument::Pointer(DevicePointer(0));
+    if tokens == 0 {
+        return queue.fill(out.pointer, 0, queries * heads * head_dim * 2);
+    }
     let token = kv_heads * head_dim;
-    let arguments = [
-        at(q),
-        at(keys),
-        at(values),
-        nothing,
-        nothing,
-        nothing,
-        at(out),
-        int(queries),
-        int(tokens),
-        int(heads),
-        int(kv_heads),
-        int(1),
-        int(0),
-        KernelArgument::I64((tokens * token).cast_signed()),
-        int(head_dim),
-        int(token),
-        KernelArgument::F32(call.float("scale")?),
-    ];
     let prompt = Prompt {
+        q,
+        out,
+        cache: Cache {
+            keys,
+            values,
+            blocks: 1,
+            block_tokens: tokens,
+            strides: [tokens * token, head_dim, token],
+        },
+        paging: None,
+        rows: queries,
         queries,
         sequences: 1,
         heads,
+        kv_heads,
         head_dim,
         causal: flag(call, "causal")?,
         number: call.numbers("q", q)?,
+        scale: call.float("scale")?,
     };
-    prompt.launch(tools, queue, &arguments)
+    prompt.launch(tools, queue)
 }
 
 /// Refuses what the attention kernels are not written for.
@@ -329,8 +286,7 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
     if !block_tokens.is_multiple_of(16) {
         return Err(call.error("blocks of 16 tokens, or of a multiple", block_tokens));
     }
-    let [block_stride, head_stride, token_stride] = strides(block_tokens, kv_heads, head_dim);
-    let scale = KernelArgument::F32(call.float("scale")?);
+    let scale = call.float("scale")?;
     let most_queries = call.size("most_queries")?;
     // Not how many rows there are: where all rows have to be added up in one order, whoever is
     // beside them, a row alone is said to be one of several.
@@ -338,25 +294,32 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
         // Rows of no sequence are zeros, and the kernel leaves them alone.
         queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
         let prompt = Prompt {
+            q,
+            out,
+            cache: Cache {
+                keys,
+                values,
+                blocks,
+                block_tokens,
+                strides: distances(block_tokens, kv_heads, head_dim),
+            },
+            paging: Some(Paging {
+                tables,
+                columns,
+                starts,
+                lengths,
+            }),
+            rows,
             queries: most_queries.min(rows),
             sequences,
             heads,
+            kv_heads,
             head_dim,
             causal: true,
             number: call.numbers("q", q)?,
+            scale,
         };
-        let mut arguments = vec![
-            at(q),
-            at(keys),
-            at(values),
-            at(tables),
-            at(starts),
-            at(lengths),
-        ];
-        arguments.extend([at(out), int(0), int(0), int(heads), int(kv_heads)]);
-        arguments.extend([int(block_tokens), int(columns)]);
-        arguments.extend([block_stride, head_stride, token_stride, scale]);
-        return prompt.launch(tools, queue, &arguments);
+        return prompt.launch(tools, queue);
     }
     if rows > sequences {
         // The kernel writes one row for each sequence.
@@ -400,6 +363,7 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
         false => Ok(DevicePointer(0)),
     };
     let part_bytes = 8 * tiles * (head_dim + 2) * 4;
+    let [block_stride, head_stride, token_stride] = strides(block_tokens, kv_heads, head_dim);
     let arguments = [
         at(q),
         at(keys),
@@ -417,7 +381,7 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
         block_stride,
         head_stride,
         token_stride,
-        scale,
+        KernelArgument::F32(scale),
     ];
     let extent = Extent {
         grid: [cut as u32, kv_heads as u32, sequences as u32],

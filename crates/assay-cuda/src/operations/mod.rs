@@ -12,6 +12,7 @@ mod linear;
 mod ordering;
 mod own_products;
 mod packed;
+mod prefill;
 mod products;
 mod quantize;
 mod reduce;

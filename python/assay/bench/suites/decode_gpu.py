@@ -13,6 +13,7 @@ from assay._native import Buffer
 from assay.bench import starting
 from assay.bench.case import Case, Check, Contestant, Settings, Trial
 from assay.bench.clocks import DeviceClock, ToldClock
+from assay.bench.suites import prompt_gpu
 from assay.ops.weights import NAMES as WEIGHT_FORMATS
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Batch:
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Steps of batches, of a long context and of other weights; then starts of the program."""
+    """Steps of batches, of a long context, prompts, other weights; then starts of the program."""
     contest = Contest(settings)
     facts = {"model": contest.source}
 
@@ -173,6 +174,7 @@ def cases(settings: Settings) -> list[Case]:
     return [
         *(step(requests, PROMPT) for requests in BATCHES),
         step(8, LONG),
+        *prompt_gpu.cases(contest),
         *(step(1, PROMPT, weight_format) for weight_format in FORMATS),
         Case("process start to first token", "s", starts.seconds_trial, facts, STARTS),
         Case("peak anonymous memory until then", "MB", starts.memory_trial, facts, STARTS),
