@@ -354,7 +354,7 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                 }
             }
             float now[2];
-            bool far = false;
+            bool far[2];
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 now[h] = most[h];
@@ -363,17 +363,17 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                     now[h] = fmaxf(now[h], fmaxf(scores[i + h * 2], scores[i + h * 2 + 1]));
                 now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 1));
                 now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 2));
-                far |= now[h] > most[h] + margin;
+                far[h] = now[h] > most[h] + margin;
             }
-            // Sums are measured against a greatest score of before as long as that keeps them in range.
-            lowered = __any_sync(~0u, far);
+            // A row's sums are measured against the greatest score of some keys ago, as long as that keeps them in
+            // range: whether it does is the row's own affair, so that its bits do not depend on its neighbours.
+            lowered = __any_sync(~0u, far[0] || far[1]);
             if (lowered) {
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    // A row that has seen no key yet: its distance to nothing would not be a number.
-                    shift[h] = now[h] == MINUS_INFINITY ? 0.0f : now[h] * by;
-                    lower[h] = exp2_fast(most[h] * by - shift[h]);
-                    most[h] = now[h];
+                    lower[h] = far[h] ? exp2_fast((most[h] - now[h]) * by) : 1.0f;
+                    shift[h] = far[h] ? now[h] * by : shift[h];
+                    most[h] = far[h] ? now[h] : most[h];
                     weight[h] *= lower[h];
                 }
             }
