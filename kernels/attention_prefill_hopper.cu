@@ -449,9 +449,6 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                 wait_for_products<1>();
                 release_keys();
                 soften(n);
-                // Never so, but the assembler does not know: otherwise it moves all of this behind the wait.
-                if (__any_sync(~0u, weight[0] + weight[1] < 0.0f))
-                    asm volatile("trap;");
                 wait_for_products<0>();
                 release_values();
                 if (lowered)
