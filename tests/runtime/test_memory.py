@@ -156,6 +156,18 @@ def test_a_tenant_over_its_quota_spills_its_own() -> None:
     assert [int(x[MIB - 1]) for x in arrays] == list(range(10))
 
 
+def test_what_is_on_its_way_to_the_host_is_not_overwritten_by_copies_from_there() -> None:
+    """A copy goes beside the stream in whose order memory is handed on."""
+    device = own_device(pool_bytes=64 * MIB)
+    cache = device.tenant("cache", 48 * MIB, evictable=True)
+    values = np.arange(16 * MIB, dtype=np.uint8)
+    with cache:
+        arrays = [xp.asarray(values + seed, device=device, copy=True) for seed in range(9)]
+        for _ in range(2):
+            for seed, x in enumerate(arrays):
+                np.testing.assert_array_equal(np.array(x.to_numpy()), values + np.uint8(seed))
+
+
 def test_memory_that_someone_looks_at_stays(cpu: Device) -> None:
     x, _ = numbers(cpu, MIB, 1)
     theirs = np.asarray(x)

@@ -300,11 +300,17 @@ impl Block {
         }
         let stream = match lock(&self.held).as_ref() {
             Some(Held::Pool(buffer, _)) => buffer.stream(),
+            Some(Held::Evictable(evictable)) => evictable.stream(),
             _ => return Ok(()),
         };
         // However the former owner's work ended, it is no concern of the new one.
         let waited = self.machine.dispatch.drain(stream);
         waited.map_err(|error| errors::dispatch(&error))?;
+        if self.machine.memory.residency_in_use().is_some() {
+            // The former owner may be on its way to the host, which is no work of dispatch.
+            let moved = self.machine.backend.synchronize_stream(stream);
+            moved.map_err(|error| errors::dispatch(&error.into()))?;
+        }
         self.handed_on.store(false, Ordering::SeqCst);
         Ok(())
     }

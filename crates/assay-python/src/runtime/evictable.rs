@@ -12,7 +12,6 @@ pub(super) struct Evictable {
     residency: Arc<Residency>,
     id: BufferId,
     lease: Option<Lease>,
-    /// The stream in whose order it is given back.
     stream: StreamId,
 }
 
@@ -50,6 +49,11 @@ impl Evictable {
     /// Lets others have its place; true if it was kept.
     pub fn let_go(&mut self) -> bool {
         self.lease.take().is_some()
+    }
+
+    /// The stream in whose order its memory was handed out, and is given back.
+    pub fn stream(&self) -> StreamId {
+        self.stream
     }
 
     pub fn is_kept(&self) -> bool {

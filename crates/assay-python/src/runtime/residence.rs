@@ -52,13 +52,9 @@ impl<'a> Pinned<'a> {
         };
         if block.is_evictable() {
             outside_operation("buffer")?;
-            let machine = block.machine();
-            let stream = machine.backend.default_stream();
-            py.detach(|| {
-                block.bring_in(stream)?;
-                let synchronized = machine.dispatch.synchronize(stream);
-                synchronized.map_err(|error| errors::dispatch(&error))
-            })?;
+            // Leased to the host, it is there when this returns: nobody else knows of the copy
+            // that brought it in.
+            py.detach(|| block.bring_in(StreamId::HOST))?;
         }
         Ok(pinned)
     }
