@@ -5,7 +5,7 @@ from small_models import fixture_engine
 
 from assay.engine import SamplingParams
 from assay.errors import InputError, OutOfMemoryError
-from assay.runtime import Device
+from chosen_device import own_device
 
 GREEDY = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True)
 
@@ -22,7 +22,7 @@ def finish(engine):
 def crowded_engine(monkeypatch, room_bytes):
     """An engine whose KV cache begins with 64 tokens, and a device with little room besides."""
     monkeypatch.setattr("assay.engine.assembly.FIRST_KV_TOKENS", 64)
-    device = Device("cpu", limit_bytes=32 << 20)
+    device = own_device(limit_bytes=32 << 20)
     engine = fixture_engine("llama", device, deterministic=True)
     used = device.pool_statistics()["allocated_bytes"]
     filler = device.allocate((32 << 20) - used - room_bytes)

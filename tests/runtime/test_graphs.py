@@ -286,5 +286,6 @@ def test_replays_of_a_large_graph_allocate_nothing(own: Device) -> None:
     before = own.pool_statistics()["allocations"]
     for _ in range(100):
         graph.replay()
+    own.synchronize()
     assert own.pool_statistics()["allocations"] == before
     assert own.totals()["graphs"] == 100

@@ -66,6 +66,9 @@ def test_reshaping_moves_nothing_exactly_where_numpy_moves_nothing(data: st.Data
     wanted = (math.prod(factors[:cut]), *factors[cut:])
     ours = xp.asarray(theirs)
     agree(xp.reshape(ours, wanted), theirs.reshape(wanted))
+    if ON_GPU:
+        # The way there is a copy, whose elements lie in order.
+        return
     found = reshape(ours.layout, wanted, 4)
     try:
         np.reshape(theirs, wanted, copy=False)

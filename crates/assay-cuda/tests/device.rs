@@ -213,7 +213,7 @@ fn a_kernel_may_use_all_shared_memory_and_wrong_arguments_are_named() {
     let narrow = launch(wide, vec![KernelArgument::U32(1)]);
     let told = device.launch(StreamId(0), &narrow).unwrap_err().to_string();
     assert!(
-        told.contains("kernel wide: expected 8 bytes for parameter 0, got U32(1)"),
+        told.contains("kernel wide: expected 8 bytes for argument 0, got U32(1)"),
         "{told}"
     );
     asked.shared_bytes += 1;

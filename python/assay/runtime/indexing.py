@@ -104,6 +104,8 @@ def set_(array: Array, key: Any, value: Any) -> None:
             _check_stretch(target.shape, value.shape)
             exchange.copy_into(target, value, "setitem")
         else:
+            if target.size:
+                launching.require_writable(target, "setitem")
             launching.write("setitem", target, value)
         return
     _check_selection(array, entries)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay._native import NativePlan, expression
-from assay.errors import ShapeError
+from assay.errors import DTypeError, ShapeError
 from assay.runtime.array import Array
 from assay.runtime.dtypes import (
     DType,
@@ -145,7 +145,11 @@ def _binary_plan(name: str, first: DType, second: DType) -> Plan | None:
 
 @functools.cache
 def _scalar_plan(name: str, dtype: DType, scalar: type) -> Plan | None:
-    common = scalar_dtype(scalar(), dtype, name)
+    try:
+        common = scalar_dtype(scalar(), dtype, name)
+    except DTypeError:
+        # Whoever looks at the number itself says why it does not fit.
+        return None
     if common is not dtype:
         return None
     return _binary_plan(name, dtype, dtype)
