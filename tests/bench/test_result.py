@@ -77,6 +77,7 @@ def spoil(data: Any, where: list[Any], value: Any) -> bytes:
         (["figures"], [3], "TypeError"),
         (["machine"], None, "TypeError"),
         (["load_average"], [[1.0]], "ValueError"),
+        (["other_cores"], "many", "ValueError"),
     ],
 )
 def test_an_alien_file_is_refused_in_one_line(

@@ -274,6 +274,15 @@ def test_the_device_and_the_stream_must_agree(cpu: Device, sim: Device) -> None:
         graph.replay(sim.default_stream)
 
 
+def test_work_is_captured_on_the_device_that_is_entered(sim: Device) -> None:
+    a, b = bytes_of(sim, 1, 2)
+    sim.synchronize()
+    with sim:
+        graph = capture_graph(lambda: copy(a, b))
+    assert graph.device is sim
+    assert len(graph.nodes) == 1
+
+
 def test_an_empty_graph_replays(fresh: Device) -> None:
     graph = capture_graph(lambda: None, device=fresh)
     graph.replay()

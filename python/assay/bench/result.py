@@ -230,7 +230,8 @@ def _result(data: Mapping[str, Any]) -> Result:
         started=str(data["started"]),
         seconds=float(data["seconds"]),
         load_average=(tuple(before), tuple(after)),
-        other_cores=data.get("other_cores"),
+        # Older files have none.
+        other_cores=None if data.get("other_cores") is None else float(data["other_cores"]),
         figures=tuple(_figure(one) for one in data["figures"]),
     )
 

@@ -108,10 +108,11 @@ def capture_graph(
 ) -> Graph:
     """Call `function` once, noting what it submits to its device instead of running it.
 
-    The work is captured on `stream`, by default a fresh one of `device`, by default `cpu`; a
-    replay can go to any stream. Inside, operations of `assay.ops` with `out`, fills, and copies
-    within the device can be captured. Allocations, NumPy loops, copies from or to the host, and
-    reading what captured work writes are refused. Records of replays are called `label`.
+    The work is captured on `stream`, by default a fresh one of `device`, by default that of the
+    innermost `with device:`, else `cpu`; a replay can go to any stream. Inside, operations of
+    `assay.ops` with `out`, fills, and copies within the device can be captured. Allocations, NumPy
+    loops, copies from or to the host, and reading what captured work writes are refused. Records of
+    replays are called `label`.
     """
     owner = _owner(device, stream)
     stream = stream or owner.stream()
@@ -129,7 +130,7 @@ def capture_graph(
 
 def _owner(device: Device | str | None, stream: Stream | None) -> Device:
     if stream is None:
-        return shared_device(device or "cpu")
+        return shared_device(device)
     if device is not None and shared_device(device) is not stream.device:
         raise InputError(
             f"capture_graph: expected a stream of {shared_device(device)}, got one of "
