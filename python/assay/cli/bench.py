@@ -38,7 +38,7 @@ def bench_command(
         ),
     ],
     device: Annotated[
-        str, typer.Option("--device", metavar="DEVICE", help="Where to measure.")
+        str, typer.Option("--device", metavar="DEVICE", help="Where to measure: cpu or cuda:0.")
     ] = "cpu",
     quick: Annotated[
         bool, typer.Option("--quick", help="Small and short: a look, not a claim.")

@@ -27,7 +27,14 @@ def chat_command(
         str | None,
         typer.Option("--system", metavar="TEXT", help="What the model is told before all else."),
     ] = None,
-    max_tokens: sampling.MaxTokens = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-tokens",
+            metavar="COUNT",
+            help="Tokens of an answer at most; as many as fit if not given.",
+        ),
+    ] = None,
     greedy: sampling.Greedy = False,
     temperature: sampling.Temperature = None,
     top_k: sampling.TopK = 0,

@@ -14,14 +14,16 @@ Model = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A GGUF file, a Hugging Face folder, or a name."),
 ]
-Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help="Where to compute.")]
-MaxTokens = Annotated[
-    int | None,
+Device = Annotated[
+    str,
     typer.Option(
-        "--max-tokens",
-        metavar="COUNT",
-        help="Tokens to generate at most; as many as fit if not given.",
+        "--device",
+        metavar="DEVICE",
+        help="Where to compute: cpu, cuda:0, or auto for the first GPU.",
     ),
+]
+MaxTokens = Annotated[
+    int, typer.Option("--max-tokens", metavar="COUNT", help="Tokens to generate at most.")
 ]
 Greedy = Annotated[bool, typer.Option("--greedy", help="Always take the likeliest token.")]
 Temperature = Annotated[
@@ -63,7 +65,7 @@ KvTokens = Annotated[
     typer.Option(
         "--kv-tokens",
         metavar="COUNT",
-        help="Tokens that the KV cache holds; the model's context once.",
+        help="Tokens that the KV cache holds; up to the model's context, as needed, if not given.",
     ),
 ]
 Knobs = Annotated[
