@@ -41,7 +41,7 @@ def test_a_guaranteed_tenant_keeps_its_pace_beside_a_flood(device: Device, as_gr
     ratios = []
     for _ in range(3):
         alone, beside = (
-            np.quantile(contest.times(60, flooded=flooded, pause=0.002), 0.99)
+            np.quantile(contest.times(200, flooded=flooded, pause=0.002), 0.99)
             for flooded in (False, True)
         )
         ratios.append(beside / alone)
