@@ -1,7 +1,5 @@
 """The engine on a GPU: the same model gives what it gives on the processor, to bfloat16's precision."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -37,58 +35,6 @@ def test_logits_are_those_of_the_processor(
         assert error < 3e-2
     there.close()
     here.close()
-
-
-def test_requests_together_are_answered_as_alone(device: Device) -> None:
-    engine = Engine.load(synthetic_model(seed=5), device, deterministic=True, kv_tokens=8192)
-    params = SamplingParams(max_tokens=40, temperature=0.0, ignore_eos=True)
-    alone = [engine.generate([prompt], params)[0].token_ids for prompt in PROMPTS]
-    together = [each.token_ids for each in engine.generate(PROMPTS, params)]
-    assert together == alone
-    engine.close()
-
-
-Answer = tuple[tuple[int, ...], str, str]
-
-
-def _answers(device: Device, architecture: str, **settings: Any) -> list[Answer]:
-    """Requests that end at lengths, texts and tokens, answered in deterministic mode."""
-    params = [
-        SamplingParams(
-            max_tokens=12 + 9 * index,
-            temperature=0.8 if index % 2 else 0.0,
-            seed=index,
-            ignore_eos=index == 0,
-            stop=("e",) if index == 3 else (),
-        )
-        for index in range(len(PROMPTS))
-    ]
-    files = synthetic_model(architecture, seed=7)
-    told = {"kv_tokens": 4096, **settings}
-    with Engine.load(files, device, deterministic=True, **told) as engine:
-        done = engine.generate([prompt[:60] for prompt in PROMPTS], params)
-        assert engine.statistics()["used"] == 0
-        assert engine.describe()["degradations"] == []
-    return [(tuple(one.token_ids), one.text, one.finish_reason) for one in done]
-
-
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gpt2"])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"overlap": "off"},
-        {"graph_buckets": 0},
-        {"graph_buckets": 0, "overlap": "off"},
-        {"token_budget": 16, "max_batch": 3},
-        {"kv_tokens": 256, "max_batch": 2},
-    ],
-    ids=["again", "no overlap", "no graphs", "neither", "small steps", "little memory"],
-)
-def test_answers_do_not_depend_on_how_steps_are_made_up_and_launched(
-    device: Device, architecture: str, settings: dict[str, Any]
-) -> None:
-    assert _answers(device, architecture, **settings) == _answers(device, architecture)
 
 
 def test_a_step_is_queued_while_the_last_one_runs(device: Device) -> None:
