@@ -113,3 +113,15 @@ def test_a_change_for_which_there_is_no_memory_changes_nothing(monkeypatch):
             engine.configure({"kv_format": "f32"})
         assert engine.settings.kv_format == "bf16"
         assert tuple(first + finish(engine)["one"]) == expected.token_ids
+
+
+def test_nothing_comes_of_a_request_after_its_end():
+    with fixture_engine("llama", overlap="on", deterministic=True, kv_tokens=1024) as engine:
+        [alone] = engine.generate([[5, 6, 7]], GREEDY)
+        engine.add_request([5, 6, 7], GREEDY, "one")
+        said = [token for output in engine.step() for token in output.token_ids]
+        # Waits for the step under way, whose token nobody has taken yet.
+        engine.configure({"policy": "shortest"})
+        said += engine.abort("one").token_ids
+        assert not engine.has_work
+        assert tuple(said) == alone.token_ids[:2]

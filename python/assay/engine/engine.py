@@ -153,12 +153,16 @@ class Engine:
         return request_id in self._requests
 
     def abort(self, request_id: str) -> StepOutput:
-        """End a request now and give its blocks back."""
+        """End a request now and give its blocks back; returns what it said since the last step."""
         request = self._under_way(request_id)
         del self._requests[request_id]
         self._parts.batcher.remove(request)
-        chunk = finishing.abort(request)
-        return StepOutput(request_id, (chunk,), finishing.summary(request))
+        said = [
+            chunk for one in self._ready if one.request_id == request_id for chunk in one.chunks
+        ]
+        self._ready = [one for one in self._ready if one.request_id != request_id]
+        said.append(finishing.abort(request))
+        return StepOutput(request_id, tuple(said), finishing.summary(request))
 
     def step(self) -> list[StepOutput]:
         """Compute once for everything that runs, and return what it added to each request."""
