@@ -60,6 +60,14 @@ def test_rounding_is_to_the_nearest_and_ties_go_to_even(number: float) -> None:
         assert error < distance or bits % 2 == 0
 
 
+def test_double_precision_is_rounded_once() -> None:
+    # Just above the middle of two numbers, and at it in single precision.
+    number = (152.5 + 1e-6) / 512
+    x = xp.asarray([number, -number], dtype=xp.float64)
+    for made in (xp.astype(x, xp.bfloat16), xp.asarray([number, -number], dtype=xp.bfloat16)):
+        assert xp.astype(made, xp.float64).tolist() == [153 / 512, -153 / 512]
+
+
 def test_products_are_rounded_once() -> None:
     ours = xp.asarray(BITS[::17], copy=True)
     left = np.resize(widen(np.asarray(ours)), 512)

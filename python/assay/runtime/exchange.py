@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from assay._native import dlpack_export, dlpack_import
 from assay.errors import ArrayBufferError, DTypeError, ShapeError
-from assay.runtime import cuda, dtypes, kernels, launching
+from assay.runtime import cuda, dtypes, kernels, launching, rounding
 from assay.runtime.array import DLPACK_CPU, DLPACK_CUDA, Array
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device, device
@@ -67,7 +67,8 @@ def copy_into(out: Array, source: Array, operation: str) -> None:
     launching.one_device(operation, [out, source])
     if kernels.copy_into(operation, out, source):
         return
-    launching.launch(operation, _overwrite, [source], [out])
+    twice = source.dtype is dtypes.float64 and out.dtype is dtypes.bfloat16
+    launching.launch(operation, _overwrite_once if twice else _overwrite, [source], [out])
 
 
 def _overwrite(given: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
@@ -75,6 +76,11 @@ def _overwrite(given: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
     # same memory cross at different strides, as a row and a column do.
     crossing = np.may_share_memory(given, target)
     np.copyto(target, given.copy() if crossing else given, casting="unsafe")
+
+
+def _overwrite_once(given: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
+    """The same where what is written is rounded again, to bfloat16."""
+    _overwrite(rounding.to_odd(given), target)
 
 
 def to_device(array: Array, target: Device | str) -> Array:

@@ -203,6 +203,9 @@ def write(operation: str, out: Array, values: NumPyArray) -> None:
     if out.size == 0:
         return
     if out.device.host_memory:
+        if out.dtype is bfloat16 and values.dtype == np.float64:
+            # What is written is rounded again.
+            values = rounding.to_odd(values)
         launch(operation, lambda view: np.copyto(view, values, casting="unsafe"), [], [out])
         return
     if values.ndim == 0 and kernels.fill(operation, out, values):

@@ -30,7 +30,7 @@ def narrow(values: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
     if values.dtype == np.float32:
         bits = np.asarray(values, np.float32).reshape(values.shape).view(np.uint32)
     else:
-        bits = _to_odd(np.asarray(values, np.float64))
+        bits = to_odd(np.asarray(values, np.float64)).view(np.uint32)
     is_nan = (bits & _MAGNITUDE) > _EXPONENT
     # Adding just under half, or half where the kept part is odd, carries into the kept part.
     carried = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
@@ -38,8 +38,8 @@ def narrow(values: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
     return kept.astype(np.uint16)
 
 
-def _to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
-    """The bits in float32, rounded to odd, so that a second rounding is as good as one."""
+def to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """The values in float32, rounded to odd, so that a second rounding is as good as one."""
     with np.errstate(all="ignore"):
         near = values.astype(np.float32)
     bits = near.view(np.uint32)
@@ -47,4 +47,5 @@ def _to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
     inexact = (back != values) & np.isfinite(values)
     # Towards zero first; then a lowest bit of one stands for everything below it.
     shrunk = bits - (np.abs(back) > np.abs(values)).astype(np.uint32)
-    return np.where(inexact, shrunk | np.uint32(1), bits).astype(np.uint32)
+    odd: npt.NDArray[np.uint32] = np.where(inexact, shrunk | np.uint32(1), bits).astype(np.uint32)
+    return odd.view(np.float32)
