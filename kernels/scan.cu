@@ -1,10 +1,11 @@
 // Running joins along rows: out[r][i] joins x[r][0..i], or x[r][0..i-1] where EXCLUSIVE. The last row may be shorter.
 //
-// Options: TYPE, COMPUTED, OUTPUT, JOIN (as in reduce.cu), EXCLUSIVE (0, 1), THREADS.
+// Options: TYPE, COMPUTED, OUTPUT, JOIN (as in reduce.cu), EXCLUSIVE (0, 1), TOGETHER (elements that are loaded and stored
+//   at once: 1 to 8; x, out and length are aligned to as many), THREADS.
 // Launch: grid rows, block THREADS. Arguments: x, carries (one of type COMPUTED per row that is joined first; null:
-//   none), out, totals (one of type COMPUTED per row; null: none), length, total (of all rows; 64 bits each).
-//   A long row is taken as many short ones: scan them with totals, scan the totals EXCLUSIVE, and scan again with
-//   those as carries.
+//   none), out (null: none; may be x), totals (one of type COMPUTED per row; null: none), length, total (of all rows; 64
+//   bits each). A long row is taken as many short ones: scan them for totals alone, scan the totals EXCLUSIVE, and scan
+//   again with those as carries.
 #include "expressions.cuh"
 
 constexpr int EACH = 8;
@@ -22,15 +23,22 @@ scan(const TYPE* x, const COMPUTED* carries, OUTPUT* out, COMPUTED* totals, i64 
     wait_for_previous_kernel();
     const i64 beginning = blockIdx.x * each, length = total - beginning < each ? total - beginning : each;
     x += beginning;
-    out += beginning;
+    out += out ? beginning : 0;
     COMPUTED carry = carries ? carries[blockIdx.x] : start();
     for (i64 base = 0; base < length; base += THREADS * EACH) {
         const i64 first = base + threadIdx.x * EACH;
         COMPUTED v[EACH], own = start();
 #pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            v[i] = first + i < length ? computed<COMPUTED>(x[first + i]) : start();
-            own = join(own, v[i]);
+        for (int i = 0; i < EACH; i += TOGETHER) {
+            // The length is a multiple of TOGETHER: a piece is there or not.
+            typedef Several<TYPE, TOGETHER> Piece;
+            const bool there = first + i < length;
+            const Piece piece = there ? *reinterpret_cast<const Piece*>(x + first + i) : Piece();
+#pragma unroll
+            for (int j = 0; j < TOGETHER; j++) {
+                v[i + j] = there ? computed<COMPUTED>(piece.v[j]) : start();
+                own = join(own, v[i + j]);
+            }
         }
         COMPUTED through = own;
 #pragma unroll
@@ -51,11 +59,16 @@ scan(const TYPE* x, const COMPUTED* carries, OUTPUT* out, COMPUTED* totals, i64 
         }
         before = lane ? join(before, left) : before;
 #pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            const COMPUTED with = join(before, v[i]);
-            if (first + i < length)
-                out[first + i] = Stored<OUTPUT>::from(EXCLUSIVE ? before : with);
-            before = with;
+        for (int i = 0; i < EACH; i += TOGETHER) {
+            Several<OUTPUT, TOGETHER> piece;
+#pragma unroll
+            for (int j = 0; j < TOGETHER; j++) {
+                const COMPUTED with = join(before, v[i + j]);
+                piece.v[j] = Stored<OUTPUT>::from(EXCLUSIVE ? before : with);
+                before = with;
+            }
+            if (out && first + i < length)
+                *reinterpret_cast<Several<OUTPUT, TOGETHER>*>(out + first + i) = piece;
         }
         __syncthreads();
     }

@@ -1,114 +1,206 @@
-// Sorts rows, stably, with the place that each element came from; NaN counts as the largest, as in NumPy.
+// Sorts rows, stably, by eight bits of their elements after the other, the lowest first; NaN counts as the largest, as
+// in NumPy.
 //
-// Options: TYPE (in memory), COMPUTED (the type compared in), DESCENDING (0, 1), SPAN (a power of two: elements that a
-//   block sorts in shared memory), THREADS (SPAN / 2 is a multiple of it).
-// Entries, over `length` rounded up to a power of two at least SPAN, called `full`:
-//   sort_spans: grid (full / SPAN, rows): loads x, sorts spans alternately up and down. Arguments: x, keys, places,
-//     length (32 bits), full (64 bits).
-//   sort_step: grid (full / 2 / THREADS, rows): one exchange at distance `apart` >= SPAN / 2 within runs of `run`.
-//     Arguments: keys, places, length, full, run, apart.
-//   sort_finish: grid (full / SPAN, rows): all exchanges at distances below SPAN within runs of `run`. Arguments: keys,
-//     places, length, full, run.
-//   For run = 2 SPAN, 4 SPAN ... full: sort_step for apart = run / 2 down to SPAN, then sort_finish.
-//   sort_write: grid (ceil(length / THREADS), rows): what was sorted without what fills up. Arguments: keys, places,
-//     values (rows x length of TYPE; null: none), numbers (rows x length, int64; null: none), length, full.
-//   keys (rows x full of COMPUTED) and places (rows x full, uint32) hold the result; block is THREADS.
-#include "expressions.cuh"
+// Options: BITS (u8, u16, u32, u64: the bits of an element), SIGNED (0, 1), INFINITE (of floating elements the bits of
+//   infinity, else 0), PLACES (1: with the places that elements came from), THREADS (256, 512), EACH (elements of a
+//   thread: a block takes a span of THREADS * EACH, at most 2^13).
+// Entries, all with blocks of THREADS; `flip` is 255 to sort from the largest on, else 0:
+//   sort_rows: grid rows: rows of at most one span, in shared memory. Arguments: x, values (null: none), numbers
+//     (int64; null: none), length, flip.
+//   sort_count: grid rows * spans: how often each digit occurs in each span. Arguments: x, counts (rows x 256 x spans,
+//     u32), length, flip, spans, shift (of the digit).
+//   sort_move: grid rows * spans: every element to where its digit goes. Arguments: x, places (u32; null: elements are
+//     where they came from), starts (counts, summed up to each along rows), values (null: none), places_out (u32; null:
+//     none), numbers (int64; null: none), length, flip, spans, shift.
+#include "prelude.cuh"
 
-// Whether element a goes behind b; equal ones keep their order, and what fills up goes last.
-DEVICE bool behind(COMPUTED a, u32 place_a, COMPUTED b, u32 place_b, u32 length) {
-    if (place_a >= length || place_b >= length)
-        return place_a > place_b;
-    const bool nan_a = isnan_(a), nan_b = isnan_(b);
-    if (nan_a != nan_b)
-        return DESCENDING ? nan_b : nan_a;
-    if (!nan_a && a != b)
-        return DESCENDING ? a < b : a > b;
-    return place_a > place_b;
+constexpr int WARPS = THREADS / 32, SPAN = THREADS * EACH, DIGITS = 256;
+static_assert(THREADS >= DIGITS && SPAN <= 1 << 13);
+
+// The digit that an element is sorted by; all NaN are one, and so are both zeros.
+DEVICE u32 digit_of(BITS raw, u32 shift, u32 flip) {
+    constexpr BITS top = BITS(BITS(1) << (sizeof(BITS) * 8 - 1)), infinite = BITS(INFINITE);
+    BITS ordered = SIGNED ? BITS(raw ^ top) : raw;
+    if (INFINITE) {
+        const BITS magnitude = BITS(raw & BITS(~top));
+        ordered = magnitude == 0 ? top : raw & top ? BITS(~raw) : BITS(raw | top);
+        ordered = magnitude > infinite ? BITS(~BITS(0)) : ordered;
+    }
+    return (u32(ordered >> shift) & (DIGITS - 1)) ^ flip;
 }
 
+struct Shared {
+    u16 counts[WARPS][DIGITS];  // of each warp's digits; then of those of the warps before it
+    u16 begins[DIGITS];         // where each digit begins
+    u32 bases[DIGITS];
+    u32 sums[DIGITS / 32];
+    union {
+        BITS raw[SPAN];
+        u32 places[SPAN];
+    };
+};
+
+// A span in registers: a warp has 32 * EACH elements in a row, of which a lane has every 32nd.
 struct Span {
-    COMPUTED keys[SPAN];
-    u32 places[SPAN];
-    // One exchange; `at` is where the span begins in the row, which decides the direction of a run.
-    DEVICE void exchange(u64 at, u64 run, int apart, u32 length) {
-        for (int i = threadIdx.x; i < SPAN / 2; i += THREADS) {
-            const int low = i / apart * apart * 2 + i % apart, high = low + apart;
-            const bool up = ((at + low) & run) == 0;
-            if (behind(keys[low], places[low], keys[high], places[high], length) == up) {
-                const COMPUTED key = keys[low];
-                const u32 place = places[low];
-                keys[low] = keys[high], places[low] = places[high];
-                keys[high] = key, places[high] = place;
+    BITS raw[EACH];
+    u32 places[EACH];
+    u32 to[EACH];
+    u32 first, count, flip;
+
+    DEVICE Span(u32 count, u32 flip)
+        : first(threadIdx.x / 32 * 32 * EACH + threadIdx.x % 32), count(count), flip(flip) {}
+    DEVICE bool has(int i) const { return first + i * 32 < count; }
+    // What fills up is behind all others, and stays there.
+    DEVICE u32 digit(int i, u32 shift) const { return has(i) ? digit_of(raw[i], shift, flip) : DIGITS - 1; }
+
+    // Where each element goes among those of the span.
+    DEVICE void rank(Shared& shared, u32 shift) {
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        u16* counts = shared.counts[warp];
+        for (int i = lane; i < DIGITS; i += 32)
+            counts[i] = 0;
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const u32 digit = this->digit(i, shift);
+            u32 equal = ~0u;
+#pragma unroll
+            for (int bit = 0; bit < 8; bit++) {
+                const bool set = digit >> bit & 1;
+                const u32 others = __ballot_sync(~0u, set);
+                equal &= set ? others : ~others;
             }
+            const u32 before = equal & ((1u << lane) - 1), seen = counts[digit];
+            __syncwarp();
+            if (before == 0)
+                counts[digit] = u16(seen + __popc(equal));
+            __syncwarp();
+            to[i] = seen + __popc(before);
         }
         __syncthreads();
+        u32 total = 0, through = 0;
+        if (threadIdx.x < DIGITS) {
+            for (int w = 0; w < WARPS; w++) {
+                const u32 own = shared.counts[w][threadIdx.x];
+                shared.counts[w][threadIdx.x] = u16(total);
+                total += own;
+            }
+            through = total;
+#pragma unroll
+            for (int offset = 1; offset < 32; offset <<= 1) {
+                const u32 other = __shfl_up_sync(~0u, through, offset);
+                through += lane >= offset ? other : 0;
+            }
+            if (lane == 31)
+                shared.sums[warp] = through;
+        }
+        __syncthreads();
+        if (threadIdx.x < DIGITS) {
+            for (int w = 0; w < warp; w++)
+                through += shared.sums[w];
+            shared.begins[threadIdx.x] = u16(through - total);
+        }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const u32 digit = this->digit(i, shift);
+            to[i] += shared.begins[digit] + counts[digit];
+        }
+    }
+
+    template <class T> DEVICE void exchange(T (&memory)[SPAN], T (&elements)[EACH]) {
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            memory[to[i]] = elements[i];
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            elements[i] = memory[first + i * 32];
+    }
+    DEVICE void exchange(Shared& shared) {
+        exchange(shared.raw, raw);
+        if (PLACES)
+            exchange(shared.places, places);
     }
 };
 
-KERNEL __launch_bounds__(THREADS) sort_spans(const TYPE* x, COMPUTED* keys, u32* places, u32 length, u64 full) {
-    __shared__ Span span;
+KERNEL __launch_bounds__(THREADS) sort_rows(const BITS* x, BITS* values, i64* numbers, u32 length, u32 flip) {
+    __shared__ Shared shared;
     start_next_kernel();
     wait_for_previous_kernel();
-    const u64 at = u64(blockIdx.x) * SPAN, row = blockIdx.y;
-    for (int i = threadIdx.x; i < SPAN; i += THREADS) {
-        span.keys[i] = at + i < length ? computed<COMPUTED>(x[row * length + at + i]) : COMPUTED();
-        span.places[i] = u32(at + i);
+    const u64 row = u64(blockIdx.x) * length;
+    Span span(length, flip);
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        span.places[i] = span.first + i * 32;
+        span.raw[i] = span.has(i) ? x[row + span.first + i * 32] : BITS();
     }
-    __syncthreads();
-    for (u64 run = 2; run <= SPAN; run *= 2)
-        for (int apart = int(run / 2); apart; apart /= 2)
-            span.exchange(at, run, apart, length);
-    for (int i = threadIdx.x; i < SPAN; i += THREADS) {
-        keys[row * full + at + i] = span.keys[i];
-        places[row * full + at + i] = span.places[i];
+    for (u32 shift = 0; shift < sizeof(BITS) * 8; shift += 8) {
+        span.rank(shared, shift);
+        span.exchange(shared);
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        if (values && span.has(i))
+            values[row + span.first + i * 32] = span.raw[i];
+        if (PLACES && span.has(i))
+            numbers[row + span.first + i * 32] = span.places[i];
     }
 }
 
-KERNEL __launch_bounds__(THREADS) sort_step(COMPUTED* keys, u32* places, u32 length, u64 full, u64 run, u64 apart) {
+KERNEL __launch_bounds__(THREADS) sort_count(const BITS* x, u32* counts, u32 length, u32 flip, u32 spans, u32 shift) {
+    __shared__ u32 seen[DIGITS];
     start_next_kernel();
     wait_for_previous_kernel();
-    const u64 i = u64(blockIdx.x) * THREADS + threadIdx.x;
-    if (i >= full / 2)
-        return;
-    keys += blockIdx.y * full;
-    places += blockIdx.y * full;
-    const u64 low = i / apart * apart * 2 + i % apart, high = low + apart;
-    const COMPUTED a = keys[low], b = keys[high];
-    const u32 place_a = places[low], place_b = places[high];
-    if (behind(a, place_a, b, place_b, length) == ((low & run) == 0)) {
-        keys[low] = b, places[low] = place_b;
-        keys[high] = a, places[high] = place_a;
-    }
-}
-
-KERNEL __launch_bounds__(THREADS) sort_finish(COMPUTED* keys, u32* places, u32 length, u64 full, u64 run) {
-    __shared__ Span span;
-    start_next_kernel();
-    wait_for_previous_kernel();
-    const u64 at = u64(blockIdx.x) * SPAN, row = blockIdx.y;
-    for (int i = threadIdx.x; i < SPAN; i += THREADS) {
-        span.keys[i] = keys[row * full + at + i];
-        span.places[i] = places[row * full + at + i];
+    const u64 row = blockIdx.x / spans;
+    const u32 at = blockIdx.x % spans;
+    x += row * length;
+    if (threadIdx.x < DIGITS)
+        seen[threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const u32 place = at * SPAN + i * THREADS + threadIdx.x;
+        if (place < length)
+            atomicAdd(&seen[digit_of(x[place], shift, flip)], 1u);
     }
     __syncthreads();
-    for (int apart = SPAN / 2; apart; apart /= 2)
-        span.exchange(at, run, apart, length);
-    for (int i = threadIdx.x; i < SPAN; i += THREADS) {
-        keys[row * full + at + i] = span.keys[i];
-        places[row * full + at + i] = span.places[i];
-    }
+    if (threadIdx.x < DIGITS)
+        counts[(row * DIGITS + threadIdx.x) * spans + at] = seen[threadIdx.x];
 }
 
 KERNEL __launch_bounds__(THREADS)
-sort_write(const COMPUTED* keys, const u32* places, TYPE* values, i64* numbers, u32 length, u64 full) {
+sort_move(const BITS* x, const u32* places, const u32* starts, BITS* values, u32* places_out, i64* numbers, u32 length,
+          u32 flip, u32 spans, u32 shift) {
+    __shared__ Shared shared;
     start_next_kernel();
     wait_for_previous_kernel();
-    const u64 i = u64(blockIdx.x) * THREADS + threadIdx.x, row = blockIdx.y;
-    if (i >= length)
-        return;
-    if (values)
-        values[row * length + i] = Stored<TYPE>::from(keys[row * full + i]);
-    if (numbers)
-        numbers[row * length + i] = places[row * full + i];
+    const u64 row = blockIdx.x / spans;
+    const u32 at = blockIdx.x % spans, begin = at * SPAN, left = length - begin;
+    Span span(left < SPAN ? left : SPAN, flip);
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const u32 place = begin + span.first + i * 32;
+        span.raw[i] = span.has(i) ? x[row * length + place] : BITS();
+        if (PLACES)
+            span.places[i] = places && span.has(i) ? places[row * length + place] : place;
+    }
+    span.rank(shared, shift);
+    if (threadIdx.x < DIGITS)
+        shared.bases[threadIdx.x] =
+            starts[(row * DIGITS + threadIdx.x) * spans + at] - shared.begins[threadIdx.x];
+    span.exchange(shared);
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        if (!span.has(i))
+            continue;
+        const u64 to = row * length + u32(shared.bases[span.digit(i, shift)] + span.first + i * 32);
+        if (values)
+            values[to] = span.raw[i];
+        if (PLACES && places_out)
+            places_out[to] = span.places[i];
+        if (PLACES && numbers)
+            numbers[to] = span.places[i];
+    }
 }

@@ -192,15 +192,21 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
         case "scan.cu":
             for kind, exclusive in product(("float", "double", "i64"), (0, 1)):
                 yield {"TYPE": kind, "COMPUTED": kind, "OUTPUT": kind, "JOIN": "add", "EXCLUSIVE": exclusive,
-                       "THREADS": 256}  # fmt: skip
+                       "TOGETHER": 1 + exclusive, "THREADS": 256}  # fmt: skip
         case "sort.cu":
-            for kind, descending in product(("float", "double", "int", "i64", "u8"), (0, 1)):
-                yield {
-                    "TYPE": kind,
-                    "COMPUTED": kind,
-                    "DESCENDING": descending,
-                    "SPAN": 1024,
-                    "THREADS": 256,
-                }
+            kinds = (("u32", 0, "0x7f800000"), ("u16", 0, "0x7c00"), ("u64", 0, "0x7ff0000000000000"),
+                     ("u32", 1, 0), ("u64", 1, 0), ("u8", 0, 0))  # fmt: skip
+            for (bits, signed, infinite), places in product(kinds, (0, 1)):
+                for threads, each in ((256, 4), (512, 8 if bits == "u64" else 16)):
+                    yield {"BITS": bits, "SIGNED": signed, "INFINITE": infinite, "PLACES": places,
+                           "THREADS": threads, "EACH": each}  # fmt: skip
+        case "compact.cu":
+            yield {"THREADS": 256}
+        case "put.cu":
+            yield from ({"UNIT": unit} for unit in (16, 8, 4, 2, 1))
+        case "search.cu":
+            for kind, right in product(("bf16", "double", "u64", "bool"), (0, 1)):
+                computed = "float" if kind == "bf16" else kind
+                yield {"TYPE": kind, "COMPUTED": computed, "RIGHT": right}
         case _:
             yield {}

@@ -188,12 +188,16 @@ def test_scan(length: int, exclusive: int) -> None:
     totals = torch.full((3,), -1, dtype=torch.int64, device="cuda")
     carries = torch.tensor([5, 0, -2], dtype=torch.int64, device="cuda")
     kernel = Kernel("scan.cu", TYPE="int", COMPUTED="i64", OUTPUT="i64", JOIN="add",
-                    EXCLUSIVE=exclusive, THREADS=128)  # fmt: skip
+                    EXCLUSIVE=exclusive, TOGETHER=1 + (length % 2 == 0), THREADS=128)  # fmt: skip
     sizes = [ctypes.c_longlong(n) for n in (length, 3 * length)]
     kernel(3, 128, torch.from_numpy(x).cuda(), carries, out, totals, *sizes)
     running = x.cumsum(1, dtype="int64") + np.array([[5], [0], [-2]])
     np.testing.assert_array_equal(totals.cpu().numpy(), running[:, -1])
     np.testing.assert_array_equal(out.cpu().numpy(), running - x if exclusive else running)
+
+
+SORTED = {"float32": ("u32", 0, 0x7F800000), "float64": ("u64", 0, 0x7FF0000000000000), "int64": ("u64", 1, 0),
+          "uint8": ("u8", 0, 0)}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -204,41 +208,92 @@ def test_sort(kind: str, length: int, descending: int) -> None:
     x = (np.random.default_rng(7).standard_normal((2, length)) * 50).astype(kind)
     if kind == "float32":
         x[0, 5:9] = math.nan
-    span, threads = 512, 128
-    full = max(span, 1 << (length - 1).bit_length())
-    held = torch.from_numpy(x).cuda()
-    keys = torch.zeros(2, full, dtype=held.dtype, device="cuda")
-    places = torch.zeros(2, full, dtype=torch.int32, device="cuda")
-    options = {"TYPE": C_TYPES[kind], "COMPUTED": C_TYPES[kind], "DESCENDING": descending, "SPAN": span,
+    bits, signed, infinite = SORTED[kind]
+    threads, each = 256, 2
+    spans = -(-length // (threads * each))
+    options = {"BITS": bits, "SIGNED": signed, "INFINITE": infinite, "PLACES": 1,
                "THREADS": threads}  # fmt: skip
-    spans, step, finish = (
-        Kernel("sort.cu", entry, **options) for entry in ("sort_spans", "sort_step", "sort_finish")
+    told = (length, 255 * descending)
+    held = torch.from_numpy(x).cuda()
+    order = torch.argsort(torch.from_numpy(x), dim=1, stable=True, descending=bool(descending))
+    expected = np.take_along_axis(x, order.numpy(), 1)
+    # In shared memory, and in as many passes as an element has bytes.
+    values, numbers = torch.zeros_like(held), torch.full(held.shape, -1, device="cuda")
+    rows = Kernel("sort.cu", "sort_rows", EACH=-(-length // threads), **options)
+    rows(2, threads, held, values, numbers, *told)
+    np.testing.assert_array_equal(numbers.cpu().numpy(), order.numpy())
+    np.testing.assert_array_equal(values.cpu().numpy(), expected)
+    count, move = (
+        Kernel("sort.cu", entry, EACH=each, **options) for entry in ("sort_count", "sort_move")
     )
-    wide = ctypes.c_ulonglong
-    spans((full // span, 2), threads, held, keys, places, length, wide(full))
-    run = 2 * span
-    while run <= full:
-        apart = run // 2
-        while apart >= span:
-            step(
-                (full // 2 // threads, 2),
-                threads,
-                keys,
-                places,
-                length,
-                wide(full),
-                wide(run),
-                wide(apart),
-            )
-            apart //= 2
-        finish((full // span, 2), threads, keys, places, length, wide(full), wide(run))
-        run *= 2
-    order = torch.argsort(
-        torch.from_numpy(x), dim=1, stable=True, descending=bool(descending)
-    ).numpy()
-    got = places.cpu().numpy()[:, :length]
-    np.testing.assert_array_equal(got, order)
-    np.testing.assert_array_equal(keys.cpu().numpy()[:, :length], np.take_along_axis(x, order, 1))
+    counts = torch.zeros(2, 256 * spans, dtype=torch.int32, device="cuda")
+    places = None
+    for shift in range(0, 8 * x.itemsize, 8):
+        count(2 * spans, threads, held, counts, *told, spans, shift)
+        starts = (counts.cumsum(1) - counts).to(torch.int32)
+        values, moved = torch.zeros_like(held), torch.zeros(held.shape, dtype=torch.int32).cuda()
+        numbers = torch.full(held.shape, -1, device="cuda")
+        move(2 * spans, threads, held, places, starts, values, moved, numbers, *told, spans, shift)
+        held, places = values, moved
+    np.testing.assert_array_equal(numbers.cpu().numpy(), order.numpy())
+    np.testing.assert_array_equal(places.cpu().numpy(), order.numpy())
+    np.testing.assert_array_equal(held.cpu().numpy(), expected)
+
+
+@pytest.mark.parametrize("count", [1, 2048, 70_001])
+def test_compact(count: int) -> None:
+    flags = np.random.default_rng(9).integers(0, 3, count + 1) == 0
+    held = torch.from_numpy(flags).cuda()
+    for begin in (0, 1):
+        # The second time not aligned.
+        chosen = np.flatnonzero(flags[begin:])
+        spans = -(-(count + 1 - begin) // 2048)
+        tallies = torch.full((spans,), -1, device="cuda")
+        size = ctypes.c_longlong(count + 1 - begin)
+        Kernel("compact.cu", "tally", THREADS=128)(spans, 128, held[begin:], tallies, size)
+        places = torch.full((chosen.size + 1,), -1, device="cuda")
+        room = ctypes.c_longlong(chosen.size)
+        kernel = Kernel("compact.cu", THREADS=128)
+        kernel(spans, 128, held[begin:], tallies.cumsum(0), places, size, room)
+        np.testing.assert_array_equal(places.cpu().numpy(), [*chosen, -1])
+
+
+@pytest.mark.parametrize("distinct", [0, 1])
+def test_put(distinct: int) -> None:
+    indices = torch.tensor([8, -9, 3, 5, 30] if distinct else [3, 3, -6, 5, 3], device="cuda")
+    kept = 4 if distinct else 5
+    x = torch.randn(2, 5, 33, device="cuda")
+    out = torch.full((2, 9, 33), -1.0, device="cuda")
+    expected = out.cpu().numpy()
+    for j, place in enumerate(indices.tolist()[:kept]):
+        expected[:, place] = x[:, j].cpu().numpy()
+    claims = torch.zeros(9, dtype=torch.int32, device="cuda")
+    axis, count, inner, total = (ctypes.c_longlong(n) for n in (9, 5, 33, x.numel()))
+    if not distinct:
+        Kernel("put.cu", "put_claim", UNIT=4)(1, 64, indices, claims, axis, count)
+    kernel = Kernel("put.cu", UNIT=4)
+    given = None if distinct else claims
+    kernel(-(-x.numel() // 64), 64, x, indices, given, out, axis, count, inner, total)
+    np.testing.assert_array_equal(out.cpu().numpy(), expected)
+
+
+@pytest.mark.parametrize("right", [0, 1])
+@pytest.mark.parametrize("length", [0, 1, 1000])
+def test_search(length: int, right: int) -> None:
+    source = np.random.default_rng(10)
+    x = source.integers(-9, 9, length).astype("float32")
+    x[: length // 10] = math.nan
+    wanted = np.concatenate([source.integers(-10, 11, 300), [math.nan, math.inf]]).astype("float32")
+    order = np.argsort(x, kind="stable")
+    out = torch.full((wanted.size,), -1, device="cuda")
+    sizes = [ctypes.c_longlong(n) for n in (length, wanted.size)]
+    kernel = Kernel("search.cu", TYPE="float", COMPUTED="float", RIGHT=right)
+    expected = np.searchsorted(x[order], wanted, "right" if right else "left")
+    for by, elements in ((None, x[order]), (order, x)):
+        places = None if by is None else torch.from_numpy(by).cuda()
+        held, others = (torch.from_numpy(np.append(one, 0)).cuda() for one in (elements, wanted))
+        kernel(-(-wanted.size // 64), 64, held, places, others, out, *sizes)
+        np.testing.assert_array_equal(out.cpu().numpy(), expected)
 
 
 @pytest.mark.parametrize("each", [0, 1])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from assay.errors import DeviceError, DTypeError, IndexingError
-from assay.runtime import dtypes, exchange, kernel_axes, kernels, launching, layout
+from assay.runtime import dtypes, exchange, kernel_axes, launching, layout, selection
 from assay.runtime.array import Array
 from assay.runtime.layout import broadcast_shapes
 
@@ -58,40 +58,15 @@ def get(array: Array, key: Any) -> Array:
     _check_selection(array, entries)
     selectors = [entry for entry in entries if isinstance(entry, Array)]
     if array.device.has_array_kernels:
-        taken = _taken(array, entries)
-        if taken is not None:
-            return taken
+        selected = selection.get(array, entries)
+        if selected is not None:
+            return selected
     found = launching.collect(
         "getitem",
         lambda view, *indices: np.array(view[_filled(entries, indices)]),
         [array, *selectors],
     )
     return launching.store("getitem", array.device, found, array.dtype)
-
-
-def _taken(array: Array, entries: tuple[Any, ...]) -> Array | None:
-    """What one array of integers selects along an axis, beside views; None for anything else."""
-    places = [at for at, entry in enumerate(entries) if isinstance(entry, Array)]
-    if len(places) != 1 or entries[places[0]].dtype.kind == "bool":
-        return None
-    chosen: Array = entries[places[0]]
-    if array.ndim > kernels.MOST_AXES or any(isinstance(entry, int) for entry in entries):
-        # Integers beside an array of them count as arrays, which may move axes to the front.
-        return None
-    view = array.view(
-        layout.index(
-            array.layout,
-            tuple(slice(None) if isinstance(entry, Array) else entry for entry in entries),
-        )
-    )
-    before = entries[: places[0]]
-    if Ellipsis in before:
-        after = entries[places[0] + 1 :]
-        axis = view.ndim - 1 - len(after)
-    else:
-        axis = len(before)
-    launching.one_device("getitem", [array, chosen])
-    return kernel_axes.take("getitem", view, chosen, axis)
 
 
 def set_(array: Array, key: Any, value: Any) -> None:
@@ -109,6 +84,8 @@ def set_(array: Array, key: Any, value: Any) -> None:
             launching.write("setitem", target, value)
         return
     _check_selection(array, entries)
+    if array.device.has_array_kernels and selection.put(array, entries, value):
+        return
     selectors = [entry for entry in entries if isinstance(entry, Array)]
     values = [value] if isinstance(value, Array) else []
 
@@ -183,12 +160,25 @@ def _check_selection(array: Array, entries: tuple[Any, ...]) -> None:
             ):
                 raise IndexingError(f"index: expected a mask of shape {covered}, got {entry.shape}")
         elif isinstance(entry, Array) and entry.size:
-            _check_bounds(exchange.values(entry), array.shape[axis], axis)
+            _check_bounds(entry, array.shape[axis], axis)
+        elif isinstance(entry, int):
+            _check_range(entry, entry, array.shape[axis], axis)
         axis += _axes(entry)
 
 
-def _check_bounds(indices: Any, extent: int, axis: int) -> None:
-    lowest, highest = int(indices.min()), int(indices.max())
+def extremes(indices: Array, operation: str) -> tuple[int, int]:
+    """The smallest and the largest of some integers; the host waits for them."""
+    if kernel_axes.serve(indices):
+        return kernel_axes.extremes(operation, indices)
+    found = exchange.values(indices)
+    return int(found.min()), int(found.max())
+
+
+def _check_bounds(indices: Array, extent: int, axis: int) -> None:
+    _check_range(*extremes(indices, "index"), extent, axis)
+
+
+def _check_range(lowest: int, highest: int, extent: int, axis: int) -> None:
     if lowest < -extent or highest >= extent:
         outside = lowest if lowest < -extent else highest
         raise IndexingError(

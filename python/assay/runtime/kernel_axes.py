@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from assay._native import Buffer, expression
 from assay.runtime import exchange, kernels, launching
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType, int64
+from assay.runtime.hardware import Device
 from assay.runtime.layout import Shape, permute
 
 _Operand = tuple[Buffer, int, int, int]
@@ -50,7 +54,7 @@ def _operand(array: Array) -> _Operand:
 
 def _operate(
     name: str,
-    operands: list[_Operand | None],
+    operands: Sequence[_Operand | None],
     numbers: tuple[int | float, ...],
     out: Array,
     label: str,
@@ -161,6 +165,16 @@ def sort(label: str, x: Array, axis: int, descending: bool, places: bool) -> Arr
     return _back(out, axis, label)
 
 
+def sort_with_places(label: str, x: Array) -> tuple[Array, Array]:
+    """The elements of one axis in order, and the places they came from."""
+    source = packed(x, label)
+    values = launching.empty(x.device, x.shape, x.dtype, label)
+    places = launching.empty(x.device, x.shape, int64, label)
+    operands = [_operand(source), _operand(values), _operand(places)]
+    _operate("sort", operands, (1, x.size, 0), values, label)
+    return values, places
+
+
 def take(label: str, x: Array, indices: Array, axis: int) -> Array:
     """The parts along an axis that the indices name, which are within bounds."""
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
@@ -183,8 +197,78 @@ def take_along_axis(label: str, x: Array, indices: Array, axis: int) -> Array:
 
 
 def _take(label: str, x: Array, indices: Array, out: Array, numbers: tuple[int, ...]) -> None:
-    if indices.dtype is not int64:
-        indices = exchange.astype(indices, int64, label)
     _operate(
-        "take", [_operand(x), _operand(packed(indices, label)), _operand(out)], numbers, out, label
+        "take", [_operand(x), _operand(_int64(indices, label)), _operand(out)], numbers, out, label
     )
+
+
+def _int64(indices: Array, label: str) -> Array:
+    return packed(
+        indices if indices.dtype is int64 else exchange.astype(indices, int64, label), label
+    )
+
+
+def put(
+    label: str, x: Array, indices: Array, out: Array, axis: int, *, distinct: bool = False
+) -> None:
+    """Write parts to where the indices, which are within bounds, name along an axis of `out`.
+
+    The last of several for one place is what is there afterwards; `distinct` says there are none.
+    """
+    if x.size == 0:
+        return
+    numbers = (
+        math.prod(out.shape[:axis]),
+        out.shape[axis],
+        indices.size,
+        math.prod(out.shape[axis + 1 :]),
+        int(distinct),
+    )
+    operands = [_operand(packed(x, label)), _operand(_int64(indices, label)), _operand(out)]
+    _operate("put", operands, numbers, out, label)
+
+
+TALLIED: Final = 4096
+"""Flags that are counted together."""
+
+
+def places(label: str, flags: Array) -> Array:
+    """The places, in C order, of the flags that are true; the host waits for their number."""
+    count = flags.size
+    if count == 0:
+        return launching.empty(flags.device, (0,), int64, label)
+    flags = packed(flags, label)
+    ends = launching.empty(flags.device, (-(-count // TALLIED),), int64, label)
+    _operate("tally", [_operand(flags), _operand(ends)], (count,), ends, label)
+    chosen = int(ends[-1])
+    out = launching.empty(flags.device, (chosen,), int64, label)
+    if chosen:
+        operands = [_operand(flags), _operand(ends), _operand(out)]
+        _operate("compact", operands, (count, chosen), out, label)
+    return out
+
+
+def search(label: str, ordered: Array, x: Array, right: bool, order: Array | None = None) -> Array:
+    """How many of some sorted elements come before each of `x`, of the same type."""
+    out = launching.empty(x.device, x.shape, int64, label)
+    if x.size:
+        places = None if order is None else _operand(_int64(order, label))
+        operands = [_operand(packed(ordered, label)), places, _operand(packed(x, label))]
+        numbers = (ordered.size, x.size, int(right))
+        _operate("search", [*operands, _operand(out)], numbers, out, label)
+    return out
+
+
+def counting(label: str, device: Device, count: int) -> Array:
+    """The numbers from 0 on."""
+    ends = [np.int64(0), np.int64(1)]
+    return kernels.compute(label, "ramp(place,a0,a1)", int64, ends, device, (count,), int64)
+
+
+def extremes(label: str, x: Array) -> tuple[int, int]:
+    """The smallest and the largest of some integers, which the host waits for."""
+    axes = tuple(range(x.ndim))
+    lowest, highest = (
+        reduce(label, reduction, x, axes, (), x.dtype, x.dtype) for reduction in (SMALLEST, LARGEST)
+    )
+    return int(lowest), int(highest)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.errors import ArrayBufferError, ShapeError
-from assay.runtime import dtypes, exchange, kernels, launching
+from assay.runtime import dtypes, exchange, indexing, kernel_axes, kernels, launching
 from assay.runtime import layout as layouts
 from assay.runtime.array import Array
 from assay.runtime.layout import Layout, normalize_axes, normalize_axis
@@ -215,6 +215,8 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     place = normalize_axis(axis, x.ndim, "repeat")
+    if x.device.has_array_kernels and x.size and x.ndim < kernels.MOST_AXES:
+        return _repeated(x, repeats, place)
     if isinstance(repeats, Array):
         dtypes.require_kind(repeats.dtype, dtypes.INTEGRAL, "repeat")
         counts = np.asarray(exchange.values(repeats))
@@ -232,6 +234,29 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
         (*x.shape[:place], total, *x.shape[place + 1 :]),
         x.dtype,
     )
+
+
+def _repeated(x: Array, repeats: int | Array, place: int) -> Array:
+    """Stretched where all counts are one, else taken by numbers that the sums of the counts give."""
+    extent = x.shape[place]
+    if isinstance(repeats, Array):
+        dtypes.require_kind(repeats.dtype, dtypes.INTEGRAL, "repeat")
+        launching.one_device("repeat", [x, repeats])
+        if repeats.ndim > 1 or repeats.size not in (1, extent):
+            raise ShapeError(f"repeat: expected 1 or {extent} counts, got shape {repeats.shape}")
+        lowest = indexing.extremes(repeats, "repeat")[0]
+    else:
+        lowest = operator.index(repeats)
+    if lowest < 0:
+        raise ShapeError(f"repeat: expected counts of at least 0, got {lowest}")
+    if not isinstance(repeats, Array) or repeats.size == 1:
+        before, after = x.shape[:place], x.shape[place + 1 :]
+        wide = broadcast_to(expand_dims(x, place + 1), (*before, extent, lowest, *after))
+        return reshape(exchange.copy(wide, "repeat"), (*before, extent * lowest, *after))
+    ends = kernel_axes.scan("repeat", "add", repeats, 0, dtypes.int64)
+    numbers = kernel_axes.counting("repeat", x.device, int(ends[-1]))
+    chosen = kernel_axes.search("repeat", ends, numbers, right=True)
+    return kernel_axes.take("repeat", x, chosen, place)
 
 
 def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from assay.errors import DTypeError, IndexingError, ShapeError
-from assay.runtime import dtypes, exchange, kernel_axes, kernels, launching
+from assay.runtime import dtypes, exchange, indexing, kernel_axes, kernels, launching
 from assay.runtime import layout as layouts
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import ANY, REAL, DType
@@ -76,8 +77,36 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     """The places of all elements that are not zero, one array for each axis."""
     if x.ndim == 0:
         raise ShapeError("nonzero: expected at least 1 axis, got a 0-d array")
+    if kernel_axes.serve(x):
+        return _nonzero_places(x)
     found = launching.collect("nonzero", np.nonzero, [x])
     return tuple(launching.store("nonzero", x.device, places) for places in found)
+
+
+def _nonzero_places(x: Array) -> tuple[Array, ...]:
+    """The flat places, and from them those along each axis."""
+    flags = x
+    if x.dtype is not dtypes.bool_:
+        flags = kernels.compute(
+            "nonzero", "nonzero(a0)", x.dtype, [x], x.device, x.shape, dtypes.bool_
+        )
+    flat = kernel_axes.places("nonzero", flags)
+    if x.ndim == 1:
+        return (flat,)
+    text = "remainder_(floor_divide(a0,a1),a2)"
+    steps = [math.prod(x.shape[axis + 1 :]) for axis in range(x.ndim)]
+    return tuple(
+        kernels.compute(
+            "nonzero",
+            text,
+            dtypes.int64,
+            [flat, np.int64(step), np.int64(extent)],
+            x.device,
+            flat.shape,
+            dtypes.int64,
+        )
+        for step, extent in zip(steps, x.shape, strict=True)
+    )
 
 
 def searchsorted(
@@ -96,6 +125,19 @@ def searchsorted(
     joined = dtypes.promote(x1.dtype, x2.dtype, "searchsorted")
     dtypes.require_kind(joined, REAL, "searchsorted")
     order = [] if sorter is None else [sorter]
+    if sorter is not None:
+        if sorter.shape != x1.shape:
+            raise ShapeError(
+                f"searchsorted: expected a sorter of shape {x1.shape}, got {sorter.shape}"
+            )
+        _checked(sorter, x1.size, "searchsorted")
+    device = launching.one_device("searchsorted", [x1, x2, *order])
+    if kernels.serve(device, x2.ndim, [joined]):
+        ordered, wanted = (
+            one if one.dtype is joined else exchange.astype(one, joined, "searchsorted")
+            for one in (x1, x2)
+        )
+        return kernel_axes.search("searchsorted", ordered, wanted, side == "right", sorter)
 
     def kernel(*views: Any) -> None:
         sorted_by = views[2] if order else None
@@ -180,6 +222,8 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
 
 def _unique(x: Array, operation: str, **wanted: bool) -> list[Array]:
     dtypes.require_kind(x.dtype, ANY, operation)
+    if kernel_axes.serve(x):
+        return _unique_places(x, operation, **wanted)
 
     def kernel(view: Any) -> Any:
         # Every NaN is different from every other.
@@ -193,6 +237,40 @@ def _unique(x: Array, operation: str, **wanted: bool) -> list[Array]:
         launching.store(operation, x.device, part, dtype)
         for part, dtype in zip(parts, types, strict=True)
     ]
+
+
+def _unique_places(
+    x: Array,
+    operation: str,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> list[Array]:
+    """The same by sorting: an element that differs from the one before it begins a run of equals."""
+    from assay.xp.manipulation import reshape
+
+    device, count = x.device, x.size
+    ordered, order = kernel_axes.sort_with_places(operation, reshape(x, (-1,)))
+    begins = launching.empty(device, (count,), dtypes.bool_, operation)
+    kernels.fill(operation, begins[:1], True)
+    # NaN differs from itself, so each is alone.
+    kernels.write(operation, "not_equal(a0,a1)", x.dtype, [ordered[1:], ordered[:-1]], begins[1:])
+    starts = kernel_axes.places(operation, begins)
+    found = [kernel_axes.take(operation, ordered, starts, 0)]
+    if return_index:
+        found.append(kernel_axes.take(operation, order, starts, 0))
+    if return_inverse:
+        runs = kernel_axes.scan(operation, "add", begins, 0, dtypes.int64)
+        inverse = launching.empty(device, (count,), dtypes.int64, operation)
+        kernel_axes.put(operation, runs - 1, order, inverse, 0, distinct=True)
+        found.append(inverse)
+    if return_counts:
+        counts = launching.empty(device, starts.shape, dtypes.int64, operation)
+        less = "subtract(a0,a1)"
+        kernels.write(operation, less, dtypes.int64, [starts[1:], starts[:-1]], counts[:-1])
+        kernels.write(operation, less, dtypes.int64, [np.int64(count), starts[-1:]], counts[-1:])
+        found.append(counts)
+    return found
 
 
 def unique_all(x: Array, /) -> UniqueAll:
@@ -229,8 +307,7 @@ def _checked(indices: Array, extent: int, operation: str) -> None:
     if indices.dtype.kind not in dtypes.INTEGRAL:
         raise DTypeError(f"{operation}: expected integer indices, got {indices.dtype}")
     if indices.size:
-        places = exchange.values(indices)
-        lowest, highest = int(places.min()), int(places.max())
+        lowest, highest = indexing.extremes(indices, operation)
         if lowest < -extent or highest >= extent:
             outside = lowest if lowest < -extent else highest
             raise IndexingError(

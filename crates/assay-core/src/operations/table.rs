@@ -5,7 +5,7 @@ use super::signature::{
 };
 
 /// The operations; a backend's kernels are in this order.
-pub static TABLE: [Signature; 28] = [
+pub static TABLE: [Signature; 32] = [
     // out = activation(x times the transposed weights + bias) + residual; activations are counted
     // none, silu, gelu, gelu_tanh, relu, swiglu, whose outputs are half as many: silu of the first
     // half of the products times the second. With a gain, the rows of x are first divided by their
@@ -357,6 +357,43 @@ pub static TABLE: [Signature; 28] = [
             integer("inner"),
             integer("each"),
         ],
+    },
+    // out[o][indices[j]][i] = x[o][j][i]: the last, where several go to one place. `distinct` says
+    // that none do. An index is as above; one that is out of bounds goes nowhere.
+    Signature {
+        name: "put",
+        operands: &[reads("x"), reads("indices"), changes("out")],
+        numbers: &[
+            integer("outer"),
+            integer("axis"),
+            integer("count"),
+            integer("inner"),
+            integer("distinct"),
+        ],
+    },
+    // How many of the flags are set up to the end of each 4096.
+    Signature {
+        name: "tally",
+        operands: &[reads("flags"), writes("ends")],
+        numbers: &[integer("count")],
+    },
+    // The places of the `chosen` flags that are set; `ends` is their tally.
+    Signature {
+        name: "compact",
+        operands: &[reads("flags"), reads("ends"), writes("places")],
+        numbers: &[integer("count"), integer("chosen")],
+    },
+    // How many of the sorted elements come before each of x; with `right`, equal ones do. `order` has
+    // the places of the sorted elements where they are not in order themselves.
+    Signature {
+        name: "search",
+        operands: &[
+            reads("sorted"),
+            may_read("order"),
+            reads("x"),
+            writes("out"),
+        ],
+        numbers: &[integer("length"), integer("count"), integer("right")],
     },
 ];
 

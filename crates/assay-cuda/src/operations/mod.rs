@@ -6,6 +6,7 @@
 mod attention;
 mod call;
 mod ceilings;
+mod choosing;
 mod elementwise;
 mod few_rows;
 mod linear;
@@ -30,7 +31,7 @@ use tools::Tools;
 type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 28] = [
+const BODIES: [(&str, Body); 32] = [
     ("linear", linear::linear),
     ("matmul", products::matmul),
     ("embedding", rows::embedding),
@@ -49,7 +50,11 @@ const BODIES: [(&str, Body); 28] = [
     ("extreme_place", reduce::extreme_place),
     ("scan", ordering::scan),
     ("sort", ordering::sort),
-    ("take", ordering::take),
+    ("take", choosing::take),
+    ("put", choosing::put),
+    ("tally", choosing::tally),
+    ("compact", choosing::compact),
+    ("search", choosing::search),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
     ("quantize", quantize::quantize),

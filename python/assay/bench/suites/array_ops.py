@@ -15,16 +15,19 @@ from assay.bench.suites.operation import Operation, Place, Work
 from assay.runtime.array import Array
 
 _FLOATS: Final = ("f32", "bf16")
+_NAMES: Final = {"cumulative_sum": ("cumsum", "cumsum")}
+"""What functions are called in NumPy and in PyTorch, where that is different."""
 
 
-def _work(name: str, operands: int, place: Place) -> Work:
-    """A function that has the same name in all three libraries."""
+def _work(name: str, operands: int, place: Place, **options: int) -> Work:
+    """A function that has the same name in all three libraries, or one of `_NAMES`."""
     # Positive, so that the error of a sum is small beside the sum.
     hosts = [np.abs(inputs.normal(place.shape, seed)) for seed in range(operands)]
     placed = [inputs.place(place.device, host, place.dtype) for host in hosts]
     sets = list(zip(*map(place.spread, placed), strict=True))
-    own: Callable[..., Array] = getattr(xp, name)
-    theirs: Callable[..., Any] = getattr(np, name)
+    in_numpy, in_pytorch = _NAMES.get(name, (name, name))
+    own: Callable[..., Array] = functools.partial(getattr(xp, name), **options)
+    theirs: Callable[..., Any] = functools.partial(getattr(np, in_numpy), **options)
     reference = theirs(*(inputs.fetch(array) for array in placed))
     # A sum rounds once for each halving of its length, and each number once at the end.
     tolerance = 2 * inputs.rounding(place.dtype) * (np.log2(place.rows * place.columns) + 2)
@@ -35,7 +38,7 @@ def _work(name: str, operands: int, place: Place) -> Work:
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Callable[[int], Any]:
         kind = getattr(module, inputs.DTYPES[place.dtype])
         tensors = [place.spread_tensor(put(host).to(kind)) for host in hosts]
-        function = getattr(module, name)
+        function = functools.partial(getattr(module, in_pytorch), **options)
         turns = list(zip(*tensors, strict=True))
         return lambda number: function(*turns[number % len(turns)])
 
@@ -53,4 +56,8 @@ OPERATIONS: Final = (
     Operation("exp", _FLOATS, functools.partial(_work, "exp", 1)),
     Operation("sum", ("f32",), functools.partial(_work, "sum", 1), reads_only=True),
     Operation("max", ("f32",), functools.partial(_work, "max", 1), reads_only=True),
+    Operation("argmax", ("f32",), functools.partial(_work, "argmax", 1, axis=1), reads_only=True),
+    Operation("var", ("f32",), functools.partial(_work, "var", 1, axis=1), reads_only=True),
+    Operation("cumulative_sum", _FLOATS, functools.partial(_work, "cumulative_sum", 1, axis=1)),
+    Operation("sort", _FLOATS, functools.partial(_work, "sort", 1)),
 )
