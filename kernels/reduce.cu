@@ -1,16 +1,17 @@
 // Joins the elements of an axis: x is outer x length x inner, out is outer x parts x inner.
 //
 // Options: TYPE (in memory), LOADED (the type that FIRST is computed in), FIRST (an expression of a0, applied to every
-//   element: a0, square(a0), nonzero(a0); and of a1, its result's centre, where CENTRED is 1), COMPUTED (the type joined in), JOIN (add, multiply, maximum, minimum,
-//   logical_or, logical_and), LAST (an expression of a0 and the number a1, applied to what comes out), OUTPUT, ROWS (1:
-//   inner is 1 and blockDim.x threads join a row; 0: a thread joins a column), TOGETHER (elements that a thread loads
-//   at once where ROWS; x and length are aligned to as many).
+//   element: a0, square(a0), nonzero(a0); and of its result's centre a1 where CENTRED is not 0), COMPUTED (the type
+//   joined in), JOIN (add, multiply, maximum, minimum, logical_or, logical_and), LAST (an expression of a0 and the number
+//   a1, applied to what comes out), OUTPUT, ROWS (1: inner is 1 and blockDim.x threads join a row; 0: a thread joins a
+//   column), TOGETHER (elements that a thread loads at once where ROWS; x and length are aligned to as many), CENTRED (0:
+//   not; 1: by given centres; 2: by the mean of the row, which is read twice; ROWS, one part, JOIN is add).
 // Launch: ROWS: grid (ceil(outer / blockDim.y), parts), block (a power of two, rows of a block), up to 1024 threads;
 //   else grid (outer * ceil(inner / block), parts), any block.
 //   Part p joins elements p * each on, `each` being a multiple of TOGETHER: a long axis is two launches, the second
 //   over the parts.
-// Arguments: x, centres (outer x inner of COMPUTED; null where not CENTRED), out, outer, length, inner, parts, each (64 bits each), a1 (double). Every result is joined in one
-//   order alone.
+// Arguments: x, centres (outer x inner of COMPUTED; null where none are given), out, outer, length, inner, parts, each (64
+//   bits each), a1 (double). Every result is joined in one order alone.
 #include "expressions.cuh"
 
 constexpr int AHEAD = 8 / TOGETHER > 4 ? 8 / TOGETHER : 4;
@@ -30,16 +31,11 @@ DEVICE OUTPUT last(COMPUTED a0, [[maybe_unused]] double number) {
 
 #if ROWS
 
-KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,
-              double number) {
-    start_next_kernel();
-    wait_for_previous_kernel();
-    const i64 row = i64(blockIdx.x) * blockDim.y + threadIdx.y, part = blockIdx.y;
-    const i64 begin = part * each, end = begin + each < length ? begin + each : length;
-    const LOADED centre = CENTRED && row < outer ? LOADED(centres[row]) : LOADED();
-    typedef Several<TYPE, TOGETHER> Piece;
-    const i64 pieces = row < outer && begin < end ? (end - begin) / TOGETHER : 0;
-    const Piece* from = reinterpret_cast<const Piece*>(x + row * length + begin);
+typedef Several<TYPE, TOGETHER> Piece;
+
+// What elements come to, of which each goes through FIRST, or stays as it is where PLAIN; every thread of a row gets it.
+template <bool PLAIN> DEVICE COMPUTED join_row(const Piece* from, i64 pieces, LOADED centre) {
+    const auto taken = [=](TYPE v) { return PLAIN ? COMPUTED(computed<LOADED>(v)) : first(v, centre); };
     // Several loads are under way at once; each has a sum of its own.
     COMPUTED sums[AHEAD];
 #pragma unroll
@@ -56,13 +52,13 @@ KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i6
         for (int j = 0; j < AHEAD; j++)
 #pragma unroll
             for (int k = 0; k < TOGETHER; k++)
-                sums[j] = join(sums[j], first(v[j].v[k], centre));
+                sums[j] = join(sums[j], taken(v[j].v[k]));
     }
     for (; i < pieces; i += step) {
         const Piece v = from[i];
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++)
-            sums[0] = join(sums[0], first(v.v[k], centre));
+            sums[0] = join(sums[0], taken(v.v[k]));
     }
 #pragma unroll
     for (int half = AHEAD / 2; half; half /= 2)
@@ -78,8 +74,27 @@ KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i6
             joined[at] = join(joined[at], joined[at + half]);
         __syncthreads();
     }
+    return joined[threadIdx.y * blockDim.x];
+}
+
+KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,
+              double number) {
+    start_next_kernel();
+    wait_for_previous_kernel();
+    const i64 row = i64(blockIdx.x) * blockDim.y + threadIdx.y, part = blockIdx.y;
+    const i64 begin = part * each, end = begin + each < length ? begin + each : length;
+    const i64 pieces = row < outer && begin < end ? (end - begin) / TOGETHER : 0;
+    const Piece* from = reinterpret_cast<const Piece*>(x + row * length + begin);
+    LOADED centre = LOADED();
+    if constexpr (CENTRED == 1) {
+        centre = row < outer ? LOADED(centres[row]) : LOADED();
+    } else if constexpr (CENTRED == 2) {
+        centre = LOADED(join_row<true>(from, pieces, LOADED()) / COMPUTED(length));
+        __syncthreads();
+    }
+    const COMPUTED joined = join_row<false>(from, pieces, centre);
     if (threadIdx.x == 0 && row < outer)
-        out[row * parts + part] = last(joined[at], number);
+        out[row * parts + part] = last(joined, number);
 }
 
 #else

@@ -177,7 +177,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {"SOURCE": source, "WEIGHT": weight, "GROUP": 32}
         case "reduce.cu":
             for kind, rows in product(("float", "double", "i64"), (0, 1)):
-                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "CENTRED": 1,
+                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "CENTRED": 1 + rows,
                        "FIRST": "square(subtract(a0,a1))",
                        "JOIN": "add", "LAST": "divide(a0,a1)", "ROWS": rows,
                        "TOGETHER": 1 + rows}  # fmt: skip
@@ -188,7 +188,13 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                        "JOIN": join, "LAST": "a0", "ROWS": 1, "TOGETHER": 1}  # fmt: skip
         case "extreme_place.cu":
             for (kind, computed), rows in product((("bf16", "float"), ("u64", "u64")), (0, 1)):
-                yield {"TYPE": kind, "COMPUTED": computed, "LARGEST": rows, "ROWS": rows}
+                yield {
+                    "TYPE": kind,
+                    "COMPUTED": computed,
+                    "LARGEST": rows,
+                    "ROWS": rows,
+                    "TOGETHER": 1 + rows,
+                }
         case "scan.cu":
             for kind, exclusive in product(("float", "double", "i64"), (0, 1)):
                 yield {"TYPE": kind, "COMPUTED": kind, "OUTPUT": kind, "JOIN": "add", "EXCLUSIVE": exclusive,

@@ -317,7 +317,8 @@ def test_extreme_place(shape: tuple[int, int, int], largest: int) -> None:
     x[0, [9, 40], 0] = math.nan
     rows = int(inner == 1)
     out = torch.full((outer, inner), -1, dtype=torch.int64, device="cuda")
-    kernel = Kernel("extreme_place.cu", TYPE="float", COMPUTED="float", LARGEST=largest, ROWS=rows)
+    kernel = Kernel("extreme_place.cu", TYPE="float", COMPUTED="float", LARGEST=largest, ROWS=rows,
+                    TOGETHER=1 + 3 * rows)  # fmt: skip
     grid = (-(-outer // 2), 1) if rows else (-(-inner // 64) * outer, 1)
     sizes = [ctypes.c_longlong(n) for n in (outer, length, inner, 1, length)]
     kernel(grid, (128, 2) if rows else 64, torch.from_numpy(x).cuda(), None, None, out, *sizes)

@@ -26,9 +26,11 @@ class Reduction(NamedTuple):
 
     join: str
     first: str = "a0"
-    """An expression of a0, and of the centre a1 where there are centres."""
+    """An expression of a0, and of the mean a1 where it is centred."""
     last: str = "a0"
     """An expression of a0 and the number a1."""
+    centred: bool = False
+    """Whether the mean of all elements is found first; for sums."""
 
 
 SUM: Final = Reduction("add")
@@ -39,8 +41,8 @@ ALL: Final = Reduction("logical_and")
 ANY: Final = Reduction("logical_or")
 COUNT: Final = Reduction("add", first="nonzero(a0)")
 MEAN: Final = Reduction("add", last="divide(a0,a1)")
-VARIANCE: Final = Reduction("add", "square(subtract(a0,a1))", "divide(a0,a1)")
-DEVIATION: Final = Reduction("add", "square(subtract(a0,a1))", "sqrt_(divide(a0,a1))")
+VARIANCE: Final = Reduction("add", "square(subtract(a0,a1))", "divide(a0,a1)", True)
+DEVIATION: Final = Reduction("add", "square(subtract(a0,a1))", "sqrt_(divide(a0,a1))", True)
 
 
 def serve(x: Array, *others: DType) -> bool:
@@ -99,9 +101,8 @@ def reduce(
     computed: DType,
     dtype: DType,
     number: float = 0.0,
-    centres: Array | None = None,
 ) -> Array:
-    """One figure for all elements along some axes; `centres` has a number for each of them."""
+    """One figure for all elements along some axes."""
     out = launching.empty(x.device, shape, dtype, label)
     source, outer, length, inner = _along(x, axes, label)
     numbers = (
@@ -109,14 +110,14 @@ def reduce(
         _number(reduction.join),
         _number(reduction.last),
         float(number),
+        int(reduction.centred),
         computed.element,
         outer,
         length,
         inner,
     )
     flops = float(x.size) if x.dtype.kind == "float" else 0.0
-    beside = None if centres is None else _operand(centres)
-    _operate("reduce", [_operand(source), beside, _operand(out)], numbers, out, label, flops)
+    _operate("reduce", [_operand(source), _operand(out)], numbers, out, label, flops)
     return out
 
 

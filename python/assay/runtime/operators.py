@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from assay.errors import DTypeError, ShapeError
-from assay.runtime import dtypes, exchange, kernels, launching, products
+from assay.runtime import dtypes, kernel_axes, kernels, launching, products
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import FLOATING, DType
 from assay.runtime.layout import broadcast_shapes
@@ -169,7 +169,7 @@ def _has_kernel(name: str, rule: Elementwise, operands: _Operands) -> bool:
     if rule.loop is np.power and common.kind == "int":
         exponent = operands.inputs[1]
         if isinstance(exponent, Array):
-            negative = bool(np.any(np.asarray(exchange.values(exponent)) < 0))
+            negative = bool(exponent.size) and kernel_axes.extremes(name, exponent)[0] < 0
         else:
             negative = int(exponent) < 0
         if negative:

@@ -143,7 +143,7 @@ def _spread(
     keepdims: bool,
     reduction: Reduction,
 ) -> Array:
-    """A mean of squared distances from the mean: a kernel takes two passes."""
+    """A mean of squared distances from the mean."""
     if not kernel_axes.serve(x):
         quiet = _quiet(loop, ddof=correction)
         return reduce(operation, quiet, x, axis, keepdims, x.dtype, reduction)
@@ -151,9 +151,8 @@ def _spread(
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
     count = _count(x, axes)
     shape = reduced_shape(x.shape, axes, keepdims)
-    middle = kernel_axes.reduce(operation, kernel_axes.MEAN, x, axes, shape, wide, wide, count)
     divisor = builtins.max(count - correction, 0)
-    return kernel_axes.reduce(operation, reduction, x, axes, shape, wide, x.dtype, divisor, middle)
+    return kernel_axes.reduce(operation, reduction, x, axes, shape, wide, x.dtype, divisor)
 
 
 def _quiet(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:

@@ -300,17 +300,18 @@ pub static TABLE: [Signature; 32] = [
         ],
     },
     // x is outer by length by inner; each element goes through an expression of a0 in its own
-    // format, and of a1 where there are centres, one for each result and in the format that is
-    // computed in. Then they are joined, and what comes out goes through a last expression of a0 and
-    // the plain number a1.
+    // format, and of a1, the mean of all that are joined, where it is `centred`, which is for sums.
+    // Then they are joined, and what comes out goes through a last expression of a0 and the plain
+    // number a1.
     Signature {
         name: "reduce",
-        operands: &[reads("x"), may_read("centres"), writes("out")],
+        operands: &[reads("x"), writes("out")],
         numbers: &[
             integer("first"),
             integer("join"),
             integer("last"),
             float("last_number"),
+            integer("centred"),
             integer("computed"),
             integer("outer"),
             integer("length"),

@@ -98,6 +98,13 @@ impl Shape {
         })
     }
 
+    /// How many elements a thread loads at once: 16 bytes, where rows are aligned to that.
+    fn together(&self, from: DevicePointer, bytes: u64) -> u64 {
+        let wide = 16 / bytes;
+        let aligned = from.0.is_multiple_of(16) && self.length.is_multiple_of(wide);
+        if self.inner == 1 && aligned { wide } else { 1 }
+    }
+
     /// What the parts make up: as many results, each of an axis of parts.
     fn of_parts(self, parts: u64) -> Self {
         Shape {
@@ -111,6 +118,16 @@ fn numbers(shape: Shape, cut: &Cut) -> [KernelArgument; 5] {
     [shape.outer, shape.length, shape.inner, cut.parts, cut.each].map(KernelArgument::U64)
 }
 
+/// What elements are taken relative to.
+#[derive(Clone, Copy)]
+enum Centre {
+    None,
+    /// A number for each result.
+    Given(DevicePointer),
+    /// The mean of the row, which the kernel finds first.
+    Own,
+}
+
 /// One pass: the formats of elements and results, the expressions around the join.
 struct Pass {
     from: DevicePointer,
@@ -118,16 +135,16 @@ struct Pass {
     bytes: u64,
     loaded: &'static str,
     first: &'static str,
-    centres: Option<DevicePointer>,
+    centre: Centre,
     to: DevicePointer,
     output: &'static str,
     last: &'static str,
+    number: f64,
 }
 
 struct Join {
     name: &'static str,
     computed: &'static str,
-    number: f64,
 }
 
 impl Pass {
@@ -140,8 +157,13 @@ impl Pass {
         cut: &Cut,
         together: u64,
     ) -> Result<()> {
+        let (centred, centres) = match self.centre {
+            Centre::None => (0u64, DevicePointer(0)),
+            Centre::Given(centres) => (1, centres),
+            Centre::Own => (2, DevicePointer(0)),
+        };
         let settings: [Setting; 10] = [
-            ("CENTRED", self.centres.is_some().into()),
+            ("CENTRED", centred.into()),
             ("TYPE", self.kind.into()),
             ("LOADED", self.loaded.into()),
             ("FIRST", self.first.into()),
@@ -156,23 +178,48 @@ impl Pass {
         let [outer, length, inner, parts, each] = numbers(shape, cut);
         let arguments = [
             KernelArgument::Pointer(self.from),
-            KernelArgument::Pointer(self.centres.unwrap_or(DevicePointer(0))),
+            KernelArgument::Pointer(centres),
             KernelArgument::Pointer(self.to),
             outer,
             length,
             inner,
             parts,
             each,
-            KernelArgument::F64(join.number),
+            KernelArgument::F64(self.number),
         ];
         queue.launch(&function, cut.extent, &arguments)
     }
 
-    /// How many elements a thread loads at once: 16 bytes, where rows are aligned to that.
-    fn together(&self, shape: Shape) -> u64 {
-        let wide = 16 / self.bytes;
-        let aligned = self.from.0.is_multiple_of(16) && shape.length.is_multiple_of(wide);
-        if shape.inner == 1 && aligned { wide } else { 1 }
+    /// The whole axis, in parts where there are too few results to keep the GPU busy.
+    fn join(
+        mut self,
+        tools: &Tools,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+        join: &Join,
+        shape: Shape,
+    ) -> Result<()> {
+        let together = shape.together(self.from, self.bytes);
+        let cut = shape.cut(call, together, 512)?;
+        if cut.parts == 1 {
+            return self.launch(tools, queue, join, shape, &cut, together);
+        }
+        // Whatever is computed in has at most eight bytes.
+        let parts = tools.scratch(queue, "reduce", shape.results() * cut.parts * 8)?;
+        let joined = Pass {
+            from: parts,
+            kind: join.computed,
+            bytes: 16,
+            loaded: join.computed,
+            first: "a0",
+            centre: Centre::None,
+            ..self
+        };
+        (self.to, self.output, self.last) = (parts, join.computed, "a0");
+        self.launch(tools, queue, join, shape, &cut, together)?;
+        let shape = shape.of_parts(cut.parts);
+        let whole = shape.cut(call, 1, 512)?.uncut(shape);
+        joined.launch(tools, queue, join, shape, &whole, 1)
     }
 }
 
@@ -192,11 +239,9 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let Some(computed) = computed_type(format) else {
         return Err(call.error("a format that kernels compute in", format));
     };
-    let centres = call.optional_of("centres", format, &[shape.outer, shape.inner])?;
     let join = Join {
         name: call.expression("join")?.1,
         computed,
-        number: call.double("last_number")?,
     };
     let (kind, loaded) = known(call, "x", x)?;
     let mut pass = Pass {
@@ -205,36 +250,31 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         bytes: x.format.element_bytes().unwrap_or(16),
         loaded,
         first: call.expression("first")?.1,
-        centres: centres.map(|centres| centres.pointer),
+        centre: Centre::None,
         to: out.pointer,
         output: known(call, "out", out)?.0,
         last: call.expression("last")?.1,
+        number: call.double("last_number")?,
     };
-    let together = pass.together(shape);
-    let cut = shape.cut(call, together, 512)?;
-    if cut.parts == 1 {
-        return pass.launch(tools, queue, &join, shape, &cut, together);
+    if call.integer("centred")? != 0 {
+        let cut = shape.cut(call, shape.together(x.pointer, pass.bytes), 512)?;
+        pass.centre = if cut.rows && cut.parts == 1 {
+            Centre::Own
+        } else {
+            let means = tools.scratch(queue, "reduce means", shape.results() * 8)?;
+            let mean = Pass {
+                first: "a0",
+                to: means,
+                output: computed,
+                last: "divide(a0,a1)",
+                number: shape.length as f64,
+                ..pass
+            };
+            mean.join(tools, queue, call, &join, shape)?;
+            Centre::Given(means)
+        };
     }
-    // Whatever is computed in has at most eight bytes.
-    let parts = tools.scratch(queue, "reduce", shape.results() * cut.parts * 8)?;
-    let last = std::mem::replace(&mut pass.last, "a0");
-    let output = std::mem::replace(&mut pass.output, computed);
-    let to = std::mem::replace(&mut pass.to, parts);
-    pass.launch(tools, queue, &join, shape, &cut, together)?;
-    let joined = Pass {
-        from: parts,
-        kind: computed,
-        bytes: 16,
-        loaded: computed,
-        first: "a0",
-        centres: None,
-        to,
-        output,
-        last,
-    };
-    let shape = shape.of_parts(cut.parts);
-    let whole = shape.cut(call, 1, 512)?.uncut(shape);
-    joined.launch(tools, queue, &join, shape, &whole, 1)
+    pass.join(tools, queue, call, &join, shape)
 }
 
 pub(super) fn extreme_place(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
@@ -246,27 +286,29 @@ pub(super) fn extreme_place(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -
     }
     let (kind, computed) = known(call, "x", x)?;
     let largest = call.integer("largest")? != 0;
-    let launch = |shape: Shape, cut: &Cut, pointers: [KernelArgument; 4]| {
-        let settings: [Setting; 4] = [
+    let launch = |shape: Shape, cut: &Cut, together: u64, pointers: [KernelArgument; 4]| {
+        let settings: [Setting; 5] = [
             ("TYPE", kind.into()),
             ("COMPUTED", computed.into()),
             ("LARGEST", largest.into()),
             ("ROWS", cut.rows.into()),
+            ("TOGETHER", together.into()),
         ];
         let function = tools.function(queue, "extreme_place", &settings)?;
         let arguments: Vec<_> = pointers.into_iter().chain(numbers(shape, cut)).collect();
         queue.launch(&function, cut.extent, &arguments)
     };
     let null = KernelArgument::Pointer(DevicePointer(0));
-    let cut = shape.cut(call, 1, 256)?;
+    let together = shape.together(x.pointer, x.format.element_bytes().unwrap_or(16));
+    let cut = shape.cut(call, together, 256)?;
     if cut.parts == 1 {
-        return launch(shape, &cut, [at(x), null, null, at(out)]);
+        return launch(shape, &cut, together, [at(x), null, null, at(out)]);
     }
     let count = shape.results() * cut.parts;
     let values = KernelArgument::Pointer(tools.scratch(queue, "extreme values", count * 8)?);
     let places = KernelArgument::Pointer(tools.scratch(queue, "extreme places", count * 8)?);
-    launch(shape, &cut, [at(x), null, values, places])?;
+    launch(shape, &cut, together, [at(x), null, values, places])?;
     let shape = shape.of_parts(cut.parts);
     let whole = shape.cut(call, 1, 256)?.uncut(shape);
-    launch(shape, &whole, [values, places, null, at(out)])
+    launch(shape, &whole, 1, [values, places, null, at(out)])
 }
