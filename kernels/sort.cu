@@ -5,8 +5,9 @@
 //   infinity, else 0), PLACES (1: with the places that elements came from), THREADS (256, 512), EACH (elements of a
 //   thread: a block takes a span of THREADS * EACH, at most 2^13).
 // Entries, all with blocks of THREADS; `flip` is 255 to sort from the largest on, else 0:
-//   sort_rows: grid rows: rows of at most one span, in shared memory. Arguments: x, values (null: none), numbers
-//     (int64; null: none), length, flip.
+//   sort_rows: grid ceil(rows / together): rows of which `together`, at most 256, are one span at most, in shared
+//     memory. Arguments: x, values (null: none), numbers (int64; null: none), rows (64 bits), length, flip, together (1, or
+//     PLACES is 1: rows sorted as one are told apart by their places in the end).
 //   sort_count: grid rows * spans: how often each digit occurs in each span. Arguments: x, counts (rows x 256 x spans,
 //     u32), length, flip, spans, shift (of the digit).
 //   sort_move: grid rows * spans: every element to where its digit goes. Arguments: x, places (u32; null: elements are
@@ -50,11 +51,14 @@ struct Span {
     DEVICE Span(u32 count, u32 flip)
         : first(threadIdx.x / 32 * 32 * EACH + threadIdx.x % 32), count(count), flip(flip) {}
     DEVICE bool has(int i) const { return first + i * 32 < count; }
-    // What fills up is behind all others, and stays there.
-    DEVICE u32 digit(int i, u32 shift) const { return has(i) ? digit_of(raw[i], shift, flip) : DIGITS - 1; }
+    // What an element is sorted by: eight bits from a shift on, or its row, of a length. What fills up is behind all
+    // others, and stays there.
+    template <bool BY_ROW> DEVICE u32 digit(int i, u32 which) const {
+        return !has(i) ? DIGITS - 1 : BY_ROW ? places[i] / which : digit_of(raw[i], which, flip);
+    }
 
     // Where each element goes among those of the span.
-    DEVICE void rank(Shared& shared, u32 shift) {
+    template <bool BY_ROW> DEVICE void rank(Shared& shared, u32 which) {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         u16* counts = shared.counts[warp];
         for (int i = lane; i < DIGITS; i += 32)
@@ -62,7 +66,7 @@ struct Span {
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            const u32 digit = this->digit(i, shift);
+            const u32 digit = this->digit<BY_ROW>(i, which);
             u32 equal = ~0u;
 #pragma unroll
             for (int bit = 0; bit < 8; bit++) {
@@ -103,7 +107,7 @@ struct Span {
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            const u32 digit = this->digit(i, shift);
+            const u32 digit = this->digit<BY_ROW>(i, which);
             to[i] += shared.begins[digit] + counts[digit];
         }
     }
@@ -125,27 +129,32 @@ struct Span {
     }
 };
 
-KERNEL __launch_bounds__(THREADS) sort_rows(const BITS* x, BITS* values, i64* numbers, u32 length, u32 flip) {
+KERNEL __launch_bounds__(THREADS)
+sort_rows(const BITS* x, BITS* values, i64* numbers, u64 rows, u32 length, u32 flip, u32 together) {
     __shared__ Shared shared;
     start_next_kernel();
     wait_for_previous_kernel();
-    const u64 row = u64(blockIdx.x) * length;
-    Span span(length, flip);
+    const u64 row = u64(blockIdx.x) * together, begin = row * length;
+    Span span(u32(rows - row < together ? rows - row : together) * length, flip);
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         span.places[i] = span.first + i * 32;
-        span.raw[i] = span.has(i) ? x[row + span.first + i * 32] : BITS();
+        span.raw[i] = span.has(i) ? x[begin + span.first + i * 32] : BITS();
     }
     for (u32 shift = 0; shift < sizeof(BITS) * 8; shift += 8) {
-        span.rank(shared, shift);
+        span.rank<false>(shared, shift);
+        span.exchange(shared);
+    }
+    if (PLACES && together > 1) {
+        span.rank<true>(shared, length);
         span.exchange(shared);
     }
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         if (values && span.has(i))
-            values[row + span.first + i * 32] = span.raw[i];
-        if (PLACES && span.has(i))
-            numbers[row + span.first + i * 32] = span.places[i];
+            values[begin + span.first + i * 32] = span.raw[i];
+        if (PLACES && numbers && span.has(i))
+            numbers[begin + span.first + i * 32] = span.places[i] % length;
     }
 }
 
@@ -186,7 +195,7 @@ sort_move(const BITS* x, const u32* places, const u32* starts, BITS* values, u32
         if (PLACES)
             span.places[i] = places && span.has(i) ? places[row * length + place] : place;
     }
-    span.rank(shared, shift);
+    span.rank<false>(shared, shift);
     if (threadIdx.x < DIGITS)
         shared.bases[threadIdx.x] =
             starts[(row * DIGITS + threadIdx.x) * spans + at] - shared.begins[threadIdx.x];
@@ -195,7 +204,7 @@ sort_move(const BITS* x, const u32* places, const u32* starts, BITS* values, u32
     for (int i = 0; i < EACH; i++) {
         if (!span.has(i))
             continue;
-        const u64 to = row * length + u32(shared.bases[span.digit(i, shift)] + span.first + i * 32);
+        const u64 to = row * length + u32(shared.bases[span.digit<false>(i, shift)] + span.first + i * 32);
         if (values)
             values[to] = span.raw[i];
         if (PLACES && places_out)

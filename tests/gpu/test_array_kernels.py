@@ -219,10 +219,17 @@ def test_sort(kind: str, length: int, descending: int) -> None:
     expected = np.take_along_axis(x, order.numpy(), 1)
     # In shared memory, and in as many passes as an element has bytes.
     values, numbers = torch.zeros_like(held), torch.full(held.shape, -1, device="cuda")
-    rows = Kernel("sort.cu", "sort_rows", EACH=-(-length // threads), **options)
-    rows(2, threads, held, values, numbers, *told)
-    np.testing.assert_array_equal(numbers.cpu().numpy(), order.numpy())
-    np.testing.assert_array_equal(values.cpu().numpy(), expected)
+    for together in (1, 2):
+        each_row = -(-length * together // threads)
+        if each_row * threads > 8192:
+            continue
+        values.zero_()
+        numbers.fill_(-1)
+        kernel = Kernel("sort.cu", "sort_rows", EACH=each_row, **options)
+        rows = ctypes.c_ulonglong(2)
+        kernel(2 // together, threads, held, values, numbers, rows, *told, together)
+        np.testing.assert_array_equal(numbers.cpu().numpy(), order.numpy())
+        np.testing.assert_array_equal(values.cpu().numpy(), expected)
     count, move = (
         Kernel("sort.cu", entry, EACH=each, **options) for entry in ("sort_count", "sort_move")
     )

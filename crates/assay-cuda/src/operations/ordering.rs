@@ -13,6 +13,8 @@ const THREADS: u64 = 256;
 const SCANNED: u64 = 8192;
 /// Elements that a thread scans at once.
 const SCANNED_EACH: u64 = 8;
+/// Rows of at most so many elements are sorted several in a block.
+const SHORT: u64 = 512;
 /// Values of the digits that are sorted by.
 const DIGITS: u64 = 256;
 
@@ -152,14 +154,20 @@ pub(super) fn sort(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     let bytes = x.format.element_bytes().unwrap_or(8);
     let bits = ["u8", "u16", "u32", "u64"][bytes.ilog2() as usize];
     // A block holds at most 32 KiB of elements; few sizes, since each is a kernel of its own.
-    let (threads, each) = match (bytes, length) {
+    let total = rows * length;
+    let short = length <= SHORT;
+    let (threads, each) = match (bytes, if short { total } else { length }) {
         (_, ..=1024) => (256, 4),
         (8, _) => (512, 8),
-        (_, ..=4096) => (256, 16),
+        (_, held) if short || held <= 4096 => (256, 16),
         _ => (512, 16),
     };
+    let together = match short {
+        true => (threads * each / length).min(DIGITS).min(rows),
+        false => 1,
+    };
     let spans = length.div_ceil(threads * each);
-    let blocks = rows * spans;
+    let blocks = rows.div_ceil(together) * spans;
     if blocks > i32::MAX as u64 {
         return Err(call.error("fewer rows", rows));
     }
@@ -167,7 +175,7 @@ pub(super) fn sort(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
         ("BITS", bits.into()),
         ("SIGNED", signed.into()),
         ("INFINITE", infinite.into()),
-        ("PLACES", places.is_some().into()),
+        ("PLACES", (places.is_some() || together > 1).into()),
         ("THREADS", threads.into()),
         ("EACH", each.into()),
     ];
@@ -176,12 +184,13 @@ pub(super) fn sort(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     let told = [length as u32, if descending { 255 } else { 0 }].map(KernelArgument::U32);
     if spans == 1 {
         let pointers = [x.pointer.0, to[0], to[1]].map(pointer);
-        let arguments: Vec<_> = pointers.into_iter().chain(told).collect();
+        let counts = [KernelArgument::U64(rows), told[0], told[1]];
+        let together = [KernelArgument::U32(together as u32)];
+        let arguments: Vec<_> = pointers.into_iter().chain(counts).chain(together).collect();
         let rows = entry("sort_rows")?;
         return queue.launch(&rows, line(blocks, threads), &arguments);
     }
     let (count, move_) = (entry("sort_count")?, entry("sort_move")?);
-    let total = rows * length;
     let counts = tools.scratch(queue, "sort counts", blocks * DIGITS * 4)?.0;
     let starts = Scan {
         types: ["u32"; 3],
