@@ -2,8 +2,8 @@
 
 use super::call::{Call, at, at_or_null};
 use super::elementwise::{computed_type, element_type};
-use super::ordering::Scan;
 use super::rows::line;
+use super::scan::Scan;
 use super::tools::{Setting, Tools};
 use crate::device::Queue;
 use assay_core::backend::{DevicePointer, KernelArgument, Result};

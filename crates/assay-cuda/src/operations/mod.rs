@@ -10,7 +10,6 @@ mod choosing;
 mod elementwise;
 mod few_rows;
 mod linear;
-mod ordering;
 mod own_products;
 mod packed;
 mod prefill;
@@ -19,6 +18,8 @@ mod quantize;
 mod reduce;
 mod rows;
 mod sampling;
+mod scan;
+mod sort;
 mod tools;
 
 use crate::device::{CudaDevice, Queue};
@@ -48,8 +49,8 @@ const BODIES: [(&str, Body); 32] = [
     ("elementwise", elementwise::elementwise),
     ("reduce", reduce::reduce),
     ("extreme_place", reduce::extreme_place),
-    ("scan", ordering::scan),
-    ("sort", ordering::sort),
+    ("scan", scan::scan),
+    ("sort", sort::sort),
     ("take", choosing::take),
     ("put", choosing::put),
     ("tally", choosing::tally),
