@@ -7,7 +7,9 @@ use super::tools::{Setting, Tools};
 use crate::device::Queue;
 use assay_core::backend::{DevicePointer, KernelArgument, Result};
 
+/// Threads of a block: for long rows, and for those that a warp scans at once.
 const THREADS: u64 = 256;
+const WARP: u64 = 32;
 /// A single row longer than this is scanned in pieces of this many elements.
 const SCANNED: u64 = 8192;
 /// Elements that a thread scans at once.
@@ -56,6 +58,11 @@ impl Scan {
     fn pass(&self, tools: &Tools, queue: &Queue<'_>, given: [u64; 6]) -> Result<()> {
         let [x, carries, out, totals, length, total] = given;
         let [kind, computed, output] = self.types;
+        let threads = if length <= WARP * SCANNED_EACH {
+            WARP
+        } else {
+            THREADS
+        };
         let settings: [Setting; 7] = [
             ("TYPE", kind.into()),
             ("COMPUTED", computed.into()),
@@ -63,7 +70,7 @@ impl Scan {
             ("JOIN", self.join.into()),
             ("EXCLUSIVE", self.exclusive.into()),
             ("TOGETHER", self.together([x, out], length, total).into()),
-            ("THREADS", THREADS.into()),
+            ("THREADS", threads.into()),
         ];
         let function = tools.function(queue, "scan", &settings)?;
         let arguments = [
@@ -74,7 +81,7 @@ impl Scan {
             KernelArgument::U64(length),
             KernelArgument::U64(total),
         ];
-        queue.launch(&function, line(total.div_ceil(length), THREADS), &arguments)
+        queue.launch(&function, line(total.div_ceil(length), threads), &arguments)
     }
 
     /// How many elements move at once: 16 bytes of the wider type, where rows are aligned to that.
