@@ -298,7 +298,10 @@ def test_search(length: int, right: int) -> None:
     expected = np.searchsorted(x[order], wanted, "right" if right else "left")
     for by, elements in ((None, x[order]), (order, x)):
         places = None if by is None else torch.from_numpy(by).cuda()
-        held, others = (torch.from_numpy(np.append(one, 0)).cuda() for one in (elements, wanted))
+        held, others = (
+            torch.from_numpy(np.append(one, one[:0].dtype.type(0))).cuda()
+            for one in (elements, wanted)
+        )
         kernel(-(-wanted.size // 64), 64, held, places, others, out, *sizes)
         np.testing.assert_array_equal(out.cpu().numpy(), expected)
 

@@ -75,7 +75,7 @@ def only_numbers_came(device: Device) -> None:
     """No array went through the host since the records were taken last, and none came from it."""
     device.synchronize()
     moved = [one for one in device.take_records().records if one.kind.startswith("copy to")]
-    assert all(one.kind == "copy to host" and one.bytes <= 8 for one in moved), moved
+    assert all(one.kind == "copy to host" and one.bytes <= 16 for one in moved), moved
 
 
 def views(host: np.ndarray, device: Device) -> list[tuple[Array, np.ndarray]]:
@@ -138,7 +138,7 @@ def test_memory_that_is_read_and_written(device: Device) -> None:
     equal(x, np.arange(6)[::-1])
     flags = xp.asarray(np.asarray([[True, False], [True, True]]), device=device, copy=True)
     flags[flags.T] = False
-    equal(flags, np.asarray([[False, False], [False, False]]))
+    equal(flags, np.asarray([[False, False], [True, False]]))
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "complex64", "complex128"])

@@ -101,9 +101,11 @@ def reduce(
     computed: DType,
     dtype: DType,
     number: float = 0.0,
+    out: Array | None = None,
 ) -> Array:
-    """One figure for all elements along some axes."""
-    out = launching.empty(x.device, shape, dtype, label)
+    """One figure for all elements along some axes, in fresh memory or in `out`."""
+    if out is None:
+        out = launching.empty(x.device, shape, dtype, label)
     source, outer, length, inner = _along(x, axes, label)
     numbers = (
         _number(reduction.first),
@@ -251,6 +253,8 @@ def places(label: str, flags: Array) -> Array:
 
 def search(label: str, ordered: Array, x: Array, right: bool, order: Array | None = None) -> Array:
     """How many of some sorted elements come before each of `x`, of the same type."""
+    if ordered.size == 0:
+        return launching.zeros(x.device, x.shape, int64, label)
     out = launching.empty(x.device, x.shape, int64, label)
     if x.size:
         places = None if order is None else _operand(_int64(order, label))
@@ -268,8 +272,9 @@ def counting(label: str, device: Device, count: int) -> Array:
 
 def extremes(label: str, x: Array) -> tuple[int, int]:
     """The smallest and the largest of some integers, which the host waits for."""
+    both = launching.empty(x.device, (2,), x.dtype, label)
     axes = tuple(range(x.ndim))
-    lowest, highest = (
-        reduce(label, reduction, x, axes, (), x.dtype, x.dtype) for reduction in (SMALLEST, LARGEST)
-    )
-    return int(lowest), int(highest)
+    for place, reduction in enumerate((SMALLEST, LARGEST)):
+        reduce(label, reduction, x, axes, (), x.dtype, x.dtype, out=both[place])
+    lowest, highest = exchange.values(both).tolist()
+    return lowest, highest
