@@ -32,6 +32,9 @@ DENSE: Final = (dtypes.float32, dtypes.bfloat16, dtypes.float16)
 F32: Final = (dtypes.float32,)
 I32: Final = (dtypes.int32,)
 
+RESULTS: Final = frozenset({"out", "q_out", "tokens"})
+"""What operations call the arrays that they write from others."""
+
 
 def reals(device: Device) -> tuple[DType, ...]:
     """What activations can be on a device: processors compute in single precision."""
@@ -114,7 +117,7 @@ def call(
                     "move it with to_device",
                 )
             if given.size == 0:
-                # Nothing to do: an extent of zero in any operand leaves no outputs or no inputs.
+                _check_no_results(operation, name, given, arrays)
                 return
             operands.append(operand(operation, name, given))
         else:
@@ -128,6 +131,17 @@ def call(
         bytes=count.bytes,
         flops=count.flops,
     )
+
+
+def _check_no_results(
+    operation: str, name: str, empty: Array, arrays: Sequence[tuple[str, Array | Operand | None]]
+) -> None:
+    """Refuse a call that would have something to write and nothing to make it of."""
+    for each, given in arrays:
+        if each in RESULTS and isinstance(given, Array) and given.size:
+            raise ShapeError(
+                f"{operation}: expected {name} with elements, got shape {tuple(empty.shape)}"
+            )
 
 
 def nbytes(*arrays: Array | None) -> int:

@@ -26,6 +26,8 @@ def embedding(
     check("embedding", "ids", ids, (None,), I32)
     if chosen is not None:
         check("embedding", "chosen", chosen, (None,), I32)
+        # Nothing was chosen, so no id can stand for it.
+        chosen = chosen if chosen.size else None
     count = ids.shape[0]
     given: Array | Operand
     if isinstance(table, Weights):
