@@ -309,7 +309,7 @@ fn worker(
     };
     for _ in 0..operations {
         let room = live.len() < 300;
-        if live.is_empty() || (room && random.next() % 2 == 0) {
+        if live.is_empty() || (room && random.next().is_multiple_of(2)) {
             match pool.allocate(&Request::new(random.bytes(), stream)) {
                 Ok(allocation) => {
                     shadow.claim(&allocation, number);
@@ -321,7 +321,7 @@ fn worker(
             continue;
         }
         let entry = live.swap_remove(random.next() as usize % live.len());
-        if random.next() % 16 == 0 {
+        if random.next().is_multiple_of(16) {
             let mut waiting = exchange.lock().expect("not poisoned");
             let other = waiting.pop();
             waiting.push(entry);

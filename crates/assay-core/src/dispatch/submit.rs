@@ -43,15 +43,15 @@ impl Shared {
         if let Some(capture) = self.capture_of(&request, own.as_ref())? {
             return Ok(self.capture_work(&capture, &request)?);
         }
-        if request.work.is_host_copy() {
-            if let Some(capture) = self.thread_capture()? {
-                let error = DispatchError::CaptureHostCopy {
-                    name: request.name.to_string(),
-                    stream,
-                    origin: capture.origin,
-                };
-                return Err(error.into());
-            }
+        if request.work.is_host_copy()
+            && let Some(capture) = self.thread_capture()?
+        {
+            let error = DispatchError::CaptureHostCopy {
+                name: request.name.to_string(),
+                stream,
+                origin: capture.origin,
+            };
+            return Err(error.into());
         }
         let mut work = self.prepare(request)?;
         let mut books = lock(&queue.books)?;

@@ -58,10 +58,10 @@ impl Timeline {
     pub fn anchor(&self) -> Result<Arc<Anchor>> {
         let now_ns = self.backend.clock().now_ns();
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(anchor) = &*current {
-            if now_ns.saturating_sub(anchor.time_ns) < ANCHOR_INTERVAL_NS {
-                return Ok(Arc::clone(anchor));
-            }
+        if let Some(anchor) = &*current
+            && now_ns.saturating_sub(anchor.time_ns) < ANCHOR_INTERVAL_NS
+        {
+            return Ok(Arc::clone(anchor));
         }
         let mark = self.marks.record(self.stream)?;
         // The stream is idle, so the event is reached as the call returns.

@@ -210,12 +210,11 @@ impl Books {
         let unused = |books: &super::books::TaskBooks| {
             books.handle_dropped && books.turn_handles == 0 && books.state.is_final()
         };
-        if self.tasks.get(task).is_some_and(unused) {
-            if let Some(books) = self.tasks.remove(task) {
-                if let Some(partition) = self.partition_mut(books.options.partition) {
-                    partition.tasks -= 1;
-                }
-            }
+        if self.tasks.get(task).is_some_and(unused)
+            && let Some(books) = self.tasks.remove(task)
+            && let Some(partition) = self.partition_mut(books.options.partition)
+        {
+            partition.tasks -= 1;
         }
     }
 

@@ -277,10 +277,10 @@ impl Books {
         if position < backlog.len() {
             backlog.swap_remove(position);
         }
-        if let Some(moved) = backlog.get(position).map(|candidate| candidate.task) {
-            if let Some(moved) = self.tasks.get_mut(moved) {
-                moved.lanes[lane].backlog_position = Some(position);
-            }
+        if let Some(moved) = backlog.get(position).map(|candidate| candidate.task)
+            && let Some(moved) = self.tasks.get_mut(moved)
+        {
+            moved.lanes[lane].backlog_position = Some(position);
         }
         if let Some(books) = self.partition_mut(partition) {
             books.lanes[lane].waiting_tasks -= 1;

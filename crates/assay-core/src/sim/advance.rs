@@ -60,12 +60,12 @@ impl Device {
                 moved = true;
                 self.pass(id, command);
             }
-            if let Some(stream) = self.streams.get(&id) {
-                if stream.is_idle() {
-                    self.active.remove(&id);
-                    if stream.closed {
-                        self.streams.remove(&id);
-                    }
+            if let Some(stream) = self.streams.get(&id)
+                && stream.is_idle()
+            {
+                self.active.remove(&id);
+                if stream.closed {
+                    self.streams.remove(&id);
                 }
             }
         }

@@ -60,7 +60,7 @@ pub fn decode_instructions(
     code: &[u8],
     block: Option<usize>,
 ) -> Result<Vec<Instruction>, TapeError> {
-    if code.len() % INSTRUCTION_LENGTH != 0 {
+    if !code.len().is_multiple_of(INSTRUCTION_LENGTH) {
         return Err(TapeError::Corrupt {
             offset: code.len() - code.len() % INSTRUCTION_LENGTH,
             expected: "instructions of 16 bytes".into(),

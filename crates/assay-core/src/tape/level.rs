@@ -27,7 +27,7 @@ enum Kind {
     Baseline,
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    #[cfg(all(target_arch = "x86_64", assay_avx512))]
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
@@ -48,7 +48,6 @@ impl Level {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
             levels.push(Level(Kind::Avx2));
-            #[cfg(assay_avx512)]
             if is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl")
@@ -65,7 +64,7 @@ impl Level {
             Kind::Baseline => kernels::kernel::<Baseline>(op, varying),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => kernels::kernel::<Avx2>(op, varying),
-            #[cfg(all(target_arch = "x86_64", assay_avx512))]
+            #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => kernels::kernel::<Avx512>(op, varying),
         }
     }
@@ -82,7 +81,7 @@ impl Level {
             Kind::Baseline => fused_kernel::<Baseline>(first, second, swapped, varying),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => fused_kernel::<Avx2>(first, second, swapped, varying),
-            #[cfg(all(target_arch = "x86_64", assay_avx512))]
+            #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => fused_kernel::<Avx512>(first, second, swapped, varying),
         }
     }
@@ -112,7 +111,7 @@ impl Level {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this level was detected.
             Kind::Avx2 => unsafe { Avx2::accumulate(link, operand, seed, into) },
-            #[cfg(all(target_arch = "x86_64", assay_avx512))]
+            #[cfg(target_arch = "x86_64")]
             // SAFETY: this level was detected.
             Kind::Avx512 => unsafe { Avx512::accumulate(link, operand, seed, into) },
         }
@@ -163,7 +162,7 @@ level! {
     /// Four lanes at a time.
     Avx2, "avx2"
 }
-#[cfg(all(target_arch = "x86_64", assay_avx512))]
+#[cfg(target_arch = "x86_64")]
 level! {
     /// Eight lanes at a time.
     Avx512, "avx512f,avx512dq,avx512vl"

@@ -252,10 +252,10 @@ impl<'a> Planner<'a> {
             }
         }
         for operand in self.reads(index) {
-            if self.last_use[operand] == index {
-                if let Source::Register(register) = self.sources[self.first + operand] {
-                    self.free.push(register);
-                }
+            if self.last_use[operand] == index
+                && let Source::Register(register) = self.sources[self.first + operand]
+            {
+                self.free.push(register);
             }
         }
     }

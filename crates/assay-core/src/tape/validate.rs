@@ -219,14 +219,14 @@ fn validate_block(index: usize, block: &Block) -> Result<(), TapeError> {
     if block.max_iterations == 0 {
         return bad("max iterations", "at least 1".into(), "0".into());
     }
-    if let Method::FixedPoint { damping } = block.method {
-        if !(damping > 0.0 && damping <= 1.0) {
-            return bad(
-                "damping",
-                "above 0 and at most 1".into(),
-                damping.to_string(),
-            );
-        }
+    if let Method::FixedPoint { damping } = block.method
+        && !(damping > 0.0 && damping <= 1.0)
+    {
+        return bad(
+            "damping",
+            "above 0 and at most 1".into(),
+            damping.to_string(),
+        );
     }
     validate_code(&block.inner, Some(index))
 }

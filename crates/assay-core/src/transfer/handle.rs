@@ -158,11 +158,11 @@ impl Transfer {
     /// Ends it: what is under way goes on to its end, the rest does not start.
     pub fn cancel(&self) -> Result<(), TransferError> {
         let mut books = lock(&self.shared.books)?;
-        if let Some(job) = books.jobs.get_mut(self.key) {
-            if !job.over {
-                let name = job.name.to_string();
-                job.fail(TransferError::Cancelled { name });
-            }
+        if let Some(job) = books.jobs.get_mut(self.key)
+            && !job.over
+        {
+            let name = job.name.to_string();
+            job.fail(TransferError::Cancelled { name });
         }
         books.settle(self.key);
         drop(books);

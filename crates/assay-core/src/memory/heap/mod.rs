@@ -131,10 +131,10 @@ impl Heap {
         if let Some(index) = self.pop_quick(slot, class) {
             return Some(index);
         }
-        if slot != COMMON {
-            if let Some(index) = self.pop_quick(COMMON, class) {
-                return Some(index);
-            }
+        if slot != COMMON
+            && let Some(index) = self.pop_quick(COMMON, class)
+        {
+            return Some(index);
         }
         if let Some(index) = self.take(slot, Zone::Small, bytes) {
             return Some(index);

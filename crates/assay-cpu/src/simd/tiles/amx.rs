@@ -19,9 +19,14 @@ const TILE_DATA: libc::c_long = 18;
 ///
 /// Every thread of a process may use them once it has asked; asking again does no harm.
 pub fn granted() -> bool {
-    is_x86_feature_detected!("avx512bf16")
-        && __cpuid_count(7, 0).edx & FEATURES == FEATURES
-        && system_grants()
+    is_x86_feature_detected!("avx512bf16") && features() & FEATURES == FEATURES && system_grants()
+}
+
+// Compilers before 1.94 call it unsafe.
+#[allow(unused_unsafe)]
+fn features() -> u32 {
+    // SAFETY: every processor with AVX-512 has the instruction and the leaf.
+    unsafe { __cpuid_count(7, 0) }.edx
 }
 
 #[cfg(target_os = "linux")]
