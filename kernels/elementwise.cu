@@ -12,7 +12,7 @@
 #include "expressions.cuh"
 
 struct Layout {
-    i64 shape[8];       // the last axis innermost; 1 where there is none
+    i64 shape[8];       // the last axis innermost; as many as there are axes
     i64 strides[4][8];  // of the inputs and of result, in elements; 0 where broadcast
     u64 numbers[3];     // the bits of a double where COMPUTED is floating, else of a 64-bit integer
     u8 formats[4];      // of the inputs and of result; NUMBER for a plain number

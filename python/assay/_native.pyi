@@ -30,6 +30,7 @@ __all__ = [
     "NativeGraph",
     "NativeKernel",
     "NativeMemory",
+    "NativeOperators",
     "NativePlan",
     "NativeReservation",
     "NativeScheduler",
@@ -49,6 +50,7 @@ __all__ = [
     "cuda_probe",
     "cuda_products",
     "cuda_sources",
+    "cuda_time_launches",
     "dequantize_weights",
     "dlpack_export",
     "dlpack_import",
@@ -265,6 +267,32 @@ class NativeArray:
     @property
     def buffer(self) -> Buffer:
         """The memory."""
+    def __add__(self, value: Any, /) -> Any: ...
+    def __radd__(self, value: Any, /) -> Any: ...
+    def __sub__(self, value: Any, /) -> Any: ...
+    def __rsub__(self, value: Any, /) -> Any: ...
+    def __mul__(self, value: Any, /) -> Any: ...
+    def __rmul__(self, value: Any, /) -> Any: ...
+    def __truediv__(self, value: Any, /) -> Any: ...
+    def __rtruediv__(self, value: Any, /) -> Any: ...
+    def __floordiv__(self, value: Any, /) -> Any: ...
+    def __rfloordiv__(self, value: Any, /) -> Any: ...
+    def __mod__(self, value: Any, /) -> Any: ...
+    def __rmod__(self, value: Any, /) -> Any: ...
+    def __and__(self, value: Any, /) -> Any: ...
+    def __rand__(self, value: Any, /) -> Any: ...
+    def __or__(self, value: Any, /) -> Any: ...
+    def __ror__(self, value: Any, /) -> Any: ...
+    def __xor__(self, value: Any, /) -> Any: ...
+    def __rxor__(self, value: Any, /) -> Any: ...
+    def __lshift__(self, value: Any, /) -> Any: ...
+    def __rlshift__(self, value: Any, /) -> Any: ...
+    def __rshift__(self, value: Any, /) -> Any: ...
+    def __rrshift__(self, value: Any, /) -> Any: ...
+    def __neg__(self) -> Any: ...
+    def __pos__(self) -> Any: ...
+    def __abs__(self) -> Any: ...
+    def __invert__(self) -> Any: ...
 
 @final
 class NativePlan:
@@ -279,17 +307,23 @@ class NativePlan:
         counts: bool,
         kind: type[NativeArray],
     ) -> Self: ...
-    def apply(
-        self,
-        stream: NativeStream,
-        first: NativeArray | float,
-        second: NativeArray | float | None = None,
-    ) -> Any:
-        """The operation on one or two arrays of one shape without gaps, into fresh memory.
 
-        One of two may be a Python number. None where arrays are otherwise, have elements of another
-        size than the result, or the number does not fit.
-        """
+@final
+class NativeOperators:
+    """Elementwise operations by name: straight to their kernel where there is a plan for it."""
+
+    def __new__(
+        cls,
+        plan: Callable[[str, Any, Any], NativePlan | None],
+        unary: Callable[[str, Any], Any],
+        binary: Callable[[str, Any, Any], Any],
+    ) -> Self: ...
+    def install(self) -> None:
+        """Have the operators of arrays come here; only the first has a say."""
+    def unary(self, name: str, x: Any) -> Any:
+        """Apply an elementwise operation of one operand."""
+    def binary(self, name: str, first: Any, second: Any) -> Any:
+        """Apply an elementwise operation of two operands; NotImplemented for what is no operand."""
 
 def expression(text: str) -> int:
     """The number of an expression over `a0`, `a1` and `a2`, by which kernels are asked for."""
@@ -304,6 +338,10 @@ class NativeStream:
     @property
     def handle(self) -> int:
         """The driver's handle, by which other libraries know the stream; of a GPU only."""
+    def enter(self) -> None:
+        """Note that a `with` block of it begins."""
+    def leave(self) -> None:
+        """Note that a `with` block of it ended."""
     def usage(self) -> tuple[int, int]:
         """Pieces of work on the device and in line."""
     def synchronize(self) -> None:
@@ -387,6 +425,9 @@ def cuda_compile(
 
 def cuda_notices(context: Context) -> list[str]:
     """What went wrong with the files of compiled kernels since the last call."""
+
+def cuda_time_launches(context: Context, launches: int) -> int:
+    """Nanoseconds of the host for so many bare launches of a kernel that does nothing."""
 
 def cuda_sources() -> list[tuple[str, str]]:
     """The sources of Assay's own kernels by file name."""
@@ -611,6 +652,9 @@ class Context:
     @property
     def host_memory(self) -> bool:
         """Whether NumPy can look at the device's memory without a copy."""
+    @property
+    def plain_memory(self) -> bool:
+        """Whether memory is nobody's in particular: no tenants, and no lines of source noted."""
     @property
     def memory(self) -> NativeMemory:
         """The accounts of the device's memory."""

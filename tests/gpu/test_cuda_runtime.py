@@ -13,7 +13,7 @@ import pytest
 import assay
 from assay import ops, xp
 from assay.bench import yardsticks
-from assay.errors import CompileError, DeviceError, OutOfMemoryError
+from assay.errors import CompileError, DeviceError, FreedError, OutOfMemoryError
 from assay.runtime import Device, cuda
 
 if (missing := cuda.probe().missing) is not None:
@@ -55,6 +55,69 @@ def test_a_large_array_travels_through_the_transfer_engine(device: Device) -> No
     kinds = [record.kind for record in device.take_records().records]
     assert "copy to device" in kinds
     assert "copy to host" in kinds
+
+
+@pytest.mark.parametrize("count", [1, 31, 1024, 32_767, 32_768, 100_003])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+def test_small_and_large_maps_are_numpys(
+    device: Device, count: int, dtype: type[np.generic]
+) -> None:
+    random = np.random.default_rng(count)
+    hosts = [(random.normal(size=count) * 40).astype(np.int8).astype(dtype) for _ in range(2)]
+    a, b = (xp.asarray(host, device=device) for host in hosts)
+    for _ in range(2):
+        np.testing.assert_array_equal((a + b).to_numpy(), hosts[0] + hosts[1])
+        np.testing.assert_array_equal((a * 3).to_numpy(), hosts[0] * dtype(3))
+        np.testing.assert_array_equal((7 - a).to_numpy(), dtype(7) - hosts[0])
+        np.testing.assert_array_equal(xp.abs(b).to_numpy(), np.abs(hosts[1]))
+    np.testing.assert_array_equal((a[: count // 2] + b[: count // 2]).to_numpy(),
+                                  hosts[0][: count // 2] + hosts[1][: count // 2])  # fmt: skip
+
+
+def test_a_small_operation_goes_to_the_current_stream(device: Device) -> None:
+    a = xp.asarray(np.arange(6, dtype=np.float32), device=device)
+    stream = device.stream()
+    device.synchronize()
+    device.take_records()
+    with stream:
+        inside = a + a
+    outside = inside + a
+    np.testing.assert_array_equal(outside.to_numpy(), np.arange(6, dtype=np.float32) * 3)
+    stream.synchronize()
+    device.synchronize()
+    launched = [one for one in device.take_records().records if one.kind == "launch"]
+    assert [
+        (one.name, one.stream) for one in sorted(launched, key=lambda one: one.submitted_ns)
+    ] == [
+        ("add", stream.number),
+        ("add", device.default_stream.number),
+    ]
+
+
+def test_a_small_operation_is_charged_to_the_current_tenant() -> None:
+    device = Device("cuda:0", pool_bytes=1 << 26)
+    a = xp.asarray(np.zeros(1024, np.float32), device=device)
+    tenant = device.tenant("someone", 1 << 20)
+    with tenant:
+        kept = a + 1.0
+    assert tenant.usage().used_bytes >= kept.nbytes
+
+
+def test_a_freed_operand_is_refused(device: Device) -> None:
+    a, b = (xp.asarray(np.zeros(8, np.float32), device=device) for _ in range(2))
+    b.free()
+    with pytest.raises(FreedError, match="add"):
+        a + b
+
+
+def test_work_is_timed_where_that_was_asked_for() -> None:
+    for timing in (None, True):
+        device = Device("cuda:0", pool_bytes=1 << 26, timing=timing)
+        a = xp.asarray(np.zeros(8, np.float32), device=device)
+        a + a
+        device.synchronize()
+        [record] = [one for one in device.take_records().records if one.name == "add"]
+        assert (record.end_ns is not None) is bool(timing)
 
 
 def test_memory_that_is_not_there_is_an_error(device: Device) -> None:

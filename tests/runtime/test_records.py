@@ -38,7 +38,8 @@ def test_an_expression_is_an_allocation_and_a_launch_for_each_operator(fresh: De
     assert xp.asarray(z, device="cpu").tolist() == [[4.0] * 4] * 4
 
 
-def test_records_count_bytes_and_floating_point_operations(own: Device) -> None:
+def test_records_count_bytes_and_floating_point_operations() -> None:
+    own = own_device(timing=True)
     x = xp.ones((8, 16), dtype=xp.float32, device=own)
     y = xp.ones((16, 4), dtype=xp.float32, device=own)
     taken(own)

@@ -474,7 +474,14 @@ fn started(scheduler: &Scheduler, options: TaskOptions) -> Arc<Task> {
 
 #[test]
 fn two_tenants_get_measured_device_time_by_weight() {
-    let world = world(options(64, 10_000, Timing::Full));
+    // Work that a task is charged for is measured, whether or not other work is.
+    for timing in [Timing::Full, Timing::Off] {
+        share_by_weight(timing);
+    }
+}
+
+fn share_by_weight(timing: Timing) {
+    let world = world(options(64, 10_000, timing));
     let (scheduler, partition) = scheduler(&world, |options| {
         options.lanes.compute.window_units = 500_000;
     });

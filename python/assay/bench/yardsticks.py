@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from assay import xp
+from assay._native import cuda_time_launches
 from assay.bench import inputs
 from assay.bench.case import Contestant
-from assay.bench.clocks import DeviceClock
+from assay.bench.clocks import DeviceClock, ToldClock
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 
@@ -26,6 +27,9 @@ GPU_PIECE_BYTES: Final = 4 << 30
 
 _DRAWN_BYTES: Final = 64 << 20
 """What is drawn on the host; a GPU's larger pieces repeat it."""
+
+LAUNCHES: Final = 500
+"""Kernels that a driver is given at once: fewer than it queues before it has the host wait."""
 
 ELEMENTS: Final = 3 << 12
 GPU_ELEMENTS: Final = 1 << 20
@@ -85,6 +89,15 @@ def arithmetic(device: Device) -> Contestant:
         DeviceClock(device),
         amount=2.0 * x.size * STEPS,
     )
+
+
+def launch(device: Device) -> Contestant:
+    """Launching a kernel that does nothing, straight through the driver of a GPU."""
+
+    def call(_: int) -> float:
+        return cuda_time_launches(device._context, LAUNCHES) * 1e-9
+
+    return Contestant("bare launch", call, ToldClock(), LAUNCHES)
 
 
 def elements(device: Device) -> int:

@@ -256,9 +256,6 @@ class Array(NativeArray, Arithmetic):
     def __setitem__(self, key: Any, value: Any, /) -> None:
         indexing.set_(self, key, value)
 
-    def _unary(self, name: str) -> Array:
-        return operators.unary(name, self)
-
     @staticmethod
     def _binary(name: str, first: Any, second: Any) -> Any:
         return operators.binary(name, first, second)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 from assay import places
 from assay._native import Buffer, Context, NativeEvent, NativeStream
@@ -108,6 +108,14 @@ class Stream(Entered):
         """Have later work of this stream come after the event."""
         self._native.wait(event._native)
 
+    def __enter__(self) -> Self:
+        self._native.enter()
+        return super().__enter__()
+
+    def __exit__(self, *ended: object) -> None:
+        super().__exit__(*ended)
+        self._native.leave()
+
     def __repr__(self) -> str:
         return f"Stream({self.device.name}, {self.number})"
 
@@ -129,7 +137,7 @@ class Device(Entered):
         pool_bytes: int | None = None,
         limit_bytes: int | None = None,
         host_bytes: int | None = None,
-        timing: bool = True,
+        timing: bool | None = None,
         records: int = 16_384,
         track_allocations: bool = False,
         log_allocations: bool = False,
@@ -141,7 +149,9 @@ class Device(Entered):
         `name` is `cpu`, `sim`, or a GPU such as `cuda:0`. `memory_bytes` limits the device,
         `pool_bytes` what its pool may hold of it, `limit_bytes` what arrays may ask of the pool,
         `host_bytes` the pinned host memory for spilled and pinned buffers; `timing` has records
-        tell when work ran; `records` is how many are kept until they are taken.
+        tell when work ran, at the cost of two events of the driver for each piece: by default it
+        is on where that costs little, on `cpu` and `sim`, and on a GPU only work that a task is
+        charged for is timed; `records` is how many are kept until they are taken.
         `track_allocations` notes the line that asked for each allocation, and `log_allocations`
         keeps a log for replay: both cost time at every allocation. `watchdog_seconds` is how long
         a wait for a GPU may last before it is an error. `allow_tf32` lets products of single
@@ -158,7 +168,7 @@ class Device(Entered):
             pool_bytes=pool_bytes,
             limit_bytes=limit_bytes,
             host_bytes=host_bytes,
-            timing=timing,
+            timing=kind != "cuda" if timing is None else timing,
             records=records,
             tracking=track_allocations,
             logging=log_allocations,
@@ -169,8 +179,6 @@ class Device(Entered):
         )
         self._tracks: Final = track_allocations
         self._tenants: Final[list[Tenant]] = []
-        self.plain_memory = not track_allocations
-        """Whether memory is nobody's in particular: no tenants, and no lines of source noted."""
         self.name: Final[str] = f"cuda:{ordinal}" if kind == "cuda" else kind
         self.kind: Final[str] = kind
         """cpu, sim or cuda"""
@@ -224,7 +232,7 @@ class Device(Entered):
     def allocate(self, nbytes: int) -> Buffer:
         """Take memory from the pool, for work of the current stream and the current tenant."""
         stream = self.current_stream()._native
-        if self.plain_memory:
+        if self._context.plain_memory:
             return self._context.allocate(nbytes, stream)
         tenant = current_tenant(self)
         return self._context.allocate(
@@ -239,7 +247,6 @@ class Device(Entered):
         """Open an account that may use at most `limit` bytes of the pool."""
         tenant = Tenant(self, name, limit, evictable=evictable)
         self._tenants.append(tenant)
-        self.plain_memory = False
         return tenant
 
     def pinned(self, nbytes: int) -> PinnedBuffer:

@@ -14,7 +14,7 @@ from assay.runtime import exchange, kernels, launching
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType, int64
 from assay.runtime.hardware import Device
-from assay.runtime.layout import Shape, permute
+from assay.runtime.layout import Layout, Shape, fresh, permute
 
 _Operand = tuple[Buffer, int, int, int]
 
@@ -47,11 +47,13 @@ DEVIATION: Final = Reduction("add", "square(subtract(a0,a1))", "sqrt_(divide(a0,
 
 def serve(x: Array, *others: DType) -> bool:
     """Whether kernels take an array and results of these types; nothing needs no kernel."""
-    return x.size > 0 and kernels.serve(x.device, x.ndim, [x.dtype, *others])
+    shape = x.layout.shape
+    return 0 not in shape and kernels.serve(x.device, len(shape), [x.dtype, *others])
 
 
 def _operand(array: Array) -> _Operand:
-    return (array.buffer, array.offset, array.nbytes, array.dtype.element)
+    layout, dtype = array.layout, array.dtype
+    return (array.buffer, layout.offset, math.prod(layout.shape) * dtype.itemsize, dtype.element)
 
 
 def _operate(
@@ -78,18 +80,54 @@ def packed(x: Array, label: str) -> Array:
     return x if x.layout.is_contiguous(x.dtype.itemsize) else exchange.copy(x, label)
 
 
-def _along(x: Array, axes: Shape, label: str) -> tuple[Array, int, int, int]:
-    """Elements in C order, with what is outside, along and inside of some axes."""
-    first, last = (min(axes), max(axes)) if axes else (x.ndim, x.ndim - 1)
-    together = last - first + 1 == len(axes)
+def _in_order(x: Array, axes: Shape, label: str) -> tuple[Array, Shape]:
+    """Elements in C order, and the axes as neighbours in it."""
+    together = not axes or max(axes) - min(axes) + 1 == len(axes)
     if together and x.layout.is_contiguous(x.dtype.itemsize):
-        shape = x.shape
-        outer, length = math.prod(shape[:first]), math.prod(shape[first : last + 1])
-        return x, outer, length, math.prod(shape[last + 1 :])
+        return x, axes
     kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
     turned = packed(x.view(permute(x.layout, kept + tuple(sorted(axes)))), label)
-    length = math.prod(x.shape[axis] for axis in axes)
-    return turned, x.size // max(length, 1), length, 1
+    return turned, tuple(range(len(kept), x.ndim))
+
+
+@functools.lru_cache(maxsize=4096)
+def _parts(shape: Shape, axes: Shape) -> tuple[int, int, int]:
+    """What is outside, along and inside of axes that are neighbours."""
+    first, last = (min(axes), max(axes)) if axes else (len(shape), len(shape) - 1)
+    outer, length = math.prod(shape[:first]), math.prod(shape[first : last + 1])
+    return outer, length, math.prod(shape[last + 1 :])
+
+
+class _Call(NamedTuple):
+    """What a reduction of arrays of one shape and type comes to."""
+
+    layout: Layout
+    nbytes: int
+    source_nbytes: int
+    expressions: tuple[int, int, int]
+    rest: tuple[int, int, int, int, int]
+    flops: float
+
+
+@functools.lru_cache(maxsize=4096)
+def _call(
+    reduction: Reduction,
+    source: Shape,
+    axes: Shape,
+    shape: Shape,
+    types: tuple[DType, DType, DType],
+) -> _Call:
+    kind, computed, dtype = types
+    layout, nbytes, _ = fresh(shape, dtype.itemsize)
+    size = math.prod(source)
+    return _Call(
+        layout,
+        nbytes,
+        size * kind.itemsize,
+        (_number(reduction.first), _number(reduction.join), _number(reduction.last)),
+        (int(reduction.centred), computed.element, *_parts(source, axes)),
+        float(size) if kind.kind == "float" else 0.0,
+    )
 
 
 def reduce(
@@ -104,30 +142,31 @@ def reduce(
     out: Array | None = None,
 ) -> Array:
     """One figure for all elements along some axes, in fresh memory or in `out`."""
+    device, kind = x.device, x.dtype
+    source, axes = _in_order(x, axes, label)
+    call = _call(reduction, source.layout.shape, axes, shape, (kind, computed, dtype))
     if out is None:
-        out = launching.empty(x.device, shape, dtype, label)
-    source, outer, length, inner = _along(x, axes, label)
-    numbers = (
-        _number(reduction.first),
-        _number(reduction.join),
-        _number(reduction.last),
-        float(number),
-        int(reduction.centred),
-        computed.element,
-        outer,
-        length,
-        inner,
+        out = Array(device, device.allocate(call.nbytes), dtype, call.layout)
+    device._context.operate(
+        "reduce",
+        [
+            (source.buffer, source.layout.offset, call.source_nbytes, kind.element),
+            (out.buffer, out.layout.offset, call.nbytes, dtype.element),
+        ],
+        (*call.expressions, float(number), *call.rest),
+        device.current_stream()._native,
+        label=label,
+        bytes=call.source_nbytes + call.nbytes,
+        flops=call.flops,
     )
-    flops = float(x.size) if x.dtype.kind == "float" else 0.0
-    _operate("reduce", [_operand(source), _operand(out)], numbers, out, label, flops)
     return out
 
 
 def extreme_place(label: str, x: Array, axes: Shape, shape: Shape, largest: bool) -> Array:
     """The place, along some axes, of the first largest or smallest element."""
     out = launching.empty(x.device, shape, int64, label)
-    source, outer, length, inner = _along(x, axes, label)
-    numbers = (int(largest), outer, length, inner)
+    source, axes = _in_order(x, axes, label)
+    numbers = (int(largest), *_parts(source.layout.shape, axes))
     _operate("extreme_place", [_operand(source), _operand(out)], numbers, out, label)
     return out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -110,8 +110,8 @@ class Plan(NamedTuple):
     text: str
     computed: DType
     result: DType
-    apply: Callable[..., Array | None]
-    """Does it on arrays of one shape without gaps in one call; gives None for others."""
+    native: NativePlan
+    """Does it on arrays of one shape without gaps in one call."""
 
 
 def plan(name: str, rule: Elementwise, common: DType) -> Plan | None:
@@ -122,7 +122,7 @@ def plan(name: str, rule: Elementwise, common: DType) -> Plan | None:
     result = result_type(rule.gives, common)
     floating = common.kind == "float"
     native = NativePlan(name, _number(rule.expression), common.element, result, floating, Array)
-    return Plan(rule.expression, common, result, native.apply)
+    return Plan(rule.expression, common, result, native)
 
 
 @functools.cache
@@ -143,10 +143,10 @@ def _binary_plan(name: str, first: DType, second: DType) -> Plan | None:
     return plan(name, rule, common)
 
 
-@functools.cache
-def _scalar_plan(name: str, dtype: DType, scalar: type) -> Plan | None:
+def _scalar_plan(name: str, dtype: DType, scalar: Any) -> Plan | None:
     try:
-        common = scalar_dtype(scalar(), dtype, name)
+        # Which number it is has no say in the type.
+        common = scalar_dtype(type(scalar)(), dtype, name)
     except DTypeError:
         # Whoever looks at the number itself says why it does not fit.
         return None
@@ -155,26 +155,26 @@ def _scalar_plan(name: str, dtype: DType, scalar: type) -> Plan | None:
     return _binary_plan(name, dtype, dtype)
 
 
-def with_scalar(name: str, first: Any, second: Any, array: Array) -> Array | None:
-    """An operation of an array, which lies in one piece, and a number; None for anything else."""
-    device = array.device
-    scalar: Any = type(second if first is array else first)
-    if scalar not in (int, float) or not device.plain_memory:
-        return None
-    found = _scalar_plan(name, array.dtype, scalar)
-    return found and found.apply(device.current_stream()._native, first, second)
+def native_plan(name: str, first: Any, second: Any) -> NativePlan | None:
+    """What arrays, or an array and a number, go to as they are; None where there is no such thing.
+
+    Without a second operand it is an operation of one.
+    """
+    if second is None:
+        found = _unary_plan(name, first.dtype)
+    elif isinstance(first, Array) and isinstance(second, Array):
+        found = _binary_plan(name, first.dtype, second.dtype)
+    elif isinstance(first, Array):
+        found = _scalar_plan(name, first.dtype, second)
+    else:
+        found = _scalar_plan(name, second.dtype, first)
+    return found and found.native
 
 
 def unary(name: str, x: Array, device: Device) -> Array | None:
     """An operation of one operand, or None where a loop of NumPy has to do it."""
     found = _unary_plan(name, x.dtype)
-    if found is None:
-        return None
-    if device.plain_memory:
-        made = found.apply(device.current_stream()._native, x)
-        if made is not None:
-            return made
-    return _made(name, found, (x,), device, x.shape)
+    return found and _made(name, found, (x,), device, x.shape)
 
 
 def binary(name: str, first: Array, second: Array, device: Device) -> Array | None:
@@ -182,10 +182,6 @@ def binary(name: str, first: Array, second: Array, device: Device) -> Array | No
     found = _binary_plan(name, first.dtype, second.dtype)
     if found is None:
         return None
-    if device.plain_memory:
-        made = found.apply(device.current_stream()._native, first, second)
-        if made is not None:
-            return made
     shape = broadcast_shapes(name, first.shape, second.shape)
     return _made(name, found, (first, second), device, shape)
 

@@ -30,7 +30,7 @@ Kernel = Callable[..., Any]
 def empty(device: Device, shape: Shape, dtype: DType, operation: str) -> Array:
     """Fresh memory for an array in C order."""
     layout, nbytes, _ = fresh(shape, dtype.itemsize)
-    if nbytes > LARGEST or any(stride > LARGEST for stride in layout.strides):
+    if nbytes > LARGEST or max(layout.strides, default=0) > LARGEST:
         raise ShapeError(f"{operation}: expected at most 2**62 bytes, got shape {shape} of {dtype}")
     return Array(device, device.allocate(nbytes), dtype, layout)
 

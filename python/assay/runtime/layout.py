@@ -30,14 +30,19 @@ class Layout(NamedTuple):
 
     def is_contiguous(self, itemsize: int) -> bool:
         """Whether the elements lie one after the other in C order."""
-        if self.size == 0:
-            return True
-        expected = itemsize
-        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if extent != 1 and stride != expected:
-                return False
-            expected *= extent
+        return _is_contiguous(self.shape, self.strides, itemsize)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_contiguous(shape: Shape, strides: Shape, itemsize: int) -> bool:
+    if 0 in shape:
         return True
+    expected = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
 
 
 def row_major(shape: Shape, itemsize: int) -> Shape:

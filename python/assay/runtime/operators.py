@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from assay._native import NativeOperators
 from assay.errors import DTypeError, ShapeError
 from assay.runtime import dtypes, kernel_axes, kernels, launching, products
 from assay.runtime.array import Array, Scalar
@@ -28,8 +29,7 @@ def _require_array(value: object, operation: str) -> Array:
     return value
 
 
-def unary(name: str, x: Array) -> Array:
-    """Apply an elementwise operation of one operand."""
+def _unary(name: str, x: Array) -> Array:
     _require_array(x, name)
     device = x.device
     if device.has_array_kernels and (made := kernels.unary(name, x, device)) is not None:
@@ -112,18 +112,11 @@ def _constant(name: str, scalar: Scalar, kind: np.dtype[Any]) -> Any:
         raise DTypeError(f"{name}: expected a scalar that fits {kind}, got {scalar}") from None
 
 
-def binary(name: str, first: Any, second: Any) -> Any:
-    """Apply an elementwise operation of two operands; NotImplemented for what is no operand."""
+def _binary(name: str, first: Any, second: Any) -> Any:
     if type(first) is Array and type(second) is Array:
         device = first.device
         if device.has_array_kernels and device is second.device:
             made = kernels.binary(name, first, second, device)
-            if made is not None:
-                return made
-    elif isinstance(first, Array) is not isinstance(second, Array):
-        array = first if isinstance(first, Array) else second
-        if array.device.has_array_kernels:
-            made = kernels.with_scalar(name, first, second, array)
             if made is not None:
                 return made
     operands = _operands(name, first, second)
@@ -267,5 +260,14 @@ def matmul_in_place(target: Array, other: Any) -> Any:
     return target
 
 
+_native: Final = NativeOperators(kernels.native_plan, _unary, _binary)
+
+unary: Final[Callable[[str, Array], Array]] = _native.unary
+"""Apply an elementwise operation of one operand: its name, then the array."""
+
+binary: Final = _native.binary
+"""Apply an elementwise operation of two operands; NotImplemented for what is no operand."""
+
 # Operators come here without a detour from now on; before, they import this module.
+_native.install()
 Array._binary = staticmethod(binary)  # type: ignore[method-assign]

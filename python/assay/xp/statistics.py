@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,25 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool)
     return tuple(extent for at, extent in enumerate(shape) if at not in axes)
 
 
+class Taken(NamedTuple):
+    """Axes that are taken together, the shape that is left, and elements of each figure."""
+
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+    elements: int
+
+
+def _hashable(axis: Axes) -> Axes:
+    return tuple(axis) if isinstance(axis, list) else axis
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _taken(operation: str, shape: tuple[int, ...], axis: Axes, keepdims: bool) -> Taken:
+    axes = normalize_axes(axis, len(shape), operation)
+    elements = math.prod(shape[at] for at in axes)
+    return Taken(axes, reduced_shape(shape, axes, keepdims), elements)
+
+
 def reduce(
     operation: str,
     loop: Callable[..., Any],
@@ -41,10 +61,8 @@ def reduce(
     `loop` takes NumPy's arguments; a kernel does the `reduction`, in the type `computed`, which is
     that of the result where none is named.
     """
-    axes = normalize_axes(axis, x.ndim, operation)
-    shape = reduced_shape(x.shape, axes, keepdims)
+    axes, shape, count = _taken(operation, x.shape, _hashable(axis), keepdims)
     if kernel_axes.serve(x, dtype):
-        count = _count(x, axes)
         return kernel_axes.reduce(
             operation, reduction, x, axes, shape, computed or dtype, dtype, count
         )
@@ -59,11 +77,6 @@ def reduce(
     )
 
 
-def _count(x: Array, axes: tuple[int, ...]) -> int:
-    """How many elements go into each figure."""
-    return math.prod(x.shape[at] for at in axes)
-
-
 def _summed(x: Array, dtype: DType | str | None, operation: str) -> DType:
     """The type of a sum or product: small integers grow to the default ones."""
     if dtype is not None:
@@ -74,9 +87,8 @@ def _summed(x: Array, dtype: DType | str | None, operation: str) -> DType:
 
 
 def _total(loop: Callable[..., Any], dtype: DType) -> Callable[..., None]:
-    kind = np.dtype(np.float32) if dtype is dtypes.bfloat16 else dtype.storage
-
     def run(view: Any, **options: Any) -> None:
+        kind = np.dtype(np.float32) if dtype is dtypes.bfloat16 else dtype.storage
         loop(view.astype(kind, copy=False), dtype=kind, **options)
 
     return run
@@ -147,10 +159,8 @@ def _spread(
     if not kernel_axes.serve(x):
         quiet = _quiet(loop, ddof=correction)
         return reduce(operation, quiet, x, axis, keepdims, x.dtype, reduction)
-    axes = normalize_axes(axis, x.ndim, operation)
+    axes, shape, count = _taken(operation, x.shape, _hashable(axis), keepdims)
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
-    count = _count(x, axes)
-    shape = reduced_shape(x.shape, axes, keepdims)
     divisor = builtins.max(count - correction, 0)
     return kernel_axes.reduce(operation, reduction, x, axes, shape, wide, x.dtype, divisor)
 

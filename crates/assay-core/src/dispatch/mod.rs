@@ -42,13 +42,10 @@ use crate::scheduler::Driver;
 use crate::scheduler::sync::{Mutex, MutexGuard};
 use capture::CaptureBooks;
 use flight::Tools;
-use mark::MarkPool;
-use meter::Meter;
 use queue::StreamQueue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use timeline::Timeline;
 
 /// What a call of the controller gives.
 pub type Result<T> = std::result::Result<T, DispatchError>;
@@ -56,7 +53,9 @@ pub type Result<T> = std::result::Result<T, DispatchError>;
 /// Everything behind the handles.
 struct Shared {
     tools: Tools,
-    /// Held only to look a stream up.
+    /// That of the stream that always exists.
+    default_queue: Arc<StreamQueue>,
+    /// Those of the others; held only to look one up.
     queues: Mutex<BTreeMap<StreamId, Arc<StreamQueue>>>,
     captures: Mutex<Vec<Arc<CaptureBooks>>>,
     /// How many captures there are, so that the usual case, none, takes no lock.
@@ -70,6 +69,9 @@ fn lock<T>(books: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
 
 impl Shared {
     fn queue(&self, stream: StreamId) -> Result<Arc<StreamQueue>> {
+        if stream == self.default_queue.stream {
+            return Ok(Arc::clone(&self.default_queue));
+        }
         let mut queues = lock(&self.queues)?;
         let queue = queues
             .entry(stream)
@@ -78,7 +80,9 @@ impl Shared {
     }
 
     fn all_queues(&self) -> Result<Vec<Arc<StreamQueue>>> {
-        Ok(lock(&self.queues)?.values().cloned().collect())
+        let queues = lock(&self.queues)?;
+        let all = std::iter::once(&self.default_queue).chain(queues.values());
+        Ok(all.cloned().collect())
     }
 
     fn poll(&self) -> Result<()> {
@@ -143,22 +147,10 @@ impl DispatchController {
         recorder: Arc<Recorder>,
     ) -> Result<Self> {
         options.validate()?;
-        let marks = Arc::new(MarkPool::new(Arc::clone(&backend)));
-        let timeline = match options.timing {
-            Timing::Full => Some(Timeline::new(Arc::clone(&backend), Arc::clone(&marks))?),
-            Timing::Off => None,
-        };
         Ok(DispatchController {
             shared: Arc::new(Shared {
-                tools: Tools {
-                    backend,
-                    marks,
-                    timeline,
-                    recorder,
-                    meter: Meter::default(),
-                    options,
-                    failures: AtomicU64::new(0),
-                },
+                default_queue: Arc::new(StreamQueue::new(backend.default_stream())),
+                tools: Tools::new(backend, options, recorder),
                 queues: Mutex::new(BTreeMap::new()),
                 captures: Mutex::new(Vec::new()),
                 capture_count: AtomicUsize::new(0),

@@ -7,7 +7,8 @@ use super::error::DispatchError;
 pub enum Timing {
     /// Around every piece: records tell when each ran, at the cost of two driver calls apiece.
     Full,
-    /// Only where something depends on knowing the end: records tell what ran but not when.
+    /// Only around work that a task is charged for, and where something depends on knowing the
+    /// end: other records tell what ran but not when.
     Off,
 }
 

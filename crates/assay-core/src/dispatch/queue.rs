@@ -211,10 +211,8 @@ impl StreamBooks {
                 return Blocked::Nothing;
             };
             let sequence = work.sequence;
-            let mut failed = record(&work.request, work.submitted_ns, None);
-            if let Err(error) = self.issue(tools, work) {
-                failed.failure = Some(error.code());
-                self.give_up(tools, sequence, failed, error);
+            if let Err(refused) = self.issue(tools, work) {
+                self.give_up(tools, sequence, refused.record, refused.error);
             }
         }
     }

@@ -139,8 +139,84 @@ impl RecordTotals {
     }
 }
 
+/// A record as it is kept. There are many, and writing one must not cost the cache much: what few
+/// records have lies elsewhere, and the number follows from the place.
+struct Entry {
+    name: Arc<str>,
+    bytes: u64,
+    flops: f64,
+    submitted_ns: u64,
+    detail: Detail,
+    rare: Option<Box<Rare>>,
+    stream: StreamId,
+    kind: WorkKind,
+}
+
+/// What work or an allocation has besides; never both.
+enum Detail {
+    None,
+    Span(Span),
+    Site(CallSite),
+}
+
+struct Rare {
+    graph: Option<GraphId>,
+    task: Option<TaskId>,
+    failure: Option<&'static str>,
+}
+
+impl From<WorkRecord> for Entry {
+    fn from(record: WorkRecord) -> Self {
+        let rare = Rare {
+            graph: record.graph,
+            task: record.task,
+            failure: record.failure,
+        };
+        let is_rare = rare.graph.is_some() || rare.task.is_some() || rare.failure.is_some();
+        Entry {
+            name: record.name,
+            bytes: record.bytes,
+            flops: record.flops,
+            submitted_ns: record.submitted_ns,
+            detail: match (record.span, record.site) {
+                (Some(span), _) => Detail::Span(span),
+                (None, Some(site)) => Detail::Site(site),
+                (None, None) => Detail::None,
+            },
+            rare: is_rare.then(|| Box::new(rare)),
+            stream: record.stream,
+            kind: record.kind,
+        }
+    }
+}
+
+impl Entry {
+    fn record(self, sequence: u64) -> WorkRecord {
+        let (span, site) = match self.detail {
+            Detail::None => (None, None),
+            Detail::Span(span) => (Some(span), None),
+            Detail::Site(site) => (None, Some(site)),
+        };
+        let rare = self.rare.as_deref();
+        WorkRecord {
+            sequence,
+            kind: self.kind,
+            name: self.name,
+            stream: self.stream,
+            bytes: self.bytes,
+            flops: self.flops,
+            graph: rare.and_then(|rare| rare.graph),
+            task: rare.and_then(|rare| rare.task),
+            site,
+            submitted_ns: self.submitted_ns,
+            span,
+            failure: rare.and_then(|rare| rare.failure),
+        }
+    }
+}
+
 struct Log {
-    ring: Ring<WorkRecord>,
+    ring: Ring<Entry>,
     totals: RecordTotals,
 }
 
@@ -167,22 +243,25 @@ impl Recorder {
     }
 
     /// Adds a record and numbers it.
-    pub(crate) fn push(&self, mut record: WorkRecord) {
+    pub(crate) fn push(&self, record: WorkRecord) {
         let mut log = self.lock();
         log.totals.add(&record);
-        log.ring.push(|sequence| {
-            record.sequence = sequence;
-            record
-        });
+        log.ring.push(|_| record.into());
     }
 
     /// Takes the records since the last call, and how many were forgotten meanwhile.
     pub fn take(&self) -> Taken<WorkRecord> {
         let capacity = self.lock().ring.capacity();
         let fresh = VecDeque::with_capacity(capacity);
-        let (records, dropped) = self.lock().ring.take(fresh);
+        let mut log = self.lock();
+        let first = log.ring.first();
+        let (entries, dropped) = log.ring.take(fresh);
+        drop(log);
+        let numbered = entries.into_iter().zip(first..);
         Taken {
-            records: records.into(),
+            records: numbered
+                .map(|(entry, sequence)| entry.record(sequence))
+                .collect(),
             dropped,
         }
     }
@@ -190,5 +269,64 @@ impl Recorder {
     /// The sums so far.
     pub fn totals(&self) -> RecordTotals {
         self.lock().totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_small_and_a_record_comes_back_as_it_went() {
+        assert!(std::mem::size_of::<Entry>() <= 88);
+        let plain = WorkRecord {
+            sequence: 0,
+            kind: WorkKind::Launch,
+            name: "add".into(),
+            stream: StreamId(3),
+            bytes: 12,
+            flops: 4.0,
+            graph: None,
+            task: None,
+            site: None,
+            submitted_ns: 7,
+            span: None,
+            failure: None,
+        };
+        let span = Span {
+            start_ns: 8,
+            end_ns: 9,
+        };
+        let told = [
+            WorkRecord {
+                site: Some(CallSite::here()),
+                kind: WorkKind::Allocate,
+                ..plain.clone()
+            },
+            WorkRecord {
+                span: Some(span),
+                task: Some(TaskId(5)),
+                ..plain.clone()
+            },
+            WorkRecord {
+                graph: Some(GraphId(6)),
+                failure: Some("refused"),
+                ..plain.clone()
+            },
+            plain,
+        ];
+        let recorder = Recorder::new(3);
+        told.iter().for_each(|record| recorder.push(record.clone()));
+        let taken = recorder.take();
+        assert_eq!(taken.dropped, 1);
+        for (record, sequence) in taken.records.iter().zip(1..) {
+            let wanted = WorkRecord {
+                sequence,
+                ..told[sequence as usize].clone()
+            };
+            assert_eq!(*record, wanted);
+        }
+        assert_eq!(taken.records.len(), 3);
+        assert_eq!(recorder.totals().failures, 1);
     }
 }

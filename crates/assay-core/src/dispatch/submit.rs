@@ -1,12 +1,14 @@
 //! Submission: straight to the device where nothing stands in the way, else into the queue.
 
 use super::error::DispatchError;
-use super::flight::record;
+use super::flight::Unissued;
 use super::mark::Mark;
-use super::queue::{Blocked, Gate, Status, StreamQueue, Waiting};
+use super::queue::{Blocked, Gate, Status, StreamBooks, StreamQueue, Waiting};
 use super::work::{Place, WorkId, WorkRequest};
 use super::{Shared, lock};
+use crate::backend::StreamId;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What it takes to come after a piece of work of another stream.
 enum Dependency {
@@ -39,7 +41,10 @@ impl Shared {
             request.cost_ns = known.unwrap_or(request.cost_ns);
         }
         let queue = self.queue(stream)?;
-        let own = lock(&queue.books)?.capture.clone();
+        let own = match self.capture_count.load(Ordering::Acquire) {
+            0 => None,
+            _ => lock(&queue.books)?.capture.clone(),
+        };
         if let Some(capture) = self.capture_of(&request, own.as_ref())? {
             return Ok(self.capture_work(&capture, &request)?);
         }
@@ -52,6 +57,15 @@ impl Shared {
                 origin: capture.origin,
             };
             return Err(error.into());
+        }
+        if request.after.is_empty() && request.task.is_none() {
+            let submitted_ns = self.tools.backend.clock().now_ns();
+            let mut books = lock(&queue.books)?;
+            if books.takes_at_once(&self.tools.options) {
+                let sequence = books.next;
+                let started = books.start(&self.tools, sequence, request, submitted_ns, None);
+                return self.issued(&mut books, stream, started);
+            }
         }
         let mut work = self.prepare(request)?;
         let mut books = lock(&queue.books)?;
@@ -78,14 +92,8 @@ impl Shared {
             work.open_gate()?;
         }
         if next_in_line && matches!(work.gate, Gate::Open | Gate::Granted(_)) {
-            let mut failed = record(&work.request, work.submitted_ns, None);
-            if let Err(error) = books.issue(&self.tools, work) {
-                failed.failure = Some(error.code());
-                self.tools.recorder.push(failed);
-                return Err(error.into());
-            }
-            books.next += 1;
-            return Ok(id);
+            let issued = books.issue(&self.tools, work);
+            return self.issued(&mut books, stream, issued);
         }
         let limit = self.tools.options.waiting;
         if books.waiting.len() >= limit {
@@ -104,6 +112,22 @@ impl Shared {
         drop(books);
         self.pump(&queue)?;
         Ok(id)
+    }
+
+    /// Counts the next piece of a stream, if the device took it.
+    fn issued(
+        &self,
+        books: &mut StreamBooks,
+        stream: StreamId,
+        outcome: Result<(), Box<Unissued>>,
+    ) -> Result<WorkId, Box<Refused>> {
+        if let Err(refused) = outcome {
+            self.tools.recorder.push(refused.record);
+            return Err(refused.error.into());
+        }
+        let place = Place::Queue(books.next);
+        books.next += 1;
+        Ok(WorkId { stream, place })
     }
 
     /// Looks up what the work comes after.

@@ -216,6 +216,18 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// The number at this place of the table's row, which is a whole one.
+    pub fn integer_at(&self, index: usize) -> Result<i64, CallError> {
+        let first = PER_OPERAND * self.signature.operands.len();
+        match self.arguments.get(first + index) {
+            Some(KernelArgument::I64(value)) => Ok(*value),
+            other => {
+                let what = format_args!("a whole number at place {index}");
+                Err(self.signature.error(what, format_args!("{other:?}")))
+            }
+        }
+    }
+
     /// The number of this name, which is a real one.
     pub fn float(&self, name: &str) -> Result<f64, CallError> {
         match self.number(name)? {
@@ -299,6 +311,7 @@ mod tests {
         let read = Arguments::new(signature, &launch.arguments).unwrap();
         assert!(read.layout().eq(layout));
         assert_eq!(read.integer("second_number").unwrap(), 9);
+        assert_eq!(read.integer_at(3).unwrap(), 9);
         assert_eq!(read.bytes(), 12);
         let short = encode(signature, KernelId(7), &operands, &numbers[..44], 12);
         let told = short.unwrap_err().to_string();

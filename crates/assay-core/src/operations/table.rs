@@ -5,7 +5,7 @@ use super::signature::{
 };
 
 /// The operations; a backend's kernels are in this order.
-pub static TABLE: [Signature; 32] = [
+pub static TABLE: [Signature; 33] = [
     // out = activation(x times the transposed weights + bias) + residual; activations are counted
     // none, silu, gelu, gelu_tanh, relu, swiglu, whose outputs are half as many: silu of the first
     // half of the products times the second. With a gain, the rows of x are first divided by their
@@ -297,6 +297,24 @@ pub static TABLE: [Signature; 32] = [
             integer("second_number"),
             integer("third_number"),
             layout("layout"),
+        ],
+    },
+    // The same of arrays that lie in one piece, all in the order of the result.
+    Signature {
+        name: "map",
+        operands: &[
+            may_read("first"),
+            may_read("second"),
+            may_read("third"),
+            writes("result"),
+        ],
+        numbers: &[
+            integer("expression"),
+            integer("computed"),
+            integer("first_number"),
+            integer("second_number"),
+            integer("third_number"),
+            integer("count"),
         ],
     },
     // x is outer by length by inner; each element goes through an expression of a0 in its own

@@ -46,6 +46,11 @@ impl<T> Ring<T> {
         (std::mem::replace(&mut self.entries, fresh), dropped)
     }
 
+    /// The number of the oldest record.
+    pub fn first(&self) -> u64 {
+        self.sequence - self.entries.len() as u64
+    }
+
     pub fn capacity(&self) -> usize {
         self.capacity
     }

@@ -295,10 +295,16 @@ impl Backend for CudaDevice {
     }
 
     fn launch(&self, stream: StreamId, launch: &Launch) -> Result<()> {
-        let stream = self.stream(Operation::Launch, stream)?;
+        let found;
+        let stream = if stream == self.default_stream.id {
+            &self.default_stream
+        } else {
+            found = self.stream(Operation::Launch, stream)?;
+            &found
+        };
         match &*self.code(launch.kernel)? {
             Code::Function(function) => {
-                function.launch(&stream, launch.into(), &launch.arguments)?;
+                function.launch(stream, launch.into(), &launch.arguments)?;
             }
             Code::Operation {
                 name,
@@ -314,12 +320,12 @@ impl Backend for CudaDevice {
                 }
                 let queue = Queue {
                     device: self,
-                    stream: &stream,
+                    stream,
                 };
                 body(&queue, launch)?;
             }
         }
-        self.note_captured(&stream);
+        self.note_captured(stream);
         Ok(())
     }
 

@@ -98,6 +98,7 @@ impl Module {
             name: name.into(),
             module: Arc::clone(self),
             handle,
+            whole_words: parameters.iter().all(|size| size.is_multiple_of(WORD)),
             parameters,
             words,
             options,
@@ -172,6 +173,8 @@ pub struct Function {
     parameters: Vec<usize>,
     /// The size of each argument: one for each word of the parameters.
     words: Vec<usize>,
+    /// Whether no argument is shorter than a word.
+    whole_words: bool,
     options: LaunchOptions,
 }
 
@@ -228,12 +231,12 @@ impl Function {
         &self.parameters
     }
 
-    fn check(&self, extent: Extent, arguments: &[KernelArgument]) -> Result<()> {
-        if arguments.len() != self.words.len() {
+    fn check(&self, extent: Extent, arguments: usize) -> Result<()> {
+        if arguments != self.words.len() {
             return Err(BackendError::ArgumentCount {
                 kernel: self.name.to_string(),
                 expected: self.words.len(),
-                got: arguments.len(),
+                got: arguments,
             });
         }
         if extent.grid.contains(&0) || extent.block.contains(&0) {
@@ -243,6 +246,10 @@ impl Function {
                 block: extent.block,
             });
         }
+        Ok(())
+    }
+
+    fn check_sizes(&self, arguments: &[KernelArgument]) -> Result<()> {
         let mut sizes = self.words.iter().zip(arguments).enumerate();
         let wrong = sizes.find(|(_, (size, given))| **size != bits(**given).1);
         if let Some((index, (size, given))) = wrong {
@@ -263,17 +270,46 @@ impl Function {
         extent: Extent,
         arguments: &[KernelArgument],
     ) -> Result<()> {
-        self.check(extent, arguments)?;
+        self.check(extent, arguments.len())?;
+        self.check_sizes(arguments)?;
+        let mut words = [0; MOST_WORDS];
+        for (word, argument) in words.iter_mut().zip(arguments) {
+            *word = bits(*argument).0;
+        }
+        self.start(stream, extent, &mut words[..arguments.len()], 1)
+    }
+
+    /// As [`Function::launch`], for arguments that are whole words.
+    pub(super) fn launch_words(
+        &self,
+        stream: &Stream,
+        extent: Extent,
+        words: &mut [u64],
+    ) -> Result<()> {
+        self.check(extent, words.len())?;
+        if !self.whole_words {
+            return Err(BackendError::Driver {
+                operation: Operation::Launch,
+                message: format!("kernel {}: expected parameters of whole words", self.name),
+            });
+        }
+        self.start(stream, extent, words, 1)
+    }
+
+    /// Launches it so often, with as many words as it has; they were checked.
+    pub(super) fn start(
+        &self,
+        stream: &Stream,
+        extent: Extent,
+        words: &mut [u64],
+        times: u32,
+    ) -> Result<()> {
         let operation = Operation::Launch;
         let driver = self.module.gpu.enter(operation)?;
-        let mut values = [0u64; MOST_WORDS];
         let mut pointers = [ptr::null_mut::<c_void>(); MOST_PARAMETERS];
-        for (value, argument) in values.iter_mut().zip(arguments) {
-            *value = bits(*argument).0;
-        }
         let mut first = 0;
         for (pointer, size) in pointers.iter_mut().zip(&self.parameters) {
-            *pointer = (&raw mut values[first]).cast();
+            *pointer = (&raw mut words[first]).cast();
             first += words_of(*size);
         }
         // SAFETY: plain structures of numbers, for which zero is valid.
@@ -306,17 +342,20 @@ impl Function {
             attrs: attributes.as_mut_ptr(),
             numAttrs: count as u32,
         };
-        // SAFETY: function and stream live; there is a pointer to as many words as each parameter
-        // has, which the driver copies.
-        let status = unsafe {
-            (driver.cuLaunchKernelEx)(
-                &raw const config,
-                self.handle,
-                pointers.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        };
         stream.note_kernel(&self.name);
-        stream.check(operation, status)
+        for _ in 0..times {
+            // SAFETY: function and stream live; there is a pointer to as many words as each
+            // parameter has, which the driver copies.
+            let status = unsafe {
+                (driver.cuLaunchKernelEx)(
+                    &raw const config,
+                    self.handle,
+                    pointers.as_mut_ptr(),
+                    ptr::null_mut(),
+                )
+            };
+            stream.check(operation, status)?;
+        }
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! All streams are the device's own and order nothing among themselves but by events; nothing
 //! waits for the whole device.
 
+mod bare;
 mod capture;
 mod foreign;
 mod gpu;
@@ -124,6 +125,16 @@ impl Queue<'_> {
     ) -> Result<()> {
         function.launch(self.stream, extent, arguments)
     }
+
+    /// Queues a kernel whose parameters are whole words, which are given as they are.
+    pub fn launch_words(
+        &self,
+        function: &Function,
+        extent: Extent,
+        words: &mut [u64],
+    ) -> Result<()> {
+        function.launch_words(self.stream, extent, words)
+    }
 }
 
 /// The host's side of an operation: reads a launch's arguments and queues what they ask for.
@@ -155,7 +166,8 @@ pub struct CudaDevice {
     streams: RwLock<HashMap<StreamId, Arc<Stream>>>,
     events: RwLock<HashMap<EventId, Arc<Event>>>,
     graphs: Mutex<HashMap<GraphId, Arc<Graph>>>,
-    kernels: RwLock<HashMap<KernelId, Arc<Code>>>,
+    /// By number: a launch looks here every time.
+    kernels: RwLock<Vec<Arc<Code>>>,
     blas: OnceLock<Blas>,
     workspaces: Mutex<HashMap<StreamId, DevicePointer>>,
     /// Loaded code by the hash of its source.
@@ -269,10 +281,9 @@ impl CudaDevice {
     }
 
     fn register(&self, code: Code) -> KernelId {
-        let id = KernelId(self.fresh_number());
         let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
-        kernels.insert(id, Arc::new(code));
-        id
+        kernels.push(Arc::new(code));
+        KernelId(kernels.len() as u64 - 1)
     }
 
     /// Makes a kernel launchable as it is.
@@ -296,8 +307,10 @@ impl CudaDevice {
 
     fn code(&self, kernel: KernelId) -> Result<Arc<Code>> {
         let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
-        let found = kernels.get(&kernel).cloned();
-        found.ok_or(BackendError::UnknownKernel { kernel })
+        let found = usize::try_from(kernel.0)
+            .ok()
+            .and_then(|index| kernels.get(index));
+        found.cloned().ok_or(BackendError::UnknownKernel { kernel })
     }
 
     /// cuBLASLt, opened by the first product.
@@ -374,6 +387,12 @@ impl fmt::Display for LoadError {
 }
 
 impl std::error::Error for LoadError {}
+
+impl From<BackendError> for LoadError {
+    fn from(error: BackendError) -> Self {
+        LoadError::Backend(error)
+    }
+}
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {

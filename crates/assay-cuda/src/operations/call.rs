@@ -50,6 +50,12 @@ impl<'a> Call<'a> {
         value.map_err(|error| refused(error.to_string()))
     }
 
+    /// The number at this place of the table's row.
+    pub fn integer_at(&self, index: usize) -> Result<i64> {
+        let value = self.0.integer_at(index);
+        value.map_err(|error| refused(error.to_string()))
+    }
+
     pub fn float(&self, name: &str) -> Result<f32> {
         let value = self.0.float(name);
         value
@@ -69,11 +75,10 @@ impl<'a> Call<'a> {
         value.map_err(|error| refused(error.to_string()))
     }
 
-    /// A number that stands for an expression, and its text.
-    pub fn expression(&self, name: &str) -> Result<(u32, &'static str)> {
+    /// The text of a number that stands for an expression.
+    pub fn expression(&self, name: &str) -> Result<&'static str> {
         let told = self.integer(name)?;
-        let number = u32::try_from(told).ok();
-        let found = number.and_then(|number| Some((number, expressions::text(number)?)));
+        let found = u32::try_from(told).ok().and_then(expressions::text);
         found.ok_or_else(|| self.error(format_args!("{name} as a known expression"), told))
     }
 

@@ -3,11 +3,11 @@
 //! Small arrays share one kernel for each expression and format that is computed in, which learns
 //! everything else when it runs. Large ones are worth a kernel that is compiled for their formats.
 
-use super::call::{Call, at_or_null};
+use super::call::Call;
 use super::rows::line;
 use super::tools::{Setting, Tools};
-use crate::device::Queue;
-use assay_core::backend::{KernelArgument, Result};
+use crate::device::{Extent, Queue};
+use assay_core::backend::Result;
 use assay_core::operations::{ElementFormat, MOST_AXES, Operand};
 
 /// Inputs and result.
@@ -89,6 +89,13 @@ impl Axes {
         axes
     }
 
+    /// One axis that all arrays go along without gaps.
+    fn line(count: i64) -> Self {
+        let mut axes = Axes::merged(std::iter::empty());
+        axes.add(count, &[1; ARRAYS]);
+        axes
+    }
+
     fn add(&mut self, extent: i64, steps: &[i64]) {
         if extent == 1 {
             return;
@@ -105,6 +112,12 @@ impl Axes {
         for (array, step) in self.steps.iter_mut().zip(steps) {
             array[place] = *step;
         }
+    }
+
+    /// The extent of each axis, and the steps of all arrays along it.
+    fn iter(&self) -> impl Iterator<Item = (i64, [i64; ARRAYS])> {
+        let steps = |axis| self.steps.map(|of_array: [i64; MOST_AXES]| of_array[axis]);
+        (0..self.count).map(move |axis| (self.extents[axis], steps(axis)))
     }
 
     fn elements(&self) -> u64 {
@@ -143,62 +156,23 @@ struct Reach {
 
 /// A call as it is read.
 struct Elementwise {
-    number: u32,
-    expression: &'static str,
-    inputs: usize,
+    elements: Elements,
     computed: ElementFormat,
-    arrays: [Option<Operand>; ARRAYS],
     axes: Axes,
-    numbers: [i64; RESULT],
 }
 
 impl Elementwise {
-    fn read(call: &Call<'_>) -> Result<Self> {
-        let (number, expression) = call.expression("expression")?;
-        let mut arrays = [None; ARRAYS];
-        for (index, place) in arrays.iter_mut().enumerate() {
-            *place = call.raw_at(index)?;
-        }
-        Ok(Elementwise {
-            number,
-            expression,
-            inputs: match expression {
-                text if text.contains("a2") => 3,
-                text if text.contains("a1") => 2,
-                _ => 1,
-            },
-            computed: call.format("computed")?,
-            arrays,
-            axes: Axes::merged(call.layout()),
-            numbers: [
-                call.integer("first_number")?,
-                call.integer("second_number")?,
-                call.integer("third_number")?,
-            ],
-        })
-    }
-
     fn index(&self) -> &'static str {
-        match self.axes.elements() {
+        match self.elements.count {
             count if count < u64::from(u32::MAX) => "u32",
             _ => "u64",
         }
     }
 
-    /// The kernel of small arrays.
-    fn small(&self, computed: &'static str) -> [Setting; 4] {
-        [
-            ("EXPRESSION", self.expression.into()),
-            ("INPUTS", (self.inputs as u64).into()),
-            ("COMPUTED", computed.into()),
-            ("INDEX", "u32".into()),
-        ]
-    }
-
     /// How many elements a thread takes: 16 bytes of the widest array, where all are aligned to
     /// that and either all lie in one piece, or move along the last axis by one element or none.
     fn together(&self) -> Reach {
-        let arrays = || self.arrays.iter().enumerate();
+        let arrays = || self.elements.arrays.iter().enumerate();
         let used = || arrays().filter_map(|(index, array)| Some((index, (*array)?)));
         let bytes = |array: Operand| array.format.element_bytes().unwrap_or(1);
         let widest = used().map(|(_, array)| bytes(array)).max().unwrap_or(16);
@@ -237,23 +211,24 @@ impl Elementwise {
     fn large(
         &self,
         call: &Call<'_>,
+        expression: &'static str,
         computed: &'static str,
         name: Name,
     ) -> Result<([Setting; 12], Reach)> {
-        let types = self.arrays.map(|array| match array {
+        let types = self.elements.arrays.map(|array| match array {
             Some(array) => name(array.format)
                 .ok_or_else(|| call.error("arrays of numbers that kernels know", array.format)),
             None => Ok(computed),
         });
         let [first, second, third, result] = types;
-        let arrays = self.arrays[..RESULT].iter().enumerate();
+        let arrays = self.elements.arrays[..RESULT].iter().enumerate();
         let numbers: u64 = arrays
             .map(|(index, array)| u64::from(array.is_none()) << index)
             .sum();
         let reach = self.together();
         let settings = [
-            ("EXPRESSION", self.expression.into()),
-            ("INPUTS", (self.inputs as u64).into()),
+            ("EXPRESSION", expression.into()),
+            ("INPUTS", inputs(expression).into()),
             ("COMPUTED", computed.into()),
             ("INDEX", self.index().into()),
             ("TYPE0", first?.into()),
@@ -267,43 +242,159 @@ impl Elementwise {
         ];
         Ok((settings, reach))
     }
-
-    /// The kernel's arguments: arrays, how many elements, and the words of the layout.
-    fn arguments(&self, count: u64) -> [KernelArgument; WORDS] {
-        let mut words = [KernelArgument::I64(0); WORDS];
-        let mut formats = (self.axes.count as u64) << 32;
-        for (index, array) in self.arrays.iter().enumerate() {
-            words[index] = at_or_null(*array);
-            formats |= array.map_or(NUMBER, |one| u64::from(one.format.code())) << (8 * index);
-        }
-        words[ARRAYS] = KernelArgument::U64(count);
-        let layout = &mut words[ARRAYS + 1..];
-        let (extents, layout) = layout.split_at_mut(MOST_AXES);
-        let (steps, rest) = layout.split_at_mut(MOST_AXES * ARRAYS);
-        for axis in 0..MOST_AXES {
-            extents[axis] = KernelArgument::I64(self.axes.extents[axis]);
-            for (array, of_array) in self.axes.steps.iter().enumerate() {
-                steps[array * MOST_AXES + axis] = KernelArgument::I64(of_array[axis]);
-            }
-        }
-        for (word, number) in rest.iter_mut().zip(self.numbers) {
-            *word = KernelArgument::I64(number);
-        }
-        rest[RESULT] = KernelArgument::U64(formats);
-        words
-    }
 }
 
 /// Words of the arguments: arrays, count, and a layout of extents, steps, numbers and formats.
 const WORDS: usize = ARRAYS + 1 + MOST_AXES + MOST_AXES * ARRAYS + RESULT + 1;
 
+/// What kernels are told of the elements beside where they lie.
+#[derive(Clone, Copy)]
+struct Elements {
+    arrays: [Option<Operand>; ARRAYS],
+    /// The bits of inputs that are plain numbers.
+    numbers: [i64; RESULT],
+    count: u64,
+}
+
+impl Elements {
+    /// The kernel's arguments: arrays, how many elements, and the words of the layout.
+    ///
+    /// An axis has an extent and a step of each array; the kernel looks at as many as there are.
+    fn words(&self, axes: impl Iterator<Item = (i64, [i64; ARRAYS])>) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        let mut formats = 0;
+        for (index, array) in self.arrays.iter().enumerate() {
+            words[index] = array.map_or(0, |one| one.pointer.0);
+            formats |= array.map_or(NUMBER, |one| u64::from(one.format.code())) << (8 * index);
+        }
+        words[ARRAYS] = self.count;
+        let layout = &mut words[ARRAYS + 1..];
+        let (extents, layout) = layout.split_at_mut(MOST_AXES);
+        let (steps, rest) = layout.split_at_mut(MOST_AXES * ARRAYS);
+        for (axis, (extent, of_arrays)) in axes.enumerate() {
+            extents[axis] = extent.cast_unsigned();
+            for (array, step) in of_arrays.iter().enumerate() {
+                steps[array * MOST_AXES + axis] = step.cast_unsigned();
+            }
+            formats += 1 << 32;
+        }
+        for (word, number) in rest.iter_mut().zip(self.numbers) {
+            *word = number.cast_unsigned();
+        }
+        rest[RESULT] = formats;
+        words
+    }
+
+    /// Refuses arrays that are shorter than what is done with them.
+    fn check_dense(&self, call: &Call<'_>) -> Result<()> {
+        for array in self.arrays.iter().flatten() {
+            let bytes = array.format.element_bytes().unwrap_or(u64::MAX);
+            let all = self.count.checked_mul(bytes);
+            if all.is_none_or(|all| all > array.bytes) {
+                let wanted = format_args!("{} elements of {}", self.count, array.format);
+                return Err(call.error(wanted, format_args!("{} bytes", array.bytes)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many inputs an expression has.
+fn inputs(expression: &str) -> u64 {
+    match expression {
+        text if text.contains("a2") => 3,
+        text if text.contains("a1") => 2,
+        _ => 1,
+    }
+}
+
+/// What both operations say alike: the number of the expression, the format computed in, and the
+/// elements.
+fn read(call: &Call<'_>) -> Result<(i64, ElementFormat, Elements)> {
+    let mut arrays = [None; ARRAYS];
+    for (index, place) in arrays.iter_mut().enumerate() {
+        *place = call.raw_at(index)?;
+    }
+    let numbers = [
+        call.integer_at(2)?,
+        call.integer_at(3)?,
+        call.integer_at(4)?,
+    ];
+    let elements = Elements {
+        arrays,
+        numbers,
+        count: 0,
+    };
+    Ok((call.integer_at(0)?, call.format("computed")?, elements))
+}
+
+/// What stands for the kernel of small arrays, which an expression and a format make.
+fn small_number(expression: i64, computed: ElementFormat) -> Option<u64> {
+    let expression = u32::try_from(expression).ok()?;
+    Some(u64::from(expression) << 32 | u64::from(computed.code()))
+}
+
+fn grid(call: &Call<'_>, threads: u64) -> Result<Extent> {
+    match threads.div_ceil(THREADS) {
+        blocks if blocks <= i32::MAX as u64 => Ok(line(blocks, THREADS)),
+        _ => Err(call.error("fewer elements", threads)),
+    }
+}
+
 pub(super) fn elementwise(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
-    let mut work = Elementwise::read(call)?;
-    let count = work.axes.elements();
+    let (expression, computed, mut elements) = read(call)?;
+    let axes = Axes::merged(call.layout());
+    elements.count = axes.elements();
+    if elements.count == 0 {
+        return Ok(());
+    }
+    let small = small_number(expression, computed).filter(|_| elements.count < SMALL);
+    if let Some(function) = small.and_then(|number| tools.kept(number)) {
+        let extent = grid(call, elements.count)?;
+        return queue.launch_words(&function, extent, &mut elements.words(axes.iter()));
+    }
+    let work = Elementwise {
+        elements,
+        computed,
+        axes,
+    };
+    compile_and_launch(tools, queue, call, small, work)
+}
+
+/// The usual call from Python, so that as little as possible stands before its launch.
+pub(super) fn map(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let (expression, computed, mut elements) = read(call)?;
+    let told = call.integer_at(5)?;
+    let Ok(count) = u64::try_from(told) else {
+        return Err(call.error("count of 0 or more", told));
+    };
     if count == 0 {
         return Ok(());
     }
-    let copies = work.expression == COPY;
+    elements.count = count;
+    elements.check_dense(call)?;
+    let small = small_number(expression, computed).filter(|_| count < SMALL);
+    if let Some(function) = small.and_then(|number| tools.kept(number)) {
+        let axis = std::iter::once((told, [1; ARRAYS]));
+        return queue.launch_words(&function, grid(call, count)?, &mut elements.words(axis));
+    }
+    let work = Elementwise {
+        elements,
+        computed,
+        axes: Axes::line(told),
+    };
+    compile_and_launch(tools, queue, call, small, work)
+}
+
+fn compile_and_launch(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    small: Option<u64>,
+    mut work: Elementwise,
+) -> Result<()> {
+    let expression = call.expression("expression")?;
+    let copies = expression == COPY;
     let (name, computed) = match copies {
         true => (moved_type as Name, moved_type(work.computed)),
         false => (element_type as Name, computed_type(work.computed)),
@@ -311,32 +402,37 @@ pub(super) fn elementwise(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> 
     let Some(computed) = computed else {
         return Err(call.error("a format that kernels compute in", work.computed));
     };
-    let (function, together) = if count < SMALL && !copies {
-        let number = u64::from(work.number) << 32 | u64::from(work.computed.code());
-        let make = || tools.function(queue, "elementwise", &work.small(computed));
-        (tools.numbered(number, make)?, 1)
-    } else {
-        let (settings, reach) = work.large(call, computed, name)?;
-        if !reach.dense {
-            work.axes.in_pieces(reach.together);
+    let (function, together) = match small {
+        Some(number) if !copies => {
+            let settings: [Setting; 4] = [
+                ("EXPRESSION", expression.into()),
+                ("INPUTS", inputs(expression).into()),
+                ("COMPUTED", computed.into()),
+                ("INDEX", "u32".into()),
+            ];
+            let function = tools.function(queue, "elementwise", &settings)?;
+            tools.keep(number, &function);
+            (function, 1)
         }
-        (
-            tools.function(queue, "elementwise", &settings)?,
-            reach.together,
-        )
+        _ => {
+            let (settings, reach) = work.large(call, expression, computed, name)?;
+            if !reach.dense {
+                work.axes.in_pieces(reach.together);
+            }
+            let function = tools.function(queue, "elementwise", &settings)?;
+            (function, reach.together)
+        }
     };
-    let arguments = work.arguments(count);
-    let blocks = count.div_ceil(together * THREADS);
-    if blocks > i32::MAX as u64 {
-        return Err(call.error("fewer elements", count));
-    }
-    queue.launch(&function, line(blocks, THREADS), &arguments)
+    let extent = grid(call, work.elements.count.div_ceil(together))?;
+    let mut words = work.elements.words(work.axes.iter());
+    queue.launch_words(&function, extent, &mut words)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sources;
+    use assay_core::backend::DevicePointer;
 
     fn axes(rows: &[[i64; 5]]) -> Axes {
         Axes::merged(rows.iter().flatten().copied())
@@ -355,6 +451,15 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_one_dense_axis() {
+        let line = Axes::line(24);
+        assert_eq!(line, axes(&[[24, 1, 1, 1, 1]]));
+        assert!((0..ARRAYS).all(|array| line.is_dense(array)));
+        assert_eq!(Axes::line(1).elements(), 1);
+        assert_eq!(Axes::line(0).elements(), 0);
+    }
+
+    #[test]
     fn a_broadcast_array_keeps_axes_apart() {
         let row = axes(&[[3, 4, 0, 0, 4], [4, 1, 1, 0, 1]]);
         assert_eq!(row.count, 2);
@@ -369,6 +474,43 @@ mod tests {
     fn nothing_at_all_has_no_elements() {
         assert_eq!(axes(&[[3, 0, 0, 0, 0], [0, 1, 1, 1, 1]]).elements(), 0);
         assert_eq!(axes(&[[1, 0, 0, 0, 0]]).elements(), 1);
+    }
+
+    #[test]
+    fn words_are_the_parameters_of_the_kernel() {
+        let operand = |address, format| {
+            Some(Operand {
+                pointer: DevicePointer(address),
+                bytes: 96,
+                format,
+            })
+        };
+        let elements = Elements {
+            arrays: [
+                operand(16, ElementFormat::F32),
+                None,
+                None,
+                operand(32, ElementFormat::F64),
+            ],
+            numbers: [0, -1, 7],
+            count: 12,
+        };
+        let row = axes(&[[3, 4, 0, 0, 4], [4, 1, 1, 0, 1]]);
+        let words = elements.words(row.iter());
+        // Addresses, count, then the structure: shape, strides by array, numbers, formats and axes.
+        assert_eq!(words[..7], [16, 0, 0, 32, 12, 3, 4]);
+        let strides = |array: usize| &words[13 + 8 * array..][..2];
+        assert_eq!([strides(0), strides(1)], [[4, 1], [0, 1]]);
+        assert_eq!([strides(2), strides(3)], [[0, 0], [4, 1]]);
+        assert_eq!(words[45..48], [0, u64::MAX, 7]);
+        let formats = [
+            ElementFormat::F32.code() as u8,
+            255,
+            255,
+            ElementFormat::F64.code() as u8,
+        ];
+        assert_eq!(words[48].to_le_bytes()[..4], formats);
+        assert_eq!(words[48] >> 32, 2);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use tools::Tools;
 type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 32] = [
+const BODIES: [(&str, Body); 33] = [
     ("linear", linear::linear),
     ("matmul", products::matmul),
     ("embedding", rows::embedding),
@@ -47,6 +47,7 @@ const BODIES: [(&str, Body); 32] = [
     ("paged_attention", attention::paged_attention),
     ("attention", attention::attention),
     ("elementwise", elementwise::elementwise),
+    ("map", elementwise::map),
     ("reduce", reduce::reduce),
     ("extreme_place", reduce::extreme_place),
     ("scan", scan::scan),

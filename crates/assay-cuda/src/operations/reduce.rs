@@ -240,7 +240,7 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         return Err(call.error("a format that kernels compute in", format));
     };
     let join = Join {
-        name: call.expression("join")?.1,
+        name: call.expression("join")?,
         computed,
     };
     let (kind, loaded) = known(call, "x", x)?;
@@ -249,11 +249,11 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         kind,
         bytes: x.format.element_bytes().unwrap_or(16),
         loaded,
-        first: call.expression("first")?.1,
+        first: call.expression("first")?,
         centre: Centre::None,
         to: out.pointer,
         output: known(call, "out", out)?.0,
-        last: call.expression("last")?.1,
+        last: call.expression("last")?,
         number: call.double("last_number")?,
     };
     if call.integer("centred")? != 0 {

@@ -115,7 +115,7 @@ pub(super) fn scan(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     let scan = Scan {
         types: [kind, computed, output],
         bytes: [x, out].map(|one| one.format.element_bytes().unwrap_or(16)),
-        join: call.expression("join")?.1,
+        join: call.expression("join")?,
         exclusive: false,
         rows,
         length,

@@ -72,24 +72,17 @@ impl Tools {
         self.entry(queue, kernel, kernel, settings)
     }
 
-    /// What `make` gave for this number, made once.
-    pub fn numbered(
-        &self,
-        number: u64,
-        make: impl FnOnce() -> Result<Arc<Function>>,
-    ) -> Result<Arc<Function>> {
-        let known = self.numbered.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(&number) {
-            return Ok(Arc::clone(known));
-        }
-        drop(known);
-        let made = make()?;
-        let mut known = self
-            .numbered
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        known.insert(number, Arc::clone(&made));
-        Ok(made)
+    /// The kernel that was kept under this number.
+    pub fn kept(&self, number: u64) -> Option<Arc<Function>> {
+        let kept = self.numbered.read().unwrap_or_else(PoisonError::into_inner);
+        kept.get(&number).cloned()
+    }
+
+    /// Keeps a kernel under a number.
+    pub fn keep(&self, number: u64, function: &Arc<Function>) {
+        let kept = self.numbered.write();
+        let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
+        kept.insert(number, Arc::clone(function));
     }
 
     /// One of several kernels of a file.

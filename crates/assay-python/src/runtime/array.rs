@@ -1,18 +1,23 @@
 //! What an array is to other libraries: a shape and strides over a buffer.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::{Arc, OnceLock};
 
 use assay_core::operations::ElementFormat;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
 
 use super::barrier::guarded;
+use super::block::Block;
 use super::buffer::Memory;
 use super::errors;
 use super::machine::outside_operation;
+use super::operators;
 use super::residence::Pinned;
 
 /// A strided view of a buffer that speaks the buffer protocol.
@@ -27,12 +32,27 @@ pub(super) struct PyArray {
     /// Shape, strides and offset together.
     #[pyo3(get)]
     layout: Py<PyAny>,
-    buffer: Py<Memory>,
+    block: Arc<Block>,
+    /// The block as Python sees it, made when someone looks.
+    buffer: OnceLock<Py<Memory>>,
+    geometry: Arc<Geometry>,
+    itemsize: ffi::Py_ssize_t,
+    element: ElementFormat,
+}
+
+/// What a layout says, as operations read it; arrays that came of one another share it.
+struct Geometry {
     offset: usize,
     shape: Vec<ffi::Py_ssize_t>,
     strides: Vec<ffi::Py_ssize_t>,
-    itemsize: ffi::Py_ssize_t,
-    element: ElementFormat,
+    size: ffi::Py_ssize_t,
+    /// Whether the elements lie one after the other, with the last axis fastest.
+    in_order: bool,
+}
+
+thread_local! {
+    /// An array that is there already, on its way into an object of a class of Python's.
+    static READY: Cell<Option<PyArray>> = const { Cell::new(None) };
 }
 
 /// What the buffer protocol calls elements; bfloat16 goes as the integers that store it.
@@ -58,13 +78,51 @@ fn letters(element: ElementFormat) -> Option<&'static CStr> {
 
 impl PyArray {
     /// The memory that it is a view of.
-    pub fn memory(&self) -> &Memory {
-        self.buffer.get()
+    pub fn memory(&self) -> &Arc<Block> {
+        &self.block
     }
 
-    /// The device and the layout as Python has them.
-    pub fn described(&self, py: Python<'_>) -> (Py<PyAny>, Py<PyAny>) {
-        (self.device.clone_ref(py), self.layout.clone_ref(py))
+    /// The device as Python has it.
+    pub fn device(&self) -> &Py<PyAny> {
+        &self.device
+    }
+
+    /// An object of class `kind` like this one, whose elements have as many bytes, over fresh
+    /// memory.
+    pub fn like<'py>(
+        &self,
+        py: Python<'py>,
+        kind: &Bound<'py, PyType>,
+        block: Arc<Block>,
+        dtype: &Py<PyAny>,
+        element: ElementFormat,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        READY.set(Some(PyArray {
+            device: self.device.clone_ref(py),
+            dtype: dtype.clone_ref(py),
+            layout: self.layout.clone_ref(py),
+            block,
+            buffer: OnceLock::new(),
+            geometry: Arc::clone(&self.geometry),
+            itemsize: self.itemsize,
+            element,
+        }));
+        let made = kind.call0();
+        READY.set(None);
+        made
+    }
+
+    /// Whether another array has elements in the same places.
+    pub fn has_places_of(&self, other: &PyArray) -> bool {
+        Arc::ptr_eq(&self.geometry, &other.geometry)
+            || (self.geometry.offset == other.geometry.offset
+                && self.geometry.shape == other.geometry.shape
+                && self.geometry.strides == other.geometry.strides)
+    }
+
+    /// Whether the elements lie one after the other, from the start of the memory.
+    pub fn is_whole(&self) -> bool {
+        self.geometry.offset == 0 && self.geometry.in_order
     }
 
     /// How its elements are stored.
@@ -74,17 +132,17 @@ impl PyArray {
 
     /// Bytes from the start of the buffer to the first element.
     pub fn offset(&self) -> u64 {
-        self.offset as u64
+        self.geometry.offset as u64
     }
 
     /// The extent of each axis.
     pub fn shape(&self) -> &[isize] {
-        &self.shape
+        &self.geometry.shape
     }
 
     /// Bytes from one element to the next along each axis.
     pub fn strides(&self) -> &[isize] {
-        &self.strides
+        &self.geometry.strides
     }
 
     /// Bytes of one element.
@@ -93,12 +151,62 @@ impl PyArray {
     }
 
     pub fn size(&self) -> ffi::Py_ssize_t {
-        self.shape.iter().product()
+        self.geometry.size
+    }
+}
+
+impl Geometry {
+    /// What a layout says of elements of so many bytes; refuses one that reaches past `bytes`.
+    fn new(
+        (shape, strides, offset): (Vec<isize>, Vec<isize>, usize),
+        itemsize: isize,
+        bytes: u64,
+    ) -> PyResult<Self> {
+        let mut geometry = Geometry {
+            offset,
+            shape,
+            strides,
+            size: 0,
+            in_order: false,
+        };
+        let Some(size) = geometry.size_within(itemsize, bytes) else {
+            return Err(errors::invalid(&format!(
+                "array: expected a view within a buffer of {bytes} bytes, got shape {:?} with \
+                 strides {:?} from {}",
+                geometry.shape, geometry.strides, geometry.offset
+            )));
+        };
+        geometry.size = size;
+        geometry.in_order = geometry.is_contiguous(itemsize, true);
+        Ok(geometry)
+    }
+
+    /// How many elements there are, if all of them lie within so many bytes.
+    fn size_within(&self, itemsize: isize, bytes: u64) -> Option<isize> {
+        if self.shape.len() != self.strides.len() {
+            return None;
+        }
+        let size = self.shape.iter().try_fold(1_isize, |size, &extent| {
+            (extent >= 0).then_some(())?;
+            size.checked_mul(extent)
+        })?;
+        if size == 0 {
+            return Some(0);
+        }
+        let (mut first, mut end) = (isize::try_from(self.offset).ok()?, itemsize);
+        end = end.checked_add(first)?;
+        for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
+            let last = (extent - 1).checked_mul(stride)?;
+            first = first.checked_add(last.min(0))?;
+            end = end.checked_add(last.max(0))?;
+        }
+        let bytes = isize::try_from(bytes).ok()?;
+        (first >= 0 && end <= bytes).then_some(size)
     }
 
     /// Whether the elements lie one after the other, with the last axis fastest or the first.
-    pub fn is_contiguous(&self, last_fastest: bool) -> bool {
-        let mut expected = self.itemsize;
+    fn is_contiguous(&self, itemsize: isize, last_fastest: bool) -> bool {
+        let mut expected = itemsize;
         let axes = self.shape.iter().zip(&self.strides);
         let mut follows = |(&extent, &stride): (&isize, &isize)| {
             let fits = extent == 1 || stride == expected;
@@ -109,42 +217,12 @@ impl PyArray {
             true => axes.rev().all(&mut follows),
             false => axes.into_iter().all(&mut follows),
         };
-        all || self.size() == 0
-    }
-
-    /// Refuses a view that reaches past its buffer.
-    fn check(&self) -> PyResult<()> {
-        let inside = || -> Option<bool> {
-            let size = self.shape.iter().try_fold(1_isize, |size, &extent| {
-                (extent >= 0).then_some(())?;
-                size.checked_mul(extent)
-            })?;
-            if size == 0 {
-                return Some(true);
-            }
-            let (mut first, mut end) = (isize::try_from(self.offset).ok()?, self.itemsize);
-            end = end.checked_add(first)?;
-            for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
-                let last = (extent - 1).checked_mul(stride)?;
-                first = first.checked_add(last.min(0))?;
-                end = end.checked_add(last.max(0))?;
-            }
-            let bytes = isize::try_from(self.buffer.get().bytes()).ok()?;
-            Some(first >= 0 && end <= bytes)
-        };
-        match self.shape.len() == self.strides.len() && inside() == Some(true) {
-            true => Ok(()),
-            false => Err(errors::invalid(&format!(
-                "array: expected a view within a buffer of {} bytes, got shape {:?} with strides \
-                 {:?} from {}",
-                self.buffer.get().bytes(),
-                self.shape,
-                self.strides,
-                self.offset
-            ))),
-        }
+        all || self.size == 0
     }
 }
+
+/// What an operator gives: an array, or NotImplemented.
+type Operated<'py> = PyResult<Bound<'py, PyAny>>;
 
 /// Whether the consumer asked for this, by all of its bits.
 fn asks(flags: c_int, wanted: c_int) -> bool {
@@ -154,14 +232,15 @@ fn asks(flags: c_int, wanted: c_int) -> bool {
 #[pymethods]
 impl PyArray {
     #[new]
-    fn new(
-        py: Python<'_>,
-        device: Py<PyAny>,
-        buffer: Py<Memory>,
-        dtype: Py<PyAny>,
-        layout: Py<PyAny>,
-    ) -> PyResult<Self> {
-        let (shape, strides, offset) = layout.extract(py)?;
+    #[pyo3(signature = (*parts), text_signature = "(device, buffer, dtype, layout)")]
+    fn new(py: Python<'_>, parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        if parts.is_empty()
+            && let Some(ready) = READY.take()
+        {
+            return Ok(ready);
+        }
+        let (device, buffer, dtype, layout): (_, Py<Memory>, Py<PyAny>, Py<PyAny>) =
+            parts.extract()?;
         let code: u32 = dtype.bind(py).getattr(intern!(py, "element"))?.extract()?;
         let element = ElementFormat::from_code(code).filter(|known| letters(*known).is_some());
         let Some((element, itemsize)) = element.and_then(|one| Some((one, one.element_bytes()?)))
@@ -170,25 +249,132 @@ impl PyArray {
                 "array: expected elements that arrays have, got format {code}"
             )));
         };
-        let array = PyArray {
+        let itemsize = itemsize as isize;
+        let geometry = Geometry::new(layout.extract(py)?, itemsize, buffer.get().bytes())?;
+        Ok(PyArray {
             device,
             dtype,
             layout,
-            buffer,
-            offset,
-            shape,
-            strides,
-            itemsize: itemsize as isize,
+            block: Arc::clone(buffer.get()),
+            buffer: buffer.into(),
+            geometry: Arc::new(geometry),
+            itemsize,
             element,
-        };
-        array.check()?;
-        Ok(array)
+        })
     }
 
     /// The memory.
     #[getter]
-    fn buffer(&self, py: Python<'_>) -> Py<Memory> {
-        self.buffer.clone_ref(py)
+    fn buffer(&self, py: Python<'_>) -> PyResult<Py<Memory>> {
+        if let Some(made) = self.buffer.get() {
+            return Ok(made.clone_ref(py));
+        }
+        let made = Py::new(py, Memory::new(Arc::clone(&self.block)))?;
+        Ok(self.buffer.get_or_init(|| made).clone_ref(py))
+    }
+
+    fn __add__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "add"), slf, other)
+    }
+
+    fn __radd__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "add"), other, slf)
+    }
+
+    fn __sub__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "subtract"), slf, other)
+    }
+
+    fn __rsub__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "subtract"), other, slf)
+    }
+
+    fn __mul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "multiply"), slf, other)
+    }
+
+    fn __rmul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "multiply"), other, slf)
+    }
+
+    fn __truediv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "divide"), slf, other)
+    }
+
+    fn __rtruediv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "divide"), other, slf)
+    }
+
+    fn __floordiv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "floor_divide"), slf, other)
+    }
+
+    fn __rfloordiv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "floor_divide"), other, slf)
+    }
+
+    fn __mod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "remainder"), slf, other)
+    }
+
+    fn __rmod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "remainder"), other, slf)
+    }
+
+    fn __and__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_and"), slf, other)
+    }
+
+    fn __rand__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_and"), other, slf)
+    }
+
+    fn __or__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_or"), slf, other)
+    }
+
+    fn __ror__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_or"), other, slf)
+    }
+
+    fn __xor__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_xor"), slf, other)
+    }
+
+    fn __rxor__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_xor"), other, slf)
+    }
+
+    fn __lshift__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_left_shift"), slf, other)
+    }
+
+    fn __rlshift__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_left_shift"), other, slf)
+    }
+
+    fn __rshift__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_right_shift"), slf, other)
+    }
+
+    fn __rrshift__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
+        operators::binary(intern!(slf.py(), "bitwise_right_shift"), other, slf)
+    }
+
+    fn __neg__<'py>(slf: &Bound<'py, Self>) -> Operated<'py> {
+        operators::unary(intern!(slf.py(), "negative"), slf)
+    }
+
+    fn __pos__<'py>(slf: &Bound<'py, Self>) -> Operated<'py> {
+        operators::unary(intern!(slf.py(), "positive"), slf)
+    }
+
+    fn __abs__<'py>(slf: &Bound<'py, Self>) -> Operated<'py> {
+        operators::unary(intern!(slf.py(), "abs"), slf)
+    }
+
+    fn __invert__<'py>(slf: &Bound<'py, Self>) -> Operated<'py> {
+        operators::unary(intern!(slf.py(), "bitwise_invert"), slf)
     }
 
     /// # Safety
@@ -200,7 +386,7 @@ impl PyArray {
         flags: c_int,
     ) -> PyResult<()> {
         let array = slf.get();
-        let memory = array.buffer.get();
+        let memory = &array.block;
         guarded("buffer", || {
             memory.alive("buffer")?;
             if asks(flags, ffi::PyBUF_WRITABLE) && !memory.is_writable() {
@@ -208,14 +394,15 @@ impl PyArray {
                     "buffer: expected writable memory, got memory borrowed for reading only",
                 ));
             }
-            let in_order = array.is_contiguous(true);
-            let refused = (asks(flags, ffi::PyBUF_C_CONTIGUOUS) && !in_order)
-                || (asks(flags, ffi::PyBUF_F_CONTIGUOUS) && !array.is_contiguous(false))
-                || (!asks(flags, ffi::PyBUF_STRIDES) && !in_order);
+            let geometry = &array.geometry;
+            let in_columns = || geometry.is_contiguous(array.itemsize, false);
+            let refused = (asks(flags, ffi::PyBUF_C_CONTIGUOUS) && !geometry.in_order)
+                || (asks(flags, ffi::PyBUF_F_CONTIGUOUS) && !in_columns())
+                || (!asks(flags, ffi::PyBUF_STRIDES) && !geometry.in_order);
             if refused {
                 return Err(PyBufferError::new_err(format!(
                     "buffer: expected contiguous memory, got shape {:?} with strides {:?}",
-                    array.shape, array.strides
+                    geometry.shape, geometry.strides
                 )));
             }
             let _pinned = Pinned::for_host(slf.py(), memory)?;
@@ -234,18 +421,18 @@ impl PyArray {
                 None => ptr::null_mut::<c_char>(),
             };
             // SAFETY: Python passes a `Py_buffer` to be filled in. What it points to is never
-            // changed and lives in this object, to which the view holds a reference; the bytes
+            // changed and lives as long as this object, to which the view holds a reference; the bytes
             // live as long, because `free` refuses while there are exports.
             unsafe {
-                (*view).buf = pointer.wrapping_add(array.offset).cast::<c_void>();
+                (*view).buf = pointer.wrapping_add(geometry.offset).cast::<c_void>();
                 (*view).obj = slf.clone().into_any().into_ptr();
                 (*view).len = array.size() * array.itemsize;
                 (*view).itemsize = array.itemsize;
                 (*view).readonly = c_int::from(!memory.is_writable());
-                (*view).ndim = array.shape.len() as c_int;
+                (*view).ndim = geometry.shape.len() as c_int;
                 (*view).format = format;
-                (*view).shape = list(&array.shape, asks(flags, ffi::PyBUF_ND));
-                (*view).strides = list(&array.strides, asks(flags, ffi::PyBUF_STRIDES));
+                (*view).shape = list(&geometry.shape, asks(flags, ffi::PyBUF_ND));
+                (*view).strides = list(&geometry.strides, asks(flags, ffi::PyBUF_STRIDES));
                 (*view).suboffsets = ptr::null_mut();
                 (*view).internal = ptr::null_mut();
             }
@@ -258,6 +445,6 @@ impl PyArray {
     ///
     /// Called by Python once for every view that was handed out.
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
-        self.buffer.get().unexport();
+        self.block.unexport();
     }
 }

@@ -20,7 +20,7 @@ use super::uses::Uses;
 
 /// What keeps the memory alive.
 pub(super) enum Held {
-    /// A block of the device's pool.
+    /// A block of the device's pool; once it is taken back, with the other streams that used it.
     Pool(memory::Buffer, Vec<StreamId>),
     /// Memory of the device's pool that may be on the host meanwhile.
     Evictable(Evictable),
@@ -31,6 +31,19 @@ pub(super) enum Held {
 }
 
 impl Held {
+    /// The same with the other streams that it comes after; work that is over needs no order.
+    fn after(mut self, uses: &Uses) -> Self {
+        if let Held::Pool(buffer, streams) = &mut self {
+            streams.extend(uses.streams().filter(|stream| *stream != buffer.stream()));
+        }
+        self
+    }
+
+    /// Whether only the stream that it was allocated for used it.
+    fn is_in_order(&self) -> bool {
+        matches!(self, Held::Pool(_, streams) if streams.is_empty())
+    }
+
     /// Gives it back after every stream that used it.
     pub fn give_back(self, machine: &Machine) {
         let (buffer, streams) = match self {
@@ -40,9 +53,6 @@ impl Held {
         };
         let backend = &machine.backend;
         for stream in streams {
-            if stream == buffer.stream() {
-                continue;
-            }
             let Ok(event) = backend.create_event() else {
                 continue;
             };
@@ -60,6 +70,7 @@ impl Held {
 }
 
 /// How one piece of work uses a block.
+#[derive(Clone, Copy)]
 pub(super) struct Use<'a> {
     pub buffer: &'a Arc<Block>,
     pub writes: bool,
@@ -230,11 +241,6 @@ impl Block {
         // Seen now, because the new work takes the place of the old.
         let _ = self.whole();
         lock(&self.uses).note(stream, work, writes);
-        if let Some(Held::Pool(_, streams)) = &mut *lock(&self.held)
-            && !streams.contains(&stream)
-        {
-            streams.push(stream);
-        }
     }
 
     /// Whether work that uses it may still be under way, or is being captured.
@@ -342,8 +348,7 @@ impl Block {
 
     /// The streams with unfinished work that uses it.
     pub fn streams_in_use(&self) -> Vec<StreamId> {
-        let works = lock(&self.uses).works();
-        works.iter().map(|work| work.stream()).collect()
+        lock(&self.uses).streams().collect()
     }
 
     /// The address for libraries that work on the same device.
@@ -399,7 +404,8 @@ impl Block {
 
     fn take(&self) -> Option<Held> {
         self.freed.store(true, Ordering::SeqCst);
-        lock(&self.held).take()
+        let held = lock(&self.held).take();
+        held.map(|held| held.after(&lock(&self.uses)))
     }
 }
 
@@ -415,14 +421,21 @@ fn release(py: Python<'_>, machine: &Arc<Machine>, held: Held) {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let borrowed = matches!(&*lock(&self.held), Some(Held::Tensor(_)));
-        if borrowed && self.space == Some(Space::Device) {
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if matches!(held, Some(Held::Tensor(_))) && self.space == Some(Space::Device) {
             // Its owner does not know of our work, which has to be over first; a stream that
             // failed does not touch it again.
             let _ = Python::attach(|py| py.detach(|| self.wait()));
         }
-        let Some(held) = self.take() else { return };
-        let machine = Arc::clone(&self.machine);
-        Python::attach(|py| release(py, &machine, held));
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let uses = self.uses.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match held.take().map(|held| held.after(uses)) {
+            // Nobody who has a lock of a GPU's pool waits for Python.
+            Some(held @ Held::Pool(..)) if self.machine.is_gpu() && held.is_in_order() => {
+                held.give_back(&self.machine);
+            }
+            Some(held) => Python::attach(|py| release(py, &self.machine, held)),
+            None => {}
+        }
     }
 }

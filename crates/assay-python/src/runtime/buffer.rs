@@ -33,6 +33,11 @@ impl Deref for Memory {
 }
 
 impl Memory {
+    /// A handle of a block.
+    pub fn new(block: Arc<Block>) -> Self {
+        Memory { block }
+    }
+
     /// Takes memory from a pool of the device.
     pub fn allocate(machine: &Arc<Machine>, wanted: &Wanted) -> PyResult<Self> {
         let block = Block::allocate(machine, wanted)?;

@@ -138,6 +138,12 @@ impl PyContext {
         self.machine.is_host_memory()
     }
 
+    /// Whether memory is nobody's in particular: no tenants, and no lines of source noted.
+    #[getter]
+    fn plain_memory(&self) -> bool {
+        self.machine.is_plain()
+    }
+
     /// The accounts of the device's memory.
     #[getter]
     fn memory(&self) -> PyMemory {

@@ -323,3 +323,18 @@ pub(super) fn cuda_notices(context: PyRef<'_, PyContext>) -> Vec<String> {
         _ => Vec::new(),
     }
 }
+
+/// Nanoseconds of the host for so many bare launches of the driver, of a kernel that does nothing.
+#[pyfunction]
+pub(super) fn cuda_time_launches(
+    py: Python<'_>,
+    context: PyRef<'_, PyContext>,
+    launches: u32,
+) -> PyResult<u64> {
+    guarded("time_launches", || {
+        let device = context.machine().cuda_device("time_launches")?;
+        let taken = py.detach(|| device.time_launches(launches));
+        let taken = taken.map_err(|error| errors::load(&error))?;
+        Ok(u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX))
+    })
+}

@@ -2,24 +2,17 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{DevicePointer, Space, StreamId};
+use assay_core::backend::{DevicePointer, StreamId};
 use assay_core::dispatch::{Work, WorkRequest};
-use assay_core::memory::TenantId;
-use assay_core::operations::{
-    ElementFormat, MOST_AXES, Number, Operand, encode, expressions, find,
-};
-use pyo3::intern;
+use assay_core::operations::{MOST_AXES, Number, Operand, encode, expressions, find};
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyTuple;
 
 use super::array::PyArray;
-use super::barrier::guarded;
-use super::block::{Use, Wanted};
-use super::buffer::Memory;
+use super::block::Use;
 use super::errors;
 use super::machine::Machine;
 use super::residence::Pinned;
-use super::stream::PyStream;
 
 const NAME: &str = "elementwise";
 /// Inputs and result.
@@ -96,7 +89,7 @@ fn place_steps(
 }
 
 /// Where an array of this machine begins.
-fn place(label: &str, machine: &Arc<Machine>, array: &PyArray) -> PyResult<Operand> {
+pub(super) fn place(label: &str, machine: &Arc<Machine>, array: &PyArray) -> PyResult<Operand> {
     let memory = array.memory();
     let owned = Arc::ptr_eq(machine, memory.machine()) && memory.is_on_device();
     let place = memory
@@ -124,19 +117,6 @@ impl Numbers {
             numbers[TOLD + axis * (1 + ARRAYS)] = Number::Integer(1);
         }
         Numbers(numbers)
-    }
-
-    /// One axis of so many elements, which all arrays go along without gaps.
-    fn dense(asked: &Asked, size: i64, inputs: &[Input<'_>]) -> Self {
-        let mut numbers = Numbers::new(asked);
-        numbers.0[TOLD] = Number::Integer(size);
-        numbers.0[TOLD + 1..=TOLD + ARRAYS].fill(Number::Integer(1));
-        for (column, input) in inputs.iter().enumerate() {
-            if let Input::Number(bits) = input {
-                numbers.0[2 + column] = Number::Integer(*bits);
-            }
-        }
-        numbers
     }
 
     /// The result's axes, and arrays stretched to them.
@@ -239,139 +219,4 @@ pub(super) fn elementwise(
     }
     let numbers = Numbers::strided(&asked, &read, result)?;
     submit(py, machine, asked, &numbers, &read, result, stream)
-}
-
-/// An operation on arrays of certain types: everything that does not change from call to call.
-#[pyclass(name = "NativePlan", module = "assay._native", frozen)]
-pub(super) struct PyPlan {
-    label: Arc<str>,
-    expression: u32,
-    computed: u32,
-    /// The type of the result, and whether its elements are counted as operations.
-    dtype: Py<PyAny>,
-    itemsize: isize,
-    counts: bool,
-    /// What arrays are made as.
-    kind: Py<PyType>,
-}
-
-#[pymethods]
-impl PyPlan {
-    #[new]
-    fn new(
-        py: Python<'_>,
-        label: &str,
-        expression: u32,
-        computed: u32,
-        dtype: Py<PyAny>,
-        counts: bool,
-        kind: Py<PyType>,
-    ) -> PyResult<Self> {
-        let itemsize = dtype.bind(py).getattr(intern!(py, "itemsize"))?.extract()?;
-        Ok(PyPlan {
-            label: label.into(),
-            expression,
-            computed,
-            dtype,
-            itemsize,
-            counts,
-            kind,
-        })
-    }
-
-    /// The operation on one or two arrays of one shape without gaps, one of which may be a Python
-    /// number, into fresh memory; None where they are otherwise, have elements of another size
-    /// than the result, or the number does not fit.
-    #[pyo3(signature = (stream, first, second=None))]
-    fn apply<'py>(
-        &self,
-        py: Python<'py>,
-        stream: &Bound<'py, PyStream>,
-        first: &Bound<'py, PyAny>,
-        second: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        guarded(&self.label, || {
-            let stream = stream.get();
-            let count = 1 + usize::from(second.is_some());
-            let (Some(first), Some(second)) =
-                (self.input(first), self.input(second.unwrap_or(first)))
-            else {
-                return Ok(None);
-            };
-            let inputs = [first, second];
-            let inputs = &inputs[..count];
-            let arrays = || {
-                inputs.iter().filter_map(|input| match input {
-                    Input::Array(array) => Some(*array),
-                    Input::Number(_) => None,
-                })
-            };
-            let Some(model) = arrays().next().filter(|array| array.size() > 0) else {
-                return Ok(None);
-            };
-            let alike = |array: &PyArray| {
-                array.itemsize() == self.itemsize
-                    && array.shape() == model.shape()
-                    && array.offset() == 0
-                    && array.is_contiguous(true)
-            };
-            if !arrays().all(alike) {
-                return Ok(None);
-            }
-            let machine = stream.machine();
-            machine.begin(py, &self.label)?;
-            let size = model.size();
-            let wanted = Wanted {
-                space: Space::Device,
-                bytes: (size * self.itemsize) as u64,
-                stream: stream.id,
-                tenant: TenantId::DEFAULT,
-                site: None,
-            };
-            let memory = py.detach(|| Memory::allocate(machine, &wanted))?;
-            let (device, layout) = model.described(py);
-            let described = (device, memory, &self.dtype, layout);
-            let made = self.kind.bind(py).call1(described)?;
-            let asked = Asked {
-                label: Arc::clone(&self.label),
-                expression: self.expression,
-                computed: self.computed,
-                flops: if self.counts { size as f64 } else { 0.0 },
-            };
-            let numbers = Numbers::dense(&asked, size as i64, inputs);
-            let result = made.cast::<PyArray>()?.get();
-            submit(py, machine, asked, &numbers, inputs, result, stream.id)?;
-            Ok(Some(made))
-        })
-    }
-}
-
-impl PyPlan {
-    /// An array, or the bits of a number of Python's that fits the type computed in.
-    fn input<'a>(&self, given: &'a Bound<'_, PyAny>) -> Option<Input<'a>> {
-        if let Ok(array) = given.cast::<PyArray>() {
-            return Some(Input::Array(array.get()));
-        }
-        let whole = |least: i64, most: i64| {
-            let value: i64 = given.extract().ok()?;
-            (least..=most).contains(&value).then_some(value)
-        };
-        Some(Input::Number(
-            match ElementFormat::from_code(self.computed)? {
-                ElementFormat::F32 | ElementFormat::F64 | ElementFormat::Bf16 => {
-                    given.extract::<f64>().ok()?.to_bits().cast_signed()
-                }
-                ElementFormat::I8 => whole(i8::MIN.into(), i8::MAX.into())?,
-                ElementFormat::I16 => whole(i16::MIN.into(), i16::MAX.into())?,
-                ElementFormat::I32 => whole(i32::MIN.into(), i32::MAX.into())?,
-                ElementFormat::I64 => whole(i64::MIN, i64::MAX)?,
-                ElementFormat::U8 => whole(0, u8::MAX.into())?,
-                ElementFormat::U16 => whole(0, u16::MAX.into())?,
-                ElementFormat::U32 => whole(0, u32::MAX.into())?,
-                ElementFormat::U64 => whole(0, i64::MAX)?,
-                // Half precision rounds a number before it is computed with, and truths are no numbers.
-                _ => return None,
-            },
-        ))
-    }
 }

@@ -90,6 +90,11 @@ pub(super) struct Machine {
     has_left: AtomicBool,
     pub captured: CapturedStreams,
     pub tasks: StreamTasks,
+    /// Whether memory is of tenants, or lines of source are noted for it.
+    has_accounts: AtomicBool,
+    default_stream: StreamId,
+    /// Whether any other stream was ever given work.
+    several_streams: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -172,6 +177,7 @@ impl Machine {
             .map_err(|error| errors::dispatch(&error))?;
         let memory = DeviceMemory::new(&backend, &dispatch, options.memory);
         let memory = memory.map_err(|error| errors::memory(&error))?;
+        let default_stream = backend.default_stream();
         Ok(Arc::new(Machine {
             device,
             operations,
@@ -186,6 +192,9 @@ impl Machine {
             has_left: AtomicBool::new(false),
             captured: CapturedStreams::default(),
             tasks: StreamTasks::default(),
+            has_accounts: AtomicBool::new(options.memory.tracking),
+            default_stream,
+            several_streams: AtomicBool::new(false),
         }))
     }
 
@@ -197,6 +206,21 @@ impl Machine {
     /// Whether operations of the table take time and compute nothing.
     pub fn is_simulated(&self) -> bool {
         matches!(self.device, Device::Sim { .. })
+    }
+
+    /// Whether it is a GPU: arrays have kernels there, and nothing that it does waits for Python.
+    pub fn is_gpu(&self) -> bool {
+        matches!(self.device, Device::Cuda { .. })
+    }
+
+    /// Whether memory is nobody's in particular: no tenants, and no lines of source noted.
+    pub fn is_plain(&self) -> bool {
+        !self.has_accounts.load(Ordering::Acquire)
+    }
+
+    /// Memory may be a tenant's from now on.
+    pub fn open_accounts(&self) {
+        self.has_accounts.store(true, Ordering::Release);
     }
 
     /// Whether device memory has addresses that the host can read.
@@ -234,10 +258,18 @@ impl Machine {
 
     /// Frees what was dropped inside an operation.
     pub fn settle(&self, py: Python<'_>) {
-        if self.has_left.swap(false, Ordering::AcqRel) {
+        if self.has_left.load(Ordering::Acquire) && self.has_left.swap(false, Ordering::AcqRel) {
             let left = std::mem::take(&mut *lock(&self.left));
             py.detach(|| left.into_iter().for_each(|held| held.give_back(self)));
         }
+    }
+
+    /// Whether work may have to come after that of another stream than this, which is given some.
+    fn has_several_streams(&self, stream: StreamId) -> bool {
+        if stream != self.default_stream {
+            self.several_streams.store(true, Ordering::Release);
+        }
+        self.several_streams.load(Ordering::Acquire)
     }
 
     /// Queues work that comes after everything it depends on through its buffers.
@@ -251,9 +283,11 @@ impl Machine {
         let name = Arc::clone(&request.name);
         let failures = self.dispatch.failures();
         all_whole(&name, uses)?;
-        for one in uses {
-            one.buffer
-                .dependencies(stream, one.writes, &mut request.after);
+        if self.has_several_streams(stream) {
+            for one in uses {
+                one.buffer
+                    .dependencies(stream, one.writes, &mut request.after);
+            }
         }
         let work = self
             .dispatch

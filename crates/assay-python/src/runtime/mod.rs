@@ -21,7 +21,9 @@ mod measuring;
 mod memory;
 mod native_memory;
 mod operate;
+mod operators;
 mod places;
+mod plan;
 mod records;
 mod relief;
 mod replay_log;
@@ -43,7 +45,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<buffer::Memory>()?;
     module.add_class::<array::PyArray>()?;
     module.add_function(wrap_pyfunction!(elementwise::expression, module)?)?;
-    module.add_class::<elementwise::PyPlan>()?;
+    module.add_class::<plan::PyPlan>()?;
+    module.add_class::<operators::PyOperators>()?;
     module.add_class::<stream::PyStream>()?;
     module.add_class::<stream::PyEvent>()?;
     module.add_class::<graph::PyGraph>()?;
@@ -66,6 +69,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cuda::cuda_compile, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_notices, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_sources, module)?)?;
+    module.add_function(wrap_pyfunction!(cuda::cuda_time_launches, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;
     measuring::register(module)?;

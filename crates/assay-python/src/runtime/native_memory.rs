@@ -46,8 +46,9 @@ impl PyMemory {
     fn add_tenant(&self, py: Python<'_>, name: &str, limit_bytes: u64) -> PyResult<u32> {
         guarded("tenant", || {
             let pool = &self.machine.memory.pool;
-            let tenant = py.detach(|| pool.add_tenant(name, limit_bytes));
-            Ok(told(tenant)?.0)
+            let tenant = told(py.detach(|| pool.add_tenant(name, limit_bytes)))?;
+            self.machine.open_accounts();
+            Ok(tenant.0)
         })
     }
 

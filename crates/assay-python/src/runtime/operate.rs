@@ -9,7 +9,7 @@ use assay_core::operations::{
 };
 use assay_core::sim::{Link, SimKernel};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyFloat};
 
 use super::block::Use;
 use super::buffer::Memory;
@@ -22,10 +22,22 @@ use super::stream::PyStream;
 pub(super) type OperandTuple = (Py<Memory>, u64, u64, u32);
 
 /// A number as Python gives it; whole numbers stay whole.
-#[derive(FromPyObject)]
 pub(super) enum PyNumber {
     Integer(i64),
     Float(f64),
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyNumber {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // Asked first, because a float that is tried as a whole number is an exception of Python's.
+        if given.is_exact_instance_of::<PyFloat>() {
+            return given.extract().map(PyNumber::Float);
+        }
+        let whole = given.extract().map(PyNumber::Integer);
+        whole.or_else(|_| given.extract().map(PyNumber::Float))
+    }
 }
 
 /// What an operation's record says.

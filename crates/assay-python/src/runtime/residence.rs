@@ -19,27 +19,20 @@ use super::evictable::Evictable;
 use super::machine::outside_operation;
 
 /// Blocks whose addresses stay as they are while this lives.
-pub(super) struct Pinned<'a> {
-    blocks: Vec<&'a Arc<Block>>,
+pub(super) enum Pinned<'a> {
+    Uses(&'a [Use<'a>]),
+    One(&'a Arc<Block>),
 }
 
 impl<'a> Pinned<'a> {
     /// Pins what a piece of work of `stream` uses, bringing it in if need be.
     pub fn new(py: Python<'_>, uses: &'a [Use<'a>], stream: StreamId) -> PyResult<Self> {
-        let mut pinned = Pinned {
-            blocks: Vec::with_capacity(uses.len()),
-        };
         for one in uses {
             one.buffer.pins.fetch_add(1, Ordering::SeqCst);
-            pinned.blocks.push(one.buffer);
         }
-        if pinned.blocks.iter().any(|block| block.is_evictable()) {
-            py.detach(|| {
-                pinned
-                    .blocks
-                    .iter()
-                    .try_for_each(|block| block.bring_in(stream))
-            })?;
+        let pinned = Pinned::Uses(uses);
+        if uses.iter().any(|one| one.buffer.is_evictable()) {
+            py.detach(|| uses.iter().try_for_each(|one| one.buffer.bring_in(stream)))?;
         }
         Ok(pinned)
     }
@@ -47,9 +40,7 @@ impl<'a> Pinned<'a> {
     /// Pins one block for the host, which can look at it when this returns.
     pub fn for_host(py: Python<'_>, block: &'a Arc<Block>) -> PyResult<Self> {
         block.pins.fetch_add(1, Ordering::SeqCst);
-        let pinned = Pinned {
-            blocks: vec![block],
-        };
+        let pinned = Pinned::One(block);
         if block.is_evictable() {
             outside_operation("buffer")?;
             // Leased to the host, it is there when this returns: nobody else knows of the copy
@@ -62,8 +53,12 @@ impl<'a> Pinned<'a> {
 
 impl Drop for Pinned<'_> {
     fn drop(&mut self) {
-        for block in &self.blocks {
+        let unpin = |block: &Block| {
             block.pins.fetch_sub(1, Ordering::SeqCst);
+        };
+        match self {
+            Pinned::Uses(uses) => uses.iter().for_each(|one| unpin(one.buffer)),
+            Pinned::One(block) => unpin(block),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Streams and events for Python.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use assay_core::backend::{EventId, StreamId, StreamPriority};
 use pyo3::prelude::*;
@@ -10,6 +11,15 @@ use super::capture;
 use super::errors;
 use super::graph::PyGraph;
 use super::machine::{Inside, Machine, outside_operation};
+
+/// Streams that some thread or task is inside `with` of; as long as there are none, nobody looks
+/// for the one that is current.
+static ENTERED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether anyone is inside `with stream:`.
+pub(super) fn is_any_entered() -> bool {
+    ENTERED.load(Ordering::Acquire) > 0
+}
 
 /// A queue of work of one device.
 #[pyclass(name = "NativeStream", module = "assay._native", frozen)]
@@ -48,11 +58,6 @@ impl PyStream {
             id,
             owned: true,
         })
-    }
-
-    /// The machine it belongs to.
-    pub fn machine(&self) -> &Arc<Machine> {
-        &self.machine
     }
 
     /// Its number, if it belongs to the machine that is to work on it.
@@ -96,6 +101,16 @@ impl PyStream {
             let handle = device.stream_handle(self.id);
             handle.map_err(|error| errors::backend(&error))
         })
+    }
+
+    /// Note that a `with` block of it begins.
+    fn enter(&self) {
+        ENTERED.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Note that a `with` block of it ended.
+    fn leave(&self) {
+        ENTERED.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Pieces of work on the device and in line.

@@ -12,17 +12,34 @@ struct LastUse {
 }
 
 /// The unfinished work of every stream that uses a piece of memory.
+///
+/// One stream is the usual case, and takes no memory of its own.
 #[derive(Default)]
-pub(super) struct Uses(Vec<LastUse>);
+pub(super) struct Uses {
+    first: Option<LastUse>,
+    others: Vec<LastUse>,
+}
 
 impl Uses {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.first.is_none()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &LastUse> {
+        self.first.iter().chain(&self.others)
+    }
+
+    /// Keeps those for which this holds.
+    fn retain(&mut self, holds: impl Fn(&LastUse) -> bool) {
+        self.others.retain(&holds);
+        if !self.first.as_ref().is_some_and(holds) {
+            self.first = self.others.pop();
+        }
     }
 
     /// Adds the work of other streams that work of `stream` must come after.
     pub fn dependencies(&self, stream: StreamId, writes: bool, after: &mut Vec<WorkId>) {
-        for last in self.0.iter().filter(|last| last.stream != stream) {
+        for last in self.all().filter(|last| last.stream != stream) {
             let earlier = if writes { Some(last.work) } else { last.write };
             after.extend(earlier);
         }
@@ -30,27 +47,36 @@ impl Uses {
 
     /// Notes the newest work of a stream.
     pub fn note(&mut self, stream: StreamId, work: WorkId, writes: bool) {
-        match self.0.iter_mut().find(|last| last.stream == stream) {
-            Some(last) => {
-                last.work = work;
-                last.write = if writes { Some(work) } else { last.write };
-            }
-            None => self.0.push(LastUse {
-                stream,
-                work,
-                write: writes.then_some(work),
-            }),
+        let mut all = self.first.iter_mut().chain(&mut self.others);
+        if let Some(last) = all.find(|last| last.stream == stream) {
+            last.work = work;
+            last.write = if writes { Some(work) } else { last.write };
+            return;
         }
+        let newest = LastUse {
+            stream,
+            work,
+            write: writes.then_some(work),
+        };
+        match self.first {
+            Some(_) => self.others.push(newest),
+            None => self.first = Some(newest),
+        }
+    }
+
+    /// The streams with work here.
+    pub fn streams(&self) -> impl Iterator<Item = StreamId> {
+        self.all().map(|last| last.stream)
     }
 
     /// The newest work of every stream.
     pub fn works(&self) -> Vec<WorkId> {
-        self.0.iter().map(|last| last.work).collect()
+        self.all().map(|last| last.work).collect()
     }
 
     /// The newest work of every stream that wrote.
     pub fn writes(&self) -> Vec<WorkId> {
-        self.0.iter().filter_map(|last| last.write).collect()
+        self.all().filter_map(|last| last.write).collect()
     }
 
     /// Forgets work that failed, and gives why the first of it that was to write did.
@@ -58,14 +84,14 @@ impl Uses {
         &mut self,
         failure: impl Fn(WorkId) -> Option<DispatchError>,
     ) -> Option<DispatchError> {
-        let writes = self.0.iter().filter_map(|last| last.write);
+        let writes = self.all().filter_map(|last| last.write);
         let spoilt = writes.filter_map(&failure).next();
-        self.0.retain(|last| failure(last.work).is_none());
+        self.retain(|last| failure(last.work).is_none());
         spoilt
     }
 
     /// Forgets work that is over.
     pub fn forget(&mut self, over: &[WorkId]) {
-        self.0.retain(|last| !over.contains(&last.work));
+        self.retain(|last| !over.contains(&last.work));
     }
 }

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay import xp
 from assay.bench import checks, counting, inputs, rivals, yardsticks
 from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
 from assay.bench.clocks import Call, DeviceClock, HostClock
@@ -23,7 +22,6 @@ from assay.bench.grouping import grouped
 from assay.bench.suites import array_ops, neural_ops
 from assay.bench.suites.operation import Operation, Place, Work
 from assay.bench.text import shape_text
-from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 
 OPERATIONS: Final[tuple[Operation, ...]] = (*array_ops.OPERATIONS, *neural_ops.OPERATIONS)
@@ -60,7 +58,7 @@ def cases(settings: Settings) -> list[Case]:
         for size in sizes
     ] + [
         Case(
-            f"add f32 {SMALL}, host time",
+            f"add of {SMALL:,} elements, host time per call",
             "us",
             functools.partial(_host_time, settings.device),
             {"operation": "add", "dtype": "f32", "elements": SMALL},
@@ -127,16 +125,17 @@ def _host_time(device: Device) -> Trial:
     hosts = [inputs.normal((SMALL,), seed) for seed in range(2)]
     first, second = (inputs.place(device, host) for host in hosts)
 
-    def call(_: int) -> Array:
-        return xp.add(first, second)
+    def call(_: int) -> Any:
+        return first + second
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        placed = [put(host) for host in hosts]
-        return lambda _: module.add(*placed)
+        a, b = (put(host) for host in hosts)
+        return lambda _: a + b
 
     return Trial(
         Contestant("assay", call, HostClock()),
         checks.returned("NumPy", call, lambda _: np.add(*hosts), 0.0),
+        ceiling=yardsticks.launch(device) if device.kind == "cuda" else None,
         rivals=[rivals.torch(device, in_torch, 1.0, clock=HostClock())],
         note="time of the host per call, while the device works",
     )

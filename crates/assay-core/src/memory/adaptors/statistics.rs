@@ -78,6 +78,13 @@ impl<R: MemoryResource> Statistics<R> {
     }
 }
 
+/// Has a peak be at least this much; most allocations raise none, and only look.
+fn raise(peak: &AtomicU64, amount: u64) {
+    if peak.load(Ordering::Relaxed) < amount {
+        peak.fetch_max(amount, Ordering::Relaxed);
+    }
+}
+
 impl<R: MemoryResource> MemoryResource for Statistics<R> {
     fn space(&self) -> Space {
         self.inner.space()
@@ -98,9 +105,8 @@ impl<R: MemoryResource> MemoryResource for Statistics<R> {
         let allocations = add(&self.allocations, 1);
         add(&self.total_bytes, request.bytes);
         add(&self.total_allocations, 1);
-        self.peak_bytes.fetch_max(bytes, Ordering::Relaxed);
-        self.peak_allocations
-            .fetch_max(allocations, Ordering::Relaxed);
+        raise(&self.peak_bytes, bytes);
+        raise(&self.peak_allocations, allocations);
         outcome
     }
 

@@ -1,0 +1,42 @@
+//! What the driver alone takes to launch, for our own calls to be held against.
+
+use super::kernel::{Extent, LaunchOptions};
+use super::{CudaDevice, LoadError};
+use crate::compiler::Source;
+use assay_core::backend::Operation;
+use std::time::{Duration, Instant};
+
+/// A kernel of three addresses, as an addition has, that does nothing.
+const SOURCE: &str = r#"extern "C" __global__ void nothing(const float*, const float*, float*) {}"#;
+const BLOCKS: u32 = 4;
+const THREADS: u32 = 256;
+
+impl CudaDevice {
+    /// How long the host takes for so many launches, one call of the driver after the other, on
+    /// the default stream once nothing else is queued there.
+    pub fn time_launches(&self, launches: u32) -> Result<Duration, LoadError> {
+        let source = Source {
+            name: "nothing.cu",
+            text: SOURCE,
+            headers: &[],
+            options: &[],
+        };
+        let module = self.compile(&source)?;
+        let function = module.function("nothing", LaunchOptions { overlaps: true })?;
+        let stream = &self.default_stream;
+        let operation = Operation::SynchronizeStream;
+        stream.outside_capture(operation)?;
+        stream.synchronize(operation, &self.watchdog)?;
+        let extent = Extent {
+            grid: [BLOCKS, 1, 1],
+            block: [THREADS, 1, 1],
+            shared_bytes: 0,
+            cluster: 1,
+        };
+        let beginning = Instant::now();
+        function.start(stream, extent, &mut [0; 3], launches)?;
+        let elapsed = beginning.elapsed();
+        stream.synchronize(operation, &self.watchdog)?;
+        Ok(elapsed)
+    }
+}
