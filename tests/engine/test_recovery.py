@@ -125,3 +125,9 @@ def test_nothing_comes_of_a_request_after_its_end():
         said += engine.abort("one").token_ids
         assert not engine.has_work
         assert tuple(said) == alone.token_ids[:2]
+
+
+def test_a_closed_engine_can_still_be_described():
+    with fixture_engine("llama") as engine:
+        before = engine.describe()
+    assert engine.describe() == before

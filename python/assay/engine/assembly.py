@@ -76,7 +76,7 @@ class Assembly:
     @property
     def degradations(self) -> list[str]:
         """What was done less well than asked for, in one line each."""
-        return [*self._degradations, *self.runner.degradations]
+        return [*self._degradations, *(self._runner.degradations if self._runner else ())]
 
     @property
     def context_limit(self) -> int:
