@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from assay.errors import InputError
 from assay.validate.cases import Case, read_cases
 from assay.validate.inference import predict
 from assay.validate.inference_cases import deployment_of
+from assay.validate.inference_fields import whole
 from assay.validate.run import published_cases
 from assay.validate.score import Row
 
@@ -160,3 +162,16 @@ def test_separate_deployments_spread_requests_over_workers() -> None:
         replace(ROW, inputs={k: v for k, v in inputs.items() if "num_workers" not in k})
     )
     assert any("decode workers are not stated" in note for note in silent.notes)
+
+
+@pytest.mark.parametrize(
+    ("value", "count"), [(4, 4), ("8", 8), (2.0, 2), (None, 1), ("", 1), (0, 1)], ids=repr
+)
+def test_counts_are_read_as_published(value: object, count: int) -> None:
+    assert whole(value) == count
+
+
+@pytest.mark.parametrize("value", ["two", [], float("nan"), float("inf")], ids=repr)
+def test_a_count_that_is_none_is_not_taken_for_one(value: object) -> None:
+    with pytest.raises(InputError, match="expected a count, got"):
+        whole(value)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from assay.errors import InputError
 from assay.validate.cases import Case
 
 ENGINES = {
@@ -119,9 +120,11 @@ def formats_of(case: Case, engine: str, has_experts: bool, rates: dict[str, floa
 
 
 def whole(value: Any, otherwise: int = 1) -> int:
-    """A count as published: numbers, their text, nothing or zero."""
+    """A count as published: numbers and their text; nothing or zero stands for `otherwise`."""
+    if value is None or value == "":
+        return otherwise
     try:
         count = int(float(value))
-    except (TypeError, ValueError):
-        return otherwise
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"expected a count, got {value!r}") from None
     return count if count >= 1 else otherwise
