@@ -6,7 +6,6 @@ tokens that are not read back yet go from one step to the next in the device's m
 
 from __future__ import annotations
 
-from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from assay import ops
 from assay.engine.kv_memory import KvMemory
 from assay.engine.models import Model
-from assay.engine.request import Request
 from assay.engine.scheduling import Turn
 from assay.engine.step import (
     DEFAULT_BUCKETS,
@@ -26,6 +24,7 @@ from assay.engine.step import (
     bucket,
     columns_for,
 )
+from assay.engine.telling import Telling
 from assay.errors import DeviceError
 from assay.later import Later
 from assay.runtime import Array, Device
@@ -111,8 +110,7 @@ class Runner:
         self._programs: OrderedDict[tuple[Size, int], Program] = OrderedDict()
         # Operations keep memory to work in for each stream: one serves all graphs.
         self._stream = device.stream()
-        self._size: Size | None = None
-        self._told: tuple[Any, ...] = ()
+        self._telling = Telling(self.workspace, kv)
 
     def run(
         self, turns: Sequence[Turn], *, logprobs: bool = False
@@ -200,18 +198,7 @@ class Runner:
             single=single,
         )
         program = self._program(size, side)
-        inputs = program.inputs
-        if size != self._size:
-            # The parts of the inputs lie elsewhere now.
-            self._size, self._told = size, ()
-        self._write_tokens(turns, inputs, size, rows)
-        if samples:
-            self._write_sampling(turns, inputs, size)
-        if penalties:
-            self._write_penalties(turns)
-        workspace = self.workspace
-        told = workspace.staging[: inputs.words]
-        self.device._context.upload("step_inputs", told, workspace.inputs[side].buffer, 0)
+        self._telling.upload(turns, program.inputs, size, side)
         return program
 
     def _program(self, size: Size, side: int) -> Program:
@@ -280,99 +267,6 @@ class Runner:
             label="sample",
         )
 
-    def _write_tokens(self, turns: Sequence[Turn], inputs: Inputs, size: Size, rows: int) -> None:
-        staging = self.workspace.staging
-        ids: list[int] = []
-        batch: list[tuple[int, int]] = []
-        for turn in turns:
-            request = turn.request
-            first = request.computed
-            if turn.count == 1:
-                ids.append(request.tokens[first])
-            else:
-                ids += (request.tokens[first:] + request.drafts)[: turn.count]
-            batch.append((request.sequence or 0, turn.count))
-        if rows < size.rows:
-            ids += [-1] * (size.rows - rows)
-        staging[inputs.ids] = array("i", ids)
-        sizes = (size.rows, size.sequences, size.columns)
-        self.kv.books.write_step(batch, sizes, staging[inputs.books])
-
-    def _write_sampling(self, turns: Sequence[Turn], inputs: Inputs, size: Size) -> None:
-        staging = self.workspace.staging
-        sampled = [turn for turn in turns if turn.samples]
-        steps: list[int] = []
-        for turn in sampled:
-            first = turn.request.output_tokens
-            steps += range(first, first + turn.samples)
-        padding = size.samples - len(steps)
-        staging[inputs.integers["steps"]] = array("i", steps + [0] * padding)
-        if size.gathers:
-            rows = _sample_rows(turns) + [-1] * padding
-            staging[inputs.integers["sample_rows"]] = array("i", rows)
-        # Who is sampled changes seldom: the rest stays as it was told the last time.
-        told = tuple((turn.request.number, turn.samples) for turn in sampled)
-        if told == self._told:
-            return
-        self._told = told
-        each = [turn.request for turn in sampled for _ in range(turn.samples)]
-        reals = self.workspace.staging_reals
-        for name, part in inputs.reals.items():
-            values = [_told_real(request, name) for request in each]
-            reals[part] = array("f", values + [_NEUTRAL[name]] * padding)
-        top_k = [request.params.top_k for request in each]
-        staging[inputs.integers["top_k"]] = array("i", top_k + [0] * padding)
-        seeds = [request.seed for request in each] + [0] * padding
-        staging[inputs.seeds].cast("B").cast("q")[:] = array("q", seeds)
-
-    def _write_penalties(self, turns: Sequence[Turn]) -> None:
-        """Upload how often each token was said, for the rows that are told penalties."""
-        workspace = self.workspace
-        counts, mask = workspace.counts, workspace.prompt_mask
-        if counts is None or mask is None:
-            return
-        vocabulary = self.model.shape.vocabulary
-        context = self.device._context
-        row = 0
-        for turn in turns:
-            request = turn.request
-            if turn.samples and request.params.penalized:
-                said, prompted = request.token_counts(vocabulary)
-                context.upload("token_counts", said, counts.buffer, row * said.nbytes)
-                context.upload("prompt_mask", prompted, mask.buffer, row * prompted.nbytes)
-            row += turn.samples
-
 
 def _label(size: Size) -> str:
     return f"step.{size.rows}x{size.sequences}x{size.samples}"
-
-
-_NEUTRAL = {
-    "temperature": 0.0,
-    "top_p": 1.0,
-    "min_p": 0.0,
-    "repetition": 1.0,
-    "presence": 0.0,
-    "frequency": 0.0,
-}
-"""What rows that are padding are told."""
-
-_FIELDS = {
-    "repetition": "repetition_penalty",
-    "presence": "presence_penalty",
-    "frequency": "frequency_penalty",
-}
-
-
-def _told_real(request: Request, name: str) -> float:
-    return float(getattr(request.params, _FIELDS.get(name, name)))
-
-
-def _sample_rows(turns: Sequence[Turn]) -> list[int]:
-    """The last rows of each turn that is sampled."""
-    rows: list[int] = []
-    end = 0
-    for turn in turns:
-        end += turn.count
-        rows += range(end - turn.samples, end)
-    return rows
