@@ -122,6 +122,8 @@ def call(
             operands.append(operand(operation, name, given))
         else:
             operands.append(given)
+    if device.kind == "cuda":
+        check_apart(operation, arrays)
     device._context.operate(
         operation,
         operands,
@@ -142,6 +144,27 @@ def _check_no_results(
             raise ShapeError(
                 f"{operation}: expected {name} with elements, got shape {tuple(empty.shape)}"
             )
+
+
+def check_apart(operation: str, arrays: Sequence[tuple[str, Array | Operand | None]]) -> None:
+    """Refuse to write memory that the operation also reads, as a processor's own kernels do.
+
+    Threads of a GPU read and write in any order: the result would be anything.
+    """
+    given = [(name, array) for name, array in arrays if isinstance(array, Array)]
+    for written, out in given:
+        if written not in RESULTS:
+            continue
+        for name, array in given:
+            meets = (
+                array.buffer is out.buffer
+                and array.offset < out.offset + out.nbytes
+                and out.offset < array.offset + array.nbytes
+            )
+            if name != written and meets:
+                raise DeviceError(
+                    f"{operation}: expected {written} apart from {name}, got memory of both"
+                )
 
 
 def nbytes(*arrays: Array | None) -> int:
