@@ -8,11 +8,12 @@
 //   sort_rows: grid ceil(rows / together): rows of which `together`, at most 256, are one span at most, in shared
 //     memory. Arguments: x, values (null: none), numbers (int64; null: none), rows (64 bits), length, flip, together (1, or
 //     PLACES is 1: rows sorted as one are told apart by their places in the end).
-//   sort_count: grid rows * spans: how often each digit occurs in each span. Arguments: x, counts (rows x 256 x spans,
-//     u32), length, flip, spans, shift (of the digit).
-//   sort_move: grid rows * spans: every element to where its digit goes. Arguments: x, places (u32; null: elements are
-//     where they came from), starts (counts, summed up to each along rows), values (null: none), places_out (u32; null:
-//     none), numbers (int64; null: none), length, flip, spans, shift.
+//   sort_count: grid rows * parts: how often each digit occurs in each row. Arguments: x, counts (rows x bytes of an
+//     element x 256, u32; zero before), length, flip, parts.
+//   sort_move: grid rows * spans: every element to where one digit of it goes. Arguments: x, places (u32; null: elements
+//     are where they came from), starts (counts, summed up to each among the 256), told (rows x spans x 256, u32, and one
+//     more; zero before), values (null: none), places_out (u32; null: none), numbers (int64; null: none), length (below
+//     2^30), flip, spans, shift (of the digit).
 #include "prelude.cuh"
 
 constexpr int WARPS = THREADS / 32, SPAN = THREADS * EACH, DIGITS = 256;
@@ -33,7 +34,9 @@ DEVICE u32 digit_of(BITS raw, u32 shift, u32 flip) {
 struct Shared {
     u16 counts[WARPS][DIGITS];  // of each warp's digits; then of those of the warps before it
     u16 begins[DIGITS];         // where each digit begins
+    u32 totals[DIGITS];         // how often each occurs
     u32 bases[DIGITS];
+    u32 number;
     u32 sums[DIGITS / 32];
     union {
         BITS raw[SPAN];
@@ -79,7 +82,7 @@ struct Span {
             if (before == 0)
                 counts[digit] = u16(seen + __popc(equal));
             __syncwarp();
-            to[i] = seen + __popc(before);
+            to[i] = digit << 16 | (seen + __popc(before));
         }
         __syncthreads();
         u32 total = 0, through = 0;
@@ -103,12 +106,13 @@ struct Span {
             for (int w = 0; w < warp; w++)
                 through += shared.sums[w];
             shared.begins[threadIdx.x] = u16(through - total);
+            shared.totals[threadIdx.x] = total;
         }
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            const u32 digit = this->digit<BY_ROW>(i, which);
-            to[i] += shared.begins[digit] + counts[digit];
+            const u32 digit = to[i] >> 16;
+            to[i] = (to[i] & 0xffff) + shared.begins[digit] + counts[digit];
         }
     }
 
@@ -129,7 +133,7 @@ struct Span {
     }
 };
 
-KERNEL __launch_bounds__(THREADS)
+KERNEL __launch_bounds__(THREADS, EACH > 8 ? 1 : 1024 / THREADS)
 sort_rows(const BITS* x, BITS* values, i64* numbers, u64 rows, u32 length, u32 flip, u32 together) {
     __shared__ Shared shared;
     start_next_kernel();
@@ -158,35 +162,66 @@ sort_rows(const BITS* x, BITS* values, i64* numbers, u64 rows, u32 length, u32 f
     }
 }
 
-KERNEL __launch_bounds__(THREADS) sort_count(const BITS* x, u32* counts, u32 length, u32 flip, u32 spans, u32 shift) {
-    __shared__ u32 seen[DIGITS];
+KERNEL __launch_bounds__(THREADS) sort_count(const BITS* x, u32* counts, u32 length, u32 flip, u32 parts) {
+    // Several of each, so that threads with the same digit seldom wait for each other.
+    constexpr int COPIES = 4, COUNTED = sizeof(BITS) * DIGITS;
+    __shared__ u32 seen[COUNTED][COPIES];
     start_next_kernel();
     wait_for_previous_kernel();
-    const u64 row = blockIdx.x / spans;
-    const u32 at = blockIdx.x % spans;
-    x += row * length;
-    if (threadIdx.x < DIGITS)
-        seen[threadIdx.x] = 0;
+    for (int i = threadIdx.x; i < COUNTED * COPIES; i += THREADS)
+        seen[i / COPIES][i % COPIES] = 0;
     __syncthreads();
+    const u64 row = blockIdx.x / parts;
+#pragma unroll 4
+    for (u32 place = blockIdx.x % parts * THREADS + threadIdx.x; place < length; place += parts * THREADS) {
+        const BITS raw = x[row * length + place];
 #pragma unroll
-    for (int i = 0; i < EACH; i++) {
-        const u32 place = at * SPAN + i * THREADS + threadIdx.x;
-        if (place < length)
-            atomicAdd(&seen[digit_of(x[place], shift, flip)], 1u);
+        for (u32 byte = 0; byte < sizeof(BITS); byte++)
+            atomicAdd(&seen[byte * DIGITS + digit_of(raw, byte * 8, flip)][threadIdx.x % COPIES], 1u);
     }
     __syncthreads();
-    if (threadIdx.x < DIGITS)
-        counts[(row * DIGITS + threadIdx.x) * spans + at] = seen[threadIdx.x];
+    for (int i = threadIdx.x; i < COUNTED; i += THREADS) {
+        u32 sum = 0;
+        for (int copy = 0; copy < COPIES; copy++)
+            sum += seen[i][copy];
+        if (sum)
+            atomicAdd(&counts[row * COUNTED + i], sum);
+    }
 }
 
-KERNEL __launch_bounds__(THREADS)
-sort_move(const BITS* x, const u32* places, const u32* starts, BITS* values, u32* places_out, i64* numbers, u32 length,
-          u32 flip, u32 spans, u32 shift) {
+// What a span tells those behind it of a digit: how often it has it, or, with all before it, they have. 0: not yet.
+constexpr u32 OWN = 1u << 30, ALL = 2u << 30, NUMBER = OWN - 1;
+
+// How often a digit occurs in the spans before this one, of which every one has begun.
+DEVICE u32 number_before(u32* told, u32 at, u32 own) {
+    volatile u32* mine = told + u64(at) * DIGITS;
+    *mine = (at ? OWN : ALL) | own;
+    u32 before = 0;
+    for (u32 other = at; other--;) {
+        u32 word;
+        while ((word = *(mine - u64(at - other) * DIGITS)) == 0) {
+        }
+        before += word & NUMBER;
+        if (word & ALL)
+            break;
+    }
+    if (at)
+        *mine = ALL | (before + own);
+    return before;
+}
+
+KERNEL __launch_bounds__(THREADS, EACH > 8 ? 1 : 1024 / THREADS)
+sort_move(const BITS* x, const u32* places, const u32* starts, u32* told, BITS* values, u32* places_out, i64* numbers,
+          u32 length, u32 flip, u32 spans, u32 shift) {
     __shared__ Shared shared;
     start_next_kernel();
     wait_for_previous_kernel();
-    const u64 row = blockIdx.x / spans;
-    const u32 at = blockIdx.x % spans, begin = at * SPAN, left = length - begin;
+    // Spans are numbered as blocks begin, so that none waits for one that cannot begin before it ends.
+    if (threadIdx.x == 0)
+        shared.number = atomicAdd(&told[u64(gridDim.x) * DIGITS], 1u);
+    __syncthreads();
+    const u64 row = shared.number / spans;
+    const u32 at = shared.number % spans, begin = at * SPAN, left = length - begin;
     Span span(left < SPAN ? left : SPAN, flip);
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
@@ -195,16 +230,24 @@ sort_move(const BITS* x, const u32* places, const u32* starts, BITS* values, u32
         if (PLACES)
             span.places[i] = places && span.has(i) ? places[row * length + place] : place;
     }
-    span.rank<false>(shared, shift);
-    if (threadIdx.x < DIGITS)
-        shared.bases[threadIdx.x] =
-            starts[(row * DIGITS + threadIdx.x) * spans + at] - shared.begins[threadIdx.x];
-    span.exchange(shared);
+    starts += (row * sizeof(BITS) + shift / 8) * DIGITS;
+    const u32 digit = threadIdx.x % DIGITS, start = starts[digit];
+    // Where all of a row have one digit they stay where they are: so it is with the upper bytes of small integers.
+    const bool alike = __syncthreads_or((digit + 1 < DIGITS ? starts[digit + 1] : length) - start == length);
+    if (!alike) {
+        span.rank<false>(shared, shift);
+        if (threadIdx.x < DIGITS) {
+            const u32 before = number_before(told + row * spans * DIGITS + digit, at, shared.totals[digit]);
+            shared.bases[digit] = start + before - shared.begins[digit];
+        }
+        span.exchange(shared);
+    }
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         if (!span.has(i))
             continue;
-        const u64 to = row * length + u32(shared.bases[span.digit<false>(i, shift)] + span.first + i * 32);
+        const u32 base = alike ? begin : shared.bases[span.digit<false>(i, shift)];
+        const u64 to = row * length + u32(base + span.first + i * 32);
         if (values)
             values[to] = span.raw[i];
         if (PLACES && places_out)

@@ -203,7 +203,8 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             kinds = (("u32", 0, "0x7f800000"), ("u16", 0, "0x7c00"), ("u64", 0, "0x7ff0000000000000"),
                      ("u32", 1, 0), ("u64", 1, 0), ("u8", 0, 0))  # fmt: skip
             for (bits, signed, infinite), places in product(kinds, (0, 1)):
-                for threads, each in ((256, 4), (512, 8 if bits == "u64" else 16)):
+                sizes = ((256, 4), (512, 8), (512, 16))
+                for threads, each in sizes[: 2 if bits == "u64" else 3]:
                     yield {"BITS": bits, "SIGNED": signed, "INFINITE": infinite, "PLACES": places,
                            "THREADS": threads, "EACH": each}  # fmt: skip
         case "compact.cu":

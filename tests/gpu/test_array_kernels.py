@@ -233,14 +233,17 @@ def test_sort(kind: str, length: int, descending: int) -> None:
     count, move = (
         Kernel("sort.cu", entry, EACH=each, **options) for entry in ("sort_count", "sort_move")
     )
-    counts = torch.zeros(2, 256 * spans, dtype=torch.int32, device="cuda")
+    counts = torch.zeros(2, x.itemsize, 256, dtype=torch.int32, device="cuda")
+    count(2 * 3, threads, held, counts, *told, 3)
+    np.testing.assert_array_equal(counts.sum(2).cpu().numpy(), length)
+    starts = (counts.cumsum(2) - counts).to(torch.int32)
     places = None
     for shift in range(0, 8 * x.itemsize, 8):
-        count(2 * spans, threads, held, counts, *told, spans, shift)
-        starts = (counts.cumsum(1) - counts).to(torch.int32)
+        shared = torch.zeros(2 * spans * 256 + 1, dtype=torch.int32, device="cuda")
         values, moved = torch.zeros_like(held), torch.zeros(held.shape, dtype=torch.int32).cuda()
         numbers = torch.full(held.shape, -1, device="cuda")
-        move(2 * spans, threads, held, places, starts, values, moved, numbers, *told, spans, shift)
+        pointers = (held, places, starts, shared, values, moved, numbers)
+        move(2 * spans, threads, *pointers, *told, spans, shift)
         held, places = values, moved
     np.testing.assert_array_equal(numbers.cpu().numpy(), order.numpy())
     np.testing.assert_array_equal(places.cpu().numpy(), order.numpy())

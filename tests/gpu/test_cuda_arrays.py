@@ -328,6 +328,15 @@ def test_sorting(device: Device, dtype: str, descending: bool, shape: tuple[int,
         np.testing.assert_array_equal(xp_values(made), xp_values(expected))
 
 
+@pytest.mark.parametrize("length", [900, 40_000])
+def test_sorting_small_integers(device: Device, length: int) -> None:
+    host = np.random.default_rng(12).integers(-3, 300, (3, length))
+    host[1] = 7
+    there, here = both("int64", host, device)
+    same(xp.argsort(there), xp.argsort(here))
+    same(xp.sort(there, descending=True), xp.sort(here, descending=True))
+
+
 def test_sorting_keeps_the_order_of_equals(device: Device) -> None:
     host = np.tile(np.asarray([0.0, -0.0, math.nan, 1.0, -math.nan, -math.inf], "float32"), 3000)
     there, here = both("float32", host, device)

@@ -33,13 +33,7 @@ def grouped(
         if rounds < 1:
             return lambda number: operations[number % len(operations)](), 1
         several = list(operations) * min(rounds, -(-MOST_NODES // len(operations)))
-        stream = device.stream()
-        with stream:
-            # What they allocate when they are captured is then the stream's own already.
-            results = [operation() for operation in several]
-        stream.synchronize()
-        del results
-        graph = capture_graph(functools.partial(_all, several), stream=stream)
+        graph = capture_graph(functools.partial(_all, several), device=device)
         return lambda _: graph.replay(), len(several)
     times = min(int(GROUP_BYTES // max(nbytes, 1.0)), len(operations))
     if times < 2:

@@ -207,14 +207,13 @@ def sort(label: str, x: Array, axis: int, descending: bool, places: bool) -> Arr
     return _back(out, axis, label)
 
 
-def sort_with_places(label: str, x: Array) -> tuple[Array, Array]:
-    """The elements of one axis in order, and the places they came from."""
-    source = packed(x, label)
-    values = launching.empty(x.device, x.shape, x.dtype, label)
-    places = launching.empty(x.device, x.shape, int64, label)
-    operands = [_operand(source), _operand(values), _operand(places)]
-    _operate("sort", operands, (1, x.size, 0), values, label)
-    return values, places
+def in_order(label: str, x: Array, *, places: bool) -> list[Array]:
+    """The elements of one axis in order, and after them the places they came from if wanted."""
+    types = (x.dtype, int64) if places else (x.dtype,)
+    made = [launching.empty(x.device, x.shape, dtype, label) for dtype in types]
+    operands = [_operand(one) for one in (packed(x, label), *made)]
+    _operate("sort", [*operands, None][:3], (1, x.size, 0), made[0], label)
+    return made
 
 
 def take(label: str, x: Array, indices: Array, axis: int) -> Array:

@@ -250,7 +250,8 @@ def _unique_places(
     from assay.xp.manipulation import reshape
 
     device, count = x.device, x.size
-    ordered, order = kernel_axes.sort_with_places(operation, reshape(x, (-1,)))
+    placed = return_index or return_inverse
+    ordered, *order = kernel_axes.in_order(operation, reshape(x, (-1,)), places=placed)
     begins = launching.empty(device, (count,), dtypes.bool_, operation)
     kernels.fill(operation, begins[:1], True)
     # NaN differs from itself, so each is alone.
@@ -258,11 +259,11 @@ def _unique_places(
     starts = kernel_axes.places(operation, begins)
     found = [kernel_axes.take(operation, ordered, starts, 0)]
     if return_index:
-        found.append(kernel_axes.take(operation, order, starts, 0))
+        found.append(kernel_axes.take(operation, order[0], starts, 0))
     if return_inverse:
         runs = kernel_axes.scan(operation, "add", begins, 0, dtypes.int64)
         inverse = launching.empty(device, (count,), dtypes.int64, operation)
-        kernel_axes.put(operation, runs - 1, order, inverse, 0, distinct=True)
+        kernel_axes.put(operation, runs - 1, order[0], inverse, 0, distinct=True)
         found.append(inverse)
     if return_counts:
         counts = launching.empty(device, starts.shape, dtypes.int64, operation)

@@ -11,6 +11,10 @@ use assay_core::operations::ElementFormat;
 
 /// Rows of at most so many elements are sorted several in a block.
 const SHORT: u64 = 512;
+/// Longer ones cannot be counted in the bits that spans tell each other of themselves.
+const LONGEST: u64 = 1 << 30;
+/// Blocks that keep every processor of a large GPU busy.
+const ENOUGH_BLOCKS: u64 = 1024;
 /// Values of the digits that are sorted by.
 const DIGITS: u64 = 256;
 
@@ -49,11 +53,12 @@ impl Shares {
     fn of(rows: u64, length: u64, bytes: u64) -> Self {
         let short = length <= SHORT;
         let held = if short { rows * length } else { length };
-        let (threads, each) = match bytes {
-            _ if held <= 1024 => (256, 4),
-            8 => (512, 8),
-            _ if short || held <= 4096 => (256, 16),
-            _ => (512, 16),
+        let (threads, each) = match held {
+            0..=1024 => (256, 4),
+            1025..=2048 => (256, 8),
+            // More elements in a thread leave room for fewer threads.
+            4097..=8192 if bytes < 8 && !short => (512, 16),
+            _ => (512, 8),
         };
         let span = threads * each;
         let most = if short { span / length } else { 1 };
@@ -92,6 +97,9 @@ pub(super) fn sort(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     let descending = call.integer("descending")? != 0;
     if rows * length == 0 {
         return Ok(());
+    }
+    if length >= LONGEST {
+        return Err(call.error("rows of fewer than 2**30 elements", length));
     }
     let shares = Shares::of(rows, length, bytes);
     if rows.saturating_mul(shares.spans) > i32::MAX as u64 {
@@ -150,20 +158,40 @@ impl Sorting {
         settings: &[Setting],
         shares: &Shares,
     ) -> Result<()> {
-        let count = tools.entry(queue, "sort", "sort_count", settings)?;
-        let move_ = tools.entry(queue, "sort", "sort_move", settings)?;
         let (blocks, total) = (self.rows * shares.spans, self.rows * self.length);
         let scratch =
             |purpose, bytes| -> Result<u64> { Ok(tools.scratch(queue, purpose, bytes)?.0) };
-        let counts = scratch("sort counts", blocks * DIGITS * 4)?;
+        let zeros = |purpose, count: u64| -> Result<u64> {
+            let pointer = tools.scratch(queue, purpose, count * 4)?;
+            queue.fill(pointer, 0, count * 4)?;
+            Ok(pointer.0)
+        };
+        let launch = |name, blocks, pointers: &[u64], numbers: &[u32]| {
+            let kernel = tools.entry(queue, "sort", name, settings)?;
+            let pointers = pointers.iter().copied().map(pointer);
+            let sizes = [self.length as u32, self.flip];
+            let numbers = sizes.iter().chain(numbers).copied();
+            let arguments: Vec<_> = pointers.chain(numbers.map(KernelArgument::U32)).collect();
+            queue.launch(&kernel, line(blocks, shares.threads), &arguments)
+        };
+        // Where each value of each digit begins.
+        let counts = zeros("sort counts", self.rows * self.bytes * DIGITS)?;
+        let parts = ENOUGH_BLOCKS.div_ceil(self.rows).min(shares.spans);
+        launch(
+            "sort_count",
+            self.rows * parts,
+            &[self.from, counts],
+            &[parts as u32],
+        )?;
         let starts = Scan {
             types: ["u32"; 3],
             bytes: [4; 2],
             join: "add",
             exclusive: true,
-            rows: self.rows,
-            length: shares.spans * DIGITS,
+            rows: self.rows * self.bytes,
+            length: DIGITS,
         };
+        starts.launch(tools, queue, counts, counts)?;
         // Elements go back and forth between two places, and in the end to where they are wanted.
         let keys = [
             scratch("sort keys", total * self.bytes)?,
@@ -182,25 +210,14 @@ impl Sorting {
         let [mut from, mut from_places] = [self.from, 0];
         for pass in 0..self.bytes {
             let side = ((self.bytes - pass) % 2) as usize;
-            let sizes = [
-                self.length as u32,
-                self.flip,
-                shares.spans as u32,
-                8 * pass as u32,
-            ];
-            let launch = |kernel, pointers: &[u64]| {
-                let pointers = pointers.iter().copied().map(pointer);
-                let arguments: Vec<_> = pointers.chain(sizes.map(KernelArgument::U32)).collect();
-                queue.launch(kernel, line(blocks, shares.threads), &arguments)
-            };
-            launch(&count, &[from, counts])?;
-            starts.launch(tools, queue, counts, counts)?;
+            let told = zeros("sort told", blocks * DIGITS + 1)?;
             let [values, places, numbers] = match pass + 1 == self.bytes {
                 true => [self.values, 0, self.places],
                 false => [keys[side], carried[side], 0],
             };
-            let pointers = [from, from_places, counts, values, places, numbers];
-            launch(&move_, &pointers)?;
+            let pointers = [from, from_places, counts, told, values, places, numbers];
+            let which = [shares.spans as u32, 8 * pass as u32];
+            launch("sort_move", blocks, &pointers, &which)?;
             [from, from_places] = [keys[side], carried[side]];
         }
         Ok(())

@@ -19,12 +19,13 @@ _NAMES: Final = {"cumulative_sum": ("cumsum", "cumsum")}
 """What functions are called in NumPy and in PyTorch, where that is different."""
 
 
-def _work(name: str, operands: int, place: Place, **options: int) -> Work:
+def _work(name: str, operands: int, axis: int | None, place: Place) -> Work:
     """A function that has the same name in all three libraries, or one of `_NAMES`."""
     # Positive, so that the error of a sum is small beside the sum.
     hosts = [np.abs(inputs.normal(place.shape, seed)) for seed in range(operands)]
     placed = [inputs.place(place.device, host, place.dtype) for host in hosts]
     sets = list(zip(*map(place.spread, placed), strict=True))
+    options = {} if axis is None else {"axis": axis}
     in_numpy, in_pytorch = _NAMES.get(name, (name, name))
     own: Callable[..., Array] = functools.partial(getattr(xp, name), **options)
     theirs: Callable[..., Any] = functools.partial(getattr(np, in_numpy), **options)
@@ -50,14 +51,26 @@ def _work(name: str, operands: int, place: Place, **options: int) -> Work:
     )
 
 
+def _operation(
+    name: str,
+    dtypes: tuple[str, ...],
+    operands: int = 1,
+    *,
+    axis: int | None = None,
+    reads_only: bool = False,
+) -> Operation:
+    make = functools.partial(_work, name, operands, axis)
+    return Operation(name, dtypes, make, reads_only, allocates=True)
+
+
 OPERATIONS: Final = (
-    Operation("add", _FLOATS, functools.partial(_work, "add", 2)),
-    Operation("multiply", _FLOATS, functools.partial(_work, "multiply", 2)),
-    Operation("exp", _FLOATS, functools.partial(_work, "exp", 1)),
-    Operation("sum", ("f32",), functools.partial(_work, "sum", 1), reads_only=True),
-    Operation("max", ("f32",), functools.partial(_work, "max", 1), reads_only=True),
-    Operation("argmax", ("f32",), functools.partial(_work, "argmax", 1, axis=1), reads_only=True),
-    Operation("var", ("f32",), functools.partial(_work, "var", 1, axis=1), reads_only=True),
-    Operation("cumulative_sum", _FLOATS, functools.partial(_work, "cumulative_sum", 1, axis=1)),
-    Operation("sort", _FLOATS, functools.partial(_work, "sort", 1)),
+    _operation("add", _FLOATS, 2),
+    _operation("multiply", _FLOATS, 2),
+    _operation("exp", _FLOATS),
+    _operation("sum", ("f32",), reads_only=True),
+    _operation("max", ("f32",), reads_only=True),
+    _operation("argmax", ("f32",), axis=1, reads_only=True),
+    _operation("var", ("f32",), axis=1, reads_only=True),
+    _operation("cumulative_sum", _FLOATS, axis=1),
+    _operation("sort", _FLOATS),
 )

@@ -59,3 +59,5 @@ class Operation:
     make: Callable[[Place], Work]
     reads_only: bool = False
     """Whether next to nothing is written, so that reading is the ceiling, not copying."""
+    allocates: bool = False
+    """Whether results are fresh memory, which captures refuse: calls are made one by one."""

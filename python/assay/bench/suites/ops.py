@@ -1,8 +1,9 @@
 """Passes over activations: elementwise operations, reductions, norms, and what models are made of.
 
 On a processor inputs are used again and again, as activations are: small ones come from the cache.
-On a GPU they are rotated past the cache, in graphs, so that memory is what is measured; what a
-call costs the host has a figure of its own. The ceiling is copying as many bytes, or for reductions
+On a GPU they are rotated past the cache, so that memory is what is measured: operations that write
+where they are told in graphs, array functions one by one, as PyTorch's beside them. What a call
+costs the host has a figure of its own. The ceiling is copying as many bytes, or for reductions
 reading them, in the same rounds.
 """
 
@@ -81,7 +82,8 @@ def _prepare(operation: Operation, place: Place) -> Trial:
     work = operation.make(place)
     counted = counting.count(device, work.call)
     turns = [functools.partial(work.call, number) for number in range(place.copies)]
-    call, times = grouped(device, turns, counted.bytes) if place.copies > 1 else (work.call, 1)
+    captured = place.copies > 1 and not operation.allocates
+    call, times = grouped(device, turns, counted.bytes) if captured else (work.call, 1)
     in_numpy = work.in_numpy
     return Trial(
         Contestant("assay", call, DeviceClock(device), times * counted.bytes),
