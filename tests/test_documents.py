@@ -17,6 +17,7 @@ from assay.cli.app import COMMANDS, application
 from assay.engine.knobs import KNOBS
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^()\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 SOURCE_FILE = re.compile(r"[\w./-]+\.(?:py|pyi|rs|cu|cuh|sh|toml)")
 DOTTED = re.compile(r"assay(?:\.\w+)+")
@@ -127,6 +128,11 @@ def test_commands_and_their_options_exist(documents: dict[str, str]) -> None:
         wrong += [f"{name}: assay {command.name} {one}" for one in given - known - {"--help"}]
     assert seen > 50
     assert wrong == []
+
+
+def test_every_page_is_in_the_list_of_documents(documents: dict[str, str]) -> None:
+    listed = {f"docs/{target}" for target in LINK.findall(documents["docs/README.md"])}
+    assert listed == {name for name in documents if re.match(r"docs/\w+/", name)}
 
 
 def rows(text: str) -> dict[str, str]:
