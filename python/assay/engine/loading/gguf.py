@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from assay._native import GgufFile, StoredTexts
 from assay.engine.loading.configuration import checked, known_architecture
@@ -12,6 +12,9 @@ from assay.engine.loading.gguf_names import hugging_face_name
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.shapes import ROPE_FACTORS, check_tensors
 from assay.errors import InputError, UnsupportedError
+
+if TYPE_CHECKING:
+    from assay.engine.loading.tokenizer import Tokenizer
 
 _Value = TypeVar("_Value", int, float, str, bool)
 
@@ -100,7 +103,7 @@ def open_gguf(path: Path) -> ModelFiles:
         config["rope_scaling"] = {"rope_type": "factors", "tensor": ROPE_FACTORS}
     check_tensors(where, architecture, config, tensors)
 
-    def make_tokenizer() -> Any:
+    def make_tokenizer() -> Tokenizer:
         from assay.engine.loading.gguf_tokenizer import tokenizer_from_gguf
 
         return tokenizer_from_gguf(metadata)

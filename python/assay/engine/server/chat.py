@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -52,7 +52,7 @@ async def chat(service: Service, body: ChatRequest, request: Request) -> Respons
     return await respond(service, order, wording, body, request)
 
 
-def _prompt(service: Service, messages: list[dict[str, Any]]) -> Sequence[int]:
+def _prompt(service: Service, messages: Sequence[Mapping[str, str]]) -> Sequence[int]:
     if service.model.render_chat is None:
         raise ApiError(
             f'the model "{service.model.name}" has no chat template: use /v1/completions',

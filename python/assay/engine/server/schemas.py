@@ -6,7 +6,7 @@ means the same as leaving a field out.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
@@ -111,7 +111,7 @@ class ChatMessage(Strict):
     content: Text | list[TextPart]
     name: Text | None = None
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, str]:
         """The message as chat templates read it; a developer speaks as the system."""
         content = self.content
         if not isinstance(content, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -37,7 +37,7 @@ class ServedModel:
     """Tokens of what a chat template made, in which special tokens stand written out."""
     token_bytes: Callable[[int], bytes]
     decode: Callable[[Sequence[int]], str]
-    render_chat: Callable[[list[dict[str, Any]]], str] | None
+    render_chat: Callable[[Sequence[Mapping[str, str]]], str] | None
     """Messages through the model's chat template; None if it has none."""
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -145,14 +145,13 @@ class Service:
 def sampling(body: Sampling, max_tokens: int, logprobs: int | None, number: int) -> SamplingParams:
     """The engine's parameters for answer `number` of a request."""
 
-    def given(value: Any, default: Any) -> Any:
+    def given(value: T | None, default: T) -> T:
         return default if value is None else value
 
-    top_k = given(body.top_k, 0)
     return SamplingParams(
         max_tokens=max_tokens,
         temperature=given(body.temperature, 1.0),
-        top_k=max(top_k, 0),
+        top_k=max(given(body.top_k, 0), 0),
         top_p=given(body.top_p, 1.0),
         min_p=given(body.min_p, 0.0),
         repetition_penalty=given(body.repetition_penalty, 1.0),
