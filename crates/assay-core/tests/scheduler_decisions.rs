@@ -556,3 +556,30 @@ fn waiting_for_a_limit_moves_a_virtual_clock_and_nothing_else_does() {
     }
     assert_eq!(world.clock.now_ns(), 1_000_000_000);
 }
+
+#[test]
+fn a_due_turn_stands_behind_one_of_its_own_and_behind_no_other() {
+    let world = world_with(|options| options.lanes.upload.window_units = 100);
+    let promised = world.started(world.guaranteed("promised", 0, SPEED / 2));
+    let other = world.started(world.options("other", 0));
+    world.clock.advance_ns(1_000_000);
+    let poll = |ticket: Ticket| match ticket.poll().expect("alive") {
+        Poll::Ready(turn) => Ok(turn),
+        Poll::Waiting(ticket) => Err(ticket),
+    };
+    let ask = |task: &Task| poll(task.ask(Lane::Upload, 100).expect("running"));
+
+    let theirs = ask(&other).expect("nothing under way");
+    let waiting = ask(&promised).expect_err("another's turn is under way");
+    assert!(
+        ask(&other).is_err(),
+        "only a guaranteed task's turn follows"
+    );
+    drop(theirs);
+    let first = poll(waiting).expect("due");
+    let second = ask(&promised).expect("follows the first");
+    let third = ask(&promised).expect_err("two are under way");
+    drop(first);
+    let third = poll(third).expect("follows the second");
+    drop((second, third));
+}

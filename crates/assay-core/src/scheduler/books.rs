@@ -48,6 +48,7 @@ pub(super) struct TaskLaneBooks {
     pub granted_units: u64,
     pub reserved_units: u64,
     pub measured_units: u64,
+    pub turns_under_way: u32,
 }
 
 /// What a task holds from admission until it is released.
@@ -143,6 +144,7 @@ impl TaskLaneBooks {
             granted_turns: 0,
             granted_units: 0,
             reserved_units: 0,
+            turns_under_way: 0,
             measured_units: 0,
         }
     }

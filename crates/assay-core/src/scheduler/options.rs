@@ -57,7 +57,8 @@ pub struct ClassOptions {
 pub struct LaneOptions {
     /// What the device does in a second; limits what can be reserved, not what can be done.
     pub units_per_second: u64,
-    /// Units that may be under way at once. A turn larger than that goes alone.
+    /// Units that may be under way at once. A turn larger than that goes alone; one that is due to a
+    /// guaranteed task may also stand behind a turn of that task which is alone.
     ///
     /// Work under way cannot be called back, so this is also how long the most urgent turn waits.
     pub window_units: u64,

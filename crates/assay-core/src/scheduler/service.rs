@@ -99,6 +99,7 @@ impl Books {
         };
         books.turns_under_way -= 1;
         let terms = &mut books.lanes[turn.lane];
+        terms.turns_under_way -= 1;
         let partition = books.options.partition;
         let Some(partition_books) = self.partitions[partition.0 as usize].as_mut() else {
             return;

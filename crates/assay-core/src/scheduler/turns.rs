@@ -53,7 +53,7 @@ impl Books {
 
     fn choose(&mut self, lane: Lane) -> Option<Choice> {
         let whole = &self.lanes[lane];
-        let window_open = whole.turns_under_way == 0
+        let window_open = whole.turns_under_way <= 1
             || (whole.turns_under_way < whole.options.window_turns
                 && whole.units_under_way < whole.options.window_units);
         if whole.backlog.is_empty() || !window_open {
@@ -95,11 +95,30 @@ impl Books {
         };
         let units_under_way = whole.units_under_way.checked_add(candidate.units);
         let fits = units_under_way.is_some_and(|sum| sum <= whole.options.window_units);
-        (whole.turns_under_way == 0 || fits).then_some(Choice {
+        let fits = fits && whole.turns_under_way < whole.options.window_turns;
+        let goes = whole.turns_under_way == 0 || fits || self.follows(lane, &candidate);
+        goes.then_some(Choice {
             task: candidate.task,
             units: candidate.units,
             reason,
         })
+    }
+
+    /// Whether a turn of a guaranteed reservation stands behind one of its own task and nothing else.
+    ///
+    /// The device goes from one to the other without a gap in which nobody has found the first one
+    /// over; whoever is as urgent waits for one turn more than the window holds.
+    fn follows(&self, lane: Lane, candidate: &Candidate) -> bool {
+        let whole = &self.lanes[lane];
+        let own = self
+            .tasks
+            .get(candidate.task)
+            .map_or(0, |books| books.lanes[lane].turns_under_way);
+        candidate.due_ns <= self.now_ns
+            && candidate.class == Class::Guaranteed
+            && whole.turns_under_way == 1
+            && own == 1
+            && whole.options.window_turns > 1
     }
 
     /// The limit that holds a candidate, if one does.
@@ -182,6 +201,7 @@ impl Books {
         }
         terms.granted_turns += 1;
         terms.granted_units += units;
+        terms.turns_under_way += 1;
         books.turns_under_way += 1;
         share.turns_under_way += 1;
         whole.turns_under_way += 1;
