@@ -92,6 +92,16 @@ def test_an_alien_file_is_refused_in_one_line(
     assert "\n" not in caught.value.message
 
 
+def test_a_file_from_before_other_work_was_measured_is_read(
+    make_figure: Make, make_result: Make, tmp_path: Path
+) -> None:
+    path = tmp_path / "result.json"
+    data = make_result(make_figure([1.0, 2.0])).to_data()
+    del data["other_cores"]
+    path.write_text(json.dumps(data))
+    assert load(path).other_cores is None
+
+
 OTHER = [b"", b"{", b"[]", b"3", b"\xff\xfe", b'"text"', b"{}", b"[" * 100_000]
 
 
