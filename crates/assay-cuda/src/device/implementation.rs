@@ -30,6 +30,23 @@ impl CudaDevice {
         stream.check(operation, status)
     }
 
+    /// Queues the copy of a range that was checked to another.
+    pub(super) fn copy_on(
+        &self,
+        stream: &Stream,
+        source: Address,
+        destination: Address,
+        bytes: u64,
+    ) -> Result<()> {
+        let operation = Operation::Copy;
+        let driver = self.gpu.enter(operation)?;
+        let (from, to) = (source.value(), destination.value());
+        // SAFETY: both ranges lie in live allocations, which outlive what is queued here; addresses
+        // of the host and the device are of one range, so the driver tells them apart.
+        let status = unsafe { (driver.cuMemcpyAsync)(to, from, bytes as usize, stream.handle()) };
+        stream.check(operation, status)
+    }
+
     /// An event that marks a moment; whether it was reached the driver says when it is asked.
     fn recorded(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
         match self.mark(operation, event)? {
@@ -272,12 +289,7 @@ impl Backend for CudaDevice {
                 bytes,
             });
         }
-        let driver = self.gpu.enter(operation)?;
-        let (from, to) = (source.value(), destination.value());
-        // SAFETY: both ranges lie in live allocations, which outlive what is queued here; addresses
-        // of the host and the device are of one range, so the driver tells them apart.
-        let status = unsafe { (driver.cuMemcpyAsync)(to, from, bytes as usize, stream.handle()) };
-        stream.check(operation, status)?;
+        self.copy_on(&stream, source, destination, bytes)?;
         self.note_captured(&stream);
         Ok(())
     }

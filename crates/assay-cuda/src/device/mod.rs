@@ -116,6 +116,17 @@ impl Queue<'_> {
             .fill_on(self.stream, destination.into(), value, bytes)
     }
 
+    /// Queues a copy between places of device memory that do not overlap, which the call was given.
+    pub fn copy(
+        &self,
+        source: DevicePointer,
+        destination: DevicePointer,
+        bytes: u64,
+    ) -> Result<()> {
+        self.device
+            .copy_on(self.stream, source.into(), destination.into(), bytes)
+    }
+
     /// Queues a kernel.
     pub fn launch(
         &self,

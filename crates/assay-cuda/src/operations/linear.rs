@@ -2,10 +2,11 @@
 //!
 //! A few rows are one pass over the weights by a kernel of ours, norm in front and activation
 //! behind; more are cuBLASLt's between kernels of their own, and ours again, a few rows at a time,
-//! where there is no cuBLASLt.
+//! where there is no cuBLASLt. Rows that may not depend on those beside them go in groups.
 
 use super::call::{Call, element_bytes};
 use super::few_rows::{few_rows, is_few};
+use super::groups::in_groups;
 use super::packed::{Packed, Packing};
 use super::products::{both_fp8, many_rows};
 use super::rows::{activation, rms_norm_into, swiglu_into};
@@ -96,21 +97,37 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let narrow = matches!(x.format, ElementFormat::F16 | ElementFormat::Bf16);
     let whole = inputs > 0 && inputs.is_multiple_of(8);
     let fits = narrow && whole && x.pointer.0.is_multiple_of(16);
-    // Rows beside each other in one product may be summed in another order than alone; the kernel
-    // for few rows keeps to one.
-    let alone = call.integer("invariant")? != 0;
+    // Rows beside each other in one product may be summed in another order than alone.
+    let invariant = call.integer("invariant")? != 0;
     if packed.is_some() && !fits {
         return Err(call.error("x of f16 or bf16 beside weights of fewer bits", x.format));
     }
-    if fits && (is_few(&given) || alone || !blas::is_available()) {
+    // One way for any number of rows: passes of ours where weights would be unpacked first.
+    let ours = match invariant {
+        true => packed.is_some(),
+        false => is_few(&given),
+    };
+    if fits && (ours || !blas::is_available()) {
         return few_rows(tools, queue, call, &given);
     }
-    between(tools, queue, call, &given)
+    match invariant {
+        true => between(tools, queue, call, &given, in_groups),
+        false => between(tools, queue, call, &given, many_rows),
+    }
 }
+
+/// How a plain product of many rows is computed.
+type Multiply = fn(&Tools, &Queue<'_>, &Call<'_>, &Linear) -> Result<()>;
 
 /// The product of many rows, with the norm and the unpacking of weights before it and the gates
 /// after it in kernels of their own.
-fn between(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, given: &Linear) -> Result<()> {
+fn between(
+    tools: &Tools,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    given: &Linear,
+    multiply: Multiply,
+) -> Result<()> {
     let mut product = *given;
     let scratch = |purpose, like: Operand, elements: u64| -> Result<Operand> {
         let bytes = elements * element_bytes(like.format).unwrap_or(0);
@@ -131,10 +148,10 @@ fn between(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, given: &Linear) ->
         packed.unpack_into(tools, queue, call, product.weights)?;
     }
     if !given.gated {
-        return many_rows(tools, queue, call, &product);
+        return multiply(tools, queue, call, &product);
     }
     product.out = scratch("gated", given.out, given.rows * given.outputs)?;
-    many_rows(tools, queue, call, &product)?;
+    multiply(tools, queue, call, &product)?;
     let size = [given.rows, given.outputs / 2];
     swiglu_into(tools, queue, call, [product.out, given.out], size)
 }

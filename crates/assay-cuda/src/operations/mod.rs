@@ -9,6 +9,7 @@ mod ceilings;
 mod choosing;
 mod elementwise;
 mod few_rows;
+mod groups;
 mod linear;
 mod own_products;
 mod packed;
