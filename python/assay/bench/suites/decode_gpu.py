@@ -24,6 +24,8 @@ PROMPT: Final = 128
 LONG: Final = 12_000
 OUTPUT: Final = 144
 BATCHES: Final = (1, 8, 64, 256)
+DETERMINISTIC: Final = (1, 8)
+"""Batches that are measured in deterministic mode too."""
 FORMATS: Final = tuple(name for name in ("fp8",) if name in WEIGHT_FORMATS)
 """Formats of weights that one request is measured with, besides the model's own."""
 
@@ -51,7 +53,7 @@ class Contest:
         self._format: str | None = None
         self._engine: Engine | None = None
 
-    def engine(self, weight_format: str) -> Engine:
+    def engine(self, weight_format: str, *, deterministic: bool = False) -> Engine:
         """The engine with these weights; another one gives its memory back first."""
         from assay.engine import Engine
 
@@ -69,6 +71,8 @@ class Contest:
                 weight_format=weight_format,
             )
             self._format = weight_format
+        if self._engine.settings.deterministic != deterministic:
+            self._engine.configure({"deterministic": deterministic})
         return self._engine
 
     @functools.cached_property
@@ -163,34 +167,45 @@ def cases(settings: Settings) -> list[Case]:
     contest = Contest(settings)
     facts = {"model": contest.source}
 
-    def step(requests: int, prompt: int, weight_format: str = "file") -> Case:
+    def step(
+        requests: int, prompt: int, weight_format: str = "file", *, deterministic: bool = False
+    ) -> Case:
         name = f"batch {requests}, context {prompt:,} to {prompt + OUTPUT:,}"
         if weight_format != "file":
             name = f"{weight_format} weights, {name}"
+        if deterministic:
+            name = f"deterministic, {name}"
         told = {**facts, "requests": requests, "prompt": prompt, "weight_format": weight_format}
-        return Case(name, "ms", lambda: _step(contest, requests, prompt, weight_format), told)
+
+        def trial() -> Trial:
+            engine = contest.engine(weight_format, deterministic=deterministic)
+            return _step(contest, engine, requests, prompt)
+
+        return Case(name, "ms", trial, told)
 
     starts = Starts(contest, settings)
     return [
         *(step(requests, PROMPT) for requests in BATCHES),
         step(8, LONG),
         *prompt_gpu.cases(contest),
+        *(step(requests, PROMPT, deterministic=True) for requests in DETERMINISTIC),
         *(step(1, PROMPT, weight_format) for weight_format in FORMATS),
         Case("process start to first token", "s", starts.seconds_trial, facts, STARTS),
         Case("peak anonymous memory until then", "MB", starts.memory_trial, facts, STARTS),
     ]
 
 
-def _step(contest: Contest, requests: int, prompt: int, weight_format: str) -> Trial:
-    engine = contest.engine(weight_format)
+def _step(contest: Contest, engine: Engine, requests: int, prompt: int) -> Trial:
     batch = Batch(engine, requests, prompt)
     shape = engine.model.shape
     kv = 2 * 2 * shape.layers * shape.kv_heads * shape.head_dim
     context = prompt + OUTPUT // 2
     nbytes = engine.model.streamed_bytes + requests * context * kv
+    # In deterministic mode another pass gives the same bits.
+    tolerance = 0.0 if engine.settings.deterministic else LOGIT_TOLERANCE
     return Trial(
         Contestant("assay", batch.advance, _TOLD),
-        Check("another pass over prompt and output, in logits", batch.error, LOGIT_TOLERANCE),
+        Check("another pass over prompt and output, in logits", batch.error, tolerance),
         ceiling=_reading(contest, nbytes),
         bytes=nbytes,
         note="the floor reads weights, keys and values once at the ceiling of the same rounds",
