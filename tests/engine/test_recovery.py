@@ -20,10 +20,7 @@ def finish(engine):
 
 
 def crowded_engine(monkeypatch, room_bytes):
-    """An engine whose KV cache begins with 64 tokens, and a device with little room besides.
-
-    A processor everywhere: what its operations take besides is known to the byte.
-    """
+    """An engine whose KV cache begins with 64 tokens, and a device with little room besides."""
     monkeypatch.setattr("assay.engine.assembly.FIRST_KV_TOKENS", 64)
     device = own_device(limit_bytes=32 << 20)
     engine = fixture_engine("llama", device, deterministic=True)
@@ -33,7 +30,7 @@ def crowded_engine(monkeypatch, room_bytes):
 
 
 def test_a_request_for_which_the_cache_cannot_grow_fails_alone(monkeypatch):
-    with fixture_engine("llama", "cpu", deterministic=True) as roomy:
+    with fixture_engine("llama", deterministic=True) as roomy:
         [expected] = roomy.generate([[5] * 20], GREEDY)
     engine, _filler = crowded_engine(monkeypatch, room_bytes=0)
     with engine:
@@ -48,7 +45,7 @@ def test_a_request_for_which_the_cache_cannot_grow_fails_alone(monkeypatch):
 
 def test_a_cache_that_cannot_grow_makes_requests_wait(monkeypatch):
     prompts = [[index + 3] * 30 for index in range(4)]
-    with fixture_engine("llama", "cpu", deterministic=True, kv_tokens=1024) as roomy:
+    with fixture_engine("llama", deterministic=True, kv_tokens=1024) as roomy:
         expected = [one.token_ids for one in roomy.generate(prompts, GREEDY)]
     engine, _filler = crowded_engine(monkeypatch, room_bytes=0)
     with engine:
@@ -103,7 +100,7 @@ def test_a_stream_gives_its_own_text_and_keeps_what_others_say():
 
 
 def test_a_change_for_which_there_is_no_memory_changes_nothing(monkeypatch):
-    with fixture_engine("llama", "cpu", deterministic=True) as roomy:
+    with fixture_engine("llama", deterministic=True) as roomy:
         [expected] = roomy.generate([[5] * 20], GREEDY)
     engine, _filler = crowded_engine(monkeypatch, room_bytes=0)
     with engine:

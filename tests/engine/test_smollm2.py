@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from assay.engine import Engine, SamplingParams
-from chosen_device import NAME
+from chosen_device import NAME, ON_GPU
 
 CASES = json.loads(
     (Path(__file__).parents[1] / "data" / "llama_cpp_smollm2.json").read_text(encoding="utf-8")
@@ -32,8 +32,14 @@ def greedy(count):
     return SamplingParams(max_tokens=count, temperature=0.0, ignore_eos=True)
 
 
-def test_gravity(engine):
-    [answer] = engine.generate(["Gravity is the force that"], greedy(24))
+def test_gravity(engine, exact):
+    prompt = ["Gravity is the force that"]
+    [answer] = engine.generate(prompt, greedy(24))
+    if ON_GPU:
+        # bfloat16 says what the weights say without rounding, where "particles" comes first by 0.1.
+        [unrounded] = exact.generate(prompt, greedy(24))
+        assert answer.text == unrounded.text
+        return
     assert answer.text == (
         " holds the universe together. It's a fundamental concept that underlies everything, "
         "from the smallest subatomic particles to the fabric of"

@@ -147,7 +147,8 @@ def test_a_slice_of_a_large_array_copies_nothing(own: Device) -> None:
     assert total.tolist() == [1.0] * 10
     records = own.take_records().records
     assert sum(record.bytes for record in records) < 1000
-    assert [record.kind for record in records] == ["allocate", "launch"]
+    kinds = [record.kind for record in records if record.kind != "copy to host"]
+    assert kinds == ["allocate", "launch"]
 
 
 def test_one_times_two_in_bfloat16_is_two(fresh: Device) -> None:
