@@ -82,7 +82,7 @@ def packed(x: Array, label: str) -> Array:
 
 def _in_order(x: Array, axes: Shape, label: str) -> tuple[Array, Shape]:
     """Elements in C order, and the axes as neighbours in it."""
-    together = not axes or max(axes) - min(axes) + 1 == len(axes)
+    together = len(axes) < 2 or max(axes) - min(axes) + 1 == len(axes)
     if together and x.layout.is_contiguous(x.dtype.itemsize):
         return x, axes
     kept = tuple(axis for axis in range(x.ndim) if axis not in axes)

@@ -45,7 +45,11 @@ def serve(device: Device, ndim: int, dtypes: Sequence[DType]) -> bool:
     """Whether kernels take work on these types along so many axes."""
     if not device.has_array_kernels or ndim > MOST_AXES:
         return False
-    return all(dtype.kind != "complex" for dtype in dtypes)
+    # A loop: what small operations ask has to be answered at once.
+    for dtype in dtypes:  # noqa: SIM110
+        if dtype.kind == "complex":
+            return False
+    return True
 
 
 def bits(value: Any, computed: DType) -> int:

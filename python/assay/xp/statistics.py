@@ -61,7 +61,7 @@ def reduce(
     `loop` takes NumPy's arguments; a kernel does the `reduction`, in the type `computed`, which is
     that of the result where none is named.
     """
-    axes, shape, count = _taken(operation, x.shape, _hashable(axis), keepdims)
+    axes, shape, count = _taken(operation, x.layout.shape, _hashable(axis), keepdims)
     if kernel_axes.serve(x, dtype):
         return kernel_axes.reduce(
             operation, reduction, x, axes, shape, computed or dtype, dtype, count
@@ -159,7 +159,7 @@ def _spread(
     if not kernel_axes.serve(x):
         quiet = _quiet(loop, ddof=correction)
         return reduce(operation, quiet, x, axis, keepdims, x.dtype, reduction)
-    axes, shape, count = _taken(operation, x.shape, _hashable(axis), keepdims)
+    axes, shape, count = _taken(operation, x.layout.shape, _hashable(axis), keepdims)
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
     divisor = builtins.max(count - correction, 0)
     return kernel_axes.reduce(operation, reduction, x, axes, shape, wide, x.dtype, divisor)

@@ -41,7 +41,9 @@ impl Default for MonotonicClock {
 
 impl Clock for MonotonicClock {
     fn now_ns(&self) -> u64 {
-        u64::try_from(self.beginning.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        let elapsed = self.beginning.elapsed();
+        let seconds = elapsed.as_secs().saturating_mul(1_000_000_000);
+        seconds.saturating_add(u64::from(elapsed.subsec_nanos()))
     }
 
     fn sleep_until_ns(&self, deadline_ns: u64) {

@@ -6,6 +6,7 @@ use crate::device::{Function, LaunchOptions, Queue};
 use crate::sources;
 use assay_core::backend::{DevicePointer, Result, StreamId};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// An option of a kernel's source: its name and its value.
@@ -45,13 +46,44 @@ struct Variant {
     settings: [Option<Setting>; MOST],
 }
 
+/// Hashes whole words, which is quick: options are our own, and nobody chooses them to collide.
+#[derive(Default)]
+struct Words(u64);
+
+impl Hasher for Words {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = self.0.rotate_left(23) ^ number;
+        self.0 = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
 /// What all operations of a device share.
 #[derive(Default)]
 pub(super) struct Tools {
-    functions: Mutex<HashMap<Variant, Arc<Function>>>,
+    functions: Mutex<HashMap<Variant, Arc<Function>, BuildHasherDefault<Words>>>,
     /// The same by a number that stands for kernel and options, for launches that cost the host
     /// more than the device.
-    numbered: RwLock<HashMap<u64, Arc<Function>>>,
+    numbered: RwLock<HashMap<u64, Arc<Function>, BuildHasherDefault<Words>>>,
     scratch: Mutex<HashMap<(StreamId, &'static str), Scratch>>,
 }
 
