@@ -32,6 +32,7 @@ __all__ = [
     "NativeMemory",
     "NativeOperators",
     "NativePlan",
+    "NativeReduction",
     "NativeReservation",
     "NativeScheduler",
     "NativeStream",
@@ -307,6 +308,24 @@ class NativePlan:
         counts: bool,
         kind: type[NativeArray],
     ) -> Self: ...
+
+@final
+class NativeReduction:
+    """A reduction of arrays of one shape and type: everything that does not change between calls."""
+
+    def __new__(
+        cls,
+        label: str,
+        numbers: Sequence[float],
+        source_bytes: int,
+        layout: tuple[object, ...],
+        nbytes: int,
+        dtype: object,
+        flops: float,
+        kind: type[NativeArray],
+    ) -> Self: ...
+    def apply(self, source: NativeArray) -> Any:
+        """The figures of an array without gaps, in fresh memory; None where memory has accounts."""
 
 @final
 class NativeOperators:

@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from assay._native import Buffer, expression
+from assay._native import Buffer, NativeReduction, expression
 from assay.runtime import exchange, kernels, launching
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType, int64
 from assay.runtime.hardware import Device
-from assay.runtime.layout import Layout, Shape, fresh, permute
+from assay.runtime.layout import Shape, fresh, permute
 
 _Operand = tuple[Buffer, int, int, int]
 
@@ -98,36 +98,32 @@ def _parts(shape: Shape, axes: Shape) -> tuple[int, int, int]:
     return outer, length, math.prod(shape[last + 1 :])
 
 
-class _Call(NamedTuple):
-    """What a reduction of arrays of one shape and type comes to."""
-
-    layout: Layout
-    nbytes: int
-    source_nbytes: int
-    expressions: tuple[int, int, int]
-    rest: tuple[int, int, int, int, int]
-    flops: float
-
-
 @functools.lru_cache(maxsize=4096)
-def _call(
+def _plan(
+    label: str,
     reduction: Reduction,
     source: Shape,
     axes: Shape,
     shape: Shape,
     types: tuple[DType, DType, DType],
-) -> _Call:
+    number: float,
+) -> tuple[NativeReduction, tuple[int | float, ...]]:
+    """A reduction of arrays of one shape and type, and the numbers that it is told."""
     kind, computed, dtype = types
     layout, nbytes, _ = fresh(shape, dtype.itemsize)
     size = math.prod(source)
-    return _Call(
-        layout,
-        nbytes,
-        size * kind.itemsize,
-        (_number(reduction.first), _number(reduction.join), _number(reduction.last)),
-        (int(reduction.centred), computed.element, *_parts(source, axes)),
-        float(size) if kind.kind == "float" else 0.0,
+    flops = float(size) if kind.kind == "float" else 0.0
+    numbers = (
+        _number(reduction.first),
+        _number(reduction.join),
+        _number(reduction.last),
+        float(number),
+        int(reduction.centred),
+        computed.element,
+        *_parts(source, axes),
     )
+    read = size * kind.itemsize
+    return NativeReduction(label, numbers, read, layout, nbytes, dtype, flops, Array), numbers
 
 
 def reduce(
@@ -142,23 +138,17 @@ def reduce(
     out: Array | None = None,
 ) -> Array:
     """One figure for all elements along some axes, in fresh memory or in `out`."""
-    device, kind = x.device, x.dtype
+    kind = x.dtype
     source, axes = _in_order(x, axes, label)
-    call = _call(reduction, source.layout.shape, axes, shape, (kind, computed, dtype))
+    types = (kind, computed, dtype)
+    plan, numbers = _plan(label, reduction, source.layout.shape, axes, shape, types, number)
     if out is None:
-        out = Array(device, device.allocate(call.nbytes), dtype, call.layout)
-    device._context.operate(
-        "reduce",
-        [
-            (source.buffer, source.layout.offset, call.source_nbytes, kind.element),
-            (out.buffer, out.layout.offset, call.nbytes, dtype.element),
-        ],
-        (*call.expressions, float(number), *call.rest),
-        device.current_stream()._native,
-        label=label,
-        bytes=call.source_nbytes + call.nbytes,
-        flops=call.flops,
-    )
+        made: Array | None = plan.apply(source)
+        if made is not None:
+            return made
+        out = launching.empty(x.device, shape, dtype, label)
+    flops = float(x.size) if kind.kind == "float" else 0.0
+    _operate("reduce", [_operand(source), _operand(out)], numbers, out, label, flops)
     return out
 
 

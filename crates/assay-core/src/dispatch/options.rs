@@ -24,7 +24,7 @@ pub struct DispatchOptions {
 }
 
 /// Without timing, the end of every so many pieces is marked.
-pub(super) const MARK_EVERY: u32 = 16;
+pub(super) const MARK_EVERY: u32 = 64;
 
 impl Default for DispatchOptions {
     fn default() -> Self {

@@ -50,6 +50,55 @@ struct Geometry {
     in_order: bool,
 }
 
+/// What arrays of an operation's results are made as: their type, and the class of Python's.
+pub(super) struct Elements {
+    dtype: Py<PyAny>,
+    kind: Py<PyType>,
+    pub element: ElementFormat,
+    pub itemsize: isize,
+}
+
+impl Elements {
+    pub fn new(py: Python<'_>, dtype: Py<PyAny>, kind: Py<PyType>) -> PyResult<Self> {
+        let (element, itemsize) = described(dtype.bind(py))?;
+        Ok(Elements {
+            dtype,
+            kind,
+            element,
+            itemsize,
+        })
+    }
+}
+
+/// A layout as Python has it and as operations read it.
+pub(super) struct Places {
+    layout: Py<PyAny>,
+    geometry: Arc<Geometry>,
+}
+
+impl Places {
+    /// Those of a layout that fills memory of so many bytes.
+    pub fn new(py: Python<'_>, layout: Py<PyAny>, itemsize: isize, bytes: u64) -> PyResult<Self> {
+        let geometry = Geometry::new(layout.extract(py)?, itemsize, bytes)?;
+        Ok(Places {
+            layout,
+            geometry: Arc::new(geometry),
+        })
+    }
+}
+
+/// How elements of a type are stored, and in how many bytes.
+fn described(dtype: &Bound<'_, PyAny>) -> PyResult<(ElementFormat, isize)> {
+    let code: u32 = dtype.getattr(intern!(dtype.py(), "element"))?.extract()?;
+    let element = ElementFormat::from_code(code).filter(|known| letters(*known).is_some());
+    let known = element.and_then(|one| Some((one, one.element_bytes()? as isize)));
+    known.ok_or_else(|| {
+        errors::invalid(&format!(
+            "array: expected elements that arrays have, got format {code}"
+        ))
+    })
+}
+
 thread_local! {
     /// An array that is there already, on its way into an object of a class of Python's.
     static READY: Cell<Option<PyArray>> = const { Cell::new(None) };
@@ -87,27 +136,29 @@ impl PyArray {
         &self.device
     }
 
-    /// An object of class `kind` like this one, whose elements have as many bytes, over fresh
-    /// memory.
-    pub fn like<'py>(
+    /// An array of this device over fresh memory, whose elements lie as told, or as its own.
+    pub fn beside<'py>(
         &self,
         py: Python<'py>,
-        kind: &Bound<'py, PyType>,
         block: Arc<Block>,
-        dtype: &Py<PyAny>,
-        element: ElementFormat,
+        result: &Elements,
+        places: Option<&Places>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let (layout, geometry) = match places {
+            Some(places) => (&places.layout, &places.geometry),
+            None => (&self.layout, &self.geometry),
+        };
         READY.set(Some(PyArray {
             device: self.device.clone_ref(py),
-            dtype: dtype.clone_ref(py),
-            layout: self.layout.clone_ref(py),
+            dtype: result.dtype.clone_ref(py),
+            layout: layout.clone_ref(py),
             block,
             buffer: OnceLock::new(),
-            geometry: Arc::clone(&self.geometry),
-            itemsize: self.itemsize,
-            element,
+            geometry: Arc::clone(geometry),
+            itemsize: result.itemsize,
+            element: result.element,
         }));
-        let made = kind.call0();
+        let made = result.kind.bind(py).call0();
         READY.set(None);
         made
     }
@@ -241,15 +292,7 @@ impl PyArray {
         }
         let (device, buffer, dtype, layout): (_, Py<Memory>, Py<PyAny>, Py<PyAny>) =
             parts.extract()?;
-        let code: u32 = dtype.bind(py).getattr(intern!(py, "element"))?.extract()?;
-        let element = ElementFormat::from_code(code).filter(|known| letters(*known).is_some());
-        let Some((element, itemsize)) = element.and_then(|one| Some((one, one.element_bytes()?)))
-        else {
-            return Err(errors::invalid(&format!(
-                "array: expected elements that arrays have, got format {code}"
-            )));
-        };
-        let itemsize = itemsize as isize;
+        let (element, itemsize) = described(dtype.bind(py))?;
         let geometry = Geometry::new(layout.extract(py)?, itemsize, buffer.get().bytes())?;
         Ok(PyArray {
             device,

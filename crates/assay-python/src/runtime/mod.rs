@@ -46,6 +46,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<array::PyArray>()?;
     module.add_function(wrap_pyfunction!(elementwise::expression, module)?)?;
     module.add_class::<plan::PyPlan>()?;
+    module.add_class::<plan::PyReduction>()?;
     module.add_class::<operators::PyOperators>()?;
     module.add_class::<stream::PyStream>()?;
     module.add_class::<stream::PyEvent>()?;

@@ -27,6 +27,16 @@ pub(super) enum PyNumber {
     Float(f64),
 }
 
+impl PyNumber {
+    /// As calls are told it.
+    pub fn told(&self) -> Number {
+        match self {
+            PyNumber::Integer(value) => Number::Integer(*value),
+            PyNumber::Float(value) => Number::Float(*value),
+        }
+    }
+}
+
 impl<'py> FromPyObject<'_, 'py> for PyNumber {
     type Error = PyErr;
 
@@ -129,13 +139,7 @@ pub(super) fn operate(
     }
     // Surplus operands are refused by the encoding, which counts them.
     places.extend(operands.iter().skip(signature.operands.len()).map(|_| None));
-    let numbers: Vec<Number> = numbers
-        .iter()
-        .map(|number| match number {
-            PyNumber::Integer(value) => Number::Integer(*value),
-            PyNumber::Float(value) => Number::Float(*value),
-        })
-        .collect();
+    let numbers: Vec<Number> = numbers.iter().map(PyNumber::told).collect();
     let kernel = machine.operations[index];
     let launch = encode(signature, kernel, &places, &numbers, account.bytes)
         .map_err(|error| errors::invalid(&error.to_string()))?;

@@ -269,7 +269,11 @@ impl PyOperators {
 }
 
 /// The stream that operations of an array's device go to here and now.
-fn current_stream(py: Python<'_>, machine: &Arc<Machine>, array: &PyArray) -> PyResult<StreamId> {
+pub(super) fn current_stream(
+    py: Python<'_>,
+    machine: &Arc<Machine>,
+    array: &PyArray,
+) -> PyResult<StreamId> {
     if !stream::is_any_entered() {
         return Ok(machine.backend.default_stream());
     }

@@ -1,4 +1,4 @@
-//! An elementwise operation of dense arrays as one call, from operands to result.
+//! Operations of dense arrays as one call, from operands to result.
 //!
 //! What such a call costs the host counts as much as what it costs the device, so that everything
 //! that does not change from call to call is kept, and Python's lock is let go of once.
@@ -9,35 +9,117 @@ use assay_core::backend::{DevicePointer, Space, StreamId};
 use assay_core::dispatch::{Work, WorkRequest};
 use assay_core::memory::TenantId;
 use assay_core::operations::{ElementFormat, Number, Operand, Signature, encode, find};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use super::array::PyArray;
+use super::array::{Elements, Places, PyArray};
+use super::barrier::guarded;
 use super::block::{Block, Use, Wanted};
 use super::elementwise::place;
 use super::errors;
 use super::machine::Machine;
+use super::operate::PyNumber;
+use super::operators::current_stream;
 use super::residence::Pinned;
 
-const NAME: &str = "map";
+/// Inputs of an operation with a plan, at most.
+const MOST_INPUTS: usize = 2;
 
-/// An operation on arrays of certain types: everything that does not change from call to call.
-#[pyclass(name = "NativePlan", module = "assay._native", frozen)]
-pub(super) struct PyPlan {
+/// A row of the table, called by a name in records.
+struct Operation {
     label: Arc<str>,
-    /// Its place in the table of operations.
     index: usize,
     signature: &'static Signature,
+}
+
+impl Operation {
+    fn new(name: &str, label: &str) -> PyResult<Self> {
+        let Some((index, signature)) = find(name) else {
+            return Err(errors::invalid(&format!(
+                "{label}: expected an operation of the table, got {name}"
+            )));
+        };
+        Ok(Operation {
+            label: label.into(),
+            index,
+            signature,
+        })
+    }
+}
+
+/// One call: where its inputs lie, what it is told, and how much it does.
+struct Call<'a> {
+    reads: &'a [Use<'a>],
+    /// The last is the result's.
+    operands: &'a mut [Option<Operand>],
+    numbers: &'a [Number],
+    read_bytes: u64,
+    result_bytes: u64,
+    element: ElementFormat,
+    flops: f64,
+}
+
+impl Call<'_> {
+    /// Allocates the result and queues the work, without Python's lock.
+    fn submit(
+        self,
+        machine: &Arc<Machine>,
+        stream: StreamId,
+        operation: &Operation,
+    ) -> PyResult<Arc<Block>> {
+        let bytes = self.result_bytes;
+        let block = Block::allocate(
+            machine,
+            &Wanted {
+                space: Space::Device,
+                bytes,
+                stream,
+                tenant: TenantId::DEFAULT,
+                site: None,
+            },
+        )?;
+        if let Some(result) = self.operands.last_mut() {
+            *result = block.address().map(|address| Operand {
+                pointer: DevicePointer(address.value()),
+                bytes,
+                format: self.element,
+            });
+        }
+        let moved = self.read_bytes + bytes;
+        let kernel = machine.operations[operation.index];
+        let launch = encode(
+            operation.signature,
+            kernel,
+            self.operands,
+            self.numbers,
+            moved,
+        )
+        .map_err(|error| errors::invalid(&error.to_string()))?;
+        let label = Arc::clone(&operation.label);
+        let mut request = WorkRequest::new(label, stream, Work::Launch(launch));
+        request.bytes = moved;
+        request.flops = self.flops;
+        let result = Use {
+            buffer: &block,
+            writes: true,
+        };
+        let mut uses = [result; 1 + MOST_INPUTS];
+        let count = self.reads.len();
+        uses[1..=count].copy_from_slice(self.reads);
+        machine.submit(request, &uses[..=count])?;
+        Ok(block)
+    }
+}
+
+/// An elementwise operation on arrays of certain types.
+#[pyclass(name = "NativePlan", module = "assay._native", frozen)]
+pub(super) struct PyPlan {
+    operation: Operation,
     expression: u32,
     computed: ElementFormat,
-    /// The type of the result, and whether its elements are counted as operations.
-    dtype: Py<PyAny>,
-    element: ElementFormat,
-    itemsize: isize,
+    result: Elements,
+    /// Whether the result's elements are counted as operations.
     counts: bool,
-    /// What arrays are made as.
-    kind: Py<PyType>,
 }
 
 #[pymethods]
@@ -52,28 +134,17 @@ impl PyPlan {
         counts: bool,
         kind: Py<PyType>,
     ) -> PyResult<Self> {
-        let code: u32 = dtype.bind(py).getattr(intern!(py, "element"))?.extract()?;
-        let itemsize = dtype.bind(py).getattr(intern!(py, "itemsize"))?.extract()?;
-        let (Some((index, signature)), Some(computed), Some(element)) = (
-            find(NAME),
-            ElementFormat::from_code(computed),
-            ElementFormat::from_code(code),
-        ) else {
+        let Some(computed) = ElementFormat::from_code(computed) else {
             return Err(errors::invalid(&format!(
-                "{label}: expected known formats, got {computed} and {code}"
+                "{label}: expected a known format, got {computed}"
             )));
         };
         Ok(PyPlan {
-            label: label.into(),
-            index,
-            signature,
+            operation: Operation::new("map", label)?,
             expression,
             computed,
-            dtype,
-            element,
-            itemsize,
+            result: Elements::new(py, dtype, kind)?,
             counts,
-            kind,
         })
     }
 }
@@ -97,7 +168,7 @@ impl Input<'_> {
 impl PyPlan {
     /// What the operation is called in records.
     pub fn label(&self) -> &str {
-        &self.label
+        &self.operation.label
     }
 
     /// The operation on arrays of the machine, one of which is `model`, into fresh memory; None
@@ -109,97 +180,59 @@ impl PyPlan {
         machine: &Arc<Machine>,
         stream: StreamId,
         model: &PyArray,
-        inputs: [Option<Input<'_>>; 2],
+        inputs: [Option<Input<'_>>; MOST_INPUTS],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let itemsize = self.result.itemsize;
         let alike = |input: &Option<Input<'_>>| match input {
-            Some(Input::Array(array)) => {
-                array.itemsize() == self.itemsize && array.has_places_of(model)
-            }
+            Some(Input::Array(array)) => array.itemsize() == itemsize && array.has_places_of(model),
             _ => true,
         };
         if model.size() == 0 || !model.is_whole() || !inputs.iter().all(alike) {
             return Ok(None);
         }
-        machine.begin(py, &self.label)?;
+        machine.begin(py, self.label())?;
         let mut uses = [Use {
             buffer: model.memory(),
             writes: false,
-        }; 2];
-        let mut places = [None; 4];
+        }; MOST_INPUTS];
         let mut count = 0;
-        for (input, place_of) in inputs.iter().zip(&mut places) {
-            let Some(Input::Array(array)) = input else {
-                continue;
-            };
-            array.memory().alive(&self.label)?;
-            uses[count].buffer = array.memory();
-            count += 1;
-            *place_of = Some(array);
+        for input in inputs.iter().flatten() {
+            if let Input::Array(array) = input {
+                array.memory().alive(self.label())?;
+                uses[count].buffer = array.memory();
+                count += 1;
+            }
         }
         let uses = &uses[..count];
         let _pinned = Pinned::new(py, uses, stream)?;
         let mut operands = [None; 4];
-        for (operand, array) in operands.iter_mut().zip(places) {
-            if let Some(array) = array {
-                *operand = Some(place(&self.label, machine, array)?);
+        for (operand, input) in operands.iter_mut().zip(&inputs) {
+            if let Some(Input::Array(array)) = input {
+                *operand = Some(place(self.label(), machine, array)?);
             }
         }
+        let bits = |input: Option<Input<'_>>| input.map_or(Number::Integer(0), Input::bits);
         let size = model.size();
-        let numbers = [
-            Number::Integer(self.expression.into()),
-            Number::Integer(self.computed.code().into()),
-            inputs[0].map_or(Number::Integer(0), Input::bits),
-            inputs[1].map_or(Number::Integer(0), Input::bits),
-            Number::Integer(0),
-            Number::Integer(size as i64),
-        ];
-        let block = py.detach(|| self.submit(machine, stream, uses, operands, &numbers, size))?;
-        let kind = self.kind.bind(py);
-        let made = model.like(py, kind, block, &self.dtype, self.element)?;
-        Ok(Some(made))
-    }
-
-    /// Allocates the result and queues the work, without Python's lock.
-    fn submit(
-        &self,
-        machine: &Arc<Machine>,
-        stream: StreamId,
-        reads: &[Use<'_>],
-        mut operands: [Option<Operand>; 4],
-        numbers: &[Number],
-        size: isize,
-    ) -> PyResult<Arc<Block>> {
-        let bytes = (size * self.itemsize) as u64;
-        let block = Block::allocate(
-            machine,
-            &Wanted {
-                space: Space::Device,
-                bytes,
-                stream,
-                tenant: TenantId::DEFAULT,
-                site: None,
-            },
-        )?;
-        operands[3] = block.address().map(|address| Operand {
-            pointer: DevicePointer(address.value()),
-            bytes,
-            format: self.element,
-        });
-        let moved = bytes * (1 + reads.len() as u64);
-        let kernel = machine.operations[self.index];
-        let launch = encode(self.signature, kernel, &operands, numbers, moved)
-            .map_err(|error| errors::invalid(&error.to_string()))?;
-        let mut request = WorkRequest::new(Arc::clone(&self.label), stream, Work::Launch(launch));
-        request.bytes = moved;
-        request.flops = if self.counts { size as f64 } else { 0.0 };
-        let result = Use {
-            buffer: &block,
-            writes: true,
+        let bytes = (size * itemsize) as u64;
+        let call = Call {
+            reads: uses,
+            operands: &mut operands,
+            numbers: &[
+                Number::Integer(self.expression.into()),
+                Number::Integer(self.computed.code().into()),
+                bits(inputs[0]),
+                bits(inputs[1]),
+                Number::Integer(0),
+                Number::Integer(size as i64),
+            ],
+            read_bytes: bytes * count as u64,
+            result_bytes: bytes,
+            element: self.result.element,
+            flops: if self.counts { size as f64 } else { 0.0 },
         };
-        let mut uses = [result; 3];
-        uses[1..=reads.len()].copy_from_slice(reads);
-        machine.submit(request, &uses[..=reads.len()])?;
-        Ok(block)
+        let block = py.detach(|| call.submit(machine, stream, &self.operation))?;
+        let made = model.beside(py, block, &self.result, None)?;
+        Ok(Some(made))
     }
 
     /// The bits of a number of Python's, if it fits the type computed in.
@@ -222,6 +255,83 @@ impl PyPlan {
             ElementFormat::U64 => whole(0, i64::MAX)?,
             // Half precision rounds a number before it is computed with, and truths are no numbers.
             _ => return None,
+        })
+    }
+}
+
+/// A reduction of arrays of one shape and type.
+#[pyclass(name = "NativeReduction", module = "assay._native", frozen)]
+pub(super) struct PyReduction {
+    operation: Operation,
+    numbers: Vec<Number>,
+    source_bytes: u64,
+    result: Elements,
+    result_bytes: u64,
+    places: Places,
+    flops: f64,
+}
+
+#[pymethods]
+impl PyReduction {
+    #[new]
+    #[pyo3(signature = (label, numbers, source_bytes, layout, nbytes, dtype, flops, kind))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        label: &str,
+        numbers: Vec<PyNumber>,
+        source_bytes: u64,
+        layout: Py<PyAny>,
+        nbytes: u64,
+        dtype: Py<PyAny>,
+        flops: f64,
+        kind: Py<PyType>,
+    ) -> PyResult<Self> {
+        let result = Elements::new(py, dtype, kind)?;
+        Ok(PyReduction {
+            operation: Operation::new("reduce", label)?,
+            numbers: numbers.iter().map(PyNumber::told).collect(),
+            source_bytes,
+            places: Places::new(py, layout, result.itemsize, nbytes)?,
+            result,
+            result_bytes: nbytes,
+            flops,
+        })
+    }
+
+    /// The figures of an array without gaps, in fresh memory; None where memory has accounts.
+    fn apply<'py>(
+        &self,
+        py: Python<'py>,
+        source: &Bound<'py, PyArray>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let label = &self.operation.label;
+        guarded(label, || {
+            let source = source.get();
+            let machine = source.memory().machine();
+            if !machine.is_gpu() || !machine.is_plain() {
+                return Ok(None);
+            }
+            let stream = current_stream(py, machine, source)?;
+            machine.begin(py, label)?;
+            source.memory().alive(label)?;
+            let uses = [Use {
+                buffer: source.memory(),
+                writes: false,
+            }];
+            let _pinned = Pinned::new(py, &uses, stream)?;
+            let call = Call {
+                reads: &uses,
+                operands: &mut [Some(place(label, machine, source)?), None],
+                numbers: &self.numbers,
+                read_bytes: self.source_bytes,
+                result_bytes: self.result_bytes,
+                element: self.result.element,
+                flops: self.flops,
+            };
+            let block = py.detach(|| call.submit(machine, stream, &self.operation))?;
+            let made = source.beside(py, block, &self.result, Some(&self.places))?;
+            Ok(Some(made))
         })
     }
 }
