@@ -4,7 +4,9 @@
 //   HEAD_TILES (ceil(heads / kv_heads / 8)), WARPS, BLOCKS (per multiprocessor),
 //   CLUSTER (1: the splits of one head are one cluster of at most 8 blocks; 0: they meet in global memory),
 //   SETTLED (1: lengths, query_starts and block_tables are not written by the kernel before; they are read, and the
-//   cache asked for, while that one ends).
+//   cache asked for, while that one ends), ROTATES (1: q holds queries, keys and values of the new tokens, as
+//   rope_write.cu takes them; they are turned here, and the last token of a sequence is written to the cache),
+//   NEIGHBOURS (as rope_write.cu, whose numbers that turn are all of a head here).
 // Launch: grid (splits, kv_heads, sequences), block WARPS * 32, no dynamic shared memory; with CLUSTER
 //   the launch attribute cluster dimension is (splits, 1, 1).
 //   Quickest on an H200, heads of 128: WARPS 8, BLOCKS 1 and splits that give every multiprocessor a block for long
@@ -12,7 +14,8 @@
 // Arguments: q (rows x heads x HEAD), keys, values, block_tables (sequences x table_width, int32),
 //   lengths (sequences, int32), query_starts (int32; null: row s is of sequence s), out (as q),
 //   parts, counters (where not CLUSTER and splits > 1, else null), heads, kv_heads, block_tokens, table_width,
-//   block_stride, head_stride, token_stride (in numbers), scale.
+//   block_stride, head_stride, token_stride (in numbers), scale; with ROTATES q is rows x (heads + 2 kv_heads) x HEAD,
+//   and there are more: table (as rope_write.cu; null: nothing turns), query_norm, key_norm, epsilon.
 //   parts: sequences * kv_heads * splits * 8 HEAD_TILES * (HEAD + 2) floats; counters: sequences * kv_heads
 //   zeros, which the kernel leaves at zero. block_tokens is a multiple of 16. Keys and values of token j
 //   of a sequence lie at table[j / block_tokens] * block_stride + head * head_stride + j % block_tokens * token_stride;
@@ -25,6 +28,12 @@
 
 #ifndef SETTLED
 #define SETTLED 0
+#endif
+#ifndef ROTATES
+#define ROTATES 0
+#endif
+#ifndef NEIGHBOURS
+#define NEIGHBOURS 0
 #endif
 
 constexpr int CHUNKS = HEAD / 32;  // of 16 bytes in a key, by each of 4 lanes
@@ -44,16 +53,74 @@ DEVICE float read_block(const float* p, u32 block) {
 }
 #endif
 
+// A head of a new token as lane t of four holds it: numbers 32 c + 8 t to 7 more. Every lane of a warp takes part.
+DEVICE void rotate(uint4 (&head)[CHUNKS], const NUMBER* gain, const float* turn, float epsilon) {
+    const int t = threadIdx.x % 4;
+    float v[CHUNKS][8];
+    float square = 0.0f;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float2 pair = unpack<NUMBER>(word(head[c], i));
+            v[c][i * 2] = pair.x, v[c][i * 2 + 1] = pair.y;
+            square = fmaf(pair.x, pair.x, fmaf(pair.y, pair.y, square));
+        }
+    if (gain) {
+        square += __shfl_xor_sync(~0u, square, 1);
+        square += __shfl_xor_sync(~0u, square, 2);
+        const float by = rsqrtf(square / HEAD + epsilon);
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            const uint4 times = load16(gain + c * 32 + t * 8);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float2 pair = unpack<NUMBER>(word(times, i));
+                v[c][i * 2] *= by * pair.x, v[c][i * 2 + 1] *= by * pair.y;
+            }
+        }
+    }
+    if (turn) {
+        // Pairs of a lane: of numbers side by side, or of chunks half a head apart.
+        constexpr int in_row = NEIGHBOURS ? 4 : 8;
+#pragma unroll
+        for (int c = 0; c < (NEIGHBOURS ? CHUNKS : CHUNKS / 2); c++)
+#pragma unroll
+            for (int i = 0; i < in_row; i += 4) {
+                const float* at = turn + (c * 4 + t) * in_row + i;
+                const float4 cosine = *reinterpret_cast<const float4*>(at);
+                const float4 sine = *reinterpret_cast<const float4*>(at + HEAD / 2);
+                const float cosines[4] = {cosine.x, cosine.y, cosine.z, cosine.w};
+                const float sines[4] = {sine.x, sine.y, sine.z, sine.w};
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    const int at_first = NEIGHBOURS ? j * 2 : i + j, at_second = NEIGHBOURS ? j * 2 + 1 : i + j;
+                    const int other = NEIGHBOURS ? c : c + CHUNKS / 2;
+                    const float first = v[c][at_first], second = v[other][at_second];
+                    v[c][at_first] = first * cosines[j] - second * sines[j];
+                    v[other][at_second] = second * cosines[j] + first * sines[j];
+                }
+            }
+    }
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++)
+        head[c] = make_uint4(pack<NUMBER>(v[c][0], v[c][1]), pack<NUMBER>(v[c][2], v[c][3]),
+                             pack<NUMBER>(v[c][4], v[c][5]), pack<NUMBER>(v[c][6], v[c][7]));
+}
+
 struct Shared {
     float sums[WARPS][COLUMNS][HEAD + 4];
     float most[WARPS][COLUMNS], weight[WARPS][COLUMNS];
 };
 
 KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
-attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, const int* block_tables,
-                 const int* lengths, const int* query_starts, NUMBER* out, float* parts, u32* counters, int heads,
-                 int kv_heads, int block_tokens, int table_width, i64 block_stride, int head_stride,
-                 int token_stride, float scale) {
+attention_decode(const NUMBER* q, NUMBER* keys, NUMBER* values, const int* block_tables, const int* lengths,
+                 const int* query_starts, NUMBER* out, float* parts, u32* counters, int heads, int kv_heads,
+                 int block_tokens, int table_width, i64 block_stride, int head_stride, int token_stride, float scale
+#if ROTATES
+                 , const float* table_of_turns, const NUMBER* query_norm, const NUMBER* key_norm, float epsilon
+#endif
+) {
     __shared__ Shared shared;
 #if !CLUSTER
     __shared__ u32 arrived;
@@ -74,7 +141,9 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
     const int* table = block_tables + i64(sequence) * table_width;
     keys += kv_head * head_stride;
     values += kv_head * head_stride;
-    q += i64(row) * heads * HEAD + kv_head * share * HEAD;
+    // Keys and values of the new token, the last one, lie behind the queries.
+    const NUMBER* fresh = q + (i64(row) * (heads + 2 * kv_heads) + heads + kv_head) * HEAD;
+    q += i64(row) * (ROTATES ? heads + 2 * kv_heads : heads) * HEAD + kv_head * share * HEAD;
     out += i64(row) * heads * HEAD + kv_head * share * HEAD;
 
     uint4 key[2][CHUNKS], value[4][PARTS];
@@ -89,8 +158,10 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
 #pragma unroll
             for (int c = 0; c < CHUNKS; c++) {
                 const bool valid = tile < last && tile * 16 + h * 8 + g < length;
-                const NUMBER* at = keys + from + (h * 8 + g) * token_stride + c * 32 + t * 8;
-                key[h][c] = valid ? load16_streamed(at) : zero16();
+                const NUMBER* at = keys + from + (h * 8 + g) * token_stride;
+                if (ROTATES && tile * 16 + h * 8 + g == length - 1)
+                    at = fresh;
+                key[h][c] = valid ? load16_streamed(at + c * 32 + t * 8) : zero16();
             }
     };
     auto fetch_values = [&](int tile, i64 from) {
@@ -100,13 +171,16 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
             for (int c = 0; c < PARTS; c++) {
                 const int token = h / 2 * 8 + t * 2 + h % 2;
                 const bool valid = tile < last && tile * 16 + token < length;
-                value[h][c] = valid ? load16_streamed(values + from + token * token_stride + c * 64 + g * 8) : zero16();
+                const NUMBER* at = values + from + token * token_stride;
+                if (ROTATES && tile * 16 + token == length - 1)
+                    at = fresh + kv_heads * HEAD;
+                value[h][c] = valid ? load16_streamed(at + c * 64 + g * 8) : zero16();
             }
     };
 
     int tile = split * chunk + warp;
     const i64 here = tile < last ? origin(tile) : 0;
-    i64 next = tile + WARPS < last ? origin(tile + WARPS) : 0;
+    i64 now = here, next = tile + WARPS < last ? origin(tile + WARPS) : 0;
     if constexpr (SETTLED) {
         constexpr int lines = HEAD / 64;
         for (int i = lane; i < 16 * lines && tile < last; i += 32) {
@@ -127,6 +201,13 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
             query[n][c] = valid ? load16(q + (n * 8 + g) * HEAD + c * 32 + t * 8) : zero16();
         }
 
+#if ROTATES
+    const float* turn = table_of_turns && length ? table_of_turns + i64(length - 1) * HEAD : nullptr;
+#pragma unroll
+    for (int n = 0; n < HEAD_TILES; n++)
+        rotate(query[n], query_norm, turn, epsilon);
+#endif
+
     float sums[HEAD_TILES][HEAD / 16][4] = {};
     float most[HEAD_TILES][2], weight[HEAD_TILES][2] = {};
 #pragma unroll
@@ -135,6 +216,30 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
     const float by = scale * LOG2_E;
 
     for (; tile < last; tile += WARPS) {
+#if ROTATES
+        if (tile == tiles - 1) {
+            const int token = (length - 1) % 16;
+            const bool upper = token >= 8, holds = g == token % 8 && written;
+            uint4 turned[CHUNKS];
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++)
+                turned[c] = upper ? key[1][c] : key[0][c];
+            rotate(turned, key_norm, turn, epsilon);
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++) {
+                key[0][c] = holds && !upper ? turned[c] : key[0][c];
+                key[1][c] = holds && upper ? turned[c] : key[1][c];
+                if (holds)
+                    store16(keys + now + token * token_stride + c * 32 + t * 8, turned[c]);
+            }
+#pragma unroll
+            for (int h = 0; h < 4; h++)
+#pragma unroll
+                for (int c = 0; c < PARTS; c++)
+                    if (h / 2 * 8 + t * 2 + h % 2 == token && written)
+                        store16(values + now + token * token_stride + c * 64 + g * 8, value[h][c]);
+        }
+#endif
         float scores[HEAD_TILES][4] = {};
 #pragma unroll
         for (int n = 0; n < HEAD_TILES; n++)
@@ -188,6 +293,7 @@ attention_decode(const NUMBER* q, const NUMBER* keys, const NUMBER* values, cons
                 multiply_16x8x16<NUMBER>(sums[n][m], a0, a1, a2, a3, chances[n][0], chances[n][1]);
         }
         fetch_values(tile + WARPS, next);
+        now = next;
         next = tile + 2 * WARPS < last ? origin(tile + 2 * WARPS) : 0;
     }
 

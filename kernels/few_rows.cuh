@@ -14,6 +14,7 @@
 #ifndef GROUP
 #define GROUP 0
 #endif
+#include "activations.cuh"
 
 typedef ACTIVATION Number;
 template <int BITS_OF_WEIGHT> struct Factor {
@@ -34,20 +35,6 @@ constexpr int WARPS = THREADS / 32;
 constexpr int VALUES = TAKEN * ROWS;
 constexpr int MADE = PAIRED ? TAKEN / 2 : TAKEN;  // outputs of a block at once
 
-DEVICE float activate(float v) {
-#if ACTIVATE == 1
-    return silu(v);
-#elif ACTIVATE == 2
-    return 0.5f * v * (1.0f + erff(v * 0.70710678118654752f));
-#elif ACTIVATE == 3
-    return 0.5f * v * (1.0f + tanhf(0.79788456080286536f * (v + 0.044715f * v * v * v)));
-#elif ACTIVATE == 4
-    return v < 0.0f ? 0.0f : v;
-#else
-    return v;
-#endif
-}
-
 DEVICE u32 multiply_fp16(u32 a, u32 b) {
     u32 out;
     asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
@@ -58,7 +45,10 @@ DEVICE u32 multiply_fp16(u32 a, u32 b) {
 DEVICE u32 e4m3_pair(u32 w, int second) {
 #if __CUDA_ARCH__ >= 890
     u32 out;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(out) : "h"(u16(second ? w >> 16 : w)));
+    if (second)
+        asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.rn.f16x2.e4m3x2 %0, high;\n}" : "=r"(out) : "r"(w));
+    else
+        asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.rn.f16x2.e4m3x2 %0, low;\n}" : "=r"(out) : "r"(w));
     return out;
 #else
     // The exponent moves to its place, then its bias is made up for.
@@ -200,4 +190,74 @@ template <int COUNT> DEVICE void reduce_values(float (&v)[COUNT]) {
             v[0] += __shfl_xor_sync(~0u, v[0], offset);
         }
     }
+}
+
+// Row m of x at the places of each of this thread's chunks, multiplied by the norm's gain, and its sum of squares.
+DEVICE void place_rows(Places (&places)[CHUNKS], float (&square)[ROWS], const Number* x, const Number* gain,
+                       int rows) {
+#pragma unroll
+    for (int m = 0; m < ROWS; m++)
+        square[m] = 0.0f;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const int chunk = c * THREADS + int(threadIdx.x);
+        uint4 loaded[ROWS][SPANS], times[SPANS];
+#pragma unroll
+        for (int s = 0; s < SPANS; s++) {
+            // Without groups a chunk's weights are in a row; with them four lanes share spans of 32.
+            const int k = GROUP ? chunk / 4 * (HELD * 4) + s * 32 + chunk % 4 * 8 : chunk * HELD + s * 8;
+            const bool valid = k < INPUTS;
+            times[s] = NORM && valid ? load16(gain + k) : zero16();
+#pragma unroll
+            for (int m = 0; m < ROWS; m++)
+                loaded[m][s] = valid && m < rows ? load16(x + i64(m) * INPUTS + k) : zero16();
+        }
+#pragma unroll
+        for (int m = 0; m < ROWS; m++) {
+            float v[SPANS][8];
+#pragma unroll
+            for (int s = 0; s < SPANS; s++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float2 pair = unpack<Number>(word(loaded[m][s], i));
+                    const float2 by = unpack<Number>(word(times[s], i));
+                    square[m] = fmaf(pair.x, pair.x, fmaf(pair.y, pair.y, square[m]));
+                    v[s][i * 2] = NORM ? pair.x * by.x : pair.x;
+                    v[s][i * 2 + 1] = NORM ? pair.y * by.y : pair.y;
+                }
+            place(places[c], m, v);
+        }
+    }
+}
+
+// This thread's share of a row of weights times each row of x: `weight(c)` is chunk c of the row, `pair(c, i)` the scale
+// and the minimum of its group i.
+template <class Weight, class Pair>
+DEVICE void multiply_row(float* values, const Places (&places)[CHUNKS], Weight weight, Pair pair) {
+    const int lane = threadIdx.x % 32, g = lane / 4;
+    const bool diagonal = lane % 4 == g / 2, odd = g % 2;
+    Sums sums;
+    sums.clear();
+    float total[ROWS] = {};
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const uint4 w = weight(c);
+#pragma unroll
+        for (int s = 0; s < SPANS; s++) {
+            sums.multiply_span(w, s, places[c]);
+            if (!UNITS || s % GROUP_SPANS != GROUP_SPANS - 1)
+                continue;
+            const float2 by = GROUP ? unpack<fp16>(pair(c, s / GROUP_SPANS)) : make_float2(1.0f, 0.0f);
+#pragma unroll
+            for (int m = 0; m < ROWS; m++) {
+                if (GROUP)
+                    total[m] = fmaf(by.y, places[c].plain[m][s / GROUP_SPANS], total[m]);
+                total[m] = fmaf(by.x * places[c].unit[m], sums.value(m, odd), total[m]);
+            }
+            sums.clear();
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < ROWS; m++)
+        values[m] = diagonal ? (UNITS ? total[m] : sums.value(m, odd)) : 0.0f;
 }

@@ -23,6 +23,7 @@ def linear() -> Iterator[Options]:
     for number in HALF:
         shape: dict[str, object] = {
             "ACTIVATION": number,
+            "INPUTS": 4096,
             "ROWS": 1,
             "TAKEN": 4,
             "THREADS": 256,
@@ -47,6 +48,25 @@ def linear() -> Iterator[Options]:
             yield shape | {"WEIGHT": 16, "OUTPUT": number, "ACTIVATE": activate}
         for rows in (2, 4, 8):
             yield shape | {"WEIGHT": 16, "OUTPUT": number, "ROWS": rows}
+
+
+def some_rows() -> Iterator[Options]:
+    """Some rows, in one pass over the inputs and in several."""
+    for number, inputs in product(HALF, (4096, 14336)):
+        shape: dict[str, object] = {
+            "ACTIVATION": number,
+            "TILES": 1,
+            "INPUTS": inputs,
+            "SLICE": 256,
+            "SLICES": 2,
+            "STAGES": 3,
+            "TURNS": 2,
+            "WARPS": 8 if inputs == 4096 else 7,
+            "BLOCKS": 1,
+        }
+        yield shape | {"OUTPUT": number}
+        yield shape | {"OUTPUT": "float", "NORM": 1}
+        yield shape | {"OUTPUT": number, "NORM": 1, "PAIRED": 1, "ACTIVATE": 1}
 
 
 def elementwise() -> Iterator[Options]:
@@ -95,6 +115,8 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
     match file:
         case "linear_few_rows.cu":
             yield from linear()
+        case "linear_some_rows.cu":
+            yield from some_rows()
         case "elementwise.cu":
             yield from elementwise()
         case "attention_decode.cu":
@@ -104,6 +126,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {
                     "NUMBER": number, "HEAD": head, "HEAD_TILES": tiles, "BLOCKS": 1, "CLUSTER": cluster,
                     "WARPS": 2 if head * tiles > 128 else 4, "SETTLED": cluster,
+                    "ROTATES": cluster, "NEIGHBOURS": int(number == "fp16"),
                 }  # fmt: skip
         case "attention_prefill.cu":
             for number, head, causal in product(HALF, (64, 128, 192, 256), (0, 1)):

@@ -141,7 +141,7 @@ def measure_one_linear(
             continue
         options: dict[str, Any] = {
             "ROWS": next(most for most in (1, 2, 4, 8) if most >= rows), "TAKEN": taken,
-            "THREADS": threads, "BLOCKS": blocks, "WEIGHT": weight, "GROUP": group, "NORM": norm,
+            "THREADS": threads, "BLOCKS": blocks, "INPUTS": inputs, "WEIGHT": weight, "GROUP": group, "NORM": norm,
             "PAIRED": paired, "CHUNKS": math.ceil(packing.row_chunks(weight, inputs, group) / threads),
         }  # fmt: skip
         kernel = Kernel("linear_few_rows.cu", ACTIVATION="bf16", OUTPUT="bf16", **options)
@@ -151,8 +151,8 @@ def measure_one_linear(
             def work(kernel: Kernel = kernel, grid: int = grid, threads: int = threads) -> None:
                 for matrix, by in zip(matrices, scales, strict=True):
                     kernel(
-                        grid, threads, matrix, by, x, gain, None, None, y, rows, outputs, inputs,
-                        1e-5, overlap=True,
+                        grid, threads, matrix, by, x, gain, None, None, y, rows, outputs, 1e-5,
+                        overlap=True,
                     )  # fmt: skip
 
             us, spread = microseconds(work, len(matrices))

@@ -50,63 +50,132 @@ def activation(name: int, x: torch.Tensor) -> torch.Tensor:
             return x
 
 
+class LinearCase:
+    """Inputs of a linear layer of few rows, and its outputs in double precision."""
+
+    def __init__(
+        self, number: str, weight: str, rows: int, outputs: int, inputs: int, extras: str
+    ) -> None:
+        torch.manual_seed(rows + outputs)
+        dtype = DTYPES[number]
+        self.number, self.rows, self.outputs, self.inputs = number, rows, outputs, inputs
+        dense = random(outputs, inputs, scale=inputs**-0.5)
+        self.scales, self.group, self.kind = None, 0, int(weight.rstrip("g"))
+        match weight:
+            case "16":
+                self.packed = dense.to(dtype)
+                stands_for = self.packed.float()
+            case "8":
+                self.packed, self.scales, stands_for = packing.quantize_rows(dense)
+            case "80":
+                self.packed, self.scales, stands_for = packing.quantize_e4m3(dense)
+            case "4":
+                self.group = 32 if inputs % 128 else 128
+                self.packed, self.scales, stands_for = packing.quantize_groups(dense, self.group, 4)
+            case _:
+                self.group = 32
+                self.packed, self.scales, stands_for = packing.quantize_groups(dense, self.group, 8)
+        x, gain = random(rows, inputs, dtype=dtype), random(inputs, dtype=dtype)
+        norm, paired = extras in ("norm", "all"), extras == "paired"
+        expected = x.double()
+        if norm:
+            product = (x.float() * gain.float()).to(dtype).double()
+            expected = product * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + 1e-5)
+        expected = expected @ stands_for.double().T
+        bias = residual = None
+        activate = 3 if extras == "all" else 0
+        self.made = outputs // 2 if paired else outputs
+        if extras == "all":
+            bias, residual = random(outputs, dtype=dtype), random(rows, self.made, dtype=dtype)
+            expected = activation(activate, expected + bias.double()) + residual.double()
+        if paired:
+            gates, ups = expected[:, : self.made], expected[:, self.made :]
+            expected = torch.nn.functional.silu(gates) * ups
+        self.paired = paired
+        self.expected = expected
+        self.given = (x, gain, bias, residual)
+        self.options = {
+            "ACTIVATION": number, "OUTPUT": number, "NORM": int(norm), "PAIRED": int(paired),
+            "ACTIVATE": activate,
+        }  # fmt: skip
+
+    @property
+    def row_chunks(self) -> int:
+        return packing.row_chunks(self.kind, self.inputs, self.group)
+
+    def few_rows(self, threads: int, taken: int) -> dict[str, object]:
+        """Options of the kernels for few rows."""
+        return self.options | {
+            "INPUTS": self.inputs, "WEIGHT": self.kind, "GROUP": self.group, "TAKEN": taken, "THREADS": threads,
+            "ROWS": next(most for most in (1, 2, 4, 8) if most >= self.rows), "BLOCKS": 1,
+            "CHUNKS": -(-self.row_chunks // threads),
+        }  # fmt: skip
+
+    def out(self) -> torch.Tensor:
+        return poison(self.rows, self.made, dtype=DTYPES[self.number])
+
+    def check(self, out: torch.Tensor) -> None:
+        assert relative_error(out, self.expected) < CLOSE[self.number]
+
+
+EXTRAS = ["plain", "norm", "paired", "all"]
+
+
 @pytest.mark.parametrize("number", ["bf16", "fp16"])
 @pytest.mark.parametrize("weight", ["16", "8", "80", "4", "8g"])
 @pytest.mark.parametrize(
     ("rows", "outputs", "inputs"),
     [(1, 4096, 4096), (3, 1000, 576), (6, 512, 14336), (5, 34, 64), (2, 96, 1056)],
 )
-@pytest.mark.parametrize("extras", ["plain", "norm", "paired", "all"])
+@pytest.mark.parametrize("extras", EXTRAS)
 def test_linear(
     number: str, weight: str, rows: int, outputs: int, inputs: int, extras: str
 ) -> None:
-    torch.manual_seed(rows + outputs)
-    dtype = DTYPES[number]
-    dense = random(outputs, inputs, scale=inputs**-0.5)
-    scales, group, kind = None, 0, int(weight.rstrip("g"))
-    match weight:
-        case "16":
-            packed = dense.to(dtype)
-            stands_for = packed.float()
-        case "8":
-            packed, scales, stands_for = packing.quantize_rows(dense)
-        case "80":
-            packed, scales, stands_for = packing.quantize_e4m3(dense)
-        case "4":
-            group = 32 if inputs % 128 else 128
-            packed, scales, stands_for = packing.quantize_groups(dense, group, 4)
-        case _:
-            group = 32
-            packed, scales, stands_for = packing.quantize_groups(dense, group, 8)
-    x, gain = random(rows, inputs, dtype=dtype), random(inputs, dtype=dtype)
-    norm, paired = extras in ("norm", "all"), extras == "paired"
-    expected = x.double()
-    if norm:
-        product = (x.float() * gain.float()).to(dtype).double()
-        expected = product * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + 1e-5)
-    expected = expected @ stands_for.double().T
-    bias = residual = None
-    activate = 3 if extras == "all" else 0
-    made = outputs // 2 if paired else outputs
-    if extras == "all":
-        bias, residual = random(outputs, dtype=dtype), random(rows, made, dtype=dtype)
-        expected = activation(activate, expected + bias.double()) + residual.double()
-    if paired:
-        expected = torch.nn.functional.silu(expected[:, :made]) * expected[:, made:]
-    out = poison(rows, made, dtype=dtype)
+    case = LinearCase(number, weight, rows, outputs, inputs, extras)
     threads, taken = 256, 2 if rows > 4 else 4
+    kernel = Kernel("linear_few_rows.cu", **case.few_rows(threads, taken))
+    grid = min(-(-outputs // taken), multiprocessors() * 2)
+    out = case.out()
+    kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, inputs, 1e-5)
+    case.check(out)
+
+
+@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize(
+    ("rows", "outputs", "inputs", "slice", "slices", "warps", "stages", "grid"),
+    [
+        (8, 4096, 4096, 256, 2, 8, 3, 132),
+        (5, 1000, 1024, 128, 1, 4, 2, 7),
+        (3, 34, 3584, 256, 2, 7, 3, 2),
+        (8, 96, 14336, 128, 2, 8, 4, 3),
+        (6, 48, 1536, 128, 1, 4, 5, 1),
+        (15, 200, 4096, 256, 1, 8, 2, 5),
+    ],
+)
+@pytest.mark.parametrize("extras", EXTRAS)
+def test_linear_of_some_rows(
+    number: str,
+    rows: int,
+    outputs: int,
+    inputs: int,
+    slice: int,
+    slices: int,
+    warps: int,
+    stages: int,
+    grid: int,
+    extras: str,
+) -> None:
+    case = LinearCase(number, "16", rows, outputs, inputs, extras)
     kernel = Kernel(
-        "linear_few_rows.cu", ACTIVATION=number, OUTPUT=number, WEIGHT=kind, GROUP=group,
-        NORM=int(norm), PAIRED=int(paired), ACTIVATE=activate, TAKEN=taken, THREADS=threads,
-        ROWS=next(most for most in (1, 2, 4, 8) if most >= rows), BLOCKS=1,
-        CHUNKS=-(-packing.row_chunks(kind, inputs, group) // threads),
+        "linear_some_rows.cu", **case.options, TILES=-(-rows // 8), INPUTS=inputs, SLICE=slice,
+        SLICES=slices, STAGES=stages, TURNS=-(-outputs // 16 // grid), WARPS=warps, BLOCKS=1,
     )  # fmt: skip
-    turns = -(-outputs // taken)
+    out = case.out()
     kernel(
-        min(turns, multiprocessors() * 2), threads, packed, scales, x, gain, bias, residual, out,
-        rows, outputs, inputs, 1e-5,
+        grid, warps * 32, case.packed, *case.given, out, rows, outputs, 1e-5,
+        shared=warps * stages * 16 * (slice * 2 + 64),
     )  # fmt: skip
-    assert relative_error(out, expected) < CLOSE[number]
+    case.check(out)
 
 
 @pytest.mark.parametrize("weight", [16, 8, 80])
@@ -122,9 +191,9 @@ def test_linear_of_nan_is_nan(weight: int) -> None:
     out = torch.zeros(1, 64, device="cuda", dtype=torch.bfloat16)
     kernel = Kernel(
         "linear_few_rows.cu", ACTIVATION="bf16", OUTPUT="bf16", WEIGHT=weight, ROWS=1, TAKEN=4,
-        THREADS=128, CHUNKS=1, BLOCKS=1,
+        THREADS=128, CHUNKS=1, BLOCKS=1, INPUTS=256,
     )  # fmt: skip
-    kernel(16, 128, packed, scales, x, None, None, None, out, 1, 64, 256, 1e-5)
+    kernel(16, 128, packed, scales, x, None, None, None, out, 1, 64, 1e-5)
     assert out.isnan().all()
 
 
@@ -199,6 +268,94 @@ def test_attention_decode(
         assert relative_error(got, (weights @ v).reshape(heads, head)) < CLOSE[number]
 
 
+def turned_by(
+    x: torch.Tensor, table: torch.Tensor | None, position: int, neighbours: int
+) -> torch.Tensor:
+    """Heads of numbers, the first of which turn as the table says."""
+    x = x.clone()
+    if table is None:
+        return x
+    turned = table.shape[1]
+    cosines, sines = table[position].double().split(turned // 2)
+    first = x[:, 0:turned:2] if neighbours else x[:, : turned // 2]
+    second = x[:, 1:turned:2] if neighbours else x[:, turned // 2 : turned]
+    a, b = first * cosines - second * sines, second * cosines + first * sines
+    x[:, :turned] = torch.stack([a, b], 2).flatten(1) if neighbours else torch.cat([a, b], 1)
+    return x
+
+
+@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "head"), [(32, 8, 128), (9, 3, 64), (4, 4, 192), (32, 2, 64), (4, 4, 256)]
+)
+@pytest.mark.parametrize(
+    ("neighbours", "turns", "norms", "splits", "cluster"),
+    [(0, 1, 0, 1, 0), (1, 1, 1, 5, 0), (0, 1, 1, 8, 1), (0, 0, 0, 2, 1)],
+)
+def test_attention_decode_of_new_tokens(
+    number: str,
+    heads: int,
+    kv_heads: int,
+    head: int,
+    neighbours: int,
+    turns: int,
+    norms: int,
+    splits: int,
+    cluster: int,
+) -> None:
+    """The last token of each sequence is not in the cache yet: it is turned and written first."""
+    if cluster and torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("no clusters below compute capability 9.0")
+    torch.manual_seed(heads + head)
+    dtype, block = DTYPES[number], 32
+    lengths = [1, 17, 700, 0, 333, 64]
+    keys, values, tables = paged_cache(lengths, kv_heads, head, block, dtype)
+    places = [
+        (int(tables[row, (length - 1) // block]), slice(None), (length - 1) % block)
+        for row, length in enumerate(lengths)
+        if length
+    ]
+    for where in places:
+        keys[where] = values[where] = math.nan
+    qkv = random(len(lengths), (heads + 2 * kv_heads) * head, dtype=dtype)
+    table = random(700, head) if turns else None
+    gains = [random(head, dtype=dtype) for _ in range(2)] if norms else [None, None]
+    out = poison(len(lengths), heads * head, dtype=dtype)
+    share = heads // kv_heads
+    tiles = -(-share // 8)
+    warps = 2 if head * tiles > 128 else 4
+    kernel = Kernel(
+        "attention_decode.cu", NUMBER=number, HEAD=head, HEAD_TILES=tiles, WARPS=warps, BLOCKS=2,
+        CLUSTER=cluster, SETTLED=1, ROTATES=1, NEIGHBOURS=neighbours,
+    )  # fmt: skip
+    parts = poison(len(lengths) * kv_heads * splits * 8 * tiles * (head + 2))
+    counters = torch.zeros(len(lengths) * kv_heads, dtype=torch.int32, device="cuda")
+    kernel(
+        (splits, kv_heads, len(lengths)), warps * 32, qkv, keys, values, tables,
+        torch.tensor(lengths, dtype=torch.int32, device="cuda"), None, out, parts, counters, heads,
+        kv_heads, block, tables.shape[1], ctypes.c_longlong(kv_heads * block * head), block * head,
+        head, head**-0.5, table, *gains, 1e-6, cluster=splits if cluster else 0,
+    )  # fmt: skip
+    written = iter(places)
+    for row, length in enumerate(lengths):
+        got = out[row].view(heads, head)
+        if length == 0:
+            assert (got == 0).all()
+            continue
+        split = qkv[row].double().view(heads + 2 * kv_heads, head)
+        q, k, v = split.split([heads, kv_heads, kv_heads])
+        if norms:
+            q, k = rms(q, gains[0], 1e-6), rms(k, gains[1], 1e-6)
+        q, k = (turned_by(each, table, length - 1, neighbours) for each in (q, k))
+        where = next(written)
+        assert relative_error(keys[where], k) < CLOSE[number]
+        assert torch.equal(values[where].double(), v)
+        k, v = dense_of(keys, tables[row], length), dense_of(values, tables[row], length)
+        query = q.to(dtype).double().view(kv_heads, share, head)
+        weights = torch.softmax(query @ k.transpose(1, 2) * head**-0.5, -1)
+        assert relative_error(got, (weights @ v).reshape(heads, head)) < CLOSE[number]
+
+
 @pytest.mark.parametrize("number", ["bf16", "float"])
 @pytest.mark.parametrize(("neighbours", "turned", "norms"), [(0, 128, 0), (1, 64, 1), (0, 0, 1)])
 def test_rope_write(number: str, neighbours: int, turned: int, norms: int) -> None:
@@ -218,17 +375,6 @@ def test_rope_write(number: str, neighbours: int, turned: int, norms: int) -> No
     )  # fmt: skip
     split = qkv.double().view(4, heads + 2 * kv_heads, head)
 
-    def turn(x: torch.Tensor, position: int) -> torch.Tensor:
-        x = x.clone()
-        if table is None:
-            return x
-        cosines, sines = table[position].double().split(turned // 2)
-        first = x[:, 0:turned:2] if neighbours else x[:, : turned // 2]
-        second = x[:, 1:turned:2] if neighbours else x[:, turned // 2 : turned]
-        a, b = first * cosines - second * sines, second * cosines + first * sines
-        x[:, :turned] = torch.stack([a, b], 2).flatten(1) if neighbours else torch.cat([a, b], 1)
-        return x
-
     for row, slot in enumerate(slots):
         if slot < 0:
             continue
@@ -236,9 +382,14 @@ def test_rope_write(number: str, neighbours: int, turned: int, norms: int) -> No
         if norms:
             q, k = rms(q, gains[0], 1e-6), rms(k, gains[1], 1e-6)
         position = int(positions[row])
-        assert relative_error(q_out[row].view(heads, head), turn(q, position)) < CLOSE[number]
+        assert (
+            relative_error(q_out[row].view(heads, head), turned_by(q, table, position, neighbours))
+            < CLOSE[number]
+        )
         where = (slot // block, slice(None), slot % block)
-        assert relative_error(keys[where], turn(k, position)) < CLOSE[number]
+        assert (
+            relative_error(keys[where], turned_by(k, table, position, neighbours)) < CLOSE[number]
+        )
         assert torch.equal(values[where].double(), v)
     assert int(keys.isnan().all(-1).sum()) == keys[..., 0].numel() - 3 * kv_heads
 

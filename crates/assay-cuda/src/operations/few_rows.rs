@@ -40,7 +40,7 @@ impl FewRows {
         let (taken, threads, blocks, waves) = match weight {
             16 => Self::of_16_bits(rows, all, given.outputs),
             4 => Self::of_4_bits(rows, all, group),
-            _ => Self::of_8_bits(rows, all, given.outputs),
+            _ => Self::of_8_bits(rows, all, given.outputs > 8192 || weight == 80),
         };
         // A row longer than the threads' registers hold takes a wider block, alone on its
         // multiprocessor.
@@ -71,9 +71,10 @@ impl FewRows {
         }
     }
 
-    fn of_8_bits(rows: u64, all: u64, outputs: u64) -> (u64, u64, u64, u64) {
+    /// `many` rows at once are quicker for many outputs, and for floats, which take more work each.
+    fn of_8_bits(rows: u64, all: u64, many: bool) -> (u64, u64, u64, u64) {
         match (all > 256, rows) {
-            (false, ..=2) if outputs > 8192 => (8, 256, 2, 1),
+            (false, ..=2) if many => (8, 256, 2, 1),
             (false, ..=2) => (4, 256, 3, 1),
             (true, ..=2) => (2, 448, 2, 1),
             (false, _) => (2, 256, 1, 2),
@@ -137,7 +138,7 @@ pub(super) fn few_rows(
         chunks,
         waves,
     } = FewRows::new(given, at_once, all, (weight, group));
-    let settings: [Setting; 12] = [
+    let settings: [Setting; 13] = [
         ("ACTIVATION", call.numbers("x", given.x)?.into()),
         ("OUTPUT", call.numbers("out", given.out)?.into()),
         ("WEIGHT", weight.into()),
@@ -145,6 +146,7 @@ pub(super) fn few_rows(
         ("NORM", given.gain.is_some().into()),
         ("PAIRED", given.gated.into()),
         ("ACTIVATE", given.activation.into()),
+        ("INPUTS", given.inputs.into()),
         ("ROWS", rows.into()),
         ("TAKEN", taken.into()),
         ("THREADS", threads.into()),
@@ -174,7 +176,6 @@ pub(super) fn few_rows(
             at(after(given.out, done * made)),
             int(now),
             int(given.outputs),
-            int(given.inputs),
             KernelArgument::F32(given.epsilon),
         ];
         queue.launch(&function, extent, &arguments)?;

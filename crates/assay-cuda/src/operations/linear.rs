@@ -1,8 +1,9 @@
 //! Products with weights: which kernel computes them.
 //!
-//! A few rows are one pass over the weights by a kernel of ours, norm in front and activation
-//! behind; more are cuBLASLt's between kernels of their own, and ours again, a few rows at a time,
-//! where there is no cuBLASLt. Rows that may not depend on those beside them go in groups.
+//! A few rows, and on GPUs with much shared memory some more, are one pass over the weights by
+//! kernels of ours, norm in front and activation behind; others are cuBLASLt's between kernels of
+//! their own, and ours again, a few rows at a time, where there is no cuBLASLt. Rows that may not
+//! depend on those beside them go in groups.
 
 use super::call::{Call, element_bytes};
 use super::few_rows::{few_rows, is_few};
@@ -10,6 +11,7 @@ use super::groups::in_groups;
 use super::packed::{Packed, Packing};
 use super::products::{both_fp8, many_rows};
 use super::rows::{activation, rms_norm_into, swiglu_into};
+use super::some_rows::some_rows;
 use super::tools::Tools;
 use crate::blas;
 use crate::device::Queue;
@@ -101,6 +103,9 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let invariant = call.integer("invariant")? != 0;
     if packed.is_some() && !fits {
         return Err(call.error("x of f16 or bf16 beside weights of fewer bits", x.format));
+    }
+    if fits && !invariant && some_rows(tools, queue, call, &given)? {
+        return Ok(());
     }
     // One way for any number of rows: passes of ours where weights would be unpacked first.
     let ours = match invariant {

@@ -20,6 +20,7 @@ mod reduce;
 mod rows;
 mod sampling;
 mod scan;
+mod some_rows;
 mod sort;
 mod tools;
 
