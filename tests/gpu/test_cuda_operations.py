@@ -333,6 +333,17 @@ def test_the_cache_is_written_and_read(
     numbers[10] = 1
     operate(device, "paged_attention", arguments, numbers)
     np.testing.assert_array_equal(out.to_numpy(), first)
+    # And so does one operation in place of two, over a cache without the new tokens.
+    fresh = [put(device, one, kind)[0] for one in (keys, values)]
+    operate(
+        device, "decode_attention",
+        [qkv, None, None, None, *fresh, *arguments[3:6], out],
+        [sequences, sequences, heads, kv_heads, head, 0, 0, block, blocks, columns, 0, 1, 0.0,
+         head**-0.5],
+    )  # fmt: skip
+    np.testing.assert_array_equal(out.to_numpy(), first)
+    for made, wanted in zip(fresh, (keys_there, values_there), strict=True):
+        np.testing.assert_array_equal(made.to_numpy(), wanted.to_numpy())
 
 
 @pytest.mark.parametrize(("heads", "kv_heads", "head"), [(8, 2, 128), (9, 3, 64), (4, 4, 256)])

@@ -1,7 +1,7 @@
 """Neural operations over arrays: thin calls of the kernels that each device registers by name."""
 
 from assay.ops.activations import activate, softmax, swiglu
-from assay.ops.attention import attention, paged_attention
+from assay.ops.attention import attention, decode_attention, paged_attention
 from assay.ops.linear import linear
 from assay.ops.norms import layer_norm, rms_norm
 from assay.ops.products import batched_matmul
@@ -17,6 +17,7 @@ __all__ = [
     "activate",
     "attention",
     "batched_matmul",
+    "decode_attention",
     "dequantize",
     "embedding",
     "gather_rows",

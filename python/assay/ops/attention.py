@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
-from assay.ops.calling import DENSE, I32, call, check, nbytes, result
+from assay.ops.calling import DENSE, F32, I32, call, check, nbytes, result
 from assay.ops.counting import NOTHING, Count
+from assay.ops.rope import RopeTable
 from assay.runtime.array import Array
 
 
@@ -109,6 +110,87 @@ def paged_attention(
         ),
         q.device,
         count,
+        label,
+    )
+    return out
+
+
+def decode_attention(
+    qkv: Array,
+    table: RopeTable | None,
+    keys: Array,
+    values: Array,
+    block_tables: Array,
+    query_starts: Array,
+    lengths: Array,
+    *,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    block_tokens: int,
+    query_norm: Array | None = None,
+    key_norm: Array | None = None,
+    epsilon: float = 0.0,
+    scale: float | None = None,
+    out: Array | None = None,
+    split: int = 0,
+    settled: bool = False,
+    label: str | None = None,
+) -> Array:
+    """What `rope_write` and then `paged_attention` do to one new token of each sequence, on a GPU.
+
+    The new token is the last of its sequence's length: that says its position and where in the
+    cache its key and its value go. A table turns all numbers of a head. Everything else is as in
+    those two operations.
+    """
+    name = "decode_attention"
+    _check_heads(name, heads, kv_heads)
+    if split < 0:
+        raise InputError(f"{name}: expected split of 0 or more, got {split}")
+    rows = check(name, "qkv", qkv, (None, (heads + 2 * kv_heads) * head_dim)).shape[0]
+    check(name, "keys", keys, (None, block_tokens, kv_heads, head_dim), (qkv.dtype,))
+    check(name, "values", values, keys.shape, (keys.dtype,))
+    sequences = check(name, "lengths", lengths, (None,), I32).shape[0]
+    check(name, "query_starts", query_starts, (sequences + 1,), I32)
+    columns = check(name, "block_tables", block_tables, (sequences, None), I32).shape[1]
+    for norm, array in (("query_norm", query_norm), ("key_norm", key_norm)):
+        if array is not None:
+            check(name, norm, array, (head_dim,))
+    if table is not None:
+        check(name, "table", table.turns, (None, head_dim), F32)
+    out = result(name, qkv.device, out, (rows, heads * head_dim), qkv.dtype)
+    call(
+        name,
+        [
+            ("qkv", qkv),
+            ("table", None if table is None else table.turns),
+            ("query_norm", query_norm),
+            ("key_norm", key_norm),
+            ("keys", keys),
+            ("values", values),
+            ("block_tables", block_tables),
+            ("query_starts", query_starts),
+            ("lengths", lengths),
+            ("out", out),
+        ],
+        (
+            rows,
+            sequences,
+            heads,
+            kv_heads,
+            head_dim,
+            0 if table is None else table.positions,
+            int(table is not None and table.pairs == "neighbours"),
+            block_tokens,
+            keys.shape[0],
+            columns,
+            split,
+            int(settled),
+            float(epsilon),
+            float(head_dim**-0.5 if scale is None else scale),
+        ),
+        qkv.device,
+        counting.moved(nbytes(qkv, out)),
         label,
     )
     return out

@@ -5,7 +5,7 @@ use super::signature::{
 };
 
 /// The operations; a backend's kernels are in this order.
-pub static TABLE: [Signature; 33] = [
+pub static TABLE: [Signature; 34] = [
     // out = activation(x times the transposed weights + bias) + residual; activations are counted
     // none, silu, gelu, gelu_tanh, relu, swiglu, whose outputs are half as many: silu of the first
     // half of the products times the second. With a gain, the rows of x are first divided by their
@@ -159,6 +159,39 @@ pub static TABLE: [Signature; 33] = [
             integer("most_queries"),
             integer("split"),
             integer("settled"),
+            float("scale"),
+        ],
+    },
+    // `rope_write` and then `paged_attention` of one new token of each sequence, which is the last of
+    // its tokens: that says its position and its place in the cache. All numbers of a head turn.
+    Signature {
+        name: "decode_attention",
+        operands: &[
+            reads("qkv"),
+            may_read("table"),
+            may_read("query_norm"),
+            may_read("key_norm"),
+            changes("keys"),
+            changes("values"),
+            reads("block_tables"),
+            reads("query_starts"),
+            reads("lengths"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("sequences"),
+            integer("heads"),
+            integer("kv_heads"),
+            integer("head_dim"),
+            integer("table_positions"),
+            integer("neighbours"),
+            integer("block_tokens"),
+            integer("blocks"),
+            integer("table_columns"),
+            integer("split"),
+            integer("settled"),
+            float("epsilon"),
             float("scale"),
         ],
     },

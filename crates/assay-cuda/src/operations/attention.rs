@@ -3,6 +3,7 @@
 //! The cache is blocks of heads of tokens of numbers: a block's tokens of one head lie together,
 //! as one block of threads reads them.
 
+use super::attention_decode::Decoded;
 use super::call::{Call, at, at_or_null, int};
 use super::prefill::{Cache, Paging, Prompt};
 use super::rows::plane;
@@ -15,7 +16,7 @@ use assay_core::operations::Operand;
 /// Warps of a block that turns heads, one head each.
 const TURNING: u64 = 4;
 
-fn flag(call: &Call<'_>, name: &str) -> Result<bool> {
+pub(super) fn flag(call: &Call<'_>, name: &str) -> Result<bool> {
     Ok(call.integer(name)? != 0)
 }
 
@@ -26,7 +27,7 @@ fn distances(block_tokens: u64, kv_heads: u64, head_dim: u64) -> [u64; 3] {
 }
 
 /// The same as a kernel's arguments.
-fn strides(block_tokens: u64, kv_heads: u64, head_dim: u64) -> [KernelArgument; 3] {
+pub(super) fn strides(block_tokens: u64, kv_heads: u64, head_dim: u64) -> [KernelArgument; 3] {
     let [block, head, token] = distances(block_tokens, kv_heads, head_dim);
     [
         KernelArgument::I64(block.cast_signed()),
@@ -163,47 +164,6 @@ pub(super) fn rope(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     turn(tools, queue, &settings, &shape, &arguments)
 }
 
-/// The most blocks that may be one cluster on any device that has them.
-const CLUSTER: u64 = 8;
-/// The most parts that one context is cut into where they meet in memory.
-const MOST_PARTS: u64 = 64;
-/// Tokens that make a part worth its start.
-const LEAST_TOKENS: u64 = 256;
-/// Tokens beyond which a context is long: few blocks of many warps read it best.
-const LONG: u64 = 2048;
-
-/// How the decode kernel is launched, as measured on an H200.
-struct Decode {
-    warps: u64,
-    /// Blocks on each multiprocessor.
-    blocks: u64,
-    /// How many each context is cut into, so that the device is full.
-    parts: u64,
-}
-
-impl Decode {
-    /// Lengths are not known here, only the longest that the tables could hold. Parts of one
-    /// cluster cost little where there is nothing for them to do; parts that meet in memory cost
-    /// more, so they are for devices without clusters. `wide` heads take so many registers that
-    /// fewer warps fit.
-    fn new(multiprocessors: u64, pairs: u64, tokens: u64, wide: bool, most: u64) -> Self {
-        let pairs = pairs.max(1);
-        // A fourth block costs registers, and is worth them where it saves a second round.
-        let fit_four = pairs > 3 * multiprocessors && pairs <= 4 * multiprocessors;
-        let (warps, blocks, wanted) = match (wide, tokens > LONG) {
-            (true, _) => (2, 3, (3 * multiprocessors).div_ceil(pairs)),
-            (false, false) if fit_four => (4, 4, 1),
-            (false, false) => (4, 3, (3 * multiprocessors).div_ceil(pairs)),
-            (false, true) => (8, 1, multiprocessors / pairs),
-        };
-        Decode {
-            warps,
-            blocks,
-            parts: wanted.min(tokens.div_ceil(LEAST_TOKENS)).clamp(1, most),
-        }
-    }
-}
-
 /// Dense attention: keys and values are tokens of heads of numbers.
 pub(super) fn attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (queries, tokens) = (call.size("queries")?, call.size("tokens")?);
@@ -246,7 +206,7 @@ pub(super) fn attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Re
 }
 
 /// Refuses what the attention kernels are not written for.
-fn check_heads(
+pub(super) fn check_heads(
     call: &Call<'_>,
     q: Operand,
     heads: u64,
@@ -286,7 +246,6 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
     if !block_tokens.is_multiple_of(16) {
         return Err(call.error("blocks of 16 tokens, or of a multiple", block_tokens));
     }
-    let scale = call.float("scale")?;
     let most_queries = call.size("most_queries")?;
     // Not how many rows there are: where all rows have to be added up in one order, whoever is
     // beside them, a row alone is said to be one of several.
@@ -317,7 +276,7 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
             head_dim,
             causal: true,
             number: call.numbers("q", q)?,
-            scale,
+            scale: call.float("scale")?,
         };
         return prompt.launch(tools, queue);
     }
@@ -325,69 +284,21 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
         // The kernel writes one row for each sequence.
         queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
     }
-    let tiles = (heads / kv_heads).div_ceil(8);
-    let facts = queue.device().facts();
-    let pairs = sequences * kv_heads;
-    let has_clusters = facts.capability >= 90;
-    let most = if has_clusters { CLUSTER } else { MOST_PARTS };
-    let Decode {
-        warps,
-        blocks,
-        parts,
-    } = Decode::new(
-        u64::from(facts.multiprocessors),
-        pairs,
-        columns * block_tokens,
-        head_dim * tiles > 128,
-        most,
-    );
-    let cut = match call.size("split")? {
-        0 => parts,
-        split => split.min(most),
+    let decoded = Decoded {
+        sequences,
+        heads,
+        kv_heads,
+        head_dim,
+        block_tokens,
+        columns,
+        q,
+        keys,
+        values,
+        tables,
+        starts,
+        lengths,
+        out,
+        turning: None,
     };
-    // Parts of one cluster meet in each other's shared memory, which is quicker.
-    let clusters = has_clusters && cut > 1;
-    let settings: [Setting; 7] = [
-        ("NUMBER", call.numbers("q", q)?.into()),
-        ("HEAD", head_dim.into()),
-        ("HEAD_TILES", tiles.into()),
-        ("WARPS", warps.into()),
-        ("BLOCKS", blocks.into()),
-        ("CLUSTER", clusters.into()),
-        ("SETTLED", flag(call, "settled")?.into()),
-    ];
-    let function = tools.function(queue, "attention_decode", &settings)?;
-    let meets_in_memory = cut > 1 && !clusters;
-    let scratch = |purpose, bytes| match meets_in_memory {
-        true => tools.scratch(queue, purpose, bytes),
-        false => Ok(DevicePointer(0)),
-    };
-    let part_bytes = 8 * tiles * (head_dim + 2) * 4;
-    let [block_stride, head_stride, token_stride] = strides(block_tokens, kv_heads, head_dim);
-    let arguments = [
-        at(q),
-        at(keys),
-        at(values),
-        at(tables),
-        at(lengths),
-        at(starts),
-        at(out),
-        KernelArgument::Pointer(scratch("parts", pairs * cut * part_bytes)?),
-        KernelArgument::Pointer(scratch("counters", pairs * 4)?),
-        int(heads),
-        int(kv_heads),
-        int(block_tokens),
-        int(columns),
-        block_stride,
-        head_stride,
-        token_stride,
-        KernelArgument::F32(scale),
-    ];
-    let extent = Extent {
-        grid: [cut as u32, kv_heads as u32, sequences as u32],
-        block: [(warps * 32) as u32, 1, 1],
-        shared_bytes: 0,
-        cluster: if clusters { cut as u32 } else { 1 },
-    };
-    queue.launch(&function, extent, &arguments)
+    decoded.launch(tools, queue, call)
 }

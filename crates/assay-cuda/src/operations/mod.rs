@@ -4,6 +4,7 @@
 //! and grids. Kernels are compiled when they are first needed.
 
 mod attention;
+mod attention_decode;
 mod call;
 mod ceilings;
 mod choosing;
@@ -34,7 +35,7 @@ use tools::Tools;
 type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 33] = [
+const BODIES: [(&str, Body); 34] = [
     ("linear", linear::linear),
     ("matmul", products::matmul),
     ("embedding", rows::embedding),
@@ -47,6 +48,7 @@ const BODIES: [(&str, Body); 33] = [
     ("rope", attention::rope),
     ("rope_write", attention::rope_write),
     ("paged_attention", attention::paged_attention),
+    ("decode_attention", attention_decode::decode_attention),
     ("attention", attention::attention),
     ("elementwise", elementwise::elementwise),
     ("map", elementwise::map),

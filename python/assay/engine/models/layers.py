@@ -8,6 +8,9 @@ from assay import ops
 from assay.engine.step import Step
 from assay.runtime import Array
 
+FEW_HEADS = 128
+"""Heads of keys of all sequences up to which blocks of a GPU that turn them too do not delay others."""
+
 
 class Norm(NamedTuple):
     """A norm of rows: by the root mean square, or with a bias and the mean taken off."""
@@ -75,8 +78,45 @@ class Attention(NamedTuple):
 
     def run(self, step: Step, layer: int, label: str, norm: Norm) -> None:
         """Add the attention of `step.hidden` to it, as `step.middle`."""
-        keys, values = step.keys[layer], step.values[layer]
         self.qkv.run(step.hidden, step.qkv, f"{label}.qkv", step, norm=norm)
+        if step.size.single and self._turns_while_attending(step):
+            self._decode(step, layer, label)
+        else:
+            self._attend(step, layer, label)
+        self.output.run(step.attended, step.middle, f"{label}.output", step, residual=step.hidden)
+
+    def _turns_while_attending(self, step: Step) -> bool:
+        """Whether one kernel of a GPU turns new tokens and attends, and is quicker than two."""
+        whole = self.rotation is None or self.rotation.dimensions == self.head_dim
+        few = step.size.sequences * self.kv_heads <= FEW_HEADS
+        return step.qkv.device.kind == "cuda" and whole and few
+
+    def _decode(self, step: Step, layer: int, label: str) -> None:
+        """One new token of each sequence, in one operation."""
+        keys, values = step.keys[layer], step.values[layer]
+        ops.decode_attention(
+            step.qkv,
+            self.rotation,
+            keys,
+            values,
+            step.tables,
+            step.query_starts,
+            step.lengths,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            block_tokens=keys.shape[1],
+            query_norm=self.query_norm,
+            key_norm=self.key_norm,
+            epsilon=self.epsilon,
+            split=step.split,
+            settled=True,
+            out=step.attended,
+            label=f"{label}.paged",
+        )
+
+    def _attend(self, step: Step, layer: int, label: str) -> None:
+        keys, values = step.keys[layer], step.values[layer]
         ops.rope_write(
             step.qkv,
             step.positions,
@@ -105,14 +145,12 @@ class Attention(NamedTuple):
             kv_heads=self.kv_heads,
             head_dim=self.head_dim,
             block_tokens=keys.shape[1],
-            # A row alone in a mixed step goes the way of the rows of prompts, as beside others.
-            most_queries=1 if step.size.single else max(step.size.rows, 2),
+            most_queries=1 if step.size.single else None,
             split=step.split,
             settled=True,
             out=step.attended,
             label=f"{label}.paged",
         )
-        self.output.run(step.attended, step.middle, f"{label}.output", step, residual=step.hidden)
 
 
 class Mlp(NamedTuple):
