@@ -6,8 +6,8 @@
 //   a1, applied to what comes out), OUTPUT, ROWS (1: inner is 1 and blockDim.x threads join a row; 0: a thread joins a
 //   column), TOGETHER (elements that a thread loads at once where ROWS; x and length are aligned to as many), CENTRED (0:
 //   not; 1: by given centres; 2: by the mean of the row, which is read twice; ROWS, one part, JOIN is add).
-// Launch: ROWS: grid (ceil(outer / blockDim.y), parts), block (a power of two, rows of a block), up to 1024 threads;
-//   else grid (outer * ceil(inner / block), parts), any block.
+// Launch: ROWS: grid (ceil(outer / blockDim.y), parts), block (a power of two, rows of a block), up to 1024 threads,
+//   a multiple of 32; else grid (outer * ceil(inner / block), parts), any block.
 //   Part p joins elements p * each on, `each` being a multiple of TOGETHER: a long axis is two launches, the second
 //   over the parts.
 // Arguments: x, centres (outer x inner of COMPUTED; null where none are given), out, outer, length, inner, parts, each (64
@@ -65,16 +65,21 @@ template <bool PLAIN> DEVICE COMPUTED join_row(const Piece* from, i64 pieces, LO
 #pragma unroll
         for (int j = 0; j < half; j++)
             sums[j] = join(sums[j], sums[j + half]);
-    __shared__ COMPUTED joined[1024];
-    const int at = threadIdx.y * blockDim.x + threadIdx.x;
-    joined[at] = sums[0];
-    __syncthreads();
-    for (int half = blockDim.x / 2; half; half /= 2) {
-        if (threadIdx.x < half)
-            joined[at] = join(joined[at], joined[at + half]);
+    COMPUTED joined = sums[0];
+    const int lanes = blockDim.x < 32 ? blockDim.x : 32;
+    for (int offset = lanes / 2; offset; offset /= 2)
+        joined = join(joined, COMPUTED(__shfl_xor_sync(~0u, joined, offset)));
+    if (blockDim.x > 32) {
+        __shared__ COMPUTED warps[32];
+        const int warp = (threadIdx.y * blockDim.x + threadIdx.x) / 32, each = blockDim.x / 32, row = warp / each * each;
+        if (threadIdx.x % 32 == 0)
+            warps[warp] = joined;
         __syncthreads();
+        joined = warps[row];
+        for (int w = 1; w < each; w++)
+            joined = join(joined, warps[row + w]);
     }
-    return joined[threadIdx.y * blockDim.x];
+    return joined;
 }
 
 KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,

@@ -197,13 +197,21 @@ DEVICE u32 number_before(u32* told, u32 at, u32 own) {
     volatile u32* mine = told + u64(at) * DIGITS;
     *mine = (at ? OWN : ALL) | own;
     u32 before = 0;
-    for (u32 other = at; other--;) {
-        u32 word;
-        while ((word = *(mine - u64(at - other) * DIGITS)) == 0) {
+    for (u32 left = at; left;) {
+        // Several at once: each is a long way off.
+        u32 words[8];
+#pragma unroll
+        for (u32 i = 0; i < 8; i++)
+            words[i] = i < left ? *(mine - u64(at - left + 1 + i) * DIGITS) : ALL;
+        bool waits = false;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            waits |= words[i] == 0;
+            if (left && !waits) {
+                before += words[i] & NUMBER;
+                left = words[i] & ALL ? 0 : left - 1;
+            }
         }
-        before += word & NUMBER;
-        if (word & ALL)
-            break;
     }
     if (at)
         *mine = ALL | (before + own);

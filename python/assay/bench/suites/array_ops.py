@@ -71,6 +71,6 @@ OPERATIONS: Final = (
     _operation("max", ("f32",), reads_only=True),
     _operation("argmax", ("f32",), axis=1, reads_only=True),
     _operation("var", ("f32",), axis=1, reads_only=True),
-    _operation("cumulative_sum", _FLOATS, axis=1),
-    _operation("sort", _FLOATS),
+    _operation("cumulative_sum", ("f32",), axis=1),
+    _operation("sort", ("f32",)),
 )
