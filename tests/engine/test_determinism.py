@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from small_models import FIXTURES, fixture_engine
 
+from assay import ops
 from assay.engine import SamplingParams
 from chosen_device import blocks_of
 
@@ -56,6 +57,22 @@ def test_batched_single_chunked_and_speculative_agree(name, weight_format):
     ):
         got = answers(name, prompts, together=True, weight_format=weight_format, **settings)
         assert got == alone, settings
+
+
+def test_a_row_that_is_alone_goes_the_way_of_rows_beside_others(monkeypatch):
+    """A GPU has a kernel of its own for one new token of each sequence, which adds differently."""
+    told = []
+    attend = ops.paged_attention
+
+    def watched(*arrays, **options):
+        told.append(options["most_queries"])
+        return attend(*arrays, **options)
+
+    monkeypatch.setattr(ops, "paged_attention", watched)
+    with fixture_engine("llama", deterministic=True) as engine:
+        engine.generate([[5]], params(0))
+    assert told
+    assert min(told) > 1
 
 
 def test_guesses_are_made_and_some_are_right():

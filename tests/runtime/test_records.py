@@ -161,6 +161,7 @@ def test_totals_count_what_records_list(own: Device) -> None:
     x = xp.ones(100, dtype=xp.float32, device=own)
     xp.asarray(x, copy=True)
     gc.collect()
+    own.synchronize()
     totals = own.totals()
     assert totals["launches"] == 1
     assert totals["copies"] == 1

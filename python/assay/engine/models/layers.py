@@ -145,7 +145,8 @@ class Attention(NamedTuple):
             kv_heads=self.kv_heads,
             head_dim=self.head_dim,
             block_tokens=keys.shape[1],
-            most_queries=1 if step.size.single else None,
+            # A row alone in a mixed step goes the way of the rows of prompts, as beside others.
+            most_queries=1 if step.size.single else max(step.size.rows, 2),
             split=step.split,
             settled=True,
             out=step.attended,
