@@ -40,7 +40,7 @@ impl FewRows {
         let (taken, threads, blocks, waves) = match weight {
             16 => Self::of_16_bits(rows, all, given.outputs),
             4 => Self::of_4_bits(rows, all, group),
-            _ => Self::of_8_bits(rows, all, given.outputs > 8192 || weight == 80),
+            _ => Self::of_8_bits(rows, all, given.outputs, weight == 80),
         };
         // A row longer than the threads' registers hold takes a wider block, alone on its
         // multiprocessor.
@@ -71,11 +71,12 @@ impl FewRows {
         }
     }
 
-    /// `many` rows at once are quicker for many outputs, and for floats, which take more work each.
-    fn of_8_bits(rows: u64, all: u64, many: bool) -> (u64, u64, u64, u64) {
+    /// Floats take more work each than integers: more rows at once keep more of it under way.
+    fn of_8_bits(rows: u64, all: u64, outputs: u64, floats: bool) -> (u64, u64, u64, u64) {
         match (all > 256, rows) {
-            (false, ..=2) if many => (8, 256, 2, 1),
+            (false, ..=2) if floats || outputs > 8192 => (8, 256, 2, 1),
             (false, ..=2) => (4, 256, 3, 1),
+            (true, ..=2) if floats => (4, 448, 1, 1),
             (true, ..=2) => (2, 448, 2, 1),
             (false, _) => (2, 256, 1, 2),
             (true, _) => (2, 448, 1, 1),

@@ -8,7 +8,7 @@ from assay import ops
 from assay.engine.step import Step
 from assay.runtime import Array
 
-FEW_HEADS = 128
+FEW_HEADS = 32
 """Heads of keys of all sequences up to which blocks of a GPU that turn them too do not delay others."""
 
 
