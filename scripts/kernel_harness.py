@@ -231,17 +231,21 @@ def prefill(
             shared=(4 * tokens + (64 if tokens < 64 else 0)) * head * 2,
         )  # fmt: skip
     box = 128 if tables is None else min(128, block & -block)
-    kernel = Kernel("attention_prefill_hopper.cu", NUMBER=number, HEAD=head, CAUSAL=causal, BOX=box)
+    share = heads // kv_heads
+    together = 128 // share
+    kernel = Kernel(
+        "attention_prefill_hopper.cu", NUMBER=number, HEAD=head, SHARE=share, CAUSAL=causal, BOX=box
+    )
     maps = [
-        tensor_map(q, (128, 1, 64)),
+        tensor_map(q, (together, share, 64)),
         *(tensor_map(one, (1, 1, box, 64)) for one in (keys, values)),
     ]
     drawn = torch.zeros(1, dtype=torch.int32, device="cuda")
-    pieces = -(-queries // 128) * heads * sequences
+    pieces = -(-queries // together) * kv_heads * sequences
     grid = min(torch.cuda.get_device_properties(0).multi_processor_count, pieces)
     return lambda: kernel(
-        grid, 384, *maps, tables, starts, lengths, out, drawn, queries, block, heads, kv_heads,
-        sequences, block, columns, head**-0.5, shared=6 * 128 * head * 2 + 1024,
+        grid, 384, *maps, tables, starts, lengths, out, drawn, queries, block, kv_heads, sequences,
+        block, columns, head**-0.5, shared=6 * 128 * head * 2 + 1024,
     )  # fmt: skip
 
 

@@ -655,3 +655,44 @@ def test_attention_prefill_keeps_what_is_not_a_number(hopper: bool, head: int) -
     assert not out[290:, 2].isfinite().any()
     out[70, 1] = out[290:, 2] = out[256:290, 2] = 0
     assert out.isfinite().all()
+
+
+@pytest.mark.parametrize(("hopper", "head"), PREFILLS)
+def test_attention_prefill_of_many_sequences(hopper: bool, head: int) -> None:
+    for_hopper(hopper)
+    torch.manual_seed(3)
+    source = torch.Generator().manual_seed(4)
+    kept = torch.randint(0, 300, (75,), generator=source).tolist()
+    # Single tokens, whole prompts, nothing at all; one long chunk far from the first.
+    new = [(1, length, 0, min(length, 5))[i % 4] for i, length in enumerate(kept)]
+    kept[70], new[70] = 700, 500
+    lengths = [max(length, rows) for length, rows in zip(kept, new, strict=True)]
+    new = [min(rows, length) for rows, length in zip(new, lengths, strict=True)]
+    starts = torch.tensor([0, *new]).cumsum(0).int().cuda()
+    keys, values, tables = paged_cache(lengths, 2, head, 16, torch.bfloat16)
+    total = int(starts[-1])
+    q, out = (make(total, 8, head, dtype=torch.bfloat16) for make in (random, poison))
+    paged = tables, starts, torch.tensor(lengths, dtype=torch.int32, device="cuda")
+    prefill(q, keys, values, out, total, paged, hopper)()
+    for s, (rows, length) in enumerate(zip(new, lengths, strict=True)):
+        if rows:
+            mine = slice(int(starts[s]), int(starts[s]) + rows)
+            k, v = (dense_of(one, tables[s], length) for one in (keys, values))
+            assert relative_error(out[mine], reference_attention(q[mine], k, v, True)) < 6e-3, s
+
+
+@pytest.mark.parametrize(("hopper", "head"), PREFILLS)
+def test_a_row_of_attention_prefill_does_not_depend_on_its_neighbours(
+    hopper: bool, head: int
+) -> None:
+    for_hopper(hopper)
+    torch.manual_seed(5)
+    q = random(700, 8, head, dtype=torch.bfloat16)
+    k, v = (random(1, 2, 700, head, dtype=torch.bfloat16) for _ in range(2))
+    k *= torch.linspace(8, 0, 700, device="cuda").bfloat16()[:, None]
+    whole = poison(700, 8, head, dtype=torch.bfloat16)
+    prefill(q, k, v, whole, 700, hopper=hopper)()
+    for rows in (1, 7, 130, 555):
+        part = poison(rows, 8, head, dtype=torch.bfloat16)
+        prefill(q[-rows:].contiguous(), k, v, part, rows, hopper=hopper)()
+        assert torch.equal(part, whole[-rows:])

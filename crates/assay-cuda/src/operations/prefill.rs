@@ -43,7 +43,7 @@ pub(super) struct Prompt {
     pub scale: f32,
 }
 
-/// Queries and tokens of a tile of the kernel for Hopper.
+/// Rows and tokens of a tile of the kernel for Hopper.
 const TILE: u64 = 128;
 /// Numbers of 16 bits in a row of 128 bytes.
 const ROW: u32 = 64;
@@ -51,7 +51,8 @@ const ROW: u32 = 64;
 impl Prompt {
     pub fn launch(&self, tools: &Tools, queue: &Queue<'_>) -> Result<()> {
         // The quick kernel is for Hopper's matrix unit and for heads that fit its tiles.
-        match queue.device().facts().capability == 90 && self.head_dim <= 128 {
+        let fits = self.head_dim <= 128 && self.share() <= TILE;
+        match queue.device().facts().capability == 90 && fits {
             true => self.launch_hopper(tools, queue),
             false => self.launch_anywhere(tools, queue),
         }
@@ -66,20 +67,27 @@ impl Prompt {
         ]
     }
 
+    /// Heads of queries that share a head of keys.
+    fn share(&self) -> u64 {
+        self.heads / self.kv_heads
+    }
+
     fn columns(&self) -> u64 {
         self.paging.as_ref().map_or(0, |paging| paging.columns)
     }
 
     fn launch_hopper(&self, tools: &Tools, queue: &Queue<'_>) -> Result<()> {
-        let (head, cache) = (self.head_dim, &self.cache);
+        let (head, share, cache) = (self.head_dim, self.share(), &self.cache);
+        let queries = TILE / share;
         // Blocks of the cache are copied whole, or in parts that divide a tile.
         let tokens = match self.paging {
             Some(_) => (1 << cache.block_tokens.trailing_zeros()).min(TILE),
             None => TILE,
         };
-        let settings: [Setting; 4] = [
+        let settings: [Setting; 5] = [
             ("NUMBER", self.number.into()),
             ("HEAD", head.into()),
+            ("SHARE", share.into()),
             ("CAUSAL", self.causal.into()),
             ("BOX", tokens.into()),
         ];
@@ -97,7 +105,7 @@ impl Prompt {
             pointer: self.q.pointer,
             sizes: [head, self.heads, self.rows],
             strides: [1, head, self.heads * head],
-            of: [ROW, 1, TILE as u32],
+            of: [ROW, share as u32, queries as u32],
         })?;
         let drawn = tools.scratch(queue, "drawn", 4)?;
         let mut arguments = of_q.to_vec();
@@ -105,11 +113,11 @@ impl Prompt {
         arguments.extend(of_cache(cache.values)?);
         arguments.extend(self.tables_starts_lengths());
         arguments.extend([at(self.out), KernelArgument::Pointer(drawn)]);
-        arguments.extend([int(self.queries), int(cache.block_tokens), int(self.heads)]);
+        arguments.extend([int(self.queries), int(cache.block_tokens)]);
         arguments.extend([int(self.kv_heads), int(self.sequences)]);
         arguments.extend([int(cache.block_tokens), int(self.columns())]);
         arguments.push(KernelArgument::F32(self.scale));
-        let pieces = self.queries.div_ceil(TILE) * self.heads * self.sequences;
+        let pieces = self.queries.div_ceil(queries) * self.kv_heads * self.sequences;
         let blocks = u64::from(queue.device().facts().multiprocessors).min(pieces);
         let extent = Extent {
             grid: [blocks as u32, 1, 1],
