@@ -252,6 +252,9 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
     if most_queries > 1 {
         // Rows of no sequence are zeros, and the kernel leaves them alone.
         queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
+        if sequences * blocks == 0 {
+            return Ok(());
+        }
         let prompt = Prompt {
             q,
             out,
