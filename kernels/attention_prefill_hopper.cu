@@ -1,23 +1,24 @@
 // Attention of many queries per sequence over a paged or dense cache, for compute capability 9.0a.
 //
-// Options: NUMBER (bf16, fp16), HEAD (64, 128), SHARE (heads / kv_heads, at most 128), CAUSAL (0, 1),
-//   BOX (16, 32, 64, 128: tokens that one copy brings).
+// Options: NUMBER (bf16, fp16), HEAD (64, 128), BUNDLE (heads that a piece of work takes together; they share a head
+//   of keys; at most 128), CAUSAL (0, 1), BOX (16, 32, 64, 128: tokens that one copy brings).
 // Launch: grid (at most one block for each multiprocessor), block 384, shared bytes 6 * 128 * HEAD * 2 + 1024.
-// Arguments: tensor maps of q (HEAD, heads, rows; box 64, SHARE, 128 / SHARE), of keys and of values (HEAD, tokens of a
-//   block, kv_heads, blocks; box 64, BOX, 1, 1), all with rows of 128 bytes swizzled; block_tables (sequences x
+// Arguments: tensor maps of q (HEAD, heads, rows; box 64, BUNDLE, 128 / BUNDLE), of keys and of values (HEAD, tokens
+//   of a block, kv_heads, blocks; box 64, BOX, 1, 1), all with rows of 128 bytes swizzled; block_tables (sequences x
 //   table_width, int32; null: block s holds all tokens of sequence s), query_starts (int32; null: `queries` rows each),
 //   lengths (int32; null: `tokens` each), out (rows x heads x HEAD), drawn (one int32, zero, and zero again at the
-//   end), queries, tokens, kv_heads, sequences, block_tokens, table_width, scale.
+//   end), queries, tokens, bundles (heads / BUNDLE), kv_bundles (those of one head of keys),
+//   sequences, block_tokens, table_width, scale.
 //   The rows of a sequence are the last of its tokens. Rows of no sequence are left alone.
 //
-// A block takes one piece of work after another: 128 rows, which are 128 / SHARE queries of the heads that share a head
-// of keys. One warp has its queries and keys copied to shared memory, one its values, ahead of need and across
-// pieces; two warpgroups work on 64 rows each. The products of one run while the other computes its softmax, and the
-// scores of the next keys and the sum of the last values while the same one does.
+// A block takes one piece of work after another: 128 rows, which are 128 / BUNDLE queries of a bundle of heads. One warp
+// has its queries and keys copied to shared memory, one its values, ahead of need and across pieces; two warpgroups
+// work on 64 rows each. The products of one run while the other computes its softmax, and the scores of the next keys
+// and the sum of the last values while the same one does.
 #include "attention_pieces.cuh"
 #include "hopper.cuh"
 
-constexpr int ROWS = 128, QUERIES = ROWS / SHARE, TOKENS = 128, STAGES = 2;
+constexpr int ROWS = 128, QUERIES = ROWS / BUNDLE, TOKENS = 128, STAGES = 2;
 constexpr int HALVES = HEAD / 64;  // blocks of 128 bytes in a row
 constexpr int TILE_BYTES = TOKENS * HEAD * 2;
 constexpr int BOXES = TOKENS / BOX;
@@ -51,8 +52,8 @@ DEVICE void give_turn(int group) { asm volatile("bar.arrive %0, 256;" ::"r"(3 - 
 KERNEL __launch_bounds__(384, 1)
 attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap keys,
                          const __grid_constant__ TensorMap values, const int* block_tables, const int* query_starts,
-                         const int* lengths, NUMBER* out, int* drawn, int queries, int tokens, int kv_heads,
-                         int sequences, int block_tokens, int table_width, float scale) {
+                         const int* lengths, NUMBER* out, int* drawn, int queries, int tokens, int bundles,
+                         int kv_bundles, int sequences, int block_tokens, int table_width, float scale) {
     extern __shared__ u8 dynamic[];
     __shared__ u64 barriers[5 + 4 * STAGES];
     __shared__ Piece pieces[2];
@@ -70,7 +71,7 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
         set_up_barrier(mended, 1);
         for (int place = 0; place < 2; place++) {
             set_up_barrier(q_full(place), 1);
-            set_up_barrier(q_empty(place), WARPS + 1);
+            set_up_barrier(q_empty(place), 32 * (WARPS + 1));
         }
         for (int value = 0; value < 2; value++)
             for (int stage = 0; stage < STAGES; stage++) {
@@ -93,56 +94,60 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
             __syncwarp();
             if (lane < boxes) {
                 const int token = from + lane * BOX, block = block_tables ? token / block_tokens : 0;
-                const int inner = token - block * block_tokens;
+                const int inner = token - block * block_tokens, kv_head = piece.bundle / kv_bundles;
                 const int at = block_tables ? block_tables[i64(piece.sequence) * table_width + block] : piece.sequence;
 #pragma unroll
                 for (int half = 0; half < HALVES; half++)
-                    copy_box(to + (half * TOKENS + lane * BOX) * 128, map, barrier, half * 64, inner, piece.kv_head,
-                             at);
+                    copy_box(to + (half * TOKENS + lane * BOX) * 128, map, barrier, half * 64, inner, kv_head, at);
             }
         };
         Ring<2> slot;
         Ring<STAGES> stage;
         const int warp = threadIdx.x / 32;
         if (warp == 0) {
-            Pieces<QUERIES> order({query_starts, lengths, queries, tokens, sequences}, kv_heads);
-            // After each piece a number is drawn; who draws the last one leaves the counter as it was.
+            Pieces<QUERIES> order({query_starts, lengths, queries, tokens, sequences}, bundles);
+            // A block's first piece has its own number; after each piece another one is drawn. Who draws the last one
+            // leaves the counter as it was.
+            auto find = [&](int number) {
+                Piece piece = {};
+                if (order.find(number, piece)) {
+                    const int seen = CAUSAL ? min(piece.length, piece.position + QUERIES) : piece.length;
+                    piece.tiles = ceil_divide(max(seen, 1), TOKENS);
+                } else if (lane == 0 && number - int(gridDim.x) == order.count() - 1) {
+                    *drawn = 0;
+                }
+                return piece;
+            };
             auto draw = [&]() {
                 int before = 0;
                 if (lane == 0)
                     before = atomicAdd(drawn, 1);
                 return int(gridDim.x) + __shfl_sync(~0u, before, 0);
             };
-            Piece piece;
-            int number = blockIdx.x;
+            Piece next = find(blockIdx.x);
             for (;;) {
-                if (order.find(number, piece)) {
-                    const int seen = CAUSAL ? min(piece.length, piece.position + QUERIES) : piece.length;
-                    piece.tiles = ceil_divide(max(seen, 1), TOKENS);
-                } else {
-                    piece.tiles = 0;
-                    if (lane == 0 && number - int(gridDim.x) == order.count() - 1)
-                        *drawn = 0;
-                }
+                const Piece piece = next;
                 wait(q_empty(slot.place), slot.parity ^ 1);
                 if (lane == 0) {
                     pieces[slot.place] = piece;
                     const u32 barrier = q_full(slot.place);
-                    arrive_expecting(barrier, piece.tiles ? QUERIES * SHARE * HEAD * 2 : 0);
+                    arrive_expecting(barrier, piece.tiles ? QUERIES * BUNDLE * HEAD * 2 : 0);
                     for (int half = 0; half < HALVES && piece.tiles; half++)
-                        copy_box(q_tile(slot.place) + half * ROWS * 128, q, barrier, half * 64, piece.kv_head * SHARE,
+                        copy_box(q_tile(slot.place) + half * ROWS * 128, q, barrier, half * 64, piece.bundle * BUNDLE,
                                  piece.row);
                 }
                 __syncwarp();
                 if (!piece.tiles)
                     break;
                 slot.step();
-                number = draw();
                 for (int n = 0; n < piece.tiles; n++) {
                     wait(empty(0, stage.place), stage.parity ^ 1);
                     copy_tile(keys, key_tile(stage.place), full(0, stage.place), piece,
                               (piece.tiles - 1 - n) * TOKENS);
                     stage.step();
+                    // The next piece is looked for as soon as there are keys enough to work on.
+                    if (n == min(STAGES, piece.tiles) - 1)
+                        next = find(draw());
                 }
             }
         } else if (warp == 1) {
@@ -150,9 +155,7 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
             for (;;) {
                 wait(q_full(slot.place), slot.parity);
                 const Piece piece = pieces[slot.place];
-                __syncwarp();
-                if (lane == 0)
-                    arrive(q_empty(slot.place));
+                arrive(q_empty(slot.place));
                 slot.step();
                 if (!piece.tiles)
                     break;
@@ -227,11 +230,11 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
         };
         auto soften = [&](int n) {
             const int from = (piece.tiles - 1 - n) * TOKENS;
-            if (from + TOKENS > (CAUSAL ? min(piece.length, piece.position + above / SHARE + 1) : piece.length)) {
+            if (from + TOKENS > (CAUSAL ? min(piece.length, piece.position + above / BUNDLE + 1) : piece.length)) {
                 int end[2];
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    const int position = piece.position + (own + h * 8) / SHARE;
+                    const int position = piece.position + (own + h * 8) / BUNDLE;
                     end[h] = (CAUSAL ? min(piece.length, position + 1) : piece.length) - from - t * 2;
                 }
 #pragma unroll
@@ -296,9 +299,9 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                 weight[h] += __shfl_xor_sync(~0u, weight[h], 1);
                 weight[h] += __shfl_xor_sync(~0u, weight[h], 2);
                 const float share = weight[h] > 0.0f ? 1.0f / weight[h] : 0.0f;
-                const int query = (own + h * 8) / SHARE, head = piece.kv_head * SHARE + (own + h * 8) % SHARE;
+                const int query = (own + h * 8) / BUNDLE, head = piece.bundle * BUNDLE + (own + h * 8) % BUNDLE;
                 const bool live = query < min(QUERIES, piece.live);
-                NUMBER* to = out + (i64(piece.row + query) * kv_heads * SHARE + head) * HEAD + t * 8;
+                NUMBER* to = out + (i64(piece.row + query) * bundles * BUNDLE + head) * HEAD + t * 8;
 #pragma unroll
                 for (int i = 0; i < HEAD / 2; i += 16) {
                     u32 words[4];
@@ -343,7 +346,7 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                         sums[i] *= lower[i % 4 / 2];
                 keep_chances();
             }
-            release(q_empty(slot.place));
+            arrive(q_empty(slot.place));
             slot.step();
             const Piece done = piece;
             wait(q_full(slot.place), slot.parity);

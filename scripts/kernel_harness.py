@@ -208,10 +208,12 @@ def prefill(
     paged: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
     hopper: bool = True,
     causal: int = 1,
+    bundle: int = 1,
 ) -> Callable[[], None]:
     """A launch of prefill attention over blocks x kv_heads x tokens x numbers.
 
-    Without tables, query starts and lengths each block is a sequence with `queries` rows.
+    Without tables, query starts and lengths each block is a sequence with `queries` rows. Hopper's
+    kernel takes `bundle` heads together.
     """
     heads, head = q.shape[1:]
     blocks, kv_heads, block, _ = keys.shape
@@ -231,21 +233,25 @@ def prefill(
             shared=(4 * tokens + (64 if tokens < 64 else 0)) * head * 2,
         )  # fmt: skip
     box = 128 if tables is None else min(128, block & -block)
-    share = heads // kv_heads
-    together = 128 // share
+    together, bundles = 128 // bundle, heads // bundle
     kernel = Kernel(
-        "attention_prefill_hopper.cu", NUMBER=number, HEAD=head, SHARE=share, CAUSAL=causal, BOX=box
+        "attention_prefill_hopper.cu",
+        NUMBER=number,
+        HEAD=head,
+        BUNDLE=bundle,
+        CAUSAL=causal,
+        BOX=box,
     )
     maps = [
-        tensor_map(q, (together, share, 64)),
+        tensor_map(q, (together, bundle, 64)),
         *(tensor_map(one, (1, 1, box, 64)) for one in (keys, values)),
     ]
     drawn = torch.zeros(1, dtype=torch.int32, device="cuda")
-    pieces = -(-queries // together) * kv_heads * sequences
+    pieces = -(-queries // together) * bundles * sequences
     grid = min(torch.cuda.get_device_properties(0).multi_processor_count, pieces)
     return lambda: kernel(
-        grid, 384, *maps, tables, starts, lengths, out, drawn, queries, block, kv_heads, sequences,
-        block, columns, head**-0.5, shared=6 * 128 * head * 2 + 1024,
+        grid, 384, *maps, tables, starts, lengths, out, drawn, queries, block, bundles,
+        bundles // kv_heads, sequences, block, columns, head**-0.5, shared=6 * 128 * head * 2 + 1024,
     )  # fmt: skip
 
 

@@ -132,11 +132,11 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             for number, head, causal in product(HALF, (64, 128, 192, 256), (0, 1)):
                 yield {"NUMBER": number, "HEAD": head, "CAUSAL": causal}
         case "attention_prefill_hopper.cu":
-            for number, head, causal, (box, share) in product(
+            for number, head, causal, (box, bundle) in product(
                 HALF, (64, 128), (0, 1), ((16, 4), (128, 1))
             ):
                 if architecture == "sm_90a":
-                    yield {"NUMBER": number, "HEAD": head, "SHARE": share, "CAUSAL": causal,
+                    yield {"NUMBER": number, "HEAD": head, "BUNDLE": bundle, "CAUSAL": causal,
                            "BOX": box}  # fmt: skip
         case "normalize.cu" | "softmax.cu":
             for number, flag, chunks in product(NUMBERS, (0, 1), (0, 4)):

@@ -594,10 +594,14 @@ def for_hopper(hopper: bool) -> None:
         pytest.skip("for compute capability 9.0 alone")
 
 
-@pytest.mark.parametrize(("number", "block"), [("bf16", 16), ("fp16", 48), ("bf16", 256)])
+@pytest.mark.parametrize(
+    ("number", "block", "bundle"), [("bf16", 16, 1), ("fp16", 48, 3), ("bf16", 256, 3)]
+)
 @pytest.mark.parametrize(("hopper", "head"), PREFILLS)
 @pytest.mark.parametrize("causal", [0, 1])
-def test_attention_prefill(number: str, block: int, hopper: bool, head: int, causal: int) -> None:
+def test_attention_prefill(
+    number: str, block: int, bundle: int, hopper: bool, head: int, causal: int
+) -> None:
     for_hopper(hopper)
     torch.manual_seed(head)
     dtype, heads, kv_heads = DTYPES[number], 6, 2
@@ -608,7 +612,7 @@ def test_attention_prefill(number: str, block: int, hopper: bool, head: int, cau
     total = int(starts[-1])
     q, out = random(total, heads, head, dtype=dtype), poison(total, heads, head, dtype=dtype)
     paged = tables, starts, torch.tensor(lengths, dtype=torch.int32, device="cuda")
-    launch = prefill(q, keys, values, out, 300, paged, hopper, causal)
+    launch = prefill(q, keys, values, out, 300, paged, hopper, causal, bundle)
     launch()
     for s, (rows, length) in enumerate(chunks):
         if not rows:
@@ -638,7 +642,7 @@ def test_attention_prefill_of_a_dense_cache(
     k, v = (random(tokens, 2, head, dtype=torch.bfloat16) for _ in range(2))
     k *= torch.linspace(8, 0, tokens, device="cuda").bfloat16()[:, None, None]
     by_head = [one.transpose(0, 1)[None] for one in (k, v)]
-    prefill(q, *by_head, out, rows, hopper=hopper, causal=causal)()
+    prefill(q, *by_head, out, rows, hopper=hopper, causal=causal, bundle=2)()
     expected = reference_attention(q, *(one[0].double() for one in by_head), bool(causal))
     assert relative_error(out, expected) < CLOSE["bf16"]
 
@@ -673,7 +677,7 @@ def test_attention_prefill_of_many_sequences(hopper: bool, head: int) -> None:
     total = int(starts[-1])
     q, out = (make(total, 8, head, dtype=torch.bfloat16) for make in (random, poison))
     paged = tables, starts, torch.tensor(lengths, dtype=torch.int32, device="cuda")
-    prefill(q, keys, values, out, total, paged, hopper)()
+    prefill(q, keys, values, out, total, paged, hopper, bundle=4)()
     for s, (rows, length) in enumerate(zip(new, lengths, strict=True)):
         if rows:
             mine = slice(int(starts[s]), int(starts[s]) + rows)
@@ -694,5 +698,5 @@ def test_a_row_of_attention_prefill_does_not_depend_on_its_neighbours(
     prefill(q, k, v, whole, 700, hopper=hopper)()
     for rows in (1, 7, 130, 555):
         part = poison(rows, 8, head, dtype=torch.bfloat16)
-        prefill(q[-rows:].contiguous(), k, v, part, rows, hopper=hopper)()
+        prefill(q[-rows:].contiguous(), k, v, part, rows, hopper=hopper, bundle=4)()
         assert torch.equal(part, whole[-rows:])

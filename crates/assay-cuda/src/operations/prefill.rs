@@ -45,14 +45,15 @@ pub(super) struct Prompt {
 
 /// Rows and tokens of a tile of the kernel for Hopper.
 const TILE: u64 = 128;
+/// Rows for each sequence below which pieces of one head are mostly empty.
+const FEW: u64 = TILE / 2;
 /// Numbers of 16 bits in a row of 128 bytes.
 const ROW: u32 = 64;
 
 impl Prompt {
     pub fn launch(&self, tools: &Tools, queue: &Queue<'_>) -> Result<()> {
         // The quick kernel is for Hopper's matrix unit and for heads that fit its tiles.
-        let fits = self.head_dim <= 128 && self.share() <= TILE;
-        match queue.device().facts().capability == 90 && fits {
+        match queue.device().facts().capability == 90 && self.head_dim <= 128 {
             true => self.launch_hopper(tools, queue),
             false => self.launch_anywhere(tools, queue),
         }
@@ -67,9 +68,14 @@ impl Prompt {
         ]
     }
 
-    /// Heads of queries that share a head of keys.
-    fn share(&self) -> u64 {
-        self.heads / self.kv_heads
+    /// Heads that a piece of work takes together. Where most sequences have few queries, all that
+    /// share a head of keys: then a piece is not mostly empty, and keys are read once.
+    fn bundle(&self) -> u64 {
+        let share = self.heads / self.kv_heads;
+        match self.rows < FEW * self.sequences && share <= TILE {
+            true => share,
+            false => 1,
+        }
     }
 
     fn columns(&self) -> u64 {
@@ -77,8 +83,8 @@ impl Prompt {
     }
 
     fn launch_hopper(&self, tools: &Tools, queue: &Queue<'_>) -> Result<()> {
-        let (head, share, cache) = (self.head_dim, self.share(), &self.cache);
-        let queries = TILE / share;
+        let (head, bundle, cache) = (self.head_dim, self.bundle(), &self.cache);
+        let (queries, bundles) = (TILE / bundle, self.heads / bundle);
         // Blocks of the cache are copied whole, or in parts that divide a tile.
         let tokens = match self.paging {
             Some(_) => (1 << cache.block_tokens.trailing_zeros()).min(TILE),
@@ -87,7 +93,7 @@ impl Prompt {
         let settings: [Setting; 5] = [
             ("NUMBER", self.number.into()),
             ("HEAD", head.into()),
-            ("SHARE", share.into()),
+            ("BUNDLE", bundle.into()),
             ("CAUSAL", self.causal.into()),
             ("BOX", tokens.into()),
         ];
@@ -105,7 +111,7 @@ impl Prompt {
             pointer: self.q.pointer,
             sizes: [head, self.heads, self.rows],
             strides: [1, head, self.heads * head],
-            of: [ROW, share as u32, queries as u32],
+            of: [ROW, bundle as u32, queries as u32],
         })?;
         let drawn = tools.scratch(queue, "drawn", 4)?;
         let mut arguments = of_q.to_vec();
@@ -114,10 +120,14 @@ impl Prompt {
         arguments.extend(self.tables_starts_lengths());
         arguments.extend([at(self.out), KernelArgument::Pointer(drawn)]);
         arguments.extend([int(self.queries), int(cache.block_tokens)]);
-        arguments.extend([int(self.kv_heads), int(self.sequences)]);
+        arguments.extend([
+            int(bundles),
+            int(bundles / self.kv_heads),
+            int(self.sequences),
+        ]);
         arguments.extend([int(cache.block_tokens), int(self.columns())]);
         arguments.push(KernelArgument::F32(self.scale));
-        let pieces = self.queries.div_ceil(queries) * self.kv_heads * self.sequences;
+        let pieces = self.queries.div_ceil(queries) * bundles * self.sequences;
         let blocks = u64::from(queue.device().facts().multiprocessors).min(pieces);
         let extent = Extent {
             grid: [blocks as u32, 1, 1],
