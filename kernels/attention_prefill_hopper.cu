@@ -86,19 +86,24 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
 
     if (group == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
-        // Lane b has the b-th box of a tile copied, where it holds a token at all.
-        auto copy_tile = [&](const TensorMap& map, u32 to, u32 barrier, const Piece& piece, int from) {
-            const int boxes = min(BOXES, ceil_divide(piece.length - from, BOX));
+        // Lane b has the b-th box of a tile copied, where it holds a token at all. Which block of the cache that is in
+        // is looked up before there is room for the tile.
+        auto look_up = [&](const Piece& piece, int from) {
+            const int token = from + lane * BOX;
+            if (!block_tables || lane >= BOXES || token >= piece.length)
+                return piece.sequence;
+            return block_tables[i64(piece.sequence) * table_width + token / block_tokens];
+        };
+        auto copy_tile = [&](const TensorMap& map, u32 to, u32 barrier, const Piece& piece, int from, int block) {
+            const int boxes = min(BOXES, ceil_divide(piece.length - from, BOX)), token = from + lane * BOX;
             if (lane == 0)
                 arrive_expecting(barrier, boxes * BOX * HEAD * 2);
             __syncwarp();
             if (lane < boxes) {
-                const int token = from + lane * BOX, block = block_tables ? token / block_tokens : 0;
-                const int inner = token - block * block_tokens, kv_head = piece.bundle / kv_bundles;
-                const int at = block_tables ? block_tables[i64(piece.sequence) * table_width + block] : piece.sequence;
+                const int inner = block_tables ? token % block_tokens : token, kv_head = piece.bundle / kv_bundles;
 #pragma unroll
                 for (int half = 0; half < HALVES; half++)
-                    copy_box(to + (half * TOKENS + lane * BOX) * 128, map, barrier, half * 64, inner, kv_head, at);
+                    copy_box(to + (half * TOKENS + lane * BOX) * 128, map, barrier, half * 64, inner, kv_head, block);
             }
         };
         Ring<2> slot;
@@ -141,9 +146,9 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                     break;
                 slot.step();
                 for (int n = 0; n < piece.tiles; n++) {
+                    const int from = (piece.tiles - 1 - n) * TOKENS, block = look_up(piece, from);
                     wait(empty(0, stage.place), stage.parity ^ 1);
-                    copy_tile(keys, key_tile(stage.place), full(0, stage.place), piece,
-                              (piece.tiles - 1 - n) * TOKENS);
+                    copy_tile(keys, key_tile(stage.place), full(0, stage.place), piece, from, block);
                     stage.step();
                     // The next piece is looked for as soon as there are keys enough to work on.
                     if (n == min(STAGES, piece.tiles) - 1)
@@ -162,12 +167,13 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                 for (int n = 0; n < piece.tiles; n++) {
                     const int from = (piece.tiles - 1 - n) * TOKENS, known = piece.length - from;
                     const u32 to = value_tile(stage.place), barrier = full(1, stage.place);
+                    const int block = look_up(piece, from);
                     wait(empty(1, stage.place), stage.parity ^ 1);
                     if (known >= TOKENS) {
-                        copy_tile(values, to, barrier, piece, from);
+                        copy_tile(values, to, barrier, piece, from, block);
                     } else {
                         // What lies behind the last token may be anything, and nothing times NaN is NaN.
-                        copy_tile(values, to, mended, piece, from);
+                        copy_tile(values, to, mended, piece, from, block);
                         wait(mended, mendings++ % 2);
                         for (int i = known * 8 + lane; i < TOKENS * 8; i += 32)
 #pragma unroll
