@@ -11,10 +11,10 @@
 //   sequences, block_tokens, table_width, scale.
 //   The rows of a sequence are the last of its tokens. Rows of no sequence are left alone.
 //
-// A block takes one piece of work after another: 128 rows, which are 128 / BUNDLE queries of a bundle of heads. One warp
-// has its queries and keys copied to shared memory, one its values, ahead of need and across pieces; two warpgroups
-// work on 64 rows each. The products of one run while the other computes its softmax, and the scores of the next keys
-// and the sum of the last values while the same one does.
+// A block takes one piece of work after another: 128 rows, which are 128 / BUNDLE queries of a bundle of heads. One
+// warp has its queries and keys copied to shared memory, one its values, ahead of need and across pieces; two
+// warpgroups work on 64 rows each. The scores of the next keys and the sum of the last values are under way during
+// each softmax.
 #include "attention_pieces.cuh"
 #include "hopper.cuh"
 
@@ -44,10 +44,6 @@ DEVICE void transpose_quad(u32 (&words)[4], int t) {
         }
     }
 }
-
-// Warpgroups take turns at issuing products: barriers 1 and 2 are theirs.
-DEVICE void wait_for_turn(int group) { asm volatile("bar.sync %0, 256;" ::"r"(group) : "memory"); }
-DEVICE void give_turn(int group) { asm volatile("bar.arrive %0, 256;" ::"r"(3 - group) : "memory"); }
 
 KERNEL __launch_bounds__(384, 1)
 attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap keys,
@@ -325,22 +321,16 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
         piece = pieces[0];
         if (!piece.tiles)
             return;
-        if (group == 2)
-            give_turn(group);
         begin();
-        wait_for_turn(group);
         multiply_keys();
-        give_turn(group);
         wait_for_products<0>();
         for (;;) {
             release_keys();
             soften(0);
             keep_chances();
             for (int n = 1; n < piece.tiles; n++) {
-                wait_for_turn(group);
                 multiply_keys();
                 multiply_chances();
-                give_turn(group);
                 wait_for_products<1>();
                 release_keys();
                 soften(n);
@@ -357,7 +347,6 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
             const Piece done = piece;
             wait(q_full(slot.place), slot.parity);
             piece = pieces[slot.place];
-            wait_for_turn(group);
             if (!piece.tiles) {
                 piece = done;
                 break;
@@ -365,7 +354,6 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
             multiply_chances();
             // The next piece's first scores run while this one is written.
             multiply_keys();
-            give_turn(group);
             wait_for_products<1>();
             release_values();
             write(done);
@@ -373,8 +361,6 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
             wait_for_products<0>();
         }
         multiply_chances();
-        if (group == 1)
-            give_turn(group);
         wait_for_products<0>();
         write(piece);
     }
