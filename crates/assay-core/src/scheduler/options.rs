@@ -74,6 +74,11 @@ impl LaneOptions {
         let share = u128::from(1_000 - self.unreserved_permille.min(1_000));
         u64::try_from(u128::from(self.units_per_second) * share / 1_000).unwrap_or(u64::MAX)
     }
+
+    /// Thousandths of units that the unreserved part can have had in advance: ten milliseconds' worth.
+    pub(super) fn advance(&self) -> i128 {
+        i128::from(self.units_per_second) * i128::from(self.unreserved_permille) / 100
+    }
 }
 
 /// How to make a [`Scheduler`](super::Scheduler).

@@ -187,10 +187,11 @@ impl Books {
             whole.fair.serve(&mut share.flow, units);
             share.fair.serve(&mut terms.flow, units);
             let paid = whole.owed - i128::from(units) * 1_000;
-            // Only a turn given as owed may leave a debt the other way: others were not early.
+            // A turn given as owed may leave a debt the other way; others count in advance, but for
+            // no more than was free of reservations in the time that bursts are counted over.
             whole.owed = match choice.reason {
                 Reason::Floor => paid,
-                _ => paid.max(whole.owed.min(0)),
+                _ => paid.max(whole.owed.min(-whole.options.advance())),
             };
         }
         for bucket in [&mut terms.limit, &mut share.limit].into_iter().flatten() {
