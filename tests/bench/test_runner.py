@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from assay import xp
 from assay.bench import checks, inputs
 from assay.bench.case import Absent, Case, Check, Contestant, Trial
-from assay.bench.clocks import DeviceClock, HostClock, ToldClock
+from assay.bench.clocks import DeviceClock, HostClock, OneCore, OneCoreClock, ToldClock
 from assay.bench.runner import Effort, measure
 from assay.runtime.hardware import Device
 
@@ -109,6 +110,27 @@ def test_memory_that_the_pool_hands_out_next_is_spoilt() -> None:
     assert check.error(0) == 0.0
     filled[0] = False
     assert math.isnan(check.error(0))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system holds no threads")
+def test_a_thread_is_held_on_one_core_and_let_go() -> None:
+    allowed, core = os.sched_getaffinity(0), OneCore()
+    seen = []
+    clock = OneCoreClock(core)
+    assert clock.measure(lambda _: seen.append(os.sched_getaffinity(0)), 0, 3) > 0
+    assert os.sched_getaffinity(0) == allowed
+
+    def fail(_: int) -> None:
+        seen.append(os.sched_getaffinity(0))
+        raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        clock.measure(fail, 0, 1)
+    assert os.sched_getaffinity(0) == allowed
+    # The call before the timed ones warms up.
+    assert len(seen) == 5
+    assert len(set.union(*seen)) == 1
+    assert seen[0] <= allowed
 
 
 def test_device_clocks_read_the_clock_of_the_device() -> None:

@@ -5,13 +5,14 @@ Each is an operation of the device's own table, so that every device has its own
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from assay import xp
 from assay._native import cuda_time_launches
 from assay.bench import inputs
 from assay.bench.case import Contestant
-from assay.bench.clocks import DeviceClock, ToldClock
+from assay.bench.clocks import DeviceClock, OneCore, ToldClock
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 
@@ -91,11 +92,12 @@ def arithmetic(device: Device) -> Contestant:
     )
 
 
-def launch(device: Device) -> Contestant:
+def launch(device: Device, core: OneCore | None = None) -> Contestant:
     """Launching a kernel that does nothing, straight through the driver of a GPU."""
 
     def call(_: int) -> float:
-        return cuda_time_launches(device._context, LAUNCHES) * 1e-9
+        with core or contextlib.nullcontext():
+            return cuda_time_launches(device._context, LAUNCHES) * 1e-9
 
     return Contestant("bare launch", call, ToldClock(), LAUNCHES)
 

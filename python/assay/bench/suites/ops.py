@@ -18,7 +18,7 @@ import numpy as np
 
 from assay.bench import checks, counting, inputs, rivals, yardsticks
 from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
-from assay.bench.clocks import Call, DeviceClock, HostClock
+from assay.bench.clocks import Call, DeviceClock, HostClock, OneCore, OneCoreClock
 from assay.bench.grouping import grouped
 from assay.bench.suites import array_ops, neural_ops
 from assay.bench.suites.operation import Operation, Place, Work
@@ -59,11 +59,12 @@ def cases(settings: Settings) -> list[Case]:
         for size in sizes
     ] + [
         Case(
-            f"add of {SMALL:,} elements, host time per call",
+            f"add of {SMALL:,} elements, host time per call{where}",
             "us",
-            functools.partial(_host_time, settings.device),
-            {"operation": "add", "dtype": "f32", "elements": SMALL},
+            functools.partial(_host_time, settings.device, held),
+            {"operation": "add", "dtype": "f32", "elements": SMALL, "one_core": held},
         )
+        for where, held in (("", False), (", on one core", True))
     ]
 
 
@@ -122,10 +123,15 @@ def _torch(work: Work, place: Place, times: int, nbytes: float) -> Contestant | 
     return rivals.torch(place.device, in_torch, times * nbytes)
 
 
-def _host_time(device: Device) -> Trial:
-    """What a call costs the host, whatever the device does meanwhile."""
+def _host_time(device: Device, held: bool) -> Trial:
+    """What a call costs the host, whatever the device does meanwhile.
+
+    A thread that is `held` stays on one core; the other goes wherever the system puts it.
+    """
     hosts = [inputs.normal((SMALL,), seed) for seed in range(2)]
     first, second = (inputs.place(device, host) for host in hosts)
+    core = OneCore() if held else None
+    clock = HostClock() if core is None else OneCoreClock(core)
 
     def call(_: int) -> Any:
         return first + second
@@ -135,10 +141,10 @@ def _host_time(device: Device) -> Trial:
         return lambda _: a + b
 
     return Trial(
-        Contestant("assay", call, HostClock()),
+        Contestant("assay", call, clock),
         checks.returned("NumPy", call, lambda _: np.add(*hosts), 0.0),
-        ceiling=yardsticks.launch(device) if device.kind == "cuda" else None,
-        rivals=[rivals.torch(device, in_torch, 1.0, clock=HostClock())],
+        ceiling=yardsticks.launch(device, core) if device.kind == "cuda" else None,
+        rivals=[rivals.torch(device, in_torch, 1.0, clock=clock)],
         note="time of the host per call, while the device works",
     )
 
