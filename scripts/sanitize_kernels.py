@@ -44,7 +44,11 @@ def run(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, A
             "FEW_CASES": str(cases),
             "FEW_CASES_KERNELS": str(kernels),
             "PYTHONPATH": os.pathsep.join(
-                [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+                [
+                    str(Path(__file__).parent),
+                    str(files[0].parents[1]),  # what their conftest imports
+                    os.environ.get("PYTHONPATH", ""),
+                ]
             ),
         }
         command = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 import numpy as np
@@ -36,10 +37,15 @@ def copies(device: Device, nbytes: int, quick: bool) -> int:
     return max(2, -(-_TIMES_THE_CACHE * cache // max(nbytes, 1)))
 
 
+@functools.lru_cache(maxsize=4)
 def normal(shape: tuple[int, ...], seed: int) -> NumPyArray:
-    """Values as activations and weights have them: neither zero nor alike."""
-    source = np.random.default_rng(seed)
-    return source.standard_normal(shape, np.float32)
+    """Values as activations and weights have them: neither zero nor alike.
+
+    Cases of a suite that follow each other get the same ones, which cannot be written.
+    """
+    drawn = np.random.default_rng(seed).standard_normal(shape, np.float32)
+    drawn.flags.writeable = False
+    return drawn
 
 
 def counts(size: int, seed: int) -> NumPyArray:

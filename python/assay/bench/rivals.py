@@ -73,7 +73,7 @@ def torch(
 
 
 def _on_host(module: Any, host: NumPyArray) -> Any:
-    return module.from_numpy(np.ascontiguousarray(host))
+    return module.from_numpy(np.require(host, requirements=["C", "W"]))
 
 
 def torch_graph(module: Any, operations: Sequence[Callable[[], object]]) -> Call:

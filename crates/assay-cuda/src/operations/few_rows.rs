@@ -71,12 +71,11 @@ impl FewRows {
         }
     }
 
-    /// Floats take more work each than integers: more rows at once keep more of it under way.
+    /// Floats take more work each than integers: more short rows at once keep more of it under way.
     fn of_8_bits(rows: u64, all: u64, outputs: u64, floats: bool) -> (u64, u64, u64, u64) {
         match (all > 256, rows) {
             (false, ..=2) if floats || outputs > 8192 => (8, 256, 2, 1),
             (false, ..=2) => (4, 256, 3, 1),
-            (true, ..=2) if floats => (4, 448, 1, 1),
             (true, ..=2) => (2, 448, 2, 1),
             (false, _) => (2, 256, 1, 2),
             (true, _) => (2, 448, 1, 1),

@@ -28,7 +28,7 @@ from assay.runtime.hardware import Device
 OPERATIONS: Final[tuple[Operation, ...]] = (*array_ops.OPERATIONS, *neural_ops.OPERATIONS)
 DTYPES: Final = tuple(dict.fromkeys(name for one in OPERATIONS for name in one.dtypes))
 SIZES: Final[tuple[Size, ...]] = ((1, 4096), (1024, 4096))
-GPU_SIZES: Final[tuple[Size, ...]] = ((1024, 4096), (8192, 4096))
+GPU_SIZES: Final[tuple[Size, ...]] = ((8192, 4096),)
 GPU_COPY_BYTES: Final = 1 << 30
 """What the ceiling of a GPU copies at once: its memory gets up to speed over many microseconds."""
 SMALL: Final = 1024
