@@ -15,7 +15,7 @@ from target_compiler import build_environment, target_compiler
 
 PACKAGES = (
     *("pytest", "iniconfig", "packaging", "pluggy", "pygments"),
-    *("hypothesis", "sortedcontainers"),
+    *("hypothesis", "sortedcontainers", "pytest-xdist", "execnet"),
 )
 """What runs the tests, with all that it needs."""
 

@@ -4,6 +4,7 @@
 # $ASSAY_TEST_DEVICE (default: cuda:0).
 #
 # What runs them comes from the bundle where the host has none. Arguments go to pytest: -k linear, -x ...
+# $WORKERS processes share the tests (default: 8); those that measure time run alone, at the end.
 # Tests whose references need PyTorch are skipped, with that reason, on hosts without it.
 set -euo pipefail
 
@@ -14,11 +15,13 @@ python="$(command -v "${PYTHON:-python3}")" || {
   exit 1
 }
 
-if ! "$python" -c "import pytest, hypothesis" 2>/dev/null; then
+if ! "$python" -c "import pytest, hypothesis, xdist" 2>/dev/null; then
   if command -v uv >/dev/null; then
-    uv pip install --python "$python" --offline --no-index --find-links "$here/wheels" pytest hypothesis >&2
+    uv pip install --python "$python" --offline --no-index --find-links "$here/wheels" \
+      pytest hypothesis pytest-xdist >&2
   else
-    "$python" -m pip install --no-index --find-links "$here/wheels" pytest hypothesis >&2
+    "$python" -m pip install --no-index --find-links "$here/wheels" \
+      pytest hypothesis pytest-xdist >&2
   fi
 fi
 
@@ -29,6 +32,14 @@ ASSAY_CUDA_LIBRARIES="$libraries" ./contract-suite --test-threads=1 || failed=1
 
 export PYTHONPATH="$PWD/scripts:$PWD/tests:$PWD/tests/engine${PYTHONPATH:+:$PYTHONPATH}"
 export ASSAY_KERNELS="$PWD/kernels" ASSAY_TEST_DEVICE="${ASSAY_TEST_DEVICE:-cuda:0}"
-"$python" -m pytest -c /dev/null --rootdir "$PWD" -o markers="gpu: needs a GPU" -rs -q \
-  -p no:cacheprovider --import-mode=importlib "$@" tests || failed=1
+run() {
+  local status=0
+  "$python" -m pytest -c /dev/null --rootdir "$PWD" -o markers="gpu: needs a GPU" -rs -q \
+    -p no:cacheprovider --import-mode=importlib "$@" || status=$?
+  # 5: the arguments chose none of these.
+  [[ $status == 0 || $status == 5 ]]
+}
+alone=(tests/gpu/test_cuda_scheduling.py tests/gpu/test_cuda_proofs.py)
+run -n "${WORKERS:-8}" "${alone[@]/#/--ignore=}" "$@" tests || failed=1
+run "$@" "${alone[@]}" || failed=1
 exit "$failed"
