@@ -1,7 +1,7 @@
 //! Elements by their numbers: taken, put, chosen by flags, and found among sorted ones.
 
 use super::call::{Call, at, at_or_null};
-use super::elementwise::{computed_type, element_type};
+use super::element_names::{computed_type, element_type};
 use super::rows::line;
 use super::scan::Scan;
 use super::tools::{Setting, Tools};

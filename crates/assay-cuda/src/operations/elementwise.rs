@@ -3,15 +3,15 @@
 //! Small arrays share one kernel for each expression and format that is computed in, which learns
 //! everything else when it runs. Large ones are worth a kernel that is compiled for their formats.
 
+use super::axes::{ARRAYS, Axes};
 use super::call::Call;
+use super::element_names::{computed_type, element_type, moved_type};
 use super::rows::line;
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
 use assay_core::backend::Result;
 use assay_core::operations::{ElementFormat, MOST_AXES, Operand};
 
-/// Inputs and result.
-const ARRAYS: usize = 4;
 const RESULT: usize = ARRAYS - 1;
 const THREADS: u64 = 256;
 /// Arrays of fewer elements are small.
@@ -21,128 +21,7 @@ const NUMBER: u64 = 255;
 /// The expression that changes nothing, so that elements need not be understood.
 const COPY: &str = "a0";
 
-/// What a kernel's source calls the elements of a format.
-pub(super) fn element_type(format: ElementFormat) -> Option<&'static str> {
-    Some(match format {
-        ElementFormat::F32 => "float",
-        ElementFormat::F16 => "fp16",
-        ElementFormat::Bf16 => "bf16",
-        ElementFormat::I32 => "int",
-        ElementFormat::I64 => "i64",
-        ElementFormat::U8 => "u8",
-        ElementFormat::F64 => "double",
-        ElementFormat::Bool => "bool",
-        ElementFormat::I8 => "i8",
-        ElementFormat::I16 => "i16",
-        ElementFormat::U16 => "u16",
-        ElementFormat::U32 => "u32",
-        ElementFormat::U64 => "u64",
-        _ => return None,
-    })
-}
-
-/// What a kernel's source calls the type that a format is computed in: numbers of 16 bits are
-/// computed in single precision.
-pub(super) fn computed_type(format: ElementFormat) -> Option<&'static str> {
-    Some(match element_type(format)? {
-        "fp16" | "bf16" => "float",
-        other => other,
-    })
-}
-
-/// What a kernel's source calls elements that are moved and not understood.
-fn moved_type(format: ElementFormat) -> Option<&'static str> {
-    Some(match format.element_bytes()? {
-        1 => "u8",
-        2 => "u16",
-        4 => "u32",
-        8 => "u64",
-        _ => "uint4",
-    })
-}
-
 type Name = fn(ElementFormat) -> Option<&'static str>;
-
-/// Where arrays lie: the extent of each axis, and the step of each array along it, in elements.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Axes {
-    count: usize,
-    extents: [i64; MOST_AXES],
-    steps: [[i64; MOST_AXES]; ARRAYS],
-}
-
-impl Axes {
-    /// Takes neighbouring axes together wherever every array goes through them in one stride.
-    fn merged(numbers: impl Iterator<Item = i64>) -> Self {
-        let mut axes = Axes {
-            count: 0,
-            extents: [1; MOST_AXES],
-            steps: [[0; MOST_AXES]; ARRAYS],
-        };
-        let mut axis = [0; 1 + ARRAYS];
-        for (place, number) in numbers.enumerate() {
-            axis[place % (1 + ARRAYS)] = number;
-            if place % (1 + ARRAYS) == ARRAYS {
-                axes.add(axis[0], &axis[1..]);
-            }
-        }
-        axes
-    }
-
-    /// One axis that all arrays go along without gaps.
-    fn line(count: i64) -> Self {
-        let mut axes = Axes::merged(std::iter::empty());
-        axes.add(count, &[1; ARRAYS]);
-        axes
-    }
-
-    fn add(&mut self, extent: i64, steps: &[i64]) {
-        if extent == 1 {
-            return;
-        }
-        let last = self.count.wrapping_sub(1);
-        let follows = self.count > 0
-            && (0..ARRAYS).all(|array| self.steps[array][last] == extent * steps[array]);
-        let place = if follows { last } else { self.count };
-        let before = if follows { self.extents[last] } else { 1 };
-        if !follows {
-            self.count += 1;
-        }
-        self.extents[place] = before * extent;
-        for (array, step) in self.steps.iter_mut().zip(steps) {
-            array[place] = *step;
-        }
-    }
-
-    /// The extent of each axis, and the steps of all arrays along it.
-    fn iter(&self) -> impl Iterator<Item = (i64, [i64; ARRAYS])> {
-        let steps = |axis| self.steps.map(|of_array: [i64; MOST_AXES]| of_array[axis]);
-        (0..self.count).map(move |axis| (self.extents[axis], steps(axis)))
-    }
-
-    fn elements(&self) -> u64 {
-        self.extents
-            .iter()
-            .map(|extent| extent.unsigned_abs())
-            .product()
-    }
-
-    /// Counts pieces of so many elements along the last axis.
-    fn in_pieces(&mut self, together: u64) {
-        let Some(last) = self.count.checked_sub(1) else {
-            return;
-        };
-        self.extents[last] /= together as i64;
-        for steps in &mut self.steps {
-            steps[last] *= together as i64;
-        }
-    }
-
-    /// Whether an array's elements lie in the order of the result, one after the other.
-    fn is_dense(&self, array: usize) -> bool {
-        self.count == 0 || (self.count == 1 && self.steps[array][0] == 1)
-    }
-}
 
 /// What a thread of a kernel takes.
 struct Reach {
@@ -434,48 +313,6 @@ mod tests {
     use crate::sources;
     use assay_core::backend::DevicePointer;
 
-    fn axes(rows: &[[i64; 5]]) -> Axes {
-        Axes::merged(rows.iter().flatten().copied())
-    }
-
-    #[test]
-    fn axes_that_follow_each_other_become_one() {
-        let dense = axes(&[
-            [2, 12, 12, 12, 12],
-            [3, 4, 4, 4, 4],
-            [4, 1, 1, 1, 1],
-            [1, 0, 0, 0, 0],
-        ]);
-        assert_eq!((dense.count, dense.elements()), (1, 24));
-        assert!((0..ARRAYS).all(|array| dense.is_dense(array)));
-    }
-
-    #[test]
-    fn a_line_is_one_dense_axis() {
-        let line = Axes::line(24);
-        assert_eq!(line, axes(&[[24, 1, 1, 1, 1]]));
-        assert!((0..ARRAYS).all(|array| line.is_dense(array)));
-        assert_eq!(Axes::line(1).elements(), 1);
-        assert_eq!(Axes::line(0).elements(), 0);
-    }
-
-    #[test]
-    fn a_broadcast_array_keeps_axes_apart() {
-        let row = axes(&[[3, 4, 0, 0, 4], [4, 1, 1, 0, 1]]);
-        assert_eq!(row.count, 2);
-        assert_eq!(row.extents[..2], [3, 4]);
-        assert_eq!(row.steps[1][..2], [0, 1]);
-        assert!(!row.is_dense(1));
-        let number = axes(&[[3, 4, 0, 0, 4], [4, 1, 0, 0, 1]]);
-        assert_eq!((number.count, number.steps[1][0]), (1, 0));
-    }
-
-    #[test]
-    fn nothing_at_all_has_no_elements() {
-        assert_eq!(axes(&[[3, 0, 0, 0, 0], [0, 1, 1, 1, 1]]).elements(), 0);
-        assert_eq!(axes(&[[1, 0, 0, 0, 0]]).elements(), 1);
-    }
-
     #[test]
     fn words_are_the_parameters_of_the_kernel() {
         let operand = |address, format| {
@@ -495,7 +332,7 @@ mod tests {
             numbers: [0, -1, 7],
             count: 12,
         };
-        let row = axes(&[[3, 4, 0, 0, 4], [4, 1, 1, 0, 1]]);
+        let row = Axes::merged([3, 4, 0, 0, 4, 4, 1, 1, 0, 1].into_iter());
         let words = elements.words(row.iter());
         // Addresses, count, then the structure: shape, strides by array, numbers, formats and axes.
         assert_eq!(words[..7], [16, 0, 0, 32, 12, 3, 4]);

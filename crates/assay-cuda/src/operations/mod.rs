@@ -5,9 +5,11 @@
 
 mod attention;
 mod attention_decode;
+mod axes;
 mod call;
 mod ceilings;
 mod choosing;
+mod element_names;
 mod elementwise;
 mod few_rows;
 mod groups;

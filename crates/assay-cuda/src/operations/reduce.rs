@@ -4,7 +4,7 @@
 //! second launch joins what the parts came to.
 
 use super::call::{Call, at};
-use super::elementwise::{computed_type, element_type};
+use super::element_names::{computed_type, element_type};
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
 use assay_core::backend::{DevicePointer, KernelArgument, Result};

@@ -1,7 +1,7 @@
 //! Running joins.
 
 use super::call::Call;
-use super::elementwise::{computed_type, element_type};
+use super::element_names::{computed_type, element_type};
 use super::rows::line;
 use super::tools::{Setting, Tools};
 use crate::device::Queue;
