@@ -1,7 +1,7 @@
 """Makes a bundle that installs Assay on an x86_64 Linux GPU host without network.
 
 Run by `make bundle`. The bundle has three parts in dist/bundle: `assay-bundle` holds Assay's wheel,
-the wheels of the packages that the host lacks, install.sh, and the GPU tests with run_gpu_tests.sh;
+the wheels of the packages that the host lacks, install.sh, the GPU tests with run_gpu_tests.sh, and measure_gpu.sh;
 `assay-bundle-nvrtc` holds the CUDA compiler library, for hosts without one; `assay-bundle-numpy`
 holds NumPy and SciPy, for hosts whose packages were not listed and that have none.
 """
@@ -60,6 +60,12 @@ def say(text: str) -> None:
 def run(*command: str | Path, environment: Mapping[str, str] | None = None) -> None:
     """Runs a command in the repository."""
     subprocess.run([*command], cwd=ROOT, env=environment, check=True, stdout=sys.stderr)
+
+
+def commit() -> str:
+    """The commit that the bundle is made from, which results measured with it name."""
+    told = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    return subprocess.run(told, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def build_wheel(folder: Path) -> None:
@@ -157,6 +163,7 @@ def make_first_part(
     write_lines(folder / "requirements.txt", resolved)
     write_lines(folder / "alone.txt", alone)
     write_lines(folder / "python-version", [python_version])
+    write_lines(folder / "commit", [commit()])
     shutil.copy(ROOT / "scripts" / "install.sh", folder)
 
     why = {pin.name: f"required by {pin.required_by}" for pin in carried} | {"assay": "Assay"}

@@ -23,6 +23,7 @@ FILES = (
     *("tests/conftest.py", "tests/chosen_device.py", "tests/gpu", "tests/runtime"),
     *("tests/engine/small_models.py", "tests/data/engine", "tests/data/llama_cpp_smollm2.json"),
     *("kernels", "scripts/kernel_harness.py", "scripts/kernel_packing.py"),
+    *("scripts/sanitize_kernels.py", "scripts/few_cases.py"),
 )
 CHOOSE_A_DEVICE = ("from small_models import", "from chosen_device import")
 """A test of the engine that has one of these runs on a GPU too."""
@@ -39,7 +40,7 @@ def engine_tests(root: Path) -> Iterator[str]:
 
 
 def add_tests(root: Path, folder: Path) -> None:
-    """Puts the tests in Python with what they import, and the script that runs them all."""
+    """Puts the tests in Python with what they import, and the scripts that test and measure."""
     for name in (*FILES, *engine_tests(root)):
         source, place = root / name, folder / "gpu-tests" / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +48,8 @@ def add_tests(root: Path, folder: Path) -> None:
             shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, place)
-    shutil.copy(root / "scripts" / "run_gpu_tests.sh", folder)
+    for script in ("run_gpu_tests.sh", "measure_gpu.sh"):
+        shutil.copy(root / "scripts" / script, folder)
 
 
 def add_contract_suite(root: Path, folder: Path) -> None:

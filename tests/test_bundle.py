@@ -202,3 +202,37 @@ def test_a_bundled_test_of_the_engine_is_one_that_chooses_its_device(root: Path)
 def test_the_program_that_cargo_made_is_found() -> None:
     messages = '{"reason":"x","executable":null}\nnoise\n{"executable":"/made/device-1"}\n'
     assert bundled_tests._executable(messages) == "/made/device-1"
+
+
+def test_a_gpu_host_is_measured_by_every_suite_and_failures_are_named(
+    tmp_path: Path, root: Path
+) -> None:
+    bundled_tests.add_tests(root, tmp_path)
+    (tmp_path / "commit").write_text("abc\n", encoding="utf-8")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    said = tmp_path / "said"
+    for name, body in {
+        "python": f'[ "$1" = -c ] && echo h200 || echo "$ASSAY_COMMIT $@" >> {said}; [ "$4" != gemm ]',
+        "compute-sanitizer": "exit 1",
+    }.items():
+        program = programs / name
+        program.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+        program.chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "measure_gpu.sh", "kept"],
+        env={"PATH": f"{programs}:{os.environ['PATH']}", "PYTHON": "python"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "error: failed: gemm\n")
+    lines = said.read_text(encoding="utf-8").splitlines()
+    suites = [line.split()[4] for line in lines if line.startswith("abc -m assay bench ")]
+    assert suites == ["decode", "ops", "gemv", "attention", "scheduler", "gemm", "ceilings"]
+    assert lines[0].endswith("decode --device cuda:0 --save kept/decode-h200.json")
+    assert [line.split("--save ")[1] for line in lines[-2:]] == [
+        "kept/memcheck-h200.json",
+        "kept/racecheck-h200.json",
+    ]
