@@ -1,6 +1,17 @@
-// What a linear layer does to its sums: ACTIVATE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu).
+// What kernels of linear layers do beside multiplying, nothing unless told: NORM, PAIRED, and to their sums
+// ACTIVATE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu).
 #pragma once
 #include "prelude.cuh"
+
+#ifndef NORM
+#define NORM 0
+#endif
+#ifndef PAIRED
+#define PAIRED 0
+#endif
+#ifndef ACTIVATE
+#define ACTIVATE 0
+#endif
 
 DEVICE float activate(float v) {
 #if ACTIVATE == 1

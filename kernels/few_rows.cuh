@@ -2,15 +2,6 @@
 #pragma once
 #include "prelude.cuh"
 
-#ifndef NORM
-#define NORM 0
-#endif
-#ifndef PAIRED
-#define PAIRED 0
-#endif
-#ifndef ACTIVATE
-#define ACTIVATE 0
-#endif
 #ifndef GROUP
 #define GROUP 0
 #endif

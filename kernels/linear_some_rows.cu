@@ -14,17 +14,6 @@
 // serves best, and takes them from there as the matrix unit wants them. The order of inputs is free as long as both
 // operands follow it: lane 4 g + t holds inputs 32 j + 8 t to 7 more of row g, one load of 16 bytes. Rows in the ring are
 // 64 bytes further apart than they are long, so that loads of two rows meet no bank twice.
-#include "prelude.cuh"
-
-#ifndef NORM
-#define NORM 0
-#endif
-#ifndef PAIRED
-#define PAIRED 0
-#endif
-#ifndef ACTIVATE
-#define ACTIVATE 0
-#endif
 #include "activations.cuh"
 
 typedef ACTIVATION Number;

@@ -53,10 +53,10 @@ impl Books {
 
     fn choose(&mut self, lane: Lane) -> Option<Choice> {
         let whole = &self.lanes[lane];
-        let window_open = whole.turns_under_way <= 1
-            || (whole.turns_under_way < whole.options.window_turns
-                && whole.units_under_way < whole.options.window_units);
-        if whole.backlog.is_empty() || !window_open {
+        // A window that is full lets nothing in, but for a turn that may follow the only one.
+        let full = whole.turns_under_way >= whole.options.window_turns
+            || whole.units_under_way >= whole.options.window_units;
+        if whole.backlog.is_empty() || (full && whole.turns_under_way > 1) {
             return None;
         }
         let mut due: Option<((Class, u64, u64), Candidate)> = None;
@@ -94,8 +94,8 @@ impl Books {
             (None, None) => return None,
         };
         let units_under_way = whole.units_under_way.checked_add(candidate.units);
-        let fits = units_under_way.is_some_and(|sum| sum <= whole.options.window_units);
-        let fits = fits && whole.turns_under_way < whole.options.window_turns;
+        let fits = units_under_way.is_some_and(|sum| sum <= whole.options.window_units)
+            && whole.turns_under_way < whole.options.window_turns;
         let goes = whole.turns_under_way == 0 || fits || self.follows(lane, &candidate);
         goes.then_some(Choice {
             task: candidate.task,
