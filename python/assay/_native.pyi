@@ -47,7 +47,6 @@ __all__ = [
     "TapeReport",
     "build_info",
     "cuda_compile",
-    "cuda_notices",
     "cuda_probe",
     "cuda_products",
     "cuda_sources",
@@ -441,9 +440,6 @@ def cuda_compile(
     headers: Sequence[tuple[str, str]],
 ) -> bytes:
     """Compile CUDA C++ for an architecture such as `sm_90a`; needs NVRTC and no GPU."""
-
-def cuda_notices(context: Context) -> list[str]:
-    """What went wrong with the files of compiled kernels since the last call."""
 
 def cuda_time_launches(context: Context, launches: int) -> int:
     """Nanoseconds of the host for so many bare launches of a kernel that does nothing."""

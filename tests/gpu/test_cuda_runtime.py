@@ -188,6 +188,26 @@ def test_kernels_are_kept_on_disk_and_damage_is_told(
         assert len(told) == int(damaged)
 
 
+def test_damaged_files_of_kernels_that_come_with_the_library_are_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
+    folder = tmp_path / "cache" / "cubins"
+    for damaged in (False, True, False):
+        device = Device("cuda:0", pool_bytes=1 << 26)
+        x = xp.asarray(np.ones(100_003, np.float32), device=device)
+        kept = list(folder.iterdir()) if folder.exists() else []
+        for file in kept if damaged else ():
+            file.write_bytes(b"damaged")
+        caplog.clear()
+        for _ in range(3):
+            np.testing.assert_array_equal((x * 2).to_numpy(), np.full(100_003, 2, np.float32))
+        told = [record.getMessage() for record in caplog.records]
+        assert len(told) == (len(kept) if damaged else 0)
+        assert all("is of no use and is compiled again" in one for one in told)
+    assert kept
+
+
 def test_streams_order_by_what_arrays_depend_on(device: Device) -> None:
     add = assay.jit.kernel(ADD)
     a = xp.ones(1 << 20, dtype=xp.float32, device=device)

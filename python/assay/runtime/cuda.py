@@ -133,12 +133,6 @@ def tell_fallback() -> None:
         _LOGGER.warning("%s. %s. hint: %s", missing.sentence, FALLING_BACK, missing.hint)
 
 
-def tell_notices(context: _native.Context) -> None:
-    """Pass on what went wrong with the files of compiled kernels; compiling went on without."""
-    for notice in _native.cuda_notices(context):
-        _LOGGER.warning("%s", notice)
-
-
 def headers() -> list[tuple[str, str]]:
     """What kernels can include, by name: number formats, reductions and instructions."""
     return [(name, text) for name, text in _native.cuda_sources() if name.endswith(".cuh")]

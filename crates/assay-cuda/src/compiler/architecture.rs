@@ -11,7 +11,8 @@ pub struct Architecture {
     pub specific: bool,
 }
 
-/// Capabilities with instructions that only they have and that kernels here use.
+/// Capabilities with instructions that later ones lack. Kernels here use those of 90; kernels of
+/// users may use any.
 const SPECIFIC: [u32; 3] = [90, 100, 103];
 
 impl Architecture {

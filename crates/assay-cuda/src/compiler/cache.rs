@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 const MAGIC: &str = "assay-cubin-1";
@@ -20,6 +20,10 @@ const MAGIC: &str = "assay-cubin-1";
 pub struct CubinCache {
     folder: PathBuf,
     notices: Mutex<Vec<String>>,
+    /// Whether there are notices: asked before every call of a device.
+    has_notices: AtomicBool,
+    /// Whether it was told that nothing can be written, which every kernel would tell again.
+    told_refusal: AtomicBool,
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -57,18 +61,26 @@ impl CubinCache {
     pub fn new(folder: PathBuf) -> Self {
         CubinCache {
             folder,
-            notices: Mutex::new(Vec::new()),
+            notices: Mutex::default(),
+            has_notices: AtomicBool::new(false),
+            told_refusal: AtomicBool::new(false),
         }
     }
 
     /// What went wrong with files since the last call; compiling went on without them.
     pub fn take_notices(&self) -> Vec<String> {
-        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+        if !self.has_notices.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_notices.store(false, Ordering::Release);
+        std::mem::take(&mut *notices)
     }
 
     fn notice(&self, text: String) {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         notices.push(text);
+        self.has_notices.store(true, Ordering::Release);
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -93,7 +105,9 @@ impl CubinCache {
 
     /// Keeps machine code under this name: the whole file or none of it.
     pub(super) fn write(&self, key: &str, bytes: &[u8]) {
-        if let Err(error) = self.write_whole(key, bytes) {
+        if let Err(error) = self.write_whole(key, bytes)
+            && !self.told_refusal.swap(true, Ordering::AcqRel)
+        {
             self.notice(format!(
                 "kernel cache: nothing could be written to {}: {error}",
                 self.folder.display()
@@ -202,8 +216,11 @@ mod tests {
         let folder = folder("refused");
         fs::write(&folder, b"a file").unwrap();
         let cache = CubinCache::new(folder.join("inner"));
-        cache.write("a", b"code");
-        assert_eq!(cache.take_notices().len(), 1);
+        for key in ["a", "b"] {
+            cache.write(key, b"code");
+        }
+        assert_eq!(cache.take_notices().len(), 1, "two kernels, one sentence");
+        assert_eq!(cache.take_notices(), Vec::<String>::new());
         fs::remove_file(folder).unwrap();
     }
 

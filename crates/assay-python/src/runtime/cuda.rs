@@ -315,13 +315,15 @@ fn number(kernel: &str, kind: &str, value: &Bound64) -> PyResult<KernelArgument>
     })
 }
 
-/// What went wrong with the files of compiled kernels since the last call.
-#[pyfunction]
-pub(super) fn cuda_notices(context: PyRef<'_, PyContext>) -> Vec<String> {
-    match &context.machine().device {
-        Device::Cuda { device } => device.take_notices(),
-        _ => Vec::new(),
+/// Passes on what went wrong with the files of compiled kernels; compiling went on without them.
+pub(super) fn tell(py: Python<'_>, notices: &[String]) -> PyResult<()> {
+    let logger = py
+        .import("logging")?
+        .call_method1("getLogger", ("assay",))?;
+    for notice in notices {
+        logger.call_method1("warning", ("%s", notice))?;
     }
+    Ok(())
 }
 
 /// Nanoseconds of the host for so many bare launches of the driver, of a kernel that does nothing.

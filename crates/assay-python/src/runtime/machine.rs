@@ -17,6 +17,7 @@ use pyo3::prelude::*;
 
 use super::block::{Held, Use};
 use super::capture::{self, CapturedStreams};
+use super::cuda;
 use super::errors;
 use super::host_call::{self, HostCall};
 use super::memory::{DeviceMemory, MemoryOptions};
@@ -256,8 +257,17 @@ impl Machine {
         Ok(())
     }
 
-    /// Frees what was dropped inside an operation.
+    /// Frees what was dropped inside an operation, and tells what compiling kernels met.
     pub fn settle(&self, py: Python<'_>) {
+        if let Device::Cuda { device } = &self.device {
+            let notices = device.take_notices();
+            if !notices.is_empty()
+                && let Err(error) = cuda::tell(py, &notices)
+            {
+                // A handler of the user's raised; the operation is not to blame.
+                error.write_unraisable(py, None);
+            }
+        }
         if self.has_left.load(Ordering::Acquire) && self.has_left.swap(false, Ordering::AcqRel) {
             let left = std::mem::take(&mut *lock(&self.left));
             py.detach(|| left.into_iter().for_each(|held| held.give_back(self)));

@@ -68,7 +68,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cuda::cuda_probe, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_products, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_compile, module)?)?;
-    module.add_function(wrap_pyfunction!(cuda::cuda_notices, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_sources, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_time_launches, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
