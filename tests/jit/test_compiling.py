@@ -38,6 +38,17 @@ def test_errors_show_the_source_line_and_a_caret() -> None:
     assert caught.value.code == "compile"
 
 
+def test_instructions_that_the_assembler_refuses_are_shown_in_the_source() -> None:
+    """Without its `a`, an architecture lacks what only Hopper has: an error, and no abort."""
+    source = '__global__ void f() {\n    asm volatile("wgmma.fence.sync.aligned;");\n}\n'
+    assert compile(source, "sm_90a").startswith(b"\x7fELF")
+    with pytest.raises(CompileError) as caught:
+        compile(source, "sm_90")
+    first, line, caret = caught.value.message.splitlines()
+    assert first.startswith("k.cu:2: error: Instruction 'wgmma.fence' not supported")
+    assert caret.index("^") == line.index("wgmma.fence")
+
+
 def test_options_and_architectures_that_are_not_known_are_named() -> None:
     with pytest.raises(CompileError, match="no-such-option"):
         compile("__global__ void f() {}", "sm_80", "--no-such-option")

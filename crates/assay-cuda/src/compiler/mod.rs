@@ -1,6 +1,7 @@
 //! CUDA C++ to machine code for one device, by NVRTC, kept on disk.
 
 mod architecture;
+mod assembler;
 mod cache;
 mod diagnostics;
 mod error;

@@ -2,6 +2,7 @@
 
 use super::Source;
 use super::architecture::Target;
+use super::assembler::assembler_errors;
 use super::diagnostics::diagnostics;
 use super::error::CompileError;
 use crate::library::Nvrtc;
@@ -96,10 +97,17 @@ impl<'a> Program<'a> {
             unsafe { (self.nvrtc.nvrtcCompileProgram)(self.handle, count, options.as_ptr()) };
         match status {
             SUCCESS => Ok(()),
-            COMPILATION => Err(CompileError::Source {
-                name: source.name.to_owned(),
-                diagnostics: diagnostics(&self.log()),
-            }),
+            COMPILATION => {
+                let log = self.log();
+                let mut found = diagnostics(&log);
+                if found.is_empty() {
+                    found = assembler_errors(&log, source);
+                }
+                Err(CompileError::Source {
+                    name: source.name.to_owned(),
+                    diagnostics: found,
+                })
+            }
             // Such as an option it does not know; the log says which.
             status => {
                 let log = self.log();

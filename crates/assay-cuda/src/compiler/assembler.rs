@@ -1,0 +1,94 @@
+//! What the assembler behind NVRTC says of instructions that a source spells out.
+//!
+//! It knows lines of PTX only. The instruction that it names is looked for in the source, so that
+//! the remark shows the line that the user wrote.
+
+use super::Source;
+use super::diagnostics::Diagnostic;
+
+/// The errors of the assembler in a log of NVRTC.
+pub(super) fn assembler_errors(log: &str, source: &Source<'_>) -> Vec<Diagnostic> {
+    log.lines().filter_map(|line| error(line, source)).collect()
+}
+
+/// `ptxas application ptx input, line 27; error   : message`, with the instruction in quotes.
+fn error(line: &str, source: &Source<'_>) -> Option<Diagnostic> {
+    let (place, rest) = line.strip_prefix("ptxas ")?.split_once(';')?;
+    let message = rest.trim_start().strip_prefix("error")?;
+    let message = message.trim_start().strip_prefix(':')?.trim();
+    let (_, number) = place.rsplit_once("line ")?;
+    let found = Diagnostic {
+        file: format!("{} (PTX)", source.name),
+        line: number.trim().parse().ok()?,
+        is_error: true,
+        message: message.to_owned(),
+        excerpt: Vec::new(),
+    };
+    Some(
+        match message
+            .split('\'')
+            .nth(1)
+            .and_then(|word| only_line(source.text, word))
+        {
+            Some((line, text, column)) => Diagnostic {
+                file: source.name.to_owned(),
+                line,
+                excerpt: vec![text.to_owned(), format!("{}^", " ".repeat(column))],
+                ..found
+            },
+            None => found,
+        },
+    )
+}
+
+/// The line that has a word, from one, with its text and the word's column; none if several have.
+fn only_line<'s>(text: &'s str, word: &str) -> Option<(u32, &'s str, usize)> {
+    let mut lines = text.lines().zip(1..).filter_map(|(line, number)| {
+        let at = line.find(word)?;
+        Some((number, line, line[..at].chars().count()))
+    });
+    let first = lines.next()?;
+    lines.next().is_none().then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str, log: &str) -> Vec<String> {
+        let source = Source {
+            name: "k.cu",
+            text,
+            headers: &[],
+            options: &[],
+        };
+        let errors = assembler_errors(log, &source);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    const LOG: &str = "ptxas application ptx input, line 27; error   : Instruction 'wgmma.fence' \
+        not supported on .target 'sm_90'\nptxas fatal   : Ptx assembly aborted due to errors\n";
+
+    #[test]
+    fn an_instruction_is_shown_where_the_source_has_it() {
+        assert_eq!(
+            told("void f() {\n  asm(\"wgmma.fence;\");\n}", LOG),
+            [
+                "k.cu:2: error: Instruction 'wgmma.fence' not supported on .target 'sm_90'\n  \
+                 asm(\"wgmma.fence;\");\n       ^"
+            ]
+        );
+    }
+
+    #[test]
+    fn one_that_several_lines_have_or_none_is_told_by_its_line_of_ptx() {
+        for text in ["", "wgmma.fence\nwgmma.fence"] {
+            assert_eq!(
+                told(text, LOG),
+                [
+                    "k.cu (PTX):27: error: Instruction 'wgmma.fence' not supported on .target 'sm_90'"
+                ]
+            );
+        }
+    }
+}
