@@ -47,7 +47,13 @@ def test_arguments_are_checked_before_anything_is_launched() -> None:
     table: list[tuple[tuple[Any, ...], type[AssayError], str]] = [
         ((a, a, a, 1.0), InputError, "expected 5 arguments (a, b, out, by, n), got 4"),
         ((a, a, [0.0], 1.0, 4), DTypeError, "expected an array for out, got list"),
-        ((a, a, a, "1", 4.5), DTypeError, "expected a whole number for n (int), got 4.5"),
+        ((a, a, a, 1.0, 4.5), DTypeError, "expected a whole number for n (int), got 4.5"),
+        (
+            (a, a, a, 1.0, 2**31),
+            DTypeError,
+            "expected a whole number from -2147483648 to 2147483647 for n (int), got 2147483648",
+        ),
+        ((a, a, a, "1", 4), DTypeError, "expected a number for by (float), got '1'"),
         ((a, a, a, None, 4), DTypeError, "expected a number for by (float), got None"),
         (
             (a, xp.zeros(4, dtype=xp.float64), a, 1.0, 4),

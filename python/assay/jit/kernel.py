@@ -19,6 +19,14 @@ from assay.runtime.hardware import Device, Stream
 Extents = int | Sequence[int]
 Shapes = Mapping[str, Sequence[str | int]]
 
+WHOLE: Final = {
+    "i32": range(-(2**31), 2**31),
+    "u32": range(2**32),
+    "i64": range(-(2**63), 2**63),
+    "u64": range(2**64),
+}
+"""The numbers that fit a parameter, by what a launch calls its type."""
+
 
 class Kernel:
     """A kernel of CUDA C++; `kernel` makes one, calling it launches it.
@@ -58,7 +66,6 @@ class Kernel:
                 options=list(self.options),
                 headers=cuda.headers(),
             )
-            cuda.tell_notices(device._context)
         return self._compiled[device]
 
     def __call__(
@@ -132,16 +139,17 @@ class Kernel:
         return parameter, value
 
     def _number(self, parameter: Parameter, value: Any) -> int | float:
-        if parameter.scalar in ("f32", "f64"):
-            try:
-                return float(value)
-            except (TypeError, ValueError):
-                wanted = "a number"
+        whole = WHOLE.get(parameter.scalar or "")
+        try:
+            if whole is None:
+                return _real(value)
+            number = operator.index(value)
+        except (TypeError, ValueError, OverflowError):
+            wanted = "a number" if whole is None else "a whole number"
         else:
-            try:
-                return operator.index(value)
-            except TypeError:
-                wanted = "a whole number"
+            if number in whole:
+                return number
+            wanted = f"a whole number from {whole.start} to {whole.stop - 1}"
         raise DTypeError(
             f"{self.name}: expected {wanted} for {parameter.name} ({parameter.type}), got {value!r}"
         )
@@ -214,6 +222,13 @@ class Kernel:
             for one in self.signature.parameters
         )
         return f"Kernel({self.name}({wanted}))"
+
+
+def _real(value: Any) -> float:
+    """A number, and no text that reads like one."""
+    if isinstance(value, str | bytes):
+        raise TypeError
+    return float(value)
 
 
 def _extents(what: str, given: Extents) -> list[int]:
