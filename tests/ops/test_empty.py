@@ -19,14 +19,14 @@ def whole(*values: int) -> Array:
     return xp.asarray(np.array(values, np.int32), copy=True)
 
 
-def paged(rows: int, sequences: int) -> Array:
+def paged(rows: int, sequences: int, out: Array | None = None) -> Array:
     cache = reals(1, 4, 1, 8)
     tables = xp.zeros((sequences, 1), dtype=xp.int32)
     starts = xp.zeros((sequences + 1,), dtype=xp.int32)
     lengths = xp.zeros((sequences,), dtype=xp.int32)
     return ops.paged_attention(
         reals(rows, 8), cache, cache, tables, starts, lengths,
-        heads=1, kv_heads=1, head_dim=8, block_tokens=4,
+        heads=1, kv_heads=1, head_dim=8, block_tokens=4, out=out,
     )  # fmt: skip
 
 
@@ -53,7 +53,6 @@ FROM_NOTHING: list[tuple[Callable[[], Any], str]] = [
     (lambda: linear(3, 0), "linear: expected x with elements, got shape (3, 0)"),
     (lambda: ops.embedding(whole(-1), reals(0, 4)), "embedding: expected table with elements"),
     (lambda: ops.gather_rows(reals(0, 4), whole(-1)), "gather_rows: expected x with elements"),
-    (lambda: paged(2, 0), "paged_attention: expected block_tables with elements"),
 ]
 
 
@@ -62,6 +61,12 @@ def test_a_result_is_not_what_memory_happened_to_hold(call: Callable[[], Any], s
     with pytest.raises(ShapeError) as caught:
         call()
     assert caught.value.message.startswith(said)
+
+
+def test_rows_of_no_sequence_are_zeros_where_there_is_none_at_all() -> None:
+    before = xp.ones((2, 8), dtype=xp.float32)
+    assert paged(2, 0, out=before) is before
+    assert before.tolist() == [[0.0] * 8] * 2
 
 
 def test_an_embedding_beside_no_chosen_tokens_is_that_of_its_ids() -> None:

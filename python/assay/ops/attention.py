@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
-from assay.ops.calling import DENSE, F32, I32, call, check, nbytes, result
+from assay.ops.calling import DENSE, F32, I32, call, check, nbytes, operand, result
 from assay.ops.counting import NOTHING, Count
 from assay.ops.rope import RopeTable
 from assay.runtime.array import Array
@@ -18,6 +18,15 @@ def _check_heads(operation: str, heads: int, kv_heads: int) -> None:
         raise ShapeError(
             f"{operation}: expected heads in multiples of kv_heads, got {heads} and {kv_heads}"
         )
+
+
+def _rows_of_nobody(operation: str, out: Array, label: str | None) -> Array:
+    """Zeros, as rows of no sequence are beside those of others."""
+    buffer, offset, size, _ = operand(operation, "out", out)
+    if size:
+        stream = out.device.current_stream()._native
+        out.device._context.fill(label or operation, buffer, offset, 0, size, stream)
+    return out
 
 
 def paged_attention(
@@ -72,6 +81,8 @@ def paged_attention(
         1
     ]
     out = result("paged_attention", q.device, out, q.shape, q.dtype)
+    if not sequences:
+        return _rows_of_nobody("paged_attention", out, label)
     if contexts is None:
         count = counting.moved(nbytes(q, out))
     else:
@@ -159,6 +170,8 @@ def decode_attention(
     if table is not None:
         check(name, "table", table.turns, (None, head_dim), F32)
     out = result(name, qkv.device, out, (rows, heads * head_dim), qkv.dtype)
+    if not sequences:
+        return _rows_of_nobody(name, out, label)
     call(
         name,
         [

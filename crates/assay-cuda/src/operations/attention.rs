@@ -287,6 +287,9 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
         // The kernel writes one row for each sequence.
         queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
     }
+    if sequences == 0 {
+        return Ok(());
+    }
     let decoded = Decoded {
         sequences,
         heads,

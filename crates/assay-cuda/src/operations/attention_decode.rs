@@ -199,5 +199,8 @@ pub(super) fn decode_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>
         // The kernel writes one row for each sequence.
         queue.fill(decoded.out.pointer, 0, rows * heads * head_dim * 2)?;
     }
+    if sequences == 0 {
+        return Ok(());
+    }
     decoded.launch(tools, queue, call)
 }
