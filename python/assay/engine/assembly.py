@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from assay._native import kernel_threads, limit_kernel_threads
+from assay.engine.degradations import Degradations
 from assay.engine.knobs import AS_STORED, KNOBS, Settings
 from assay.engine.kv_memory import KvMemory
 from assay.engine.loading import ModelFiles
@@ -39,7 +40,7 @@ class Assembly:
         self._kv_tokens = kv_tokens
         self._prefix_caching = prefix_caching
         self._is_stuck = False
-        self._degradations: list[str] = []
+        self._degradations = Degradations()
         # Another engine's limit stands where this one asks for none.
         if settings.threads:
             limit_kernel_threads(settings.threads)
@@ -110,8 +111,8 @@ class Assembly:
             self.grow(2 * self.kv.capacity)
         except OutOfMemoryError as error:
             self._is_stuck = True
-            kept = f"the KV cache stays at {self.kv.capacity} tokens: {error.message}"
-            self._degradations.append(kept)
+            kept = f"the KV cache stays at {self.kv.capacity} tokens"
+            self._degradations.note(kept, error.message)
 
     def can_grow(self, tokens: int) -> bool:
         """Whether holding so many tokens would make the cache larger."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay import ops
+from assay.engine.degradations import Degradations
 from assay.engine.kv_memory import KvMemory
 from assay.engine.models import Model
 from assay.engine.scheduling import Turn
@@ -96,8 +97,7 @@ class Runner:
         self.kv = kv
         self.invariant = invariant
         self.buckets = buckets
-        self.degradations: list[str] = []
-        """What was done less well than asked for, in one line each."""
+        self.degradations = Degradations()
         self.split = split
         self.workspace = Workspace(
             device,
@@ -221,8 +221,7 @@ class Runner:
             try:
                 self._captured(program)
             except DeviceError as error:
-                note = f"{_label(size)} runs without a graph: {error.message}"
-                self.degradations.append(note)
+                self.degradations.note(f"{_label(size)} runs without a graph", error.message)
         self._programs[size, side] = program
         if len(self._programs) > MOST_PROGRAMS:
             _, oldest = self._programs.popitem(last=False)
