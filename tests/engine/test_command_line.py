@@ -8,12 +8,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import httpx
 import openai
 import pytest
 from serving_attack import attack, busy
 
+from assay.cli import sampling
 from assay.cli.app import run
 from assay.engine import Engine, SamplingParams
 
@@ -49,6 +52,14 @@ def test_generate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["finish_reason"] == answer.finish_reason
     assert data["synthetic"] is True
     assert data["seconds"]["total"] >= data["seconds"]["first_token"] > 0
+    assert (data["notes"], data["degradations"]) == ([], [])
+
+
+def test_what_is_computed_in_another_format_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    files = SimpleNamespace(synthetic=False, name="some")
+    model = SimpleNamespace(notes=["q4_k computed on as bf16"])
+    sampling.show_notes(cast(Engine, SimpleNamespace(files=files, model=model)))
+    assert capsys.readouterr().err == "note: q4_k computed on as bf16\n"
 
 
 def test_a_seed_repeats_what_was_drawn(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from assay.cli import options, sampling
 from assay.cli.generate import write_text
-from assay.cli.output import show_error, show_note, show_talk
+from assay.cli.output import show_error, show_talk
 from assay.errors import AssayError, InputError
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def chat_command(
                 f'the model "{engine.files.name}" has no chat template',
                 "assay generate continues a text without one",
             )
-        if engine.files.synthetic:
-            show_note(f'the model "{engine.files.name}" is made up: its text means nothing')
+        sampling.show_notes(engine)
         Conversation(engine, chosen, system, as_json=as_json).run()
     return 0
 

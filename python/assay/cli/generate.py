@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from assay.cli import options, sampling
-from assay.cli.output import Report, one_line, show_note
+from assay.cli.output import Report, one_line
 
 
 def generate_command(
@@ -52,8 +52,7 @@ def generate_command(
         ignore_eos=ignore_eos,
     )
     with sampling.load(model, device, kv_tokens, knob) as engine:
-        if engine.files.synthetic:
-            show_note(f'the model "{engine.files.name}" is made up: its text means nothing')
+        sampling.show_notes(engine)
         if as_json:
             (answer,) = engine.generate([prompt], chosen)
             if answer.error is not None:
@@ -68,6 +67,8 @@ def generate_command(
                 "finish_reason": answer.finish_reason,
                 "prompt_tokens": answer.prompt_tokens,
                 "seconds": {"first_token": timing.first_token, "total": timing.total},
+                "notes": list(engine.model.notes),
+                "degradations": engine.describe()["degradations"],
             }
             return Report(data, lambda canvas: (), as_json)
         for chunk in engine.stream(prompt, chosen):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.cli.output import show_note
 from assay.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ Knobs = Annotated[
     typer.Option(
         "--knob",
         metavar="NAME=VALUE",
-        help="Set a knob of the engine, such as threads=2. May be repeated.",
+        help="Set a knob of the engine, such as threads=2 or weight_format=fp8. May be repeated.",
     ),
 ]
 
@@ -107,6 +108,14 @@ def load(model: str, device: str, kv_tokens: int | None, given: Sequence[str] | 
     from assay.engine import Engine
 
     return Engine.load(model, device, kv_tokens=kv_tokens, **knobs(given or ()))
+
+
+def show_notes(engine: "Engine") -> None:
+    """Say what of the model is not as its file or the options have it."""
+    if engine.files.synthetic:
+        show_note(f'the model "{engine.files.name}" is made up: its text means nothing')
+    for note in engine.model.notes:
+        show_note(note)
 
 
 def knobs(given: Sequence[str]) -> dict[str, Any]:

@@ -81,8 +81,7 @@ def serve_command(
         with working(f"loading {model}"):
             engine = sampling.load(model, device, kv_tokens, knob)
         described = served_model(engine, name or Path(model).name.removesuffix(".gguf"))
-        if engine.files.synthetic:
-            show_note(f'the model "{described.name}" is made up: its text means nothing')
+        sampling.show_notes(engine)
         if key is None and not ipaddress.ip_address(address[0]).is_loopback:
             show_note(f"anyone who reaches {address[0]} can use it: --api-key asks for a key")
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
