@@ -1,5 +1,6 @@
 """What holds of every operation on a GPU: the same bits, NumPy's NaN, and nothing that waits."""
 
+import functools
 import hashlib
 import time
 import warnings
@@ -48,7 +49,40 @@ def operations(device: Device) -> dict[str, Callable[[], Array]]:
     few = many[:3]
     gain = put(device, 2048, dtype=xp.bfloat16)
     long = put(device, 300_001)
+    narrow = {kind: packed(device, 768, 2048, kind) for kind in ("int8", "int4", "fp8")}
+    prompt = [put(device, 300, heads, 128, dtype=xp.bfloat16) for heads in (8, 2, 2)]
+    cache = [put(device, 64, 16, 2, 128, dtype=xp.bfloat16) for _ in range(2)]
+    tables = xp.reshape(xp.arange(64, dtype=xp.int32, device=device), (4, 16))
+    starts = xp.arange(5, dtype=xp.int32, device=device)
+    lengths = xp.asarray(np.array([256, 1, 130, 77], np.int32), device=device)
+    queries = put(device, 4, 8 * 128, dtype=xp.bfloat16)
+
+    def attend(most_queries: int) -> Array:
+        return ops.paged_attention(
+            queries, *cache, tables, starts, lengths,
+            heads=8, kv_heads=2, head_dim=128, block_tokens=16, most_queries=most_queries,
+        )  # fmt: skip
+
+    def each(value: float, dtype: object) -> Array:
+        return xp.full((1024,), value, dtype=dtype, device=device)
+
+    def draw() -> Array:
+        kinds = ((0.9, xp.float32), (50, xp.int32), (0.9, xp.float32), (0.01, xp.float32))
+        return ops.sample(a, *(each(*one) for one in kinds), each(3, xp.int64), each(5, xp.int32))
+
+    products = {
+        f"linear, {kind}, {rows.shape[0]} rows": functools.partial(ops.linear, rows, weights)
+        for kind, weights in narrow.items()
+        for rows in (few, many)
+    }
     return {
+        **products,
+        "attention": lambda: ops.attention(*prompt),
+        "attention of single tokens": lambda: attend(1),
+        "attention of single tokens among prompts": lambda: attend(2),
+        "sample": draw,
+        "var": lambda: xp.var(a, axis=1),
+        "argmax": lambda: xp.argmax(a, axis=1),
         "add": lambda: a + b,
         "matmul": lambda: a @ b,
         "sum": lambda: xp.sum(long),
@@ -141,6 +175,27 @@ def test_neural_operations_pass_nan_on(device: Device) -> None:
         found = np.isnan(out.to_numpy())
         assert found[1].all(), name
         assert not found[[0, 2]].any(), name
+
+
+def test_single_precision_is_rounded_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    if (library := cuda.products()).missing is not None:
+        pytest.skip(library.missing)
+    hosts = [RANDOM.normal(size=(512, 512)).astype(np.float32) for _ in range(2)]
+    expected = hosts[0].astype(np.float64) @ hosts[1].astype(np.float64)
+
+    def error(**options: bool) -> float:
+        device = Device("cuda:0", pool_bytes=1 << 26, **options)
+        a, b = (xp.asarray(host, device=device) for host in hosts)
+        got = (a @ b).to_numpy()
+        return float(np.linalg.norm(got - expected) / np.linalg.norm(expected))
+
+    monkeypatch.delenv("ASSAY_ALLOW_TF32", raising=False)
+    assert error() < 2e-6
+    # Ten bits of each factor are left.
+    assert 1e-5 < error(allow_tf32=True) < 1e-3
+    monkeypatch.setenv("ASSAY_ALLOW_TF32", "1")
+    assert 1e-5 < error() < 1e-3
+    assert error(allow_tf32=False) < 2e-6
 
 
 SPIN = """

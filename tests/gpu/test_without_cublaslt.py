@@ -26,13 +26,18 @@ def test_doctor_says_that_it_is_switched_off() -> None:
     assert told.stdout == "cuBLASLt not available: switched off by ASSAY_CUBLASLT=0\n"
 
 
-def test_products_are_right() -> None:
+@pytest.mark.parametrize(
+    ("file", "chosen"),
+    [
+        ("test_cuda_operations.py", "test_matmul or test_linear_gives or (test_linear and f32)"),
+        ("test_packed_weights.py", "test_both_sides or test_linear or test_bias"),
+    ],
+)
+def test_products_are_right(file: str, chosen: str) -> None:
     done = subprocess.run(
         [
             sys.executable, "-m", "pytest", "-c", os.devnull, "-q", "-p", "no:cacheprovider",
-            "--noconftest", "--import-mode=importlib",
-            "-k", "test_matmul or test_linear_gives or (test_linear and f32)",
-            HERE / "test_cuda_operations.py",
+            "--noconftest", "--import-mode=importlib", "-k", chosen, HERE / file,
         ],
         env=WITHOUT, capture_output=True, text=True, check=False,
     )  # fmt: skip
