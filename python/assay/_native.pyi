@@ -423,6 +423,7 @@ class CudaFindings(TypedDict):
     driver: CudaLibrary
     compiler: CudaLibrary
     devices: list[CudaDevice]
+    newer_compiler: NotRequired[str]
     missing: NotRequired[tuple[str, str, str]]
 
 def cuda_probe(folders: Sequence[str | PathLike[str]]) -> CudaFindings:

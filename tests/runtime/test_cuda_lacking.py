@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from assay import _native
+from assay.runtime import cuda
 
 compiler = shutil.which("cc")
 if compiler is None:
@@ -24,7 +25,7 @@ if compiler is None:
 DRIVER = """
 #include <stddef.h>
 #include <string.h>
-int cuDriverGetVersion(int* version) { *version = 13000; return 0; }
+int cuDriverGetVersion(int* version) { *version = VERSION; return 0; }
 int cuDeviceGetCount(int* count) { *count = COUNT; return 0; }
 int cuDeviceGet(int* device, int number) { *device = number; return 0; }
 int cuDeviceGetName(char* name, int most, int device) { strncpy(name, "Made Up", most); return 0; }
@@ -46,6 +47,8 @@ class Machine(NamedTuple):
     compiler: bool
     code: str
     sentence: str
+    version: int = 13000
+    """of the driver, as CUDA counts: 12040 is 12.4"""
 
 
 MACHINES = {
@@ -85,7 +88,11 @@ def make_driver(folder: Path, machine: Machine) -> None:
     rest = "\n".join(f"int {name}(void) {{ return 0; }}" for name in sorted(names))
     source = folder / "driver.c"
     source.write_text(DRIVER + rest, encoding="utf-8")
-    settings = [f"-DCOUNT={machine.gpus}", f"-DCAPABILITY={machine.capability}"]
+    settings = [
+        f"-DCOUNT={machine.gpus}",
+        f"-DCAPABILITY={machine.capability}",
+        f"-DVERSION={machine.version}",
+    ]
     command = [str(compiler), "-shared", "-fPIC", *settings, "-o", folder / "libcuda.so.1", source]
     subprocess.run(command, check=True)
 
@@ -150,3 +157,13 @@ def test_the_doctor_says_it_too(machine: tuple[Machine, dict[str, str]]) -> None
     # Its exit code is about the packages of this interpreter too.
     told = child({**environment, "COLUMNS": "200"}, "-m", "assay", "doctor")
     assert made.sentence in told.stdout, told.stderr
+
+
+def test_a_driver_older_than_the_compiler_is_told_with_what_to_install(tmp_path: Path) -> None:
+    if (found := cuda.probe().compiler.version) is None or found[0] < 13:
+        pytest.skip("NVRTC here is not newer than a driver of CUDA 12")
+    make_driver(tmp_path, Machine(0, 0, True, "no_devices", "", 12040))
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "COLUMNS": "200"}
+    told = child(environment, "-m", "assay", "doctor")
+    assert "the driver is of CUDA 12.4 and NVRTC of 13: pip install" in told.stdout, told.stderr
+    assert "nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12" in " ".join(told.stdout.split())

@@ -182,6 +182,22 @@ impl Probe {
     }
 }
 
+impl Probe {
+    /// What to do where NVRTC is of a newer major than the driver, which may not load its code.
+    pub fn newer_compiler(&self) -> Option<String> {
+        let (Ok(driver), Ok(compiler)) = (&self.driver, &self.compiler) else {
+            return None;
+        };
+        let ((driver, minor), (compiler, _)) = (driver.version, compiler.version);
+        (compiler > driver).then(|| {
+            format!(
+                "the driver is of CUDA {driver}.{minor} and NVRTC of {compiler}: pip install \
+                 nvidia-cuda-nvrtc-cu{driver} nvidia-cublas-cu{driver}, or a newer driver"
+            )
+        })
+    }
+}
+
 /// What this machine has; the first call looks.
 pub fn probe() -> &'static Probe {
     static PROBE: OnceLock<Probe> = OnceLock::new();

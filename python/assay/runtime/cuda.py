@@ -60,6 +60,8 @@ class Findings:
     compiler: Library
     gpus: tuple[Gpu, ...]
     missing: Missing | None
+    newer_compiler: str | None = None
+    """What to do where NVRTC is of a newer major than the driver."""
 
 
 def library_folders() -> list[str]:
@@ -83,6 +85,7 @@ def probe() -> Findings:
         compiler=_library(found["compiler"]),
         gpus=tuple(Gpu(**facts) for facts in found["devices"]),
         missing=None if missing is None else Missing(*missing),
+        newer_compiler=found.get("newer_compiler"),
     )
 
 

@@ -242,6 +242,8 @@ def _missing_cuda() -> list[Missing]:
     told = [(one.missing, one.hint or "") for one in (found.driver, found.compiler) if one.missing]
     if found.missing is not None and found.missing.sentence not in [one for one, _ in told]:
         told.append((found.missing.sentence, found.missing.hint))
+    if found.newer_compiler is not None:
+        told.append(("NVRTC that the driver is sure to load code of", found.newer_compiler))
     purpose = "running on a GPU; cpu and sim need none"
     return [Missing(sentence, purpose, hint, required=False) for sentence, hint in told]
 

@@ -286,7 +286,8 @@ impl CudaDevice {
         let image = compile_cached(source, self.architecture(), self.cache.as_ref())
             .map_err(LoadError::Compile)?;
         let module = Module::load(&self.gpu, &image.bytes, self.facts.shared_bytes);
-        let module = Arc::new(module.map_err(LoadError::Backend)?);
+        let module = module.map_err(|error| LoadError::Backend(explained(error)));
+        let module = Arc::new(module?);
         modules.insert(key, Arc::clone(&module));
         Ok(module)
     }
@@ -371,6 +372,17 @@ impl CudaDevice {
 
     fn graphs(&self) -> MutexGuard<'_, HashMap<GraphId, Arc<Graph>>> {
         lock(&self.graphs)
+    }
+}
+
+/// Why the driver did not load what was compiled, with a hint where it is older than the compiler.
+fn explained(error: BackendError) -> BackendError {
+    match (error, probe().newer_compiler()) {
+        (BackendError::Driver { operation, message }, Some(hint)) => BackendError::Driver {
+            operation,
+            message: format!("{message}\nhint: {hint}"),
+        },
+        (error, _) => error,
     }
 }
 

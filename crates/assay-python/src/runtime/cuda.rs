@@ -82,6 +82,9 @@ pub(super) fn cuda_probe(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Boun
             devices.append(device(py, facts)?)?;
         }
         told.set_item("devices", devices)?;
+        if let Some(hint) = found.newer_compiler() {
+            told.set_item("newer_compiler", hint)?;
+        }
         if let Some(missing) = found.missing(0) {
             told.set_item(
                 "missing",
