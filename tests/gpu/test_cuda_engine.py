@@ -1,10 +1,13 @@
 """The engine on a GPU: the same model gives what it gives on the processor, to bfloat16's precision."""
 
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from assay.engine import Engine, SamplingParams
-from assay.engine.loading.synthetic import synthetic_model
+from assay.engine.loading.synthetic import synthetic_model, write_folder
 from assay.engine.models import ARCHITECTURES
 from assay.runtime import Device, cuda
 
@@ -35,6 +38,26 @@ def test_logits_are_those_of_the_processor(
         assert error < 3e-2
     there.close()
     here.close()
+
+
+def test_weights_go_layer_by_layer_through_the_transfer_engine(tmp_path: Path) -> None:
+    write_folder(tmp_path, "llama", format="bf16", config={"num_hidden_layers": 3})
+    device = Device("cuda:0", pool_bytes=1 << 30)
+    with Engine.load(tmp_path, device, kv_tokens=1024) as engine:
+        tensors = engine.files.tensors
+        copies = [one for one in device.take_records().records if one.kind == "copy to device"]
+    moved = Counter[str]()
+    for one in copies:
+        moved[one.name] += one.bytes
+    matrices = {
+        name: tensor.bytes.nbytes
+        for name, tensor in tensors.items()
+        if name.startswith("model.layers.") and len(tensor.shape) == 2
+    }
+    assert {name: moved[name] for name in matrices} == matrices
+    layers = [int(one.name.split(".")[2]) for one in copies if one.name in matrices]
+    assert layers == sorted(layers)
+    assert set(layers) == {0, 1, 2}
 
 
 def test_a_step_is_queued_while_the_last_one_runs(device: Device) -> None:

@@ -121,21 +121,24 @@ class WeightSource:
         return self.vector(*names)
 
     def _upload(self, tensors: list[Tensor], format: str, shape: tuple[int, int]) -> ops.Weights:
-        """Copy matrices from where they are mapped to one below the other in device memory."""
+        """Copy matrices from where they are mapped to one below the other in device memory.
+
+        Records of the copies are called by the names of the tensors.
+        """
         from concurrent.futures import ThreadPoolExecutor
 
-        sources = [np.frombuffer(tensor.bytes, np.uint8) for tensor in tensors]
-        buffer = self.device.allocate(sum(source.nbytes for source in sources))
+        sources = [(one.name, np.frombuffer(one.bytes, np.uint8)) for one in tensors]
+        buffer = self.device.allocate(sum(source.nbytes for _, source in sources))
         context = self.device._context
         pieces, offset = [], 0
-        for source in sources:
+        for name, source in sources:
             for first in range(0, source.nbytes, PIECE_BYTES):
-                pieces.append((source[first : first + PIECE_BYTES], offset + first))
+                pieces.append((name, source[first : first + PIECE_BYTES], offset + first))
             offset += source.nbytes
         # Staging is a copy on the host, and pages of the file may have to be found first.
         with ThreadPoolExecutor(UPLOADERS, "weights") as threads:
             uploads = threads.map(
-                lambda piece: context.upload("weights", piece[0], buffer, piece[1]), pieces
+                lambda piece: context.upload(piece[0], piece[1], buffer, piece[2]), pieces
             )
             for _ in uploads:
                 pass
