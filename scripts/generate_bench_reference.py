@@ -52,7 +52,13 @@ def kept_results(folder: Path) -> list[tuple[str, Result]]:
     return [(path.name, load(path)) for path in is_ours]
 
 
-def kernels_page(kept: dict[str, Any]) -> str:
+def kept_checks(folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    """What `scripts/sanitize_kernels.py` left in a folder, by file."""
+    found = [(path.name, json.loads(path.read_bytes())) for path in sorted(folder.glob("*.json"))]
+    return [(name, kept) for name, kept in found if "runs" in kept]
+
+
+def kernels_page(kept: dict[str, Any], checks: Sequence[tuple[str, dict[str, Any]]]) -> str:
     """The whole page of single kernels as Markdown."""
     figures: list[Figure] = kept["figures"]
     machine = kept["machine"]
@@ -70,6 +76,7 @@ def kernels_page(kept: dict[str, Any]) -> str:
         *_attention(figures),
         *_rows(figures),
         *_sampling(figures),
+        *_checks(checks),
     ]
     return "\n".join(lines)
 
@@ -139,10 +146,25 @@ def _sampling(figures: list[Figure]) -> Iterator[str]:
     yield ""
 
 
+def _checks(checks: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+    yield "## Under compute-sanitizer"
+    yield ""
+    yield "| tool | findings | cases | kernels | on | commit | kept in |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, kept in checks:
+        machine = kept["machine"]
+        for one in kept["runs"]:
+            yield (
+                f"| {one['tool']} | {one['findings']} | {one['cases']} | {len(one['kernels'])} | "
+                f"{machine['gpu']} | {machine['commit'][:12]} | `bench/results/{name}` |"
+            )
+    yield ""
+
+
 def main(arguments: Sequence[str]) -> int:
     """Writes the pages, or says whether they are up to date."""
     pages = {
-        "kernels.md": kernels_page(json.loads(FIGURES.read_text("utf-8"))),
+        "kernels.md": kernels_page(json.loads(FIGURES.read_text("utf-8")), kept_checks(RESULTS)),
         "benchmarks.md": benchmarks_page(kept_results(RESULTS)),
     }
     if "--check" not in arguments:
