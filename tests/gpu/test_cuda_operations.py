@@ -215,18 +215,20 @@ def test_rows(device: Device, kind: str, columns: int) -> None:
 @pytest.mark.parametrize("columns", [576, 33])
 def test_gathering(device: Device, kind: str, columns: int) -> None:
     table, values = put(device, random(50, columns), kind)
-    picked = integers(device, [49, -1, 0, 7, 7])
-    expected = np.concatenate([values[[49]], np.zeros((1, columns)), values[[0, 7, 7]]])
+    # The table has fifty rows: there is none for the last number.
+    picked = integers(device, [49, -1, 0, 7, 7, 50])
+    nothing = np.zeros((1, columns))
+    expected = np.concatenate([values[[49]], nothing, values[[0, 7, 7]], nothing])
     chosen = integers(device, [3, 7])
-    standing = integers(device, [49, -1, 0, 7, -3])
+    standing = integers(device, [49, -1, 0, 7, -3, 2**31 - 1])
     calls = [
         ("embedding", [picked, None, table]),
         ("embedding", [standing, chosen, table]),
         ("gather_rows", [table, picked]),
     ]
     for name, inputs in calls:
-        out = poisoned(device, (5, columns), kind)
-        operate(device, name, [*inputs, out], [5, 50, columns])
+        out = poisoned(device, (6, columns), kind)
+        operate(device, name, [*inputs, out], [6, 50, columns])
         np.testing.assert_array_equal(read(out), expected)
 
 
