@@ -4,14 +4,25 @@ import pytest
 from small_models import fixture_engine
 
 from assay._native import kernel_threads
-from assay.engine import SamplingParams
+from assay.engine import SamplingParams, gpu_limits
 from assay.engine.knobs import KNOBS, Settings
-from assay.errors import AssayError, InputError
+from assay.errors import AssayError, InputError, UnsupportedError
 from chosen_device import ON_GPU, blocks_of
 
 GREEDY = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
 PLANS = {f"r{index}": [(5 * index + place) % 90 + 3 for place in range(20)] for index in range(5)}
 
+
+class Gpu:
+    """As much of a GPU as its limits ask for."""
+
+    kind = "cuda"
+
+    def __str__(self):
+        return "cuda:0"
+
+
+GPU = Gpu()
 FORMATS = [{"weight_format": "q8_0"}]
 if not ON_GPU:
     # Kernels of GPUs read keys and values of the type of activations, bfloat16.
@@ -123,6 +134,35 @@ def test_a_change_that_cannot_be_meant_changes_nothing(changes, said):
             engine.configure(changes)
         assert str(refused.value) == said
         assert engine.settings == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kv_format": "f32"}, "kv_format: expected bf16 on cuda:0, got f32"),
+        ({"block_tokens": 24}, "block_tokens: expected a multiple of 16 on cuda:0, got 24"),
+    ],
+)
+def test_what_no_kernel_of_a_gpu_takes_is_refused_before_anything_is_built(changes, said):
+    gpu_limits.check_settings(GPU, Settings.of({}))
+    with pytest.raises(InputError) as refused:
+        gpu_limits.check_settings(GPU, Settings.of(changes))
+    assert str(refused.value) == said
+    if ON_GPU:
+        with fixture_engine("llama") as engine:
+            before = engine.settings
+            with pytest.raises(InputError):
+                engine.configure(changes)
+            assert engine.settings == before
+            assert len(engine.generate([[3, 4]], GREEDY)[0].token_ids) == 24
+
+
+def test_a_model_whose_heads_no_kernel_of_a_gpu_takes_is_refused():
+    with fixture_engine("llama") as engine:
+        shape = engine.model.shape
+    gpu_limits.check_shape(GPU, shape._replace(head_dim=128))
+    with pytest.raises(UnsupportedError, match=r"expected heads of 64, .* on cuda:0, got 80"):
+        gpu_limits.check_shape(GPU, shape._replace(head_dim=80))
 
 
 def test_the_schema_says_what_settings_there_are():

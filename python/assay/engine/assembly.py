@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from assay._native import kernel_threads, limit_kernel_threads
+from assay.engine import gpu_limits
 from assay.engine.degradations import Degradations
 from assay.engine.knobs import AS_STORED, KNOBS, Settings
 from assay.engine.kv_memory import KvMemory
@@ -33,6 +34,7 @@ class Assembly:
         prefix_caching: bool,
     ) -> None:
         """Build everything; without `kv_tokens` the cache grows up to the model's context."""
+        gpu_limits.check_settings(device, settings)
         self.files = files
         self.device = device
         self.settings = settings
@@ -45,6 +47,7 @@ class Assembly:
         if settings.threads:
             limit_kernel_threads(settings.threads)
         self.model = self._build_model()
+        gpu_limits.check_shape(device, self.model.shape)
         self.kv = self._build_cache()
         self.batcher = self._build_batcher()
         self._runner: Runner | None = self._build_runner()
@@ -87,6 +90,7 @@ class Assembly:
 
     def change(self, settings: Settings) -> None:
         """Go over to other settings; requests that ran are put back in line where they must."""
+        gpu_limits.check_settings(self.device, settings)
         before = self.settings
         now, then = settings.as_dict(), before.as_dict()
         changed = {name for name, value in now.items() if then[name] != value}
