@@ -37,7 +37,7 @@ impl From<&'static str> for Value {
     }
 }
 
-/// More options than any kernel has.
+/// As many options as any kernel may have.
 const MOST: usize = 16;
 
 #[derive(PartialEq, Eq, Hash)]
@@ -125,6 +125,12 @@ impl Tools {
         kernel: &'static str,
         settings: &[Setting],
     ) -> Result<Arc<Function>> {
+        if settings.len() > MOST {
+            let got = settings.len();
+            return Err(refused(format!(
+                "{kernel}: expected {MOST} options, got {got}"
+            )));
+        }
         let mut filled = [None; MOST];
         for (place, setting) in filled.iter_mut().zip(settings) {
             *place = Some(*setting);
