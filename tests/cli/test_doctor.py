@@ -115,6 +115,20 @@ def test_a_device_that_computes_wrongly_is_a_fault(
     assert "error: missing: device cpu, device sim" in outcome.err
 
 
+def test_a_gpu_that_is_refused_is_told_and_no_fault(
+    cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as an old one beside one that can be used."""
+    monkeypatch.setattr(cuda, "names", lambda: ("cuda:7",))
+    outcome = cli("doctor", "--json")
+    assert outcome.code == 0
+    (refused,) = (one for one in outcome.data["devices"] if one["name"] == "cuda:7")
+    assert not refused["works"]
+    (told,) = (one for one in outcome.data["missing"] if one["what"] == "device cuda:7")
+    assert told["how"] == f"{refused['problem']}: {refused['hint']}"
+    assert not told["required"]
+
+
 def test_ceilings_are_shown_once_they_are_measured(cli: Any) -> None:
     assert "ceilings  not measured yet: assay bench ceilings" in cli("doctor").out
     assert cli("doctor", "--json").data["ceilings"] == {}

@@ -37,6 +37,8 @@ class DeviceFinding:
     memory_bytes: int
     works: bool
     problem: str | None
+    hint: str | None = None
+    """What to do about one that cannot be used at all, such as a GPU that is too old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +154,16 @@ def _devices() -> list[DeviceFinding]:
     for name in (*NAMES, *cuda.names()):
         try:
             found = device(name)
-            problem = _try_out(name)
         except AssayError as error:
-            findings.append(DeviceFinding(name, "", 0, False, error.message))
+            findings.append(DeviceFinding(name, "", 0, False, error.message, error.hint))
             continue
+        described = found.description
+        if found.kind == "cuda":
+            capability = cuda.probe().gpus[found.ordinal].capability
+            described += f", compute capability {capability // 10}.{capability % 10}"
+        problem = _try_out(name)
         findings.append(
-            DeviceFinding(name, found.description, found.memory_bytes, problem is None, problem)
+            DeviceFinding(name, described, found.memory_bytes, problem is None, problem)
         )
     return findings
 
@@ -252,12 +258,14 @@ def _missing(found: Survey) -> list[Missing]:
     missing: list[Missing] = []
     for device in found.devices:
         if not device.works:
+            # A GPU that is too old for us is no fault of Assay's; a wrong sum is.
+            wrong = f"reinstall Assay; it said: {device.problem}"
             missing.append(
                 Missing(
                     f"device {device.name}",
                     "arrays",
-                    f"reinstall Assay; it said: {device.problem}",
-                    required=True,
+                    f"{device.problem}: {device.hint}" if device.hint else wrong,
+                    required=device.hint is None,
                 )
             )
     missing.extend(_missing_cuda())
