@@ -69,6 +69,9 @@ def test_arguments_are_checked_before_anything_is_launched() -> None:
             add(*arguments)
         assert message in caught.value.message
     add(a, a, a, 1.0, 4)
+    for extents in ({"grid": 0}, {"block": (8, 0)}, {"grid": (1, 1, 1, 1)}):
+        with pytest.raises(InputError, match="expected one to three extents of at least 1"):
+            add(a, a, a, 1.0, 4, **extents)
 
 
 def test_a_kernel_says_what_it_takes_and_refuses_shapes_it_does_not_have() -> None:

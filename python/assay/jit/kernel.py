@@ -93,17 +93,18 @@ class Kernel:
         }
         self._check_shapes(arrays, numbers)
         device = self._device(arrays, stream)
-        if device.name in ("cpu", "sim"):
+        threads = _extents(f"{self.name}: block", block)
+        largest = max(array.size for _, array in arrays)
+        if grid is None and largest == 0:
+            return
+        blocks = -(-largest // math.prod(threads)) if grid is None else grid
+        blocks = _extents(f"{self.name}: grid", blocks)
+        if device.kind != "cuda":
             with stream or nullcontext():
                 self._run_on_host(device, [value for _, value in given])
             return
-        threads = _extents(f"{self.name}: block", block)
-        largest = max((array.size for _, array in arrays), default=1)
-        blocks = -(-largest // math.prod(threads)) if grid is None else grid
-        if blocks == 0:
-            return
         self.compile(device).launch(
-            _extents(f"{self.name}: grid", blocks),
+            blocks,
             threads,
             shared_bytes,
             [
