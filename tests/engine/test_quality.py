@@ -46,6 +46,7 @@ def test_figures_are_those_of_their_definitions():
     assert rounded.agreement == same / 38
     assert 0 < rounded.divergence < 0.01
     assert rounded.weight_bytes < exact.weight_bytes / 3
+    assert exact.notes == rounded.notes == ()
 
 
 def test_a_model_that_knows_nothing_wavers_between_all_tokens():

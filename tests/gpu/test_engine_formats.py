@@ -5,6 +5,7 @@ import pytest
 
 from assay.engine import Engine, SamplingParams
 from assay.engine.loading.synthetic import synthetic_model
+from assay.engine.quality import compare_formats
 from assay.runtime import Device, cuda
 
 if (missing := cuda.probe().missing) is not None:
@@ -18,6 +19,15 @@ PROMPTS = ["A", "the quick brown fox jumps over the lazy dog " * 6]
 @pytest.fixture(scope="module")
 def device() -> Device:
     return Device("cuda:0", pool_bytes=8 << 30)
+
+
+def test_a_format_that_a_gpu_computes_on_as_another_is_not_passed_off_as_itself(
+    device: Device,
+) -> None:
+    rows = compare_formats(synthetic_model(seed=3), device, range(40), ["f32", "bf16", "fp8"])
+    assert ["f32 computed on as bf16" in row.notes for row in rows] == [True, False, False]
+    assert rows[1].divergence == 0.0
+    assert rows[2].divergence > 0.0
 
 
 @pytest.mark.parametrize(

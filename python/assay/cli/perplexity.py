@@ -74,4 +74,5 @@ def perplexity_command(
         yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
         yield f"{rows[0].tokens:,} tokens predicted, in windows of {window}; against {wanted[0]}"
 
-    return Report(data, lines, as_json, notes=files.notes)
+    notes = [f"{row.weight_format}: {note}" for row in rows for note in row.notes]
+    return Report(data, lines, as_json, notes=[*files.notes, *notes])

@@ -35,6 +35,8 @@ class Quality:
     """Share of tokens after which the likeliest next one is the same."""
     tokens: int
     """Tokens that were predicted."""
+    notes: tuple[str, ...]
+    """What of the weights is computed on in another format."""
 
 
 class _Sums:
@@ -99,6 +101,7 @@ def compare_formats(
                 divergence=each.divergence / each.tokens,
                 agreement=each.same / each.tokens,
                 tokens=each.tokens,
+                notes=tuple(engine.model.notes),
             )
             for one, engine, each in zip(formats, engines, sums, strict=True)
         ]
