@@ -77,7 +77,7 @@ def test_quantised_weights_predict_a_text_as_the_file_does(smollm2, root, capsys
     assert list(data) == ["model", "synthetic", "text", "window", "formats"]
     exact, file, int8 = data["formats"]
     assert list(exact) == [
-        "weight_format", "weight_bytes", "perplexity", "divergence", "agreement", "tokens",
+        "weight_format", "weight_bytes", "perplexity", "divergence", "agreement", "tokens", "notes",
     ]  # fmt: skip
     assert exact["tokens"] == 297
     # A model of English predicts English.
