@@ -5,6 +5,9 @@
 #ifndef GROUP
 #define GROUP 0
 #endif
+#ifndef EVEN
+#define EVEN 0
+#endif
 #include "activations.cuh"
 
 typedef ACTIVATION Number;
@@ -183,7 +186,14 @@ template <int COUNT> DEVICE void reduce_values(float (&v)[COUNT]) {
     }
 }
 
-// Row m of x at the places of each of this thread's chunks, multiplied by the norm's gain, and its sum of squares.
+// The input at which span s of this thread's chunk c begins. Without groups a chunk's weights are in a row; with them
+// four lanes share spans of 32.
+DEVICE int place_of(int c, int s) {
+    const int chunk = c * THREADS + int(threadIdx.x);
+    return GROUP ? chunk / 4 * (HELD * 4) + s * 32 + chunk % 4 * 8 : chunk * HELD + s * 8;
+}
+
+// Rows of x at the places of each of this thread's chunks, multiplied by the norm's gains, and their sums of squares.
 DEVICE void place_rows(Places (&places)[CHUNKS], float (&square)[ROWS], const Number* x, const Number* gain,
                        int rows) {
 #pragma unroll
@@ -191,17 +201,14 @@ DEVICE void place_rows(Places (&places)[CHUNKS], float (&square)[ROWS], const Nu
         square[m] = 0.0f;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        const int chunk = c * THREADS + int(threadIdx.x);
         uint4 loaded[ROWS][SPANS], times[SPANS];
 #pragma unroll
         for (int s = 0; s < SPANS; s++) {
-            // Without groups a chunk's weights are in a row; with them four lanes share spans of 32.
-            const int k = GROUP ? chunk / 4 * (HELD * 4) + s * 32 + chunk % 4 * 8 : chunk * HELD + s * 8;
-            const bool valid = k < INPUTS;
-            times[s] = NORM && valid ? load16(gain + k) : zero16();
+            const int k = place_of(c, s);
+            times[s] = NORM && k < INPUTS ? load16(gain + k) : zero16();
 #pragma unroll
             for (int m = 0; m < ROWS; m++)
-                loaded[m][s] = valid && m < rows ? load16(x + i64(m) * INPUTS + k) : zero16();
+                loaded[m][s] = k < INPUTS && m < rows ? load16(x + i64(m) * INPUTS + k) : zero16();
         }
 #pragma unroll
         for (int m = 0; m < ROWS; m++) {

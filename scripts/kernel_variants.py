@@ -30,18 +30,9 @@ def linear() -> Iterator[Options]:
             "CHUNKS": 2,
             "BLOCKS": 1,
         }
-        for weight, group in (
-            (16, 0),
-            (8, 0),
-            (8, 32),
-            (8, 64),
-            (80, 0),
-            (4, 32),
-            (4, 64),
-            (4, 128),
-        ):
+        for weight, group in ((16, 0), *PACKED):
             kind = shape | {"WEIGHT": weight, "GROUP": group}
-            yield kind | {"OUTPUT": number}
+            yield kind | {"OUTPUT": number, "EVEN": 1}
             yield kind | {"OUTPUT": "float", "NORM": 1}
             yield kind | {"OUTPUT": number, "NORM": 1, "PAIRED": 1}
         for activate in range(1, 5):

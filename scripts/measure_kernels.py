@@ -83,18 +83,14 @@ def copies_of(make: Callable[[], Any], nbytes: float) -> list[Any]:
 def launches(weight: int, group: int, rows: int, inputs: int) -> list[tuple[int, int, int]]:
     """Ways to launch linear: weight rows taken at once, threads, blocks per multiprocessor."""
     chunks = packing.row_chunks(weight, inputs, group)
-    if weight == 16 and chunks <= 512:
-        return [(4, 256, 2), (4, 512, 2)] if rows <= 2 else [(2, 256, 2), (4, 256, 1)]
+    few = 2 if rows <= 2 else 1
     if weight == 16:
-        return [(1, 256, 2), (2, 896, 1)] if rows <= 2 else [(2, 256, 1)]
+        short = [(4 * few, 256, 2), (4 * few, 512, 1), (4, 128, 2)]
+        return short if chunks <= 512 else [(2 * few, 448, 1), (2 * few, 512, 1), (few, 256, 2)]
     if chunks <= 256:
         threads = 256 if chunks > 128 else 128
-        return [
-            (4, threads, 768 // threads),
-            (4, threads, 512 // threads),
-            (8, threads, 512 // threads),
-        ]
-    return [(2, 448, 2), (4, 448, 1), (8, 448, 1)]
+        return [(taken * few, threads, 512 // threads) for taken in (2, 4, 8)]
+    return [(2 * few, 448, 1), (2 * few, 512, 1), (4 * few, 512, 1), (4 * few, 448, 1)]
 
 
 def packed_weights(
@@ -141,27 +137,27 @@ def measure_one_linear(
             continue
         options: dict[str, Any] = {
             "ROWS": next(most for most in (1, 2, 4, 8) if most >= rows), "TAKEN": taken,
+            "EVEN": int(outputs % taken == 0),
             "THREADS": threads, "BLOCKS": blocks, "INPUTS": inputs, "WEIGHT": weight, "GROUP": group, "NORM": norm,
             "PAIRED": paired, "CHUNKS": math.ceil(packing.row_chunks(weight, inputs, group) / threads),
         }  # fmt: skip
         kernel = Kernel("linear_few_rows.cu", ACTIVATION="bf16", OUTPUT="bf16", **options)
-        for waves in (1, 2, 4, 8):
-            grid = min(math.ceil(outputs / taken), multiprocessors() * blocks * waves)
+        grid = min(math.ceil(outputs / taken), multiprocessors() * blocks)
 
-            def work(kernel: Kernel = kernel, grid: int = grid, threads: int = threads) -> None:
-                for matrix, by in zip(matrices, scales, strict=True):
-                    kernel(
-                        grid, threads, matrix, by, x, gain, None, None, y, rows, outputs, 1e-5,
-                        overlap=True,
-                    )  # fmt: skip
+        def work(kernel: Kernel = kernel, grid: int = grid, threads: int = threads) -> None:
+            for matrix, by in zip(matrices, scales, strict=True):
+                kernel(
+                    grid, threads, matrix, by, x, gain, None, None, y, rows, outputs, 1e-5,
+                    overlap=True,
+                )  # fmt: skip
 
-            us, spread = microseconds(work, len(matrices))
-            found.append(
-                {"kind": "linear", "who": "assay", "weight": weight, "rows": rows,
-                 "outputs": outputs, "inputs": inputs, "us": us, "spread": spread,
-                 "share": moved / us * 1e6 / ceiling, "grid": grid, **options,
-                 "registers": kernel.attribute(4), "local": kernel.attribute(3)}
-            )  # fmt: skip
+        us, spread = microseconds(work, len(matrices))
+        found.append(
+            {"kind": "linear", "who": "assay", "weight": weight, "rows": rows,
+             "outputs": outputs, "inputs": inputs, "us": us, "spread": spread,
+             "share": moved / us * 1e6 / ceiling, "grid": grid, **options,
+             "registers": kernel.attribute(4), "local": kernel.attribute(3)}
+        )  # fmt: skip
     report_best(found)
 
 

@@ -107,6 +107,7 @@ class LinearCase:
         """Options of the kernels for few rows."""
         return self.options | {
             "INPUTS": self.inputs, "WEIGHT": self.kind, "GROUP": self.group, "TAKEN": taken, "THREADS": threads,
+            "EVEN": int(self.outputs % taken == 0),
             "ROWS": next(most for most in (1, 2, 4, 8) if most >= self.rows), "BLOCKS": 1,
             "CHUNKS": -(-self.row_chunks // threads),
         }  # fmt: skip
@@ -136,7 +137,36 @@ def test_linear(
     kernel = Kernel("linear_few_rows.cu", **case.few_rows(threads, taken))
     grid = min(-(-outputs // taken), multiprocessors() * 2)
     out = case.out()
-    kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, inputs, 1e-5)
+    kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, 1e-5)
+    case.check(out)
+
+
+@pytest.mark.parametrize("weight", ["16", "8", "80", "4", "8g"])
+@pytest.mark.parametrize(
+    ("rows", "outputs", "inputs", "taken", "threads", "grid"),
+    [
+        (1, 1600, 1056, 16, 256, 3),  # a second batch of turns
+        (2, 630, 512, 16, 64, 2),  # some blocks have no last turn, and it is not full
+        (8, 528, 64, 4, 32, 1),  # batches of one turn or two
+        (4, 260, 4096, 8, 128, 11),
+        (3, 94, 576, 2, 64, 47),  # a turn for each block
+    ],
+)
+@pytest.mark.parametrize("extras", ["paired", "all"])
+def test_linear_in_turns(
+    weight: str,
+    rows: int,
+    outputs: int,
+    inputs: int,
+    taken: int,
+    threads: int,
+    grid: int,
+    extras: str,
+) -> None:
+    case = LinearCase("bf16", weight, rows, outputs, inputs, extras)
+    kernel = Kernel("linear_few_rows.cu", **case.few_rows(threads, taken))
+    out = case.out()
+    kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, 1e-5)
     case.check(out)
 
 

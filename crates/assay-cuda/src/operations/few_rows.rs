@@ -14,8 +14,10 @@ const SHORT: u64 = 4096;
 const SMALL: u64 = 6144 * 4096;
 /// Passes over weights of fewer bits that cost less than unpacking them.
 const PASSES: u64 = 3;
-/// The most 16-byte chunks of a weight row that a thread keeps in its registers.
+/// The most 16-byte chunks of a weight row that a thread takes.
 const MOST_CHUNKS: u64 = 7;
+/// The most chunks of all the weight rows it takes at once that a thread keeps in its registers.
+const MOST_KEPT: u64 = 16;
 
 /// How the kernel for few rows is launched, as measured on an H200.
 struct FewRows {
@@ -28,8 +30,6 @@ struct FewRows {
     blocks: u64,
     /// 16-byte chunks of a weight row for each thread.
     chunks: u64,
-    /// Rounds of blocks that a multiprocessor works through.
-    waves: u64,
 }
 
 impl FewRows {
@@ -37,10 +37,10 @@ impl FewRows {
     /// those names.
     fn new(given: &Linear, rows: u64, all: u64, (weight, group): (u64, u64)) -> Self {
         let rows = rows.next_power_of_two();
-        let (taken, threads, blocks, waves) = match weight {
-            16 => Self::of_16_bits(rows, all, given.outputs),
-            4 => Self::of_4_bits(rows, all, group),
-            _ => Self::of_8_bits(rows, all, given.outputs, weight == 80),
+        let (taken, threads, blocks) = match weight {
+            16 => Self::of_16_bits(rows, all),
+            4 => Self::of_4_bits(rows, all),
+            _ => Self::of_8_bits(rows, all, weight == 8 && group == 0),
         };
         // A row longer than the threads' registers hold takes a wider block, alone on its
         // multiprocessor.
@@ -49,47 +49,49 @@ impl FewRows {
             true => (threads.min(all).next_multiple_of(32), blocks),
             false => (wide.next_multiple_of(32), 1),
         };
+        let chunks = all.div_ceil(threads);
+        let fitting = 1 << (MOST_KEPT / chunks).max(1).ilog2();
         FewRows {
             rows,
-            taken: if given.gated { taken.max(2) } else { taken },
+            taken: taken.min(fitting).max(if given.gated { 2 } else { 1 }),
             threads,
             blocks,
-            chunks: all.div_ceil(threads),
-            waves,
+            chunks,
         }
     }
 
-    /// Rows taken, threads, blocks and waves.
-    fn of_16_bits(rows: u64, all: u64, outputs: u64) -> (u64, u64, u64, u64) {
+    /// Rows taken, threads and blocks.
+    fn of_16_bits(rows: u64, all: u64) -> (u64, u64, u64) {
         match (all > 512, rows) {
-            // A block that comes again reads x again; one that stays may have a row less to do.
-            (false, ..=2) => (4, 256, 2, if outputs <= 4096 { 1 } else { 2 }),
-            (false, 3..=4) => (2, 256, 2, 2),
-            (false, _) => (4, 256, 1, 1),
-            (true, ..=2) => (1, 256, 2, 2),
-            (true, _) => (2, 256, 1, 1),
+            (false, ..=2) => (8, 256, 2),
+            (false, 3..=4) => (4, 256, 2),
+            (false, _) => (4, 128, 2),
+            (true, ..=2) => (4, 448, 1),
+            (true, _) => (2, 448, 1),
         }
     }
 
-    /// Floats take more work each than integers: more short rows at once keep more of it under way.
-    fn of_8_bits(rows: u64, all: u64, outputs: u64, floats: bool) -> (u64, u64, u64, u64) {
+    /// Integers without groups take the fewest registers beside the weights.
+    fn of_8_bits(rows: u64, all: u64, lean: bool) -> (u64, u64, u64) {
         match (all > 256, rows) {
-            (false, ..=2) if floats || outputs > 8192 => (8, 256, 2, 1),
-            (false, ..=2) => (4, 256, 3, 1),
-            (true, ..=2) => (2, 448, 2, 1),
-            (false, _) => (2, 256, 1, 2),
-            (true, _) => (2, 448, 1, 1),
+            (false, 1) if lean => (16, 256, 2),
+            (false, ..=2) => (8, 256, 2),
+            (false, 3..=4) => (4, 256, 2),
+            (false, _) => (2, 256, 2),
+            (true, 1) if lean => (8, 512, 1),
+            (true, ..=2) => (4, 512, 1),
+            (true, _) => (2, 448, 1),
         }
     }
 
-    fn of_4_bits(rows: u64, all: u64, group: u64) -> (u64, u64, u64, u64) {
-        // Scales of short groups take registers of their own.
-        let taken = if group == 32 { 4 } else { 8 };
+    fn of_4_bits(rows: u64, all: u64) -> (u64, u64, u64) {
         match (all > 128, rows) {
-            (false, ..=2) => (taken, 128, 4, 1),
-            (true, ..=2) => (taken, 448, 1, 1),
-            (false, _) => (2, 128, 2, 2),
-            (true, _) => (2, 448, 1, 1),
+            (false, 1) => (8, 128, 4),
+            (false, 2) => (8, 128, 3),
+            (false, 3..=4) => (8, 128, 2),
+            (false, _) => (4, 128, 2),
+            (true, 1) => (8, 448, 1),
+            (true, _) => (4, 448, 1),
         }
     }
 }
@@ -136,9 +138,8 @@ pub(super) fn few_rows(
         threads,
         blocks,
         chunks,
-        waves,
     } = FewRows::new(given, at_once, all, (weight, group));
-    let settings: [Setting; 13] = [
+    let settings: [Setting; 14] = [
         ("ACTIVATION", call.numbers("x", given.x)?.into()),
         ("OUTPUT", call.numbers("out", given.out)?.into()),
         ("WEIGHT", weight.into()),
@@ -149,12 +150,13 @@ pub(super) fn few_rows(
         ("INPUTS", given.inputs.into()),
         ("ROWS", rows.into()),
         ("TAKEN", taken.into()),
+        ("EVEN", given.outputs.is_multiple_of(taken).into()),
         ("THREADS", threads.into()),
         ("CHUNKS", chunks.into()),
         ("BLOCKS", blocks.into()),
     ];
     let function = tools.function(queue, "linear_few_rows", &settings)?;
-    let fitting = u64::from(queue.device().facts().multiprocessors) * blocks * waves;
+    let fitting = u64::from(queue.device().facts().multiprocessors) * blocks;
     let extent = line(given.outputs.div_ceil(taken).min(fitting), threads);
     let made = given.outputs / if given.gated { 2 } else { 1 };
     let bytes = |operand: Operand| element_bytes(operand.format).unwrap_or(0);
