@@ -26,6 +26,57 @@ def test_doctor_says_that_it_is_switched_off() -> None:
     assert told.stdout == "cuBLASLt not available: switched off by ASSAY_CUBLASLT=0\n"
 
 
+PROGRAM = """
+import numpy as np
+from assay import xp
+from assay.engine import Engine
+from assay.runtime import device
+a = xp.asarray(np.eye(64, dtype=np.float32), device="cuda:0")
+for _ in range(3):
+    assert float(xp.sum(a @ a)) == 64.0
+with Engine.load("synthetic", "cuda:0") as engine:
+    print(*engine.describe()["degradations"])
+"""
+
+
+def run(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+
+def test_what_was_switched_off_is_a_degradation_and_no_warning() -> None:
+    done = run(WITHOUT)
+    assert "own: cuBLASLt not available: switched off by ASSAY_CUBLASLT=0" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_library_that_is_not_there_is_told_once(tmp_path: Path) -> None:
+    compiler = Path(str(cuda.probe().compiler.path))
+    # Found first: NVRTC and nothing else, and files that are no libraries.
+    libraries, shadow = tmp_path / "libraries", tmp_path / "shadow"
+    libraries.mkdir()
+    (shadow / "nvidia").mkdir(parents=True)
+    (shadow / "nvidia" / "__init__.py").touch()
+    if compiler.is_absolute():
+        for one in compiler.parent.glob("libnvrtc*"):
+            (libraries / one.name).symlink_to(one)
+    for major in (12, 13):
+        (shadow / f"libcublasLt.so.{major}").touch()
+    done = run(
+        {
+            **{name: value for name, value in os.environ.items() if name != "CUDA_PATH"},
+            "ASSAY_CUDA_LIBRARIES": str(libraries),
+            "LD_LIBRARY_PATH": f"{shadow}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+            "PYTHONPATH": f"{shadow}:{os.environ.get('PYTHONPATH', '')}",
+        }
+    )
+    (told,) = done.stderr.splitlines()
+    assert told.startswith("cuBLASLt not available: looked for")
+    assert told.endswith('slow without it. hint: pip install "assay[gpu]"')
+
+
 @pytest.mark.parametrize(
     ("file", "chosen"),
     [

@@ -8,6 +8,7 @@ pub mod blas;
 pub mod compiler;
 pub mod device;
 mod library;
+mod notices;
 pub mod operations;
 pub mod probe;
 pub mod sources;

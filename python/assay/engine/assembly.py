@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from assay._native import kernel_threads, limit_kernel_threads
 from assay.engine import gpu_limits
@@ -15,7 +16,13 @@ from assay.engine.models.building import fingerprint
 from assay.engine.runner import Flight, Runner
 from assay.engine.scheduling import Batcher
 from assay.errors import InputError, OutOfMemoryError
+from assay.later import Later
 from assay.runtime import Device
+
+if TYPE_CHECKING:
+    from assay.runtime import cuda
+else:
+    cuda = Later("assay.runtime.cuda", globals(), "cuda")
 
 FIRST_KV_TOKENS = 2048
 """Tokens that the KV cache begins with where its size is not given; it grows as it is needed."""
@@ -80,7 +87,10 @@ class Assembly:
     @property
     def degradations(self) -> list[str]:
         """What was done less well than asked for, in one line each."""
-        return [*self._degradations, *(self._runner.degradations if self._runner else ())]
+        found = [*self._degradations, *(self._runner.degradations if self._runner else ())]
+        if self.device.kind == "cuda" and (absent := cuda.products().missing) is not None:
+            found.append(f"products of many rows run by kernels of Assay's own: {absent}")
+        return found
 
     @property
     def context_limit(self) -> int:

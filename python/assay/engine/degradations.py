@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Final
-
-_LOGGER: Final = logging.getLogger("assay.engine")
-
 
 class Degradations(list[str]):
     """One line each; those with one reason are logged once."""
@@ -22,4 +17,7 @@ class Degradations(list[str]):
         self.append(line)
         if reason not in self._reasons:
             self._reasons.add(reason)
-            _LOGGER.warning("%s", line)
+            # Imported here, since it is seldom needed and takes its time.
+            import logging
+
+            logging.getLogger("assay.engine").warning("%s", line)

@@ -66,6 +66,14 @@ pub fn finding() -> std::result::Result<(String, (u32, u32)), String> {
     }
 }
 
+/// What to say of there being no cuBLASLt; nothing where it was switched off.
+pub(crate) fn absence() -> Option<String> {
+    match library() {
+        Ok(_) | Err(LibraryProblem::SwitchedOff { .. }) => None,
+        Err(_) => finding().err(),
+    }
+}
+
 /// Whether there is a cuBLASLt.
 pub fn is_available() -> bool {
     library().is_ok()

@@ -5,13 +5,13 @@
 //! absent and is made again, and who asks for [`CubinCache::take_notices`] is told.
 
 use super::{Architecture, Source};
+use crate::notices::Notices;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 const MAGIC: &str = "assay-cubin-1";
 
@@ -19,9 +19,7 @@ const MAGIC: &str = "assay-cubin-1";
 #[derive(Debug)]
 pub struct CubinCache {
     folder: PathBuf,
-    notices: Mutex<Vec<String>>,
-    /// Whether there are notices: asked before every call of a device.
-    has_notices: AtomicBool,
+    notices: Notices,
     /// Whether it was told that nothing can be written, which every kernel would tell again.
     told_refusal: AtomicBool,
 }
@@ -61,26 +59,14 @@ impl CubinCache {
     pub fn new(folder: PathBuf) -> Self {
         CubinCache {
             folder,
-            notices: Mutex::default(),
-            has_notices: AtomicBool::new(false),
+            notices: Notices::default(),
             told_refusal: AtomicBool::new(false),
         }
     }
 
     /// What went wrong with files since the last call; compiling went on without them.
     pub fn take_notices(&self) -> Vec<String> {
-        if !self.has_notices.load(Ordering::Acquire) {
-            return Vec::new();
-        }
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        self.has_notices.store(false, Ordering::Release);
-        std::mem::take(&mut *notices)
-    }
-
-    fn notice(&self, text: String) {
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        notices.push(text);
-        self.has_notices.store(true, Ordering::Release);
+        self.notices.take()
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -94,7 +80,7 @@ impl CubinCache {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                self.notice(format!(
+                self.notices.add(format!(
                     "kernel cache: {} is of no use and is compiled again: {error}",
                     path.display()
                 ));
@@ -108,7 +94,7 @@ impl CubinCache {
         if let Err(error) = self.write_whole(key, bytes)
             && !self.told_refusal.swap(true, Ordering::AcqRel)
         {
-            self.notice(format!(
+            self.notices.add(format!(
                 "kernel cache: nothing could be written to {}: {error}",
                 self.folder.display()
             ));

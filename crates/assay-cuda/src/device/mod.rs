@@ -16,8 +16,9 @@ mod tensor_map;
 pub use kernel::{Extent, Function, LaunchOptions, Module};
 pub use tensor_map::Boxes;
 
-use crate::blas::{Blas, Places, Product, WORKSPACE_BYTES};
+use crate::blas::{self, Blas, Places, Product, WORKSPACE_BYTES};
 use crate::compiler::{Architecture, CompileError, CubinCache, Source, compile_cached, source_key};
+use crate::notices::Notices;
 use crate::probe::{DeviceFacts, Missing, probe};
 use assay_core::backend::{
     Backend, BackendError, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId,
@@ -30,7 +31,7 @@ use memory::Memory;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use stream::{Event, Stream, Watchdog, lock};
@@ -171,6 +172,8 @@ pub struct CudaDevice {
     watchdog: Watchdog,
     allow_tf32: bool,
     cache: Option<CubinCache>,
+    notices: Notices,
+    told_own_products: AtomicBool,
     default_stream: Arc<Stream>,
     /// The driver's least and most urgent priority.
     priorities: (i32, i32),
@@ -234,6 +237,8 @@ impl CudaDevice {
             watchdog: Watchdog::new(options.watchdog),
             allow_tf32: options.allow_tf32,
             cache: options.cache_folder.map(CubinCache::new),
+            notices: Notices::default(),
+            told_own_products: AtomicBool::new(false),
             streams: RwLock::new(HashMap::from([(default_id, Arc::clone(&default_stream))])),
             default_stream,
             priorities: (least, most),
@@ -265,12 +270,26 @@ impl CudaDevice {
         Architecture::of_device(self.facts.capability)
     }
 
-    /// What went wrong with the files of compiled kernels since the last call.
+    /// What went less well than it could since the last call, and is no error: files of compiled
+    /// kernels that are of no use, products without cuBLASLt.
     pub fn take_notices(&self) -> Vec<String> {
-        self.cache
-            .as_ref()
-            .map(CubinCache::take_notices)
-            .unwrap_or_default()
+        let mut taken = self.notices.take();
+        if let Some(cache) = &self.cache {
+            taken.extend(cache.take_notices());
+        }
+        taken
+    }
+
+    /// Notes, once, that products of many rows are without cuBLASLt, where nobody asked for that.
+    pub(crate) fn note_own_products(&self) {
+        if let Some(sentence) = blas::absence()
+            && !self.told_own_products.swap(true, Ordering::AcqRel)
+        {
+            self.notices.add(format!(
+                "{sentence}. Products of many rows are slow without it. hint: pip install \
+                 \"assay[gpu]\""
+            ));
+        }
     }
 
     /// Compiles for this GPU, or takes what was compiled before, and loads it.

@@ -113,6 +113,9 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         false => is_few(&given),
     };
     if fits && (ours || !blas::is_available()) {
+        if !ours {
+            queue.device().note_own_products();
+        }
         return few_rows(tools, queue, call, &given);
     }
     match invariant {

@@ -259,7 +259,10 @@ pub(super) fn matmul(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
 fn run(tools: &Tools, queue: &Queue<'_>, product: &Product, places: &Places) -> Result<()> {
     match blas::is_available() {
         true => queue.multiply(product, places),
-        false => own_products::multiply(tools, queue, product, places),
+        false => {
+            queue.device().note_own_products();
+            own_products::multiply(tools, queue, product, places)
+        }
     }
 }
 
