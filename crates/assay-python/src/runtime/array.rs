@@ -1,24 +1,21 @@
-//! What an array is to other libraries: a shape and strides over a buffer.
+//! Arrays as native code has them: memory, where elements lie in it and what they are, operators.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr;
+use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
 use assay_core::operations::ElementFormat;
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
-use super::barrier::guarded;
 use super::block::Block;
 use super::buffer::Memory;
 use super::errors;
-use super::machine::outside_operation;
+use super::geometry::Geometry;
 use super::operators;
-use super::residence::Pinned;
+use super::view::{self, letters};
 
 /// A strided view of a buffer that speaks the buffer protocol.
 #[pyclass(name = "NativeArray", module = "assay._native", frozen, subclass)]
@@ -38,16 +35,6 @@ pub(super) struct PyArray {
     geometry: Arc<Geometry>,
     itemsize: ffi::Py_ssize_t,
     element: ElementFormat,
-}
-
-/// What a layout says, as operations read it; arrays that came of one another share it.
-struct Geometry {
-    offset: usize,
-    shape: Vec<ffi::Py_ssize_t>,
-    strides: Vec<ffi::Py_ssize_t>,
-    size: ffi::Py_ssize_t,
-    /// Whether the elements lie one after the other, with the last axis fastest.
-    in_order: bool,
 }
 
 /// What arrays of an operation's results are made as: their type, and the class of Python's.
@@ -102,27 +89,6 @@ fn described(dtype: &Bound<'_, PyAny>) -> PyResult<(ElementFormat, isize)> {
 thread_local! {
     /// An array that is there already, on its way into an object of a class of Python's.
     static READY: Cell<Option<PyArray>> = const { Cell::new(None) };
-}
-
-/// What the buffer protocol calls elements; bfloat16 goes as the integers that store it.
-fn letters(element: ElementFormat) -> Option<&'static CStr> {
-    Some(match element {
-        ElementFormat::F32 => c"f",
-        ElementFormat::F16 => c"e",
-        ElementFormat::Bf16 | ElementFormat::U16 => c"H",
-        ElementFormat::I32 => c"i",
-        ElementFormat::I64 => c"l",
-        ElementFormat::U8 => c"B",
-        ElementFormat::F64 => c"d",
-        ElementFormat::Bool => c"?",
-        ElementFormat::I8 => c"b",
-        ElementFormat::I16 => c"h",
-        ElementFormat::U32 => c"I",
-        ElementFormat::U64 => c"L",
-        ElementFormat::Complex64 => c"Zf",
-        ElementFormat::Complex128 => c"Zd",
-        _ => return None,
-    })
 }
 
 impl PyArray {
@@ -196,6 +162,11 @@ impl PyArray {
         &self.geometry.strides
     }
 
+    /// Where its elements lie.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
     /// Bytes of one element.
     pub fn itemsize(&self) -> isize {
         self.itemsize
@@ -206,79 +177,8 @@ impl PyArray {
     }
 }
 
-impl Geometry {
-    /// What a layout says of elements of so many bytes; refuses one that reaches past `bytes`.
-    fn new(
-        (shape, strides, offset): (Vec<isize>, Vec<isize>, usize),
-        itemsize: isize,
-        bytes: u64,
-    ) -> PyResult<Self> {
-        let mut geometry = Geometry {
-            offset,
-            shape,
-            strides,
-            size: 0,
-            in_order: false,
-        };
-        let Some(size) = geometry.size_within(itemsize, bytes) else {
-            return Err(errors::invalid(&format!(
-                "array: expected a view within a buffer of {bytes} bytes, got shape {:?} with \
-                 strides {:?} from {}",
-                geometry.shape, geometry.strides, geometry.offset
-            )));
-        };
-        geometry.size = size;
-        geometry.in_order = geometry.is_contiguous(itemsize, true);
-        Ok(geometry)
-    }
-
-    /// How many elements there are, if all of them lie within so many bytes.
-    fn size_within(&self, itemsize: isize, bytes: u64) -> Option<isize> {
-        if self.shape.len() != self.strides.len() {
-            return None;
-        }
-        let size = self.shape.iter().try_fold(1_isize, |size, &extent| {
-            (extent >= 0).then_some(())?;
-            size.checked_mul(extent)
-        })?;
-        if size == 0 {
-            return Some(0);
-        }
-        let (mut first, mut end) = (isize::try_from(self.offset).ok()?, itemsize);
-        end = end.checked_add(first)?;
-        for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
-            let last = (extent - 1).checked_mul(stride)?;
-            first = first.checked_add(last.min(0))?;
-            end = end.checked_add(last.max(0))?;
-        }
-        let bytes = isize::try_from(bytes).ok()?;
-        (first >= 0 && end <= bytes).then_some(size)
-    }
-
-    /// Whether the elements lie one after the other, with the last axis fastest or the first.
-    fn is_contiguous(&self, itemsize: isize, last_fastest: bool) -> bool {
-        let mut expected = itemsize;
-        let axes = self.shape.iter().zip(&self.strides);
-        let mut follows = |(&extent, &stride): (&isize, &isize)| {
-            let fits = extent == 1 || stride == expected;
-            expected *= extent;
-            fits
-        };
-        let all = match last_fastest {
-            true => axes.rev().all(&mut follows),
-            false => axes.into_iter().all(&mut follows),
-        };
-        all || self.size == 0
-    }
-}
-
 /// What an operator gives: an array, or NotImplemented.
 type Operated<'py> = PyResult<Bound<'py, PyAny>>;
-
-/// Whether the consumer asked for this, by all of its bits.
-fn asks(flags: c_int, wanted: c_int) -> bool {
-    flags & wanted == wanted
-}
 
 #[pymethods]
 impl PyArray {
@@ -428,60 +328,8 @@ impl PyArray {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let array = slf.get();
-        let memory = &array.block;
-        guarded("buffer", || {
-            memory.alive("buffer")?;
-            if asks(flags, ffi::PyBUF_WRITABLE) && !memory.is_writable() {
-                return Err(PyBufferError::new_err(
-                    "buffer: expected writable memory, got memory borrowed for reading only",
-                ));
-            }
-            let geometry = &array.geometry;
-            let in_columns = || geometry.is_contiguous(array.itemsize, false);
-            let refused = (asks(flags, ffi::PyBUF_C_CONTIGUOUS) && !geometry.in_order)
-                || (asks(flags, ffi::PyBUF_F_CONTIGUOUS) && !in_columns())
-                || (!asks(flags, ffi::PyBUF_STRIDES) && !geometry.in_order);
-            if refused {
-                return Err(PyBufferError::new_err(format!(
-                    "buffer: expected contiguous memory, got shape {:?} with strides {:?}",
-                    geometry.shape, geometry.strides
-                )));
-            }
-            let _pinned = Pinned::for_host(slf.py(), memory)?;
-            let pointer = memory.host_pointer("buffer")?;
-            if memory.is_used() {
-                outside_operation("buffer")?;
-                slf.py().detach(|| memory.wait())?;
-            }
-            let list = |values: &Vec<ffi::Py_ssize_t>, wanted: bool| match wanted {
-                true => values.as_ptr().cast_mut(),
-                false => ptr::null_mut(),
-            };
-            let letters = letters(array.element).filter(|_| asks(flags, ffi::PyBUF_FORMAT));
-            let format = match letters {
-                Some(letters) => letters.as_ptr().cast_mut(),
-                None => ptr::null_mut::<c_char>(),
-            };
-            // SAFETY: Python passes a `Py_buffer` to be filled in. What it points to is never
-            // changed and lives as long as this object, to which the view holds a reference; the bytes
-            // live as long, because `free` refuses while there are exports.
-            unsafe {
-                (*view).buf = pointer.wrapping_add(geometry.offset).cast::<c_void>();
-                (*view).obj = slf.clone().into_any().into_ptr();
-                (*view).len = array.size() * array.itemsize;
-                (*view).itemsize = array.itemsize;
-                (*view).readonly = c_int::from(!memory.is_writable());
-                (*view).ndim = geometry.shape.len() as c_int;
-                (*view).format = format;
-                (*view).shape = list(&geometry.shape, asks(flags, ffi::PyBUF_ND));
-                (*view).strides = list(&geometry.strides, asks(flags, ffi::PyBUF_STRIDES));
-                (*view).suboffsets = ptr::null_mut();
-                (*view).internal = ptr::null_mut();
-            }
-            memory.export();
-            Ok(())
-        })
+        // SAFETY: Python passes a view to be filled in, which is passed on.
+        unsafe { view::fill(&slf, view, flags) }
     }
 
     /// # Safety

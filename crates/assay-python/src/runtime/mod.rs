@@ -14,6 +14,7 @@ mod dlpack;
 mod elementwise;
 pub(crate) mod errors;
 mod evictable;
+mod geometry;
 mod graph;
 mod host_call;
 mod machine;
@@ -35,6 +36,7 @@ mod submission;
 mod task;
 mod transfer;
 mod uses;
+mod view;
 mod weights;
 
 use pyo3::prelude::*;
