@@ -417,6 +417,7 @@ class CudaDevice(TypedDict):
     multiprocessors: int
     l2_bytes: int
     shared_bytes: int
+    usable: bool
 
 @type_check_only
 class CudaFindings(TypedDict):

@@ -31,7 +31,8 @@ int cuDeviceGet(int* device, int number) { *device = number; return 0; }
 int cuDeviceGetName(char* name, int most, int device) { strncpy(name, "Made Up", most); return 0; }
 int cuDeviceTotalMem_v2(size_t* bytes, int device) { *bytes = 1 << 30; return 0; }
 int cuDeviceGetAttribute(int* value, int which, int device) {
-    *value = which == 75 ? CAPABILITY / 10 : which == 76 ? CAPABILITY % 10 : 100;
+    int capability = device ? 90 : CAPABILITY;
+    *value = which == 75 ? capability / 10 : which == 76 ? capability % 10 : 100;
     return 0;
 }
 """
@@ -167,3 +168,10 @@ def test_a_driver_older_than_the_compiler_is_told_with_what_to_install(tmp_path:
     told = child(environment, "-m", "assay", "doctor")
     assert "the driver is of CUDA 12.4 and NVRTC of 13: pip install" in told.stdout, told.stderr
     assert "nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12" in " ".join(told.stdout.split())
+
+
+def test_a_gpu_that_can_be_used_is_found_behind_one_that_is_too_old(tmp_path: Path) -> None:
+    make_driver(tmp_path, Machine(2, 75, True, "old_device", ""))
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    told = child(environment, "-c", "from assay.runtime import cuda; print(*cuda.names())")
+    assert told.stdout == "cuda:1\n", told.stderr

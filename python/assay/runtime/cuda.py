@@ -41,6 +41,8 @@ class Gpu:
     multiprocessors: int
     l2_bytes: int
     shared_bytes: int
+    usable: bool
+    """whether it is new enough for the kernels"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,9 @@ def allows_tf32() -> bool:
 def names() -> tuple[str, ...]:
     """The GPUs that can be used, such as `cuda:0`."""
     found = probe()
-    return () if found.missing else tuple(f"cuda:{number}" for number in range(len(found.gpus)))
+    if found.driver.missing or found.compiler.missing:
+        return ()
+    return tuple(f"cuda:{number}" for number, gpu in enumerate(found.gpus) if gpu.usable)
 
 
 @functools.cache

@@ -358,7 +358,7 @@ def device(name: str | Device | None = None) -> Device:
             return entered[-1]
         name = "cpu"
     if name == "auto":
-        name = "cuda:0" if cuda.probe().missing is None else "cpu"
+        name = next(iter(cuda.names()), "cpu")
         if name == "cpu":
             cuda.tell_fallback()
     kind, ordinal = _split(name)

@@ -46,6 +46,7 @@ fn device<'py>(py: Python<'py>, facts: &DeviceFacts) -> PyResult<Bound<'py, PyDi
     told.set_item("multiprocessors", facts.multiprocessors)?;
     told.set_item("l2_bytes", facts.l2_bytes)?;
     told.set_item("shared_bytes", facts.shared_bytes)?;
+    told.set_item("usable", facts.check().is_ok())?;
     Ok(told)
 }
 
