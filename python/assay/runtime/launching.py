@@ -232,14 +232,3 @@ def write(operation: str, out: Array, values: NumPyArray) -> None:
 def widen_if(dtype: DType, stored: NumPyArray) -> NumPyArray:
     """Stored elements as values: bfloat16 becomes float32, the others are values already."""
     return rounding.widen(stored) if dtype is bfloat16 else stored
-
-
-def collect_arrays(operation: str, function: Kernel, reads: Sequence[Array]) -> list[Array]:
-    """Like `collect`, for functions that return NumPy arrays; these become arrays."""
-    device = one_device(operation, reads)
-    narrowed = bfloat16 if any(array.dtype is bfloat16 for array in reads) else None
-    results = collect(operation, function, reads)
-    return [
-        store(operation, device, value, narrowed if value.dtype == np.float32 else None)
-        for value in (np.asarray(result) for result in results)
-    ]

@@ -198,7 +198,7 @@ def cases(settings: Settings) -> list[Case]:
 def _step(contest: Contest, engine: Engine, requests: int, prompt: int) -> Trial:
     batch = Batch(engine, requests, prompt)
     shape = engine.model.shape
-    kv = 2 * 2 * shape.layers * shape.kv_heads * shape.head_dim
+    kv = 2 * shape.kv_values
     context = prompt + OUTPUT // 2
     nbytes = engine.model.streamed_bytes + requests * context * kv
     # In deterministic mode another pass gives the same bits.
