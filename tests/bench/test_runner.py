@@ -34,6 +34,12 @@ def run(trial: Trial, unit: str = "GB/s", effort: Effort = EFFORT, cache: int = 
     return measure(Case("case", unit, lambda: trial), effort, cache)
 
 
+def test_what_was_done_less_well_is_told_with_the_figure() -> None:
+    trial = Trial(told("own", [1.0]), RIGHT, note="cold", degradations=lambda: ["eager", "eager"])
+    assert run(trial).note == "cold; eager"
+    assert run(Trial(told("own", [1.0]), RIGHT, note="cold")).note == "cold"
+
+
 def test_everyone_has_a_turn_in_each_round_and_another_begins_each_time() -> None:
     log: list[str] = []
     trial = Trial(

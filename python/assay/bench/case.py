@@ -102,6 +102,8 @@ class Trial:
     working_set_bytes: int | None = None
     """Bytes that the rotated inputs go through, where that matters."""
     note: str = ""
+    degradations: Callable[[], Sequence[str]] = tuple
+    """What was done less well than asked for, told when everything was measured."""
 
 
 @dataclass(frozen=True, slots=True)

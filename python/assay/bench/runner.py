@@ -78,7 +78,7 @@ def measure(case: Case, effort: Effort, cache_bytes: int | None) -> Figure:
         flops=trial.flops,
         working_set_bytes=trial.working_set_bytes,
         cold=_is_cold(trial, cache_bytes),
-        note=trial.note,
+        note="; ".join(filter(None, [trial.note, *dict.fromkeys(trial.degradations())])),
     )
 
 

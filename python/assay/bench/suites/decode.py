@@ -151,6 +151,7 @@ def _decode(contest: Contest, count: int) -> Trial:
         rivals=rivals,
         bytes=nbytes,
         note="; ".join(["the floor reads the weights once for each token", *agreement]),
+        degradations=lambda: contest.engine.describe()["degradations"],
     )
 
 

@@ -209,6 +209,7 @@ def _step(contest: Contest, engine: Engine, requests: int, prompt: int) -> Trial
         ceiling=_reading(contest, nbytes),
         bytes=nbytes,
         note="the floor reads weights, keys and values once at the ceiling of the same rounds",
+        degradations=lambda: engine.describe()["degradations"],
     )
 
 

@@ -83,6 +83,7 @@ def _prompt(contest: Contest, tokens: int) -> Trial:
         flops=flops,
         note=f"the ceiling is a product of bf16 matrices, {PRODUCT} by {PRODUCT}, in the same "
         "rounds",
+        degradations=lambda: engine.describe()["degradations"],
     )
 
 
