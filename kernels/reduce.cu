@@ -5,7 +5,9 @@
 //   joined in), JOIN (add, multiply, maximum, minimum, logical_or, logical_and), LAST (an expression of a0 and the number
 //   a1, applied to what comes out), OUTPUT, ROWS (1: inner is 1 and blockDim.x threads join a row; 0: a thread joins a
 //   column), TOGETHER (elements that a thread loads at once where ROWS; x and length are aligned to as many), CENTRED (0:
-//   not; 1: by given centres; 2: by the mean of the row, which is read twice; ROWS, one part, JOIN is add).
+//   not; 1: by given centres; 2: by the mean of the row; ROWS, one part, JOIN is add), HELD (pieces of TOGETHER elements that
+//   a thread holds in registers, a power of two, where ROWS, one part, and blockDim.x threads so hold a row; 0: each is
+//   read where it is needed, which is twice where CENTRED is 2).
 // Launch: ROWS: grid (ceil(outer / blockDim.y), parts), block (a power of two, rows of a block), up to 1024 threads,
 //   a multiple of 32; else grid (outer * ceil(inner / block), parts), any block.
 //   Part p joins elements p * each on, `each` being a multiple of TOGETHER: a long axis is two launches, the second
@@ -33,35 +35,17 @@ DEVICE OUTPUT last(COMPUTED a0, [[maybe_unused]] double number) {
 
 typedef Several<TYPE, TOGETHER> Piece;
 
-// What elements come to, of which each goes through FIRST, or stays as it is where PLAIN; every thread of a row gets it.
-template <bool PLAIN> DEVICE COMPUTED join_row(const Piece* from, i64 pieces, LOADED centre) {
-    const auto taken = [=](TYPE v) { return PLAIN ? COMPUTED(computed<LOADED>(v)) : first(v, centre); };
-    // Several loads are under way at once; each has a sum of its own.
-    COMPUTED sums[AHEAD];
+// Takes elements in: each goes through FIRST, or stays as it is where PLAIN.
+template <bool PLAIN> DEVICE void take(COMPUTED& sum, const Piece& piece, LOADED centre) {
 #pragma unroll
-    for (int j = 0; j < AHEAD; j++)
-        sums[j] = start();
-    const int step = blockDim.x;
-    i64 i = threadIdx.x;
-    for (; i + (AHEAD - 1) * step < pieces; i += AHEAD * step) {
-        Piece v[AHEAD];
+    for (int k = 0; k < TOGETHER; k++)
+        sum = join(sum, PLAIN ? COMPUTED(computed<LOADED>(piece.v[k])) : first(piece.v[k], centre));
+}
+
+// What the sums of a row's threads come to; every one of them gets it.
+template <int COUNT> DEVICE COMPUTED join_threads(COMPUTED (&sums)[COUNT]) {
 #pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-            v[j] = from[i + j * step];
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-#pragma unroll
-            for (int k = 0; k < TOGETHER; k++)
-                sums[j] = join(sums[j], taken(v[j].v[k]));
-    }
-    for (; i < pieces; i += step) {
-        const Piece v = from[i];
-#pragma unroll
-        for (int k = 0; k < TOGETHER; k++)
-            sums[0] = join(sums[0], taken(v.v[k]));
-    }
-#pragma unroll
-    for (int half = AHEAD / 2; half; half /= 2)
+    for (int half = COUNT / 2; half; half /= 2)
 #pragma unroll
         for (int j = 0; j < half; j++)
             sums[j] = join(sums[j], sums[j + half]);
@@ -82,6 +66,47 @@ template <bool PLAIN> DEVICE COMPUTED join_row(const Piece* from, i64 pieces, LO
     return joined;
 }
 
+#if HELD
+
+typedef Piece Held[HELD];
+
+template <bool PLAIN> DEVICE COMPUTED join_row(const Held& held, i64 pieces, LOADED centre) {
+    COMPUTED sums[HELD];
+#pragma unroll
+    for (int j = 0; j < HELD; j++) {
+        sums[j] = start();
+        if (threadIdx.x + j * blockDim.x < pieces)
+            take<PLAIN>(sums[j], held[j], centre);
+    }
+    return join_threads(sums);
+}
+
+#else
+
+template <bool PLAIN> DEVICE COMPUTED join_row(const Piece* from, i64 pieces, LOADED centre) {
+    // Several loads are under way at once; each has a sum of its own.
+    COMPUTED sums[AHEAD];
+#pragma unroll
+    for (int j = 0; j < AHEAD; j++)
+        sums[j] = start();
+    const int step = blockDim.x;
+    i64 i = threadIdx.x;
+    for (; i + (AHEAD - 1) * step < pieces; i += AHEAD * step) {
+        Piece v[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            v[j] = from[i + j * step];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            take<PLAIN>(sums[j], v[j], centre);
+    }
+    for (; i < pieces; i += step)
+        take<PLAIN>(sums[0], from[i], centre);
+    return join_threads(sums);
+}
+
+#endif
+
 KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,
               double number) {
     start_next_kernel();
@@ -90,14 +115,24 @@ KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i6
     const i64 begin = part * each, end = begin + each < length ? begin + each : length;
     const i64 pieces = row < outer && begin < end ? (end - begin) / TOGETHER : 0;
     const Piece* from = reinterpret_cast<const Piece*>(x + row * length + begin);
+#if HELD
+    Held row_held;
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+        if (threadIdx.x + j * blockDim.x < pieces)
+            row_held[j] = from[threadIdx.x + j * blockDim.x];
+    const Held& elements = row_held;
+#else
+    const Piece* elements = from;
+#endif
     LOADED centre = LOADED();
     if constexpr (CENTRED == 1) {
         centre = row < outer ? LOADED(centres[row]) : LOADED();
     } else if constexpr (CENTRED == 2) {
-        centre = LOADED(join_row<true>(from, pieces, LOADED()) / COMPUTED(length));
+        centre = LOADED(join_row<true>(elements, pieces, LOADED()) / COMPUTED(length));
         __syncthreads();
     }
-    const COMPUTED joined = join_row<false>(from, pieces, centre);
+    const COMPUTED joined = join_row<false>(elements, pieces, centre);
     if (threadIdx.x == 0 && row < outer)
         out[row * parts + part] = last(joined, number);
 }

@@ -170,7 +170,7 @@ def test_reduce(shape: tuple[int, int, int], join: str) -> None:
     for parts in (1, 7) if length > 100 else (1,):
         out = torch.full((outer, parts, inner), math.nan, device="cuda")
         kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="a0", CENTRED=0, COMPUTED="float", JOIN=join,
-                        LAST="multiply(a0,a1)", OUTPUT="float", ROWS=rows, TOGETHER=together)  # fmt: skip
+                        LAST="multiply(a0,a1)", OUTPUT="float", ROWS=rows, TOGETHER=together, HELD=0)  # fmt: skip
         each = -(-length // parts // together) * together
         grid = (-(-outer // 2), parts) if rows else (-(-inner // 64) * outer, parts)
         sizes = [ctypes.c_longlong(n) for n in (outer, length, inner, parts, each)]
@@ -178,6 +178,21 @@ def test_reduce(shape: tuple[int, int, int], join: str) -> None:
         loop = {"add": np.add, "maximum": np.maximum, "multiply": np.multiply}[join]
         got = loop.reduce(out.cpu().numpy().astype("float64"), axis=1)
         np.testing.assert_allclose(got, loop.reduce(x.astype("float64"), axis=1), rtol=2e-4)
+
+
+@pytest.mark.parametrize("kept", ["held", "read twice"])
+@pytest.mark.parametrize("length", [1, 33, 1000, 4096])
+def test_variance(kept: str, length: int) -> None:
+    x = np.random.default_rng(8).standard_normal((5, length)).astype("float32") + np.float32(1000)
+    x[3, length // 2] = math.nan
+    held, out = torch.from_numpy(x).cuda(), torch.full((5,), -1.0, device="cuda")
+    together = 4 if length % 4 == 0 else 1
+    kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="square(subtract(a0,a1))", CENTRED=2,
+                    COMPUTED="float", JOIN="add", LAST="divide(a0,a1)", OUTPUT="float", ROWS=1, TOGETHER=together,
+                    HELD=8 if kept == "held" else 0)  # fmt: skip
+    sizes = [ctypes.c_longlong(n) for n in (5, length, 1, 1, length)]
+    kernel((3, 1), (128, 2), held, None, out, *sizes, ctypes.c_double(length))
+    np.testing.assert_allclose(out.cpu().numpy(), x.astype("float64").var(axis=1), rtol=1e-5)
 
 
 @pytest.mark.parametrize("length", [1, 31, 5000])

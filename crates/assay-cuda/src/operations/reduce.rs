@@ -14,8 +14,11 @@ use assay_core::operations::{ElementFormat, Operand};
 const ENOUGH_BLOCKS: u64 = 1024;
 /// Threads of a block, unless one row takes more.
 const THREADS: u64 = 256;
-/// Loads that a thread has under way at once.
+/// Loads of a thread that make a part worth while, and those that it has under way at once.
 const AHEAD: u64 = 8;
+const TAKEN: u64 = 4;
+/// The most pieces of a row that a thread holds in registers.
+const HELD: u64 = 8;
 const MOST_PARTS: u64 = 1024;
 
 /// An array as an axis with what is around it.
@@ -59,12 +62,12 @@ impl Shape {
         self.outer.saturating_mul(self.inner)
     }
 
-    /// Shares the axis out to at most so many threads of a block, which take `together` elements
-    /// each at once.
-    fn cut(&self, call: &Call<'_>, together: u64, widest: u64) -> Result<Cut> {
+    /// Shares the axis out to at most so many threads of a block, which have `taken` pieces of
+    /// `together` elements under way at once.
+    fn cut(&self, call: &Call<'_>, together: u64, taken: u64, widest: u64) -> Result<Cut> {
         let rows = self.inner == 1;
         let pieces = self.length / together;
-        let wanted = pieces.div_ceil(AHEAD / 2).max(1).next_power_of_two();
+        let wanted = pieces.div_ceil(taken).max(1).next_power_of_two();
         let (threads, beside) = if rows {
             let threads = wanted.min(widest);
             (threads, (THREADS / threads).max(1))
@@ -162,8 +165,15 @@ impl Pass {
             Centre::Given(centres) => (1, centres),
             Centre::Own => (2, DevicePointer(0)),
         };
-        let settings: [Setting; 10] = [
+        // What is taken relative to its own mean is needed twice, and read once where it fits.
+        let row_fits = shape.length / together <= HELD * u64::from(cut.extent.block[0]);
+        let held = match self.centre {
+            Centre::Own if row_fits => HELD,
+            _ => 0,
+        };
+        let settings: [Setting; 11] = [
             ("CENTRED", centred.into()),
+            ("HELD", held.into()),
             ("TYPE", self.kind.into()),
             ("LOADED", self.loaded.into()),
             ("FIRST", self.first.into()),
@@ -200,7 +210,11 @@ impl Pass {
         shape: Shape,
     ) -> Result<()> {
         let together = shape.together(self.from, self.bytes);
-        let cut = shape.cut(call, together, 512)?;
+        let taken = match self.centre {
+            Centre::Own => HELD,
+            _ => TAKEN,
+        };
+        let cut = shape.cut(call, together, taken, 512)?;
         if cut.parts == 1 {
             return self.launch(tools, queue, join, shape, &cut, together);
         }
@@ -218,7 +232,7 @@ impl Pass {
         (self.to, self.output, self.last) = (parts, join.computed, "a0");
         self.launch(tools, queue, join, shape, &cut, together)?;
         let shape = shape.of_parts(cut.parts);
-        let whole = shape.cut(call, 1, 512)?.uncut(shape);
+        let whole = shape.cut(call, 1, TAKEN, 512)?.uncut(shape);
         joined.launch(tools, queue, join, shape, &whole, 1)
     }
 }
@@ -257,7 +271,7 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         number: call.double("last_number")?,
     };
     if call.integer("centred")? != 0 {
-        let cut = shape.cut(call, shape.together(x.pointer, pass.bytes), 512)?;
+        let cut = shape.cut(call, shape.together(x.pointer, pass.bytes), HELD, 512)?;
         pass.centre = if cut.rows && cut.parts == 1 {
             Centre::Own
         } else {
@@ -300,7 +314,7 @@ pub(super) fn extreme_place(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -
     };
     let null = KernelArgument::Pointer(DevicePointer(0));
     let together = shape.together(x.pointer, x.format.element_bytes().unwrap_or(16));
-    let cut = shape.cut(call, together, 256)?;
+    let cut = shape.cut(call, together, TAKEN, 256)?;
     if cut.parts == 1 {
         return launch(shape, &cut, together, [at(x), null, null, at(out)]);
     }
@@ -309,6 +323,6 @@ pub(super) fn extreme_place(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -
     let places = KernelArgument::Pointer(tools.scratch(queue, "extreme places", count * 8)?);
     launch(shape, &cut, together, [at(x), null, values, places])?;
     let shape = shape.of_parts(cut.parts);
-    let whole = shape.cut(call, 1, 256)?.uncut(shape);
+    let whole = shape.cut(call, 1, TAKEN, 256)?.uncut(shape);
     launch(shape, &whole, 1, [values, places, null, at(out)])
 }
