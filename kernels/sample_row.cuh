@@ -6,6 +6,9 @@
 
 constexpr int WARPS_HERE = THREADS / 32;
 
+// The place of this block among those of its row.
+DEVICE u32 block_here() { return blockIdx.x % CLUSTER; }
+
 #if CLUSTER > 1
 DEVICE void wait_for_row() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
@@ -55,7 +58,7 @@ struct Exchange {
     // What the warps before this one of the row added as their first number.
     DEVICE u64 before(int turn, int warp) {
         u64 sum = 0;
-        for (u32 block = 0; block < blockIdx.x; block++)
+        for (u32 block = 0; block < block_here(); block++)
             sum += read_block(&sums[turn][0], block);
         for (int w = 0; w < warp; w++)
             sum += parts[turn][w][0];

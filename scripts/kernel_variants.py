@@ -147,8 +147,9 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 )
         case "rope_write.cu":
             for number, neighbours in product(NUMBERS, (0, 1)):
-                yield {"NUMBER": number, "CACHE": number, "NEIGHBOURS": neighbours, "WARPS": 4,
-                       "SETTLED": neighbours}  # fmt: skip
+                for vector, lanes in ((4 if number == "float" else 8, 8), (1, 32)):
+                    yield {"NUMBER": number, "CACHE": number, "NEIGHBOURS": neighbours, "VECTOR": vector,
+                           "LANES": lanes, "THREADS": 128, "SETTLED": neighbours}  # fmt: skip
         case "gather_rows.cu":
             yield from ({"UNIT": unit} for unit in (16, 4, 2, 1))
         case "take.cu":
@@ -157,10 +158,12 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             )
         case "sample.cu":
             for number, cluster in product(NUMBERS, (1, 8) if architecture != "sm_80" else (1,)):
-                yield {"NUMBER": number, "THREADS": 512, "CLUSTER": cluster}
+                wide = 4 if number == "float" else 8
+                yield {"NUMBER": number, "VECTOR": wide, "THREADS": 512, "CLUSTER": cluster}
                 yield {
                     "NUMBER": number,
-                    "THREADS": 512,
+                    "VECTOR": 1,
+                    "THREADS": 128,
                     "CLUSTER": cluster,
                     "SEED": "int",
                     "STEP": "int",
@@ -193,16 +196,16 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             for source, weight in ((80, 8), (40, 4), (41, 4)):
                 yield {"SOURCE": source, "WEIGHT": weight, "GROUP": 32}
         case "reduce.cu":
-            for kind, rows in product(("float", "double", "i64"), (0, 1)):
+            for kind, (rows, held) in product(("float", "double", "i64"), ((0, 0), (1, 0), (1, 4))):
                 yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "CENTRED": 1 + rows,
                        "FIRST": "square(subtract(a0,a1))",
-                       "JOIN": "add", "LAST": "divide(a0,a1)", "ROWS": rows,
+                       "JOIN": "add", "LAST": "divide(a0,a1)", "ROWS": rows, "HELD": held,
                        "TOGETHER": 1 + rows}  # fmt: skip
             for kind, join in product(
                 ("i16", "u64", "bool"), ("maximum", "minimum", "logical_and")
             ):
                 yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0", "CENTRED": 0,
-                       "JOIN": join, "LAST": "a0", "ROWS": 1, "TOGETHER": 1}  # fmt: skip
+                       "JOIN": join, "LAST": "a0", "ROWS": 1, "HELD": 0, "TOGETHER": 1}  # fmt: skip
         case "extreme_place.cu":
             for (kind, computed), rows in product((("bf16", "float"), ("u64", "u64")), (0, 1)):
                 yield {

@@ -360,14 +360,16 @@ def measure_sample() -> None:
             )
             found = []
             for cluster, threads in [(1, 512), (1, 1024), (4, 512), (8, 512)]:
-                kernel = Kernel("sample.cu", NUMBER="float", THREADS=threads, CLUSTER=cluster)
+                kernel = Kernel(
+                    "sample.cu", NUMBER="float", VECTOR=4, THREADS=threads, CLUSTER=cluster
+                )
 
                 def work(
                     kernel: Kernel = kernel, cluster: int = cluster, threads: int = threads,
                     filled: tuple[torch.Tensor, ...] = filled, rows: int = rows,
                 ) -> None:  # fmt: skip
                     kernel(
-                        (cluster, rows), threads, scores, *filled, seeds, seeds, tokens, None,
+                        rows * cluster, threads, scores, *filled, seeds, seeds, tokens, None,
                         chances, vocabulary, cluster=cluster if cluster > 1 else 0,
                     )  # fmt: skip
 

@@ -248,14 +248,15 @@ def turn(x: Values, table: Values, positions: list[int], neighbours: bool) -> Va
 
 
 @pytest.mark.parametrize("neighbours", [False, True])
-def test_rope(device: Device, neighbours: bool) -> None:
-    x, values = put(device, random(3, 4, 64), "f32")
-    table, angles = put(device, random(20, 32), "f32")
+@pytest.mark.parametrize(("head", "turned"), [(64, 32), (128, 128), (67, 32), (24, 20)])
+def test_rope(device: Device, neighbours: bool, head: int, turned: int) -> None:
+    x, values = put(device, random(3, 4, head), "f32")
+    table, angles = put(device, random(20, turned), "f32")
     positions = [0, 19, 5]
-    out = poisoned(device, (3, 4, 64), "f32")
+    out = poisoned(device, (3, 4, head), "f32")
     operate(
         device, "rope", [x, integers(device, positions), table, out],
-        [3, 4, 64, 32, 20, int(neighbours)],
+        [3, 4, head, turned, 20, int(neighbours)],
     )  # fmt: skip
     close(out, turn(values, angles, positions, neighbours), "f32")
 
@@ -411,7 +412,7 @@ def test_dense_attention(device: Device, causal: bool) -> None:
     close(out, np.einsum("qkgt,tkd->qkgd", weights, v).reshape(70, 8, 128), "bf16")
 
 
-@pytest.mark.parametrize("vocabulary", [1000, 128256])
+@pytest.mark.parametrize("vocabulary", [1000, 1001, 128256])
 def test_sampling(device: Device, vocabulary: int) -> None:
     logits, values = put(device, random(4, vocabulary, scale=3.0), "f32")
     tokens = integers(device, [-7] * 4)
@@ -440,6 +441,22 @@ def test_sampling(device: Device, vocabulary: int) -> None:
         chances = np.exp(values - values.max(1, keepdims=True))
         expected = np.log(chances / chances.sum(1, keepdims=True))[range(4), drawn]
         np.testing.assert_allclose(logprobs.to_numpy(), expected, atol=1e-4)
+
+
+def test_more_rows_than_a_grid_is_high(device: Device) -> None:
+    rows = 70_000
+    x, values = put(device, random(rows, 1, 8), "f32")
+    table, angles = put(device, random(3, 8), "f32")
+    positions = [row % 3 for row in range(rows)]
+    out = poisoned(device, (rows, 1, 8), "f32")
+    operate(device, "rope", [x, integers(device, positions), table, out], [rows, 1, 8, 8, 3, 0])
+    close(out, turn(values, angles, positions, False), "f32")
+    zeros, whole = xp.zeros(rows, dtype=xp.float32, device=device), integers(device, [0] * rows)
+    tokens = integers(device, [-7] * rows)
+    operate(
+        device, "sample", [x, zeros, whole, zeros, zeros, whole, whole, tokens, None], [rows, 8]
+    )
+    np.testing.assert_array_equal(tokens.to_numpy(), values.reshape(rows, 8).argmax(1))
 
 
 def test_penalties(device: Device) -> None:

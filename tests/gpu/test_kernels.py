@@ -386,10 +386,21 @@ def test_attention_decode_of_new_tokens(
         assert relative_error(got, (weights @ v).reshape(heads, head)) < CLOSE[number]
 
 
+WIDE = {"bf16": 8, "fp16": 8, "float": 4}
+"""Numbers that are moved at once where rows are aligned."""
+
+
 @pytest.mark.parametrize("number", ["bf16", "float"])
-@pytest.mark.parametrize(("neighbours", "turned", "norms"), [(0, 128, 0), (1, 64, 1), (0, 0, 1)])
-def test_rope_write(number: str, neighbours: int, turned: int, norms: int) -> None:
-    dtype, heads, kv_heads, head, block = DTYPES[number], 6, 2, 128, 16
+@pytest.mark.parametrize(
+    ("moved", "head"), [("wide", 128), ("wide", 80), ("one", 128), ("one", 67)]
+)
+@pytest.mark.parametrize(("turning", "norms"), [("halves", 0), ("neighbours", 1), ("none", 1)])
+def test_rope_write(number: str, moved: str, head: int, turning: str, norms: int) -> None:
+    dtype, heads, kv_heads, block = DTYPES[number], 6, 2, 16
+    neighbours = int(turning == "neighbours")
+    turned = {"halves": head // 2 * 2, "neighbours": 64, "none": 0}[turning]
+    vector = WIDE[number] if moved == "wide" else 1
+    lanes = min(32, 1 << (-(-head // (2 * vector)) - 1).bit_length())
     slots = [5, -1, 47, 16]
     positions = torch.tensor([3, 0, 40, 511], dtype=torch.int32, device="cuda")
     qkv = random(4, (heads + 2 * kv_heads) * head, dtype=dtype)
@@ -397,11 +408,13 @@ def test_rope_write(number: str, neighbours: int, turned: int, norms: int) -> No
     gains = [random(head, dtype=dtype) for _ in range(2)] if norms else [None, None]
     keys, values = (poison(3, kv_heads, block, head, dtype=dtype) for _ in range(2))
     q_out = poison(4, heads * head, dtype=dtype)
-    kernel = Kernel("rope_write.cu", NUMBER=number, CACHE=number, NEIGHBOURS=neighbours, WARPS=4)
+    kernel = Kernel("rope_write.cu", NUMBER=number, CACHE=number, NEIGHBOURS=neighbours,
+                    VECTOR=vector, LANES=lanes, THREADS=64)  # fmt: skip
     kernel(
-        (3, 4), 128, qkv, positions, torch.tensor(slots, dtype=torch.int32, device="cuda"), table,
+        (4, -(-(heads + 2 * kv_heads) * lanes // 64)), 64, qkv, positions,
+        torch.tensor(slots, dtype=torch.int32, device="cuda"), table,
         keys, values, q_out, *gains, heads, kv_heads, head, turned, block,
-        ctypes.c_longlong(kv_heads * block * head), block * head, head, 1e-6, shared=4 * head * 4,
+        ctypes.c_longlong(kv_heads * block * head), block * head, head, 1e-6,
     )  # fmt: skip
     split = qkv.double().view(4, heads + 2 * kv_heads, head)
 
@@ -534,29 +547,42 @@ def draw(
     seed: int,
     step: int,
     cluster: int,
+    vector: int = 1,
 ):
     rows, vocabulary = scores.shape
+    threads = 512 if cluster > 1 else 128
     heat, k, p, least = (
         torch.tensor(column, device="cuda") for column in zip(*parameters, strict=True)
     )
     tokens = torch.full((rows,), -7, dtype=torch.int32, device="cuda")
     logprobs, chances = poison(rows), poison(rows, vocabulary)
-    kernel = Kernel("sample.cu", NUMBER="float", THREADS=256, CLUSTER=cluster)
+    number = next(name for name, dtype in DTYPES.items() if dtype == scores.dtype)
+    kernel = Kernel("sample.cu", NUMBER=number, VECTOR=vector, THREADS=threads, CLUSTER=cluster)
     kernel(
-        (cluster, rows), 256, scores, heat.float(), k.int(), p.float(), least.float(),
+        rows * cluster, threads, scores, heat.float(), k.int(), p.float(), least.float(),
         torch.full((rows,), seed, device="cuda"), torch.arange(step, step + rows, device="cuda"),
         tokens, logprobs, chances, vocabulary, cluster=cluster if cluster > 1 else 0,
     )  # fmt: skip
     return tokens, logprobs
 
 
-@pytest.mark.parametrize("cluster", [1, 8])
-@pytest.mark.parametrize("vocabulary", [1009, 128256])
-def test_sample(cluster: int, vocabulary: int) -> None:
-    if cluster > 1 and torch.cuda.get_device_capability() < (9, 0):
+def cluster_of(blocks: str) -> int:
+    if blocks == "cluster" and torch.cuda.get_device_capability() < (9, 0):
         pytest.skip("no clusters below compute capability 9.0")
+    return 8 if blocks == "cluster" else 1
+
+
+@pytest.mark.parametrize("blocks", ["one block", "cluster"])
+@pytest.mark.parametrize(
+    ("number", "moved"), [("float", "wide"), ("float", "one"), ("bf16", "wide")]
+)
+@pytest.mark.parametrize("vocabulary", [3008, 128256])
+def test_sample(blocks: str, number: str, moved: str, vocabulary: int) -> None:
+    cluster = cluster_of(blocks)
+    vector = WIDE[number] if moved == "wide" else 1
+    vocabulary += 3 * (vector == 1)
     torch.manual_seed(vocabulary)
-    scores = random(12, vocabulary, scale=3.0)
+    scores = random(13, vocabulary, dtype=DTYPES[number], scale=3.0)
     scores[3, 5] = math.nan
     scores[4, 7] = scores[4, 700] = 40.0
     scores[5] = 0.0
@@ -564,23 +590,40 @@ def test_sample(cluster: int, vocabulary: int) -> None:
     scores[7, 11] = math.inf
     cases = [(0.0, 0, 1.0, 0.0), (0.0, 5, 0.5, 0.1), (1.0, 1, 1.0, 0.0), (0.8, 0, 1.0, 0.0), (0.0, 0, 1.0, 0.0),
              (1.0, 10, 1.0, 0.0), (1.0, 0, 1.0, 0.0), (1.0, 0, 0.9, 0.0), (0.7, 40, 0.9, 0.0), (1.2, 0, 0.95, 0.05),
-             (1.0, 0, 1.0, 0.1), (1.0, 3, 0.2, 0.0)]  # fmt: skip
+             (1.0, 0, 1.0, 0.1), (1.0, 3, 0.2, 0.0), (8.0, 0, 0.9, 0.0)]  # fmt: skip
+    first_best = scores.float().cpu().numpy().argmax(1)
     for step in range(8):
-        tokens, logprobs = draw(scores, cases, 1234, step, cluster)
-        again, _ = draw(scores, cases, 1234, step, cluster)
+        tokens, logprobs = draw(scores, cases, 1234, step, cluster, vector)
+        again, _ = draw(scores, cases, 1234, step, cluster, vector)
         assert torch.equal(tokens, again)
-        assert int(tokens[0]) == int(scores[0].argmax())
-        assert int(tokens[1]) == int(scores[1].argmax())
-        assert int(tokens[2]) == int(scores[2].argmax())
+        assert tokens[:3].tolist() == first_best[:3].tolist()
         assert int(tokens[4]) == 7
         assert int(tokens[6]) == -1
         assert int(tokens[7]) == 11
-        for row in (3, 5, 8, 9, 10, 11):
-            clean = scores[row].nan_to_num(nan=-math.inf)
+        for row in (3, 5, 8, 9, 10, 11, 12):
+            clean = scores[row].float().nan_to_num(nan=-math.inf)
             kept, _ = kept_tokens(clean, *cases[row])
             assert int(tokens[row]) in kept.tolist()
             expected = torch.log_softmax(clean.double(), 0)[int(tokens[row])]
             assert float(logprobs[row]) == pytest.approx(float(expected), abs=1e-4)
+
+
+@pytest.mark.parametrize("blocks", ["one block", "cluster"])
+@pytest.mark.parametrize("vocabulary", [1, 3, 8, 33, 1000, 4104])
+def test_sample_takes_the_first_of_the_best(blocks: str, vocabulary: int) -> None:
+    cluster, vector = cluster_of(blocks), 4 if vocabulary % 4 == 0 else 1
+    torch.manual_seed(vocabulary)
+    scores = torch.randint(0, 9, (7, vocabulary), device="cuda").float()
+    scores[1, 0] = math.nan
+    scores[2] = -math.inf
+    scores[3] = math.nan
+    scores[4] = -math.inf
+    scores[4, 0] = math.nan
+    scores[5, vocabulary // 2 :] = math.inf
+    tokens, _ = draw(scores, [(0.0, 0, 1.0, 0.0)] * 7, 1, 1, cluster, vector)
+    for row, token in zip(scores.tolist(), tokens.tolist(), strict=True):
+        real = [score for score in row if not math.isnan(score)]
+        assert token == (row.index(max(real)) if real else -1)
 
 
 @pytest.mark.parametrize("case", [(1.0, 0, 1.0, 0.0), (0.9, 20, 0.8, 0.01)])
@@ -588,7 +631,7 @@ def test_sample_draws_by_the_chances(case: tuple[float, int, float, float]) -> N
     torch.manual_seed(5)
     row = random(300, scale=2.0)
     rows = 20000
-    tokens, _ = draw(row.expand(rows, 300).contiguous(), [case] * rows, 99, 0, 1)
+    tokens, _ = draw(row.expand(rows, 300).contiguous(), [case] * rows, 99, 0, 1, 4)
     kept, chances = kept_tokens(row, *case)
     counts = torch.bincount(tokens.long(), minlength=300)
     assert int(counts.sum()) == int(counts[kept].sum())

@@ -4,17 +4,17 @@
 //! as one block of threads reads them.
 
 use super::attention_decode::Decoded;
-use super::call::{Call, at, at_or_null, int};
+use super::call::{Call, at, at_or_null, int, vector};
 use super::prefill::{Cache, Paging, Prompt};
 use super::rows::plane;
 use super::tools::{Setting, Tools};
-use crate::device::{Extent, Queue};
+use crate::device::Queue;
 use assay_core::backend::{DevicePointer, KernelArgument, Result};
 use assay_core::operations::ElementFormat::{self, F32, I32};
 use assay_core::operations::Operand;
 
-/// Warps of a block that turns heads, one head each.
-const TURNING: u64 = 4;
+/// Threads of a block that turns heads.
+const TURNING: u64 = 128;
 
 pub(super) fn flag(call: &Call<'_>, name: &str) -> Result<bool> {
     Ok(call.integer(name)? != 0)
@@ -42,22 +42,54 @@ struct Turned {
     heads: u64,
     kv_heads: u64,
     head_dim: u64,
+    /// Numbers that are moved at once.
+    vector: u64,
 }
 
-fn turn(
-    tools: &Tools,
-    queue: &Queue<'_>,
-    settings: &[Setting],
-    shape: &Turned,
-    arguments: &[KernelArgument],
-) -> Result<()> {
-    let function = tools.function(queue, "rope_write", settings)?;
-    let across = (shape.heads + 2 * shape.kv_heads).div_ceil(TURNING);
-    let extent = Extent {
-        shared_bytes: (TURNING * shape.head_dim * 4) as u32,
-        ..plane(across, shape.rows, TURNING * 32)
+impl Turned {
+    /// Lanes of a head, each with two pieces of it.
+    fn lanes(&self) -> u64 {
+        let pieces = self.head_dim.div_ceil(2 * self.vector);
+        pieces.next_power_of_two().min(32)
+    }
+
+    fn launch(
+        &self,
+        tools: &Tools,
+        queue: &Queue<'_>,
+        [number, cache]: [&'static str; 2],
+        [neighbours, settled]: [bool; 2],
+        arguments: &[KernelArgument],
+    ) -> Result<()> {
+        let settings: [Setting; 7] = [
+            ("NUMBER", number.into()),
+            ("CACHE", cache.into()),
+            ("NEIGHBOURS", neighbours.into()),
+            ("VECTOR", self.vector.into()),
+            ("LANES", self.lanes().into()),
+            ("THREADS", TURNING.into()),
+            ("SETTLED", settled.into()),
+        ];
+        let function = tools.function(queue, "rope_write", &settings)?;
+        let heads = self.heads + 2 * self.kv_heads;
+        let across = (heads * self.lanes()).div_ceil(TURNING);
+        queue.launch(&function, plane(self.rows, across, TURNING), arguments)
+    }
+}
+
+/// How many numbers of heads are moved at once: both of the two pieces that turn with each other
+/// are to be aligned.
+fn turned_vector(head_dim: u64, turned: u64, operands: &[Option<Operand>]) -> u64 {
+    let Some(first) = operands.iter().flatten().next() else {
+        return 1;
     };
-    queue.launch(&function, extent, arguments)
+    let wide = vector(first.format, head_dim, operands);
+    let pairs = 2 * wide;
+    if head_dim.is_multiple_of(pairs) && turned.is_multiple_of(pairs) {
+        wide
+    } else {
+        1
+    }
 }
 
 pub(super) fn rope_write(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
@@ -78,13 +110,19 @@ pub(super) fn rope_write(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> R
     if rows * head_dim == 0 {
         return Ok(());
     }
-    let settings: [Setting; 5] = [
-        ("NUMBER", call.numbers("qkv", qkv)?.into()),
-        ("CACHE", call.numbers("keys", keys)?.into()),
-        ("NEIGHBOURS", flag(call, "neighbours")?.into()),
-        ("WARPS", TURNING.into()),
-        ("SETTLED", flag(call, "settled")?.into()),
+    let operands = [
+        Some(qkv),
+        Some(keys),
+        Some(values),
+        Some(q_out),
+        table,
+        query_norm,
+        key_norm,
     ];
+    let vector = match keys.format == qkv.format {
+        true => turned_vector(head_dim, turned, &operands),
+        false => 1,
+    };
     let [block_stride, head_stride, token_stride] = strides(block_tokens, kv_heads, head_dim);
     let arguments = [
         at(qkv),
@@ -111,8 +149,11 @@ pub(super) fn rope_write(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> R
         heads,
         kv_heads,
         head_dim,
+        vector,
     };
-    turn(tools, queue, &settings, &shape, &arguments)
+    let formats = [call.numbers("qkv", qkv)?, call.numbers("keys", keys)?];
+    let ways = [flag(call, "neighbours")?, flag(call, "settled")?];
+    shape.launch(tools, queue, formats, ways, &arguments)
 }
 
 pub(super) fn rope(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
@@ -126,13 +167,6 @@ pub(super) fn rope(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     if rows * heads * head_dim == 0 {
         return Ok(());
     }
-    let number = call.numbers("x", x)?;
-    let settings: [Setting; 4] = [
-        ("NUMBER", number.into()),
-        ("CACHE", number.into()),
-        ("NEIGHBOURS", flag(call, "neighbours")?.into()),
-        ("WARPS", TURNING.into()),
-    ];
     let nowhere = KernelArgument::Pointer(DevicePointer(0));
     let arguments = [
         at(x),
@@ -160,8 +194,11 @@ pub(super) fn rope(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
         heads,
         kv_heads: 0,
         head_dim,
+        vector: turned_vector(head_dim, turned, &[Some(x), Some(out), Some(table)]),
     };
-    turn(tools, queue, &settings, &shape, &arguments)
+    let formats = [call.numbers("x", x)?; 2];
+    let ways = [flag(call, "neighbours")?, false];
+    shape.launch(tools, queue, formats, ways, &arguments)
 }
 
 /// Dense attention: keys and values are tokens of heads of numbers.

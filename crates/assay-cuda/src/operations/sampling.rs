@@ -1,7 +1,7 @@
 //! The next token.
 
-use super::call::{Call, at, at_or_null, int};
-use super::rows::plane;
+use super::call::{Call, at, at_or_null, int, vector};
+use super::rows::{line, plane};
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
 use assay_core::backend::{KernelArgument, Result};
@@ -9,9 +9,16 @@ use assay_core::operations::ElementFormat::{F32, I32, I64, U8};
 
 /// Blocks that share a row where the device has clusters.
 const CLUSTER: u64 = 8;
-const THREADS: u64 = 512;
 /// Rows of fewer tokens are one block's work.
 const LONG_ROW: u64 = 8192;
+/// The most threads of a block and the fewest; and the most where there are many rows.
+const MOST_THREADS: u64 = 512;
+const FEWEST_THREADS: u64 = 128;
+const MANY_ROWS_THREADS: u64 = 256;
+/// As many rows as have every block of theirs on a processor of its own.
+const FEW_ROWS: u64 = 16;
+/// Loads of a row that a thread has under way at once.
+const PIECES: u64 = 8;
 
 pub(super) fn sample(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
@@ -34,18 +41,27 @@ pub(super) fn sample(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     };
     let shares = queue.device().facts().capability >= 90 && columns >= LONG_ROW;
     let cluster = if shares { CLUSTER } else { 1 };
-    let settings: [Setting; 5] = [
+    let vector = vector(logits.format, columns, &[Some(logits)]);
+    // Fewer threads have more of a row under way, and more rows are under way on a processor.
+    let wanted = columns.div_ceil(cluster * vector * PIECES);
+    let most = match rows > FEW_ROWS {
+        true => MANY_ROWS_THREADS,
+        false => MOST_THREADS,
+    };
+    let threads = wanted.next_power_of_two().clamp(FEWEST_THREADS, most);
+    let settings: [Setting; 6] = [
         ("NUMBER", call.numbers("logits", logits)?.into()),
+        ("VECTOR", vector.into()),
         ("SEED", integer("seeds", seeds.format)?.into()),
         ("STEP", integer("steps", steps.format)?.into()),
-        ("THREADS", THREADS.into()),
+        ("THREADS", threads.into()),
         ("CLUSTER", cluster.into()),
     ];
     let function = tools.function(queue, "sample", &settings)?;
     let chances = tools.scratch(queue, "chances", rows * columns * 4)?;
     let extent = Extent {
         cluster: cluster as u32,
-        ..plane(cluster, rows, THREADS)
+        ..line(rows * cluster, threads)
     };
     let arguments = [
         at(logits),
