@@ -30,7 +30,6 @@ PROGRAM = """
 import numpy as np
 from assay import xp
 from assay.engine import Engine
-from assay.runtime import device
 a = xp.asarray(np.eye(64, dtype=np.float32), device="cuda:0")
 for _ in range(3):
     assert float(xp.sum(a @ a)) == 64.0
