@@ -9,8 +9,8 @@
 //   NEIGHBOURS (as rope_write.cu, whose numbers that turn are all of a head here).
 // Launch: grid (splits, kv_heads, sequences), block WARPS * 32, no dynamic shared memory; with CLUSTER
 //   the launch attribute cluster dimension is (splits, 1, 1).
-//   Quickest on an H200, heads of 128: WARPS 8, BLOCKS 1 and splits that give every multiprocessor a block for long
-//   contexts (64 x 4096: 1, 8 x 12000: 2, 1 x 8192: 16), WARPS 4, BLOCKS 3 and CLUSTER for short ones (1 x 200: 4).
+//   Quickest on an H200, heads of 128: WARPS 8, BLOCKS 1 where that gives no multiprocessor a second block or contexts
+//   are long (1 x 200: 8 splits, 8 x 12000: 2, 64 x 4096: 1), else WARPS 4, BLOCKS 3.
 // Arguments: q (rows x heads x HEAD), keys, values, block_tables (sequences x table_width, int32),
 //   lengths (sequences, int32), query_starts (int32; null: row s is of sequence s), out (as q),
 //   parts, counters (where not CLUSTER and splits > 1, else null), heads, kv_heads, block_tokens, table_width,

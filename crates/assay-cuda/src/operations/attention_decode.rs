@@ -12,8 +12,10 @@ use assay_core::operations::Operand;
 const CLUSTER: u64 = 8;
 /// The most parts that one context is cut into where they meet in memory.
 const MOST_PARTS: u64 = 64;
-/// Tokens that make a part worth its start.
+/// Tokens that make a part worth its start, where parts meet in memory or share a multiprocessor.
 const LEAST_TOKENS: u64 = 256;
+/// Tokens beyond which half of the multiprocessors are too few to read.
+const SHORT: u64 = 512;
 /// Tokens beyond which a context is long: few blocks of many warps read it best.
 const LONG: u64 = 2048;
 
@@ -27,24 +29,30 @@ struct Decode {
 }
 
 impl Decode {
-    /// Lengths are not known here, only the longest that the tables could hold. Parts of one
-    /// cluster cost little where there is nothing for them to do; parts that meet in memory cost
-    /// more, so they are for devices without clusters. `wide` heads take so many registers that
-    /// fewer warps fit.
-    fn new(multiprocessors: u64, pairs: u64, tokens: u64, wide: bool, most: u64) -> Self {
+    /// Lengths are not known here, only the longest that the tables could hold. `wide` heads take
+    /// so many registers that fewer warps fit.
+    fn new(multiprocessors: u64, pairs: u64, tokens: u64, wide: bool, clusters: bool) -> Self {
         let pairs = pairs.max(1);
         // A fourth block costs registers, and is worth them where it saves a second round.
         let fit_four = pairs > 3 * multiprocessors && pairs <= 4 * multiprocessors;
-        let (warps, blocks, wanted) = match (wide, tokens > LONG) {
-            (true, _) => (2, 3, (3 * multiprocessors).div_ceil(pairs)),
-            (false, false) if fit_four => (4, 4, 1),
-            (false, false) => (4, 3, (3 * multiprocessors).div_ceil(pairs)),
-            (false, true) => (8, 1, multiprocessors / pairs),
+        let alone = !wide && (pairs <= multiprocessors || tokens > LONG);
+        let (warps, blocks, wanted) = match (alone, wide) {
+            (true, _) => (8, 1, multiprocessors / pairs),
+            (_, true) => (2, 3, (3 * multiprocessors).div_ceil(pairs)),
+            _ if fit_four => (4, 4, 1),
+            _ => (4, 3, (3 * multiprocessors).div_ceil(pairs)),
+        };
+        // A cluster lies within a section of the device. Where clusters fill half of it at most,
+        // each finds room at once; those with nothing to do cost little.
+        let parts = match alone && clusters {
+            true if tokens > SHORT => (wanted / 2).max(wanted.min(2)),
+            true => wanted / 2,
+            false => wanted.min(tokens.div_ceil(LEAST_TOKENS)),
         };
         Decode {
             warps,
             blocks,
-            parts: wanted.min(tokens.div_ceil(LEAST_TOKENS)).clamp(1, most),
+            parts: parts.clamp(1, if clusters { CLUSTER } else { MOST_PARTS }),
         }
     }
 }
@@ -85,7 +93,6 @@ impl Decoded {
         let facts = queue.device().facts();
         let pairs = self.sequences * kv_heads;
         let has_clusters = facts.capability >= 90;
-        let most = if has_clusters { CLUSTER } else { MOST_PARTS };
         let Decode {
             warps,
             blocks,
@@ -95,11 +102,11 @@ impl Decoded {
             pairs,
             self.columns * self.block_tokens,
             head_dim * tiles > 128,
-            most,
+            has_clusters,
         );
         let cut = match call.size("split")? {
             0 => parts,
-            split => split.min(most),
+            split => split.min(if has_clusters { CLUSTER } else { MOST_PARTS }),
         };
         // Parts of one cluster meet in each other's shared memory, which is quicker.
         let clusters = has_clusters && cut > 1;
