@@ -70,6 +70,9 @@ linear_some_rows(const Number* __restrict__ weights, const Number* x, const Numb
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; stage++)
         fetch();
+    for (int p = 0; NORM && p < SLICES; p++)
+        if (lane < SLICE / 64)
+            prefetch(gain + (p * WARPS + warp) * SLICE + lane * 64);
     wait_for_previous_kernel();
 
     // Thread e finishes row e % 8 of tile e / 8 / MADE of x, output e / 8 % MADE.
