@@ -397,8 +397,8 @@ class NativeGraph:
         """Queue the whole graph on a stream; on the processor's default stream it runs at once."""
     def profile(self, stream: NativeStream) -> list[tuple[int, int]]:
         """Run the nodes one by one, wait, and tell when each began and ended."""
-    def nodes(self) -> list[tuple[str, str, int, int, float]]:
-        """What was captured, in order: kind, label, stream, bytes and flops."""
+    def nodes(self) -> list[tuple[str, str, int, int, float, str | None]]:
+        """What was captured, in order: kind, label, stream, bytes, flops and operation."""
     def close(self) -> None:
         """Let go of the memory that it uses; replays already queued still run."""
 

@@ -63,6 +63,21 @@ def test_captured_and_queued_steps_are_the_same_operations():
         assert tuple(said) == captured.token_ids
 
 
+def test_every_node_is_mapped_to_what_it_computes_of_the_model_and_by_which_operation():
+    with fixture_engine("llama") as engine:
+        nodes = engine.operations()
+        layers = engine.model.shape.layers
+    found = {node.label: node.operation for node in nodes}
+    assert len(found) == len(nodes), "no two nodes have one name"
+    assert None not in found.values()
+    for layer in range(layers):
+        for part in ("attention.qkv", "attention.output", "mlp.down"):
+            assert found[f"layers.{layer}.{part}"] == "linear"
+        attended = found[f"layers.{layer}.attention.paged"]
+        assert attended in ("paged_attention", "decode_attention")
+    assert found["sample"] == "sample"
+
+
 def test_inputs_are_uploaded_before_a_replay_never_inside_a_graph():
     with fixture_engine("llama") as engine:
         workspace = engine._parts.runner.workspace

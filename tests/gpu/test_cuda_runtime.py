@@ -239,6 +239,8 @@ def test_a_graph_replays_what_was_captured(device: Device) -> None:
 
     graph = assay.capture_graph(work, device=device)
     assert [node.label for node in graph.nodes] == ["add"] * 10
+    # A kernel of one's own is no operation of the table.
+    assert {node.operation for node in graph.nodes} == {None}
     np.testing.assert_array_equal(out.to_numpy(), np.zeros(1024, np.float32))
     for _ in range(3):
         graph.replay()

@@ -55,6 +55,7 @@ def test_a_replay_does_the_captured_work_again_on_memory_as_it_is_then(fresh: De
         ("fill", "fill", 64),
     ]
     assert graph.bytes == 192
+    assert {node.operation for node in graph.nodes} == {None}
 
 
 def test_one_replay_is_one_record_and_a_profile_times_every_node(fresh: Device) -> None:

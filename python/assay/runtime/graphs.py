@@ -22,6 +22,8 @@ class GraphNode(NamedTuple):
     flops: float
     stream: int
     """the stream it was captured on"""
+    operation: str | None
+    """the operation that computes it, such as linear; None for copies, fills and kernels of one's own"""
 
 
 class NodeTime(NamedTuple):
@@ -51,8 +53,8 @@ class Graph:
         self.number: Final = native.number
         """Its number on its device."""
         self.nodes: Final = tuple(
-            GraphNode(name, kind, nbytes, flops, stream)
-            for kind, name, stream, nbytes, flops in native.nodes()
+            GraphNode(name, kind, nbytes, flops, stream, operation)
+            for kind, name, stream, nbytes, flops, operation in native.nodes()
         )
         """What was captured, in order."""
         self.bytes: Final = sum(node.bytes for node in self.nodes)

@@ -51,7 +51,8 @@ impl Graph {
         }
     }
 
-    pub(super) fn works(&self) -> &[Work] {
+    /// What each node does.
+    pub fn works(&self) -> &[Work] {
         &self.works
     }
 

@@ -12,8 +12,8 @@ use super::errors;
 use super::machine::{Machine, outside_operation};
 use super::stream::PyStream;
 
-/// One node: kind, label, stream it was captured on, bytes and flops.
-type NodeTuple = (&'static str, String, u32, u64, f64);
+/// One node: kind, label, stream it was captured on, bytes, flops, and the operation of the table.
+type NodeTuple = (&'static str, String, u32, u64, f64, Option<&'static str>);
 
 /// The work, and the blocks it uses, which live as long as it can be replayed.
 struct Live {
@@ -103,12 +103,20 @@ impl PyGraph {
     /// What was captured, in order.
     fn nodes(&self) -> PyResult<Vec<NodeTuple>> {
         let live = self.live("nodes")?;
-        let nodes = live.graph.nodes().iter().map(|node| {
-            let label = node.name.to_string();
-            let stream = node.stream.0;
-            (node.kind.name(), label, stream, node.bytes, node.flops)
+        let nodes = live.graph.nodes().iter().zip(live.graph.works());
+        let told = nodes.map(|(node, work)| {
+            let (kind, label) = (node.kind.name(), node.name.to_string());
+            let operation = self.machine.operation_of(work);
+            (
+                kind,
+                label,
+                node.stream.0,
+                node.bytes,
+                node.flops,
+                operation,
+            )
         });
-        Ok(nodes.collect())
+        Ok(told.collect())
     }
 
     /// Its number in records.

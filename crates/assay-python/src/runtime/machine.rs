@@ -9,6 +9,7 @@ use assay_core::backend::{Backend, KernelArgument, KernelId, Launch, StreamId};
 use assay_core::dispatch::{
     DispatchController, DispatchError, DispatchOptions, Recorder, Timing, Work, WorkId, WorkRequest,
 };
+use assay_core::operations::TABLE;
 use assay_core::sim::{SimBackend, SimOptions, SimProfile};
 use assay_core::transfer::{TransferEngine, TransferOptions};
 use assay_cpu::device::{CpuDevice, CpuOptions};
@@ -227,6 +228,16 @@ impl Machine {
     /// Whether device memory has addresses that the host can read.
     pub fn is_host_memory(&self) -> bool {
         matches!(self.device, Device::Cpu { .. })
+    }
+
+    /// The operation of the table that a piece of work is, if it is one.
+    pub fn operation_of(&self, work: &Work) -> Option<&'static str> {
+        let Work::Launch(launch) = work else {
+            return None;
+        };
+        let mut kernels = self.operations.iter();
+        let index = kernels.position(|kernel| *kernel == launch.kernel)?;
+        TABLE.get(index).map(|signature| signature.name)
     }
 
     /// The transfer engine, whose staging rings are pinned when the first transfer needs them.
