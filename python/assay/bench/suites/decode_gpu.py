@@ -14,7 +14,6 @@ from assay.bench import starting
 from assay.bench.case import Case, Check, Contestant, Settings, Trial
 from assay.bench.clocks import DeviceClock, ToldClock
 from assay.bench.suites import prompt_gpu
-from assay.ops.weights import NAMES as WEIGHT_FORMATS
 
 if TYPE_CHECKING:
     from assay.engine import Engine
@@ -26,7 +25,7 @@ OUTPUT: Final = 144
 BATCHES: Final = (1, 8, 64, 256)
 DETERMINISTIC: Final = (1, 8)
 """Batches that are measured in deterministic mode too."""
-FORMATS: Final = tuple(name for name in ("fp8",) if name in WEIGHT_FORMATS)
+FORMATS: Final = ("fp8",)
 """Formats of weights that one request is measured with, besides the model's own."""
 
 STEPS: Final = 16
