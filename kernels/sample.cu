@@ -156,26 +156,33 @@ sample(const NUMBER* scores, const float* temperature, const int* top_k, const f
         if (block_here() == 0 && threadIdx.x == 0)
             write(best.token);
     } else if (!cut) {
-        // By number: one warp has the token in its stretch.
+        // By number: one warp has the token in its stretch, and one lane in its share of that.
+        auto units_of = [&](int token) {
+            const float chance = chance_of(to_float(scores[token]), sharpness);
+            return chance < least ? 0 : units(chance);
+        };
         const u64 target = min(u64(uniform * double(sums[0])), sums[0] - 1) + 1;
         u64 sum = exchange.before(0, warp);
-        const u64 own = exchange.parts[0][warp][0];
-        const bool mine = sum < target && target <= sum + own;
-        for (int i = first; mine && i - lane < last; i += 32) {
-            const float chance = i < last ? chance_of(to_float(scores[i]), sharpness) : 0.0f;
-            u64 running = chance >= least ? units(chance) : 0;
+        if (sum < target && target <= sum + exchange.parts[0][warp][0]) {
+            const int share = ceil_divide(last - start, 32);
+            const int begin = min(last, start + lane * share), end = min(last, begin + share);
+            u64 own = 0;
+#pragma unroll 8
+            for (int i = begin; i < end; i++)
+                own += units_of(i);
+            u64 through = own;
 #pragma unroll
             for (int offset = 1; offset < 32; offset <<= 1) {
-                const u64 other = __shfl_up_sync(~0u, running, offset);
-                running += lane >= offset ? other : 0;
+                const u64 other = __shfl_up_sync(~0u, through, offset);
+                through += lane >= offset ? other : 0;
             }
-            const u32 reached = __ballot_sync(~0u, sum + running >= target);
-            if (reached) {
-                if (lane == __ffs(reached) - 1)
+            sum += through - own;
+            const bool here = sum < target && target <= sum + own;
+            for (int i = begin; here && i < end && sum < target; i++) {
+                sum += units_of(i);
+                if (sum >= target)
                     write(i);
-                break;
             }
-            sum += __shfl_sync(~0u, running, 31);
         }
     } else {
         exchange.add(likely, turn);
