@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     by_words: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
     for item in sorted(items, key=_size):
         told = getattr(getattr(item, "callspec", None), "params", {})
-        words = repr([value for value in told.values() if isinstance(value, str)])
+        words = repr([value for value in told.values() if isinstance(value, str | bool)])
         by_words[item.nodeid.partition("[")[0]].setdefault(words, item)
     kept = set()
     for cases in by_words.values():

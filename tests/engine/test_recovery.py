@@ -107,8 +107,8 @@ def test_a_change_for_which_there_is_no_memory_changes_nothing(monkeypatch):
         engine.add_request([5] * 20, GREEDY, "one")
         first = [token for output in engine.step() for token in output.token_ids]
         with pytest.raises(OutOfMemoryError):
-            engine.configure({"kv_format": "f32"})
-        assert engine.settings.kv_format == "bf16"
+            engine.configure({"block_tokens": 32})
+        assert engine.settings.block_tokens == 16
         assert tuple(first + finish(engine)["one"]) == expected.token_ids
 
 

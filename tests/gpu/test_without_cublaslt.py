@@ -65,7 +65,11 @@ def test_a_library_that_is_not_there_is_told_once(tmp_path: Path) -> None:
         (shadow / f"libcublasLt.so.{major}").touch()
     done = run(
         {
-            **{name: value for name, value in os.environ.items() if name != "CUDA_PATH"},
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if name not in ("CUDA_PATH", "CUDA_HOME")
+            },
             "ASSAY_CUDA_LIBRARIES": str(libraries),
             "LD_LIBRARY_PATH": f"{shadow}:{os.environ.get('LD_LIBRARY_PATH', '')}",
             "PYTHONPATH": f"{shadow}:{os.environ.get('PYTHONPATH', '')}",

@@ -152,6 +152,7 @@ def test_records_beyond_the_limit_are_counted() -> None:
     device = own_device(records=8)
     for _ in range(20):
         xp.zeros(4, device=device)
+    device.synchronize()
     records, dropped = device.take_records()
     assert len(records) == 8
     assert dropped == device.totals()["allocations"] * 3 - 8
