@@ -4,8 +4,9 @@ import pytest
 from small_models import fixture_engine
 
 from assay.engine import SamplingParams
+from assay.engine.knobs import KNOBS
 from assay.errors import InputError, OutOfMemoryError
-from chosen_device import own_device
+from chosen_device import about_processors, own_device
 
 GREEDY = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True)
 
@@ -99,7 +100,11 @@ def test_a_stream_gives_its_own_text_and_keeps_what_others_say():
         assert tuple(finish(engine)["other"]) == other.token_ids
 
 
-def test_a_change_for_which_there_is_no_memory_changes_nothing(monkeypatch):
+@pytest.mark.parametrize(
+    ("knob", "position"),
+    [("token_budget", 4096), pytest.param("kv_format", "f32", marks=about_processors)],
+)
+def test_a_change_for_which_there_is_no_memory_changes_nothing(knob, position, monkeypatch):
     with fixture_engine("llama", deterministic=True) as roomy:
         [expected] = roomy.generate([[5] * 20], GREEDY)
     engine, _filler = crowded_engine(monkeypatch, room_bytes=0)
@@ -107,8 +112,8 @@ def test_a_change_for_which_there_is_no_memory_changes_nothing(monkeypatch):
         engine.add_request([5] * 20, GREEDY, "one")
         first = [token for output in engine.step() for token in output.token_ids]
         with pytest.raises(OutOfMemoryError):
-            engine.configure({"block_tokens": 32})
-        assert engine.settings.block_tokens == 16
+            engine.configure({knob: position})
+        assert getattr(engine.settings, knob) == KNOBS[knob].default
         assert tuple(first + finish(engine)["one"]) == expected.token_ids
 
 
