@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -96,11 +96,17 @@ class RandomGraph:
     def targets(self) -> list[str]:
         return [name for name, _, _ in self.formulas]
 
-    def direct(self, point: dict[str, float]) -> dict[str, float]:
-        """All values by plain Python."""
+    def direct(
+        self, point: dict[str, float], targets: Collection[str] | None = None
+    ) -> dict[str, float]:
+        """All values by plain Python, or those that some targets are made of."""
+        needed = set(self.targets if targets is None else targets)
+        for name, _, operands in reversed(self.formulas):
+            needed |= set(operands) if name in needed else set()
         values = dict(point)
         for name, function, operands in self.formulas:
-            values[name] = float(function(*(values[operand] for operand in operands)))
+            if name in needed:
+                values[name] = float(function(*(values[operand] for operand in operands)))
         return values
 
 
