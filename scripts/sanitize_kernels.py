@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,13 +60,7 @@ def run(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, A
             *map(str, files),
         ]  # fmt: skip
         start = time.perf_counter()
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=seconds, env=environment
-            )
-            output, status = done.stdout + done.stderr, done.returncode
-        except subprocess.TimeoutExpired as late:
-            output, status = _text(late.stdout) + _text(late.stderr), None
+        output, status = _ended(command, seconds, environment)
         covered = kernels.read_text().split() if kernels.exists() else []
     found = SUMMARY[tool].search(output)
     passed = re.search(r"(\d+) passed", output)
@@ -89,8 +84,27 @@ def _report(output: str) -> list[str]:
     return [*counted, *lines[:60]] if len(heads) > 2 else []
 
 
-def _text(stream: str | bytes | None) -> str:
-    return stream.decode(errors="replace") if isinstance(stream, bytes) else stream or ""
+def _ended(
+    command: list[str], seconds: float, environment: dict[str, str]
+) -> tuple[str, int | None]:
+    """What a command wrote, and its exit status; none where it had to be ended.
+
+    It is ended with all that it started: tests left behind would go on using the GPU.
+    """
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        try:
+            return process.communicate(timeout=seconds)[0], process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return process.communicate()[0], None
 
 
 def machine(commit: str | None) -> dict[str, str]:

@@ -40,6 +40,17 @@ def test_generate_prints_only_the_continuation(capsys: pytest.CaptureFixture[str
     assert err == 'note: the model "synthetic-llama" is made up: its text means nothing\n'
 
 
+def test_a_gpu_that_is_left_idle_is_named_once_and_only_where_no_device_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.runtime.cuda.names", lambda: ("cuda:0", "cuda:1"))
+    words = ("generate", "synthetic", "--prompt", "Once", "--max-tokens", "1", "--greedy")
+    code, _, err = outcome(capsys, *words)
+    assert code == 0
+    assert err.splitlines()[0] == "note: computing on cpu; --device cuda:0 computes on the GPU"
+    assert "GPU" not in outcome(capsys, *words, "--device", "cpu")[2]
+
+
 def test_generate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     with Engine.load("synthetic") as engine:
         (answer,) = engine.generate(["Once"], GREEDY)

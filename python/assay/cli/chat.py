@@ -42,7 +42,7 @@ def chat_command(
     min_p: sampling.MinP = 0.0,
     repetition_penalty: sampling.RepetitionPenalty = 1.0,
     seed: sampling.Seed = None,
-    device: sampling.Device = "cpu",
+    device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
     as_json: options.Json = False,

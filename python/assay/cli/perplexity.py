@@ -32,7 +32,7 @@ def perplexity_command(
         int | None,
         typer.Option("--tokens", metavar="COUNT", min=2, help="Only so many first tokens."),
     ] = None,
-    device: sampling.Device = "cpu",
+    device: sampling.Device = None,
     as_json: options.Json = False,
 ) -> Report:
     """Show what formats of weights do to predictions.
@@ -49,8 +49,9 @@ def perplexity_command(
     known = files.tokenizer.encode(read_text("text", text, LARGEST_TEXT), add_special=False)[
         :tokens
     ]
+    where = sampling.chosen_device(device)
     with working(f"reading {len(known):,} tokens in {len(wanted)} formats"):
-        rows = compare_formats(files, device, known, wanted, window=window)
+        rows = compare_formats(files, where, known, wanted, window=window)
     data = {
         "model": files.name,
         "synthetic": files.synthetic,

@@ -16,11 +16,11 @@ Model = Annotated[
     typer.Argument(metavar="MODEL", help="A GGUF file, a Hugging Face folder, or a name."),
 ]
 Device = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--device",
         metavar="DEVICE",
-        help="Where to compute: cpu, cuda:0, or auto for the first GPU.",
+        help="Where to compute: cpu, cuda:0, or auto for the first GPU; cpu if not given.",
     ),
 ]
 MaxTokens = Annotated[
@@ -103,11 +103,24 @@ def params(
     )
 
 
-def load(model: str, device: str, kv_tokens: int | None, given: Sequence[str] | None) -> "Engine":
+def chosen_device(given: str | None) -> str:
+    """The device that was named, else `cpu`, with a word about a GPU that is left idle."""
+    if given is not None:
+        return given
+    from assay.runtime import cuda
+
+    for idle in cuda.names()[:1]:
+        show_note(f"computing on cpu; --device {idle} computes on the GPU")
+    return "cpu"
+
+
+def load(
+    model: str, device: str | None, kv_tokens: int | None, given: Sequence[str] | None
+) -> "Engine":
     """An engine with these knobs set."""
     from assay.engine import Engine
 
-    return Engine.load(model, device, kv_tokens=kv_tokens, **knobs(given or ()))
+    return Engine.load(model, chosen_device(device), kv_tokens=kv_tokens, **knobs(given or ()))
 
 
 def show_notes(engine: "Engine") -> None:

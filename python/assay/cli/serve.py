@@ -56,7 +56,7 @@ def serve_command(
             "--drain", metavar="SECONDS", min=0.0, help="Time to finish after SIGTERM or ctrl-c."
         ),
     ] = 30.0,
-    device: sampling.Device = "cpu",
+    device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
     as_json: options.Json = False,
@@ -91,7 +91,7 @@ def serve_command(
             sys.stdout.write(to_json(facts) + "\n")
             sys.stdout.flush()
         else:
-            show_talk(f"serving {described.name} on {device} at {url}")
+            show_talk(f"serving {described.name} on {engine.device} at {url}")
         limits = Limits(requests=max_requests, body_bytes=max_body)
         serve(
             create_app(engine, described, api_key=key, limits=limits), listener, drain_seconds=drain
