@@ -6,8 +6,8 @@
 // Arguments: scores (rows x vocabulary), temperature, top_k (int32), top_p, min_p (float), seeds, steps (SEED, STEP: i64 or int),
 //   tokens (int32, out), logprobs (float, out; may be null), chances (rows x vocabulary floats of working memory),
 //   vocabulary. Parameters are per row; temperature 0 takes the best token, the first of several; top_k 0,
-//   top_p 1 and min_p 0 keep all tokens. NaN is never chosen; a row of nothing but NaN gives -1 and NaN.
-//   The log-probability is at temperature 1 among all tokens.
+//   top_p 1 and min_p 0 keep all tokens, min_p of 1 or more the best. NaN is never chosen; a row of nothing but NaN
+//   gives -1 and NaN. The log-probability is at temperature 1 among all tokens.
 //
 // The kept tokens are always the first of an order: by falling chance, equals by number. So top-k, top-p
 // and the draw are one search each over that order: in a sorted list where the likeliest tokens hold all
@@ -110,7 +110,7 @@ sample(const NUMBER* scores, const float* temperature, const int* top_k, const f
 #endif
 
     const bool certain = !(heat > 0.0f) || best.token < 0 || best.score == -MINUS_INFINITY;
-    const float part = certain ? 1.0f : given_part, least = certain ? 0.0f : given_least;
+    const float part = certain ? 1.0f : given_part, least = certain ? 0.0f : fminf(given_least, 1.0f);
     const float sharpness = certain ? 1.0f : 1.0f / heat;
     const u64 kept = !certain && given_kept > 0 ? given_kept : ~0ull;
     // Relative to the best token's, so between 0 and 1, where the bits of numbers are in their order.

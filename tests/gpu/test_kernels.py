@@ -626,6 +626,15 @@ def test_sample_takes_the_first_of_the_best(blocks: str, vocabulary: int) -> Non
         assert token == (row.index(max(real)) if real else -1)
 
 
+@pytest.mark.parametrize("top_k", [0, 5])
+def test_sample_keeps_the_best_whatever_min_p_is(top_k: int) -> None:
+    scores = random(4, 1000, scale=2.0)
+    tokens, _ = draw(
+        scores, [(1.0, top_k, 1.0, least) for least in (1.0, 1.5, 9.0, math.nan)], 7, 1, 1, 4
+    )
+    assert tokens.tolist() == scores.argmax(1).tolist()
+
+
 @pytest.mark.parametrize("case", [(1.0, 0, 1.0, 0.0), (0.9, 20, 0.8, 0.01)])
 def test_sample_draws_by_the_chances(case: tuple[float, int, float, float]) -> None:
     torch.manual_seed(5)
