@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,8 +36,8 @@ NOT_OURS: Final = ("at6native", "cublas", "cutlass", "cub", "gemm", "gemv")
 """Parts of the names of PyTorch's kernels, which compute the references."""
 
 
-def run(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, Any]:
-    """Run the tests under one tool and say what came of it."""
+def run(tool: str, file: Path, cases: int, seconds: float) -> dict[str, Any]:
+    """Run a file of tests under one tool and say what came of it."""
     excluded = [word for name in NOT_OURS for word in ("--kernel-name-exclude", f"kns={name}")]
     with tempfile.TemporaryDirectory() as folder:
         kernels = Path(folder) / "kernels"
@@ -47,7 +48,7 @@ def run(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, A
             "PYTHONPATH": os.pathsep.join(
                 [
                     str(Path(__file__).parent),
-                    str(files[0].parents[1]),  # what their conftest imports
+                    str(file.parents[1]),  # what their conftest imports
                     os.environ.get("PYTHONPATH", ""),
                 ]
             ),
@@ -55,9 +56,8 @@ def run(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, A
         command = [
             # The runtime asks the driver for a kernel's parameters until it refuses.
             "compute-sanitizer", "--tool", tool, "--report-api-errors", "no", *excluded,
-            sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={files[0].parent}",
-            "-p", "no:cacheprovider", "-p", "few_cases", "--import-mode=importlib",
-            *map(str, files),
+            sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={file.parent}",
+            "-p", "no:cacheprovider", "-p", "few_cases", "--import-mode=importlib", str(file),
         ]  # fmt: skip
         start = time.perf_counter()
         output, status = _ended(command, seconds, environment)
@@ -65,7 +65,7 @@ def run(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, A
     found = SUMMARY[tool].search(output)
     passed = re.search(r"(\d+) passed", output)
     return {
-        "tool": tool,
+        "file": file.name,
         "findings": int(found.group(1)) if found else None,
         "cases": int(passed.group(1)) if passed else 0,
         "exit_status": status,
@@ -73,6 +73,26 @@ def run(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, A
         "kernels": covered,
         "report": _report(output),
         "tail": [] if status == 0 else output.splitlines()[-30:],
+    }
+
+
+def run_all(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, Any]:
+    """Run every file under one tool, side by side, and say what came of all together."""
+    start = time.perf_counter()
+    with ThreadPoolExecutor(len(files)) as pool:
+        parts = list(pool.map(lambda file: run(tool, file, cases, seconds), files))
+    unfinished = [part["file"] for part in parts if part["findings"] is None]
+    return {
+        "tool": tool,
+        # What a tool found before it was ended is not known.
+        "findings": None if unfinished else sum(part["findings"] for part in parts),
+        "unfinished": unfinished,
+        "cases": sum(part["cases"] for part in parts),
+        "exit_status": next((part["exit_status"] for part in parts if part["exit_status"] != 0), 0),
+        "seconds": round(time.perf_counter() - start, 1),
+        "kernels": sorted({name for part in parts for name in part["kernels"]}),
+        "report": [line for part in parts for line in part["report"]],
+        "tail": [line for part in parts for line in part["tail"]],
     }
 
 
@@ -135,7 +155,7 @@ def main() -> int:
     parser.add_argument("--files", nargs="+", default=TESTS, help="files of tests")
     parser.add_argument("--kernels", type=Path, default=ROOT / "kernels")
     parser.add_argument("--cases", type=int, default=6, help="cases of each test")
-    parser.add_argument("--seconds", type=float, default=120.0, help="limit of each tool")
+    parser.add_argument("--seconds", type=float, default=120.0, help="limit of each file of tests")
     parser.add_argument("--tools", nargs="+", default=["memcheck", "racecheck"], choices=SUMMARY)
     parser.add_argument("--commit", help="the commit, where there is no repository")
     parser.add_argument("--save", type=Path, help="where to keep the result as JSON")
@@ -149,7 +169,7 @@ def main() -> int:
     sound = True
     for tool in asked.tools:
         files = [asked.tests / name for name in asked.files]
-        one = run(tool, files, asked.cases, asked.seconds)
+        one = run_all(tool, files, asked.cases, asked.seconds)
         one["not_covered"] = sorted(every - set(one["kernels"]))
         runs.append(one)
         clean = one["findings"] == 0 and one["exit_status"] == 0 and not one["not_covered"]
@@ -157,6 +177,7 @@ def main() -> int:
         print(
             f"{tool}: {one['findings']} findings in {one['cases']} cases of {len(one['kernels'])} "
             f"kernels, {one['seconds']} s, exit {one['exit_status']}, "
+            f"unfinished: {', '.join(one['unfinished']) or 'none'}, "
             f"not covered: {', '.join(one['not_covered']) or 'none'}"
         )
         print("\n".join([*one["report"], *one["tail"]]))

@@ -25,3 +25,25 @@ def test_a_tool_that_takes_too_long_is_ended_with_all_that_it_started(
     assert not status.exists() or "zombie" in status.read_text()
     command = [sys.executable, "-c", "print('done'); raise SystemExit(3)"]
     assert sanitize_kernels._ended(command, 60.0, dict(os.environ)) == ("done\n", 3)
+
+
+def test_what_files_gave_is_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
+    import sanitize_kernels
+
+    # A sanitizer that finds one thing in b.py, and never ends with c.py.
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text(
+        "#!/bin/sh\nfor file; do :; done\n"
+        'case "$file" in *c.py) exec sleep 600;; *b.py) found=1;; *) found=0;; esac\n'
+        'echo "${file##*/}.cu" > "$FEW_CASES_KERNELS"; echo "2 passed in 1s"\n'
+        'echo "========= ERROR SUMMARY: $found errors"; exit $found\n'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    files = [tmp_path / "gpu" / name for name in ("a.py", "b.py")]
+    one = sanitize_kernels.run_all("memcheck", files, 4, 30.0)
+    assert (one["findings"], one["cases"], one["exit_status"]) == (1, 4, 1)
+    assert (one["kernels"], one["unfinished"]) == (["a.py.cu", "b.py.cu"], [])
+    late = sanitize_kernels.run_all("memcheck", [*files, tmp_path / "gpu" / "c.py"], 4, 3.0)
+    assert (late["findings"], late["unfinished"]) == (None, ["c.py"])
