@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay._native import GgufFile
@@ -79,6 +79,7 @@ def test_a_library_of_a_text_s_own_pieces_cuts_it_as_the_whole_one(
 
 
 @given(text=st.text(max_size=60))
+@example(text="\x9f\U000a5000")  # a byte that is no piece, between two that merge
 def test_a_small_library_agrees_on_any_text(whole: tuple[Metadata, Tokenizer], text: str) -> None:
     metadata, tokenizer = whole
     assert tokenizer_from_gguf(metadata).encode(text) == tokenizer.encode(text)

@@ -169,10 +169,15 @@ class ByteVocabulary:
         written = "\n".join(
             "".join(alphabet[byte] for byte in text.encode("utf-8", "replace")) for text in texts
         )
+        pieces = self._texts.places(written)
+        # The library leaves out bytes that are no pieces: what stands around them may merge.
+        if lacking := set(written) - {"\n"} - pieces.keys():
+            written += "\n" + "".join(letter for letter in written if letter not in lacking)
+            pieces = self._texts.places(written)
         marks = {
             token: mark for token, mark in self.added.items() if any(mark[0] in t for t in texts)
         }
-        pieces = self._texts.places(written) | {text: token for token, (text, _) in marks.items()}
+        pieces |= {text: token for token, (text, _) in marks.items()}
         return self._library(pieces, self._merges.pairs(written), marks)
 
     def build(self) -> None:
