@@ -46,6 +46,7 @@ __all__ = [
     "TapeError",
     "TapeReport",
     "build_info",
+    "cuda_attention_limits",
     "cuda_compile",
     "cuda_probe",
     "cuda_products",
@@ -445,6 +446,9 @@ def cuda_compile(
 
 def cuda_time_launches(context: Context, launches: int) -> int:
     """Nanoseconds of the host for so many bare launches of a kernel that does nothing."""
+
+def cuda_attention_limits() -> tuple[list[int], int]:
+    """Sizes of heads that kernels are written for, and what a cache block's tokens are a multiple of."""
 
 def cuda_sources() -> list[tuple[str, str]]:
     """The sources of Assay's own kernels by file name."""

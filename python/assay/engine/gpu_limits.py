@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from assay import _native
 from assay.engine.knobs import Settings
 from assay.engine.models.shape import ModelShape
 from assay.errors import InputError, UnsupportedError
 from assay.runtime import Device
 
 KV_FORMAT: Final = "bf16"
-BLOCK_TOKENS: Final = 16
-HEADS: Final = (64, 128, 192, 256)
+HEADS, BLOCK_TOKENS = _native.cuda_attention_limits()
 
 
 def check_settings(device: Device, settings: Settings) -> None:

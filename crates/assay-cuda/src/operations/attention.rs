@@ -13,6 +13,10 @@ use assay_core::backend::{DevicePointer, KernelArgument, Result};
 use assay_core::operations::ElementFormat::{self, F32, I32};
 use assay_core::operations::Operand;
 
+/// Numbers in a head that the kernels of attention are written for.
+pub const HEADS: [u64; 4] = [64, 128, 192, 256];
+/// Tokens in a block of the cache are a multiple of these.
+pub const BLOCK_TOKENS: u64 = 16;
 /// Threads of a block that turns heads.
 const TURNING: u64 = 128;
 
@@ -242,6 +246,15 @@ pub(super) fn attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Re
     prompt.launch(tools, queue)
 }
 
+/// Refuses blocks of the cache whose tokens are read in groups that go over its end.
+pub(super) fn check_block(call: &Call<'_>, block_tokens: u64) -> Result<()> {
+    if block_tokens.is_multiple_of(BLOCK_TOKENS) {
+        return Ok(());
+    }
+    let wanted = format!("blocks of {BLOCK_TOKENS} tokens, or of a multiple");
+    Err(call.error(&wanted, block_tokens))
+}
+
 /// Refuses what the attention kernels are not written for.
 pub(super) fn check_heads(
     call: &Call<'_>,
@@ -254,8 +267,10 @@ pub(super) fn check_heads(
         let got = format_args!("{heads} and {kv_heads}");
         return Err(call.error("heads in groups of kv_heads", got));
     }
-    if ![64, 128, 192, 256].contains(&head_dim) {
-        return Err(call.error("heads of 64, 128, 192 or 256", head_dim));
+    if !HEADS.contains(&head_dim) {
+        let [one, two, three, four] = HEADS;
+        let wanted = format!("heads of {one}, {two}, {three} or {four}");
+        return Err(call.error(&wanted, head_dim));
     }
     match q.format {
         ElementFormat::F16 | ElementFormat::Bf16 => Ok(()),
@@ -280,9 +295,7 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
         return Ok(());
     }
     check_heads(call, q, heads, kv_heads, head_dim)?;
-    if !block_tokens.is_multiple_of(16) {
-        return Err(call.error("blocks of 16 tokens, or of a multiple", block_tokens));
-    }
+    check_block(call, block_tokens)?;
     let most_queries = call.size("most_queries")?;
     // Not how many rows there are: where all rows have to be added up in one order, whoever is
     // beside them, a row alone is said to be one of several.

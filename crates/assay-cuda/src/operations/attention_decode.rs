@@ -1,6 +1,6 @@
 //! Attention of one new token of each sequence over the cache of keys and values.
 
-use super::attention::{check_heads, flag, strides};
+use super::attention::{check_block, check_heads, flag, strides};
 use super::call::{Call, at, at_or_null, int};
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
@@ -199,9 +199,7 @@ pub(super) fn decode_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>
         return Ok(());
     }
     check_heads(call, q, heads, kv_heads, head_dim)?;
-    if !block_tokens.is_multiple_of(16) {
-        return Err(call.error("blocks of 16 tokens, or of a multiple", block_tokens));
-    }
+    check_block(call, block_tokens)?;
     if rows > sequences {
         // The kernel writes one row for each sequence.
         queue.fill(decoded.out.pointer, 0, rows * heads * head_dim * 2)?;

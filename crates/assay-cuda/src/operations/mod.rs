@@ -27,6 +27,8 @@ mod some_rows;
 mod sort;
 mod tools;
 
+pub use attention::{BLOCK_TOKENS, HEADS};
+
 use crate::device::{CudaDevice, Queue};
 use assay_core::backend::{BackendError, KernelId, Operation, Result};
 use assay_core::operations::{Arguments, Signature, TABLE};

@@ -126,6 +126,14 @@ pub(super) fn cuda_compile<'py>(
     })
 }
 
+/// Sizes of heads that the kernels of attention are written for, and of what tokens in a block of
+/// the cache are a multiple.
+#[pyfunction]
+pub(super) fn cuda_attention_limits() -> ([u64; 4], u64) {
+    use assay_cuda::operations::{BLOCK_TOKENS, HEADS};
+    (HEADS, BLOCK_TOKENS)
+}
+
 /// The sources of Assay's own kernels by file name.
 #[pyfunction]
 pub(super) fn cuda_sources() -> Vec<(&'static str, &'static str)> {
