@@ -9,20 +9,24 @@ mod foreign;
 mod gpu;
 mod implementation;
 mod kernel;
+mod loading;
 mod memory;
+mod queue;
 mod stream;
 mod tensor_map;
 
 pub use kernel::{Extent, Function, LaunchOptions, Module};
+pub use loading::LoadError;
+pub use queue::Queue;
 pub use tensor_map::Boxes;
 
-use crate::blas::{self, Blas, Places, Product, WORKSPACE_BYTES};
-use crate::compiler::{Architecture, CompileError, CubinCache, Source, compile_cached, source_key};
+use crate::blas::{self, Blas, WORKSPACE_BYTES};
+use crate::compiler::{Architecture, CubinCache};
 use crate::notices::Notices;
 use crate::probe::{DeviceFacts, Missing, probe};
 use assay_core::backend::{
-    Backend, BackendError, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId,
-    KernelArgument, KernelId, Launch, Operation, Result, StreamId,
+    Backend, BackendError, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId, KernelId,
+    Launch, Operation, Result, StreamId,
 };
 use assay_core::clock::MonotonicClock;
 use capture::Graph;
@@ -72,80 +76,6 @@ impl std::error::Error for DeviceError {}
 impl From<BackendError> for DeviceError {
     fn from(error: BackendError) -> Self {
         DeviceError::Backend(error)
-    }
-}
-
-/// Where an operation's kernels are queued.
-pub struct Queue<'a> {
-    device: &'a CudaDevice,
-    stream: &'a Stream,
-}
-
-impl Queue<'_> {
-    /// The device.
-    pub fn device(&self) -> &CudaDevice {
-        self.device
-    }
-
-    /// The stream.
-    pub fn stream_id(&self) -> StreamId {
-        self.stream.id
-    }
-
-    /// Device memory that is there, and zero, for every stream; also while this one is captured.
-    pub fn allocate_zeros(&self, bytes: u64) -> Result<DevicePointer> {
-        self.device.memory.allocate_zeros(bytes)
-    }
-
-    /// Queues a matrix product of cuBLASLt.
-    pub fn multiply(&self, product: &Product, places: &Places) -> Result<()> {
-        self.device.gpu.enter(Operation::Launch)?;
-        let workspace = self.device.workspace(self.stream.id)?;
-        let blas = self.device.blas()?;
-        blas.multiply(product, places, workspace, self.stream.handle())
-    }
-
-    /// Whether cuBLASLt has a way to do a product.
-    pub fn can_multiply(&self, product: &Product, places: &Places) -> Result<bool> {
-        self.device.gpu.enter(Operation::Launch)?;
-        Ok(self.device.blas()?.can_multiply(product, places))
-    }
-
-    /// Queues the setting of device memory that the call was given.
-    pub fn fill(&self, destination: DevicePointer, value: u8, bytes: u64) -> Result<()> {
-        self.device
-            .fill_on(self.stream, destination.into(), value, bytes)
-    }
-
-    /// Queues a copy between places of device memory that do not overlap, which the call was given.
-    pub fn copy(
-        &self,
-        source: DevicePointer,
-        destination: DevicePointer,
-        bytes: u64,
-    ) -> Result<()> {
-        self.device
-            .copy_on(self.stream, source.into(), destination.into(), bytes)
-    }
-
-    /// Queues a kernel.
-    pub fn launch(
-        &self,
-        function: &Function,
-        extent: Extent,
-        arguments: &[KernelArgument],
-    ) -> Result<()> {
-        function.launch(self.stream, extent, arguments)
-    }
-
-    /// Queues a kernel whose parameters are whole words, which are given as they are.
-    pub fn launch_words(
-        &self,
-        function: &Function,
-        extent: Extent,
-        words: &mut [u64],
-    ) -> Result<()> {
-        function.launch_words(self.stream, extent, words)
     }
 }
 
@@ -292,25 +222,6 @@ impl CudaDevice {
         }
     }
 
-    /// Compiles for this GPU, or takes what was compiled before, and loads it.
-    ///
-    /// Loaded code stays to the end of the device: graphs and queued launches may need it, and
-    /// unloading would have to wait for them.
-    pub fn compile(&self, source: &Source<'_>) -> std::result::Result<Arc<Module>, LoadError> {
-        let key = source_key(source, self.architecture()).map_err(LoadError::Compile)?;
-        let mut modules = lock(&self.modules);
-        if let Some(known) = modules.get(&key) {
-            return Ok(Arc::clone(known));
-        }
-        let image = compile_cached(source, self.architecture(), self.cache.as_ref())
-            .map_err(LoadError::Compile)?;
-        let module = Module::load(&self.gpu, &image.bytes, self.facts.shared_bytes);
-        let module = module.map_err(|error| LoadError::Backend(explained(error)));
-        let module = Arc::new(module?);
-        modules.insert(key, Arc::clone(&module));
-        Ok(module)
-    }
-
     fn register(&self, code: Code) -> KernelId {
         let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
         kernels.push(Arc::new(code));
@@ -394,46 +305,9 @@ impl CudaDevice {
     }
 }
 
-/// Why the driver did not load what was compiled, with a hint where it is older than the compiler.
-fn explained(error: BackendError) -> BackendError {
-    match (error, probe().newer_compiler()) {
-        (BackendError::Driver { operation, message }, Some(hint)) => BackendError::Driver {
-            operation,
-            message: format!("{message}\nhint: {hint}"),
-        },
-        (error, _) => error,
-    }
-}
-
 /// The priority in the middle of the driver's range, in which lower is more urgent.
 fn normal(least: i32, most: i32) -> i32 {
     i32::midpoint(least, most)
-}
-
-/// Why a source did not become a loaded module.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LoadError {
-    /// It did not compile.
-    Compile(CompileError),
-    /// The driver did not load it.
-    Backend(BackendError),
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoadError::Compile(error) => error.fmt(formatter),
-            LoadError::Backend(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
-
-impl From<BackendError> for LoadError {
-    fn from(error: BackendError) -> Self {
-        LoadError::Backend(error)
-    }
 }
 
 impl Drop for CudaDevice {

@@ -251,8 +251,8 @@ pub(super) fn check_block(call: &Call<'_>, block_tokens: u64) -> Result<()> {
     if block_tokens.is_multiple_of(BLOCK_TOKENS) {
         return Ok(());
     }
-    let wanted = format!("blocks of {BLOCK_TOKENS} tokens, or of a multiple");
-    Err(call.error(&wanted, block_tokens))
+    let wanted = format_args!("blocks of {BLOCK_TOKENS} tokens, or of a multiple");
+    Err(call.error(wanted, block_tokens))
 }
 
 /// Refuses what the attention kernels are not written for.
@@ -268,9 +268,7 @@ pub(super) fn check_heads(
         return Err(call.error("heads in groups of kv_heads", got));
     }
     if !HEADS.contains(&head_dim) {
-        let [one, two, three, four] = HEADS;
-        let wanted = format!("heads of {one}, {two}, {three} or {four}");
-        return Err(call.error(&wanted, head_dim));
+        return Err(call.error(format_args!("heads of one of {HEADS:?}"), head_dim));
     }
     match q.format {
         ElementFormat::F16 | ElementFormat::Bf16 => Ok(()),
@@ -333,14 +331,8 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
         };
         return prompt.launch(tools, queue);
     }
-    if rows > sequences {
-        // The kernel writes one row for each sequence.
-        queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
-    }
-    if sequences == 0 {
-        return Ok(());
-    }
     let decoded = Decoded {
+        rows,
         sequences,
         heads,
         kv_heads,

@@ -69,6 +69,7 @@ pub(super) struct Turning {
 
 /// One call, read and checked.
 pub(super) struct Decoded {
+    pub rows: u64,
     pub sequences: u64,
     pub heads: u64,
     pub kv_heads: u64,
@@ -89,6 +90,13 @@ pub(super) struct Decoded {
 impl Decoded {
     pub fn launch(&self, tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
         let (heads, kv_heads, head_dim) = (self.heads, self.kv_heads, self.head_dim);
+        if self.rows > self.sequences {
+            // The kernel writes one row for each sequence.
+            queue.fill(self.out.pointer, 0, self.rows * heads * head_dim * 2)?;
+        }
+        if self.sequences == 0 {
+            return Ok(());
+        }
         let tiles = (heads / kv_heads).div_ceil(8);
         let facts = queue.device().facts();
         let pairs = self.sequences * kv_heads;
@@ -174,6 +182,7 @@ pub(super) fn decode_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>
     let cache = [blocks, block_tokens, kv_heads, head_dim];
     let q = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
     let decoded = Decoded {
+        rows,
         sequences,
         heads,
         kv_heads,
@@ -200,12 +209,5 @@ pub(super) fn decode_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>
     }
     check_heads(call, q, heads, kv_heads, head_dim)?;
     check_block(call, block_tokens)?;
-    if rows > sequences {
-        // The kernel writes one row for each sequence.
-        queue.fill(decoded.out.pointer, 0, rows * heads * head_dim * 2)?;
-    }
-    if sequences == 0 {
-        return Ok(());
-    }
     decoded.launch(tools, queue, call)
 }

@@ -15,7 +15,7 @@ const LONG_ROW: u64 = 8192;
 const MOST_THREADS: u64 = 512;
 const FEWEST_THREADS: u64 = 128;
 const MANY_ROWS_THREADS: u64 = 256;
-/// As many rows as have every block of theirs on a processor of its own.
+/// As many rows as have every block of theirs on a multiprocessor of its own.
 const FEW_ROWS: u64 = 16;
 /// Loads of a row that a thread has under way at once.
 const PIECES: u64 = 8;
@@ -42,7 +42,7 @@ pub(super) fn sample(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let shares = queue.device().facts().capability >= 90 && columns >= LONG_ROW;
     let cluster = if shares { CLUSTER } else { 1 };
     let vector = vector(logits.format, columns, &[Some(logits)]);
-    // Fewer threads have more of a row under way, and more rows are under way on a processor.
+    // Fewer threads have more of a row under way, and more rows are under way on a multiprocessor.
     let wanted = columns.div_ceil(cluster * vector * PIECES);
     let most = match rows > FEW_ROWS {
         true => MANY_ROWS_THREADS,

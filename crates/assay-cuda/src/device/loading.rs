@@ -1,0 +1,68 @@
+//! From a source to code that the driver has loaded.
+
+use super::CudaDevice;
+use super::kernel::Module;
+use super::stream::lock;
+use crate::compiler::{CompileError, Source, compile_cached, source_key};
+use crate::probe::probe;
+use assay_core::backend::BackendError;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a source did not become a loaded module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LoadError {
+    /// It did not compile.
+    Compile(CompileError),
+    /// The driver did not load it.
+    Backend(BackendError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Compile(error) => error.fmt(formatter),
+            LoadError::Backend(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl From<BackendError> for LoadError {
+    fn from(error: BackendError) -> Self {
+        LoadError::Backend(error)
+    }
+}
+
+impl CudaDevice {
+    /// Compiles for this GPU, or takes what was compiled before, and loads it.
+    ///
+    /// Loaded code stays to the end of the device: graphs and queued launches may need it, and
+    /// unloading would have to wait for them.
+    pub fn compile(&self, source: &Source<'_>) -> std::result::Result<Arc<Module>, LoadError> {
+        let key = source_key(source, self.architecture()).map_err(LoadError::Compile)?;
+        let mut modules = lock(&self.modules);
+        if let Some(known) = modules.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let image = compile_cached(source, self.architecture(), self.cache.as_ref())
+            .map_err(LoadError::Compile)?;
+        let module = Module::load(&self.gpu, &image.bytes, self.facts.shared_bytes);
+        let module = module.map_err(|error| LoadError::Backend(explained(error)));
+        let module = Arc::new(module?);
+        modules.insert(key, Arc::clone(&module));
+        Ok(module)
+    }
+}
+
+/// Why the driver did not load what was compiled, with a hint where it is older than the compiler.
+fn explained(error: BackendError) -> BackendError {
+    match (error, probe().newer_compiler()) {
+        (BackendError::Driver { operation, message }, Some(hint)) => BackendError::Driver {
+            operation,
+            message: format!("{message}\nhint: {hint}"),
+        },
+        (error, _) => error,
+    }
+}
