@@ -112,20 +112,23 @@ class RandomGraph:
 
 @st.composite
 def random_graphs(
-    draw: st.DrawFn, formulas: list[tuple[Ours, Python]] | None = None, max_relations: int = 25
+    draw: st.DrawFn,
+    formulas: list[tuple[Ours, Python]] | None = None,
+    max_relations: int = 25,
+    least: int = 1,
 ) -> RandomGraph:
-    """Draw a graph of up to `max_relations` relations over one to six roots."""
+    """Draw a graph of up to `max_relations` relations over up to six roots, `least` of either."""
     table = SMOOTH + KINKED if formulas is None else formulas
     scope = Scope("g", "a random graph")
     variables: list[Variable] = []
     point: dict[str, float] = {}
-    for index in range(draw(st.integers(1, 6))):
+    for index in range(draw(st.integers(least, 6))):
         variable = scope.variable(f"r{index}", f"r{index}", "1", "root", boundary="scenario")
         variables.append(variable)
         point[variable.name] = draw(st.floats(0.25, 4.0))
     values = dict(point)
     chosen: list[tuple[str, Python, tuple[str, str, str]]] = []
-    for index in range(draw(st.integers(1, max_relations))):
+    for index in range(draw(st.integers(least, max_relations))):
         ours, python = draw(st.sampled_from(table))
         a, b, c = (draw(st.sampled_from(variables)) for _ in range(3))
         value = float(python(*(values[operand.name] for operand in (a, b, c))))

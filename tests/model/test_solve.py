@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from graphs import SMOOTH, RandomGraph, random_graphs
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
@@ -509,16 +509,16 @@ def test_solve_meets_what_resolve_gave_where_it_is_not(
         assert again == pytest.approx(value, rel=1e-7, abs=1e-7)
 
 
-@given(random_graphs(formulas=SMOOTH, max_relations=8), st.data())
-@settings(max_examples=25)
+@given(random_graphs(formulas=SMOOTH, max_relations=8, least=2), st.data())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much])
 def test_several_unknowns_from_as_many_targets(graph: RandomGraph, data: st.DataObject) -> None:
     roots = sorted(graph.point)
-    count = data.draw(st.integers(2, 3))
-    assume(len(roots) >= count and len(graph.targets) >= count)
+    count = data.draw(st.integers(2, min(3, len(roots), len(graph.targets))))
     unknown = data.draw(st.permutations(roots))[:count]
     targets = data.draw(st.permutations(graph.targets))[:count]
     compiled = graph.registry.compile(list(graph.point), targets)
     columns = [list(graph.point).index(name) for name in unknown]
+    # Targets that do not need the unknowns say nothing of them; what is drawn is often such.
     singular = np.linalg.svd(compiled.jacobian(graph.point)[:, columns], compute_uv=False)
     assume(singular[-1] > 1e-2)
     values = graph.direct(graph.point)
