@@ -6,7 +6,7 @@
 //   SETTLED (1: lengths, query_starts and block_tables are not written by the kernel before; they are read, and the
 //   cache asked for, while that one ends), ROTATES (1: q holds queries, keys and values of the new tokens, as
 //   rope_write.cu takes them; they are turned here, and the last token of a sequence is written to the cache),
-//   NEIGHBOURS (as rope_write.cu, whose numbers that turn are all of a head here).
+//   NEIGHBORS (as rope_write.cu, whose numbers that turn are all of a head here).
 // Launch: grid (splits, kv_heads, sequences), block WARPS * 32, no dynamic shared memory; with CLUSTER
 //   the launch attribute cluster dimension is (splits, 1, 1).
 //   Quickest on an H200, heads of 128: WARPS 8, BLOCKS 1 where that gives no multiprocessor a second block or contexts
@@ -32,8 +32,8 @@
 #ifndef ROTATES
 #define ROTATES 0
 #endif
-#ifndef NEIGHBOURS
-#define NEIGHBOURS 0
+#ifndef NEIGHBORS
+#define NEIGHBORS 0
 #endif
 
 constexpr int CHUNKS = HEAD / 32;  // of 16 bytes in a key, by each of 4 lanes
@@ -82,9 +82,9 @@ DEVICE void rotate(uint4 (&head)[CHUNKS], const NUMBER* gain, const float* turn,
     }
     if (turn) {
         // Pairs of a lane: of numbers side by side, or of chunks half a head apart.
-        constexpr int in_row = NEIGHBOURS ? 4 : 8;
+        constexpr int in_row = NEIGHBORS ? 4 : 8;
 #pragma unroll
-        for (int c = 0; c < (NEIGHBOURS ? CHUNKS : CHUNKS / 2); c++)
+        for (int c = 0; c < (NEIGHBORS ? CHUNKS : CHUNKS / 2); c++)
 #pragma unroll
             for (int i = 0; i < in_row; i += 4) {
                 const float* at = turn + (c * 4 + t) * in_row + i;
@@ -94,8 +94,8 @@ DEVICE void rotate(uint4 (&head)[CHUNKS], const NUMBER* gain, const float* turn,
                 const float sines[4] = {sine.x, sine.y, sine.z, sine.w};
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
-                    const int at_first = NEIGHBOURS ? j * 2 : i + j, at_second = NEIGHBOURS ? j * 2 + 1 : i + j;
-                    const int other = NEIGHBOURS ? c : c + CHUNKS / 2;
+                    const int at_first = NEIGHBORS ? j * 2 : i + j, at_second = NEIGHBORS ? j * 2 + 1 : i + j;
+                    const int other = NEIGHBORS ? c : c + CHUNKS / 2;
                     const float first = v[c][at_first], second = v[other][at_second];
                     v[c][at_first] = first * cosines[j] - second * sines[j];
                     v[other][at_second] = second * cosines[j] + first * sines[j];

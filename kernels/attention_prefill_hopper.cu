@@ -29,7 +29,7 @@ DEVICE void store16_shared(u32 to, uint4 v) {
                  : "memory");
 }
 
-// Words of four neighbouring lanes as a 4 x 4 matrix, transposed: lane t gets word t of each.
+// Words of four neighboring lanes as a 4 x 4 matrix, transposed: lane t gets word t of each.
 DEVICE void transpose_quad(u32 (&words)[4], int t) {
 #pragma unroll
     for (int bit = 1; bit < 4; bit *= 2) {
@@ -256,7 +256,7 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                 far[h] = now[h] > most[h] + margin;
             }
             // A row's sums are measured against the greatest score of some keys ago, as long as that keeps them in
-            // range: whether it does is the row's own affair, so that its bits do not depend on its neighbours.
+            // range: whether it does is the row's own affair, so that its bits do not depend on its neighbors.
             lowered = __any_sync(~0u, far[0] || far[1]);
             if (lowered) {
 #pragma unroll

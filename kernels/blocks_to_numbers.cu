@@ -1,4 +1,4 @@
-// Blocks of quantised numbers as files hold them (GGUF) to plain numbers.
+// Blocks of quantized numbers as files hold them (GGUF) to plain numbers.
 //
 // Options: SOURCE (80: Q8_0, 40: Q4_0, 41: Q4_1, 45: Q4_K, 65: Q6_K), OUTPUT (float, bf16, fp16).
 // Launch: grid ceil(count / block), any block, a number each.

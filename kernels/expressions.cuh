@@ -206,7 +206,7 @@ template <> struct Stored<bool> {
 template <> struct Stored<u64> {
     template <class C> DEVICE static u64 from(C v) { return v < C(0) ? u64(i64(v)) : u64(v); }
 };
-// Rounding twice is as good as once if the first time is towards odd.
+// Rounding twice is as good as once if the first time is toward odd.
 DEVICE float to_odd(float v) { return v; }
 DEVICE float to_odd(double v) {
     const float near = __double2float_rz(v);

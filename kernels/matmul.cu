@@ -17,7 +17,7 @@ DEVICE float finish(float v) {
     return v;
 }
 
-// A tile of a matrix into shared memory, a column of it in each row there; neighbours in memory by neighbours.
+// A tile of a matrix into shared memory, a column of it in each row there; neighbors in memory by neighbors.
 DEVICE void load(float (&to)[DEPTH][TILE + PAD], const TYPE* from, int first, int rows, int at, int depth, i64 row,
                  i64 column) {
 #pragma unroll

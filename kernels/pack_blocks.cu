@@ -1,4 +1,4 @@
-// Blocks of 32 quantised weights as files hold them (GGUF), to the order of linear_few_rows.cu with GROUP 32.
+// Blocks of 32 quantized weights as files hold them (GGUF), to the order of linear_few_rows.cu with GROUP 32.
 //
 // Options: SOURCE (80: Q8_0, 40: Q4_0, 41: Q4_1), WEIGHT (8 for Q8_0, else 4), GROUP 32.
 // Launch: grid (ceil(padded / 32 / block), outputs), any block, a block of weights each; padded is inputs rounded

@@ -1,18 +1,18 @@
 // Joins the elements of an axis: x is outer x length x inner, out is outer x parts x inner.
 //
 // Options: TYPE (in memory), LOADED (the type that FIRST is computed in), FIRST (an expression of a0, applied to every
-//   element: a0, square(a0), nonzero(a0); and of its result's centre a1 where CENTRED is not 0), COMPUTED (the type
+//   element: a0, square(a0), nonzero(a0); and of its result's center a1 where CENTERD is not 0), COMPUTED (the type
 //   joined in), JOIN (add, multiply, maximum, minimum, logical_or, logical_and), LAST (an expression of a0 and the number
 //   a1, applied to what comes out), OUTPUT, ROWS (1: inner is 1 and blockDim.x threads join a row; 0: a thread joins a
-//   column), TOGETHER (elements that a thread loads at once where ROWS; x and length are aligned to as many), CENTRED (0:
-//   not; 1: by given centres; 2: by the mean of the row; ROWS, one part, JOIN is add), HELD (pieces of TOGETHER elements that
+//   column), TOGETHER (elements that a thread loads at once where ROWS; x and length are aligned to as many), CENTERD (0:
+//   not; 1: by given centers; 2: by the mean of the row; ROWS, one part, JOIN is add), HELD (pieces of TOGETHER elements that
 //   a thread holds in registers, a power of two, where ROWS, one part, and blockDim.x threads so hold a row; 0: each is
-//   read where it is needed, which is twice where CENTRED is 2).
+//   read where it is needed, which is twice where CENTERD is 2).
 // Launch: ROWS: grid (ceil(outer / blockDim.y), parts), block (a power of two, rows of a block), up to 1024 threads,
 //   a multiple of 32; else grid (outer * ceil(inner / block), parts), any block.
 //   Part p joins elements p * each on, `each` being a multiple of TOGETHER: a long axis is two launches, the second
 //   over the parts.
-// Arguments: x, centres (outer x inner of COMPUTED; null where none are given), out, outer, length, inner, parts, each (64
+// Arguments: x, centers (outer x inner of COMPUTED; null where none are given), out, outer, length, inner, parts, each (64
 //   bits each), a1 (double). Every result is joined in one order alone.
 #include "expressions.cuh"
 
@@ -36,10 +36,10 @@ DEVICE OUTPUT last(COMPUTED a0, [[maybe_unused]] double number) {
 typedef Several<TYPE, TOGETHER> Piece;
 
 // Takes elements in: each goes through FIRST, or stays as it is where PLAIN.
-template <bool PLAIN> DEVICE void take(COMPUTED& sum, const Piece& piece, LOADED centre) {
+template <bool PLAIN> DEVICE void take(COMPUTED& sum, const Piece& piece, LOADED center) {
 #pragma unroll
     for (int k = 0; k < TOGETHER; k++)
-        sum = join(sum, PLAIN ? COMPUTED(computed<LOADED>(piece.v[k])) : first(piece.v[k], centre));
+        sum = join(sum, PLAIN ? COMPUTED(computed<LOADED>(piece.v[k])) : first(piece.v[k], center));
 }
 
 // What the sums of a row's threads come to; every one of them gets it.
@@ -70,20 +70,20 @@ template <int COUNT> DEVICE COMPUTED join_threads(COMPUTED (&sums)[COUNT]) {
 
 typedef Piece Held[HELD];
 
-template <bool PLAIN> DEVICE COMPUTED join_row(const Held& held, i64 pieces, LOADED centre) {
+template <bool PLAIN> DEVICE COMPUTED join_row(const Held& held, i64 pieces, LOADED center) {
     COMPUTED sums[HELD];
 #pragma unroll
     for (int j = 0; j < HELD; j++) {
         sums[j] = start();
         if (threadIdx.x + j * blockDim.x < pieces)
-            take<PLAIN>(sums[j], held[j], centre);
+            take<PLAIN>(sums[j], held[j], center);
     }
     return join_threads(sums);
 }
 
 #else
 
-template <bool PLAIN> DEVICE COMPUTED join_row(const Piece* from, i64 pieces, LOADED centre) {
+template <bool PLAIN> DEVICE COMPUTED join_row(const Piece* from, i64 pieces, LOADED center) {
     // Several loads are under way at once; each has a sum of its own.
     COMPUTED sums[AHEAD];
 #pragma unroll
@@ -98,16 +98,16 @@ template <bool PLAIN> DEVICE COMPUTED join_row(const Piece* from, i64 pieces, LO
             v[j] = from[i + j * step];
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)
-            take<PLAIN>(sums[j], v[j], centre);
+            take<PLAIN>(sums[j], v[j], center);
     }
     for (; i < pieces; i += step)
-        take<PLAIN>(sums[0], from[i], centre);
+        take<PLAIN>(sums[0], from[i], center);
     return join_threads(sums);
 }
 
 #endif
 
-KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,
+KERNEL reduce(const TYPE* x, const COMPUTED* centers, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,
               double number) {
     start_next_kernel();
     wait_for_previous_kernel();
@@ -125,21 +125,21 @@ KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i6
 #else
     const Piece* elements = from;
 #endif
-    LOADED centre = LOADED();
-    if constexpr (CENTRED == 1) {
-        centre = row < outer ? LOADED(centres[row]) : LOADED();
-    } else if constexpr (CENTRED == 2) {
-        centre = LOADED(join_row<true>(elements, pieces, LOADED()) / COMPUTED(length));
+    LOADED center = LOADED();
+    if constexpr (CENTERD == 1) {
+        center = row < outer ? LOADED(centers[row]) : LOADED();
+    } else if constexpr (CENTERD == 2) {
+        center = LOADED(join_row<true>(elements, pieces, LOADED()) / COMPUTED(length));
         __syncthreads();
     }
-    const COMPUTED joined = join_row<false>(elements, pieces, centre);
+    const COMPUTED joined = join_row<false>(elements, pieces, center);
     if (threadIdx.x == 0 && row < outer)
         out[row * parts + part] = last(joined, number);
 }
 
 #else
 
-KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,
+KERNEL reduce(const TYPE* x, const COMPUTED* centers, OUTPUT* out, i64 outer, i64 length, i64 inner, i64 parts, i64 each,
               double number) {
     start_next_kernel();
     wait_for_previous_kernel();
@@ -148,7 +148,7 @@ KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i6
     if (column >= inner)
         return;
     const i64 end = (part + 1) * each < length ? (part + 1) * each : length;
-    const LOADED centre = CENTRED ? LOADED(centres[row * inner + column]) : LOADED();
+    const LOADED center = CENTERD ? LOADED(centers[row * inner + column]) : LOADED();
     x += row * length * inner + column;
     COMPUTED sums[AHEAD];
 #pragma unroll
@@ -162,10 +162,10 @@ KERNEL reduce(const TYPE* x, const COMPUTED* centres, OUTPUT* out, i64 outer, i6
             v[j] = x[(i + j) * inner];
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)
-            sums[j] = join(sums[j], first(v[j], centre));
+            sums[j] = join(sums[j], first(v[j], center));
     }
     for (; i < end; i++)
-        sums[0] = join(sums[0], first(x[i * inner], centre));
+        sums[0] = join(sums[0], first(x[i * inner], center));
 #pragma unroll
     for (int half = AHEAD / 2; half; half /= 2)
 #pragma unroll

@@ -1,7 +1,7 @@
 // Turns queries and keys by their positions and writes keys and values to the paged cache.
 //
-// Options: NUMBER (of qkv, norms and q_out), CACHE (of the cache: bf16, fp16, float), NEIGHBOURS (1: each number
-//   turns with its neighbour; 0: with its partner in the other half), VECTOR (numbers moved at once: 8, for float 4, where
+// Options: NUMBER (of qkv, norms and q_out), CACHE (of the cache: bf16, fp16, float), NEIGHBORS (1: each number
+//   turns with its neighbor; 0: with its partner in the other half), VECTOR (numbers moved at once: 8, for float 4, where
 //   all addresses are aligned to 16 bytes, head_dim and turned are multiples of 2 * VECTOR, and CACHE is NUMBER; else
 //   1), LANES (of a head: a power of two up to 32), THREADS (a multiple of 32), SETTLED (1: positions and slots are not
 //   written by the kernel before, and are read while that one ends).
@@ -24,7 +24,7 @@ struct Pieces {
     bool whole;         // false: the head ends between them, as it can where VECTOR is 1
 
     DEVICE Pieces(int number, int turned, int head_dim) {
-        const bool halves = !NEIGHBOURS && number * 2 * VECTOR < turned;
+        const bool halves = !NEIGHBORS && number * 2 * VECTOR < turned;
         pair = number * VECTOR;
         first = halves ? pair : pair * 2;
         second = first + (halves ? turned / 2 : VECTOR);
@@ -42,7 +42,7 @@ struct Pieces {
     }
 };
 
-// So many neighbouring numbers of the table.
+// So many neighboring numbers of the table.
 DEVICE void load_turns(const float* from, float (&v)[VECTOR]) {
     if constexpr (VECTOR == 1) {
         v[0] = *from;
@@ -119,8 +119,8 @@ rope_write(const NUMBER* qkv, const int* positions, const int* slots, const floa
             load_turns(turn + turned / 2 + pieces.pair, sines);
 #pragma unroll
             for (int i = 0; i < VECTOR; i++) {
-                float& a = NEIGHBOURS ? v[2 * i / VECTOR][2 * i % VECTOR] : v[0][i];
-                float& b = NEIGHBOURS ? v[(2 * i + 1) / VECTOR][(2 * i + 1) % VECTOR] : v[1][i];
+                float& a = NEIGHBORS ? v[2 * i / VECTOR][2 * i % VECTOR] : v[0][i];
+                float& b = NEIGHBORS ? v[(2 * i + 1) / VECTOR][(2 * i + 1) % VECTOR] : v[1][i];
                 const float first = a, second = b;
                 a = first * cosines[i] - second * sines[i];
                 b = second * cosines[i] + first * sines[i];

@@ -78,7 +78,7 @@ class Problem:
         return [*SHARED, *(f"{r.system}/{name}" for r in self.rows for name in OWN)]
 
     @property
-    def centre(self) -> Floats:
+    def center(self) -> Floats:
         """Where the search starts."""
         own = [value for _ in self.rows for value, _ in OWN.values()]
         return np.log([*SHARED.values(), *own])
@@ -96,12 +96,12 @@ class Problem:
         return {name: float(value) for name, value in found.items()}
 
     def residuals(self, logs: Floats) -> Floats:
-        """Logarithms of predicted over measured, then a weak pull towards the start."""
+        """Logarithms of predicted over measured, then a weak pull toward the start."""
         parts = [
             np.log(tables.evaluate(rows, self.values(logs, i)) / rows.seconds)
             for i, rows in enumerate(self.rows)
         ]
-        return np.concatenate([*parts, PULL * (logs - self.centre)])
+        return np.concatenate([*parts, PULL * (logs - self.center)])
 
     def jacobian(self, logs: Floats) -> Floats:
         """Derivatives of the residuals, exact."""
@@ -118,7 +118,7 @@ class Problem:
         return np.vstack([*blocks, PULL * np.eye(len(logs))])
 
     def solve(self, start: Floats) -> tuple[Floats, float]:
-        """Minimise from a start."""
+        """Minimize from a start."""
         found = least_squares(
             self.residuals, start, jac=self.jacobian, loss="soft_l1", f_scale=SCALE, max_nfev=200
         )
@@ -140,8 +140,8 @@ def fit(rows: Sequence[Measured], seed: int = 0) -> tuple[Problem, Floats]:
     """Search from several starts."""
     problem = Problem(rows)
     random = np.random.default_rng(seed)
-    starts = [problem.centre] + [
-        problem.centre + 0.25 * random.standard_normal(len(problem.centre))
+    starts = [problem.center] + [
+        problem.center + 0.25 * random.standard_normal(len(problem.center))
         for _ in range(STARTS - 1)
     ]
     logs, _ = min((problem.solve(start) for start in starts), key=lambda pair: pair[1])
@@ -173,9 +173,9 @@ def fit_direct(rows: Measured, values: dict[str, float]) -> dict[str, dict[str, 
         own = dict(zip(DIRECT, map(float, np.exp(logs)), strict=True))
         return np.asarray(np.log(tables.evaluate(rows, {**values, **own}) / rows.seconds))
 
-    centre = np.log([value for value, _ in DIRECT.values()])
+    center = np.log([value for value, _ in DIRECT.values()])
     found = least_squares(
-        residuals, centre, loss="soft_l1", f_scale=SCALE, bounds=(centre - 1.5, centre + 1.5)
+        residuals, center, loss="soft_l1", f_scale=SCALE, bounds=(center - 1.5, center + 1.5)
     )
     spread = _spread(residuals(found.x))
     entries = {

@@ -63,7 +63,7 @@ class Problem:
         self.predict = Prediction(table, (*prior, *fixed), facts)
         self.fixed = np.array(list(fixed.values()))
         self.observed = np.log(table.seconds)
-        self.centre = np.log([p.value for p in prior.values()])
+        self.center = np.log([p.value for p in prior.values()])
         self.upper = np.log([min(p.most, p.value * p.factor) for p in prior.values()])
         self.lower = np.log([p.value / p.factor for p in prior.values()])
         self.scale = SCALE.get(table.operation, _SCALE)
@@ -73,9 +73,9 @@ class Problem:
         return np.concatenate([np.exp(logs), self.fixed])
 
     def residuals(self, logs: Logs) -> NDArray[np.float64]:
-        """Logarithms of predicted over measured, then a weak pull towards the prior."""
+        """Logarithms of predicted over measured, then a weak pull toward the prior."""
         time = self.predict(self.values(logs))[0]
-        return np.concatenate([np.log(time) - self.observed, self._pull() * (logs - self.centre)])
+        return np.concatenate([np.log(time) - self.observed, self._pull() * (logs - self.center)])
 
     def jacobian(self, logs: Logs) -> NDArray[np.float64]:
         """Derivatives of the residuals, exact."""
@@ -89,7 +89,7 @@ class Problem:
         return PRIOR_WEIGHT * self.scale * float(np.sqrt(len(self.observed)))
 
     def solve(self, start: Logs, steps: int) -> tuple[Logs, float]:
-        """Minimise from a start; the cost is per row and in units of the scale."""
+        """Minimize from a start; the cost is per row and in units of the scale."""
         margin = 1e-6
         inside = np.clip(start, self.lower + margin, self.upper - margin)
         found = least_squares(
@@ -141,8 +141,8 @@ def fit(table: Table, fixed: Mapping[str, float], facts: Mapping[str, float], se
     """Search from several starts on few rows, then refine the best on many."""
     random = np.random.default_rng(seed)
     few = Problem(_some(table, SEARCH_ROWS, random), fixed, facts)
-    starts = [few.centre] + [
-        few.centre + 0.4 * random.standard_normal(len(few.centre)) for _ in range(STARTS - 1)
+    starts = [few.center] + [
+        few.center + 0.4 * random.standard_normal(len(few.center)) for _ in range(STARTS - 1)
     ]
     found = sorted((few.solve(start, 25) for start in starts), key=lambda pair: pair[1])
     many = Problem(_some(table, FINAL_ROWS, random), fixed, facts)
@@ -175,7 +175,7 @@ def best_fit(table: Table, fixed: Mapping[str, float], facts: Mapping[str, float
 
     def cost(combination: Mapping[str, float]) -> float:
         problem = Problem(few, {**fixed, **combination}, facts)
-        return problem.solve(problem.centre, 15)[1]
+        return problem.solve(problem.center, 15)[1]
 
     best = min(combinations, key=cost) if len(combinations) > 1 else combinations[0]
     return fit(table, {**fixed, **best}, facts)

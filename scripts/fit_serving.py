@@ -133,7 +133,7 @@ class Problem:
         self.observed = np.array([t.log_observed for t in self.targets])
         self.scale = np.array([t.scale for t in self.targets])
         self.weight = np.array([t.weight for t in self.targets])
-        self.centre, self.spread, self.most, self.map = _unknowns(self.uses)
+        self.center, self.spread, self.most, self.map = _unknowns(self.uses)
 
     def _mask(self, free: Free, engine: str) -> Vector:
         clients = CLIENTS.get(free.client, (free.client,))
@@ -161,7 +161,7 @@ class Problem:
     def residuals(self, unknowns: Vector) -> Vector:
         """Weighted errors, then distances from what was believed."""
         own = _shrink(self.errors(unknowns) / self.scale)
-        return np.concatenate([self.weight * own, (unknowns - self.centre) / self.spread])
+        return np.concatenate([self.weight * own, (unknowns - self.center) / self.spread])
 
     def jacobian(self, unknowns: Vector) -> Vector:
         """Exact derivatives of the residuals."""
@@ -184,33 +184,33 @@ class Problem:
 
     def solve(self) -> Vector:
         """The most probable constants."""
-        found: Vector = least_squares(self.residuals, self.centre, jac=self.jacobian, max_nfev=40).x
+        found: Vector = least_squares(self.residuals, self.center, jac=self.jacobian, max_nfev=40).x
         return found
 
 
 def _unknowns(uses: Sequence[tuple[Free, str, Vector]]) -> tuple[Vector, Vector, Vector, Vector]:
     """What is solved for: one value for all engines and a deviation for each, or one's own."""
-    centre: list[float] = []
+    center: list[float] = []
     spread: list[float] = []
     common: dict[Free, int] = {}
     rows: list[dict[int, float]] = []
     for free, _, _ in uses:
         if free not in common or free not in SHARED:
-            common[free] = len(centre)
-            centre.append(float(np.log(free.value)))
+            common[free] = len(center)
+            center.append(float(np.log(free.value)))
             spread.append(free.spread)
         row = {common[free]: 1.0}
         if free in SHARED:
-            row[len(centre)] = 1.0
-            centre.append(0.0)
+            row[len(center)] = 1.0
+            center.append(0.0)
             spread.append(free.own_spread)
         rows.append(row)
-    matrix = np.zeros((len(uses), len(centre)))
+    matrix = np.zeros((len(uses), len(center)))
     for number, row in enumerate(rows):
         for column, value in row.items():
             matrix[number, column] = value
     most = np.log([free.most for free, _, _ in uses])
-    return np.array(centre), np.array(spread), most, matrix
+    return np.array(center), np.array(spread), most, matrix
 
 
 def _shrink(errors: Vector) -> Vector:
@@ -328,7 +328,7 @@ def score(label: str, rows: Sequence[tuple[str, str, float]]) -> None:
         )
 
 
-def labelled(problem: Problem, logs: Vector) -> list[tuple[str, str, str, float]]:
+def labeled(problem: Problem, logs: Vector) -> list[tuple[str, str, str, float]]:
     """Group, table, quantity and error of every figure."""
     errors = problem.errors(logs)
     found = []
@@ -347,7 +347,7 @@ def held_out(deployments: Sequence[Deployment]) -> list[tuple[str, str, str, flo
         rest = [d for d in deployments if group_of(d) != group]
         left = [d for d in deployments if group_of(d) == group]
         unknowns = Problem(thinned(rest)).solve()
-        own = labelled(Problem(left), unknowns)
+        own = labeled(Problem(left), unknowns)
         score("left out", [(g, q, e) for g, _, q, e in own])
         found += own
     return found
@@ -412,7 +412,7 @@ def main() -> None:
     deployments = read_deployments([*own, *point_cases(options.points), *rows])
     problem = Problem(thinned(deployments))
     unknowns = problem.solve()
-    everything = labelled(Problem(deployments), unknowns)
+    everything = labeled(Problem(deployments), unknowns)
     score("fitted", [(t, q, e) for _, t, q, e in everything])
     for (free, engine, _), value in zip(problem.uses, problem.values(unknowns), strict=True):
         print(

@@ -31,7 +31,7 @@ def write_page() -> str:
         "",
         "Answers go to stdout and talk to stderr, so that what is piped is only data. With `--json`",
         "the answer is JSON whose keys are an API: they are tested and do not change silently.",
-        "Errors are one line and a hint. Colour appears on terminals only, and never with `NO_COLOR`.",
+        "Errors are one line and a hint. Color appears on terminals only, and never with `NO_COLOR`.",
         "",
         "| exit code | meaning |",
         "|---|---|",

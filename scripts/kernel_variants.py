@@ -117,7 +117,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {
                     "NUMBER": number, "HEAD": head, "HEAD_TILES": tiles, "BLOCKS": 1, "CLUSTER": cluster,
                     "WARPS": 2 if head * tiles > 128 else 4, "SETTLED": cluster,
-                    "ROTATES": cluster, "NEIGHBOURS": int(number == "fp16"),
+                    "ROTATES": cluster, "NEIGHBORS": int(number == "fp16"),
                 }  # fmt: skip
         case "attention_prefill.cu":
             for number, head, causal in product(HALF, (64, 128, 192, 256), (0, 1)):
@@ -146,10 +146,10 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     {"NUMBER": number, "VECTOR": v} for v in (4 if number == "float" else 8, 1)
                 )
         case "rope_write.cu":
-            for number, neighbours in product(NUMBERS, (0, 1)):
+            for number, neighbors in product(NUMBERS, (0, 1)):
                 for vector, lanes in ((4 if number == "float" else 8, 8), (1, 32)):
-                    yield {"NUMBER": number, "CACHE": number, "NEIGHBOURS": neighbours, "VECTOR": vector,
-                           "LANES": lanes, "THREADS": 128, "SETTLED": neighbours}  # fmt: skip
+                    yield {"NUMBER": number, "CACHE": number, "NEIGHBORS": neighbors, "VECTOR": vector,
+                           "LANES": lanes, "THREADS": 128, "SETTLED": neighbors}  # fmt: skip
         case "gather_rows.cu":
             yield from ({"UNIT": unit} for unit in (16, 4, 2, 1))
         case "take.cu":
@@ -197,14 +197,14 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {"SOURCE": source, "WEIGHT": weight, "GROUP": 32}
         case "reduce.cu":
             for kind, (rows, held) in product(("float", "double", "i64"), ((0, 0), (1, 0), (1, 4))):
-                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "CENTRED": 1 + rows,
+                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "CENTERD": 1 + rows,
                        "FIRST": "square(subtract(a0,a1))",
                        "JOIN": "add", "LAST": "divide(a0,a1)", "ROWS": rows, "HELD": held,
                        "TOGETHER": 1 + rows}  # fmt: skip
             for kind, join in product(
                 ("i16", "u64", "bool"), ("maximum", "minimum", "logical_and")
             ):
-                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0", "CENTRED": 0,
+                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0", "CENTERD": 0,
                        "JOIN": join, "LAST": "a0", "ROWS": 1, "HELD": 0, "TOGETHER": 1}  # fmt: skip
         case "extreme_place.cu":
             for (kind, computed), rows in product((("bf16", "float"), ("u64", "u64")), (0, 1)):

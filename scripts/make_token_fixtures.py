@@ -1,7 +1,7 @@
 """Writes tests/data/llama_cpp_tokens.json: texts and the tokens that llama.cpp makes of them.
 
 Run once, where `llama_cpp` (llama-cpp-python), `gguf` and `tokenizers` are installed, with the path
-of SmolLM2's GGUF file: its vocabulary is tokenised under every way of splitting text, and a small
+of SmolLM2's GGUF file: its vocabulary is tokenized under every way of splitting text, and a small
 vocabulary of SentencePiece pieces besides.
 """
 
@@ -120,7 +120,7 @@ def main(smollm2: Path) -> None:
     import gguf
     import llama_cpp
 
-    def tokenise(path: Path, texts: tuple[str, ...]) -> list[dict[str, Any]]:
+    def tokenize(path: Path, texts: tuple[str, ...]) -> list[dict[str, Any]]:
         model = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
         return [
             {"text": text, "tokens": model.tokenize(text.encode(), add_bos=True, special=True)}
@@ -145,12 +145,12 @@ def main(smollm2: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vocabulary.gguf"
         write_pieces(path, found["pieces"])
-        found["piece_tokens"] = tokenise(path, PIECE_TEXTS)
+        found["piece_tokens"] = tokenize(path, PIECE_TEXTS)
         found["splittings"] = {}
         for name in SPLITTINGS:
             settings = {"model": "gpt2", "pre": name, "bos_token_id": 1, "eos_token_id": 2}
             write_vocabulary(path, settings, tokens, types, merges=merges)
-            found["splittings"][name] = tokenise(path, TEXTS)
+            found["splittings"][name] = tokenize(path, TEXTS)
     FIXTURE.write_text(json.dumps(found, ensure_ascii=True) + "\n")
 
 

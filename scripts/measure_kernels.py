@@ -96,7 +96,7 @@ def launches(weight: int, group: int, rows: int, inputs: int) -> list[tuple[int,
 def packed_weights(
     weight: int, group: int, dense: list[torch.Tensor]
 ) -> tuple[list[Any], list[Any]]:
-    """Every matrix in the kernel's order, and its scales; quantised ones are taken twice in turn."""
+    """Every matrix in the kernel's order, and its scales; quantized ones are taken twice in turn."""
     if weight == 16:
         return dense, [None] * len(dense)
     if weight == 4:

@@ -67,7 +67,7 @@ class OverdeterminedError(AssayError):
 
 
 class InfeasibleError(AssayError):
-    """No choice fulfils every constraint."""
+    """No choice fulfills every constraint."""
 
 
 class ModelError(AssayError):

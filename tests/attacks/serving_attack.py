@@ -3,7 +3,7 @@
     python tests/attacks/serving_attack.py http://127.0.0.1:8000 --clients 1000 --seconds 60
 
 Exit code 0 says that every healthy request was answered, alike each time, and that the server is
-idle afterwards with no KV block in use.
+idle afterward with no KV block in use.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def attack(url: str, clients: int, seconds: float) -> Tally:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while any((left := busy(url)).values()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    tally.wrong += [f"{name} is {value} afterwards" for name, value in left.items() if value]
+    tally.wrong += [f"{name} is {value} afterward" for name, value in left.items() if value]
     return tally
 
 

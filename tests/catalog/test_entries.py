@@ -1,4 +1,4 @@
-"""Every value of the catalogue: readable, sourced, dated, and as published."""
+"""Every value of the catalog: readable, sourced, dated, and as published."""
 
 from __future__ import annotations
 

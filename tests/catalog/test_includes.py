@@ -94,7 +94,7 @@ def test_an_accelerator_of_ones_own_may_name_whose_constants_it_uses(tmp_path: P
     ("name", "error", "message"),
     [
         ("h100_sxm", InputError, "malformed include"),
-        ("gpus/h100_sxm", UnknownNameError, 'unknown catalogue group "gpus"'),
+        ("gpus/h100_sxm", UnknownNameError, 'unknown catalog group "gpus"'),
         ("accelerators/h1000", UnknownNameError, 'unknown accelerator "h1000"'),
         ("tariffs/atlantis", UnknownNameError, 'unknown entry of tariffs "atlantis"'),
         ("nothing.json", InputError, "cannot be read"),

@@ -2,16 +2,16 @@
 
 import pytest
 
-import generate_catalogue_reference
+import generate_catalog_reference
 
 
 def test_page_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    assert generate_catalogue_reference.main(["--check"]) == 0, capsys.readouterr().err
+    assert generate_catalog_reference.main(["--check"]) == 0, capsys.readouterr().err
 
 
 def test_check_notices_a_change(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(generate_catalogue_reference, "COMMAND", "something else")
-    assert generate_catalogue_reference.main(["--check"]) == 1
+    monkeypatch.setattr(generate_catalog_reference, "COMMAND", "something else")
+    assert generate_catalog_reference.main(["--check"]) == 1
     assert "out of date" in capsys.readouterr().err

@@ -39,7 +39,7 @@ def test_show_states_the_origin_of_every_value(cli: Any) -> None:
     [
         (("catalog", "show"), "show needs an entry"),
         (("catalog", "show", "h100"), "malformed entry"),
-        (("catalog", "show", "gpus/h100"), 'unknown catalogue group "gpus"'),
+        (("catalog", "show", "gpus/h100"), 'unknown catalog group "gpus"'),
         (("catalog", "burn"), 'unknown action "burn"'),
         (("catalog", "list", "--save", "x.json"), "--save does not go with list"),
         (("catalog", "probe", "x"), 'probe takes no name, got "x"'),

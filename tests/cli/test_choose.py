@@ -108,7 +108,7 @@ def test_minimize_chooses_between_relations(cli: Any, toy: Any) -> None:
 def test_minimize_without_a_feasible_point(cli: Any) -> None:
     outcome = cli("minimize", COST, *PRESET, "--over", "training.gpus=16,32 GPU")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith("error: none of 2 points fulfils every constraint")
+    assert outcome.err.startswith("error: none of 2 points fulfills every constraint")
 
 
 def test_sweep_agrees_with_resolve_point_by_point(cli: Any) -> None:

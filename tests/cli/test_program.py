@@ -133,7 +133,7 @@ def test_closed_streams_are_no_fault() -> None:
     assert subprocess.run(["sh", "-c", command], env=plain_environment()).returncode == 0
 
 
-def test_terminal_gets_colour_and_fine_lines() -> None:
+def test_terminal_gets_color_and_fine_lines() -> None:
     shown = on_terminal("explain", *FIXTURE)
     assert "\x1b[1mecon.cost.per_token\x1b[0m" in shown
     assert "\u2514\u2500 " in shown
@@ -141,14 +141,14 @@ def test_terminal_gets_colour_and_fine_lines() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colour_where_it_is_not_wanted(changes: dict[str, str]) -> None:
+def test_no_color_where_it_is_not_wanted(changes: dict[str, str]) -> None:
     shown = on_terminal("resolve", "gpu.clock", **changes)
     assert "gpu.clock = unknown" in shown
     assert "error: gpu.clock needs 1 more input" in shown
     assert "\x1b" not in shown
 
 
-def test_pipes_get_neither_colour_nor_fine_lines() -> None:
+def test_pipes_get_neither_color_nor_fine_lines() -> None:
     finished = assay("explain", "gpu.peak_flops")
     assert "`- gpu.clock" in finished.stdout
     assert finished.stderr.startswith("error: ")

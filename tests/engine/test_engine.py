@@ -223,7 +223,7 @@ def test_penalties_keep_tokens_from_coming_back(engine):
     never = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True, presence_penalty=100.0)
     [other] = engine.generate([[5, 6, 7]], never)
     assert len(set(other.token_ids)) == 20
-    # The neighbour without penalties is not touched.
+    # The neighbor without penalties is not touched.
     said = run(engine, a=([5, 6, 7], never), b=([5, 6, 7], plain))
     assert said["a"] == list(other.token_ids)
     assert said["b"] == list(answer.token_ids)

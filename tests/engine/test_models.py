@@ -62,7 +62,7 @@ def greedy_params(count):
     ("weight_format", "largest_divergence"),
     [("q8_0", 1e-3), ("int8", 2e-3), ("q4_1", 0.05), ("q4_0", 0.15)],
 )
-def test_quantised_weights_move_the_distribution_by_a_stated_amount(
+def test_quantized_weights_move_the_distribution_by_a_stated_amount(
     weight_format, largest_divergence
 ):
     tokens, logits, _ = expected("llama")

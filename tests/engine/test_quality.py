@@ -69,7 +69,7 @@ def test_what_cannot_be_measured_is_refused(tokens, formats, window, said):
         compare_formats(open_model("synthetic"), "cpu", tokens, formats, window=window)
 
 
-def test_quantised_weights_predict_a_text_as_the_file_does(smollm2, root, capsys):
+def test_quantized_weights_predict_a_text_as_the_file_does(smollm2, root, capsys):
     text = root / "tests" / "data" / "public_domain.txt"
     words = ("--formats", "f32,file,int8", "--tokens", "300", "--window", "100", "--json")
     assert run(["perplexity", str(smollm2), "--text", str(text), *words]) == 0

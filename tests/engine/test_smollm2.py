@@ -1,4 +1,4 @@
-"""SmolLM2 against llama.cpp's greedy output, and against itself without quantised activations."""
+"""SmolLM2 against llama.cpp's greedy output, and against itself without quantized activations."""
 
 import json
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 Kernels of one's own that could not be launched are in test_cuda_runtime.py, operations that ended
 in waiting for the whole device in test_cuda_proofs.py. Speeds are held against others of the same
-GPU in the same run, far enough from them that no clock or neighbour decides.
+GPU in the same run, far enough from them that no clock or neighbor decides.
 """
 
 import json

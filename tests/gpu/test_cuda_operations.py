@@ -190,8 +190,8 @@ def test_norms(device: Device, kind: str, rows: int, columns: int, with_residual
         close(residual, total, kind)
         total = read(residual) + x_values
     operate(device, "layer_norm", [x, weight, bias, residual, out], [rows, columns, 1e-5])
-    centred = total - total.mean(1, keepdims=True)
-    expected = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5) * gain + shift
+    centerd = total - total.mean(1, keepdims=True)
+    expected = centerd / np.sqrt((centerd**2).mean(1, keepdims=True) + 1e-5) * gain + shift
     close(out, expected, kind)
 
 
@@ -232,33 +232,33 @@ def test_gathering(device: Device, kind: str, columns: int) -> None:
         np.testing.assert_array_equal(read(out), expected)
 
 
-def turn(x: Values, table: Values, positions: list[int], neighbours: bool) -> Values:
+def turn(x: Values, table: Values, positions: list[int], neighbors: bool) -> Values:
     turned = table.shape[1]
     out = x.copy()
     for row, position in enumerate(positions):
         cosine, sine = np.split(table[position], 2)
         part = x[row, :, :turned]
-        a, b = (part[:, ::2], part[:, 1::2]) if neighbours else np.split(part, 2, axis=1)
+        a, b = (part[:, ::2], part[:, 1::2]) if neighbors else np.split(part, 2, axis=1)
         first, second = a * cosine - b * sine, b * cosine + a * sine
-        if neighbours:
+        if neighbors:
             out[row, :, 0:turned:2], out[row, :, 1:turned:2] = first, second
         else:
             out[row, :, :turned] = np.concatenate([first, second], 1)
     return out
 
 
-@pytest.mark.parametrize("neighbours", [False, True])
+@pytest.mark.parametrize("neighbors", [False, True])
 @pytest.mark.parametrize(("head", "turned"), [(64, 32), (128, 128), (67, 32), (24, 20)])
-def test_rope(device: Device, neighbours: bool, head: int, turned: int) -> None:
+def test_rope(device: Device, neighbors: bool, head: int, turned: int) -> None:
     x, values = put(device, random(3, 4, head), "f32")
     table, angles = put(device, random(20, turned), "f32")
     positions = [0, 19, 5]
     out = poisoned(device, (3, 4, head), "f32")
     operate(
         device, "rope", [x, integers(device, positions), table, out],
-        [3, 4, head, turned, 20, int(neighbours)],
+        [3, 4, head, turned, 20, int(neighbors)],
     )  # fmt: skip
-    close(out, turn(values, angles, positions, neighbours), "f32")
+    close(out, turn(values, angles, positions, neighbors), "f32")
 
 
 @pytest.mark.parametrize("kind", ["bf16", "f16"])

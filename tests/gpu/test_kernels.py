@@ -299,7 +299,7 @@ def test_attention_decode(
 
 
 def turned_by(
-    x: torch.Tensor, table: torch.Tensor | None, position: int, neighbours: int
+    x: torch.Tensor, table: torch.Tensor | None, position: int, neighbors: int
 ) -> torch.Tensor:
     """Heads of numbers, the first of which turn as the table says."""
     x = x.clone()
@@ -307,10 +307,10 @@ def turned_by(
         return x
     turned = table.shape[1]
     cosines, sines = table[position].double().split(turned // 2)
-    first = x[:, 0:turned:2] if neighbours else x[:, : turned // 2]
-    second = x[:, 1:turned:2] if neighbours else x[:, turned // 2 : turned]
+    first = x[:, 0:turned:2] if neighbors else x[:, : turned // 2]
+    second = x[:, 1:turned:2] if neighbors else x[:, turned // 2 : turned]
     a, b = first * cosines - second * sines, second * cosines + first * sines
-    x[:, :turned] = torch.stack([a, b], 2).flatten(1) if neighbours else torch.cat([a, b], 1)
+    x[:, :turned] = torch.stack([a, b], 2).flatten(1) if neighbors else torch.cat([a, b], 1)
     return x
 
 
@@ -319,7 +319,7 @@ def turned_by(
     ("heads", "kv_heads", "head"), [(32, 8, 128), (9, 3, 64), (4, 4, 192), (32, 2, 64), (4, 4, 256)]
 )
 @pytest.mark.parametrize(
-    ("neighbours", "turns", "norms", "splits", "cluster"),
+    ("neighbors", "turns", "norms", "splits", "cluster"),
     [(0, 1, 0, 1, 0), (1, 1, 1, 5, 0), (0, 1, 1, 8, 1), (0, 0, 0, 2, 1)],
 )
 def test_attention_decode_of_new_tokens(
@@ -327,7 +327,7 @@ def test_attention_decode_of_new_tokens(
     heads: int,
     kv_heads: int,
     head: int,
-    neighbours: int,
+    neighbors: int,
     turns: int,
     norms: int,
     splits: int,
@@ -356,7 +356,7 @@ def test_attention_decode_of_new_tokens(
     warps = 2 if head * tiles > 128 else 4
     kernel = Kernel(
         "attention_decode.cu", NUMBER=number, HEAD=head, HEAD_TILES=tiles, WARPS=warps, BLOCKS=2,
-        CLUSTER=cluster, SETTLED=1, ROTATES=1, NEIGHBOURS=neighbours,
+        CLUSTER=cluster, SETTLED=1, ROTATES=1, NEIGHBORS=neighbors,
     )  # fmt: skip
     parts = poison(len(lengths) * kv_heads * splits * 8 * tiles * (head + 2))
     counters = torch.zeros(len(lengths) * kv_heads, dtype=torch.int32, device="cuda")
@@ -376,7 +376,7 @@ def test_attention_decode_of_new_tokens(
         q, k, v = split.split([heads, kv_heads, kv_heads])
         if norms:
             q, k = rms(q, gains[0], 1e-6), rms(k, gains[1], 1e-6)
-        q, k = (turned_by(each, table, length - 1, neighbours) for each in (q, k))
+        q, k = (turned_by(each, table, length - 1, neighbors) for each in (q, k))
         where = next(written)
         assert relative_error(keys[where], k) < CLOSE[number]
         assert torch.equal(values[where].double(), v)
@@ -394,11 +394,11 @@ WIDE = {"bf16": 8, "fp16": 8, "float": 4}
 @pytest.mark.parametrize(
     ("moved", "head"), [("wide", 128), ("wide", 80), ("one", 128), ("one", 67)]
 )
-@pytest.mark.parametrize(("turning", "norms"), [("halves", 0), ("neighbours", 1), ("none", 1)])
+@pytest.mark.parametrize(("turning", "norms"), [("halves", 0), ("neighbors", 1), ("none", 1)])
 def test_rope_write(number: str, moved: str, head: int, turning: str, norms: int) -> None:
     dtype, heads, kv_heads, block = DTYPES[number], 6, 2, 16
-    neighbours = int(turning == "neighbours")
-    turned = {"halves": head // 2 * 2, "neighbours": 64, "none": 0}[turning]
+    neighbors = int(turning == "neighbors")
+    turned = {"halves": head // 2 * 2, "neighbors": 64, "none": 0}[turning]
     vector = WIDE[number] if moved == "wide" else 1
     lanes = min(32, 1 << (-(-head // (2 * vector)) - 1).bit_length())
     slots = [5, -1, 47, 16]
@@ -408,7 +408,7 @@ def test_rope_write(number: str, moved: str, head: int, turning: str, norms: int
     gains = [random(head, dtype=dtype) for _ in range(2)] if norms else [None, None]
     keys, values = (poison(3, kv_heads, block, head, dtype=dtype) for _ in range(2))
     q_out = poison(4, heads * head, dtype=dtype)
-    kernel = Kernel("rope_write.cu", NUMBER=number, CACHE=number, NEIGHBOURS=neighbours,
+    kernel = Kernel("rope_write.cu", NUMBER=number, CACHE=number, NEIGHBORS=neighbors,
                     VECTOR=vector, LANES=lanes, THREADS=64)  # fmt: skip
     kernel(
         (4, -(-(heads + 2 * kv_heads) * lanes // 64)), 64, qkv, positions,
@@ -426,13 +426,11 @@ def test_rope_write(number: str, moved: str, head: int, turning: str, norms: int
             q, k = rms(q, gains[0], 1e-6), rms(k, gains[1], 1e-6)
         position = int(positions[row])
         assert (
-            relative_error(q_out[row].view(heads, head), turned_by(q, table, position, neighbours))
+            relative_error(q_out[row].view(heads, head), turned_by(q, table, position, neighbors))
             < CLOSE[number]
         )
         where = (slot // block, slice(None), slot % block)
-        assert (
-            relative_error(keys[where], turned_by(k, table, position, neighbours)) < CLOSE[number]
-        )
+        assert relative_error(keys[where], turned_by(k, table, position, neighbors)) < CLOSE[number]
         assert torch.equal(values[where].double(), v)
     assert int(keys.isnan().all(-1).sum()) == keys[..., 0].numel() - 3 * kv_heads
 
@@ -768,7 +766,7 @@ def test_attention_prefill_of_many_sequences(hopper: bool, head: int) -> None:
 
 
 @pytest.mark.parametrize(("hopper", "head"), PREFILLS)
-def test_a_row_of_attention_prefill_does_not_depend_on_its_neighbours(
+def test_a_row_of_attention_prefill_does_not_depend_on_its_neighbors(
     hopper: bool, head: int
 ) -> None:
     for_hopper(hopper)

@@ -100,7 +100,7 @@ WRONG: list[tuple[str, Table, Callable[..., Expression]]] = [
     ("per month as per second", {"r": "USD/s", "m": "USD/month"}, lambda m: m * 1),
     ("per year as per hour", {"r": "USD/h", "y": "USD/year"}, lambda y: y * 1),
     ("tonnes of carbon as kilograms", {"kg": "kg", "t": "t"}, lambda t: t * 1),
-    ("litres per kWh as cubic metres per joule", {"w": "m^3/J", "u": "L/kWh"}, lambda u: u * 1),
+    ("liters per kWh as cubic meters per joule", {"w": "m^3/J", "u": "L/kWh"}, lambda u: u * 1),
     (
         "cost per token from cost per request",
         {"c": "USD/token", "r": "USD/request"},

@@ -9,7 +9,7 @@ import pytest
 from assay.errors import InputError, UnknownNameError
 from assay.model import Preset, Registry, Scope
 from assay.model.auditing.debt import root_debt
-from assay.model.optimising.sweep import sweep
+from assay.model.optimizing.sweep import sweep
 
 TOLD = "s.energy is given as 7 J, but s.energy gives 6 J"
 
@@ -62,7 +62,9 @@ def test_root_debt_reads_what_it_is_given_however_it_ranks(registry: Registry) -
         root_debt(registry, variants={"s.energy": "other"})
 
 
-def test_a_scenario_with_a_misspelt_section_is_refused(registry: Registry, tmp_path: Path) -> None:
+def test_a_scenario_with_a_misspelled_section_is_refused(
+    registry: Registry, tmp_path: Path
+) -> None:
     path = tmp_path / "x.toml"
     path.write_text('[valuess]\n"s.power" = "1 W"\n')
     with pytest.raises(InputError, match='unknown entry "valuess"'):

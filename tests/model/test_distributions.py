@@ -192,7 +192,7 @@ def test_a_normal_within_bounds_is_scipys_truncated_normal() -> None:
 @pytest.mark.parametrize(
     ("sample", "lower", "upper", "first", "last"),
     [
-        # Quantiles interpolate between neighbours, so a bound may cut between two of them.
+        # Quantiles interpolate between neighbors, so a bound may cut between two of them.
         ((0.0, 1.0, 2.0, 3.0), 0.5, 2.5, 0.5 / 3, 2.5 / 3),
         ((0.0, 1.0, 1.0, 3.0), 1.0, 9.0, 1 / 3, 1.0),
         ((0.0, 1.0, 1.0, 3.0), -9.0, 1.0, 0.0, 2 / 3),

@@ -38,7 +38,7 @@ def receipt_of(
     return explain(registry, registry.resolve(target, given), depth=depth)
 
 
-def test_shared_parts_are_listed_once_and_referred_to_afterwards() -> None:
+def test_shared_parts_are_listed_once_and_referred_to_afterward() -> None:
     receipt = receipt_of(diamond(), "d.top", {"d.base": "1 s"}, None)
     seen = [(entry.variable.name, entry.depth, entry.parts) for entry in receipt.entries]
     assert seen == [

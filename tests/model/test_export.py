@@ -353,7 +353,7 @@ def test_a_section_for_one_scope() -> None:
     check_balance(text)
     assert text.count(r"\section*") == 1
     assert r"t_{\mathrm{step}} &= t_{\mathrm{comp}} + t_{\mathrm{comm}}" in text
-    assert r"\item[$t_{\mathrm{step}}$] time of one optimiser step [$\mathrm{s}$]" in text
+    assert r"\item[$t_{\mathrm{step}}$] time of one optimizer step [$\mathrm{s}$]" in text
 
 
 def test_unknown_scopes_and_relations_get_a_suggestion() -> None:

@@ -12,7 +12,7 @@ import pytest
 from assay import stack
 from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model import ANY_SIGN, POSITIVE, Registry, Scope, Symbol, log, number
-from assay.model.optimising.sweep import sweep
+from assay.model.optimizing.sweep import sweep
 
 COST, ENERGY = "econ.cost.per_token", "econ.run.energy"
 

@@ -48,8 +48,8 @@ def rms_norm(x: Any, weight: Any, epsilon: float) -> Any:
 def layer_norm(x: Any, weight: Any, bias: Any, epsilon: float) -> Any:
     """Rows less their mean over their deviation."""
     x = np.asarray(x, np.float64)
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * weight + bias
+    centerd = x - x.mean(-1, keepdims=True)
+    return centerd / np.sqrt((centerd**2).mean(-1, keepdims=True) + epsilon) * weight + bias
 
 
 def rotate(x: Any, positions: Any, frequencies: Any, pairs: str) -> Any:

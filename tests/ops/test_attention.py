@@ -20,7 +20,7 @@ def plain_frequencies(dimensions: int, base: float = 10_000.0) -> Any:
     return base ** (-2.0 * np.arange(dimensions // 2) / dimensions)
 
 
-@pytest.mark.parametrize("pairs", ["halves", "neighbours"])
+@pytest.mark.parametrize("pairs", ["halves", "neighbors"])
 @pytest.mark.parametrize(("head_dim", "turned"), [(2, 2), (16, 8), (64, 64)])
 def test_rope(pairs: Any, head_dim: int, turned: int) -> None:
     x = np.random.default_rng(1).standard_normal((5, 3, head_dim)).astype(np.float32)

@@ -13,7 +13,7 @@ from assay.runtime import Device, device
 gguf = pytest.importorskip("gguf")
 
 BLOCKS = ("q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
-QUANTISABLE = ("q8_0", "q4_0", "q4_1")
+QUANTIZABLE = ("q8_0", "q4_0", "q4_1")
 """Formats that the gguf package can make as well as read."""
 
 
@@ -36,7 +36,7 @@ def test_packed_blocks_come_back_as_gguf_reads_them(format: str, outputs: int) -
     assert np.abs(expected - values).max() < {"q8_0": 0.03, "q6_k": 0.1}.get(format, 0.5)
 
 
-@pytest.mark.parametrize("format", QUANTISABLE)
+@pytest.mark.parametrize("format", QUANTIZABLE)
 def test_blocks_that_gguf_made_are_taken_as_they_are(format: str) -> None:
     values = np.random.default_rng(3).standard_normal((20, 96)).astype(np.float32)
     blocks = gguf.quants.quantize(values, kind(format))

@@ -50,9 +50,9 @@ def test_rounding_is_to_the_nearest_and_ties_go_to_even(number: float) -> None:
         # Past the largest number by at least half a step of 2**120.
         assert abs(number) >= float.fromhex("0x1.ffp127")
         return
-    neighbours = [value(near) for near in (bits - 1, bits + 1) if 0 <= near < 1 << 16]
+    neighbors = [value(near) for near in (bits - 1, bits + 1) if 0 <= near < 1 << 16]
     error = abs(Fraction(found) - Fraction(number))
-    for other in neighbours:
+    for other in neighbors:
         if not math.isfinite(other) or math.copysign(1, other) != math.copysign(1, found):
             continue
         distance = abs(Fraction(other) - Fraction(number))

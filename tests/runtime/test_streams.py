@@ -84,7 +84,7 @@ def test_virtual_time_grows_with_bytes_as_the_model_says(sim: Device) -> None:
         assert launch.end_ns is not None
         return launch.end_ns - launch.start_ns
 
-    # Read and written at the modelled 1 TB/s, which is 1000 bytes a nanosecond.
+    # Read and written at the modeled 1 TB/s, which is 1000 bytes a nanosecond.
     assert span(5_000_000) - span(1_000_000) == 2 * 4_000_000 // 1000
 
 

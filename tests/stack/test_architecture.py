@@ -65,7 +65,7 @@ def test_active_parameters(registry: Registry, name: str, billions: float) -> No
     assert found == pytest.approx(billions * 1e9, rel=0.004)
 
 
-def test_the_catalogue_states_enough_counts() -> None:
+def test_the_catalog_states_enough_counts() -> None:
     assert len(PUBLISHED) >= 36
 
 

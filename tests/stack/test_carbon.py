@@ -9,7 +9,7 @@ from assay import stack
 from .sites import BOOKS, JOB, SITE
 
 HOUR, YEAR = 3600.0, 31557600.0
-KWH, TONNE, LITRE = 3.6e6, 1e3, 1e-3
+KWH, TONNE, LITER = 3.6e6, 1e3, 1e-3
 
 Given = dict[str, float | str]
 
@@ -86,9 +86,9 @@ def test_water_of_gpt_3() -> None:
         "thermal.dc.wue": "0.55 L/kWh",
         "carbon.grid.water": "3.142 L/kWh",
     }
-    assert value("carbon.run.water", given) / LITRE == pytest.approx(5.439e6, rel=1e-3)
+    assert value("carbon.run.water", given) / LITER == pytest.approx(5.439e6, rel=1e-3)
     on_site = value("carbon.run.water", {**given, "carbon.grid.water": 0})
-    assert on_site / LITRE == pytest.approx(700e3, rel=0.02)
+    assert on_site / LITER == pytest.approx(700e3, rel=0.02)
 
 
 GRID: Given = {

@@ -64,7 +64,7 @@ def test_water_cools_freely_as_far_as_it_is_cold(sink: float, share: float) -> N
 
 
 def test_flow_of_coolant() -> None:
-    """A kilowatt at 10 K needs 0.024 litres of water a second."""
+    """A kilowatt at 10 K needs 0.024 liters of water a second."""
     given: Given = {"thermal.heat.liquid": "1 kW", "thermal.coolant.rise": "10 K"}
     assert value("thermal.coolant.flow", given) == pytest.approx(1000 / (4180 * 10) / 997)
     assert value("thermal.coolant.flow", given) * 1000 == pytest.approx(0.024, rel=0.001)
@@ -142,9 +142,9 @@ def test_water_of_a_tower() -> None:
         "thermal.sink.latent_share": 1,
         "thermal.sink.drift_share": 0,
     }
-    litres_per_kwh = 3.6e6 / 2.442e6 / 0.997
-    assert value("thermal.water.evaporation", given) * 3.6e6 == pytest.approx(litres_per_kwh)
-    assert value("thermal.dc.wue", given) * 3.6e9 == pytest.approx(1.25 * litres_per_kwh)
+    liters_per_kwh = 3.6e6 / 2.442e6 / 0.997
+    assert value("thermal.water.evaporation", given) * 3.6e6 == pytest.approx(liters_per_kwh)
+    assert value("thermal.dc.wue", given) * 3.6e9 == pytest.approx(1.25 * liters_per_kwh)
 
 
 def test_dry_coolers_take_no_water() -> None:

@@ -243,7 +243,7 @@ proptest! {
 }
 
 #[test]
-fn a_failed_chunk_names_itself_frees_its_slots_and_spares_its_neighbours() {
+fn a_failed_chunk_names_itself_frees_its_slots_and_spares_its_neighbors() {
     for moment in [FaultMoment::AtCall, FaultMoment::OnDevice] {
         let world = world(100, 4);
         let expected = [pattern(1, 250), pattern(2, 250), pattern(3, 250)];

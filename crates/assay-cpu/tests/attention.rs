@@ -79,7 +79,7 @@ proptest! {
         let mut numbers = Numbers(seed);
         let (count, columns) = (sequences.len(), 190_usize.div_ceil(block_size));
         let blocks = count * columns + 1;
-        // Blocks are dealt out so that neighbours in a sequence are none in memory.
+        // Blocks are dealt out so that neighbors in a sequence are none in memory.
         let tables: Vec<i32> = (0..count * columns)
             .map(|at| ((at % columns) * count + at / columns) as i32)
             .collect();

@@ -96,8 +96,8 @@ proptest! {
         };
         let layer = |row: &[f64]| -> Vec<f64> {
             let mean = row.iter().sum::<f64>() / row.len() as f64;
-            let centred: Vec<f64> = row.iter().map(|x| x - mean).collect();
-            let scaled = rms(&centred);
+            let centerd: Vec<f64> = row.iter().map(|x| x - mean).collect();
+            let scaled = rms(&centerd);
             scaled.iter().zip(&bias).map(|(x, b)| x + f64::from(*b)).collect()
         };
         let gated: Vec<f64> = wide(&x)
@@ -159,11 +159,11 @@ fn rope_turns_by_the_angle_of_its_position() {
     let context = Context::best();
     let table = RopeTable::new(4, 16, 10_000.0, RopeScaling::None).unwrap();
     let x = [1.0, 0.0, 0.0, 2.0, 9.0];
-    let (mut halves, mut neighbours) = ([0.0; 5], [0.0; 5]);
+    let (mut halves, mut neighbors) = ([0.0; 5], [0.0; 5]);
     let turns = table.paired(RopePairs::Halves);
     rope(context, &x, &[3], turns, 1, 5, &mut halves).unwrap();
-    let turns = table.paired(RopePairs::Neighbours);
-    rope(context, &x, &[3], turns, 1, 5, &mut neighbours).unwrap();
+    let turns = table.paired(RopePairs::Neighbors);
+    rope(context, &x, &[3], turns, 1, 5, &mut neighbors).unwrap();
     let (fast, slow) = (3.0_f64, 3.0_f64 / 100.0);
     let expected = [
         fast.cos(),
@@ -180,14 +180,14 @@ fn rope_turns_by_the_angle_of_its_position() {
         2.0 * slow.cos(),
         9.0,
     ];
-    assert_close("neighbours", &neighbours, &expected, 1e-6);
+    assert_close("neighbors", &neighbors, &expected, 1e-6);
 }
 
 /// The angle of each pair at position 1, read off by turning (1, 0), and the length it has then.
 fn angles(dimensions: usize, base: f64, scaling: RopeScaling) -> Vec<(f64, f64)> {
     let table = RopeTable::new(dimensions, 2, base, scaling).expect("valid scaling");
     let ones: Vec<f32> = [1.0, 0.0].repeat(dimensions / 2);
-    let (context, turns) = (Context::best(), table.paired(RopePairs::Neighbours));
+    let (context, turns) = (Context::best(), table.paired(RopePairs::Neighbors));
     let mut x = vec![0.0; dimensions];
     rope(context, &ones, &[1], turns, 1, dimensions, &mut x).expect("shapes fit");
     let polar = |pair: &[f32]| {

@@ -17,7 +17,7 @@ class Interval(NamedTuple):
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which this share of all lies, between neighbours in proportion.
+    """The value below which this share of all lies, between neighbors in proportion.
 
     >>> quantile([4.0, 1.0, 2.0], 0.5), quantile([0.0, 10.0], 0.25)
     (2.0, 2.5)

@@ -1,4 +1,4 @@
-"""Accelerators of the catalogue, found under the names by which publications call them."""
+"""Accelerators of the catalog, found under the names by which publications call them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def find(name: str) -> Entry:
 
 
 def all_accelerators() -> Iterator[Entry]:
-    """Every accelerator of the catalogue."""
+    """Every accelerator of the catalog."""
     return entries.entries(GROUP)
 
 

@@ -1,4 +1,4 @@
-"""Catalogue entries: values keyed by graph variables, each with where it comes from."""
+"""Catalog entries: values keyed by graph variables, each with where it comes from."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def from_data(data: Mapping[str, Any], group: str, name: str) -> Entry:
     """An entry from its file's content; facts of a value default to those of the entry."""
     stated = data.get("values")
     if not isinstance(stated, Mapping):
-        raise InputError(f"catalogue entry {name}: expected values by variable, got {stated!r}")
+        raise InputError(f"catalog entry {name}: expected values by variable, got {stated!r}")
     defaults = data.get("defaults", {})
     values = {
         variable: read_value(f"{group}/{name}: {variable}", item, defaults)
@@ -87,10 +87,10 @@ def from_data(data: Mapping[str, Any], group: str, name: str) -> Entry:
 
 
 def from_file(path: Path) -> Entry:
-    """An entry of a user's own, from a JSON file in the catalogue's format."""
-    data = read_json("catalogue file", path)
+    """An entry of a user's own, from a JSON file in the catalog's format."""
+    data = read_json("catalog file", path)
     if not isinstance(data, dict):
-        raise InputError(f"catalogue file {path.name}: expected an object with values")
+        raise InputError(f"catalog file {path.name}: expected an object with values")
     return from_data(data, str(data.get("group", "files")), path.stem)
 
 

@@ -1,4 +1,4 @@
-"""Where the catalogue's data files lie."""
+"""Where the catalog's data files lie."""
 
 from __future__ import annotations
 

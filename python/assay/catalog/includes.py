@@ -1,4 +1,4 @@
-"""What a scenario includes by name: entries of the catalogue, models, and fitted constants."""
+"""What a scenario includes by name: entries of the catalog, models, and fitted constants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Included:
 
 
 def include(path: str, registry: Registry, folder: Path | None = None) -> Included:
-    """Find one include: `group/name`, or a JSON file in the catalogue's format.
+    """Find one include: `group/name`, or a JSON file in the catalog's format.
 
     An accelerator brings its fitted constants along; `engines/name` gives those of a serving engine.
     """
@@ -60,7 +60,7 @@ def include(path: str, registry: Registry, folder: Path | None = None) -> Includ
     if group == "engines":
         return _engine(name, registry)
     if group not in entries.groups():
-        error = unknown_name("catalogue group", group, known_groups())
+        error = unknown_name("catalog group", group, known_groups())
         error.hint = error.hint or _groups_hint()
         raise error
     entry = entries.find(group, name, f"entry of {group}")

@@ -1,4 +1,4 @@
-"""Models of the catalogue and of any `config.json`, as values of the `architecture` scope."""
+"""Models of the catalog and of any `config.json`, as values of the `architecture` scope."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Model:
 
     @property
     def entry(self) -> Entry:
-        """The model as a catalogue entry."""
+        """The model as a catalog entry."""
         values = {
             name: Value(f"{value:.15g}", self.source, self.kind, self.date)
             for name, value in self.given.items()
@@ -67,13 +67,13 @@ class Model:
 
 
 def names() -> list[str]:
-    """Names of all models of the catalogue."""
+    """Names of all models of the catalog."""
     return sorted(path.stem for path in _FOLDER.glob("*.json"))
 
 
 @cache
 def read(name: str) -> Model:
-    """A model of the catalogue by its exact name."""
+    """A model of the catalog by its exact name."""
     if name not in names():
         raise unknown_name("model", name, names())
     data = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def read(name: str) -> Model:
 
 
 def all_models() -> Iterator[Model]:
-    """Every model of the catalogue."""
+    """Every model of the catalog."""
     return (read(name) for name in names())
 
 
@@ -112,7 +112,7 @@ def find(name: str) -> Model:
 
 @cache
 def _spellings() -> dict[str, str]:
-    """Catalogue names by plain spelling; two models may not share one."""
+    """Catalog names by plain spelling; two models may not share one."""
     known: dict[str, str] = {}
     for name in names():
         data = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Measure this machine's processors as an accelerator of the catalogue."""
+"""Measure this machine's processors as an accelerator of the catalog."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def probe() -> Entry:
 
 
 def write_entry(entry: Entry, path: Path, *, force: bool = False) -> None:
-    """Write an entry to a file in the catalogue's format."""
+    """Write an entry to a file in the catalog's format."""
     if path.suffix != ".json":
         raise InputError(f'expected a .json file, got "{path}"', "name it FILE.json")
     if path.exists() and not force:

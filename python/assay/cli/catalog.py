@@ -43,7 +43,7 @@ def catalog_command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: options.Json = False,
 ) -> Report:
-    """List the catalogue, show an entry, or measure this host.
+    """List the catalog, show an entry, or measure this host.
 
     Every value has a source, a kind, a date, and the relative half-width of its 90 % interval.
     """
@@ -62,13 +62,13 @@ def catalog_command(
 
 
 def find_entry(path: str) -> Entry:
-    """An entry by `group/name` or from a file in the catalogue's format."""
+    """An entry by `group/name` or from a file in the catalog's format."""
     if path.endswith(".json"):
         return entries.from_file(Path(path))
     group, _, name = path.partition("/")
     if not name:
         raise InputError(f'malformed entry "{path}": expected group/name')
-    one_of("catalogue group", group, entries.groups())
+    one_of("catalog group", group, entries.groups())
     if group == "models":
         from assay.catalog import models
 
@@ -90,7 +90,7 @@ def _entries(group: str) -> Iterator[Entry]:
 
 def _list(group: str | None, as_json: bool) -> Report:
     groups = entries.groups()
-    wanted = groups if group is None else [one_of("catalogue group", group, groups)]
+    wanted = groups if group is None else [one_of("catalog group", group, groups)]
     found = [entry for name in wanted for entry in _entries(name)]
     data = [
         {

@@ -25,8 +25,8 @@ from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model.language.quantity import format_number
 
 if TYPE_CHECKING:
-    from assay.model.optimising.optimum import Optimum
-    from assay.model.optimising.sweep import Sweep
+    from assay.model.optimizing.optimum import Optimum
+    from assay.model.optimizing.sweep import Sweep
 
 
 def solve_command(
@@ -124,7 +124,7 @@ def minimize_command(
 ) -> Report:
     """Find the choices that make a variable smallest.
 
-    Choices must fulfil every constraint that can be checked.
+    Choices must fulfill every constraint that can be checked.
     """
     from assay.cli.ranges import read_choices
 
@@ -133,7 +133,7 @@ def minimize_command(
     question = read_question(preset, assign, variant, includes, model_config)
     choices = read_choices(question.registry, over)
     try:
-        with working("minimising") as progress:
+        with working("minimizing") as progress:
             optimum = question.registry.minimize(
                 target,
                 choices,
@@ -143,7 +143,7 @@ def minimize_command(
                 constraints=not ignore_constraints,
                 switch=not no_switch,
                 alternatives=alternatives,
-                progress=lambda done, _: progress(f"minimising: {done:,} points"),
+                progress=lambda done, _: progress(f"minimizing: {done:,} points"),
             )
     except MissingInputsError as error:
         return missing_report(question.registry, error, as_json)
@@ -211,7 +211,7 @@ def sweep_command(
 ) -> Report:
     """Compute variables at every combination of values."""
     from assay.cli.ranges import read_axes
-    from assay.model.optimising.sweep import sweep
+    from assay.model.optimizing.sweep import sweep
 
     question = read_question(preset, assign, variant, includes, model_config)
     axes = read_axes(over)

@@ -24,7 +24,7 @@ With = Annotated[
     typer.Option(
         "--with",
         metavar="GROUP/NAME",
-        help="Take the values of a catalogue entry, such as accelerators/h100_sxm, or of a .json "
+        help="Take the values of a catalog entry, such as accelerators/h100_sxm, or of a .json "
         "file in its format. May be repeated; goes before the preset's entries of that group.",
     ),
 ]

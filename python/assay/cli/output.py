@@ -1,6 +1,6 @@
-"""What the command line prints: answers on stdout, talk on stderr, colour only on a terminal.
+"""What the command line prints: answers on stdout, talk on stderr, color only on a terminal.
 
-Layout is plain text and the same everywhere; a terminal adds colour to it and draws trees with
+Layout is plain text and the same everywhere; a terminal adds color to it and draws trees with
 finer lines. Text that came from outside is printed with its control characters escaped.
 """
 
@@ -120,7 +120,7 @@ def working(what: str, *, log: bool = False) -> Iterator[Callable[[str], None]]:
     On a terminal it is one line that goes away. Elsewhere nothing is printed, or with `log`
     what the work says, line by line.
     """
-    if not is_colourful(sys.stderr):
+    if not is_colorful(sys.stderr):
         yield lambda text: _print([one_line(text)] if log else [], sys.stderr)
         return
     from rich.console import Console
@@ -139,7 +139,7 @@ def prepare_streams() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def is_colourful(stream: TextIO) -> bool:
+def is_colorful(stream: TextIO) -> bool:
     """Whether a stream is a terminal whose user has not asked for plain text."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
         return False
@@ -154,7 +154,7 @@ def _canvas(stream: TextIO) -> Canvas:
 
 
 def _print(lines: Iterable[Line], stream: TextIO) -> None:
-    if not is_colourful(stream):
+    if not is_colorful(stream):
         for line in lines:
             stream.write(one_line(plain(line)).rstrip() + "\n")
         return

@@ -10,7 +10,7 @@ from typing import Any, Final
 from assay.cli.question import read_pairs
 from assay.errors import InputError
 from assay.model.language.quantity import parse_quantity
-from assay.model.optimising.choices import VARIANT_PREFIX, choosable, read_axis
+from assay.model.optimizing.choices import VARIANT_PREFIX, choosable, read_axis
 from assay.model.registry import Registry
 
 MOST_VALUES: Final = 10_000_000

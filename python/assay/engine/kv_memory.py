@@ -110,7 +110,7 @@ class KvMemory:
         """Set the keys and values of a sequence's blocks to zero, in every layer."""
         context, stream = self.device._context, self.device.current_stream()._native
         blocks = set(self.books.table(sequence))
-        # Neighbours at once: a cache that little has happened to hands blocks out in a row.
+        # Neighbors at once: a cache that little has happened to hands blocks out in a row.
         starts = sorted(block for block in blocks if block - 1 not in blocks)
         ends = sorted(block + 1 for block in blocks if block + 1 not in blocks)
         for first, end in zip(starts, ends, strict=True):

@@ -187,7 +187,7 @@ class Batcher:
             left -= count
 
     def _has_room(self, tokens: int) -> bool:
-        """Whether a block would be left for each running request, so that none is pre-empted soon."""
+        """Whether a block would be left for each running request, so that none is preempted soon."""
         if not self.running:
             return True
         counts = self.kv.statistics()

@@ -111,7 +111,7 @@ def _can_overlap(parts: Assembly, flight: Flight) -> bool:
     # would overwrite.
     if any(turn.request.params.penalized for turn in flight.turns) or _reported(flight.turns):
         return False
-    # With room for everyone nobody is pre-empted, whose tokens would have to be known.
+    # With room for everyone nobody is preempted, whose tokens would have to be known.
     counts = parts.kv.books.statistics()
     chunk = -(-parts.settings.token_budget // counts["block_tokens"])
     return counts["free"] + counts["cached"] >= 2 * len(parts.batcher.running) + chunk

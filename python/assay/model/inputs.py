@@ -20,7 +20,7 @@ Given = float | int | str | Quantity | Distribution
 
 
 _NAMED = 8
-"""Names in a note at most; a scenario of the catalogue may have a hundred."""
+"""Names in a note at most; a scenario of the catalog may have a hundred."""
 
 
 @dataclass(frozen=True, slots=True)

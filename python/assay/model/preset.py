@@ -166,7 +166,7 @@ class Preset:
     ) -> ScenarioReport:
         """Resolve several targets and report on each; by default the scenario's own.
 
-        Without `intervals`, uncertain values of the catalogue are taken as they stand, which is
+        Without `intervals`, uncertain values of the catalog are taken as they stand, which is
         much faster where only the status of targets is asked for.
         """
         wanted = self.targets if targets is None else targets

@@ -18,7 +18,7 @@ from assay.model.language.variables import Constant, Reference, Variable
 if TYPE_CHECKING:
     from assay.model.graphs.graph import Graph
     from assay.model.inputs import Given
-    from assay.model.optimising.optimise import Optimum
+    from assay.model.optimizing.optimize import Optimum
     from assay.model.resolving.resolution import Resolution
     from assay.model.solving.solve import Solution
     from assay.model.tapes.compile import Compiled
@@ -176,7 +176,7 @@ class Registry:
         variants: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Compiled:
-        """Lower the cone of `outputs` to a vectorised callable with exact derivatives."""
+        """Lower the cone of `outputs` to a vectorized callable with exact derivatives."""
         from assay.model.tapes.compile import compile_cone
 
         return compile_cone(self, inputs, outputs, given or {}, variants or {}, **options)
@@ -190,7 +190,7 @@ class Registry:
         **options: Any,
     ) -> Optimum:
         """Find the choices in `over` that make `target` smallest under the graph's constraints."""
-        from assay.model.optimising.optimise import minimize
+        from assay.model.optimizing.optimize import minimize
 
         return minimize(self, target, over, given or {}, variants or {}, **options)
 

@@ -16,7 +16,7 @@ _FACTS = ("value", "source", "kind", "date", "uncertainty")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of a scenario or of the catalogue.
+    """One value of a scenario or of the catalog.
 
     `uncertainty` is the relative half-width of the interval that holds the truth nine times in
     ten; zero means that the value is taken as exact, such as a count.

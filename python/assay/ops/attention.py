@@ -193,7 +193,7 @@ def decode_attention(
             kv_heads,
             head_dim,
             0 if table is None else table.positions,
-            int(table is not None and table.pairs == "neighbours"),
+            int(table is not None and table.pairs == "neighbors"),
             block_tokens,
             keys.shape[0],
             columns,

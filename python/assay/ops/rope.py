@@ -40,7 +40,7 @@ class RopeTable(NamedTuple):
 
     turns: Array
     """Positions by turned numbers: cosines of all pairs, then their sines."""
-    pairs: Literal["halves", "neighbours"]
+    pairs: Literal["halves", "neighbors"]
 
     @property
     def positions(self) -> int:
@@ -59,7 +59,7 @@ def rope_table(
     base: float = 10_000.0,
     *,
     scaling: str = "none",
-    pairs: Literal["halves", "neighbours"] = "halves",
+    pairs: Literal["halves", "neighbors"] = "halves",
     device: Device | str = "cpu",
     **values: float,
 ) -> RopeTable:
@@ -72,8 +72,8 @@ def rope_table(
         raise InputError(
             f'rope_table: expected a scaling, got "{scaling}"', f"one of: {', '.join(SCALINGS)}"
         )
-    if pairs not in ("halves", "neighbours"):
-        raise InputError(f'rope_table: expected pairs of halves or neighbours, got "{pairs}"')
+    if pairs not in ("halves", "neighbors"):
+        raise InputError(f'rope_table: expected pairs of halves or neighbors, got "{pairs}"')
     if dimensions < 2 or dimensions % 2 or positions < 1:
         raise InputError(
             "rope_table: expected an even number of dimensions and positions above 0, "
@@ -125,7 +125,7 @@ def rope(
             head_dim,
             table.dimensions,
             table.positions,
-            int(table.pairs == "neighbours"),
+            int(table.pairs == "neighbors"),
         ),
         x.device,
         counting.moved(nbytes(x, positions, out), 4 * rows * table.dimensions),
@@ -174,11 +174,11 @@ def rope_write(
         queries = check("rope_write", "q_out", q_out, (rows, heads * head_dim))
     else:
         queries = result("rope_write", qkv.device, q_out, (rows, heads, head_dim), qkv.dtype)
-    turned, table_positions, neighbours = 0, 0, 0
+    turned, table_positions, neighbors = 0, 0, 0
     if table is not None:
         _check_table("rope_write", table, head_dim)
         turned, table_positions = table.dimensions, table.positions
-        neighbours = int(table.pairs == "neighbours")
+        neighbors = int(table.pairs == "neighbors")
     blocks, block_tokens = keys.shape[:2]
     written = 2 * rows * kv_heads * head_dim * keys.dtype.itemsize
     call(
@@ -201,7 +201,7 @@ def rope_write(
             head_dim,
             turned,
             table_positions,
-            neighbours,
+            neighbors,
             block_tokens,
             blocks,
             int(settled),

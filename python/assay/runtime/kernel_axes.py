@@ -26,10 +26,10 @@ class Reduction(NamedTuple):
 
     join: str
     first: str = "a0"
-    """An expression of a0, and of the mean a1 where it is centred."""
+    """An expression of a0, and of the mean a1 where it is centerd."""
     last: str = "a0"
     """An expression of a0 and the number a1."""
-    centred: bool = False
+    centerd: bool = False
     """Whether the mean of all elements is found first; for sums."""
 
 
@@ -81,7 +81,7 @@ def packed(x: Array, label: str) -> Array:
 
 
 def _in_order(x: Array, axes: Shape, label: str) -> tuple[Array, Shape]:
-    """Elements in C order, and the axes as neighbours in it."""
+    """Elements in C order, and the axes as neighbors in it."""
     together = len(axes) < 2 or max(axes) - min(axes) + 1 == len(axes)
     if together and x.layout.is_contiguous(x.dtype.itemsize):
         return x, axes
@@ -92,7 +92,7 @@ def _in_order(x: Array, axes: Shape, label: str) -> tuple[Array, Shape]:
 
 @functools.lru_cache(maxsize=4096)
 def _parts(shape: Shape, axes: Shape) -> tuple[int, int, int]:
-    """What is outside, along and inside of axes that are neighbours."""
+    """What is outside, along and inside of axes that are neighbors."""
     first, last = (min(axes), max(axes)) if axes else (len(shape), len(shape) - 1)
     outer, length = math.prod(shape[:first]), math.prod(shape[first : last + 1])
     return outer, length, math.prod(shape[last + 1 :])
@@ -118,7 +118,7 @@ def _plan(
         _number(reduction.join),
         _number(reduction.last),
         float(number),
-        int(reduction.centred),
+        int(reduction.centerd),
         computed.element,
         *_parts(source, axes),
     )
@@ -244,7 +244,7 @@ def put(
 ) -> None:
     """Write parts to where the indices, which are within bounds, name along an axis of `out`.
 
-    The last of several for one place is what is there afterwards; `distinct` says there are none.
+    The last of several for one place is what is there afterward; `distinct` says there are none.
     """
     if x.size == 0:
         return

@@ -84,7 +84,7 @@ def launch(
 ) -> None:
     """Run `kernel` over NumPy views of what it reads and then of what it writes.
 
-    bfloat16 arrays are passed as float32, and what is written to them is rounded afterwards.
+    bfloat16 arrays are passed as float32, and what is written to them is rounded afterward.
     """
     arrays = (*reads, *writes)
     device = one_device(operation, arrays)

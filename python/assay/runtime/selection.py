@@ -1,6 +1,6 @@
 """What arrays of integers and masks select, as kernels of a device that has them.
 
-Every selection comes to one thing: some neighbouring axes taken as one, and numbers of places along
+Every selection comes to one thing: some neighboring axes taken as one, and numbers of places along
 it. A mask gives the places where it is true.
 """
 

@@ -22,9 +22,9 @@ _VOLTAGE = cited(
     "Guerreiro et al. 2018, GPGPU Power Modeling for Multi-domain Voltage-Frequency Scaling, HPCA"
 )
 _THERMAL = cited("Skadron et al. 2003, Temperature-aware microarchitecture, ISCA")
-_UTILISATION = cited(
+_UTILIZATION = cited(
     "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer",
-    "power as a straight line in utilisation",
+    "power as a straight line in utilization",
 )
 _NVML = cited("NVIDIA Management Library (NVML) API Reference Guide", "power management limit")
 
@@ -204,7 +204,7 @@ power_limited_peak_flops = scope.variable(
 power = scope.variable(
     "power", "P_GPU", "W/GPU", "power drawn by one GPU under the workload, on average",
     equals=power_idle + duty * (power_busy - power_idle),
-    reference=_UTILISATION,
+    reference=_UTILIZATION,
 )  # fmt: skip
 scope.inequality(
     "power_cap",

@@ -1,10 +1,10 @@
-"""What an optimiser keeps of every weight, and what an update moves."""
+"""What an optimizer keeps of every weight, and what an update moves."""
 
 from __future__ import annotations
 
 from assay.model import Reference, Scope, Variable, cited
 
-scope = Scope("optimizer", "States of the optimiser")
+scope = Scope("optimizer", "States of the optimizer")
 
 _MIXED = cited("Micikevicius et al. 2018, Mixed Precision Training", "sec. 3.1")
 _ADAM = cited("Kingma and Ba 2015, Adam: A Method for Stochastic Optimization", "algorithm 1")
@@ -30,7 +30,7 @@ moments = scope.variable(
     reference=_ADAM, boundary="scenario", family="optimizer",
 )  # fmt: skip
 state_bytes = scope.variable(
-    "state_bytes", "K", "byte", "bytes of a weight's optimiser state",
+    "state_bytes", "K", "byte", "bytes of a weight's optimizer state",
     equals=master_bytes + moments * moment_bytes, reference=_ZERO,
 )  # fmt: skip
 update_bytes = scope.variable(

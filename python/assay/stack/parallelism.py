@@ -80,7 +80,7 @@ expert = _choice(
 micro_batch = _choice("micro_batch", "b", "sequences in one pass through a stage", _SPLIT, POSITIVE)
 zero_stage = _choice(
     "zero_stage", "z",
-    "what replicas split: 0 nothing, 1 optimiser states, 2 gradients too, 3 weights too", _ZERO,
+    "what replicas split: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too", _ZERO,
     (0, 3),
 )  # fmt: skip
 sequence_parallel = _choice(
@@ -144,10 +144,10 @@ gradient_memory = _memory(
     "gradients", "M_g", "gradients", optimizer.gradient_bytes * _kept_from(2), _ZERO
 )
 optimizer_memory = _memory(
-    "optimizer", "M_o", "optimiser states", optimizer.state_bytes * _kept_from(1), _ZERO
+    "optimizer", "M_o", "optimizer states", optimizer.state_bytes * _kept_from(1), _ZERO
 )
 state_memory = _memory(
-    "states", "M_s", "weights, gradients and optimiser states",
+    "states", "M_s", "weights, gradients and optimizer states",
     weight_memory + gradient_memory + optimizer_memory, _ZERO,
 )  # fmt: skip
 

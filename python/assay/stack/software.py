@@ -37,7 +37,7 @@ attention = _feature(
     _FLASH,
 )  # fmt: skip
 fused_passes = _feature(
-    "fused_passes", "u_f", "1: norms, biases and activations are fused with their neighbours", 1,
+    "fused_passes", "u_f", "1: norms, biases and activations are fused with their neighbors", 1,
     _FUSION,
 )  # fmt: skip
 overlap = _feature(
@@ -50,7 +50,7 @@ fused_accumulation = _feature(
 )  # fmt: skip
 gradient_all_reduce = _feature(
     "gradient_all_reduce", "u_g",
-    "1: gradients of a sharded optimiser are reduced to every rank, not to their owner", 1, _ZERO,
+    "1: gradients of a sharded optimizer are reduced to every rank, not to their owner", 1, _ZERO,
 )  # fmt: skip
 owner_broadcast = _feature(
     "owner_broadcast", "u_b", "1: sharded weights are broadcast by their owner, not gathered", 1,

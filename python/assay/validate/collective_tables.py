@@ -186,10 +186,10 @@ def compiled() -> Compiled:
 
 @cache
 def link_bandwidth(system: str) -> float:
-    """Rate of a GPU's links in one direction, from the catalogue."""
+    """Rate of a GPU's links in one direction, from the catalog."""
     found = registry().resolve("gpu.link.bandwidth", accelerators.find(system).given).value
     if found is None:
-        raise InputError(f"the rate of the links of {system} is not in the catalogue")
+        raise InputError(f"the rate of the links of {system} is not in the catalog")
     return found
 
 

@@ -149,7 +149,7 @@ def _close(case: Case, quantity: str, unit: str, observed: float, predicted: flo
 
 
 def _constants(system: str) -> dict[str, str]:
-    """Fitted constants as `resolve` takes them beside a catalogue entry."""
+    """Fitted constants as `resolve` takes them beside a catalog entry."""
     variables = registry().variables
     return {
         name: f"{value!r} {variables[name].unit.text}"

@@ -133,7 +133,7 @@ KINDS = {
 
 @cache
 def device(system: str) -> dict[str, float]:
-    """What kernels see of an accelerator of the catalogue, at the clock of the measurements."""
+    """What kernels see of an accelerator of the catalog, at the clock of the measurements."""
     known = accelerators.find(system).given
     facts = {"kernels.device.clock_ratio": 1.0}
     for name in DEVICE_INPUTS:
@@ -146,7 +146,7 @@ def solved(name: str, given: Mapping[str, Any]) -> float:
     """The value of a variable, which the given ones must settle."""
     result = registry().resolve(name, given)
     if result.value is None:
-        raise InputError(f"{name} cannot be resolved from what the catalogue gives")
+        raise InputError(f"{name} cannot be resolved from what the catalog gives")
     return result.value
 
 

@@ -6,7 +6,7 @@ was touched between two uses of the same data, since that decides what is still 
 - products: six copies of the weights one after the other (TensorRT-LLM since 1.3: as many as
   fill the cache, five at most), all inside one CUDA graph; the activations are the same ones
   each time, but SGLang has a copy of them per copy of the weights.
-- vLLM's 16-bit weights are not initialised, SGLang's and TensorRT-LLM's are random: random
+- vLLM's 16-bit weights are not initialized, SGLang's and TensorRT-LLM's are random: random
   operands draw more power and run slower where power is the limit.
 - attention: the same keys and values again and again.
 - experts: both products of gated experts, the activation between them and the routing; of the

@@ -23,7 +23,7 @@ class Gap(Exception):
 
 
 def accelerator_of(case: Case) -> Entry:
-    """The catalogue's entry of the accelerator that a case names."""
+    """The catalog's entry of the accelerator that a case names."""
     inputs = case.inputs
     name = inputs.get("gpu") or inputs.get("accelerator")
     if not name and "total_train_flop" in case.observed:
@@ -61,12 +61,12 @@ def launch_year(entry: Entry) -> float:
 
 
 def shapes_of(case: Case, notes: list[str]) -> dict[str, float]:
-    """The model's shapes by variable: as stated, or from the catalogue under the model's name."""
+    """The model's shapes by variable: as stated, or from the catalog under the model's name."""
     inputs = case.inputs
     words = text_of(case)
     if not all(inputs.get(name) for name in ("hidden", "layers", "heads")):
         found = _named_model(case)
-        notes.append(f"shapes of {found.name} from the catalogue")
+        notes.append(f"shapes of {found.name} from the catalog")
         changed = {
             f"architecture.{variable}": float(inputs[name])
             for name, variable in _OVERRIDES.items()
@@ -122,7 +122,7 @@ def _latent(words: str, notes: list[str]) -> dict[str, Any]:
     """Widths of compressed attention, which cases with experts leave to the model's name."""
     if "deepseek-v3" not in words and "deepseek v3" not in words:
         return {}
-    notes.append("widths of compressed attention from the catalogue: deepseek-v3")
+    notes.append("widths of compressed attention from the catalog: deepseek-v3")
     config = models.find("deepseek-v3").config
     names = ("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
     return {name: config[name] for name in names}

@@ -27,7 +27,7 @@ OVERLAPPING = 2022.6
 """Megatron-LM hid none of its communication before; it came with the work of 2022."""
 
 SHARDED_STATES = 2022.9
-"""Since when the optimiser's states are split by default."""
+"""Since when the optimizer's states are split by default."""
 
 FUSED_ACCUMULATION = 2022.2
 """Megatron-LM fused the sums of gradients into products at the start of 2022."""

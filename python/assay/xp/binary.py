@@ -127,7 +127,7 @@ def multiply(x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
 
 
 def nextafter(x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
-    """The next number from x1 towards x2."""
+    """The next number from x1 toward x2."""
     return operators.require(operators.binary("nextafter", x1, x2), "nextafter", x1, x2)
 
 

@@ -272,7 +272,7 @@ def diff(
     prepend: Array | None = None,
     append: Array | None = None,
 ) -> Array:
-    """The differences of neighbours along an axis, taken `n` times."""
+    """The differences of neighbors along an axis, taken `n` times."""
     from assay.xp.binary import not_equal, subtract
     from assay.xp.manipulation import concat
 

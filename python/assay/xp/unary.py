@@ -192,5 +192,5 @@ def tanh(x: Array, /) -> Array:
 
 
 def trunc(x: Array, /) -> Array:
-    """The nearest integer towards zero."""
+    """The nearest integer toward zero."""
     return operators.unary("trunc", x)

@@ -134,7 +134,7 @@ def test_a_converted_model_is_the_model(architecture: str, tmp_path: Path) -> No
     assert model.tokenizer.encode("abxy<|end|>") == [256, ord("a"), ord("b"), 258, 257]
 
 
-def test_permuted_rows_rotate_in_neighbouring_pairs(tmp_path: Path) -> None:
+def test_permuted_rows_rotate_in_neighboring_pairs(tmp_path: Path) -> None:
     made = small("llama")
     path = tmp_path / "model.gguf"
     write(path, made)
@@ -152,8 +152,8 @@ def test_permuted_rows_rotate_in_neighbouring_pairs(tmp_path: Path) -> None:
 
     pairs = (model.tensors[name].to_float32() @ x).reshape(-1, size // 2, 2)
     left, right = pairs[..., 0], pairs[..., 1]
-    neighbours = np.stack([left * cosine - right * sine, right * cosine + left * sine], axis=-1)
-    np.testing.assert_allclose(neighbours, rotated, rtol=1e-12)
+    neighbors = np.stack([left * cosine - right * sine, right * cosine + left * sine], axis=-1)
+    np.testing.assert_allclose(neighbors, rotated, rtol=1e-12)
 
 
 def test_an_output_matrix_of_its_own_unties_the_embeddings(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Made-up models: the same everywhere, labelled, and of every architecture."""
+"""Made-up models: the same everywhere, labeled, and of every architecture."""
 
 import hashlib
 import math
@@ -62,7 +62,7 @@ def test_seeds_and_configurations_make_other_models() -> None:
     assert not any("layers.1." in name for name in wide.tensors)
 
 
-def test_it_is_labelled() -> None:
+def test_it_is_labeled() -> None:
     model = open_model("synthetic")
     assert model.synthetic
     assert model.path is None

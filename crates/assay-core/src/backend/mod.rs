@@ -3,7 +3,7 @@
 //! One trait, [`Backend`], stands between the runtime (pool, transfer, dispatch, scheduler) and a
 //! device. It follows the shape of a GPU driver: memory comes in large pieces, work is queued on
 //! streams and returns at once, events order streams among themselves, graphs replay queued work.
-//! There is no device-wide synchronisation, so that nothing built on this can end in one.
+//! There is no device-wide synchronization, so that nothing built on this can end in one.
 //!
 //! The trait is used as `Arc<dyn Backend>`: an indirect call costs about a nanosecond where the
 //! driver call behind it costs hundreds, and the memory pool's hot path makes none. In return

@@ -190,7 +190,7 @@ pub enum DeviceKind {
     Cpu,
     /// An NVIDIA GPU through its driver.
     Cuda,
-    /// A modelled device in virtual time.
+    /// A modeled device in virtual time.
     Sim,
 }
 

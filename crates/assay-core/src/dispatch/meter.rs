@@ -14,7 +14,7 @@ use crate::scheduler::{TaskId, Turn};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-/// Names whose cost is remembered; when there are more, all are learnt again.
+/// Names whose cost is remembered; when there are more, all are learned again.
 const REMEMBERED: usize = 4_096;
 
 /// Work by the task it was charged to and its name.

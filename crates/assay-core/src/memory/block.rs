@@ -15,7 +15,7 @@ pub(super) enum BlockState {
     Unused,
     /// Memory in a caller's hands.
     Allocated,
-    /// Free, in the bins, joined with its free neighbours.
+    /// Free, in the bins, joined with its free neighbors.
     Free,
     /// Free, in a quick list, not joined.
     Quick,
@@ -41,12 +41,12 @@ pub(super) struct Block {
     /// The blocks just below and above in the same slab.
     pub below: u32,
     pub above: u32,
-    /// Neighbours in a bin or quick list.
+    /// Neighbors in a bin or quick list.
     pub previous: u32,
     pub next: u32,
     /// When it was put in the bins, in its owner's count.
     pub epoch: u64,
-    /// Counts the allocations of this description, so that stale handles are recognised.
+    /// Counts the allocations of this description, so that stale handles are recognized.
     pub generation: u32,
     pub tenant: u32,
     /// The stream slot that may reuse it at once; meaningful while free.

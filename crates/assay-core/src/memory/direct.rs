@@ -15,7 +15,7 @@ const DIRECT_MARK: u32 = 1 << 31;
 /// How many numbers fit beside the mark without meaning none.
 const NUMBERS: u32 = DIRECT_MARK - 1;
 
-/// Numbers the resources, so that one recognises another's allocations.
+/// Numbers the resources, so that one recognizes another's allocations.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 
 #[derive(Default)]

@@ -5,10 +5,10 @@ use super::block::NONE;
 /// Slots in the order of their last use.
 ///
 /// The links lie beside each other in one array; taking a slot out of the middle joins its
-/// neighbours and leaves everyone else where they were.
+/// neighbors and leaves everyone else where they were.
 #[derive(Default)]
 pub(crate) struct Lru {
-    /// Older and newer neighbour of each slot.
+    /// Older and newer neighbor of each slot.
     links: Vec<Option<(u32, u32)>>,
     ends: Option<(u32, u32)>,
 }

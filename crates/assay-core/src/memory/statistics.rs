@@ -25,7 +25,7 @@ pub struct PoolStatistics {
     pub slabs_released: u64,
     /// Blocks cut in two.
     pub splits: u64,
-    /// Blocks joined with a neighbour.
+    /// Blocks joined with a neighbor.
     pub joins: u64,
     /// Events recorded to pass memory between streams.
     pub recorded_events: u64,

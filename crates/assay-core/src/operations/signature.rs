@@ -12,7 +12,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether the operand may be different afterwards.
+    /// Whether the operand may be different afterward.
     pub const fn writes(self) -> bool {
         !matches!(self, Access::Read)
     }
@@ -41,7 +41,7 @@ pub enum NumberKind {
     Layout,
 }
 
-/// The most axes that a strided operation goes along; neighbours that can be one count as one.
+/// The most axes that a strided operation goes along; neighbors that can be one count as one.
 pub const MOST_AXES: usize = 8;
 
 /// One number of an operation.

@@ -42,7 +42,7 @@ pub static TABLE: [Signature; 34] = [
         ],
         numbers: &[integer("count"), integer("rows"), integer("columns")],
     },
-    // With a residual, x is added to it first and the sum is what is normalised.
+    // With a residual, x is added to it first and the sum is what is normalized.
     Signature {
         name: "rms_norm",
         operands: &[
@@ -80,7 +80,7 @@ pub static TABLE: [Signature; 34] = [
         operands: &[reads("x"), writes("out")],
         numbers: &[integer("rows"), integer("columns")],
     },
-    // The table is positions by turned numbers: cosines of all pairs, then sines. `neighbours`
+    // The table is positions by turned numbers: cosines of all pairs, then sines. `neighbors`
     // pairs each number with the next one instead of with its partner in the second half.
     Signature {
         name: "rope",
@@ -96,7 +96,7 @@ pub static TABLE: [Signature; 34] = [
             integer("head_dim"),
             integer("turned"),
             integer("table_positions"),
-            integer("neighbours"),
+            integer("neighbors"),
         ],
     },
     // Queries, keys and values of new tokens, out of rows that hold all three: norms per head,
@@ -123,7 +123,7 @@ pub static TABLE: [Signature; 34] = [
             integer("head_dim"),
             integer("turned"),
             integer("table_positions"),
-            integer("neighbours"),
+            integer("neighbors"),
             integer("block_tokens"),
             integer("blocks"),
             integer("settled"),
@@ -185,7 +185,7 @@ pub static TABLE: [Signature; 34] = [
             integer("kv_heads"),
             integer("head_dim"),
             integer("table_positions"),
-            integer("neighbours"),
+            integer("neighbors"),
             integer("block_tokens"),
             integer("blocks"),
             integer("table_columns"),
@@ -351,7 +351,7 @@ pub static TABLE: [Signature; 34] = [
         ],
     },
     // x is outer by length by inner; each element goes through an expression of a0 in its own
-    // format, and of a1, the mean of all that are joined, where it is `centred`, which is for sums.
+    // format, and of a1, the mean of all that are joined, where it is `centerd`, which is for sums.
     // Then they are joined, and what comes out goes through a last expression of a0 and the plain
     // number a1.
     Signature {
@@ -362,7 +362,7 @@ pub static TABLE: [Signature; 34] = [
             integer("join"),
             integer("last"),
             float("last_number"),
-            integer("centred"),
+            integer("centerd"),
             integer("computed"),
             integer("outer"),
             integer("length"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub enum Contents {
     /// Every byte is kept and copied, so that results can be compared.
     Kept,
-    /// Only sizes and times are modelled.
+    /// Only sizes and times are modeled.
     Dropped,
 }
 
@@ -29,7 +29,7 @@ struct Memory {
 
 /// Device and host memory of one simulated device.
 ///
-/// Addresses are never handed out twice, so a stale one is always recognised.
+/// Addresses are never handed out twice, so a stale one is always recognized.
 pub struct SimMemory {
     device: Memory,
     host: Memory,
@@ -90,7 +90,7 @@ impl SimMemory {
             free,
         };
         let address = memory.next_address;
-        // One alignment unit of nothing after each region keeps neighbours from touching.
+        // One alignment unit of nothing after each region keeps neighbors from touching.
         let end = address
             .checked_add(bytes)
             .and_then(|end| end.checked_next_multiple_of(alignment))

@@ -1,4 +1,4 @@
-//! A simulated device: virtual time, modelled bandwidths, and the same outcome every run.
+//! A simulated device: virtual time, modeled bandwidths, and the same outcome every run.
 //!
 //! It implements [`Backend`](crate::backend::Backend), so pool, transfer, dispatch and scheduler
 //! run on it unchanged, without a GPU, and faults can be ordered up. What it models: streams in

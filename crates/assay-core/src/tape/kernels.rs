@@ -30,7 +30,7 @@ pub(super) trait Loop {
     ///
     /// # Safety
     ///
-    /// Each operand that the operation uses points to as many initialised numbers as `out` has
+    /// Each operand that the operation uses points to as many initialized numbers as `out` has
     /// if it varies, else to one, and `out` overlaps none of them.
     unsafe fn run(out: &mut [f64], operands: &Operands);
 }

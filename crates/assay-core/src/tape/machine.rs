@@ -265,7 +265,7 @@ impl Registers {
 
     fn row(&self, register: u32, lanes: usize) -> &[f64] {
         assert!(lanes <= self.width);
-        // SAFETY: `address` is inside the memory, with `width` initialised numbers from there
+        // SAFETY: `address` is inside the memory, with `width` initialized numbers from there
         // on; kernels, which write, do not run while `self` is borrowed by the result.
         unsafe { std::slice::from_raw_parts(self.address(register), lanes) }
     }

@@ -11,13 +11,13 @@ mod call;
 mod ceiling;
 mod matmul;
 mod norm;
-mod quantise;
+mod quantize;
 mod rope;
 mod rows;
 mod sampling;
 mod weights;
 
-pub use weights::{dequantise_weights, pack_weights, weights_bytes};
+pub use weights::{dequantize_weights, pack_weights, weights_bytes};
 
 use crate::device::{CpuDevice, CpuKernel};
 use crate::ops::Context;
@@ -43,8 +43,8 @@ const BODIES: [(&str, Body); 20] = [
     ("gather_rows", rows::gather_rows),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
-    ("quantize", quantise::quantize),
-    ("dequantize", quantise::dequantize),
+    ("quantize", quantize::quantize),
+    ("dequantize", quantize::dequantize),
     ("matmul", matmul::matmul),
     ("read", ceiling::read),
     ("copy", ceiling::copy),

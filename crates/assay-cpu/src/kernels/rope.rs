@@ -5,8 +5,8 @@ use crate::ops::{self, AttentionShape, CacheShape, Context, HeadSteps, RopePairs
 use assay_core::backend::Result;
 
 fn pairs(call: &Call<'_>) -> Result<RopePairs> {
-    Ok(match call.flag("neighbours")? {
-        true => RopePairs::Neighbours,
+    Ok(match call.flag("neighbors")? {
+        true => RopePairs::Neighbors,
         false => RopePairs::Halves,
     })
 }

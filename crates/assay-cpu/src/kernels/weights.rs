@@ -118,14 +118,14 @@ fn view<'a>(
 }
 
 /// Writes the numbers of packed weights to `out`, row by row.
-pub fn dequantise_weights(
+pub fn dequantize_weights(
     format: ElementFormat,
     bytes: &[u8],
     outputs: usize,
     inputs: usize,
     out: &mut [f32],
 ) -> std::result::Result<(), OpError> {
-    let operation = "dequantise";
+    let operation = "dequantize";
     check_length(operation, "out", out.len(), &[outputs, inputs])?;
     let expected = weights_bytes(format, outputs, inputs)?;
     check_length(operation, "weights", bytes.len(), &[expected])?;
@@ -145,7 +145,7 @@ pub fn dequantise_weights(
         _ => {
             let view = view(format, bytes, outputs, inputs)?;
             for (row, out) in out.chunks_exact_mut(inputs.max(1)).enumerate() {
-                view.dequantise_row(row, out)?;
+                view.dequantize_row(row, out)?;
             }
         }
     }
@@ -184,7 +184,7 @@ impl<'a> PackedSpan<'a> {
 
 thread_local! {
     /// Activations as bytes, kept from call to call.
-    static QUANTISED: RefCell<Activations> = RefCell::default();
+    static QUANTIZED: RefCell<Activations> = RefCell::default();
     /// Activations after the norm in front of a product.
     static NORMED: RefCell<Vec<f32>> = RefCell::default();
     /// Gates and what they let through, before the two are multiplied.
@@ -319,10 +319,10 @@ impl<'c, 'a> Product<'c, 'a> {
             {
                 return Ok(());
             }
-            return QUANTISED.with_borrow_mut(|quantised| {
-                quantised
-                    .quantise(context, x, rows, inputs)
-                    .and_then(|()| weights.linear(context, quantised, epilogue, out))
+            return QUANTIZED.with_borrow_mut(|quantized| {
+                quantized
+                    .quantize(context, x, rows, inputs)
+                    .and_then(|()| weights.linear(context, quantized, epilogue, out))
                     .map_err(refused)
             });
         }

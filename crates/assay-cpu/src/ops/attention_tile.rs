@@ -44,7 +44,7 @@ struct Running {
     weight: f32,
 }
 
-/// Neighbouring tokens of one block, at most a vector of them.
+/// Neighboring tokens of one block, at most a vector of them.
 #[derive(Clone, Copy, Default)]
 struct Piece {
     /// Where the head's numbers begin in the block, in either cache.

@@ -1,6 +1,6 @@
 //! Keys and values in blocks that any sequence may hold.
 //!
-//! A block of keys is kv_heads x head_size x block_size: the same number of neighbouring tokens
+//! A block of keys is kv_heads x head_size x block_size: the same number of neighboring tokens
 //! lies side by side, so that a query meets sixteen keys in one vector and nothing is summed
 //! across lanes. A block of values is kv_heads x block_size x head_size, for the same reason: their
 //! weighted sum runs along the head.

@@ -16,7 +16,7 @@ use std::ops::Range;
 pub(super) const FEW_ROWS: usize = 192;
 /// How much of the inner dimension is packed at a time: a strip of it stays in the first cache.
 const DEPTH: usize = 128;
-/// Strips that a thread takes at a time, most: neighbours share pages of the right matrix.
+/// Strips that a thread takes at a time, most: neighbors share pages of the right matrix.
 const MOST_STRIPS: usize = 8;
 
 thread_local! {

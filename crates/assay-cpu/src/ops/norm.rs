@@ -1,4 +1,4 @@
-//! Normalisation of rows: by their root mean square, or by mean and variance.
+//! Normalization of rows: by their root mean square, or by mean and variance.
 
 use super::Context;
 use super::element;
@@ -19,12 +19,12 @@ pub fn rms_norm(
         weight,
         bias: None,
         epsilon,
-        centred: false,
+        centerd: false,
     };
     norm.run(context, x, None, out)
 }
 
-/// Adds `x` to `residual`, and writes the normalised sum to `out`.
+/// Adds `x` to `residual`, and writes the normalized sum to `out`.
 pub fn add_rms_norm(
     context: Context,
     x: &[f32],
@@ -38,7 +38,7 @@ pub fn add_rms_norm(
         weight,
         bias: None,
         epsilon,
-        centred: false,
+        centerd: false,
     };
     norm.run(context, x, Some(residual), out)
 }
@@ -57,7 +57,7 @@ pub fn layer_norm(
         weight,
         bias,
         epsilon,
-        centred: true,
+        centerd: true,
     };
     norm.run(context, x, None, out)
 }
@@ -78,7 +78,7 @@ pub fn add_layer_norm(
         weight,
         bias,
         epsilon,
-        centred: true,
+        centerd: true,
     };
     norm.run(context, x, Some(residual), out)
 }
@@ -89,7 +89,7 @@ struct Norm<'a> {
     weight: &'a [f32],
     bias: Option<&'a [f32]>,
     epsilon: f32,
-    centred: bool,
+    centerd: bool,
 }
 
 impl Norm<'_> {
@@ -155,7 +155,7 @@ impl Kernel for Row<'_> {
             residual.copy_from_slice(out);
         }
         let count = out.len() as f32;
-        if self.norm.centred {
+        if self.norm.centerd {
             let mean = total(v, out) / count;
             each(v, out, &[], |v, x, _| v.sub(x, v.splat(mean)));
         }

@@ -54,8 +54,8 @@ pub enum RopePairs {
     /// Each number of the first half with its partner in the second.
     #[default]
     Halves,
-    /// Each number with its neighbour.
-    Neighbours,
+    /// Each number with its neighbor.
+    Neighbors,
 }
 
 /// Cosines and sines for every position.
@@ -257,7 +257,7 @@ pub(super) fn turn(head: &mut [f32], cosines: &[f32], sines: &[f32], pairs: Rope
                 (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
             }
         }
-        RopePairs::Neighbours => {
+        RopePairs::Neighbors => {
             let numbers = head.as_chunks_mut::<2>().0;
             for ([a, b], (cosine, sine)) in numbers.iter_mut().zip(cosines.iter().zip(sines)) {
                 (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);

@@ -1,4 +1,4 @@
-//! Queries, keys and values of new tokens: normalised, turned, and put where attention reads them.
+//! Queries, keys and values of new tokens: normalized, turned, and put where attention reads them.
 
 use super::element::{self, Element};
 use super::kv_cache::{CacheShape, MOST_HEAD_SIZE};

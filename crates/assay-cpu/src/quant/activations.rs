@@ -1,4 +1,4 @@
-//! Activations as signed bytes, for products with quantised weights.
+//! Activations as signed bytes, for products with quantized weights.
 
 use crate::error::{Result, check_length, check_value};
 use crate::ops::Context;
@@ -20,7 +20,7 @@ pub(crate) struct Group {
 
 /// Rows of activations as bytes: value = scale of its 32 x byte.
 ///
-/// Kept from call to call, so that quantising allocates only when rows grow.
+/// Kept from call to call, so that quantizing allocates only when rows grow.
 #[derive(Clone, Default, Debug)]
 pub struct Activations {
     rows: usize,
@@ -47,14 +47,14 @@ impl Activations {
     /// Takes over `rows` rows of `depth` values, each within half a step of its scale.
     ///
     /// A value that is not finite makes its group not a number, so that it shows in every result.
-    pub fn quantise(
+    pub fn quantize(
         &mut self,
         context: Context,
         values: &[f32],
         rows: usize,
         depth: usize,
     ) -> Result<()> {
-        let operation = "quantise activations";
+        let operation = "quantize activations";
         check_length(operation, "values", values.len(), &[rows, depth])?;
         check_value(
             operation,
@@ -68,7 +68,7 @@ impl Activations {
         let groups = Disjoint::new(&mut self.groups);
         // A thread is worth waking for some ten thousand values.
         context.threads.ranges(values.len() / GROUP, 512, &|range| {
-            context.level.run(Quantise {
+            context.level.run(Quantize {
                 values: &values[range.start * GROUP..range.end * GROUP],
                 // SAFETY: ranges of groups do not overlap.
                 groups: unsafe { groups.part(range) },
@@ -83,12 +83,12 @@ impl Activations {
     }
 }
 
-struct Quantise<'a> {
+struct Quantize<'a> {
     values: &'a [f32],
     groups: &'a mut [Group],
 }
 
-impl Kernel for Quantise<'_> {
+impl Kernel for Quantize<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -47,8 +47,8 @@ pub(crate) trait Block {
     const VALUES: usize;
     const BYTES: usize;
     /// `values` and `block` are as long as the constants say.
-    fn quantise(values: &[f32], block: &mut [u8]);
-    fn dequantise(block: &[u8], values: &mut [f32]);
+    fn quantize(values: &[f32], block: &mut [u8]);
+    fn dequantize(block: &[u8], values: &mut [f32]);
 }
 
 impl Format {
@@ -117,36 +117,36 @@ impl fmt::Display for Format {
 const LEAST_BLOCKS: usize = 256;
 
 /// Turns numbers into blocks; what is not finite gives a block that is not finite either.
-pub fn quantise(context: Context, format: Format, values: &[f32], out: &mut [u8]) -> Result<()> {
-    let operation = "quantise";
+pub fn quantize(context: Context, format: Format, values: &[f32], out: &mut [u8]) -> Result<()> {
+    let operation = "quantize";
     let bytes = format.bytes(operation, values.len())?;
     check_length(operation, "out", out.len(), &[bytes])?;
     match format {
-        Format::Q8_0 => quantise_all::<Q8_0>(context, values, out),
-        Format::Q4_0 => quantise_all::<Q4_0>(context, values, out),
-        Format::Q4_1 => quantise_all::<Q4_1>(context, values, out),
-        Format::Q4K => quantise_all::<Q4K>(context, values, out),
-        Format::Q6K => quantise_all::<Q6K>(context, values, out),
+        Format::Q8_0 => quantize_all::<Q8_0>(context, values, out),
+        Format::Q4_0 => quantize_all::<Q4_0>(context, values, out),
+        Format::Q4_1 => quantize_all::<Q4_1>(context, values, out),
+        Format::Q4K => quantize_all::<Q4K>(context, values, out),
+        Format::Q6K => quantize_all::<Q6K>(context, values, out),
     }
     Ok(())
 }
 
 /// Turns blocks back into numbers.
-pub fn dequantise(context: Context, format: Format, blocks: &[u8], out: &mut [f32]) -> Result<()> {
-    let operation = "dequantise";
+pub fn dequantize(context: Context, format: Format, blocks: &[u8], out: &mut [f32]) -> Result<()> {
+    let operation = "dequantize";
     let bytes = format.bytes(operation, out.len())?;
     check_length(operation, "blocks", blocks.len(), &[bytes])?;
     match format {
-        Format::Q8_0 => dequantise_all::<Q8_0>(context, blocks, out),
-        Format::Q4_0 => dequantise_all::<Q4_0>(context, blocks, out),
-        Format::Q4_1 => dequantise_all::<Q4_1>(context, blocks, out),
-        Format::Q4K => dequantise_all::<Q4K>(context, blocks, out),
-        Format::Q6K => dequantise_all::<Q6K>(context, blocks, out),
+        Format::Q8_0 => dequantize_all::<Q8_0>(context, blocks, out),
+        Format::Q4_0 => dequantize_all::<Q4_0>(context, blocks, out),
+        Format::Q4_1 => dequantize_all::<Q4_1>(context, blocks, out),
+        Format::Q4K => dequantize_all::<Q4K>(context, blocks, out),
+        Format::Q6K => dequantize_all::<Q6K>(context, blocks, out),
     }
     Ok(())
 }
 
-fn quantise_all<B: Block>(context: Context, values: &[f32], out: &mut [u8]) {
+fn quantize_all<B: Block>(context: Context, values: &[f32], out: &mut [u8]) {
     let count = values.len() / B::VALUES;
     let out = Disjoint::new(out);
     context.threads.ranges(count, LEAST_BLOCKS, &|blocks| {
@@ -157,12 +157,12 @@ fn quantise_all<B: Block>(context: Context, values: &[f32], out: &mut [u8]) {
             .chunks_exact(B::VALUES)
             .zip(out.chunks_exact_mut(B::BYTES))
         {
-            B::quantise(values, block);
+            B::quantize(values, block);
         }
     });
 }
 
-fn dequantise_all<B: Block>(context: Context, blocks: &[u8], out: &mut [f32]) {
+fn dequantize_all<B: Block>(context: Context, blocks: &[u8], out: &mut [f32]) {
     let count = out.len() / B::VALUES;
     let out = Disjoint::new(out);
     context.threads.ranges(count, LEAST_BLOCKS, &|taken| {
@@ -173,7 +173,7 @@ fn dequantise_all<B: Block>(context: Context, blocks: &[u8], out: &mut [f32]) {
             .chunks_exact(B::BYTES)
             .zip(out.chunks_exact_mut(B::VALUES))
         {
-            B::dequantise(block, values);
+            B::dequantize(block, values);
         }
     });
 }

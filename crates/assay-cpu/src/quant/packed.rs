@@ -1,4 +1,4 @@
-//! Quantised weights repacked for the processor, in memory of their own.
+//! Quantized weights repacked for the processor, in memory of their own.
 
 use super::packing::{OPERATION, int8_blocks, pack_into, packed_bytes};
 use super::{Activations, Format, PackedView};
@@ -6,17 +6,17 @@ use crate::aligned::Aligned;
 use crate::error::{Result, check_length};
 use crate::ops::{Context, Epilogue};
 
-/// A matrix of quantised weights, one row per output, sixteen rows side by side.
+/// A matrix of quantized weights, one row per output, sixteen rows side by side.
 ///
 /// ```
 /// use assay_cpu::ops::{Context, Epilogue};
-/// use assay_cpu::quant::{Activations, Format, PackedWeights, quantise};
+/// use assay_cpu::quant::{Activations, Format, PackedWeights, quantize};
 /// let context = Context::best();
 /// let mut blocks = [0; 34];
-/// quantise(context, Format::Q8_0, &[0.5; 32], &mut blocks)?;
+/// quantize(context, Format::Q8_0, &[0.5; 32], &mut blocks)?;
 /// let weights = PackedWeights::new(context, Format::Q8_0, &blocks, 1, 32)?;
 /// let mut activations = Activations::new();
-/// activations.quantise(context, &[2.0; 32], 1, 32)?;
+/// activations.quantize(context, &[2.0; 32], 1, 32)?;
 /// let mut out = [0.0];
 /// weights.linear(context, &activations, Epilogue::default(), &mut out)?;
 /// assert!((out[0] - 32.0_f32).abs() < 0.1);

@@ -126,7 +126,7 @@ fn unpack_row_of<P: Panel>(panels: &[u8], row: usize, out: &mut [f32]) {
     for (panel, out) in blocks.zip(out.chunks_exact_mut(P::Source::VALUES)) {
         let block = &mut block[..P::Source::BYTES];
         P::unpack(panel, row % LANES, block);
-        P::Source::dequantise(block, out);
+        P::Source::dequantize(block, out);
     }
 }
 

@@ -84,7 +84,7 @@ impl Block for Q4K {
     const VALUES: usize = PARTS * PART;
     const BYTES: usize = 144;
 
-    fn quantise(values: &[f32], block: &mut [u8]) {
+    fn quantize(values: &[f32], block: &mut [u8]) {
         let mut fitted = [(0.0, 0.0); PARTS];
         for (fitted, values) in fitted.iter_mut().zip(values.chunks_exact(PART)) {
             *fitted = fit(values);
@@ -107,7 +107,7 @@ impl Block for Q4K {
         }
     }
 
-    fn dequantise(block: &[u8], values: &mut [f32]) {
+    fn dequantize(block: &[u8], values: &mut [f32]) {
         let (scale, least) = (half(block, 0), half(block, 2));
         let (packed, codes) = block[4..].split_at(12);
         for (part, values) in values.chunks_exact_mut(PART).enumerate() {

@@ -82,7 +82,7 @@ impl Block for Q6K {
     const VALUES: usize = 256;
     const BYTES: usize = 210;
 
-    fn quantise(values: &[f32], block: &mut [u8]) {
+    fn quantize(values: &[f32], block: &mut [u8]) {
         let mut fitted = [0.0_f32; 16];
         for (fitted, values) in fitted.iter_mut().zip(values.chunks_exact(PART)) {
             *fitted = fit(values);
@@ -106,7 +106,7 @@ impl Block for Q6K {
         }
     }
 
-    fn dequantise(block: &[u8], values: &mut [f32]) {
+    fn dequantize(block: &[u8], values: &mut [f32]) {
         let scale = half(block, Q6K::SCALE);
         for (index, value) in values.iter_mut().enumerate() {
             let part = f32::from(Q6K::scale_code(block, index / PART) as i8);

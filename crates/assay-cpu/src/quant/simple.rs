@@ -8,7 +8,7 @@ impl Block for Q8_0 {
     const VALUES: usize = 32;
     const BYTES: usize = 34;
 
-    fn quantise(values: &[f32], block: &mut [u8]) {
+    fn quantize(values: &[f32], block: &mut [u8]) {
         let largest = values
             .iter()
             .fold(0.0_f32, |most, value| most.max(value.abs()));
@@ -20,7 +20,7 @@ impl Block for Q8_0 {
         }
     }
 
-    fn dequantise(block: &[u8], values: &mut [f32]) {
+    fn dequantize(block: &[u8], values: &mut [f32]) {
         let scale = half(block, 0);
         for (value, code) in values.iter_mut().zip(&block[2..]) {
             *value = f32::from(*code as i8) * scale;
@@ -34,7 +34,7 @@ impl Block for Q4_0 {
     const VALUES: usize = 32;
     const BYTES: usize = 18;
 
-    fn quantise(values: &[f32], block: &mut [u8]) {
+    fn quantize(values: &[f32], block: &mut [u8]) {
         // The value of largest magnitude becomes -8, which 4 bits reach on that side only.
         let mut extreme = 0.0_f32;
         for value in values {
@@ -48,7 +48,7 @@ impl Block for Q4_0 {
         store_nibbles(&mut block[2..], |index| values[index] * factor + 8.5);
     }
 
-    fn dequantise(block: &[u8], values: &mut [f32]) {
+    fn dequantize(block: &[u8], values: &mut [f32]) {
         let scale = half(block, 0);
         each_nibble(&block[2..], |index, code| {
             values[index] = (f32::from(code) - 8.0) * scale;
@@ -62,7 +62,7 @@ impl Block for Q4_1 {
     const VALUES: usize = 32;
     const BYTES: usize = 20;
 
-    fn quantise(values: &[f32], block: &mut [u8]) {
+    fn quantize(values: &[f32], block: &mut [u8]) {
         let least = values.iter().fold(f32::INFINITY, |a, b| a.min(*b));
         let most = values.iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
         let scale = (most - least) / 15.0;
@@ -74,7 +74,7 @@ impl Block for Q4_1 {
         });
     }
 
-    fn dequantise(block: &[u8], values: &mut [f32]) {
+    fn dequantize(block: &[u8], values: &mut [f32]) {
         let (scale, least) = (half(block, 0), half(block, 2));
         each_nibble(&block[4..], |index, code| {
             values[index] = f32::from(code) * scale + least;
@@ -85,7 +85,7 @@ impl Block for Q4_1 {
 /// Sixteen bytes: value i in the low half of byte i, value i + 16 in the high half.
 fn store_nibbles(bytes: &mut [u8], code: impl Fn(usize) -> f32) {
     for (index, byte) in bytes.iter_mut().enumerate() {
-        // A float becomes the nearest byte towards zero, within 0 and 255.
+        // A float becomes the nearest byte toward zero, within 0 and 255.
         let (low, high) = (code(index) as u8, code(index + 16) as u8);
         *byte = low.min(15) | (high.min(15) << 4);
     }

@@ -1,4 +1,4 @@
-//! Quantised weights as columns of matrix tiles, for products of many rows.
+//! Quantized weights as columns of matrix tiles, for products of many rows.
 //!
 //! Weights and activations are rounded to bfloat16, 2^-9 of each number, where the vector kernels round
 //! activations to a byte, half of 1/127 of the largest of 32.

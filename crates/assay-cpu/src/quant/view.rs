@@ -10,7 +10,7 @@ use crate::simd::{Kernel, LANES, Vector, prefetch, store_part};
 use crate::threads::Disjoint;
 use std::ops::Range;
 
-/// A matrix of quantised weights, repacked by [`pack_into`](super::pack_into).
+/// A matrix of quantized weights, repacked by [`pack_into`](super::pack_into).
 #[derive(Clone, Copy)]
 pub struct PackedView<'a> {
     pub(super) format: Format,
@@ -45,8 +45,8 @@ impl<'a> PackedView<'a> {
     }
 
     /// Writes the numbers of one row to `out`.
-    pub fn dequantise_row(&self, row: usize, out: &mut [f32]) -> Result<()> {
-        let operation = "dequantise";
+    pub fn dequantize_row(&self, row: usize, out: &mut [f32]) -> Result<()> {
+        let operation = "dequantize";
         check_value(
             operation,
             "row",

@@ -70,7 +70,7 @@ pub(crate) fn open_first<S: AsRef<OsStr>>(
     let mut tried = Vec::new();
     for candidate in candidates {
         let name = candidate.as_ref().to_string_lossy().into_owned();
-        // SAFETY: these are NVIDIA's libraries, whose initialisers only set up their own state;
+        // SAFETY: these are NVIDIA's libraries, whose initializers only set up their own state;
         // they are never closed, so nothing that they hand out dangles.
         match unsafe { Library::new(candidate.as_ref()) } {
             Ok(library) => {

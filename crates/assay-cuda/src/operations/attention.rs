@@ -62,13 +62,13 @@ impl Turned {
         tools: &Tools,
         queue: &Queue<'_>,
         [number, cache]: [&'static str; 2],
-        [neighbours, settled]: [bool; 2],
+        [neighbors, settled]: [bool; 2],
         arguments: &[KernelArgument],
     ) -> Result<()> {
         let settings: [Setting; 7] = [
             ("NUMBER", number.into()),
             ("CACHE", cache.into()),
-            ("NEIGHBOURS", neighbours.into()),
+            ("NEIGHBORS", neighbors.into()),
             ("VECTOR", self.vector.into()),
             ("LANES", self.lanes().into()),
             ("THREADS", TURNING.into()),
@@ -156,7 +156,7 @@ pub(super) fn rope_write(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> R
         vector,
     };
     let formats = [call.numbers("qkv", qkv)?, call.numbers("keys", keys)?];
-    let ways = [flag(call, "neighbours")?, flag(call, "settled")?];
+    let ways = [flag(call, "neighbors")?, flag(call, "settled")?];
     shape.launch(tools, queue, formats, ways, &arguments)
 }
 
@@ -201,7 +201,7 @@ pub(super) fn rope(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
         vector: turned_vector(head_dim, turned, &[Some(x), Some(out), Some(table)]),
     };
     let formats = [call.numbers("x", x)?; 2];
-    let ways = [flag(call, "neighbours")?, false];
+    let ways = [flag(call, "neighbors")?, false];
     shape.launch(tools, queue, formats, ways, &arguments)
 }
 

@@ -63,7 +63,7 @@ pub(super) struct Turning {
     table: Option<Operand>,
     query_norm: Option<Operand>,
     key_norm: Option<Operand>,
-    neighbours: bool,
+    neighbors: bool,
     epsilon: f32,
 }
 
@@ -118,7 +118,7 @@ impl Decoded {
         };
         // Parts of one cluster meet in each other's shared memory, which is quicker.
         let clusters = has_clusters && cut > 1;
-        let neighbours = self.turning.as_ref().is_some_and(|one| one.neighbours);
+        let neighbors = self.turning.as_ref().is_some_and(|one| one.neighbors);
         let settings: [Setting; 9] = [
             ("NUMBER", call.numbers("q", self.q)?.into()),
             ("HEAD", head_dim.into()),
@@ -128,7 +128,7 @@ impl Decoded {
             ("CLUSTER", clusters.into()),
             ("SETTLED", flag(call, "settled")?.into()),
             ("ROTATES", self.turning.is_some().into()),
-            ("NEIGHBOURS", neighbours.into()),
+            ("NEIGHBORS", neighbors.into()),
         ];
         let function = tools.function(queue, "attention_decode", &settings)?;
         let meets_in_memory = cut > 1 && !clusters;
@@ -200,7 +200,7 @@ pub(super) fn decode_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>
             table: call.optional_of("table", F32, &[positions, head_dim])?,
             query_norm: call.optional_of("query_norm", q.format, &[head_dim])?,
             key_norm: call.optional_of("key_norm", q.format, &[head_dim])?,
-            neighbours: flag(call, "neighbours")?,
+            neighbors: flag(call, "neighbors")?,
             epsilon: call.float("epsilon")?,
         }),
     };

@@ -14,7 +14,7 @@ pub(super) struct Axes {
 }
 
 impl Axes {
-    /// Takes neighbouring axes together wherever every array goes through them in one stride.
+    /// Takes neighboring axes together wherever every array goes through them in one stride.
     pub fn merged(numbers: impl Iterator<Item = i64>) -> Self {
         let mut axes = Axes {
             count: 0,

@@ -43,7 +43,7 @@ pub(super) fn take(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     let chosen = if each { outer * count * inner } else { count };
     let indices = call.of("indices", ElementFormat::I64, &[chosen])?;
     let bytes = x.format.element_bytes().unwrap_or(1);
-    // Several neighbours at once, where they go the same way.
+    // Several neighbors at once, where they go the same way.
     let unit = match each {
         true => bytes,
         false => widest(inner * bytes, bytes, [x, out]),

@@ -118,7 +118,7 @@ struct Left {
 /// The scales of both sides of a product.
 type Scales = Option<(DevicePointer, DevicePointer)>;
 
-/// A linear layer as a product, and what of it is left to do afterwards: its activation, and a
+/// A linear layer as a product, and what of it is left to do afterward: its activation, and a
 /// residual to add.
 fn describe(
     queue: &Queue<'_>,

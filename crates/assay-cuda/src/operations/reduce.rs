@@ -31,7 +31,7 @@ struct Shape {
 
 /// How an axis is shared out.
 struct Cut {
-    /// Whether the axis is the innermost, so that neighbouring threads share it.
+    /// Whether the axis is the innermost, so that neighboring threads share it.
     rows: bool,
     parts: u64,
     /// Elements of the axis in a part.
@@ -123,7 +123,7 @@ fn numbers(shape: Shape, cut: &Cut) -> [KernelArgument; 5] {
 
 /// What elements are taken relative to.
 #[derive(Clone, Copy)]
-enum Centre {
+enum Center {
     None,
     /// A number for each result.
     Given(DevicePointer),
@@ -138,7 +138,7 @@ struct Pass {
     bytes: u64,
     loaded: &'static str,
     first: &'static str,
-    centre: Centre,
+    center: Center,
     to: DevicePointer,
     output: &'static str,
     last: &'static str,
@@ -160,19 +160,19 @@ impl Pass {
         cut: &Cut,
         together: u64,
     ) -> Result<()> {
-        let (centred, centres) = match self.centre {
-            Centre::None => (0u64, DevicePointer(0)),
-            Centre::Given(centres) => (1, centres),
-            Centre::Own => (2, DevicePointer(0)),
+        let (centerd, centers) = match self.center {
+            Center::None => (0u64, DevicePointer(0)),
+            Center::Given(centers) => (1, centers),
+            Center::Own => (2, DevicePointer(0)),
         };
         // What is taken relative to its own mean is needed twice, and read once where it fits.
         let row_fits = shape.length / together <= HELD * u64::from(cut.extent.block[0]);
-        let held = match self.centre {
-            Centre::Own if row_fits => HELD,
+        let held = match self.center {
+            Center::Own if row_fits => HELD,
             _ => 0,
         };
         let settings: [Setting; 11] = [
-            ("CENTRED", centred.into()),
+            ("CENTERD", centerd.into()),
             ("HELD", held.into()),
             ("TYPE", self.kind.into()),
             ("LOADED", self.loaded.into()),
@@ -188,7 +188,7 @@ impl Pass {
         let [outer, length, inner, parts, each] = numbers(shape, cut);
         let arguments = [
             KernelArgument::Pointer(self.from),
-            KernelArgument::Pointer(centres),
+            KernelArgument::Pointer(centers),
             KernelArgument::Pointer(self.to),
             outer,
             length,
@@ -210,8 +210,8 @@ impl Pass {
         shape: Shape,
     ) -> Result<()> {
         let together = shape.together(self.from, self.bytes);
-        let taken = match self.centre {
-            Centre::Own => HELD,
+        let taken = match self.center {
+            Center::Own => HELD,
             _ => TAKEN,
         };
         let cut = shape.cut(call, together, taken, 512)?;
@@ -226,7 +226,7 @@ impl Pass {
             bytes: 16,
             loaded: join.computed,
             first: "a0",
-            centre: Centre::None,
+            center: Center::None,
             ..self
         };
         (self.to, self.output, self.last) = (parts, join.computed, "a0");
@@ -264,16 +264,16 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         bytes: x.format.element_bytes().unwrap_or(16),
         loaded,
         first: call.expression("first")?,
-        centre: Centre::None,
+        center: Center::None,
         to: out.pointer,
         output: known(call, "out", out)?.0,
         last: call.expression("last")?,
         number: call.double("last_number")?,
     };
-    if call.integer("centred")? != 0 {
+    if call.integer("centerd")? != 0 {
         let cut = shape.cut(call, shape.together(x.pointer, pass.bytes), HELD, 512)?;
-        pass.centre = if cut.rows && cut.parts == 1 {
-            Centre::Own
+        pass.center = if cut.rows && cut.parts == 1 {
+            Center::Own
         } else {
             let means = tools.scratch(queue, "reduce means", shape.results() * 8)?;
             let mean = Pass {
@@ -285,7 +285,7 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
                 ..pass
             };
             mean.join(tools, queue, call, &join, shape)?;
-            Centre::Given(means)
+            Center::Given(means)
         };
     }
     pass.join(tools, queue, call, &join, shape)

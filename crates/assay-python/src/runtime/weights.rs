@@ -130,7 +130,7 @@ pub(super) fn dequantize_weights(
         let mut out = contiguous(out, operation, true)?;
         // SAFETY: as in `pack_weights`.
         let (weights, out) = (unsafe { bytes(&weights) }, floats(operation, &mut out)?);
-        py.detach(|| kernels::dequantise_weights(format, weights, outputs, inputs, out))
+        py.detach(|| kernels::dequantize_weights(format, weights, outputs, inputs, out))
             .map_err(refused)
     })
 }

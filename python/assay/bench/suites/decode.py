@@ -23,7 +23,7 @@ REQUESTS: Final = 8
 TOKENS: Final = 64
 QUICK_TOKENS: Final = 8
 LOGIT_TOLERANCE: Final = 0.25
-"""How far below the best logit a chosen token may be: rounding of quantised activations."""
+"""How far below the best logit a chosen token may be: rounding of quantized activations."""
 
 PROMPT: Final = "Gravity is the force that"
 PROMPTS: Final = (
@@ -32,7 +32,7 @@ PROMPTS: Final = (
     "To bake a loaf of bread, first",
     "In the year 1815 the volcano",
     "A prime number is",
-    "My favourite season is",
+    "My favorite season is",
     "The train to the coast leaves",
     "Light travels faster than",
 )

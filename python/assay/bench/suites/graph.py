@@ -113,7 +113,7 @@ def _jacobian(graph: GeneratedGraph) -> Trial:
                 _HOST,
             )
         ],
-        note="the rival is vectorised over the same tape",
+        note="the rival is vectorized over the same tape",
     )
 
 

@@ -60,9 +60,9 @@ def _rms(x: NumPyArray) -> NumPyArray:
 
 
 def _layer(x: NumPyArray) -> NumPyArray:
-    centred = x - x.mean(axis=-1, keepdims=True)
-    variance = np.mean(centred * centred, axis=-1, keepdims=True)
-    return np.asarray(centred / np.sqrt(variance + EPSILON))
+    centerd = x - x.mean(axis=-1, keepdims=True)
+    variance = np.mean(centerd * centerd, axis=-1, keepdims=True)
+    return np.asarray(centerd / np.sqrt(variance + EPSILON))
 
 
 def _softmax(x: NumPyArray) -> NumPyArray:

@@ -20,7 +20,7 @@ PRODUCT: Final = 8192
 """Rows and columns of the matrices that the ceiling multiplies."""
 ROUNDS: Final = 5
 LIKELY: Final = 20
-NEIGHBOUR: Final = 300
+NEIGHBOR: Final = 300
 """Tokens of a prompt that another one is computed beside, which moves where its chunks end."""
 LOGPROB_TOLERANCE: Final = 0.25
 """How far below the best a chosen token may be: rounding to bfloat16, layer by layer."""
@@ -71,7 +71,7 @@ def _prompt(contest: Contest, tokens: int) -> Trial:
         prompt = draw(number)
         params = SamplingParams(max_tokens=1, temperature=0.0, logprobs=LIKELY, ignore_eos=True)
         [alone] = engine.generate([prompt], params)
-        [_, beside] = engine.generate([prompt[:NEIGHBOUR], prompt], params)
+        [_, beside] = engine.generate([prompt[:NEIGHBOR], prompt], params)
         assert beside.logprobs is not None
         likely = dict(beside.logprobs[0].top_logprobs)
         return max(likely.values()) - likely.get(alone.token_ids[0], -np.inf)

@@ -49,7 +49,7 @@ class Tensor:
         return cls(name, stored.format, stored.shape, data, transposed, permuted)
 
     def to_float32(self) -> NDArray[np.float32]:
-        """The numbers of an unquantised tensor, for the small ones that are used as they are.
+        """The numbers of an unquantized tensor, for the small ones that are used as they are.
 
         Numbers that are single precision already stay where they are.
         """

@@ -32,7 +32,7 @@ class Tokenizer:
     """Encodes text, decodes tokens, and knows which tokens begin and end a sequence.
 
     `bos_id` is put in front and `eos_id` behind where the model's files say so (`add_bos`,
-    `add_eos`); any of `stop_ids` ends a generation. Special tokens in a text are recognised, as
+    `add_eos`); any of `stop_ids` ends a generation. Special tokens in a text are recognized, as
     `transformers` and llama.cpp's programs do; text of strangers must be cleared of them first.
     """
 

@@ -1,4 +1,4 @@
-"""The layers that architectures are made of: each queues its operations, labelled, on a step."""
+"""The layers that architectures are made of: each queues its operations, labeled, on a step."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Norm(NamedTuple):
     weight: Array
     epsilon: float
     bias: Array | None = None
-    centred: bool = False
+    centerd: bool = False
     """Whether the mean is taken off first; such a norm is an operation of its own."""
 
     def run(self, x: Array, out: Array, label: str, *, residual: Array | None = None) -> None:
-        """Write the centred norm of `x`, or of the residual after `x` was added to it."""
+        """Write the centerd norm of `x`, or of the residual after `x` was added to it."""
         ops.layer_norm(
             x, self.weight, self.bias, self.epsilon, residual=residual, out=out, label=label
         )
@@ -46,7 +46,7 @@ class Linear(NamedTuple):
         residual: Array | None = None,
     ) -> None:
         """Write the products of all rows, after their norm and with the residual added."""
-        if norm is not None and norm.centred:
+        if norm is not None and norm.centerd:
             norm.run(x, step.normed, f"{label}.norm")
             x, norm = step.normed, None
         ops.linear(

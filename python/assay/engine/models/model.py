@@ -52,11 +52,11 @@ class Model:
         if step.samples == 0:
             return
         rows = step.hidden
-        if self.norm.centred:
+        if self.norm.centerd:
             self.norm.run(rows, step.normed, "norm")
             rows = step.normed
         if step.sample_rows is not None:
             ops.gather_rows(rows, step.sample_rows, step.sampled, label="sampled_rows")
             rows = step.sampled
-        norm = None if self.norm.centred else self.norm
+        norm = None if self.norm.centerd else self.norm
         self.head.run(rows, step.logits, "head", step, norm=norm)

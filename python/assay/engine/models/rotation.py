@@ -44,7 +44,7 @@ def rotation(files: ModelFiles, device: Device, positions: int) -> ops.RopeTable
     """The turns of every position that the model may be asked for."""
     config = files.config
     dimensions, base = config["head_dim"], config["rope_theta"]
-    pairs: Any = "neighbours" if files.rope_pairs == "interleaved" else "halves"
+    pairs: Any = "neighbors" if files.rope_pairs == "interleaved" else "halves"
     scaling: dict[str, Any] = config["rope_scaling"] or {}
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "factors":

@@ -116,10 +116,10 @@ class Graph:
         """Every variable that is computed from a variable or constant."""
         return self._beyond(name, self.successors)
 
-    def _beyond(self, name: str, neighbours: dict[str, tuple[str, ...]]) -> set[str]:
-        # Starting from the neighbours leaves the name itself out, unless a cycle leads back.
+    def _beyond(self, name: str, neighbors: dict[str, tuple[str, ...]]) -> set[str]:
+        # Starting from the neighbors leaves the name itself out, unless a cycle leads back.
         self.registry.variable(name)
-        return digraph.reachable_from(neighbours[name], neighbours)
+        return digraph.reachable_from(neighbors[name], neighbors)
 
     def downstream_relations(self, name: str, *, conditions: bool = False) -> set[str]:
         """Names of the relations whose outcome depends on a variable.

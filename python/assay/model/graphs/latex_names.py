@@ -40,7 +40,7 @@ def escape(text: str) -> str:
 
 
 def symbol(text: str, extra: str = "") -> str:
-    """A variable's symbol: underscores start subscripts, Greek letters are spelt out.
+    """A variable's symbol: underscores start subscripts, Greek letters are spelled out.
 
     What is LaTeX already, with backslash or braces, stays as it is. `extra` joins the
     subscripts, to tell apart variables that share a symbol.

@@ -201,7 +201,7 @@ class Piecewise(Relation):
 
 
 class Inequality(Relation):
-    """A constraint: a condition that a sound scenario fulfils."""
+    """A constraint: a condition that a sound scenario fulfills."""
 
     kind = "inequality"
 

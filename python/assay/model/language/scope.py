@@ -1,7 +1,7 @@
 """Scopes: where variables and relations are declared, one textbook line each.
 
 scope = Scope("training", "What a training run takes")
-steps = scope.variable("steps", "n", "1", "optimiser steps in the run", boundary="scenario")
+steps = scope.variable("steps", "n", "1", "optimizer steps in the run", boundary="scenario")
 step_time = scope.variable("step_time", "t", "s", "time of one step", boundary="scenario")
 scope.variable("time", "T", "s", "time of the whole run", equals=steps * step_time)
 """
@@ -233,7 +233,7 @@ class Scope:
         reference: Reference = UNSOURCED,
         library: bool = False,
     ) -> None:
-        """State a constraint that a sound scenario fulfils."""
+        """State a constraint that a sound scenario fulfills."""
         self.relations.append(
             self._record(
                 "inequality",

@@ -1,7 +1,7 @@
 """Explain: what a resolved value is made of, as a tree cut at a depth.
 
 The tree is kept flat, in the order in which it is read: each entry has a depth, and its parts
-follow it. A variable whose parts were listed once is referred to afterwards.
+follow it. A variable whose parts were listed once is referred to afterward.
 """
 
 from __future__ import annotations

@@ -137,10 +137,10 @@ class _Form:
         return result
 
 
-def cloud_starts(equations: Equations, centre: Array, count: int) -> Iterator[Array]:
-    """Starts whose sides are closest, from ever wider clouds of points around a centre."""
+def cloud_starts(equations: Equations, center: Array, count: int) -> Iterator[Array]:
+    """Starts whose sides are closest, from ever wider clouds of points around a center."""
     for decades in (3.0, 10.0, 30.0):
-        points = _cloud(equations, centre, decades)
+        points = _cloud(equations, center, decades)
         with np.errstate(all="ignore"):
             computed, wanted = equations.sides(points)
             ratio = np.abs(np.log(np.abs(computed / wanted)))
@@ -151,12 +151,12 @@ def cloud_starts(equations: Equations, centre: Array, count: int) -> Iterator[Ar
             yield points[:, index]
 
 
-def _cloud(equations: Equations, centre: Array, decades: float) -> Array:
-    """Evenly spread points: logarithmic around the centre, or linear between two bounds."""
-    shares = spread(len(centre), _CLOUD)
+def _cloud(equations: Equations, center: Array, decades: float) -> Array:
+    """Evenly spread points: logarithmic around the center, or linear between two bounds."""
+    shares = spread(len(center), _CLOUD)
     points = np.empty_like(shares)
     for row, (low, high) in enumerate(zip(equations.lower, equations.upper, strict=True)):
-        size = abs(centre[row]) or 1.0
+        size = abs(center[row]) or 1.0
         points[row] = size * 10.0 ** (decades * (2.0 * shares[row] - 1.0))
         if low < 0:
             points[row, 1::2] *= -1.0
@@ -168,7 +168,7 @@ def _cloud(equations: Equations, centre: Array, decades: float) -> Array:
 
 def spread(dimension: int, count: int) -> Array:
     """Evenly spread points of the unit cube, one per column."""
-    # The root of x^(d+1) = x + 1 generalises the golden ratio to d dimensions.
+    # The root of x^(d+1) = x + 1 generalizes the golden ratio to d dimensions.
     ratio = 2.0
     for _ in range(40):
         ratio = (1.0 + ratio) ** (1.0 / (dimension + 1))

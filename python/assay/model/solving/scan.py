@@ -56,22 +56,22 @@ def scan_line(equations: Equations, tolerance: float, start: float | None) -> Sc
     return scan
 
 
-def expand_line(equations: Equations, tolerance: float, centre: float) -> Scan:
-    """The same where a point is expensive: look ever further from `centre` until a crossing."""
+def expand_line(equations: Equations, tolerance: float, center: float) -> Scan:
+    """The same where a point is expensive: look ever further from `center` until a crossing."""
     lower, upper = float(equations.lower[0]), float(equations.upper[0])
-    points = np.array([centre])
+    points = np.array([center])
     for decades in (0.5, 2.0, 6.0, 12.0):
         steps = 4 * math.ceil(2 * decades) + 1
-        points = centre * 10.0 ** np.linspace(-decades, decades, steps)
+        points = center * 10.0 ** np.linspace(-decades, decades, steps)
         if lower < 0:
             points = np.concatenate([-points[::-1], [0.0], points])
         if math.isfinite(lower) and math.isfinite(upper):
             points = np.concatenate([points, np.linspace(lower, upper, steps)])
         points = np.unique(np.clip(points, lower, upper))
-        scan = _scan(equations, points, tolerance, centre, iterate=False)
+        scan = _scan(equations, points, tolerance, center, iterate=False)
         if scan.roots:
             return scan
-    return _scan(equations, points, tolerance, centre, iterate=True)
+    return _scan(equations, points, tolerance, center, iterate=True)
 
 
 def _grid(lower: float, upper: float, start: float | None) -> Array:
@@ -117,7 +117,7 @@ def _scan(
 
 
 def _collect_zeros(scan: Scan, points: Array, difference: Array, start: float | None) -> None:
-    """Points that solve the equation exactly; neighbours count as one solution."""
+    """Points that solve the equation exactly; neighbors count as one solution."""
     exact = np.flatnonzero(difference == 0.0)
     for run in np.split(exact, np.flatnonzero(np.diff(exact) > 1) + 1):
         if len(run):

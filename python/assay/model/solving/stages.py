@@ -86,17 +86,17 @@ class StageSolver:
         """Distinct roots of a stage, or ConvergenceError saying how close it came."""
         equations = self.equations(stage, function, point)
         guesses = [start for start in self.starts if any(n in start for n in stage.unknowns)]
-        centre = np.array([self._typical(v, point, guesses) for v in equations.unknowns])
+        center = np.array([self._typical(v, point, guesses) for v in equations.unknowns])
         if len(stage.unknowns) == 1:
-            return self._roots_on_line(stage, equations, float(centre[0]), bool(guesses))
+            return self._roots_on_line(stage, equations, float(center[0]), bool(guesses))
         starts = [
-            np.array([guess.get(n, c) for n, c in zip(stage.unknowns, centre, strict=True)])
+            np.array([guess.get(n, c) for n, c in zip(stage.unknowns, center, strict=True)])
             for guess in guesses
-        ] or [centre]
+        ] or [center]
         if function.exact:
-            starts += cloud_starts(equations, centre, _STARTS_PER_CLOUD)
+            starts += cloud_starts(equations, center, _STARTS_PER_CLOUD)
         else:
-            starts += [centre * factor for factor in (0.1, 10.0, 0.01, 100.0)]
+            starts += [center * factor for factor in (0.1, 10.0, 0.01, 100.0)]
         return self._roots_from(stage, equations, starts)
 
     def _split(self, stage: Stage) -> tuple[list[Statement], list[Statement]]:
@@ -106,13 +106,13 @@ class StageSolver:
         return direct, [s for s in stage.statements if s not in direct]
 
     def _roots_on_line(
-        self, stage: Stage, equations: Equations, centre: float, guessed: bool
+        self, stage: Stage, equations: Equations, center: float, guessed: bool
     ) -> list[Attempt]:
         tolerance = self.tolerance_of(equations.function)
         if equations.function.exact:
-            scan = scan_line(equations, tolerance, centre if guessed else None)
+            scan = scan_line(equations, tolerance, center if guessed else None)
         else:
-            scan = expand_line(equations, tolerance, centre)
+            scan = expand_line(equations, tolerance, center)
         if not scan.roots:
             raise self._no_value(stage, equations.unknowns[0], scan)
         if scan.plateau is not None:

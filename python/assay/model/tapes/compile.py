@@ -1,4 +1,4 @@
-"""Compile: the cone of some outputs as one vectorised callable with exact derivatives."""
+"""Compile: the cone of some outputs as one vectorized callable with exact derivatives."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ EXPERTS = cited(
     "sec. 2",
 )
 SHARED = cited(
-    "Dai et al. 2024, DeepSeekMoE: Towards Ultimate Expert Specialization in Mixture-of-Experts "
+    "Dai et al. 2024, DeepSeekMoE: Toward Ultimate Expert Specialization in Mixture-of-Experts "
     "Language Models",
     "sec. 3.2",
 )

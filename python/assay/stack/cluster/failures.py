@@ -56,7 +56,7 @@ mtbf = scope.variable(
     equals=1 / failure_rate, reference=_RELIABILITY,
 )  # fmt: skip
 checkpoint_size = scope.variable(
-    "checkpoint.size", "S_ckpt", "byte", "size of one checkpoint: weights and optimiser states",
+    "checkpoint.size", "S_ckpt", "byte", "size of one checkpoint: weights and optimizer states",
     display="GB",
     equals=architecture.parameters * (optimizer.weight_bytes + optimizer.state_bytes),
     reference=_ZERO,
@@ -122,7 +122,7 @@ availability = scope.variable(
 )  # fmt: skip
 productive_share = scope.variable(
     "run.productive_share", "s_prod", "1",
-    "share of the time between interruptions that goes into optimiser steps, not into evaluation",
+    "share of the time between interruptions that goes into optimizer steps, not into evaluation",
     bounds=("positive", 1), reference=_RELIABILITY, boundary="scenario",
 )  # fmt: skip
 scope.equation(

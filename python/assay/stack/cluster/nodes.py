@@ -10,7 +10,7 @@ DGX = cited("NVIDIA DGX H100/H200 System User Guide", "hardware overview")
 _PROVISIONING = "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer"
 PARTS = cited(_PROVISIONING, "power of a server as the sum over its components")
 FLEET = cited(_PROVISIONING, "power of racks and clusters as the sum over their servers")
-_IDLE_BUSY = cited(_PROVISIONING, "power between idle and busy, by CPU utilisation")
+_IDLE_BUSY = cited(_PROVISIONING, "power between idle and busy, by CPU utilization")
 
 node_gpus = scope.variable(
     "node.gpus", "n_node", "GPU/node", "GPUs in a node", bounds=POSITIVE,
@@ -42,7 +42,7 @@ cpu_busy_power = scope.variable(
     reference=_IDLE_BUSY, boundary="primitive",
 )  # fmt: skip
 cpu_load = scope.variable(
-    "cpu.load", "u", "1", "utilisation of the host processors", display="%", bounds=(0, 1),
+    "cpu.load", "u", "1", "utilization of the host processors", display="%", bounds=(0, 1),
     reference=_IDLE_BUSY, boundary="scenario",
 )  # fmt: skip
 cpu_power = scope.variable(

@@ -1,7 +1,7 @@
 """What a node's links and the library that drives them contribute; fitted on measured collectives.
 
 The library moves messages in three ways. Eager ones carry a flag in every word, fast ones a flag in
-every line, bulk ones synchronise a buffer at a time: from the least latency to the highest rate.
+every line, bulk ones synchronize a buffer at a time: from the least latency to the highest rate.
 The step of a fast message is `interconnect.link.latency`, the rate of a bulk one is
 `interconnect.link.rate`; shares are of the links' rate.
 """

@@ -68,7 +68,7 @@ year = scope.constant(
     reference=_ANNUITY,
 )  # fmt: skip
 interest = scope.variable(
-    "interest", "i", "1", "cost of capital for a year; 0 makes amortisation a straight line",
+    "interest", "i", "1", "cost of capital for a year; 0 makes amortization a straight line",
     display="%", reference=_ANNUITY, boundary="scenario",
 )  # fmt: skip
 

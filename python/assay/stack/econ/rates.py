@@ -23,7 +23,7 @@ _OPERATION = cited(_TCO, "annual operating expenses")
 _ANNUAL = cited(_TCO, "total annualised costs")
 _BURDEN = cited(
     "Patel and Shah 2005, Cost Model for Planning, Development and Operation of a Data Center",
-    "amortisation, maintenance and staff over what is used",
+    "amortization, maintenance and staff over what is used",
 )
 _RENT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "Table 1, rental price by GPU hour")
 

@@ -20,7 +20,7 @@ _ENERGY = cited(
 )
 _RUN = cited(
     "Cottier et al. 2024, The Rising Costs of Training Frontier AI Models",
-    "amortised hardware and energy",
+    "amortized hardware and energy",
 )
 
 job_share = scope.variable(
@@ -73,7 +73,7 @@ cost_per_token = scope.variable(
     target=True,
 )  # fmt: skip
 cost_per_step = scope.variable(
-    "cost.per_step", "c_step", "USD", "cost of one optimiser step",
+    "cost.per_step", "c_step", "USD", "cost of one optimizer step",
     equals=total_cost / training.steps, reference=by_definition("cost over steps"), target=True,
 )  # fmt: skip
 energy_per_token = scope.variable(

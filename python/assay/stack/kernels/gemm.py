@@ -51,7 +51,7 @@ ingest_intensity = _constant(
 )  # fmt: skip
 cache_intensity = _constant(
     "cache_intensity", "I_L2", "FLOP/byte", "FLOP/byte",
-    "peak over the rate of the cache towards all multiprocessors",
+    "peak over the rate of the cache toward all multiprocessors",
 )  # fmt: skip
 read_share = _constant(
     "read_share", "r_r", "1", "1", "rate of the memory in large products, over the data sheet's"

@@ -19,7 +19,7 @@ gpus = scope.variable(
     boundary="scenario", family="training",
 )  # fmt: skip
 batch = scope.variable(
-    "batch", "B", "1", "sequences in one optimiser step", bounds=POSITIVE, reference=_SPLIT,
+    "batch", "B", "1", "sequences in one optimizer step", bounds=POSITIVE, reference=_SPLIT,
     boundary="scenario", family="training",
 )  # fmt: skip
 compute_bits = scope.variable(
@@ -31,7 +31,7 @@ operand_bytes = scope.variable(
     equals=number("1 byte") * compute_bits / 8, reference=by_definition("eight bits to a byte"),
 )  # fmt: skip
 tokens_per_step = scope.variable(
-    "tokens_per_step", "B_t", "token", "tokens in one optimiser step", bounds=POSITIVE,
+    "tokens_per_step", "B_t", "token", "tokens in one optimizer step", bounds=POSITIVE,
     equals=batch * architecture.sequence, reference=by_definition("sequences by their length"),
 )  # fmt: skip
 scope.equation(

@@ -1,4 +1,4 @@
-"""A whole training run: throughput, utilisation, steps, time and GPU-hours."""
+"""A whole training run: throughput, utilization, steps, time and GPU-hours."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ tokens_per_second = scope.variable(
     equals=tokens_per_step / step_time, reference=_PALM, target=True,
 )  # fmt: skip
 steps = scope.variable(
-    "steps", "n_step", "1", "optimiser steps in the run", equals=total_tokens / tokens_per_step,
+    "steps", "n_step", "1", "optimizer steps in the run", equals=total_tokens / tokens_per_step,
     reference=by_definition("total tokens over tokens per step"),
 )  # fmt: skip
 time_to_train = scope.variable(
@@ -62,7 +62,7 @@ tensor_peak = scope.variable(
     reference=_PALM,
 )  # fmt: skip
 mfu = scope.variable(
-    "mfu", "MFU", "1", "model FLOPs utilisation: operations of the model over peak", display="%",
+    "mfu", "MFU", "1", "model FLOPs utilization: operations of the model over peak", display="%",
     equals=achieved_flops / tensor_peak, reference=_PALM, target=True,
 )  # fmt: skip
 executed_flops = scope.variable(
@@ -77,7 +77,7 @@ executed_flops = scope.variable(
     reference=_RECOMPUTE,
 )  # fmt: skip
 hfu = scope.variable(
-    "hfu", "HFU", "1", "hardware FLOPs utilisation: operations executed over peak", display="%",
+    "hfu", "HFU", "1", "hardware FLOPs utilization: operations executed over peak", display="%",
     equals=executed_flops / (step_time * tensor_peak), reference=_PALM, target=True,
 )  # fmt: skip
 
@@ -95,7 +95,7 @@ for _name, _of, _sign in (
     ("high", "one in twenty is more", 1),
 ):
     scope.variable(
-        f"step_time_{_name}", "t_q", "s", f"time of one optimiser step: {_of}",
+        f"step_time_{_name}", "t_q", "s", f"time of one optimizer step: {_of}",
         equals=step_time * exp(_sign * QUANTILE_95 * spread), reference=QUANTILES, library=True,
     )  # fmt: skip
     scope.variable(

@@ -1,4 +1,4 @@
-"""The time of one optimiser step: stages, passes, bubbles, and communication that nothing hides."""
+"""The time of one optimizer step: stages, passes, bubbles, and communication that nothing hides."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ _kept = where(
 update = passes.declare(
     scope, "update.",
     _kept * optimizer.update_bytes + parallelism.shard_parameters * optimizer.clearing_bytes, 12,
-    what="the optimiser's update",
+    what="the optimizer's update",
 )  # fmt: skip
 straggling = scope.variable(
     "straggling", "s_n", "1", "time of the slowest of all GPUs over that of a middling one",
@@ -202,7 +202,7 @@ data_traffic = scope.variable(
 )  # fmt: skip
 
 flops_per_step = scope.variable(
-    "flops_per_step", "F", "FLOP", "floating-point operations of the model in one optimiser step",
+    "flops_per_step", "F", "FLOP", "floating-point operations of the model in one optimizer step",
     equals=tokens_per_step * architecture.training_flops, reference=_FLOPS,
 )  # fmt: skip
 peak_flops = scope.variable(
@@ -233,7 +233,7 @@ exposed_communication_time = scope.variable(
     reference=by_definition("communication time less overlap"),
 )  # fmt: skip
 step_time = scope.variable(
-    "step_time", "t_step", "s", "time of one optimiser step",
+    "step_time", "t_step", "s", "time of one optimizer step",
     equals=compute_time + exposed_communication_time,
     reference=by_definition("busy plus exposed time"), target=True,
 )  # fmt: skip

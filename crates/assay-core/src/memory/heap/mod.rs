@@ -1,7 +1,7 @@
 //! The address space of a pool: slabs divided into blocks, free ones listed by owner and size.
 //!
 //! Every free block belongs to the stream slot on which it was freed; slot 0 is the common one,
-//! whose blocks anybody may take. Blocks are joined with free neighbours of the same owner and
+//! whose blocks anybody may take. Blocks are joined with free neighbors of the same owner and
 //! zone only, because the others are not free for the same reader at the same time.
 
 mod audit;
@@ -141,7 +141,7 @@ impl Heap {
         }
         let chunk = self.take(slot, Zone::Large, CHUNK_BYTES)?;
         self.blocks[chunk].zone = Zone::Small;
-        // What lay in another zone a moment ago may now be a neighbour to join.
+        // What lay in another zone a moment ago may now be a neighbor to join.
         let above = self.blocks[chunk].above;
         if self.joinable(above, chunk) {
             self.remove(above);
@@ -217,7 +217,7 @@ impl Heap {
         lists.quick_bytes += bytes;
     }
 
-    /// Frees a block that is in no list for the slot, joined with its free neighbours.
+    /// Frees a block that is in no list for the slot, joined with its free neighbors.
     pub fn release(&mut self, index: u32, slot: usize) {
         self.releases += 1;
         let block = &mut self.blocks[index];
@@ -248,14 +248,14 @@ impl Heap {
         index
     }
 
-    fn joinable(&self, neighbour: u32, index: u32) -> bool {
-        if neighbour == NONE {
+    fn joinable(&self, neighbor: u32, index: u32) -> bool {
+        if neighbor == NONE {
             return false;
         }
-        let (neighbour, block) = (&self.blocks[neighbour], &self.blocks[index]);
-        neighbour.state == BlockState::Free
-            && neighbour.owner == block.owner
-            && neighbour.zone == block.zone
+        let (neighbor, block) = (&self.blocks[neighbor], &self.blocks[index]);
+        neighbor.state == BlockState::Free
+            && neighbor.owner == block.owner
+            && neighbor.zone == block.zone
     }
 
     /// Joins two adjacent blocks, neither in a list, into the lower one.

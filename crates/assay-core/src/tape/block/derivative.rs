@@ -9,7 +9,7 @@ use crate::tape::sweep::add;
 
 impl BlockSolver<'_> {
     /// Prepares the derivatives at the solution, once per solution.
-    fn linearise(&mut self, level: Level, lanes: usize) {
+    fn linearize(&mut self, level: Level, lanes: usize) {
         if !self.factored.is_empty() {
             return;
         }
@@ -49,7 +49,7 @@ impl BlockSolver<'_> {
         externals: impl Iterator<Item = Option<&'s [f64]>>,
         lanes: usize,
     ) {
-        self.linearise(level, lanes);
+        self.linearize(level, lanes);
         let inner = &self.block.inner;
         let unknowns = self.block.unknown_count();
         for (index, external) in externals.enumerate() {
@@ -93,7 +93,7 @@ impl BlockSolver<'_> {
 
     /// Adjoints of the externals from those of the members.
     pub(in crate::tape) fn pull_backward(&mut self, level: Level, lanes: usize) {
-        self.linearise(level, lanes);
+        self.linearize(level, lanes);
         let inner = &self.block.inner;
         let unknowns = self.block.unknown_count();
         let mut adjoint = vec![0.0; unknowns];

@@ -184,7 +184,7 @@ fn the_host_waits_until_memory_is_its_own() -> Result<()> {
 }
 
 #[test]
-fn freed_neighbours_join_in_any_order() -> Result<()> {
+fn freed_neighbors_join_in_any_order() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);

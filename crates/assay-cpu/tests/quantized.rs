@@ -3,7 +3,7 @@
 mod common;
 
 use assay_cpu::ops::{Context, Epilogue};
-use assay_cpu::quant::{Activations, Format, PackedWeights, dequantise, quantise};
+use assay_cpu::quant::{Activations, Format, PackedWeights, dequantize, quantize};
 use common::{Numbers, assert_close, everywhere, linear_reference};
 use proptest::prelude::*;
 
@@ -11,9 +11,9 @@ fn round_trip(format: Format, values: &[f32]) -> Vec<f32> {
     let context = Context::best();
     let bytes = format.bytes("test", values.len()).expect("whole blocks");
     let mut blocks = vec![0; bytes];
-    quantise(context, format, values, &mut blocks).expect("lengths fit");
+    quantize(context, format, values, &mut blocks).expect("lengths fit");
     let mut out = vec![0.0; values.len()];
-    dequantise(context, format, &blocks, &mut out).expect("lengths fit");
+    dequantize(context, format, &blocks, &mut out).expect("lengths fit");
     out
 }
 
@@ -105,7 +105,7 @@ fn blocks_mean_what_they_mean_in_gguf() {
         }
         let count = format.block_values();
         let mut values = vec![0.0; count];
-        dequantise(Context::best(), format, &block, &mut values).unwrap();
+        dequantize(Context::best(), format, &block, &mut values).unwrap();
         let picked = [0, 1, 17, count / 2 + 3, count - 1].map(|index| values[index]);
         assert_eq!(picked, some, "{format}");
         let positions = values.iter().zip(1_u32..);
@@ -145,7 +145,7 @@ fn what_is_not_finite_stays_visible() {
 fn reference(format: Format, blocks: &[u8], x: &[f32], inputs: usize) -> Vec<f64> {
     let count = blocks.len() / format.block_bytes() * format.block_values();
     let mut weights = vec![0.0; count];
-    dequantise(Context::best(), format, blocks, &mut weights).expect("lengths fit");
+    dequantize(Context::best(), format, blocks, &mut weights).expect("lengths fit");
     let mut coarse = x.to_vec();
     for group in coarse.chunks_mut(32) {
         let largest = group.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
@@ -170,12 +170,12 @@ proptest! {
             let values = numbers.vector(outputs * inputs);
             let x = numbers.vector(rows * inputs);
             let mut bytes = vec![0; format.bytes("test", values.len()).unwrap()];
-            quantise(Context::best(), format, &values, &mut bytes).unwrap();
+            quantize(Context::best(), format, &values, &mut bytes).unwrap();
             let expected = reference(format, &bytes, &x, inputs);
             everywhere(|context| {
                 let weights = PackedWeights::new(context, format, &bytes, outputs, inputs).unwrap();
                 let mut activations = Activations::new();
-                activations.quantise(context, &x, rows, inputs).unwrap();
+                activations.quantize(context, &x, rows, inputs).unwrap();
                 let mut out = vec![f32::NAN; rows * outputs];
                 weights.linear(context, &activations, Epilogue::default(), &mut out).unwrap();
                 assert_close(&format!("{format} {}", context.level), &out, &expected, 1e-5);
@@ -207,9 +207,9 @@ fn tiles_round_to_bfloat16_and_are_nearer_than_bytes() {
         let bias = numbers.vector(outputs);
         let mut bytes = vec![0; format.bytes("test", outputs * inputs).unwrap()];
         let values = numbers.vector(outputs * inputs);
-        quantise(Context::best(), format, &values, &mut bytes).unwrap();
+        quantize(Context::best(), format, &values, &mut bytes).unwrap();
         let mut weights = vec![0.0; outputs * inputs];
-        dequantise(Context::best(), format, &bytes, &mut weights).unwrap();
+        dequantize(Context::best(), format, &bytes, &mut weights).unwrap();
         let (expected, sizes) = exact(&x, &weights, inputs);
         let epilogue = Epilogue {
             bias: Some(&bias),
@@ -226,7 +226,7 @@ fn tiles_round_to_bfloat16_and_are_nearer_than_bytes() {
                 return;
             }
             let mut activations = Activations::new();
-            activations.quantise(context, &x, rows, inputs).unwrap();
+            activations.quantize(context, &x, rows, inputs).unwrap();
             let mut coarse = vec![f32::NAN; rows * outputs];
             packed
                 .linear(context, &activations, epilogue, &mut coarse)
@@ -293,7 +293,7 @@ fn extreme_codes_do_not_overflow() {
         let weights = PackedWeights::new(context, Format::Q8_0, &blocks, 1, inputs).unwrap();
         for (x, expected) in [(vec![1.0; inputs], -128.0 * 4096.0), (x.clone(), 0.0)] {
             let mut activations = Activations::new();
-            activations.quantise(context, &x, 1, inputs).unwrap();
+            activations.quantize(context, &x, 1, inputs).unwrap();
             let mut out = [0.0];
             weights
                 .linear(context, &activations, Epilogue::default(), &mut out)
@@ -325,7 +325,7 @@ fn int8_rows_carry_their_own_scale() {
     everywhere(|context| {
         let packed = PackedWeights::from_int8(context, &values, &scales, 2, 64).unwrap();
         let mut activations = Activations::new();
-        activations.quantise(context, &x, 1, 64).unwrap();
+        activations.quantize(context, &x, 1, 64).unwrap();
         let mut out = [0.0; 2];
         let epilogue = Epilogue {
             bias: Some(&[1.0, 2.0]),
@@ -342,14 +342,14 @@ fn int8_rows_carry_their_own_scale() {
 #[test]
 fn a_value_that_is_not_finite_reaches_every_output() {
     let mut blocks = vec![0; 34 * 3];
-    quantise(Context::best(), Format::Q8_0, &[1.0; 96], &mut blocks).unwrap();
+    quantize(Context::best(), Format::Q8_0, &[1.0; 96], &mut blocks).unwrap();
     for bad in [f32::NAN, f32::INFINITY] {
         let mut x = [1.0; 32];
         x[7] = bad;
         everywhere(|context| {
             let weights = PackedWeights::new(context, Format::Q8_0, &blocks, 3, 32).unwrap();
             let mut activations = Activations::new();
-            activations.quantise(context, &x, 1, 32).unwrap();
+            activations.quantize(context, &x, 1, 32).unwrap();
             let mut out = [0.0; 3];
             weights
                 .linear(context, &activations, Epilogue::default(), &mut out)
@@ -363,10 +363,10 @@ fn a_value_that_is_not_finite_reaches_every_output() {
 fn what_does_not_fit_is_named() {
     let context = Context::best();
     let mut out = [0; 34];
-    let short = quantise(context, Format::Q8_0, &[0.0; 33], &mut out).unwrap_err();
+    let short = quantize(context, Format::Q8_0, &[0.0; 33], &mut out).unwrap_err();
     assert_eq!(
         short.to_string(),
-        "invalid values in quantise: expected a multiple of 32 for Q8_0, got 33"
+        "invalid values in quantize: expected a multiple of 32 for Q8_0, got 33"
     );
     let few = PackedWeights::new(context, Format::Q4K, &[0; 100], 1, 256).unwrap_err();
     assert_eq!(
@@ -375,7 +375,7 @@ fn what_does_not_fit_is_named() {
     );
     let weights = PackedWeights::new(context, Format::Q8_0, &out, 1, 32).unwrap();
     let mut activations = Activations::new();
-    activations.quantise(context, &[0.0; 64], 1, 64).unwrap();
+    activations.quantize(context, &[0.0; 64], 1, 64).unwrap();
     let wide = weights.linear(context, &activations, Epilogue::default(), &mut [0.0]);
     assert_eq!(
         wide.unwrap_err().to_string(),

@@ -1,4 +1,4 @@
-"""Minimising, against brute force over resolve, closed forms and SciPy."""
+"""Minimizing, against brute force over resolve, closed forms and SciPy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from assay.model import (
     sqrt,
     total,
 )
-from assay.model.optimising.optimise import minimize
+from assay.model.optimizing.optimize import minimize
 
 Build = Callable[[Scope], None]
 
@@ -82,7 +82,7 @@ def test_nearest_point_of_a_disc() -> None:
     assert best.value == pytest.approx((math.sqrt(5) - radius) ** 2, rel=1e-9)
     assert [binding.name for binding in best.binding] == ["s.disc"]
     assert best.binding[0].text == "s.x ^ 2 + s.y ^ 2 <= 0.5"
-    # What the optimum fulfils, it fulfils when resolved, to the last bit.
+    # What the optimum fulfills, it fulfills when resolved, to the last bit.
     assert not best.resolution.violated
 
 
@@ -333,7 +333,7 @@ def test_constraints_without_inputs_are_named_as_unknown() -> None:
     assert [(v.name, v.missing) for v in best.unknown] == [("s.needs_b", ("s.b",))]
 
 
-def test_what_excludes_better_neighbours_is_binding_and_the_rest_is_not() -> None:
+def test_what_excludes_better_neighbors_is_binding_and_the_rest_is_not() -> None:
     def build(scope: Scope) -> None:
         n = scope.variable("n", "n", "1", "chosen")
         memory = scope.variable("memory", "m", "1", "", equals=40 / n)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assay.model.language.expression import Expression
-from assay.model.optimising.choices import Choices
-from assay.model.optimising.grid import Grid, Progress, Tally, enumerate_grid
-from assay.model.optimising.judge import Check
-from assay.model.optimising.optimum import Binding
-from assay.model.optimising.refine import ACTIVE, Refiner, sample_shares
+from assay.model.optimizing.choices import Choices
+from assay.model.optimizing.grid import Grid, Progress, Tally, enumerate_grid
+from assay.model.optimizing.judge import Check
+from assay.model.optimizing.optimum import Binding
+from assay.model.optimizing.refine import ACTIVE, Refiner, sample_shares
 from assay.model.tapes.points import PointFunction
 
 if TYPE_CHECKING:
@@ -148,9 +148,9 @@ class Group:
             columns.append(self._column(tally.unconstrained[1]))
         for row, choice in enumerate(self.choices.discrete):
             for value in choice.values:
-                neighbour = columns[0].copy()
-                neighbour[row] = value
-                columns.append(neighbour)
+                neighbor = columns[0].copy()
+                neighbor[row] = value
+                columns.append(neighbor)
         with np.errstate(all="ignore"):
             rows = self.truths(np.array(columns).T)
         for column in np.flatnonzero(rows[0] < best.value):

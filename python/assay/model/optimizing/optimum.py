@@ -1,4 +1,4 @@
-"""The result of minimising: the best choices and the account of what held them back."""
+"""The result of minimizing: the best choices and the account of what held them back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Alternative:
 class Optimum:
     """The choices at which the target is smallest, or largest; numbers in base units.
 
-    Of `points` combinations `feasible` fulfil every constraint, and `undefined` give the target
+    Of `points` combinations `feasible` fulfill every constraint, and `undefined` give the target
     no finite value. `evaluated` is lower than `points` where independent choices were told
     apart. `unknown` names the constraints that could not be checked.
     """

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay.model.language.expression import Operation, postorder
-from assay.model.optimising.choices import Continuous
-from assay.model.optimising.judge import Check
+from assay.model.optimizing.choices import Continuous
+from assay.model.optimizing.judge import Check
 from assay.model.solving.newton import spread
 
 if TYPE_CHECKING:
@@ -156,17 +156,17 @@ class Refiner:
         worse = np.argsort(violation, kind="stable")[: 2 if len(best) else _STARTS]
         yield from (samples[:, index] for index in worse if math.isfinite(violation[index]))
 
-    def _zoom(self, fixed: Array, centre: Array) -> Array:
+    def _zoom(self, fixed: Array, center: Array) -> Array:
         """Ever smaller clouds around the best point: slow, but no kink or step misleads it."""
         rounds, count = (_CLOUD_ROUNDS, _CLOUD_POINTS) if self.truths.exact else (4, 24)
-        cloud = spread(len(centre), count)
+        cloud = spread(len(center), count)
         for step in range(rounds):
-            points = np.clip(centre[:, None] + (2 * cloud - 1) * 0.5 ** (step + 1), 0.0, 1.0)
-            points[:, 0] = centre
+            points = np.clip(center[:, None] + (2 * cloud - 1) * 0.5 ** (step + 1), 0.0, 1.0)
+            points[:, 0] = center
             values, holds = self._judge(fixed, points)
-            centre_or_none = _best(points, values, np.isfinite(values) & holds)
-            centre = centre if centre_or_none is None else centre_or_none
-        return centre
+            center_or_none = _best(points, values, np.isfinite(values) & holds)
+            center = center if center_or_none is None else center_or_none
+        return center
 
     def _descend(
         self, fixed: Array, start: Array, sampled: Array, scales: Array, tighten: float
@@ -212,7 +212,7 @@ class Refiner:
         return np.clip(_finite(result.x, 0.5, 1.0), 0.0, 1.0)
 
     def _pull_inside(self, fixed: Array, end: Array, anchor: Array) -> Array:
-        """The nearest point towards a feasible one at which every check holds to the last bit."""
+        """The nearest point toward a feasible one at which every check holds to the last bit."""
         points = end[:, None] + (anchor - end)[:, None] * _PULL_BACK
         values, holds = self._judge(fixed, points)
         inside = np.flatnonzero(np.isfinite(values) & holds)

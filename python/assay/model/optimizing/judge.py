@@ -16,7 +16,7 @@ from assay.model.tapes.cones import Cones
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition that a sound point fulfils, and the choices that it depends on."""
+    """A condition that a sound point fulfills, and the choices that it depends on."""
 
     name: str
     text: str

@@ -12,9 +12,9 @@ from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model.inputs import Given, read_inputs
 from assay.model.language.units import Unit
 from assay.model.language.variables import Variable
-from assay.model.optimising.choices import Discrete, choosable, read_axis
-from assay.model.optimising.grid import Grid, check_affordable
-from assay.model.optimising.judge import Judge, find_checks
+from assay.model.optimizing.choices import Discrete, choosable, read_axis
+from assay.model.optimizing.grid import Grid, check_affordable
+from assay.model.optimizing.judge import Judge, find_checks
 from assay.model.resolving.resolution import Verdict
 from assay.model.selection import check_variants
 from assay.model.tapes.cones import Cones

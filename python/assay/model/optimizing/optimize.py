@@ -1,4 +1,4 @@
-"""Minimise: the choices that make a target smallest under the graph's own constraints."""
+"""Minimize: the choices that make a target smallest under the graph's own constraints."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from assay.errors import InfeasibleError, InputError, MissingInputsError
 from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.language.expression import Expression, Number, Symbol
-from assay.model.optimising.choices import VARIANT_PREFIX, Choices, choosable, read_choices
-from assay.model.optimising.grid import Progress
-from assay.model.optimising.group import Candidate, Group, GroupResult
-from assay.model.optimising.judge import Check, Judge, find_checks
-from assay.model.optimising.optimum import Alternative, Chosen, Optimum
+from assay.model.optimizing.choices import VARIANT_PREFIX, Choices, choosable, read_choices
+from assay.model.optimizing.grid import Progress
+from assay.model.optimizing.group import Candidate, Group, GroupResult
+from assay.model.optimizing.judge import Check, Judge, find_checks
+from assay.model.optimizing.optimum import Alternative, Chosen, Optimum
 from assay.model.resolving.resolution import Resolution, Verdict
 from assay.model.selection import check_variants
 from assay.model.tapes.cones import Cones
@@ -46,7 +46,7 @@ def minimize(
     """Find the choices in `over` at which `target` is smallest, or largest.
 
     A list of values is enumerated exactly, a tuple (lower, upper) is a range to refine in, and
-    `variant:NAME` chooses between relations of NAME. Choices must fulfil every constraint that
+    `variant:NAME` chooses between relations of NAME. Choices must fulfill every constraint that
     can be checked, bounds of computed variables included, unless `constraints` is false.
     `progress` is told the points done and the points in all.
     """
@@ -246,7 +246,7 @@ class _Task:
                 for name, value in least.choices.items()
             )
             hint = f"closest: {at or 'the given values'} violates only {', '.join(least.active)}"
-        return InfeasibleError(f"none of {points} points fulfils every constraint: {counts}", hint)
+        return InfeasibleError(f"none of {points} points fulfills every constraint: {counts}", hint)
 
 
 def _groups(

@@ -1,7 +1,7 @@
-"""Writes docs/reference/catalogue.md from the catalogue itself.
+"""Writes docs/reference/catalog.md from the catalog itself.
 
-python scripts/generate_catalogue_reference.py          # write it
-python scripts/generate_catalogue_reference.py --check  # exit with 1 if it is out of date
+python scripts/generate_catalog_reference.py          # write it
+python scripts/generate_catalog_reference.py --check  # exit with 1 if it is out of date
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from assay.catalog import accelerators, entries, models
 from assay.catalog.entries import Entry
 from assay.model import Registry
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "catalogue.md"
-COMMAND = "python scripts/generate_catalogue_reference.py"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "catalog.md"
+COMMAND = "python scripts/generate_catalog_reference.py"
 _TABLES = ("accelerators", "models")
 
 
@@ -24,11 +24,11 @@ def write_page() -> str:
     """The whole page as Markdown."""
     registry = stack.registry()
     lines = [
-        "# Catalogue",
+        "# Catalog",
         "",
         f"Written by `{COMMAND}` from the data files; do not edit. `assay catalog show group/name`",
         "prints an entry with the source, kind, date and uncertainty of every value;",
-        "[the guide](../guides/catalogue.md) says how entries are used.",
+        "[the guide](../guides/catalog.md) says how entries are used.",
         "",
         *_accelerators(registry),
         *_models(registry),
