@@ -33,7 +33,7 @@ CONTRACT_SUITE = "contract-suite"
 
 def engine_tests(root: Path) -> Iterator[str]:
     """The tests of the engine that run on the device that is chosen."""
-    for path in sorted((root / "tests" / "engine").glob("test_*.py")):
+    for path in sorted((root / "tests" / "engine").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         if any(line in text for line in CHOOSE_A_DEVICE):
             yield str(path.relative_to(root))

@@ -189,14 +189,14 @@ def test_gpu_tests_run_from_the_bundle(tmp_path: Path, root: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert lines[0].startswith("suite ")
     assert "nvrtc" in lines[0] or "nvidia" in lines[0]
-    for name in ("gpu/test_packed_weights", "engine/test_engine", "runtime/test_records"):
+    for name in ("gpu/test_packed_weights", "engine/core/test_engine", "runtime/test_records"):
         assert any(line.startswith("SKIPPED") and name in line for line in lines), (name, lines)
 
 
 def test_a_bundled_test_of_the_engine_is_one_that_chooses_its_device(root: Path) -> None:
     names = {Path(name).stem for name in bundled_tests.engine_tests(root)}
     assert names >= {"test_determinism", "test_engine", "test_models", "test_smollm2"}
-    assert not names & {"test_command_line", "test_params", "test_worker"}
+    assert not names & {"test_command_line", "test_sampling_params", "test_worker"}
 
 
 def test_the_program_that_cargo_made_is_found() -> None:

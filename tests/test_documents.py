@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from assay.bench import SUITES
 from assay.cli.app import COMMANDS, application
-from assay.engine.knobs import KNOBS
+from assay.engine.core.knobs import KNOBS
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+)\)")

@@ -3,7 +3,7 @@
 import pytest
 
 from assay.bench.suites.prompt_gpu import operations
-from assay.engine.models.shape import ModelShape
+from assay.engine.models.model_shape import ModelShape
 
 LLAMA_3_8B = ModelShape(
     vocabulary=128_256, hidden=4096, inner=14_336, layers=32, heads=32, kv_heads=8, head_dim=128,

@@ -8,7 +8,7 @@ import pytest
 
 from assay.engine import Engine, SamplingParams
 from assay.engine.loading.synthetic import synthetic_model, write_folder
-from assay.engine.models import ARCHITECTURES
+from assay.engine.models.registry import ARCHITECTURES
 from assay.runtime import Device, cuda
 
 if (missing := cuda.probe().missing) is not None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from assay.engine import Engine, SamplingParams
+from assay.engine.core.perplexity import compare_formats
 from assay.engine.loading.synthetic import synthetic_model
-from assay.engine.quality import compare_formats
 from assay.runtime import Device, cuda
 
 if (missing := cuda.probe().missing) is not None:

@@ -65,8 +65,8 @@ def models_command(
 
 def _listing(as_json: bool) -> Report:
     from assay.engine.loading import sources
+    from assay.engine.loading.dummy_weights import SHAPES
     from assay.engine.loading.opening import SYNTHETIC
-    from assay.engine.loading.patterned import SHAPES
 
     rows = [
         {

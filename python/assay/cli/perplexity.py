@@ -41,8 +41,8 @@ def perplexity_command(
     far probabilities are from those of the first format, in nats per token; agreement is how often
     the likeliest next token is the same. `file` keeps what the model's file has.
     """
+    from assay.engine.core.perplexity import compare_formats
     from assay.engine.loading import open_model
-    from assay.engine.quality import compare_formats
 
     wanted = [one.strip() for one in formats.split(",") if one.strip()]
     files = open_model(model)

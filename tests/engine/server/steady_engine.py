@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from assay.engine.outputs import Chunk, FinishReason, StepOutput, Summary, Timing
-from assay.engine.params import SamplingParams
+from assay.engine.core.outputs import Chunk, FinishReason, StepOutput, Summary, Timing
+from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.server import ServedModel
 from assay.errors import InputError
 

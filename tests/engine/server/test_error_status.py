@@ -3,7 +3,7 @@
 import pytest
 
 from assay.engine.server.errors import ApiError, describe
-from assay.engine.worker import OverloadedError, StoppedError
+from assay.engine.server.worker import OverloadedError, StoppedError
 from assay.errors import DeviceError, InputError, ModelError, OutOfMemoryError
 
 KINDS = [

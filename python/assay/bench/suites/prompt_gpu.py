@@ -13,7 +13,7 @@ from assay.bench.clocks import DeviceClock, ToldClock
 
 if TYPE_CHECKING:
     from assay.bench.suites.decode_gpu import Contest
-    from assay.engine.models.shape import ModelShape
+    from assay.engine.models.model_shape import ModelShape
 
 PROMPTS: Final = (2048, 8192)
 PRODUCT: Final = 8192

@@ -4,85 +4,27 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from assay._native import GgufFile, StoredTexts
+from assay._native import GgufFile
 from assay.engine.loading.configuration import checked, known_architecture
+from assay.engine.loading.gguf_metadata import GgufMetadata
 from assay.engine.loading.gguf_names import hugging_face_name
 from assay.engine.loading.model_files import ModelFiles, Tensor
-from assay.engine.loading.shapes import ROPE_FACTORS, check_tensors
-from assay.errors import InputError, UnsupportedError
+from assay.engine.loading.tensor_shapes import ROPE_FACTORS, check_tensors
+from assay.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from assay.engine.loading.tokenizer import Tokenizer
 
-_Value = TypeVar("_Value", int, float, str, bool)
-
 _ROTATED: Final = re.compile(r"\.self_attn\.[qk]_proj\.(weight|bias)$")
-
-
-class Metadata:
-    """The metadata of a file, each value checked for its type when it is read."""
-
-    def __init__(self, where: str, file: GgufFile) -> None:
-        self.where = where
-        self._file = file
-        self._keys = frozenset(file.keys())
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._keys
-
-    def get(self, key: str, kind: type[_Value]) -> _Value | None:
-        """The value of a key, or nothing where the file has none."""
-        return self.need(key, kind) if key in self._keys else None
-
-    def need(self, key: str, kind: type[_Value]) -> _Value:
-        """The value of a key that has to be there."""
-        value: Any = self._any(key)
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        # True is an int to Python and a mistake here.
-        if type(value) is not kind:
-            raise self._wrong(key, kind.__name__, value)
-        return value
-
-    def items(self, key: str, kind: type[_Value]) -> list[_Value]:
-        """The list of a key that has to be there, all of one type."""
-        value: Any = self._any(key)
-        if not isinstance(value, list) or (value and type(value[0]) is not kind):
-            raise self._wrong(key, f"a list of {kind.__name__}", value)
-        return value
-
-    def count(self, key: str) -> int:
-        """How long the list of a key is."""
-        count = self._file.count(key)
-        if count is None:
-            raise self._wrong(key, "a list", self._any(key))
-        return count
-
-    def texts(self, key: str) -> StoredTexts:
-        """The texts of a list, which stay in the file."""
-        self.count(key)
-        return self._file.texts(key)
-
-    def _any(self, key: str) -> object:
-        if key not in self._keys:
-            raise InputError(
-                f'{self.where}: expected the metadata key "{key}", got none',
-                "the model cannot be read without it",
-            )
-        return self._file.value(key)
-
-    def _wrong(self, key: str, expected: str, value: object) -> InputError:
-        got = f"a list of {len(value)}" if isinstance(value, list) else repr(value)[:80]
-        return InputError(f"{self.where}: expected {key} as {expected}, got {got}")
 
 
 def open_gguf(path: Path) -> ModelFiles:
     """Read a GGUF file."""
     where = path.name
     file = GgufFile(path)
-    metadata = Metadata(where, file)
+    metadata = GgufMetadata(where, file)
     architecture = known_architecture(
         f"{where}: general.architecture", metadata.need("general.architecture", str)
     )
@@ -122,7 +64,7 @@ def open_gguf(path: Path) -> ModelFiles:
     )
 
 
-def _configuration(metadata: Metadata, architecture: str, tied: bool) -> dict[str, Any]:
+def _configuration(metadata: GgufMetadata, architecture: str, tied: bool) -> dict[str, Any]:
     def key(name: str) -> str:
         return f"{architecture}.{name}"
 
@@ -176,7 +118,7 @@ def _configuration(metadata: Metadata, architecture: str, tied: bool) -> dict[st
     }
 
 
-def _scaling(metadata: Metadata, architecture: str) -> dict[str, Any] | None:
+def _scaling(metadata: GgufMetadata, architecture: str) -> dict[str, Any] | None:
     prefix = f"{architecture}.rope.scaling"
     kind = metadata.get(f"{prefix}.type", str)
     if kind in (None, "none"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from assay.engine.loading.shapes import LM_HEAD, ROPE_FACTORS
+from assay.engine.loading.tensor_shapes import LM_HEAD, ROPE_FACTORS
 from assay.errors import UnsupportedError
 
 _LLAMA: Final = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import tokenizers
 
     from assay._native import StoredTexts
-    from assay.engine.loading.gguf import Metadata
+    from assay.engine.loading.gguf_metadata import GgufMetadata
 
 _GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
 _CONTRACTIONS: Final = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
@@ -84,7 +84,7 @@ SHORT: Final = 1024
 """Characters of a text for which it does not pay to build a library of all pieces."""
 
 
-def tokenizer_from_gguf(metadata: Metadata) -> Tokenizer:
+def tokenizer_from_gguf(metadata: GgufMetadata) -> Tokenizer:
     """Build the tokenizer that the metadata describes."""
     model = metadata.need("tokenizer.ggml.model", str)
     if model not in ("gpt2", "llama"):
@@ -143,7 +143,7 @@ class ByteVocabulary:
     strips_space = False
 
     def __init__(
-        self, metadata: Metadata, texts: StoredTexts, types: Sequence[int], splitting: Splitting
+        self, metadata: GgufMetadata, texts: StoredTexts, types: Sequence[int], splitting: Splitting
     ) -> None:
         """Look at the metadata; nothing is handed to the library yet."""
         self._splitting = splitting
@@ -205,7 +205,7 @@ class ByteVocabulary:
         return library
 
 
-def _splitting(metadata: Metadata) -> Splitting:
+def _splitting(metadata: GgufMetadata) -> Splitting:
     name = metadata.need("tokenizer.ggml.pre", str)
     if name not in SPLITTINGS:
         raise UnsupportedError(
@@ -229,7 +229,7 @@ def _merging(
 
 
 def _sentence_pieces(
-    metadata: Metadata, types: list[int], vocabulary: dict[str, int]
+    metadata: GgufMetadata, types: list[int], vocabulary: dict[str, int]
 ) -> tokenizers.Tokenizer:
     """SentencePiece merges the pair whose piece scores best: that is BPE, ranked by score."""
     from tokenizers import Tokenizer, decoders, normalizers

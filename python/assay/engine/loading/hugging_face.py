@@ -10,7 +10,7 @@ from typing import Any, Final
 from assay._native import SafeTensorsFile, StoredTensor
 from assay.engine.loading.configuration import checked, known_architecture
 from assay.engine.loading.model_files import ModelFiles, Tensor
-from assay.engine.loading.shapes import LM_HEAD, check_tensors, is_buffer
+from assay.engine.loading.tensor_shapes import LM_HEAD, check_tensors, is_buffer
 from assay.engine.loading.tokenizer import Tokenizer
 from assay.engine.loading.vocabulary import WholeVocabulary, library_errors
 from assay.errors import InputError

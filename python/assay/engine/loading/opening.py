@@ -29,7 +29,7 @@ def open_model(source: str | PathLike[str]) -> ModelFiles:
 
         return synthetic_model()
     if text.endswith(PATTERNED):
-        from assay.engine.loading.patterned import SHAPES, patterned_model
+        from assay.engine.loading.dummy_weights import SHAPES, patterned_model
 
         if text in SHAPES:
             return patterned_model(text)
@@ -47,7 +47,7 @@ def open_model(source: str | PathLike[str]) -> ModelFiles:
         return open_folder(path)
     if path.is_file():
         return _open_file(path)
-    from assay.engine.loading.patterned import SHAPES
+    from assay.engine.loading.dummy_weights import SHAPES
 
     raise InputError(
         f'model "{text}": expected a GGUF file, a Hugging Face folder or a name, got neither',

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.engine.loading.configuration import checked, known_architecture
 from assay.engine.loading.hugging_face import INDEX, SINGLE
 from assay.engine.loading.model_files import ModelFiles, Tensor
-from assay.engine.loading.shapes import expected_shapes
+from assay.engine.loading.tensor_shapes import expected_shapes
 from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
 from assay.engine.loading.vocabulary import WholeVocabulary
 from assay.errors import InputError

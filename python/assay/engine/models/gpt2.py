@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm
 from assay.engine.models.model import Model
-from assay.engine.models.shape import ModelShape
+from assay.engine.models.model_shape import ModelShape
 from assay.engine.models.weights import WeightSource
 from assay.errors import UnsupportedError
 

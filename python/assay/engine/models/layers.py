@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from assay import ops
-from assay.engine.step import Step
+from assay.engine.runner.step_buffers import Step
 from assay.runtime import Array
 
 FEW_HEADS = 32

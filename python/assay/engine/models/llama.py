@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from assay import ops
-from assay.engine.loading.shapes import LM_HEAD
+from assay.engine.loading.tensor_shapes import LM_HEAD
 from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm
 from assay.engine.models.model import Model
-from assay.engine.models.rotation import rotation
-from assay.engine.models.shape import llama_shape
+from assay.engine.models.model_shape import llama_shape
+from assay.engine.models.rotary_embedding import rotation
 from assay.engine.models.weights import WeightSource
 from assay.errors import UnsupportedError
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from assay import ops
 from assay.engine.models.layers import Block, Linear, Norm
-from assay.engine.models.shape import ModelShape
-from assay.engine.step import Step
+from assay.engine.models.model_shape import ModelShape
+from assay.engine.runner.step_buffers import Step
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from assay import ops
 from assay.engine.loading import ModelFiles, Tensor
-from assay.engine.step import activation_type
+from assay.engine.runner.step_buffers import activation_type
 from assay.errors import UnsupportedError
 from assay.later import Later
 from assay.runtime import Array, Device, dtypes, launching

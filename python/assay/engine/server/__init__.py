@@ -1,7 +1,7 @@
 """The engine behind OpenAI's HTTP interface."""
 
 from assay.engine.server.app import Limits, create_app
-from assay.engine.server.running import listen, serve
+from assay.engine.server.http_server import listen, serve
 from assay.engine.server.service import ServedModel, served_model
 
 __all__ = ["Limits", "ServedModel", "create_app", "listen", "serve", "served_model"]

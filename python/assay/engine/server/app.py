@@ -12,15 +12,15 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from assay.engine.server import answers, errors
+from assay.engine.server import errors, response_schemas
+from assay.engine.server.async_engine import Frontend
 from assay.engine.server.chat import chat
 from assay.engine.server.completions import complete
-from assay.engine.server.exchange import Frontend
 from assay.engine.server.guards import Guards
 from assay.engine.server.metrics import Metrics
-from assay.engine.server.schemas import ChatRequest, CompletionRequest
+from assay.engine.server.request_schemas import ChatRequest, CompletionRequest
 from assay.engine.server.service import ServedModel, Service
-from assay.engine.worker import SteppedEngine
+from assay.engine.server.worker import SteppedEngine
 
 
 @dataclass(frozen=True)
@@ -78,19 +78,19 @@ def create_app(
         return Response(metrics.text(statistics), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/v1/models", responses=_REFUSALS)
-    async def models(service: FromService) -> answers.Models:
+    async def models(service: FromService) -> response_schemas.Models:
         """The model that is served."""
-        return answers.Models(data=[_described(service.model)])
+        return response_schemas.Models(data=[_described(service.model)])
 
     @app.get("/v1/models/{name:path}", responses=_REFUSALS)
-    async def model_by_name(name: str, service: FromService) -> answers.Model:
+    async def model_by_name(name: str, service: FromService) -> response_schemas.Model:
         """The model that is served, by its name."""
         service.check_model(name)
         return _described(service.model)
 
     @app.post(
         "/v1/completions",
-        response_model=answers.Completion,
+        response_model=response_schemas.Completion,
         responses={200: {"content": _STREAM}, **_REFUSALS},
     )
     async def completions(
@@ -101,7 +101,7 @@ def create_app(
 
     @app.post(
         "/v1/chat/completions",
-        response_model=answers.ChatCompletion,
+        response_model=response_schemas.ChatCompletion,
         responses={200: {"content": _STREAM}, **_REFUSALS},
     )
     async def chat_completions(
@@ -121,5 +121,7 @@ async def _service(request: Request) -> Service:
 FromService = Annotated[Service, Depends(_service)]
 
 
-def _described(model: ServedModel) -> answers.Model:
-    return answers.Model(id=model.name, created=model.created, max_model_len=model.context_limit)
+def _described(model: ServedModel) -> response_schemas.Model:
+    return response_schemas.Model(
+        id=model.name, created=model.created, max_model_len=model.context_limit
+    )

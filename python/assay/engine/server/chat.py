@@ -9,8 +9,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from assay.engine.server.answering import respond
-from assay.engine.server.answers import (
+from assay.engine.server.async_engine import Piece
+from assay.engine.server.errors import ApiError
+from assay.engine.server.request_schemas import ChatRequest
+from assay.engine.server.response_schemas import (
     ChatAnswerMessage,
     ChatChoice,
     ChatChunk,
@@ -21,9 +23,7 @@ from assay.engine.server.answers import (
     TopLogprob,
     Usage,
 )
-from assay.engine.server.errors import ApiError
-from assay.engine.server.exchange import Piece
-from assay.engine.server.schemas import ChatRequest
+from assay.engine.server.responses import respond
 from assay.engine.server.service import Service, beside_loop, new_name
 
 

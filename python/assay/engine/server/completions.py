@@ -8,11 +8,16 @@ from collections.abc import Iterator, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from assay.engine.server.answering import respond
-from assay.engine.server.answers import Completion, CompletionChoice, CompletionLogprobs, Usage
+from assay.engine.server.async_engine import Piece
 from assay.engine.server.errors import ApiError
-from assay.engine.server.exchange import Piece
-from assay.engine.server.schemas import CompletionRequest
+from assay.engine.server.request_schemas import CompletionRequest
+from assay.engine.server.response_schemas import (
+    Completion,
+    CompletionChoice,
+    CompletionLogprobs,
+    Usage,
+)
+from assay.engine.server.responses import respond
 from assay.engine.server.service import Service, new_name
 
 DEFAULT_MAX_TOKENS = 16

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from assay.engine.params import SamplingParams
+from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.server.async_engine import Exchange, Frontend
 from assay.engine.server.errors import ApiError
-from assay.engine.server.exchange import Exchange, Frontend
-from assay.engine.server.schemas import Sampling
+from assay.engine.server.request_schemas import Sampling
 
 if TYPE_CHECKING:
     from assay.engine import Engine

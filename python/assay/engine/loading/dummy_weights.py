@@ -1,0 +1,153 @@
+"""Models of a published shape whose matrices are cuts of one random pattern: for measuring.
+
+A model of eight billion random numbers takes minutes to make and as much disk as a real one. How
+fast a device reads weights does not depend on which numbers they are, as long as they are not all
+alike: so a file as large as the largest matrix is made once, and every matrix maps a part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import mmap
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay import places
+from assay.engine.loading.configuration import checked
+from assay.engine.loading.model_files import ModelFiles, Tensor
+from assay.engine.loading.tensor_shapes import expected_shapes
+from assay.engine.loading.tokenizer import Tokenizer
+from assay.engine.loading.vocabulary import WholeVocabulary
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SHAPES: Final[dict[str, dict[str, Any]]] = {
+    "llama-3-8b-shape": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 128256,
+        # The model itself stops at 8192; longer contexts are measured too.
+        "max_position_embeddings": 16384,
+        "rms_norm_eps": 1e-5,
+        "hidden_act": "silu",
+        "rope_theta": 500000.0,
+        "rope_scaling": None,
+        "tie_word_embeddings": False,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "bos_token_id": 128000,
+        "eos_token_id": 128001,
+    },
+}
+"""Configurations by name, all of the Llama architecture, in bf16."""
+
+SEED: Final = 20_240_418
+_ITEM: Final = 2
+_PIECE: Final = 1 << 22
+"""Numbers that are made at a time."""
+
+
+def patterned_model(name: str) -> ModelFiles:
+    """The model of this shape; its pattern is made in the scratch folder where it is not there."""
+    config, _ = checked(name, "llama", SHAPES[name])
+    shapes = expected_shapes("llama", config)
+    most = max(math.prod(shape) for shape in shapes.values())
+    path = _pattern(most, config["hidden_size"])
+    with path.open("rb") as file:
+        tensors = {
+            each: _tensor(each, shape, file.fileno(), most) for each, shape in shapes.items()
+        }
+    return ModelFiles(
+        name=name,
+        path=None,
+        architecture="llama",
+        config=config,
+        tensors=tensors,
+        rope_pairs="half",
+        make_tokenizer=lambda: _tokenizer(config["vocab_size"]),
+        notes=("random weights of a published shape: the text means nothing",),
+        synthetic=True,
+    )
+
+
+def _tensor(name: str, shape: tuple[int, ...], file: int, most: int) -> Tensor:
+    if len(shape) == 1:
+        return Tensor(name, "f32", shape, memoryview(_gains(name, shape[0]).view("u1").data))
+    count = math.prod(shape)
+    page = mmap.ALLOCATIONGRANULARITY
+    places_left = (most - count) * _ITEM // page + 1
+    digest = hashlib.sha256(name.encode()).digest()
+    first = int.from_bytes(digest[:8], "little") % places_left * page
+    # A mapping of its own, so that a page of weights costs what it costs in a file of its own.
+    mapped = mmap.mmap(file, count * _ITEM, access=mmap.ACCESS_READ, offset=first)
+    return Tensor(name, "bf16", shape, memoryview(mapped))
+
+
+def _gains(name: str, count: int) -> NDArray[np.float32]:
+    """Norms scale by about one."""
+    import numpy as np
+
+    key = int.from_bytes(hashlib.sha256(f"{SEED} {name}".encode()).digest()[:16], "little")
+    bits = np.random.Philox(key=key).random_raw(count) >> np.uint64(40)
+    return np.ascontiguousarray(0.9 + bits.astype(np.float32) * np.float32(0.2 / (1 << 24)))
+
+
+def _pattern(count: int, inputs: int) -> Path:
+    """The file of so many uniform numbers, scaled for rows of so many inputs; made once."""
+    import numpy as np
+
+    from assay.runtime.rounding import narrow
+
+    path = places.cache("patterns") / f"uniform-{SEED}-{count}-{inputs}.bf16"
+    if path.exists() and path.stat().st_size == count * _ITEM:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Every 16 random bits choose one of as many numbers, rounded to bfloat16 beforehand.
+    bound = math.sqrt(3 / inputs)
+    values = ((np.arange(1 << 16) + 0.5) / (1 << 15) - 1).astype(np.float32) * np.float32(bound)
+    table = narrow(values)
+    bits = np.random.Philox(key=SEED)
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for first in range(0, count, _PIECE):
+                piece = min(_PIECE, count - first)
+                raw = bits.random_raw(-(-piece // 4)).view(np.uint16)[:piece]
+                file.write(table[raw].data)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _tokenizer(vocabulary: int) -> Tokenizer:
+    """Bytes are tokens, and every other number is a token that says itself."""
+    from tokenizers import Tokenizer as Library
+    from tokenizers import decoders, models, pre_tokenizers
+
+    from assay.engine.loading.tokenizer import byte_alphabet
+
+    alphabet = byte_alphabet()
+    known = {char: byte for byte, char in enumerate(alphabet)}
+    known |= {f"[{number}]": number for number in range(len(alphabet), vocabulary)}
+    library = Library(models.BPE(known, []))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    library.decoder = decoders.ByteLevel()
+    return Tokenizer(
+        WholeVocabulary(library, "pattern"),
+        bos_id=None,
+        eos_id=None,
+        stop_ids=[],
+        add_bos=False,
+        source="pattern",
+    )

@@ -1,0 +1,1 @@
+"""The model runner: input batches, step buffers and captured graphs."""

@@ -1,0 +1,192 @@
+"""The engine's thread: what goes in comes out once, and nothing is left behind."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+
+import pytest
+from steady_engine import SteadyEngine, expected_text
+
+from assay.engine.core.outputs import StepOutput
+from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.server.worker import EngineWorker, Failure, OverloadedError, StoppedError
+from assay.errors import InputError
+
+
+class Reader:
+    """Collects what a worker gives out."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
+        self.failures: dict[str, BaseException] = {}
+        self.threads: set[str] = set()
+
+    def sink(self, events: Sequence[StepOutput | Failure]) -> None:
+        self.threads.add(threading.current_thread().name)
+        for event in events:
+            name = event.request_id
+            if isinstance(event, Failure):
+                self.failures[name] = event.error
+                continue
+            self.texts[name] = self.texts.get(name, "") + event.text
+            if event.finish_reason:
+                assert name not in self.reasons
+                self.reasons[name] = event.finish_reason
+
+    def wait_for(self, names: Sequence[str]) -> None:
+        deadline = time.monotonic() + 5
+        while not all(name in self.reasons or name in self.failures for name in names):
+            assert time.monotonic() < deadline, "a request is stuck"
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader()
+
+
+@pytest.fixture
+def engine() -> SteadyEngine:
+    return SteadyEngine()
+
+
+@pytest.fixture
+def worker(engine: SteadyEngine, reader: Reader) -> Iterator[EngineWorker]:
+    worker = EngineWorker(engine, reader.sink, limit=8)
+    yield worker
+    worker.close()
+    assert engine.closed
+    assert engine.free == engine.blocks or reader.failures
+
+
+def tokens(text: str) -> list[int]:
+    return list(text.encode())
+
+
+def test_answers_come_from_the_engines_thread(worker: EngineWorker, reader: Reader) -> None:
+    params = SamplingParams(max_tokens=20)
+    names = worker.submit([tokens("abc"), tokens("xy")], [params, params])
+    reader.wait_for(names)
+    assert [reader.texts[name] for name in names] == [
+        expected_text("abc", 20),
+        expected_text("xy", 20),
+    ]
+    assert reader.threads == {"assay-engine"}
+    assert worker.under_way == 0
+
+
+def test_no_more_than_the_limit_is_let_in_and_all_or_none(
+    worker: EngineWorker, engine: SteadyEngine, reader: Reader
+) -> None:
+    engine.step_seconds = 0.005
+    params = SamplingParams(max_tokens=50)
+    names = worker.submit([tokens("a")] * 6, [params] * 6)
+    with pytest.raises(OverloadedError, match="6 requests are under way and 3 more"):
+        worker.submit([tokens("b")] * 3, [params] * 3)
+    names += worker.submit([tokens("b")] * 2, [params] * 2)
+    reader.wait_for(names)
+    assert len(reader.reasons) == 8
+
+
+def test_a_cancelled_request_says_nothing_more(
+    worker: EngineWorker, engine: SteadyEngine, reader: Reader
+) -> None:
+    engine.step_seconds = 0.005
+    (name,) = worker.submit([tokens("a")], [SamplingParams(max_tokens=400)])
+    while name not in reader.texts:
+        time.sleep(0.001)
+    worker.cancel([name, name, "request-999"])
+    assert worker.call(lambda: engine.free).result(5) == engine.blocks
+    said = reader.texts[name]
+    time.sleep(0.03)
+    assert reader.texts[name] == said
+    assert name not in reader.reasons
+    assert worker.under_way == 0
+
+
+def test_what_the_engine_refuses_fails_alone(worker: EngineWorker, reader: Reader) -> None:
+    params = SamplingParams(max_tokens=3)
+    names = worker.submit([tokens("refused"), tokens("a")], [params, params])
+    reader.wait_for(names)
+    assert isinstance(reader.failures[names[0]], InputError)
+    assert reader.texts[names[1]] == "AAA"
+    assert worker.refusing is None
+
+
+def test_a_failing_step_ends_everything_and_is_remembered(
+    worker: EngineWorker, engine: SteadyEngine, reader: Reader, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.fails_at_step = 3
+    names = worker.submit([tokens("a")] * 3, [SamplingParams(max_tokens=100)] * 3)
+    reader.wait_for(names)
+    assert {type(error) for error in reader.failures.values()} == {StoppedError}
+    with pytest.raises(StoppedError, match="the engine failed: RuntimeError: the test said so"):
+        worker.submit([tokens("a")], [SamplingParams()])
+    # Clients are told one line; where it happened is for whoever runs the server.
+    [logged] = caplog.records
+    assert logged.exc_info is not None
+    assert str(logged.exc_info[1]) == "the test said so"
+
+
+def test_calls_run_between_steps_and_bring_back_errors(worker: EngineWorker) -> None:
+    assert worker.call(lambda: threading.current_thread().name).result(5) == "assay-engine"
+    failing: Future[float] = worker.call(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        failing.result(5)
+
+
+def test_closing_tells_what_was_under_way(engine: SteadyEngine, reader: Reader) -> None:
+    engine.step_seconds = 0.005
+    worker = EngineWorker(engine, reader.sink)
+    names = worker.submit([tokens("a")] * 3, [SamplingParams(max_tokens=400)] * 3)
+    worker.close()
+    worker.close()
+    assert set(reader.failures) == set(names)
+    assert engine.free == engine.blocks
+    with pytest.raises(StoppedError):
+        worker.submit([tokens("a")], [SamplingParams()])
+    with pytest.raises(StoppedError):
+        worker.call(lambda: None)
+
+
+def test_finishing_waits_for_what_is_under_way(engine: SteadyEngine, reader: Reader) -> None:
+    engine.step_seconds = 0.002
+    worker = EngineWorker(engine, reader.sink)
+    names = worker.submit([tokens("a")] * 3, [SamplingParams(max_tokens=50)] * 3)
+    worker.finish(10)
+    assert set(reader.reasons) == set(names)
+    assert not reader.failures
+
+
+def test_finishing_does_not_wait_for_ever(engine: SteadyEngine, reader: Reader) -> None:
+    engine.step_seconds = 0.01
+    worker = EngineWorker(engine, reader.sink)
+    worker.submit([tokens("a")], [SamplingParams(max_tokens=400)])
+    worker.finish(0.05)
+    assert [str(error) for error in reader.failures.values()] == ["the server is shutting down"]
+
+
+def test_many_threads_at_once(engine: SteadyEngine, reader: Reader) -> None:
+    worker = EngineWorker(engine, reader.sink)
+    kept: list[str] = []
+
+    def use(number: int) -> None:
+        for turn in range(20):
+            (name,) = worker.submit([tokens("abc")], [SamplingParams(max_tokens=10 + turn)])
+            if (number + turn) % 3 == 0:
+                worker.cancel([name])
+            else:
+                kept.append(name)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    reader.wait_for(kept)
+    worker.finish(5)
+    assert engine.free == engine.blocks
+    assert not engine.has_work
+    assert all(reader.reasons[name] == "length" for name in kept)
