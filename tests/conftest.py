@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from assay import places
+from assay import paths
 from assay.runtime import cuda
 from chosen_device import ON_GPU
 
@@ -15,7 +15,7 @@ from chosen_device import ON_GPU
 settings.register_profile("assay", deadline=None)
 settings.load_profile("assay")
 
-_MACHINE_SCRATCH = places.scratch()
+_MACHINE_SCRATCH = paths.scratch()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,4 +1,4 @@
-"""The one family of errors that a user of Assay can meet."""
+"""The exceptions that Assay raises: one base class, one line, a hint, an exit code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DeclarationError(AssayError):
 
 
 class UnknownNameError(AssayError):
-    """A name that nothing in the registry carries."""
+    """A name that is not in the registry."""
 
 
 class InputError(AssayError):
@@ -55,7 +55,7 @@ class ConvergenceError(AssayError):
 
 
 class UnsupportedError(AssayError):
-    """A relation cannot take part in what was asked, and is refused by name."""
+    """A relation does not support the requested operation."""
 
 
 class UnderdeterminedError(AssayError):
@@ -63,7 +63,7 @@ class UnderdeterminedError(AssayError):
 
 
 class OverdeterminedError(AssayError):
-    """More equations than unknowns: some requirements leave no room for others."""
+    """More equations than unknowns: the requirements contradict each other."""
 
 
 class InfeasibleError(AssayError):
@@ -71,29 +71,29 @@ class InfeasibleError(AssayError):
 
 
 class ModelError(AssayError):
-    """A model computed something that no answer can be made of."""
+    """A language model produced unusable output, such as NaN logits."""
 
 
 class DeviceError(AssayError):
-    """A device, its memory or its queues refused or failed; `code` is a stable name for how."""
+    """A device, its memory or a stream failed; `code` is a stable name of the failure."""
 
     code = "device"
 
 
 class OutOfMemoryError(DeviceError, MemoryError):
-    """The memory asked for is not there, or not for this caller."""
+    """The requested memory exceeds what is free, or the caller's quota."""
 
 
 class FreedError(DeviceError):
-    """Something that was freed was used."""
+    """Use after free of a buffer, stream, event or graph."""
 
 
 class PanicError(DeviceError, RuntimeError):
-    """Native code panicked; the fault is Assay's own."""
+    """Native code panicked: a bug in Assay."""
 
 
 class CompileError(DeviceError):
-    """Source of a kernel does not compile; the message shows the line and a caret."""
+    """A kernel does not compile; the message shows the source line and a caret."""
 
 
 class ShapeError(AssayError, ValueError):
@@ -101,7 +101,7 @@ class ShapeError(AssayError, ValueError):
 
 
 class DTypeError(AssayError, TypeError):
-    """An operation does not take, or cannot join, arrays of these types."""
+    """An operation does not support, or cannot promote, these dtypes."""
 
 
 class IndexingError(AssayError, IndexError):
@@ -113,26 +113,26 @@ class AxisError(ShapeError, IndexingError):
 
 
 class ArrayBufferError(AssayError, BufferError):
-    """Memory cannot be shared the way it was asked for."""
+    """Memory cannot be shared through the requested buffer protocol."""
 
 
 class MissingInputsError(AssayError):
-    """Inputs without a value stand between the question and its answer."""
+    """The target depends on inputs that have no value."""
 
     exit_code = 3
 
     def __init__(self, message: str, names: Iterable[str], hint: str | None = None) -> None:
-        """Store the names that lack a value besides the message."""
+        """Store the message and the names of the inputs without a value."""
         super().__init__(message, hint)
         self.names = tuple(names)
 
 
-_FEW = 12
-"""Names that still fit into a hint."""
+_MAX_LISTED = 12
+"""The longest list of candidates that a hint prints."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-    """Build the error for a name that is not known, suggesting the nearest ones, or all of few.
+    """Build the error for an unknown name, with the closest candidates as a hint.
 
     >>> str(unknown_name("variable", "gpu.pwer", ["gpu.power", "econ.price"]))
     'unknown variable "gpu.pwer"'
@@ -140,16 +140,16 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     candidates = list(known)
     near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.6)
     if near:
-        best = _likeness(name, near[0])
-        near = [candidate for candidate in near if _likeness(name, candidate) > best - 0.05]
+        best = _similarity(name, near[0])
+        near = [candidate for candidate in near if _similarity(name, candidate) > best - 0.05]
     if not near:
         tail = name.rsplit(".", 1)[-1]
         near = [candidate for candidate in candidates if candidate.endswith("." + tail)][:3]
     hint = f"did you mean {' or '.join(near)}?" if near else None
-    if not near and 0 < len(candidates) <= _FEW:
+    if not near and 0 < len(candidates) <= _MAX_LISTED:
         hint = f"one of: {', '.join(candidates)}"
     return UnknownNameError(f'unknown {kind} "{name}"', hint)
 
 
-def _likeness(name: str, candidate: str) -> float:
+def _similarity(name: str, candidate: str) -> float:
     return difflib.SequenceMatcher(None, name, candidate).ratio()

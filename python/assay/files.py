@@ -1,4 +1,4 @@
-"""Reads files that people give; what cannot be read is said in one line."""
+"""Readers for user-supplied files: JSON, TOML and text, with one-line errors."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Any, Final
 
 from assay.errors import InputError
 
-MOST_BYTES: Final = 64 << 20
-"""What no file that people write by hand exceeds."""
+MAX_BYTES: Final = 64 << 20
+"""Size limit: no hand-written file is larger."""
 
 
-def read_json(what: str, path: Path, most_bytes: int = MOST_BYTES) -> Any:
+def read_json(what: str, path: Path, max_bytes: int = MAX_BYTES) -> Any:
     """The content of a JSON file; `what` names its kind in errors."""
-    text = read_text(what, path, most_bytes)
+    text = read_text(what, path, max_bytes)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{what} {path} cannot be read: expected JSON, got: {error}") from None
 
 
-def read_toml(what: str, path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+def read_toml(what: str, path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """The content of a TOML file; `what` names its kind in errors."""
     import tomllib
 
-    text = read_text(what, path, most_bytes)
+    text = read_text(what, path, max_bytes)
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{what} {path} cannot be read: expected TOML, got: {error}") from None
 
 
-def read_text(what: str, path: Path, most_bytes: int = MOST_BYTES) -> str:
+def read_text(what: str, path: Path, max_bytes: int = MAX_BYTES) -> str:
     """The text of a file in UTF-8; `what` names its kind in errors."""
     try:
         size = path.stat().st_size
-        if size > most_bytes:
+        if size > max_bytes:
             raise InputError(
-                f"{what} {path} cannot be read: expected at most {most_bytes:,} bytes, got {size:,}"
+                f"{what} {path} cannot be read: expected at most {max_bytes:,} bytes, got {size:,}"
             )
         return path.read_text(encoding="utf-8")
     except OSError as error:

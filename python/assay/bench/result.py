@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from assay import places
+from assay import paths
 from assay.bench.case import UNITS
 from assay.bench.statistics import median, median_interval, quantile
 from assay.errors import InputError
@@ -180,7 +180,7 @@ class Result:
 
     def save(self, path: Path) -> None:
         """Write the whole file or none of it."""
-        places.write_atomically(path, (json.dumps(_json(self.to_data()), indent=1) + "\n").encode())
+        paths.write_atomically(path, (json.dumps(_json(self.to_data()), indent=1) + "\n").encode())
 
 
 def _json(data: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from assay import places
+from assay import paths
 from assay.bench.case import UNITS
 from assay.bench.result import Figure, Result, load
 from assay.errors import InputError
@@ -50,7 +50,7 @@ class Ceilings:
 
 def path_for(device: Device) -> Path:
     """Where the ceilings of this machine and device are, if they were measured."""
-    return places.cache("ceilings") / f"{device.name}-{machine(device).fingerprint}.json"
+    return paths.cache("ceilings") / f"{device.name}-{machine(device).fingerprint}.json"
 
 
 def store(result: Result, device: Device) -> str:

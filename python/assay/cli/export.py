@@ -80,7 +80,7 @@ def write_format(source: Registry | Subgraph, form: str) -> str:
 
 def write_file(output: str, text: str, *, force: bool) -> Path:
     """Write a file whole or not at all; an existing one only by force."""
-    from assay.places import write_atomically
+    from assay.paths import write_atomically
 
     path = Path(output)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay._native import Tape, TapeError, build_info
-from assay.places import cache, write_atomically
+from assay.paths import cache, write_atomically
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import FORMATS, Buffer
 from assay.errors import ShapeError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.ops import counting
 from assay.ops.calling import DENSE, Operand, call, check, operand
 from assay.runtime import dtypes, launching
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Stored = npt.NDArray[Any] | memoryview
     """Bytes of weights in the host's memory."""
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 _PIECE_BITS: Final = 1024
 """Rows of weights in groups are whole pieces of so many bits."""

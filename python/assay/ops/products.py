@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from assay.errors import ShapeError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.ops import counting
 from assay.ops.calling import DENSE, check, result
 from assay.runtime import dtypes
@@ -15,7 +15,7 @@ from assay.runtime.array import Array
 if TYPE_CHECKING:
     from assay.runtime import products
 else:
-    products = Later("assay.runtime.products", globals(), "products")
+    products = LazyModule("assay.runtime.products", globals(), "products")
 
 
 def batched_matmul(

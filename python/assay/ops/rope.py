@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from assay import _native
 from assay.errors import InputError, ShapeError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.ops import counting
 from assay.ops.calling import DENSE, I32, call, check, nbytes, result
 from assay.runtime import dtypes, launching
@@ -17,7 +17,7 @@ from assay.runtime.hardware import device as device_named
 if TYPE_CHECKING:
     import numpy as np
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 SCALINGS: Final[dict[str, dict[str, float | None]]] = {
     "none": {},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay import _native
 from assay._native import FORMATS, Buffer
 from assay.errors import DTypeError, InputError, ShapeError, UnsupportedError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.ops import counting, packing
 from assay.ops.calling import Operand, call
 from assay.runtime import dtypes, launching
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Stored = npt.NDArray[Any] | memoryview
     """Bytes of weights in the host's memory."""
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 DENSE: Final = {"f32": 4, "f16": 2, "bf16": 2}
 """Dense formats and the bytes of a number."""

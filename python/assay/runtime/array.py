@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import NativeArray
 from assay.errors import ArrayBufferError, AssayError, DTypeError, ShapeError, UnsupportedError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.runtime import layout as layouts
 from assay.runtime.arithmetic import Arithmetic
 from assay.runtime.dtypes import DType
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from assay.runtime import exchange, indexing, operators
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
     # These make arrays, so they could not be imported before the class is there.
-    exchange = Later("assay.runtime.exchange", globals(), "exchange")
-    indexing = Later("assay.runtime.indexing", globals(), "indexing")
-    operators = Later("assay.runtime.operators", globals(), "operators")
+    exchange = LazyModule("assay.runtime.exchange", globals(), "exchange")
+    indexing = LazyModule("assay.runtime.indexing", globals(), "indexing")
+    operators = LazyModule("assay.runtime.operators", globals(), "operators")
 
 Scalar = bool | int | float | complex
 

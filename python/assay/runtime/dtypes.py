@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import FORMATS
 from assay.errors import DTypeError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
     import numpy as np
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 _FORMAT_NAMES: Final = {
     "int8": "i8",

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
-from assay import places
+from assay import paths
 from assay._native import Buffer, Context, NativeEvent, NativeStream
 from assay.errors import InputError, UnknownNameError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.runtime.allocation_log import AllocationLog
 from assay.runtime.entering import Entered
 from assay.runtime.memory import (
@@ -25,7 +25,7 @@ from assay.runtime.memory import (
 if TYPE_CHECKING:
     from assay.runtime import cuda
 else:
-    cuda = Later("assay.runtime.cuda", globals(), "cuda")
+    cuda = LazyModule("assay.runtime.cuda", globals(), "cuda")
 
 NAMES: Final = ("cpu", "sim")
 """The devices that every machine has."""
@@ -173,7 +173,7 @@ class Device(Entered):
             tracking=track_allocations,
             logging=log_allocations,
             ordinal=ordinal,
-            cache_folder=places.cache("cubins"),
+            cache_folder=paths.cache("cubins"),
             watchdog_seconds=watchdog_seconds,
             allow_tf32=bool(allow_tf32),
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import AssayError, DeviceError, DTypeError, FreedError, ShapeError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.runtime.array import Array, look_at
 from assay.runtime.dtypes import BY_NAME, DType, bfloat16
 from assay.runtime.hardware import Device
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     NumPyArray = npt.NDArray[Any]
 else:
-    np = Later("numpy", globals(), "np")
-    kernels = Later("assay.runtime.kernels", globals(), "kernels")
-    rounding = Later("assay.runtime.rounding", globals(), "rounding")
+    np = LazyModule("numpy", globals(), "np")
+    kernels = LazyModule("assay.runtime.kernels", globals(), "kernels")
+    rounding = LazyModule("assay.runtime.rounding", globals(), "rounding")
 
 Kernel = Callable[..., Any]
 

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from assay import build_info, places
+from assay import build_info, paths
 from assay._native import kernel_levels
 from assay.errors import AssayError
 
@@ -216,7 +216,7 @@ def libraries() -> list[LibraryFinding]:
 
 
 def _places() -> list[PlaceFinding]:
-    scratch = places.scratch()
+    scratch = paths.scratch()
     if "ASSAY_SCRATCH" in os.environ:
         set_by = "ASSAY_SCRATCH"
     else:

@@ -12,7 +12,7 @@ from assay.errors import AssayError, unknown_name
 from assay.model import store
 from assay.model.preset import Preset
 from assay.model.registry import Registry
-from assay.places import cache
+from assay.paths import cache
 
 SCOPE_MODULES = (
     "assay.stack.physics",

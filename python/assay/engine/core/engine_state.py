@@ -16,13 +16,13 @@ from assay.engine.models.model import Model
 from assay.engine.models.registry import build_model, fingerprint
 from assay.engine.runner.model_runner import Flight, Runner
 from assay.errors import InputError, OutOfMemoryError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.runtime import Device
 
 if TYPE_CHECKING:
     from assay.runtime import cuda
 else:
-    cuda = Later("assay.runtime.cuda", globals(), "cuda")
+    cuda = LazyModule("assay.runtime.cuda", globals(), "cuda")
 
 FIRST_KV_TOKENS = 2048
 """Tokens that the KV cache begins with where its size is not given; it grows as it is needed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from assay._native import KvCache
 from assay.engine.models.model_shape import ModelShape
 from assay.errors import InputError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.runtime import Array, Device, dtypes, launching
 from assay.runtime.dtypes import DType
 from assay.runtime.layout import Layout, row_major
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 FORMATS: dict[str, DType] = {"f32": dtypes.float32, "bf16": dtypes.bfloat16}
 """What keys and values can be stored in."""

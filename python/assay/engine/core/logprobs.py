@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.later import Later
+from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 TopLogprobs = tuple[tuple[int, float], ...]
 

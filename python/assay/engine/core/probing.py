@@ -10,14 +10,14 @@ from assay.engine.core.engine_state import Assembly
 from assay.engine.core.request import Request
 from assay.engine.core.sampling_params import SamplingParams
 from assay.errors import InputError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.runtime.graphs import NodeTime
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 
 def logits(parts: Assembly, tokens: list[int]) -> npt.NDArray[np.float32]:

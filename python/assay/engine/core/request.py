@@ -12,7 +12,7 @@ from assay.engine.core.outputs import FinishReason
 from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.speculation import PromptLookup
 from assay.errors import AssayError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from assay.engine.loading.tokenizer import Tokenizer
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 
 @dataclass(slots=True, eq=False)

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay import places
+from assay import paths
 from assay.engine.loading.configuration import checked
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.tensor_shapes import expected_shapes
@@ -107,7 +107,7 @@ def _pattern(count: int, inputs: int) -> Path:
 
     from assay.runtime.rounding import narrow
 
-    path = places.cache("patterns") / f"uniform-{SEED}-{count}-{inputs}.bf16"
+    path = paths.cache("patterns") / f"uniform-{SEED}-{count}-{inputs}.bf16"
     if path.exists() and path.stat().st_size == count * _ITEM:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)

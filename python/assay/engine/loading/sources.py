@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from assay import places
+from assay import paths
 from assay.errors import unknown_name
 
 
@@ -44,7 +44,7 @@ SOURCES: Final[dict[str, Source]] = {
 
 def models_folder() -> Path:
     """Where fetched models are kept."""
-    return places.scratch() / "models"
+    return paths.scratch() / "models"
 
 
 def source(name: str) -> Source:

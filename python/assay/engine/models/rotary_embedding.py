@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from assay import ops
 from assay.engine.loading import ModelFiles
 from assay.errors import InputError, UnsupportedError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.runtime import Device, launching
 
 if TYPE_CHECKING:
     import numpy as np
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 _WORDS: dict[str, tuple[str, dict[str, str]]] = {
     "default": ("none", {}),

@@ -9,7 +9,7 @@ from assay import ops
 from assay.engine.loading import ModelFiles, Tensor
 from assay.engine.runner.step_buffers import activation_type
 from assay.errors import UnsupportedError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.runtime import Array, Device, dtypes, launching
 from assay.runtime.dtypes import bfloat16
 from assay.runtime.layout import Layout, row_major
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 DENSE = ("f32", "f16", "bf16")
 """Formats that hold plain numbers."""

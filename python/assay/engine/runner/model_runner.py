@@ -27,7 +27,7 @@ from assay.engine.runner.step_buffers import (
     columns_for,
 )
 from assay.errors import DeviceError
-from assay.later import Later
+from assay.lazy_import import LazyModule
 from assay.runtime import Array, Device
 from assay.runtime.graphs import Graph, NodeTime, capture_graph
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 else:
-    np = Later("numpy", globals(), "np")
+    np = LazyModule("numpy", globals(), "np")
 
 MOST_PROGRAMS = 256
 """Sizes of step that are kept ready; the one not used for longest goes first."""

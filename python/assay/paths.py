@@ -1,4 +1,4 @@
-"""Where Assay keeps things: one scratch folder, made when something is first written to it."""
+"""Paths on disk: one scratch folder, created on the first write to it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def scratch() -> Path:
 
 
 def cache(kind: str) -> Path:
-    """The folder for one kind of thing that can be made again, such as `tapes`."""
+    """The cache folder of one kind of regenerable data, such as `tapes`."""
     return scratch() / "cache" / kind
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a whole file or none of it: to a temporary file beside it, then rename."""
+    """Write a file atomically: to a temporary file in the same folder, then rename."""
     import tempfile
 
     path.parent.mkdir(parents=True, exist_ok=True)

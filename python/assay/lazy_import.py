@@ -1,0 +1,24 @@
+"""Lazy imports: a module-level name that imports its module on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+class LazyModule:
+    """A placeholder in a module's globals that replaces itself with the real module on first use.
+
+    Importing NumPy takes longer than answering a short question; an answer that does not need it
+    does not import it. After the first attribute access the global is bound to the module itself,
+    so later accesses cost nothing extra.
+    """
+
+    def __init__(self, module: str, module_globals: dict[str, Any], name: str) -> None:
+        """Stand in for `module` under `name` in the given module globals."""
+        self._target = (module, module_globals, name)
+
+    def __getattr__(self, attribute: str) -> Any:
+        module, module_globals, name = self._target
+        module_globals[name] = import_module(module)
+        return getattr(module_globals[name], attribute)
