@@ -33,7 +33,7 @@ test-slow: setup ## run the tests too slow for every change
 	$(BIN)/python -m pytest -m slow
 
 loom: ## try every order in which threads of the runtime core can meet
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p assay-core \
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p assay-runtime \
 	  --test loom_memory --test scheduler_loom --test transfer_loom --test dispatch_loom
 
 fuzz: ## give random bytes to the readers of model files (needs nightly Rust and cargo-fuzz)

@@ -1,8 +1,8 @@
 //! The processor held to the contract of backends, and what it adds to it.
 
-use assay_core::backend::contract::check;
-use assay_core::backend::*;
 use assay_cpu::device::{CpuDevice, CpuKernel, CpuOptions};
+use assay_runtime::backend::contract::check;
+use assay_runtime::backend::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

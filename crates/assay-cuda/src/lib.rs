@@ -1,4 +1,4 @@
-//! An NVIDIA GPU behind [`assay_core::backend::Backend`].
+//! An NVIDIA GPU behind [`assay_runtime::backend::Backend`].
 //!
 //! Only the driver has to be there. NVRTC and cuBLASLt come from wheels, a toolkit or the system;
 //! everything is opened at run time, and what is missing is a value, never a panic. Kernels are

@@ -1,10 +1,10 @@
 //! Products of cuBLASLt against sums in double precision. Skipped, with the reason printed, where
 //! there is no GPU or no cuBLASLt.
 
-use assay_core::backend::*;
 use assay_cuda::blas::{self, Element, Epilogue, Matrix, Places, Product};
 use assay_cuda::device::{CudaDevice, CudaOptions};
 use assay_cuda::probe::probe;
+use assay_runtime::backend::*;
 
 const ROWS: usize = 48;
 const COLUMNS: usize = 32;

@@ -2,11 +2,11 @@
 //!
 //! Skipped, with the reason printed, where there is no GPU, driver or NVRTC.
 
-use assay_core::backend::contract::check;
-use assay_core::backend::*;
 use assay_cuda::compiler::Source;
 use assay_cuda::device::{CudaDevice, CudaOptions, DeviceError, LaunchOptions, LoadError};
 use assay_cuda::probe::{Missing, probe};
+use assay_runtime::backend::contract::check;
+use assay_runtime::backend::*;
 use std::time::{Duration, Instant};
 
 const KERNELS: &str = r#"

@@ -1,6 +1,6 @@
 //! The KV cache's books for Python.
 
-use assay_core::kv::{
+use assay_kv_cache::{
     CachedBlock, KvCache, KvError, KvOptions, KvStatistics, SequenceId, StepLayout,
 };
 use pyo3::buffer::PyBuffer;

@@ -1,4 +1,4 @@
-//! `assay._native`: everything Python sees of the Rust core.
+//! `assay._native`: everything Python sees of the Rust crates.
 
 mod float_buffer;
 mod formats;
@@ -15,12 +15,11 @@ use pyo3::types::PyDict;
 /// What this binary was built from and for.
 #[pyfunction]
 fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let info = assay_core::build_info::build_info();
     let facts = PyDict::new(py);
-    facts.set_item("version", info.version)?;
-    facts.set_item("arch", info.arch)?;
-    facts.set_item("os", info.os)?;
-    facts.set_item("debug_assertions", info.debug_assertions)?;
+    facts.set_item("version", env!("CARGO_PKG_VERSION"))?;
+    facts.set_item("arch", std::env::consts::ARCH)?;
+    facts.set_item("os", std::env::consts::OS)?;
+    facts.set_item("debug_assertions", cfg!(debug_assertions))?;
     Ok(facts)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_core::tape::{
+use assay_tape::{
     Block, EvaluationReport, Instruction, Method, Op, Program, Tape, decode_instructions,
 };
 use pyo3::create_exception;
@@ -21,11 +21,11 @@ create_exception!(
 );
 
 /// The one map from the core's errors to Python's.
-fn python_error(error: assay_core::tape::TapeError) -> PyErr {
+fn python_error(error: assay_tape::TapeError) -> PyErr {
     TapeError::new_err(error.to_string())
 }
 
-fn report(result: Result<EvaluationReport, assay_core::tape::TapeError>) -> PyResult<PyTapeReport> {
+fn report(result: Result<EvaluationReport, assay_tape::TapeError>) -> PyResult<PyTapeReport> {
     result.map(PyTapeReport).map_err(python_error)
 }
 

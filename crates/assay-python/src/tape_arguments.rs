@@ -1,6 +1,6 @@
 //! The columns of numbers that tapes read and the rows that they write, as Python gives them.
 
-use assay_core::tape::Input;
+use assay_tape::Input;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

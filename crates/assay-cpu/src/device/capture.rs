@@ -6,7 +6,7 @@
 //! is to know, at the end, that everything captured is joined to the stream that began.
 
 use super::queue::{Mark, State, Work};
-use assay_core::backend::{
+use assay_runtime::backend::{
     BackendError, CaptureLanes, EventId, GraphId, Operation, Result, StreamId,
 };
 

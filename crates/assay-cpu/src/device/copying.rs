@@ -1,7 +1,7 @@
 //! Copies and fills of ranges that the device has checked.
 
 use super::memory::CpuMemory;
-use assay_core::backend::{Address, Operation, Result};
+use assay_runtime::backend::{Address, Operation, Result};
 
 pub(super) fn copy(
     memory: &CpuMemory,

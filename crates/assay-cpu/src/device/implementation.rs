@@ -3,11 +3,11 @@
 use super::kernel::KernelCall;
 use super::queue::{Command, Mark, State, Work};
 use super::{CpuDevice, DEFAULT_STREAM};
-use assay_core::backend::{
+use assay_runtime::backend::{
     Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
     Launch, MemoryInfo, Operation, Result, Space, StreamId, StreamPriority,
 };
-use assay_core::clock::Clock;
+use assay_runtime::clock::Clock;
 use std::sync::Arc;
 
 impl CpuDevice {

@@ -1,7 +1,7 @@
 //! Kernels of the processor: Rust functions over the device's memory.
 
 use super::memory::CpuMemory;
-use assay_core::backend::{DevicePointer, KernelArgument, Launch, Operation, Result};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Launch, Operation, Result};
 
 /// Looks at a launch before it is queued; an error refuses the launch.
 pub type KernelCheck = Box<dyn Fn(&KernelCall) -> Result<()> + Send + Sync>;

@@ -2,7 +2,7 @@
 
 use super::ALIGNMENT_BYTES;
 use crate::aligned::{HUGE_PAGE_BYTES, prefer_huge_pages};
-use assay_core::backend::{Address, BackendError, Operation, Result, Space};
+use assay_runtime::backend::{Address, BackendError, Operation, Result, Space};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

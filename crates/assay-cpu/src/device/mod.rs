@@ -15,10 +15,10 @@ mod running;
 pub use kernel::{CpuKernel, KernelCall};
 pub use memory::CpuMemory;
 
-use assay_core::backend::{
+use assay_runtime::backend::{
     BackendError, DeviceKind, DeviceProperties, KernelId, Operation, Result, StreamId,
 };
-use assay_core::clock::MonotonicClock;
+use assay_runtime::clock::MonotonicClock;
 use queue::State;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -90,14 +90,14 @@ impl Shared {
 /// The host's processor and memory as a device.
 ///
 /// ```
-/// use assay_core::backend::Backend;
+/// use assay_runtime::backend::Backend;
 /// use assay_cpu::device::{CpuDevice, CpuOptions};
 /// let device = CpuDevice::new(CpuOptions::default())?;
 /// let pointer = device.allocate_device(64)?;
 /// device.fill(device.default_stream(), pointer.into(), 7, 64)?;
 /// assert_eq!(device.memory().snapshot(pointer.into(), 2)?, [7, 7]);
 /// device.free_device(pointer)?;
-/// # Ok::<(), assay_core::backend::BackendError>(())
+/// # Ok::<(), assay_runtime::backend::BackendError>(())
 /// ```
 pub struct CpuDevice {
     shared: Arc<Shared>,

@@ -1,7 +1,7 @@
 //! The books of streams and events: what is queued, what may run, what has finished.
 
 use super::capture::Capture;
-use assay_core::backend::{
+use assay_runtime::backend::{
     Address, BackendError, EventId, GraphId, Launch, Operation, Result, StreamId, StreamPriority,
 };
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};

@@ -3,8 +3,8 @@
 use super::kernel::{CpuKernel, KernelCall};
 use super::queue::{Failure, State, Work};
 use super::{DEFAULT_STREAM, Shared, copying};
-use assay_core::backend::{BackendError, KernelId, Launch, Operation, Result, StreamId};
-use assay_core::clock::Clock;
+use assay_runtime::backend::{BackendError, KernelId, Launch, Operation, Result, StreamId};
+use assay_runtime::clock::Clock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, PoisonError};
 

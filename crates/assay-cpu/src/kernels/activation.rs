@@ -3,7 +3,7 @@
 use super::call::{Call, refused};
 use super::weights::activation;
 use crate::ops::{self, Context};
-use assay_core::backend::Result;
+use assay_runtime::backend::Result;
 
 pub(super) fn swiglu(context: Context, call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);

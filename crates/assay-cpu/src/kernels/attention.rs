@@ -2,7 +2,7 @@
 
 use super::call::{Call, for_element, refused};
 use crate::ops::{self, AttentionShape, CacheShape, Context, PagedBatch};
-use assay_core::backend::Result;
+use assay_runtime::backend::Result;
 
 fn shape(call: &Call<'_>) -> Result<AttentionShape> {
     Ok(AttentionShape {

@@ -3,8 +3,8 @@
 use crate::device::KernelCall;
 use crate::error::OpError;
 use crate::ops::{Bf16, F16};
-use assay_core::backend::{BackendError, Operation, Result};
-use assay_core::operations::{Arguments, CallError, ElementFormat, Operand, Signature};
+use assay_operations::{Arguments, CallError, ElementFormat, Operand, Signature};
+use assay_runtime::backend::{BackendError, Operation, Result};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -249,15 +249,15 @@ impl<'a> Call<'a> {
 macro_rules! for_element {
     ($call:expr, $name:expr, $type:ident => $body:expr) => {
         match $call.format($name)? {
-            assay_core::operations::ElementFormat::F32 => {
+            assay_operations::ElementFormat::F32 => {
                 type $type = f32;
                 $body
             }
-            assay_core::operations::ElementFormat::F16 => {
+            assay_operations::ElementFormat::F16 => {
                 type $type = crate::ops::F16;
                 $body
             }
-            assay_core::operations::ElementFormat::Bf16 => {
+            assay_operations::ElementFormat::Bf16 => {
                 type $type = crate::ops::Bf16;
                 $body
             }

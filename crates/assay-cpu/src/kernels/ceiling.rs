@@ -3,7 +3,7 @@
 use super::call::{Call, refused};
 use crate::ceiling::{self, Steps};
 use crate::ops::Context;
-use assay_core::backend::Result;
+use assay_runtime::backend::Result;
 
 pub(super) fn read(context: Context, call: &Call<'_>) -> Result<()> {
     let x = call.span::<f32>("x", &[call.size("count")?])?;

@@ -2,8 +2,8 @@
 
 use super::call::{Call, for_element, refused};
 use crate::ops::{self, Context, Element, Epilogue, LinearShape, Matrix};
-use assay_core::backend::Result;
-use assay_core::operations::ElementFormat;
+use assay_operations::ElementFormat;
+use assay_runtime::backend::Result;
 use std::cell::RefCell;
 
 /// A batch of matrices in memory; strides count elements.

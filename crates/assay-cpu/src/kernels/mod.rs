@@ -1,4 +1,4 @@
-//! The operations of [`assay_core::operations`] as kernels of the processor, one file per family.
+//! The operations of [`assay_operations`] as kernels of the processor, one file per family.
 //!
 //! A kernel reads its call, checks that every range lies in memory of the device, and runs what
 //! [`ops`](crate::ops) and [`quant`](crate::quant) have. The same code looks at a call before it is
@@ -21,8 +21,8 @@ pub use weights::{dequantize_weights, pack_weights, weights_bytes};
 
 use crate::device::{CpuDevice, CpuKernel};
 use crate::ops::Context;
-use assay_core::backend::{KernelId, Result};
-use assay_core::operations::{Signature, TABLE};
+use assay_operations::{Signature, TABLE};
+use assay_runtime::backend::{KernelId, Result};
 use call::Call;
 
 type Body = fn(Context, &Call<'_>) -> Result<()>;
@@ -86,7 +86,7 @@ fn kernel(signature: &'static Signature, body: Body) -> CpuKernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_core::operations::find;
+    use assay_operations::find;
 
     #[test]
     fn every_body_is_of_an_operation_in_the_table() {

@@ -2,7 +2,7 @@
 
 use super::call::{Call, refused};
 use crate::ops::{self, Context};
-use assay_core::backend::Result;
+use assay_runtime::backend::Result;
 
 pub(super) fn rms_norm(context: Context, call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);

@@ -4,8 +4,8 @@ use super::call::{Call, for_element, refused};
 use super::weights::block_format;
 use crate::ops::{Context, Element};
 use crate::quant::{self, Format};
-use assay_core::backend::Result;
-use assay_core::operations::ElementFormat;
+use assay_operations::ElementFormat;
+use assay_runtime::backend::Result;
 
 /// The block format of an operand, unless it is a dense one.
 fn blocks(call: &Call<'_>, name: &str) -> Result<Option<Format>> {

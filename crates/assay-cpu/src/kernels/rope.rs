@@ -2,7 +2,7 @@
 
 use super::call::{Call, for_element, refused};
 use crate::ops::{self, AttentionShape, CacheShape, Context, HeadSteps, RopePairs, Turns};
-use assay_core::backend::Result;
+use assay_runtime::backend::Result;
 
 fn pairs(call: &Call<'_>) -> Result<RopePairs> {
     Ok(match call.flag("neighbors")? {

@@ -3,7 +3,7 @@
 use super::call::{Call, for_element, refused};
 use super::weights::{PackedSpan, block_format};
 use crate::ops::{self, Context};
-use assay_core::backend::Result;
+use assay_runtime::backend::Result;
 
 /// Ids in which -2 - n stands for the n-th chosen one.
 fn resolved(call: &Call<'_>, ids: &[i32], chosen: &[i32]) -> Result<Vec<i32>> {

@@ -3,8 +3,8 @@
 use super::call::{Call, refused};
 use crate::ops::{self, Context, Penalties, Sampling};
 use crate::threads::Disjoint;
-use assay_core::backend::{BackendError, Result};
-use assay_core::operations::ElementFormat;
+use assay_operations::ElementFormat;
+use assay_runtime::backend::{BackendError, Result};
 use std::sync::{Mutex, PoisonError};
 
 pub(super) fn sample(context: Context, call: &Call<'_>) -> Result<()> {

@@ -7,8 +7,8 @@ use super::call::{Call, Span, for_element, refused};
 use crate::error::{OpError, check_length};
 use crate::ops::{Activation, Context, Epilogue, LinearShape};
 use crate::quant::{Activations, Format, PackedView, int8_blocks, pack_into, packed_bytes};
-use assay_core::backend::Result;
-use assay_core::operations::ElementFormat;
+use assay_operations::ElementFormat;
+use assay_runtime::backend::Result;
 use std::cell::RefCell;
 
 /// The block format behind an element format, if it is one.

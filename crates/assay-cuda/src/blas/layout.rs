@@ -3,7 +3,7 @@
 use super::check;
 use super::product::Matrix;
 use crate::library::CublasLt;
-use assay_core::backend::Result;
+use assay_runtime::backend::Result;
 use cudarc::cublaslt::sys::{cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t as Lay};
 use std::ptr;
 

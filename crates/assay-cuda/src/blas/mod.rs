@@ -11,7 +11,7 @@ pub use product::{Element, Epilogue, Matrix, Product};
 
 use crate::library::{CublasLt, LibraryProblem, cublaslt_candidates, open_first};
 use crate::probe::probe;
-use assay_core::backend::{BackendError, DevicePointer, Operation, Result};
+use assay_runtime::backend::{BackendError, DevicePointer, Operation, Result};
 use cudarc::cublaslt::sys::{cublasLtHandle_t, libraryPropertyType};
 use cudarc::driver::sys::CUstream;
 use plan::Plan;

@@ -7,7 +7,7 @@ use super::layout::Layout;
 use super::product::{Element, Epilogue, Product};
 use super::{Places, WORKSPACE_BYTES, check, refused};
 use crate::library::CublasLt;
-use assay_core::backend::{DevicePointer, Result};
+use assay_runtime::backend::{DevicePointer, Result};
 use cudarc::cublaslt::sys::{
     cublasComputeType_t as Compute, cublasLtEpilogue_t as LtEpilogue, cublasLtHandle_t,
     cublasLtMatmulAlgo_t, cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t as Describe,

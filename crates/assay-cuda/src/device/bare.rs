@@ -3,7 +3,7 @@
 use super::kernel::{Extent, LaunchOptions};
 use super::{CudaDevice, LoadError};
 use crate::compiler::Source;
-use assay_core::backend::Operation;
+use assay_runtime::backend::Operation;
 use std::time::{Duration, Instant};
 
 /// A kernel of three addresses, as an addition has, that does nothing.

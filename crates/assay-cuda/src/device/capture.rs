@@ -6,7 +6,7 @@
 use super::CudaDevice;
 use super::gpu::Gpu;
 use super::stream::{Event, Mark, Stream, lock};
-use assay_core::backend::{BackendError, CaptureLanes, EventId, GraphId, Operation, Result};
+use assay_runtime::backend::{BackendError, CaptureLanes, EventId, GraphId, Operation, Result};
 use cudarc::driver::sys::{CUgraphExec, CUstreamCaptureMode};
 use std::ptr;
 use std::sync::{Arc, Mutex};

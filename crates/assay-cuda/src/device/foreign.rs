@@ -2,7 +2,7 @@
 
 use super::CudaDevice;
 use super::stream::Event;
-use assay_core::backend::{Operation, Result, StreamId};
+use assay_runtime::backend::{Operation, Result, StreamId};
 
 impl CudaDevice {
     /// The driver's handle of a stream, by which other libraries know it.

@@ -1,7 +1,7 @@
 //! The driver together with one device's context: every call of the driver goes through here.
 
 use crate::library::{Driver, SUCCESS, is_fault};
-use assay_core::backend::{BackendError, Operation, Result, StreamId};
+use assay_runtime::backend::{BackendError, Operation, Result, StreamId};
 use cudarc::driver::sys::{CUcontext, CUdevice};
 use std::ptr;
 use std::sync::OnceLock;

@@ -2,11 +2,11 @@
 
 use super::stream::{Event, Mark, Stream, lock};
 use super::{Code, CudaDevice, Queue, normal};
-use assay_core::backend::{
+use assay_runtime::backend::{
     Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
     Launch, MemoryInfo, Operation, Result, StreamId, StreamPriority,
 };
-use assay_core::clock::Clock;
+use assay_runtime::clock::Clock;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

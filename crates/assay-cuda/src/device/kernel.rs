@@ -3,7 +3,7 @@
 use super::gpu::Gpu;
 use super::stream::Stream;
 use crate::library::{Driver, SUCCESS};
-use assay_core::backend::{BackendError, KernelArgument, Launch, Operation, Result};
+use assay_runtime::backend::{BackendError, KernelArgument, Launch, Operation, Result};
 use cudarc::driver::sys::{
     CUfunction, CUfunction_attribute as Attribute, CUlaunchAttribute, CUlaunchAttributeID,
     CUlaunchConfig, CUmodule,

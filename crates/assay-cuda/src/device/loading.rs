@@ -5,7 +5,7 @@ use super::kernel::Module;
 use super::stream::lock;
 use crate::compiler::{CompileError, Source, compile_cached, source_key};
 use crate::probe::probe;
-use assay_core::backend::BackendError;
+use assay_runtime::backend::BackendError;
 use std::fmt;
 use std::sync::Arc;
 

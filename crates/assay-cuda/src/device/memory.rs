@@ -7,7 +7,7 @@
 use super::gpu::Gpu;
 use super::stream::{Event, Stream, lock};
 use crate::library::{OUT_OF_MEMORY, SUCCESS};
-use assay_core::backend::{
+use assay_runtime::backend::{
     Address, BackendError, DevicePointer, HostPointer, MemoryInfo, Operation, Result, Space,
     StreamId,
 };

@@ -24,11 +24,11 @@ use crate::blas::{self, Blas, WORKSPACE_BYTES};
 use crate::compiler::{Architecture, CubinCache};
 use crate::notices::Notices;
 use crate::probe::{DeviceFacts, Missing, probe};
-use assay_core::backend::{
+use assay_runtime::backend::{
     Backend, BackendError, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId, KernelId,
     Launch, Operation, Result, StreamId,
 };
-use assay_core::clock::MonotonicClock;
+use assay_runtime::clock::MonotonicClock;
 use capture::Graph;
 use gpu::Gpu;
 use memory::Memory;

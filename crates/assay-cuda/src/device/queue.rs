@@ -4,7 +4,7 @@ use super::CudaDevice;
 use super::kernel::{Extent, Function};
 use super::stream::Stream;
 use crate::blas::{Places, Product};
-use assay_core::backend::{DevicePointer, KernelArgument, Operation, Result, StreamId};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Operation, Result, StreamId};
 
 /// Where an operation's kernels are queued.
 pub struct Queue<'a> {

@@ -3,7 +3,7 @@
 use super::capture::{CapturedMark, Membership};
 use super::gpu::{Gpu, Suspect};
 use crate::library::{NOT_READY, SUCCESS};
-use assay_core::backend::{BackendError, Operation, Result, StreamId};
+use assay_runtime::backend::{BackendError, Operation, Result, StreamId};
 use cudarc::driver::sys::{CUevent, CUstream};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Tensor maps: what the copy engine is told of an array, to bring boxes of it to shared memory.
 
 use super::Queue;
-use assay_core::backend::{BackendError, DevicePointer, KernelArgument, Operation, Result};
+use assay_runtime::backend::{BackendError, DevicePointer, KernelArgument, Operation, Result};
 use cudarc::driver::sys::{
     CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
     CUtensorMapL2promotion, CUtensorMapSwizzle,

@@ -9,9 +9,9 @@ use super::prefill::{Cache, Paging, Prompt};
 use super::rows::plane;
 use super::tools::{Setting, Tools};
 use crate::device::Queue;
-use assay_core::backend::{DevicePointer, KernelArgument, Result};
-use assay_core::operations::ElementFormat::{self, F32, I32};
-use assay_core::operations::Operand;
+use assay_operations::ElementFormat::{self, F32, I32};
+use assay_operations::Operand;
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Numbers in a head that the kernels of attention are written for.
 pub const HEADS: [u64; 4] = [64, 128, 192, 256];

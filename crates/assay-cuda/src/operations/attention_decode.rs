@@ -4,9 +4,9 @@ use super::attention::{check_block, check_heads, flag, strides};
 use super::call::{Call, at, at_or_null, int};
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
-use assay_core::backend::{DevicePointer, KernelArgument, Result};
-use assay_core::operations::ElementFormat::{F32, I32};
-use assay_core::operations::Operand;
+use assay_operations::ElementFormat::{F32, I32};
+use assay_operations::Operand;
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// The most blocks that may be one cluster on any device that has them.
 const CLUSTER: u64 = 8;

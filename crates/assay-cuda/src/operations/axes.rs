@@ -1,6 +1,6 @@
 //! How the arrays of an elementwise operation lie beside each other, with as few axes as can be.
 
-use assay_core::operations::MOST_AXES;
+use assay_operations::MOST_AXES;
 
 /// Inputs and result.
 pub(super) const ARRAYS: usize = 4;

@@ -1,8 +1,8 @@
 //! A call as its body reads it: sizes, and operands that are long enough.
 
 use super::refused;
-use assay_core::backend::{BackendError, DevicePointer, KernelArgument, Result};
-use assay_core::operations::{Arguments, ElementFormat, Operand, expressions};
+use assay_operations::{Arguments, ElementFormat, Operand, expressions};
+use assay_runtime::backend::{BackendError, DevicePointer, KernelArgument, Result};
 use std::fmt;
 
 /// A call of an operation.

@@ -4,8 +4,8 @@ use super::call::{Call, at, int};
 use super::rows::line;
 use super::tools::Tools;
 use crate::device::Queue;
-use assay_core::backend::{DevicePointer, KernelArgument, Result};
-use assay_core::operations::{ElementFormat, Operand};
+use assay_operations::{ElementFormat, Operand};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 const THREADS: u64 = 512;
 /// Blocks on each multiprocessor that read.

@@ -6,8 +6,8 @@ use super::rows::line;
 use super::scan::Scan;
 use super::tools::{Setting, Tools};
 use crate::device::Queue;
-use assay_core::backend::{DevicePointer, KernelArgument, Result};
-use assay_core::operations::{ElementFormat, Operand};
+use assay_operations::{ElementFormat, Operand};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 const THREADS: u64 = 256;
 /// Flags of which one tally is kept.

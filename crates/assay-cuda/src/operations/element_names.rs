@@ -1,6 +1,6 @@
 //! What the sources of kernels call the elements of arrays.
 
-use assay_core::operations::ElementFormat;
+use assay_operations::ElementFormat;
 
 /// What a kernel's source calls the elements of a format.
 pub(super) fn element_type(format: ElementFormat) -> Option<&'static str> {

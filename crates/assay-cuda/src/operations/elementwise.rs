@@ -9,8 +9,8 @@ use super::element_names::{computed_type, element_type, moved_type};
 use super::rows::line;
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
-use assay_core::backend::Result;
-use assay_core::operations::{ElementFormat, MOST_AXES, Operand};
+use assay_operations::{ElementFormat, MOST_AXES, Operand};
+use assay_runtime::backend::Result;
 
 const RESULT: usize = ARRAYS - 1;
 const THREADS: u64 = 256;
@@ -311,7 +311,7 @@ fn compile_and_launch(
 mod tests {
     use super::*;
     use crate::sources;
-    use assay_core::backend::DevicePointer;
+    use assay_runtime::backend::DevicePointer;
 
     #[test]
     fn words_are_the_parameters_of_the_kernel() {

@@ -5,8 +5,8 @@ use super::linear::Linear;
 use super::rows::line;
 use super::tools::{Setting, Tools};
 use crate::device::Queue;
-use assay_core::backend::{DevicePointer, KernelArgument, Result};
-use assay_core::operations::Operand;
+use assay_operations::Operand;
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Inputs up to which the kernel for few rows takes eight rows at once; beyond them, four.
 const SHORT: u64 = 4096;

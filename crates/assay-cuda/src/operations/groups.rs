@@ -8,8 +8,8 @@ use super::linear::Linear;
 use super::products::many_rows;
 use super::tools::Tools;
 use crate::device::Queue;
-use assay_core::backend::{DevicePointer, Result};
-use assay_core::operations::Operand;
+use assay_operations::Operand;
+use assay_runtime::backend::{DevicePointer, Result};
 
 /// Rows of a group: as many as cost little more than one, since weights are read for all of them.
 const ROWS: u64 = 128;

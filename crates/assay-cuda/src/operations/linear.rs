@@ -15,8 +15,8 @@ use super::some_rows::some_rows;
 use super::tools::Tools;
 use crate::blas;
 use crate::device::Queue;
-use assay_core::backend::Result;
-use assay_core::operations::{ElementFormat, Operand};
+use assay_operations::{ElementFormat, Operand};
+use assay_runtime::backend::Result;
 
 /// The number of the activation that halves the outputs.
 const SWIGLU: i64 = 5;

@@ -1,4 +1,4 @@
-//! The operations of [`assay_core::operations`] on a GPU, one file per family.
+//! The operations of [`assay_operations`] on a GPU, one file per family.
 //!
 //! A body reads its call, checks that every operand is as long as it has to be, and picks kernels
 //! and grids. Kernels are compiled when they are first needed.
@@ -30,8 +30,8 @@ mod tools;
 pub use attention::{BLOCK_TOKENS, HEADS};
 
 use crate::device::{CudaDevice, Queue};
-use assay_core::backend::{BackendError, KernelId, Operation, Result};
-use assay_core::operations::{Arguments, Signature, TABLE};
+use assay_operations::{Arguments, Signature, TABLE};
+use assay_runtime::backend::{BackendError, KernelId, Operation, Result};
 use call::Call;
 use std::sync::Arc;
 use tools::Tools;
@@ -118,7 +118,7 @@ pub fn register(device: &CudaDevice) -> Vec<KernelId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_core::operations::find;
+    use assay_operations::find;
 
     #[test]
     fn every_body_is_of_an_operation_in_the_table() {

@@ -5,7 +5,7 @@ use super::tools::{Setting, Tools};
 use super::{call::int, refused};
 use crate::blas::{Element, Epilogue, Matrix, Places, Product};
 use crate::device::{Extent, Queue};
-use assay_core::backend::{DevicePointer, KernelArgument, Result};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 const TILE: u64 = 64;
 const THREADS: u64 = 256;

@@ -7,8 +7,8 @@ use super::call::{Call, at, element_bytes, int};
 use super::rows::plane;
 use super::tools::{Setting, Tools};
 use crate::device::Queue;
-use assay_core::backend::{DevicePointer, KernelArgument, Result};
-use assay_core::operations::{ElementFormat, Operand};
+use assay_operations::{ElementFormat, Operand};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// The most rows of one launch: a grid's second extent is short.
 const MOST_ROWS: u64 = 65_535;

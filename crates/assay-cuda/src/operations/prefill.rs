@@ -3,8 +3,8 @@
 use super::call::{at, at_or_null, int};
 use super::tools::{Setting, Tools};
 use crate::device::{Boxes, Extent, Queue};
-use assay_core::backend::{KernelArgument, Result};
-use assay_core::operations::Operand;
+use assay_operations::Operand;
+use assay_runtime::backend::{KernelArgument, Result};
 
 /// Where keys and values lie: blocks of heads of tokens of numbers, in whatever order.
 pub(super) struct Cache {

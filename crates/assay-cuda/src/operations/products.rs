@@ -8,8 +8,8 @@ use super::rows::{activate_into, activation};
 use super::tools::Tools;
 use crate::blas::{self, Element, Epilogue, Matrix, Places, Product};
 use crate::device::Queue;
-use assay_core::backend::{DevicePointer, Result};
-use assay_core::operations::{ElementFormat, Operand};
+use assay_operations::{ElementFormat, Operand};
+use assay_runtime::backend::{DevicePointer, Result};
 
 const GELU_TANH: u64 = 3;
 const RELU: u64 = 4;

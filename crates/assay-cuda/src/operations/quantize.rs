@@ -4,8 +4,8 @@ use super::call::{Call, at, int, number_type};
 use super::rows::line;
 use super::tools::{Setting, Tools};
 use crate::device::Queue;
-use assay_core::backend::Result;
-use assay_core::operations::{ElementFormat, Operand};
+use assay_operations::{ElementFormat, Operand};
+use assay_runtime::backend::Result;
 
 const THREADS: u64 = 256;
 

@@ -7,8 +7,8 @@ use super::call::{Call, at};
 use super::element_names::{computed_type, element_type};
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
-use assay_core::backend::{DevicePointer, KernelArgument, Result};
-use assay_core::operations::{ElementFormat, Operand};
+use assay_operations::{ElementFormat, Operand};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Blocks that keep every processor of a large GPU busy.
 const ENOUGH_BLOCKS: u64 = 1024;

@@ -3,8 +3,8 @@
 use super::call::{Call, at, at_or_null, int, vector};
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
-use assay_core::backend::{KernelArgument, Result};
-use assay_core::operations::{ElementFormat, Operand};
+use assay_operations::{ElementFormat, Operand};
+use assay_runtime::backend::{KernelArgument, Result};
 
 /// Threads of a block that walks along one row of any width.
 const WALKING: u64 = 1024;
@@ -301,7 +301,9 @@ fn gather(
     while done < count {
         let now = (count - done).min(65_535);
         let at_row = |place: Operand, bytes: u64| {
-            KernelArgument::Pointer(assay_core::backend::DevicePointer(place.pointer.0 + bytes))
+            KernelArgument::Pointer(assay_runtime::backend::DevicePointer(
+                place.pointer.0 + bytes,
+            ))
         };
         let arguments = [
             at(from),

@@ -4,8 +4,8 @@ use super::call::{Call, at, at_or_null, int, vector};
 use super::rows::{line, plane};
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
-use assay_core::backend::{KernelArgument, Result};
-use assay_core::operations::ElementFormat::{F32, I32, I64, U8};
+use assay_operations::ElementFormat::{F32, I32, I64, U8};
+use assay_runtime::backend::{KernelArgument, Result};
 
 /// Blocks that share a row where the device has clusters.
 const CLUSTER: u64 = 8;

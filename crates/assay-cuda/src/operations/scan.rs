@@ -5,7 +5,7 @@ use super::element_names::{computed_type, element_type};
 use super::rows::line;
 use super::tools::{Setting, Tools};
 use crate::device::Queue;
-use assay_core::backend::{DevicePointer, KernelArgument, Result};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Threads of a block: for long rows, and for those that a warp scans at once.
 const THREADS: u64 = 256;

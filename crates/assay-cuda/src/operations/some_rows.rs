@@ -5,7 +5,7 @@ use super::linear::Linear;
 use super::rows::line;
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
-use assay_core::backend::{KernelArgument, Result};
+use assay_runtime::backend::{KernelArgument, Result};
 use std::ops::RangeInclusive;
 
 /// Rows of x: fewer are quicker in the kernel for few, and more are cuBLASLt's.

@@ -6,8 +6,8 @@ use super::rows::line;
 use super::scan::{Scan, pointer};
 use super::tools::{Setting, Tools};
 use crate::device::Queue;
-use assay_core::backend::{KernelArgument, Result};
-use assay_core::operations::ElementFormat;
+use assay_operations::ElementFormat;
+use assay_runtime::backend::{KernelArgument, Result};
 
 /// Rows of at most so many elements are sorted several in a block.
 const SHORT: u64 = 512;

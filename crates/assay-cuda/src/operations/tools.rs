@@ -4,7 +4,7 @@ use super::refused;
 use crate::compiler::Source;
 use crate::device::{Function, LaunchOptions, Queue};
 use crate::sources;
-use assay_core::backend::{DevicePointer, Result, StreamId};
+use assay_runtime::backend::{DevicePointer, Result, StreamId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

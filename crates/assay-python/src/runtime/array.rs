@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
-use assay_core::operations::ElementFormat;
+use assay_operations::ElementFormat;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -4,9 +4,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use assay_core::backend::{Address, Space, StreamId};
-use assay_core::dispatch::{DispatchError, WorkId};
-use assay_core::memory::{self, CallSite, TenantId};
+use assay_runtime::backend::{Address, Space, StreamId};
+use assay_runtime::dispatch::{DispatchError, WorkId};
+use assay_runtime::memory::{self, CallSite, TenantId};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;

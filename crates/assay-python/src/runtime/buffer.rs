@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use assay_core::backend::Address;
+use assay_runtime::backend::Address;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_core::backend::StreamId;
-use assay_core::dispatch::{self, Capture, WorkId, WorkRequest};
+use assay_runtime::backend::StreamId;
+use assay_runtime::dispatch::{self, Capture, WorkId, WorkRequest};
 use pyo3::prelude::*;
 
 use super::block::{Block, Use};

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_core::backend::{Address, DeviceKind, Space};
-use assay_core::memory::TenantId;
 use assay_cuda::device::CudaOptions;
+use assay_runtime::backend::{Address, DeviceKind, Space};
+use assay_runtime::memory::TenantId;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use assay_core::backend::{DevicePointer, KernelArgument, KernelId, Launch};
-use assay_core::dispatch::{Work, WorkRequest};
 use assay_cuda::compiler::{self, Architecture, Source};
 use assay_cuda::device::{CudaDevice, LaunchOptions, LoadError};
 use assay_cuda::probe::{DeviceFacts, LibraryFinding, Missing, probe};
+use assay_runtime::backend::{DevicePointer, KernelArgument, KernelId, Launch};
+use assay_runtime::dispatch::{Work, WorkRequest};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{DevicePointer, StreamId};
-use assay_core::dispatch::{Work, WorkRequest};
-use assay_core::operations::{MOST_AXES, Number, Operand, encode, expressions, find};
+use assay_operations::{MOST_AXES, Number, Operand, encode, expressions, find};
+use assay_runtime::backend::{DevicePointer, StreamId};
+use assay_runtime::dispatch::{Work, WorkRequest};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 

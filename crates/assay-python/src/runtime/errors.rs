@@ -1,13 +1,13 @@
 //! The one map from the runtime's errors to the classes of `assay.errors`.
 
-use assay_core::backend::BackendError;
-use assay_core::dispatch::DispatchError;
-use assay_core::kv::KvError;
-use assay_core::memory::MemoryError;
-use assay_core::scheduler::SchedulerError;
-use assay_core::transfer::TransferError;
 use assay_cuda::compiler::CompileError;
 use assay_cuda::device::{self as cuda, LoadError};
+use assay_kv_cache::KvError;
+use assay_runtime::backend::BackendError;
+use assay_runtime::dispatch::DispatchError;
+use assay_runtime::memory::MemoryError;
+use assay_runtime::scheduler::SchedulerError;
+use assay_runtime::transfer::TransferError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 

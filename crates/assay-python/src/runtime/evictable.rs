@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{Address, StreamId};
-use assay_core::memory::{self, BufferId, Lease, MemoryError, Request, Residency};
+use assay_runtime::backend::{Address, StreamId};
+use assay_runtime::memory::{self, BufferId, Lease, MemoryError, Request, Residency};
 
 use super::machine::Machine;
 

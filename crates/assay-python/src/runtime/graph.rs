@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use assay_core::dispatch::{self, Work, WorkRequest};
+use assay_runtime::dispatch::{self, Work, WorkRequest};
 use pyo3::prelude::*;
 
 use super::barrier::guarded;

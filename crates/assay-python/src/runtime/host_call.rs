@@ -8,13 +8,13 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use assay_core::backend::{
+use assay_cpu::device::CpuKernel;
+use assay_runtime::backend::{
     Address, BackendError, DevicePointer, KernelArgument, Launch, Operation,
 };
-use assay_core::dispatch::{DispatchController, WorkId};
-use assay_core::sim::{Link, SimKernel, SimMemory};
-use assay_core::transfer::TransferEngine;
-use assay_cpu::device::CpuKernel;
+use assay_runtime::dispatch::{DispatchController, WorkId};
+use assay_runtime::sim::{Link, SimKernel, SimMemory};
+use assay_runtime::transfer::TransferEngine;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList};
 

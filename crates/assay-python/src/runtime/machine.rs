@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use assay_core::backend::{Backend, KernelArgument, KernelId, Launch, StreamId};
-use assay_core::dispatch::{
-    DispatchController, DispatchError, DispatchOptions, Recorder, Timing, Work, WorkId, WorkRequest,
-};
-use assay_core::operations::TABLE;
-use assay_core::sim::{SimBackend, SimOptions, SimProfile};
-use assay_core::transfer::{TransferEngine, TransferOptions};
 use assay_cpu::device::{CpuDevice, CpuOptions};
 use assay_cuda::device::{CudaDevice, CudaOptions};
+use assay_operations::TABLE;
+use assay_runtime::backend::{Backend, KernelArgument, KernelId, Launch, StreamId};
+use assay_runtime::dispatch::{
+    DispatchController, DispatchError, DispatchOptions, Recorder, Timing, Work, WorkId, WorkRequest,
+};
+use assay_runtime::sim::{SimBackend, SimOptions, SimProfile};
+use assay_runtime::transfer::{TransferEngine, TransferOptions};
 use pyo3::prelude::*;
 
 use super::block::{Held, Use};

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{Backend, Space};
-use assay_core::memory::throughput::{self, Workload};
-use assay_core::memory::{Pool, PoolOptions};
-use assay_core::scheduler::sharing::{self, Load};
-use assay_core::scheduler::{
+use assay_runtime::backend::{Backend, Space};
+use assay_runtime::memory::throughput::{self, Workload};
+use assay_runtime::memory::{Pool, PoolOptions};
+use assay_runtime::scheduler::sharing::{self, Load};
+use assay_runtime::scheduler::{
     Class, Lane, PartitionId, PerLane, Rate, SchedulerOptions, TaskOptions,
 };
-use assay_core::sim::{Contents, SimBackend, SimOptions};
+use assay_runtime::sim::{Contents, SimBackend, SimOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

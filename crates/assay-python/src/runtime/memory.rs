@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use assay_core::backend::{Backend, Space, StreamId};
-use assay_core::clock::Clock;
-use assay_core::dispatch::{DispatchController, RecordedMemory};
-use assay_core::memory::adaptors::{FailureCallback, Limiting, Logging, Statistics, Tracking};
-use assay_core::memory::{
+use assay_runtime::backend::{Backend, Space, StreamId};
+use assay_runtime::clock::Clock;
+use assay_runtime::dispatch::{DispatchController, RecordedMemory};
+use assay_runtime::memory::adaptors::{FailureCallback, Limiting, Logging, Statistics, Tracking};
+use assay_runtime::memory::{
     CallSite, MemoryError, MemoryResource, Pool, PoolOptions, Residency, Result,
 };
 

@@ -1,6 +1,6 @@
 //! The runtime for Python: devices, memory, streams, events, DLPack and records.
 //!
-//! Nothing here decides anything: pool, dispatch and transfers of `assay-core` do. What is here
+//! Nothing here decides anything: pool, dispatch and transfers of `assay-runtime` do. What is here
 //! carries values across, keeps Python's lock out of waits, and stops panics.
 
 mod array;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_core::backend::{Address, HostPointer};
-use assay_core::memory::{MemoryError, MemoryResource, Reservation, TenantId};
+use assay_runtime::backend::{Address, HostPointer};
+use assay_runtime::memory::{MemoryError, MemoryResource, Reservation, TenantId};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

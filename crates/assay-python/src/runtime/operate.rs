@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{DevicePointer, KernelArgument, KernelId, Launch};
-use assay_core::dispatch::{Work, WorkRequest};
-use assay_core::operations::{
+use assay_operations::{
     Arguments, ElementFormat, Number, NumberKind, Operand, Signature, TABLE, encode, find,
 };
-use assay_core::sim::{Link, SimKernel};
+use assay_runtime::backend::{DevicePointer, KernelArgument, KernelId, Launch};
+use assay_runtime::dispatch::{Work, WorkRequest};
+use assay_runtime::sim::{Link, SimKernel};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{Address, DevicePointer};
+use assay_runtime::backend::{Address, DevicePointer};
 use pyo3::prelude::*;
 
 use super::buffer::Memory;

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{DevicePointer, Space, StreamId};
-use assay_core::dispatch::{Work, WorkRequest};
-use assay_core::memory::TenantId;
-use assay_core::operations::{ElementFormat, Number, Operand, Signature, encode, find};
+use assay_operations::{ElementFormat, Number, Operand, Signature, encode, find};
+use assay_runtime::backend::{DevicePointer, Space, StreamId};
+use assay_runtime::dispatch::{Work, WorkRequest};
+use assay_runtime::memory::TenantId;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 

@@ -1,8 +1,8 @@
 //! Statistics and records as plain Python values.
 
-use assay_core::dispatch::{RecordTotals, WorkRecord};
-use assay_core::memory::adaptors::Counters;
-use assay_core::memory::{PoolStatistics, ResidencyUsage};
+use assay_runtime::dispatch::{RecordTotals, WorkRecord};
+use assay_runtime::memory::adaptors::Counters;
+use assay_runtime::memory::{PoolStatistics, ResidencyUsage};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use assay_core::dispatch::DispatchController;
-use assay_core::memory::adaptors::{Decision, Failure};
-use assay_core::memory::{MemoryError, Residency};
+use assay_runtime::dispatch::DispatchController;
+use assay_runtime::memory::adaptors::{Decision, Failure};
+use assay_runtime::memory::{MemoryError, Residency};
 use pyo3::prelude::*;
 
 use super::block::Block;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{Backend, Space};
-use assay_core::memory::replay::{ReplayOptions, replay};
-use assay_core::memory::{AllocationLog, CrossStream, Direct, MemoryResource, Pool, PoolOptions};
-use assay_core::sim::SimProfile;
+use assay_runtime::backend::{Backend, Space};
+use assay_runtime::memory::replay::{ReplayOptions, replay};
+use assay_runtime::memory::{
+    AllocationLog, CrossStream, Direct, MemoryResource, Pool, PoolOptions,
+};
+use assay_runtime::sim::SimProfile;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -23,7 +25,7 @@ impl Policy {
     fn make(
         &self,
         backend: Arc<dyn Backend>,
-    ) -> assay_core::memory::Result<Arc<dyn MemoryResource>> {
+    ) -> assay_runtime::memory::Result<Arc<dyn MemoryResource>> {
         if self.direct {
             let capacity = self.options.capacity_bytes;
             return Ok(Arc::new(Direct::new(backend, Space::Device, capacity)));

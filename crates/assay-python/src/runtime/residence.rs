@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use assay_core::backend::{Space, StreamId};
-use assay_core::memory::Request;
+use assay_runtime::backend::{Space, StreamId};
+use assay_runtime::memory::Request;
 use pyo3::prelude::*;
 
 use super::block::{Block, Held, Use, lock};
@@ -208,7 +208,7 @@ impl Block {
     }
 }
 
-fn is_of_device(buffer: &assay_core::memory::Buffer) -> bool {
+fn is_of_device(buffer: &assay_runtime::memory::Buffer) -> bool {
     let address = buffer.address();
     address.is_some_and(|address| address.space() == Space::Device)
 }

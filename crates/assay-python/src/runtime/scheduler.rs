@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use assay_core::memory::TenantId;
-use assay_core::scheduler::{
+use assay_runtime::memory::TenantId;
+use assay_runtime::scheduler::{
     Class, Deadline, DeadlinePolicy, Decision, Lane, PartitionId, PartitionLane, PartitionOptions,
     PerLane, PoolTenant, Rate, Scheduler, SchedulerError, SchedulerOptions, TaskId, TaskLane,
     TaskOptions, TaskSnapshot,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use assay_core::backend::{EventId, StreamId, StreamPriority};
+use assay_runtime::backend::{EventId, StreamId, StreamPriority};
 use pyo3::prelude::*;
 
 use super::barrier::guarded;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use assay_core::backend::StreamId;
-use assay_core::dispatch::WorkRequest;
-use assay_core::scheduler::Task;
+use assay_runtime::backend::StreamId;
+use assay_runtime::dispatch::WorkRequest;
+use assay_runtime::scheduler::Task;
 use pyo3::prelude::*;
 
 use super::errors;

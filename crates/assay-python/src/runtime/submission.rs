@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::{DevicePointer, StreamId};
-use assay_core::dispatch::{Work, WorkRequest};
+use assay_runtime::backend::{DevicePointer, StreamId};
+use assay_runtime::dispatch::{Work, WorkRequest};
 use pyo3::prelude::*;
 
 use super::block::Use;

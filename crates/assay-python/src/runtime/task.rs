@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_core::scheduler::{Holding, Task, TaskState, Turn};
+use assay_runtime::scheduler::{Holding, Task, TaskState, Turn};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use assay_core::backend::DevicePointer;
-use assay_core::transfer::{TransferError, TransferTerms};
+use assay_runtime::backend::DevicePointer;
+use assay_runtime::transfer::{TransferError, TransferTerms};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 

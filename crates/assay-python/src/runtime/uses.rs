@@ -1,7 +1,7 @@
 //! Which work used a piece of memory last, so that later work comes after it.
 
-use assay_core::backend::StreamId;
-use assay_core::dispatch::{DispatchError, WorkId};
+use assay_runtime::backend::StreamId;
+use assay_runtime::dispatch::{DispatchError, WorkId};
 
 /// The latest work of one stream that used a piece of memory.
 struct LastUse {

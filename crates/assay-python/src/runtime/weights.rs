@@ -2,10 +2,10 @@
 //!
 //! Plain functions over the buffer protocol: whoever calls them runs them as an operation.
 
-use assay_core::operations::ElementFormat;
 use assay_cpu::error::OpError;
 use assay_cpu::kernels;
 use assay_cpu::ops::{Context, RopeScaling, RopeTable};
+use assay_operations::ElementFormat;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 

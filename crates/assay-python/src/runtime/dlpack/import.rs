@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
-use assay_core::backend::{Address, Space};
+use assay_runtime::backend::{Address, Space};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;

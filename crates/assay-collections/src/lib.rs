@@ -1,0 +1,11 @@
+//! Index-based containers shared by the runtime and the KV cache.
+
+#![forbid(unsafe_code)]
+
+mod lru;
+mod ring_buffer;
+mod slab;
+
+pub use lru::Lru;
+pub use ring_buffer::{Drained, RingBuffer};
+pub use slab::Slab;

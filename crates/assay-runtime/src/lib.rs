@@ -1,0 +1,15 @@
+//! The device runtime, independent of Python and of any device library.
+//!
+//! [`backend`] is the contract every device implements and [`sim`] the simulated device. On top of
+//! it: [`memory`] (caching allocator, quotas, residency), [`scheduler`] (weighted fair queueing of
+//! tasks over the device's lanes), [`dispatch`] (streams, captured graphs, timing) and [`transfer`]
+//! (staged copies).
+
+pub mod backend;
+pub mod clock;
+pub mod dispatch;
+pub mod memory;
+pub mod scheduler;
+pub mod sim;
+mod sync;
+pub mod transfer;

@@ -1,0 +1,126 @@
+//! Counts what goes through.
+
+use crate::backend::{Space, StreamId};
+use crate::memory::resource::{Allocation, MemoryResource, Request, Result, Usage};
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// What has gone through a [`Statistics`] adaptor, in bytes as asked for; empty ones not counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Bytes in callers' hands.
+    pub bytes: u64,
+    /// The most of them at once.
+    pub peak_bytes: u64,
+    /// Bytes ever handed out.
+    pub total_bytes: u64,
+    /// Allocations in callers' hands.
+    pub allocations: u64,
+    /// The most of them at once.
+    pub peak_allocations: u64,
+    /// Allocations ever made.
+    pub total_allocations: u64,
+    /// Allocations refused.
+    pub failures: u64,
+}
+
+/// Adds counters to a resource.
+pub struct Statistics<R> {
+    inner: R,
+    bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+    total_bytes: AtomicU64,
+    allocations: AtomicU64,
+    peak_allocations: AtomicU64,
+    total_allocations: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl<R: MemoryResource> Statistics<R> {
+    /// Counts from zero.
+    pub fn new(inner: R) -> Self {
+        Statistics {
+            inner,
+            bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+            total_bytes: AtomicU64::new(0),
+            allocations: AtomicU64::new(0),
+            peak_allocations: AtomicU64::new(0),
+            total_allocations: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    /// The resource below.
+    pub fn inner(&self) -> &R {
+        &self.inner
+    }
+
+    /// The counters now; each is exact, though they are read one after the other.
+    pub fn counters(&self) -> Counters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            bytes: read(&self.bytes),
+            peak_bytes: read(&self.peak_bytes),
+            total_bytes: read(&self.total_bytes),
+            allocations: read(&self.allocations),
+            peak_allocations: read(&self.peak_allocations),
+            total_allocations: read(&self.total_allocations),
+            failures: read(&self.failures),
+        }
+    }
+
+    /// Lets the peaks start again from what is allocated now.
+    pub fn reset_peaks(&self) {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        self.peak_bytes.store(bytes, Ordering::Relaxed);
+        let allocations = self.allocations.load(Ordering::Relaxed);
+        self.peak_allocations.store(allocations, Ordering::Relaxed);
+    }
+}
+
+/// Has a peak be at least this much; most allocations raise none, and only look.
+fn raise(peak: &AtomicU64, amount: u64) {
+    if peak.load(Ordering::Relaxed) < amount {
+        peak.fetch_max(amount, Ordering::Relaxed);
+    }
+}
+
+impl<R: MemoryResource> MemoryResource for Statistics<R> {
+    fn space(&self) -> Space {
+        self.inner.space()
+    }
+
+    fn allocate(&self, request: &Request) -> Result<Allocation> {
+        let outcome = self.inner.allocate(request);
+        if outcome.is_err() {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            return outcome;
+        }
+        if request.bytes == 0 {
+            return outcome;
+        }
+        let add =
+            |counter: &AtomicU64, amount| counter.fetch_add(amount, Ordering::Relaxed) + amount;
+        let bytes = add(&self.bytes, request.bytes);
+        let allocations = add(&self.allocations, 1);
+        add(&self.total_bytes, request.bytes);
+        add(&self.total_allocations, 1);
+        raise(&self.peak_bytes, bytes);
+        raise(&self.peak_allocations, allocations);
+        outcome
+    }
+
+    fn deallocate(&self, allocation: Allocation, stream: StreamId) -> Result<()> {
+        self.inner.deallocate(allocation, stream)?;
+        if allocation.bytes() == 0 {
+            return Ok(());
+        }
+        self.bytes.fetch_sub(allocation.bytes(), Ordering::Relaxed);
+        self.allocations.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        self.inner.usage()
+    }
+}

@@ -1,0 +1,169 @@
+//! A simulated device: virtual time, modeled bandwidths, and the same outcome every run.
+//!
+//! It implements [`Backend`](crate::backend::Backend), so pool, transfer, dispatch and scheduler
+//! run on it unchanged, without a GPU, and faults can be ordered up. What it models: streams in
+//! order, one upload, one download, one compute and one host-copy engine, priorities between
+//! streams, host time of every call. What it does not: contention for memory bandwidth between
+//! engines, and two kernels at once.
+//!
+//! Driven from one thread it is deterministic to the nanosecond. Driven from several it is safe,
+//! but the order of calls is then the threads' own.
+
+#![forbid(unsafe_code)]
+
+mod advance;
+mod command;
+mod device;
+mod fault;
+mod graph;
+mod implementation;
+mod kernel;
+mod memory;
+mod profile;
+
+pub use command::{Engine, SimSpan};
+pub use fault::{Fault, FaultMoment};
+pub use kernel::{KernelBody, KernelDuration, SimKernel};
+pub use memory::{Contents, FRESH_BYTE, SimMemory};
+pub use profile::{Link, MemoryModel, SimProfile};
+
+use crate::backend::{
+    Address, BackendError, DeviceKind, DeviceProperties, KernelId, Operation, Result, Space,
+    StreamId, StreamPriority,
+};
+use crate::clock::{Clock, VirtualClock};
+use device::Device;
+use std::sync::{Mutex, MutexGuard};
+
+/// How to make a [`SimBackend`].
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// The device's figures.
+    pub profile: SimProfile,
+    /// Whether bytes are kept.
+    pub contents: Contents,
+    /// Whether finished work is kept for [`SimBackend::take_timeline`].
+    pub record_timeline: bool,
+    /// The clock, which several devices may share.
+    pub clock: VirtualClock,
+}
+
+impl Default for SimOptions {
+    fn default() -> Self {
+        SimOptions {
+            profile: SimProfile::round_figures(),
+            contents: Contents::Kept,
+            record_timeline: false,
+            clock: VirtualClock::new(),
+        }
+    }
+}
+
+/// The simulated device.
+///
+/// ```
+/// use assay_runtime::backend::Backend;
+/// use assay_runtime::sim::{SimBackend, SimOptions};
+/// let device = SimBackend::new(SimOptions::default())?;
+/// let stream = device.default_stream();
+/// let buffer = device.allocate_device(1 << 20)?;
+/// let before = device.clock().now_ns();
+/// device.fill(stream, buffer.into(), 7, 1 << 20)?;
+/// device.synchronize_stream(stream)?;
+/// assert!(device.clock().now_ns() > before);
+/// # Ok::<(), assay_runtime::backend::BackendError>(())
+/// ```
+pub struct SimBackend {
+    properties: DeviceProperties,
+    clock: VirtualClock,
+    default_stream: StreamId,
+    device: Mutex<Device>,
+}
+
+impl SimBackend {
+    /// Makes a device, or refuses figures with which nothing would ever finish.
+    pub fn new(options: SimOptions) -> Result<Self> {
+        options.profile.validate()?;
+        let profile = options.profile;
+        let properties = DeviceProperties {
+            name: profile.name.clone(),
+            kind: DeviceKind::Sim,
+            memory_bytes: profile.device_memory.capacity_bytes,
+            alignment_bytes: profile.alignment_bytes,
+        };
+        let memory = SimMemory::new(options.contents, profile.alignment_bytes);
+        let mut device = Device::new(profile, memory, options.record_timeline);
+        device.advance_to(options.clock.now_ns());
+        let default_stream = device.create_stream(StreamPriority::Normal, false);
+        Ok(SimBackend {
+            properties,
+            clock: options.clock,
+            default_stream,
+            device: Mutex::new(device),
+        })
+    }
+
+    /// The device's clock, which the caller may advance.
+    pub fn virtual_clock(&self) -> &VirtualClock {
+        &self.clock
+    }
+
+    /// Makes code launchable.
+    pub fn register_kernel(&self, kernel: SimKernel) -> Result<KernelId> {
+        let mut device = self.lock(Operation::Launch)?;
+        let id = KernelId(device.fresh_number());
+        device.kernels.insert(id, kernel);
+        Ok(id)
+    }
+
+    /// Plans a failure.
+    pub fn inject(&self, fault: Fault) -> Result<()> {
+        self.lock(fault.operation)?.faults.add(fault);
+        Ok(())
+    }
+
+    /// How often this call was made so far, failures included.
+    pub fn calls(&self, operation: Operation) -> Result<u64> {
+        Ok(self.lock(operation)?.faults.calls(operation))
+    }
+
+    /// Bytes that are allocated in this memory.
+    pub fn used_bytes(&self, space: Space) -> Result<u64> {
+        Ok(self
+            .lock(Operation::AllocateDevice)?
+            .memory
+            .used_bytes(space))
+    }
+
+    /// Reads any memory as it is at this moment, without waiting and without cost.
+    pub fn peek(&self, source: Address, into: &mut [u8]) -> Result<()> {
+        let mut device = self.lock(Operation::ReadHost)?;
+        device.advance_to(self.clock.now_ns());
+        device.memory.read(source, into)
+    }
+
+    /// When the next queued work will finish, if any is under way; for driving virtual time.
+    pub fn next_completion_ns(&self) -> Result<Option<u64>> {
+        let mut device = self.lock(Operation::QueryStream)?;
+        device.advance_to(self.clock.now_ns());
+        Ok(device.next_completion_ns())
+    }
+
+    /// Finished work since the last call, in order of completion; empty unless recorded.
+    pub fn take_timeline(&self) -> Result<Vec<SimSpan>> {
+        let mut device = self.lock(Operation::QueryStream)?;
+        device.advance_to(self.clock.now_ns());
+        Ok(device
+            .timeline
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default())
+    }
+
+    fn lock(&self, operation: Operation) -> Result<MutexGuard<'_, Device>> {
+        self.device.lock().map_err(|_| BackendError::Driver {
+            operation,
+            message: "the simulated device is unusable since a kernel body panicked".to_owned(),
+        })
+    }
+}

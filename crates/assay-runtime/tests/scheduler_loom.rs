@@ -1,0 +1,75 @@
+//! Models of the scheduler's lock, in every order its threads can take.
+//!
+//! Run with: RUSTFLAGS="--cfg loom" cargo test -p assay-runtime --test scheduler_loom
+#![cfg(loom)]
+
+use assay_runtime::clock::VirtualClock;
+use assay_runtime::scheduler::*;
+use loom::thread;
+use std::sync::Arc;
+
+fn scheduler() -> (Scheduler, PartitionId) {
+    let mut options = SchedulerOptions::new(10, PerLane::from_fn(|_| 1_000));
+    options.decisions = 4;
+    options.lanes.compute.window_turns = 1;
+    let whole = options.whole_device("whole");
+    let scheduler = Scheduler::new(options, Arc::new(VirtualClock::new())).expect("valid");
+    let partition = scheduler.add_partition(whole).expect("fits");
+    (scheduler, partition)
+}
+
+fn started(scheduler: &Scheduler, partition: PartitionId, memory_bytes: u64) -> Task {
+    let mut options = TaskOptions::new("task", partition);
+    options.memory_bytes = memory_bytes;
+    let task = scheduler.submit(options).expect("fits");
+    task.start().expect("admitted");
+    task
+}
+
+#[test]
+fn the_end_of_a_turn_always_wakes_the_thread_that_waits_for_the_next() {
+    loom::model(|| {
+        let (scheduler, partition) = scheduler();
+        let first = started(&scheduler, partition, 0);
+        let second = started(&scheduler, partition, 0);
+        let turn = first.turn(Lane::Compute, 1).expect("turn");
+        let waiting = thread::spawn(move || second.turn(Lane::Compute, 1).map(drop));
+        drop(turn);
+        assert_eq!(waiting.join().expect("no panic"), Ok(()));
+        drop(first);
+        assert!(scheduler.snapshot().expect("sound").is_idle());
+    });
+}
+
+#[test]
+fn cancelling_beside_the_end_of_a_turn_releases_exactly_once() {
+    loom::model(|| {
+        let (scheduler, partition) = scheduler();
+        let task = started(&scheduler, partition, 10);
+        let turn = task.turn(Lane::Compute, 1).expect("turn");
+        let (elsewhere, id) = (scheduler.clone(), task.id());
+        let cancelling = thread::spawn(move || elsewhere.cancel(id));
+        turn.end_measured(3);
+        let dropping = thread::spawn(move || drop(task));
+        dropping.join().expect("no panic");
+        let outcome = cancelling.join().expect("no panic");
+        // Whoever came second found the task ended or forgotten.
+        assert!(outcome.is_ok() || outcome.map_err(|error| error.code()) == Err("unknown_task"));
+        assert!(scheduler.snapshot().expect("sound").is_idle());
+    });
+}
+
+#[test]
+fn a_release_always_wakes_the_thread_that_waits_for_admission() {
+    loom::model(|| {
+        let (scheduler, partition) = scheduler();
+        let holder = started(&scheduler, partition, 10);
+        let mut options = TaskOptions::new("heir", partition);
+        options.memory_bytes = 10;
+        let heir = scheduler.submit(options).expect("can fit");
+        let waiting = thread::spawn(move || heir.wait_admitted());
+        drop(holder);
+        assert_eq!(waiting.join().expect("no panic"), Ok(()));
+        assert!(scheduler.snapshot().expect("sound").is_idle());
+    });
+}

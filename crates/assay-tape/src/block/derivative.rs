@@ -1,0 +1,129 @@
+//! Derivatives of a block's solution, by the implicit function theorem.
+//!
+//! The solution of `x = g(x, p)` moves with `p` so that `(I - dg/dx) dx = dg/dp dp`.
+
+use super::BlockSolver;
+use super::newton::one_minus;
+use crate::level::Level;
+use crate::sweep::add;
+
+impl BlockSolver<'_> {
+    /// Prepares the derivatives at the solution, once per solution.
+    fn linearize(&mut self, level: Level, lanes: usize) {
+        if !self.factored.is_empty() {
+            return;
+        }
+        let unknowns = self.block.unknown_count();
+        self.differentiate(level, self.block.member_count(), lanes);
+        for lane in 0..lanes {
+            let entry = |index| self.derivatives.row(index, lanes)[lane];
+            let matrix: Vec<f64> = (0..unknowns * unknowns).map(entry).collect();
+            self.factored.push(one_minus(unknowns, &matrix));
+        }
+    }
+
+    /// The tangent of a member after [`BlockSolver::push_forward`].
+    pub(crate) fn member_seed(&self, member: usize, lanes: usize) -> &[f64] {
+        self.member_seeds.row(member, lanes)
+    }
+
+    /// The adjoint of an external after [`BlockSolver::pull_backward`].
+    pub(crate) fn external_seed(&self, external: usize, lanes: usize) -> &[f64] {
+        self.seeds.row(self.block.unknown_count() + external, lanes)
+    }
+
+    pub(crate) fn clear_member_seeds(&mut self, lanes: usize) {
+        for member in 0..self.block.member_count() {
+            self.member_seeds.row_mut(member, lanes).fill(0.0);
+        }
+    }
+
+    pub(crate) fn add_member_seed(&mut self, member: usize, seed: &[f64]) {
+        add(self.member_seeds.row_mut(member, seed.len()), seed);
+    }
+
+    /// Tangents of the members from those of the externals, `None` standing for zero.
+    pub(crate) fn push_forward<'s>(
+        &mut self,
+        level: Level,
+        externals: impl Iterator<Item = Option<&'s [f64]>>,
+        lanes: usize,
+    ) {
+        self.linearize(level, lanes);
+        let inner = &self.block.inner;
+        let unknowns = self.block.unknown_count();
+        for (index, external) in externals.enumerate() {
+            let row = self.seeds.row_mut(unknowns + index, lanes);
+            match external {
+                Some(seed) => row.copy_from_slice(seed),
+                None => row.fill(0.0),
+            }
+        }
+        let sweep = &self.by_externals;
+        sweep.run_forward(inner, level, &self.values, &mut self.seeds, lanes, &mut []);
+        for (member, &value) in inner.outputs.iter().enumerate() {
+            let into = self.member_seeds.row_mut(member, lanes);
+            match sweep.influences(value) {
+                true => into.copy_from_slice(self.seeds.row(value as usize, lanes)),
+                false => into.fill(0.0),
+            }
+        }
+        let mut tangent = vec![0.0; unknowns];
+        for lane in 0..lanes {
+            for (unknown, value) in tangent.iter_mut().enumerate() {
+                *value = self.member_seeds.row(unknown, lanes)[lane];
+            }
+            self.factored[lane].solve(&mut tangent);
+            for (unknown, value) in tangent.iter().enumerate() {
+                self.member_seeds.row_mut(unknown, lanes)[lane] = *value;
+            }
+            for member in unknowns..self.block.member_count() {
+                let through: f64 = (0..unknowns)
+                    .map(|unknown| self.derivative(member, unknown, lane, lanes) * tangent[unknown])
+                    .sum();
+                self.member_seeds.row_mut(member, lanes)[lane] += through;
+            }
+        }
+    }
+
+    fn derivative(&self, member: usize, unknown: usize, lane: usize, lanes: usize) -> f64 {
+        let index = member * self.block.unknown_count() + unknown;
+        self.derivatives.row(index, lanes)[lane]
+    }
+
+    /// Adjoints of the externals from those of the members.
+    pub(crate) fn pull_backward(&mut self, level: Level, lanes: usize) {
+        self.linearize(level, lanes);
+        let inner = &self.block.inner;
+        let unknowns = self.block.unknown_count();
+        let mut adjoint = vec![0.0; unknowns];
+        for lane in 0..lanes {
+            for (unknown, value) in adjoint.iter_mut().enumerate() {
+                let through: f64 = (unknowns..self.block.member_count())
+                    .map(|member| {
+                        let seed = self.member_seeds.row(member, lanes)[lane];
+                        self.derivative(member, unknown, lane, lanes) * seed
+                    })
+                    .sum();
+                *value = self.member_seeds.row(unknown, lanes)[lane] + through;
+            }
+            self.factored[lane].solve_transposed(&mut adjoint);
+            for (unknown, value) in adjoint.iter().enumerate() {
+                self.member_seeds.row_mut(unknown, lanes)[lane] = *value;
+            }
+        }
+        let sweep = &self.back_to_externals;
+        // Externals that reach no output are outside the sweep; their adjoint is zero.
+        for external in unknowns..inner.input_count {
+            self.seeds.row_mut(external, lanes).fill(0.0);
+        }
+        sweep.clear(inner, &mut self.seeds, lanes, &mut []);
+        for (member, &value) in inner.outputs.iter().enumerate() {
+            if sweep.influences(value) {
+                let seed = self.member_seeds.row(member, lanes);
+                add(self.seeds.row_mut(value as usize, lanes), seed);
+            }
+        }
+        sweep.run_backward(inner, level, &self.values, &mut self.seeds, lanes, &mut []);
+    }
+}

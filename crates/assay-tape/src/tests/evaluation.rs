@@ -1,0 +1,220 @@
+//! Values: every path against the plain interpreter, bit for bit.
+
+use proptest::prelude::*;
+
+use super::programs::{
+    Builder, Columns, any_columns, any_program, arithmetic_program, interpret, same,
+};
+use crate::level::Level;
+use crate::{EvaluationReport, Input, Op, Program, Tape};
+
+/// All outputs at all points.
+fn evaluate(tape: &Tape, level: Level, inputs: &[Input<'_>], points: usize) -> Vec<Vec<f64>> {
+    // Filled with a number that no test computes, so that what is not written shows.
+    let mut outputs = vec![vec![123.456_789; points]; tape.output_count()];
+    let mut rows: Vec<&mut [f64]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    let report = tape.evaluate_at(level, inputs, points, &mut rows).unwrap();
+    assert_eq!(
+        report,
+        EvaluationReport {
+            points,
+            unconverged: vec![]
+        }
+    );
+    outputs
+}
+
+fn as_inputs(columns: &Columns, points: usize) -> Vec<Input<'_>> {
+    columns
+        .iter()
+        .map(|(varies, column)| match *varies {
+            true => Input::Varying(&column[..points]),
+            false => Input::Uniform(column[0]),
+        })
+        .collect()
+}
+
+fn case() -> impl Strategy<Value = (Program, (usize, Columns))> {
+    prop_oneof![any_program(), arithmetic_program()].prop_flat_map(|program| {
+        let columns = any_columns(program.input_count);
+        (Just(program), columns)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn every_level_agrees_with_the_interpreter((program, (points, columns)) in case()) {
+        let tape = Tape::new(&program).unwrap();
+        let inputs = as_inputs(&columns, points);
+        for level in Level::available() {
+            let outputs = evaluate(&tape, level, &inputs, points);
+            for point in 0..points {
+                let at = |input: &Input<'_>| match input {
+                    Input::Uniform(value) => *value,
+                    Input::Varying(column) => column[point],
+                };
+                let expected = interpret(&program, &inputs.iter().map(at).collect::<Vec<_>>());
+                for (output, want) in outputs.iter().zip(&expected) {
+                    prop_assert!(
+                        same(output[point], *want),
+                        "{level:?}, point {point}: {} instead of {want}", output[point]
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_point_is_the_same_alone_and_in_a_batch((program, (points, columns)) in case()) {
+        prop_assume!(points > 0);
+        let tape = Tape::new(&program).unwrap();
+        let inputs = as_inputs(&columns, points);
+        let batch = evaluate(&tape, Level::best(), &inputs, points);
+        let alone: Vec<Input<'_>> = inputs.iter().map(|input| match input {
+            Input::Uniform(value) => Input::Uniform(*value),
+            Input::Varying(column) => Input::Uniform(column[points - 1]),
+        }).collect();
+        let single = evaluate(&tape, Level::best(), &alone, 1);
+        for (batch, single) in batch.iter().zip(&single) {
+            prop_assert!(same(batch[points - 1], single[0]));
+        }
+    }
+}
+
+#[test]
+fn no_inputs_no_points_and_plain_outputs() {
+    let mut builder = Builder::new(0, &[4.0]);
+    let root = builder.push(Op::Sqrt, 0, 0, 0);
+    builder.0.outputs = vec![root, 0, root];
+    let tape = Tape::new(&builder.0).unwrap();
+    assert_eq!(
+        evaluate(&tape, Level::best(), &[], 3),
+        [[2.0; 3], [4.0; 3], [2.0; 3]]
+    );
+    assert_eq!(
+        evaluate(&tape, Level::best(), &[], 0),
+        vec![Vec::<f64>::new(); 3]
+    );
+
+    let identity = Tape::new(&Program {
+        input_count: 2,
+        outputs: vec![1, 1, 0],
+        ..Program::default()
+    });
+    let inputs = [Input::Varying(&[1.0, 2.0]), Input::Uniform(7.0)];
+    let outputs = evaluate(&identity.unwrap(), Level::best(), &inputs, 2);
+    assert_eq!(outputs, [[7.0, 7.0], [7.0, 7.0], [1.0, 2.0]]);
+}
+
+#[test]
+fn dead_and_repeated_instructions_are_left_out() {
+    let mut builder = Builder::new(2, &[3.0, 3.0, 9.0]);
+    let sum = builder.push(Op::Add, 0, 1, 0);
+    let same_sum = builder.push(Op::Add, 1, 0, 99);
+    builder.push(Op::Exp, 0, 0, 0);
+    let scaled = builder.push(Op::Mul, sum, 2, 0);
+    let same_scaled = builder.push(Op::Mul, same_sum, 3, 0);
+    let first = builder.push(Op::Minimum, scaled, same_scaled, 0);
+    let second = builder.push(Op::Minimum, 0, 1, 0);
+    let third = builder.push(Op::Minimum, 1, 0, 0);
+    builder.0.outputs = vec![first, second, third];
+    let tape = Tape::new(&builder.0).unwrap();
+    // The sum, its multiple, its minimum with itself, and two minima that differ at a tie.
+    assert_eq!(tape.instruction_count(), 5);
+    let values = evaluate(
+        &tape,
+        Level::best(),
+        &[Input::Uniform(0.0), Input::Uniform(-0.0)],
+        1,
+    );
+    assert!(values[1][0].is_sign_positive() && values[2][0].is_sign_negative());
+}
+
+#[test]
+fn constants_are_told_apart_by_their_bits() {
+    let constants = [0.0, -0.0, 2.0, -2.0, f64::NAN, 2.0];
+    let mut program = Builder::new(0, &constants).0;
+    program.outputs = (0..6).collect();
+    let values = evaluate(&Tape::new(&program).unwrap(), Level::best(), &[], 1).concat();
+    assert!(
+        values
+            .iter()
+            .zip(constants)
+            .all(|(value, constant)| same(*value, constant))
+    );
+}
+
+#[test]
+fn a_branch_not_taken_leaves_no_trace() {
+    let mut builder = Builder::new(1, &[0.0, 1.0]);
+    let positive = builder.push(Op::Gt, 0, 1, 0);
+    let logarithm = builder.push(Op::Log, 0, 0, 0);
+    let chosen = builder.push(Op::Select, logarithm, 2, positive);
+    builder.0.outputs = vec![chosen];
+    let tape = Tape::new(&builder.0).unwrap();
+    let outputs = evaluate(
+        &tape,
+        Level::best(),
+        &[Input::Varying(&[1.0, -1.0, 0.0])],
+        3,
+    );
+    assert_eq!(outputs, [[0.0, 1.0, 1.0]]);
+}
+
+#[test]
+fn modulo_has_the_sign_of_the_divisor() {
+    let mut builder = Builder::new(2, &[]);
+    let remainder = builder.push(Op::Modulo, 0, 1, 0);
+    builder.0.outputs = vec![remainder];
+    let tape = Tape::new(&builder.0).unwrap();
+    // As printed by Python's %.
+    for (a, b, want) in [
+        (5.0, 3.0, 2.0),
+        (-5.0, 3.0, 1.0),
+        (5.0, -3.0, -1.0),
+        (-5.0, -3.0, -2.0),
+        (6.0, -3.0, -0.0),
+        (-6.0, 3.0, 0.0),
+        (5.5, 2.0, 1.5),
+        (-1e-20, 3.0, 3.0),
+        (5.0, f64::INFINITY, 5.0),
+        (-5.0, f64::INFINITY, f64::INFINITY),
+        (1.0, 0.0, f64::NAN),
+    ] {
+        let got = evaluate(
+            &tape,
+            Level::best(),
+            &[Input::Uniform(a), Input::Uniform(b)],
+            1,
+        )[0][0];
+        assert!(same(got, want), "{a} % {b}: {got} instead of {want}");
+    }
+}
+
+#[test]
+fn many_threads_share_a_tape() {
+    let mut builder = Builder::new(2, &[]);
+    let product = builder.push(Op::Mul, 0, 1, 0);
+    builder.0.outputs = vec![product];
+    let tape = Tape::new(&builder.0).unwrap();
+    let column: Vec<f64> = (0..2000).map(f64::from).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (tape, column) = (&tape, &column);
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    // Each thread wants another plan, so that they take turns with the last one.
+                    let factor = Input::Uniform(f64::from(thread));
+                    let inputs = match thread % 2 {
+                        0 => [Input::Varying(column), factor],
+                        _ => [factor, Input::Varying(column)],
+                    };
+                    let outputs = evaluate(tape, Level::best(), &inputs, 2000);
+                    assert_eq!(outputs[0][1999], 1999.0 * f64::from(thread));
+                }
+            });
+        }
+    });
+}
