@@ -1,13 +1,13 @@
 // Joins the elements of an axis: x is outer x length x inner, out is outer x parts x inner.
 //
 // Options: TYPE (in memory), LOADED (the type that FIRST is computed in), FIRST (an expression of a0, applied to every
-//   element: a0, square(a0), nonzero(a0); and of its result's center a1 where CENTERD is not 0), COMPUTED (the type
+//   element: a0, square(a0), nonzero(a0); and of its result's center a1 where CENTERED is not 0), COMPUTED (the type
 //   joined in), JOIN (add, multiply, maximum, minimum, logical_or, logical_and), LAST (an expression of a0 and the number
 //   a1, applied to what comes out), OUTPUT, ROWS (1: inner is 1 and blockDim.x threads join a row; 0: a thread joins a
-//   column), TOGETHER (elements that a thread loads at once where ROWS; x and length are aligned to as many), CENTERD (0:
+//   column), TOGETHER (elements that a thread loads at once where ROWS; x and length are aligned to as many), CENTERED (0:
 //   not; 1: by given centers; 2: by the mean of the row; ROWS, one part, JOIN is add), HELD (pieces of TOGETHER elements that
 //   a thread holds in registers, a power of two, where ROWS, one part, and blockDim.x threads so hold a row; 0: each is
-//   read where it is needed, which is twice where CENTERD is 2).
+//   read where it is needed, which is twice where CENTERED is 2).
 // Launch: ROWS: grid (ceil(outer / blockDim.y), parts), block (a power of two, rows of a block), up to 1024 threads,
 //   a multiple of 32; else grid (outer * ceil(inner / block), parts), any block.
 //   Part p joins elements p * each on, `each` being a multiple of TOGETHER: a long axis is two launches, the second
@@ -126,9 +126,9 @@ KERNEL reduce(const TYPE* x, const COMPUTED* centers, OUTPUT* out, i64 outer, i6
     const Piece* elements = from;
 #endif
     LOADED center = LOADED();
-    if constexpr (CENTERD == 1) {
+    if constexpr (CENTERED == 1) {
         center = row < outer ? LOADED(centers[row]) : LOADED();
-    } else if constexpr (CENTERD == 2) {
+    } else if constexpr (CENTERED == 2) {
         center = LOADED(join_row<true>(elements, pieces, LOADED()) / COMPUTED(length));
         __syncthreads();
     }
@@ -148,7 +148,7 @@ KERNEL reduce(const TYPE* x, const COMPUTED* centers, OUTPUT* out, i64 outer, i6
     if (column >= inner)
         return;
     const i64 end = (part + 1) * each < length ? (part + 1) * each : length;
-    const LOADED center = CENTERD ? LOADED(centers[row * inner + column]) : LOADED();
+    const LOADED center = CENTERED ? LOADED(centers[row * inner + column]) : LOADED();
     x += row * length * inner + column;
     COMPUTED sums[AHEAD];
 #pragma unroll

@@ -197,14 +197,14 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {"SOURCE": source, "WEIGHT": weight, "GROUP": 32}
         case "reduce.cu":
             for kind, (rows, held) in product(("float", "double", "i64"), ((0, 0), (1, 0), (1, 4))):
-                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "CENTERD": 1 + rows,
+                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "CENTERED": 1 + rows,
                        "FIRST": "square(subtract(a0,a1))",
                        "JOIN": "add", "LAST": "divide(a0,a1)", "ROWS": rows, "HELD": held,
                        "TOGETHER": 1 + rows}  # fmt: skip
             for kind, join in product(
                 ("i16", "u64", "bool"), ("maximum", "minimum", "logical_and")
             ):
-                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0", "CENTERD": 0,
+                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0", "CENTERED": 0,
                        "JOIN": join, "LAST": "a0", "ROWS": 1, "HELD": 0, "TOGETHER": 1}  # fmt: skip
         case "extreme_place.cu":
             for (kind, computed), rows in product((("bf16", "float"), ("u64", "u64")), (0, 1)):

@@ -64,7 +64,7 @@ __all__ = [
     "pack_weights",
     "provoke_panic",
     "replay_allocations",
-    "rope_turns",
+    "rope_cos_sin",
     "weights_bytes",
 ]
 
@@ -848,7 +848,7 @@ def pack_weights(code: int, source: Any, scales: Any, outputs: int, inputs: int,
 def dequantize_weights(code: int, weights: Any, outputs: int, inputs: int, out: Any) -> None:
     """Write the numbers of packed weights to `out`, single precision, row by row."""
 
-def rope_turns(
+def rope_cos_sin(
     dimensions: int, positions: int, base: float, scaling: str, values: Sequence[float], out: Any
 ) -> None:
     """Write cosines and sines of every position to `out`: positions by dimensions.

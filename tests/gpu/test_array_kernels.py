@@ -169,7 +169,7 @@ def test_reduce(shape: tuple[int, int, int], join: str) -> None:
     together = 4 if rows and length % 4 == 0 else 1
     for parts in (1, 7) if length > 100 else (1,):
         out = torch.full((outer, parts, inner), math.nan, device="cuda")
-        kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="a0", CENTERD=0, COMPUTED="float", JOIN=join,
+        kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="a0", CENTERED=0, COMPUTED="float", JOIN=join,
                         LAST="multiply(a0,a1)", OUTPUT="float", ROWS=rows, TOGETHER=together, HELD=0)  # fmt: skip
         each = -(-length // parts // together) * together
         grid = (-(-outer // 2), parts) if rows else (-(-inner // 64) * outer, parts)
@@ -187,7 +187,7 @@ def test_variance(kept: str, length: int) -> None:
     x[3, length // 2] = math.nan
     held, out = torch.from_numpy(x).cuda(), torch.full((5,), -1.0, device="cuda")
     together = 4 if length % 4 == 0 else 1
-    kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="square(subtract(a0,a1))", CENTERD=2,
+    kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="square(subtract(a0,a1))", CENTERED=2,
                     COMPUTED="float", JOIN="add", LAST="divide(a0,a1)", OUTPUT="float", ROWS=1, TOGETHER=together,
                     HELD=8 if kept == "held" else 0)  # fmt: skip
     sizes = [ctypes.c_longlong(n) for n in (5, length, 1, 1, length)]

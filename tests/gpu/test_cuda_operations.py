@@ -125,9 +125,9 @@ def test_linear(
 @pytest.mark.parametrize("kind", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("rows", [1, 2, 4, 7, 8, 64])
 @pytest.mark.parametrize(("outputs", "inputs"), [(1024, 576), (8192, 4096), (256, 14336)])
-@pytest.mark.parametrize("invariant", [0, 1])
+@pytest.mark.parametrize("batch_invariant", [0, 1])
 def test_linear_with_a_norm_before_it_and_gates_behind(
-    device: Device, kind: str, rows: int, outputs: int, inputs: int, invariant: int
+    device: Device, kind: str, rows: int, outputs: int, inputs: int, batch_invariant: int
 ) -> None:
     x, x_values = put(device, random(rows, inputs, scale=3.0), kind)
     gain, gains = put(device, 1 + random(inputs, scale=0.1), kind)
@@ -142,7 +142,7 @@ def test_linear_with_a_norm_before_it_and_gates_behind(
             device,
             "linear",
             [x, weights, gain, bias, None, out],
-            [rows, inputs, outputs, activation, invariant, 1e-5],
+            [rows, inputs, outputs, activation, batch_invariant, 1e-5],
         )
         close(out, expected, kind)
 
@@ -190,8 +190,8 @@ def test_norms(device: Device, kind: str, rows: int, columns: int, with_residual
         close(residual, total, kind)
         total = read(residual) + x_values
     operate(device, "layer_norm", [x, weight, bias, residual, out], [rows, columns, 1e-5])
-    centerd = total - total.mean(1, keepdims=True)
-    expected = centerd / np.sqrt((centerd**2).mean(1, keepdims=True) + 1e-5) * gain + shift
+    centered = total - total.mean(1, keepdims=True)
+    expected = centered / np.sqrt((centered**2).mean(1, keepdims=True) + 1e-5) * gain + shift
     close(out, expected, kind)
 
 
@@ -232,33 +232,33 @@ def test_gathering(device: Device, kind: str, columns: int) -> None:
         np.testing.assert_array_equal(read(out), expected)
 
 
-def turn(x: Values, table: Values, positions: list[int], neighbors: bool) -> Values:
-    turned = table.shape[1]
+def turn(x: Values, table: Values, positions: list[int], interleaved: bool) -> Values:
+    rotary_dim = table.shape[1]
     out = x.copy()
     for row, position in enumerate(positions):
         cosine, sine = np.split(table[position], 2)
-        part = x[row, :, :turned]
-        a, b = (part[:, ::2], part[:, 1::2]) if neighbors else np.split(part, 2, axis=1)
+        part = x[row, :, :rotary_dim]
+        a, b = (part[:, ::2], part[:, 1::2]) if interleaved else np.split(part, 2, axis=1)
         first, second = a * cosine - b * sine, b * cosine + a * sine
-        if neighbors:
-            out[row, :, 0:turned:2], out[row, :, 1:turned:2] = first, second
+        if interleaved:
+            out[row, :, 0:rotary_dim:2], out[row, :, 1:rotary_dim:2] = first, second
         else:
-            out[row, :, :turned] = np.concatenate([first, second], 1)
+            out[row, :, :rotary_dim] = np.concatenate([first, second], 1)
     return out
 
 
-@pytest.mark.parametrize("neighbors", [False, True])
-@pytest.mark.parametrize(("head", "turned"), [(64, 32), (128, 128), (67, 32), (24, 20)])
-def test_rope(device: Device, neighbors: bool, head: int, turned: int) -> None:
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize(("head", "rotary_dim"), [(64, 32), (128, 128), (67, 32), (24, 20)])
+def test_rope(device: Device, interleaved: bool, head: int, rotary_dim: int) -> None:
     x, values = put(device, random(3, 4, head), "f32")
-    table, angles = put(device, random(20, turned), "f32")
+    table, angles = put(device, random(20, rotary_dim), "f32")
     positions = [0, 19, 5]
     out = poisoned(device, (3, 4, head), "f32")
     operate(
         device, "rope", [x, integers(device, positions), table, out],
-        [3, 4, head, turned, 20, int(neighbors)],
+        [3, 4, head, rotary_dim, 20, int(interleaved)],
     )  # fmt: skip
-    close(out, turn(values, angles, positions, neighbors), "f32")
+    close(out, turn(values, angles, positions, interleaved), "f32")
 
 
 @pytest.mark.parametrize("kind", ["bf16", "f16"])

@@ -57,10 +57,10 @@ def operations(device: Device) -> dict[str, Callable[[], Array]]:
     lengths = xp.asarray(np.array([256, 1, 130, 77], np.int32), device=device)
     queries = put(device, 4, 8 * 128, dtype=xp.bfloat16)
 
-    def attend(most_queries: int) -> Array:
+    def attend(max_query_len: int) -> Array:
         return ops.paged_attention(
             queries, *cache, tables, starts, lengths,
-            heads=8, kv_heads=2, head_dim=128, block_tokens=16, most_queries=most_queries,
+            heads=8, kv_heads=2, head_dim=128, block_tokens=16, max_query_len=max_query_len,
         )  # fmt: skip
 
     def each(value: float, dtype: object) -> Array:

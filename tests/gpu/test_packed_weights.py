@@ -106,9 +106,9 @@ def test_invariant_rows_are_the_same_alone_and_together(device: Device) -> None:
         weights, _ = made(device, format, 64, 1024)
         numbers = RANDOM.normal(size=(40, 1024)).astype(np.float32)
         x = xp.asarray(numbers, dtype=xp.bfloat16, device=device)
-        together = ops.linear(x, weights, invariant=True).to_numpy()
+        together = ops.linear(x, weights, batch_invariant=True).to_numpy()
         for row in (0, 7, 8, 39):
-            alone = ops.linear(x[row : row + 1], weights, invariant=True).to_numpy()
+            alone = ops.linear(x[row : row + 1], weights, batch_invariant=True).to_numpy()
             np.testing.assert_array_equal(alone[0], together[row])
 
 
@@ -217,7 +217,7 @@ def test_a_row_gives_the_same_bytes_whatever_is_beside_it(
             norm=gain,
             epsilon=1e-5 if gated else 0.0,
             activation="swiglu" if gated else None,
-            invariant=True,
+            batch_invariant=True,
         ).to_numpy()
 
     whole = product(x)

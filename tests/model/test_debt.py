@@ -117,7 +117,7 @@ def test_families_share_the_variance_as_groups(registry: Registry) -> None:
 
 
 def test_interactions_belong_to_all_who_take_part() -> None:
-    scope = Scope("p", "a product of two centerd numbers")
+    scope = Scope("p", "a product of two centered numbers")
     a, b = (scope.variable(n, n, "1", n, boundary="scenario", bounds=ANY_SIGN) for n in "ab")
     scope.variable("y", "y", "1", "y", equals=a * b, bounds=ANY_SIGN, target=True)
     rows = root_debt(

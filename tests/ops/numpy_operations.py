@@ -48,20 +48,20 @@ def rms_norm(x: Any, weight: Any, epsilon: float) -> Any:
 def layer_norm(x: Any, weight: Any, bias: Any, epsilon: float) -> Any:
     """Rows less their mean over their deviation."""
     x = np.asarray(x, np.float64)
-    centerd = x - x.mean(-1, keepdims=True)
-    return centerd / np.sqrt((centerd**2).mean(-1, keepdims=True) + epsilon) * weight + bias
+    centered = x - x.mean(-1, keepdims=True)
+    return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + epsilon) * weight + bias
 
 
-def rotate(x: Any, positions: Any, frequencies: Any, pairs: str) -> Any:
-    """Heads turned by position; the first 2 x len(frequencies) numbers of each."""
+def rotate(x: Any, positions: Any, frequencies: Any, interleaved: bool = False) -> Any:
+    """RoPE on the first 2 x len(frequencies) dimensions of each head."""
     x = np.array(x, np.float64)
     angles = np.asarray(positions, np.float64)[:, None] * frequencies
     cosines, sines = np.cos(angles)[:, None, :], np.sin(angles)[:, None, :]
     count = 2 * len(frequencies)
-    if pairs == "halves":
-        first, second = slice(0, count // 2), slice(count // 2, count)
-    else:
+    if interleaved:
         first, second = slice(0, count, 2), slice(1, count, 2)
+    else:
+        first, second = slice(0, count // 2), slice(count // 2, count)
     a, b = x[..., first].copy(), x[..., second].copy()
     x[..., first] = a * cosines - b * sines
     x[..., second] = b * cosines + a * sines
@@ -73,10 +73,10 @@ def attention(q: Any, k: Any, v: Any, scale: float, causal: bool = True) -> Any:
     queries, heads, _ = q.shape
     tokens, kv_heads, _ = k.shape
     k, v = (np.repeat(np.asarray(x, np.float64), heads // kv_heads, 1) for x in (k, v))
-    scores = np.einsum("qhd,khd->hqk", q.astype(np.float64), k) * scale
+    logits = np.einsum("qhd,khd->hqk", q.astype(np.float64), k) * scale
     if causal:
-        hidden = np.arange(tokens)[None, :] > np.arange(tokens - queries, tokens)[:, None]
-        scores = np.where(hidden[None], -np.inf, scores)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
+        masked = np.arange(tokens)[None, :] > np.arange(tokens - queries, tokens)[:, None]
+        logits = np.where(masked[None], -np.inf, logits)
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
     return np.einsum("hqk,khd->qhd", weights, v)

@@ -1,4 +1,4 @@
-"""Rotations, the paged cache and attention against NumPy."""
+"""RoPE, the paged KV cache and attention against NumPy."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def plain_frequencies(dimensions: int, base: float = 10_000.0) -> Any:
     return base ** (-2.0 * np.arange(dimensions // 2) / dimensions)
 
 
-@pytest.mark.parametrize("pairs", ["halves", "neighbors"])
-@pytest.mark.parametrize(("head_dim", "turned"), [(2, 2), (16, 8), (64, 64)])
-def test_rope(pairs: Any, head_dim: int, turned: int) -> None:
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize(("head_dim", "rotary_dim"), [(2, 2), (16, 8), (64, 64)])
+def test_rope(interleaved: bool, head_dim: int, rotary_dim: int) -> None:
     x = np.random.default_rng(1).standard_normal((5, 3, head_dim)).astype(np.float32)
     positions = np.array([0, 1, 7, 500, 2], np.int32)
-    table = ops.rope_table(turned, 512, pairs=pairs)
+    table = ops.rope_table(rotary_dim, 512, interleaved=interleaved)
     out = ops.rope(put(x), put(positions), table).to_numpy()
-    expected = reference.rotate(x, positions, plain_frequencies(turned), pairs)
+    expected = reference.rotate(x, positions, plain_frequencies(rotary_dim), interleaved)
     assert np.abs(out - expected).max() < 1e-5
 
 
 def llama3_frequencies(factor: float, low: float, high: float, context: int) -> Any:
-    """As the reference implementation of Llama 3.1 has them, wavelength by wavelength."""
+    """The frequencies of the reference implementation of Llama 3.1."""
     scaled = []
     for frequency in plain_frequencies(64, 500_000.0):
         wavelength = 2 * math.pi / frequency
@@ -46,33 +46,33 @@ def llama3_frequencies(factor: float, low: float, high: float, context: int) -> 
     return np.array(scaled)
 
 
-def test_llama3_scaling_is_that_of_its_reference_code() -> None:
+def test_llama3_scaling_matches_the_reference_implementation() -> None:
     table = ops.rope_table(
         64, 300, 500_000.0, scaling="llama3",
         factor=8.0, original_context=8192, low_frequency=1.0, high_frequency=4.0,
     )  # fmt: skip
     angles = np.arange(300)[:, None] * llama3_frequencies(8.0, 1.0, 4.0, 8192)
-    turns = table.turns.to_numpy()
-    assert np.abs(turns[:, :32] - np.cos(angles)).max() < 1e-6
-    assert np.abs(turns[:, 32:] - np.sin(angles)).max() < 1e-6
+    cos_sin = table.cos_sin.to_numpy()
+    assert np.abs(cos_sin[:, :32] - np.cos(angles)).max() < 1e-6
+    assert np.abs(cos_sin[:, 32:] - np.sin(angles)).max() < 1e-6
 
 
 def test_linear_scaling_divides_positions_and_ntk_keeps_the_highest_frequency() -> None:
-    plain = ops.rope_table(8, 64).turns.to_numpy()
-    linear = ops.rope_table(8, 64, scaling="linear", factor=4.0).turns.to_numpy()
+    plain = ops.rope_table(8, 64).cos_sin.to_numpy()
+    linear = ops.rope_table(8, 64, scaling="linear", factor=4.0).cos_sin.to_numpy()
     assert np.allclose(linear[::4], plain[:16], atol=1e-6)
-    ntk = ops.rope_table(8, 64, scaling="ntk", factor=4.0).turns.to_numpy()
+    ntk = ops.rope_table(8, 64, scaling="ntk", factor=4.0).cos_sin.to_numpy()
     assert np.allclose(ntk[:, 0], plain[:, 0], atol=1e-6)
     # The lowest frequency is stretched by the factor.
     assert np.allclose(ntk[::4, 3][:16], plain[:16, 3], atol=1e-6)
 
 
 class Cache:
-    """A paged cache beside the plain arrays that say what is in it."""
+    """A paged KV cache poisoned with NaN."""
 
     def __init__(self, dtype: str, blocks: int, block_tokens: int, kv_heads: int, head_dim: int):
         shape = (blocks, block_tokens, kv_heads, head_dim)
-        # What was never written must never matter.
+        # NaN: reading a slot that was never written would show.
         self.keys = put(np.full(shape, np.nan), dtype)
         self.values = put(np.full(shape, np.nan), dtype)
         self.block_tokens = block_tokens
@@ -81,9 +81,9 @@ class Cache:
 def paged_case(
     dtype: str, block_tokens: int, heads: int, kv_heads: int, head_dim: int, chunks: Any, seed: int
 ) -> tuple[Any, Any, Any]:
-    """Sequences written chunk by chunk, each chunk attended to; gives outputs and what they should be.
+    """Write sequences chunk by chunk and attend to each; returns outputs and expected outputs.
 
-    `chunks` is for each call the new tokens of each sequence.
+    `chunks` holds the number of new tokens per call and sequence.
     """
     rng = np.random.default_rng(seed)
     totals = np.sum(chunks, 0)
@@ -99,29 +99,29 @@ def paged_case(
     for chunk in chunks:
         rows = int(sum(chunk)) + 2
         qkv = rng.standard_normal((rows, width, head_dim)).astype(np.float32)
-        positions, slots = np.zeros(rows, np.int32), np.full(rows, -1, np.int32)
+        positions, slot_mapping = np.zeros(rows, np.int32), np.full(rows, -1, np.int32)
         starts, row = [0], 0
         for sequence, new in enumerate(chunk):
             for _ in range(new):
                 position = len(held[sequence])
                 block = order[sequence, position // block_tokens]
                 positions[row] = position
-                slots[row] = block * block_tokens + position % block_tokens
-                turned = qkv[row : row + 1]
+                slot_mapping[row] = block * block_tokens + position % block_tokens
+                rotated = qkv[row : row + 1]
                 if table is not None:
-                    turned = reference.rotate(turned, [position], frequencies, "halves")
-                held[sequence].append((turned[0, heads : heads + kv_heads], qkv[row, -kv_heads:]))
+                    rotated = reference.rotate(rotated, [position], frequencies)
+                held[sequence].append((rotated[0, heads : heads + kv_heads], qkv[row, -kv_heads:]))
                 row += 1
             starts.append(row)
-        lengths = [len(each) if new else 0 for each, new in zip(held, chunk, strict=True)]
+        seq_lens = [len(each) if new else 0 for each, new in zip(held, chunk, strict=True)]
         q = ops.rope_write(
-            put(qkv.reshape(rows, -1)), put(positions), put(slots), table, cache.keys,
+            put(qkv.reshape(rows, -1)), put(positions), put(slot_mapping), table, cache.keys,
             cache.values, heads=heads, kv_heads=kv_heads, head_dim=head_dim,
         )  # fmt: skip
         assert (q.to_numpy()[row:] == 0).all()
         out = ops.paged_attention(
             q, cache.keys, cache.values, put(order, np.int32), put(starts, np.int32),
-            put(lengths, np.int32), heads=heads, kv_heads=kv_heads, head_dim=head_dim,
+            put(seq_lens, np.int32), heads=heads, kv_heads=kv_heads, head_dim=head_dim,
             block_tokens=block_tokens,
         ).to_numpy()  # fmt: skip
         wanted = np.zeros((rows, heads, head_dim))
@@ -141,7 +141,9 @@ def paged_case(
     ("dtype", "error"), [("float32", 1e-5), ("float16", 4e-3), ("bfloat16", 3e-2)]
 )
 @pytest.mark.parametrize("block_tokens", [16, 32, 5, 1])
-def test_chunks_and_decoding_steps_in_one_call(dtype: str, error: float, block_tokens: int) -> None:
+def test_paged_attention_mixes_prefill_chunks_and_decode_steps(
+    dtype: str, error: float, block_tokens: int
+) -> None:
     chunks = [(70, 1, 3), (1, 20, 1), (1, 1, 0), (2, 60, 1)]
     outputs, expected, _ = paged_case(dtype, block_tokens, 6, 2, 16, chunks, block_tokens)
     for out, wanted in zip(outputs, expected, strict=True):
@@ -151,7 +153,7 @@ def test_chunks_and_decoding_steps_in_one_call(dtype: str, error: float, block_t
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head_dim"), [(1, 1, 64), (9, 3, 64), (4, 4, 80), (8, 1, 128), (3, 1, 7)]
 )
-def test_heads_of_every_kind(heads: int, kv_heads: int, head_dim: int) -> None:
+def test_paged_attention_head_counts_and_sizes(heads: int, kv_heads: int, head_dim: int) -> None:
     outputs, expected, _ = paged_case(
         "float32", 16, heads, kv_heads, head_dim, [(130, 5), (1, 1)], 3
     )
@@ -159,8 +161,8 @@ def test_heads_of_every_kind(heads: int, kv_heads: int, head_dim: int) -> None:
         assert np.abs(out - wanted).max() < 1e-5
 
 
-def test_a_query_gives_the_same_bytes_alone_in_a_chunk_and_in_a_batch() -> None:
-    # The same numbers come out of one chunk of 90 tokens and of 90 steps of one.
+def test_attention_is_bitwise_invariant_to_chunking() -> None:
+    # One chunk of 90 tokens and 90 decode steps give the same bits.
     rng = np.random.default_rng(5)
     heads, kv_heads, head_dim, tokens = 6, 2, 32, 90
     qkv = rng.standard_normal((tokens, (heads + 2 * kv_heads) * head_dim)).astype(np.float32)
@@ -187,7 +189,7 @@ def test_a_query_gives_the_same_bytes_alone_in_a_chunk_and_in_a_batch() -> None:
     assert results[0] == results[1] == results[2]
 
 
-def test_norms_of_queries_and_keys_come_before_they_turn() -> None:
+def test_query_and_key_norms_apply_before_rope() -> None:
     rng = np.random.default_rng(6)
     heads, kv_heads, head_dim, rows = 4, 2, 8, 3
     qkv = rng.standard_normal((rows, heads + 2 * kv_heads, head_dim)).astype(np.float32)
@@ -201,13 +203,10 @@ def test_norms_of_queries_and_keys_come_before_they_turn() -> None:
         query_norm=put(query_norm), key_norm=put(key_norm), epsilon=1e-6,
     )  # fmt: skip
     frequencies = plain_frequencies(head_dim)
-    wanted = reference.rotate(
-        reference.rms_norm(qkv[:, :heads], query_norm, 1e-6), at, frequencies, "halves"
-    )
+    wanted = reference.rotate(reference.rms_norm(qkv[:, :heads], query_norm, 1e-6), at, frequencies)
     assert np.abs(q.to_numpy() - wanted).max() < 1e-5
     keys = reference.rotate(
         reference.rms_norm(qkv[:, heads : heads + kv_heads], key_norm, 1e-6), at, frequencies,
-        "halves",
     )  # fmt: skip
     out = ops.paged_attention(
         q, cache.keys, cache.values, put([[0]], np.int32), put([0, rows], np.int32),
@@ -230,7 +229,7 @@ def test_dense_attention(causal: bool, queries: int, tokens: int) -> None:
 def attend(own: Device, **changes: Any) -> Any:
     """One call of paged attention on a device of its own, with some arguments changed."""
     numbers: dict[str, Any] = {
-        "block_tables": [[0, 1]], "query_starts": [0, 2], "lengths": [3], **changes,
+        "block_tables": [[0, 1]], "query_start_loc": [0, 2], "seq_lens": [3], **changes,
     }  # fmt: skip
     q = xp.ones((2, 2, 4), dtype=xp.float32, device=own)
     cache = xp.ones((2, 16, 1, 4), dtype=xp.float32, device=own)
@@ -247,22 +246,22 @@ def attend(own: Device, **changes: Any) -> Any:
     [
         {"block_tables": [[2, 0]]},
         {"block_tables": [[-1, 0]]},
-        {"lengths": [33]},
-        {"lengths": [-1]},
-        {"lengths": [1]},
-        {"query_starts": [0, 3]},
-        {"query_starts": [2, 0]},
-        {"query_starts": [-1, 2]},
+        {"seq_lens": [33]},
+        {"seq_lens": [-1]},
+        {"seq_lens": [1]},
+        {"query_start_loc": [0, 3]},
+        {"query_start_loc": [2, 0]},
+        {"query_start_loc": [-1, 2]},
     ],
 )
-def test_indices_out_of_range_fail_the_stream_and_nothing_else(changes: dict[str, Any]) -> None:
+def test_metadata_out_of_range_fails_only_its_own_stream(changes: dict[str, Any]) -> None:
     assert (attend(Device("cpu")).to_numpy() == 1).all()
     with pytest.raises(AssayError):
         attend(Device("cpu"), **changes).to_numpy()
 
 
 @pytest.mark.parametrize("slots", [[0, 0], [0, 32], [-2, 0]])
-def test_slots_that_do_not_exist_or_meet_fail_the_call_and_nothing_else(slots: list[int]) -> None:
+def test_invalid_or_duplicate_slots_fail_only_their_call(slots: list[int]) -> None:
     own = Device("cpu")
     qkv = xp.ones((2, 16), dtype=xp.float32, device=own)
     cache = xp.ones((2, 16, 1, 4), dtype=xp.float32, device=own)
@@ -275,18 +274,18 @@ def test_slots_that_do_not_exist_or_meet_fail_the_call_and_nothing_else(slots: l
     assert float(xp.sum(qkv)) == 32.0
 
 
-def test_wrong_arguments_are_named() -> None:
+def test_invalid_arguments_raise_named_errors() -> None:
     x = put(np.ones((2, 3, 4), np.float32))
     at = put([0, 1], np.int32)
     cache = put(np.ones((2, 16, 1, 4), np.float32))
     sizes: dict[str, int] = {"heads": 2, "kv_heads": 1, "head_dim": 4}
     table = ops.rope_table(8, 4)
     calls: list[tuple[type[AssayError], str, Any]] = [
-        (ShapeError, "at most 4 turned", lambda: ops.rope(x, at, table)),
-        (InputError, "table of rotations", lambda: ops.rope(x, at, x)),  # type: ignore[arg-type]
+        (ShapeError, "rotary_dim of at most 4", lambda: ops.rope(x, at, table)),
+        (InputError, "expected a RopeTable", lambda: ops.rope(x, at, x)),  # type: ignore[arg-type]
         (InputError, "a scaling", lambda: ops.rope_table(8, 4, scaling="dynamic")),
         (InputError, "for yarn", lambda: ops.rope_table(8, 4, scaling="yarn", factor=2.0)),
-        (InputError, "even number", lambda: ops.rope_table(7, 4)),
+        (InputError, "even rotary_dim", lambda: ops.rope_table(7, 4)),
         (DTypeError, "positions of int32", lambda: ops.rope(x, put([0, 1]), ops.rope_table(4, 4))),
         (
             ShapeError,

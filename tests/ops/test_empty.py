@@ -57,19 +57,21 @@ FROM_NOTHING: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "said"), FROM_NOTHING)
-def test_a_result_is_not_what_memory_happened_to_hold(call: Callable[[], Any], said: str) -> None:
+def test_empty_operands_with_nonempty_results_are_refused(
+    call: Callable[[], Any], said: str
+) -> None:
     with pytest.raises(ShapeError) as caught:
         call()
     assert caught.value.message.startswith(said)
 
 
-def test_rows_of_no_sequence_are_zeros_where_there_is_none_at_all() -> None:
+def test_paged_attention_without_sequences_writes_zeros() -> None:
     before = xp.ones((2, 8), dtype=xp.float32)
     assert paged(2, 0, out=before) is before
     assert before.tolist() == [[0.0] * 8] * 2
 
 
-def test_an_embedding_beside_no_chosen_tokens_is_that_of_its_ids() -> None:
+def test_embedding_accepts_empty_sampled_tokens() -> None:
     table = xp.asarray(np.arange(12, dtype=np.float32).reshape(3, 4), copy=True)
-    out = ops.embedding(whole(2, 0, -1), table, chosen=whole())
+    out = ops.embedding(whole(2, 0, -1), table, sampled_tokens=whole())
     assert np.asarray(out).tolist() == [[8, 9, 10, 11], [0, 1, 2, 3], [0, 0, 0, 0]]

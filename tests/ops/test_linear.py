@@ -124,9 +124,9 @@ def test_a_row_gives_the_same_bytes_whatever_is_beside_it(format: str) -> None:
         weights = ops.pack(codes, format, (70, 256), scales=np.ones(70, np.float32))
     else:
         weights = ops.pack(values, format, (70, 256))
-    whole = ops.linear(put(x), weights, invariant=True).to_numpy().copy()
+    whole = ops.linear(put(x), weights, batch_invariant=True).to_numpy().copy()
     for rows in (1, 2, 5, 16, 64):
-        part = ops.linear(put(x[:rows]), weights, invariant=True).to_numpy()
+        part = ops.linear(put(x[:rows]), weights, batch_invariant=True).to_numpy()
         assert part.tobytes() == whole[:rows].tobytes(), rows
 
 

@@ -14,7 +14,7 @@ from assay.runtime import Device
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("columns", [1, 7, 64])
-def test_embedding_takes_rows_and_leaves_out_minus_one(dtype: str, columns: int) -> None:
+def test_embedding_gathers_rows_and_zeros_for_minus_one(dtype: str, columns: int) -> None:
     table = put(np.random.default_rng(1).standard_normal((11, columns)), dtype)
     ids = np.array([3, -1, 0, 10, 3], np.int32)
     out = ops.embedding(put(ids), table).to_numpy()
@@ -22,10 +22,10 @@ def test_embedding_takes_rows_and_leaves_out_minus_one(dtype: str, columns: int)
     assert np.array_equal(out, expected)
 
 
-def test_an_id_can_stand_for_one_that_was_chosen_on_the_device() -> None:
+def test_embedding_resolves_ids_of_sampled_tokens() -> None:
     table = np.random.default_rng(1).standard_normal((9, 5)).astype(np.float32)
-    ids, chosen = put([3, -1, -2, -4], "i4"), put([8, 0, 6], "i4")
-    out = ops.embedding(ids, put(table), chosen=chosen).to_numpy()
+    ids, sampled = put([3, -1, -2, -4], "i4"), put([8, 0, 6], "i4")
+    out = ops.embedding(ids, put(table), sampled_tokens=sampled).to_numpy()
     assert np.array_equal(out, [table[3], np.zeros(5), table[8], table[6]])
 
 
@@ -129,8 +129,8 @@ def test_batched_matmul(batch: tuple[int, ...], types: tuple[str, str]) -> None:
     b = put(rng.standard_normal((*batch, 33, 5)), types[1])
     expected = take(a).astype(np.float64) @ take(b).astype(np.float64)
     assert np.abs(ops.batched_matmul(a, b).to_numpy() - expected).max() < 1e-4
-    turned = put(np.swapaxes(take(b), -1, -2), types[1]).mT
-    assert np.abs(ops.batched_matmul(a, turned).to_numpy() - expected).max() < 1e-4
+    transposed = put(np.swapaxes(take(b), -1, -2), types[1]).mT
+    assert np.abs(ops.batched_matmul(a, transposed).to_numpy() - expected).max() < 1e-4
 
 
 def test_products_with_an_empty_axis() -> None:

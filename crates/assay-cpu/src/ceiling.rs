@@ -63,7 +63,7 @@ impl Kernel for Read<'_> {
 
 /// Copies on all threads.
 pub fn copy(context: Context, from: &[f32], to: &mut [f32]) -> Result<()> {
-    check_length("copy", "to", to.len(), &[from.len()])?;
+    check_length("stream_copy", "to", to.len(), &[from.len()])?;
     let to = Disjoint::new(to);
     context.threads.ranges(from.len(), PIECE, &|range| {
         // SAFETY: ranges do not overlap.
@@ -85,7 +85,7 @@ pub struct Steps {
 
 /// Does the steps to every number on all threads, in registers: as fast as arithmetic goes.
 pub fn multiply_add(context: Context, from: &[f32], steps: Steps, to: &mut [f32]) -> Result<()> {
-    check_length("multiply_add", "to", to.len(), &[from.len()])?;
+    check_length("fma_peak", "to", to.len(), &[from.len()])?;
     let to = Disjoint::new(to);
     let blocks = from.len().div_ceil(HELD);
     context.threads.ranges(blocks, 1, &|blocks| {

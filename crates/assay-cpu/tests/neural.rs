@@ -96,8 +96,8 @@ proptest! {
         };
         let layer = |row: &[f64]| -> Vec<f64> {
             let mean = row.iter().sum::<f64>() / row.len() as f64;
-            let centerd: Vec<f64> = row.iter().map(|x| x - mean).collect();
-            let scaled = rms(&centerd);
+            let centered: Vec<f64> = row.iter().map(|x| x - mean).collect();
+            let scaled = rms(&centered);
             scaled.iter().zip(&bias).map(|(x, b)| x + f64::from(*b)).collect()
         };
         let gated: Vec<f64> = wide(&x)

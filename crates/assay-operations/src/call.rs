@@ -310,7 +310,7 @@ mod tests {
         let launch = encode(signature, KernelId(7), &operands, &numbers, 12).unwrap();
         let read = Arguments::new(signature, &launch.arguments).unwrap();
         assert!(read.layout().eq(layout));
-        assert_eq!(read.integer("second_number").unwrap(), 9);
+        assert_eq!(read.integer("second_scalar").unwrap(), 9);
         assert_eq!(read.integer_at(3).unwrap(), 9);
         assert_eq!(read.bytes(), 12);
         let short = encode(signature, KernelId(7), &operands, &numbers[..44], 12);

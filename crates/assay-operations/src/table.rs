@@ -1,16 +1,15 @@
-//! The table of operations: for each its name, its operands and its numbers, in order.
+//! The operations table: the name, operands and numbers of each operation, in call order.
 
 use super::signature::{
     Signature, changes, float, integer, layout, may_change, may_read, may_write, reads, writes,
 };
 
-/// The operations; a backend's kernels are in this order.
+/// All operations; backends register their kernels in this order.
 pub static TABLE: [Signature; 34] = [
-    // out = activation(x times the transposed weights + bias) + residual; activations are counted
-    // none, silu, gelu, gelu_tanh, relu, swiglu, whose outputs are half as many: silu of the first
-    // half of the products times the second. With a gain, the rows of x are first divided by their
-    // root mean square and multiplied by it. `invariant` keeps a row's result the same whatever
-    // rows are beside it.
+    // out = activation(x @ weights.T + bias) + residual. Activation codes are, in order: none,
+    // silu, gelu, gelu_tanh, relu, swiglu. swiglu halves the outputs: silu(first half) * second
+    // half. With a gain, the rows of x pass through RMSNorm first. `batch_invariant` makes a row's
+    // result independent of the other rows of the batch.
     Signature {
         name: "linear",
         operands: &[
@@ -26,23 +25,23 @@ pub static TABLE: [Signature; 34] = [
             integer("inputs"),
             integer("outputs"),
             integer("activation"),
-            integer("invariant"),
+            integer("batch_invariant"),
             float("epsilon"),
         ],
     },
-    // Row ids[i] of the table; an id of -1 gives zeros. With `chosen`, an id of -2 - n stands for
-    // the id chosen[n], which a step on the device may just have made.
+    // Row ids[i] of the table; an id of -1 gives zeros. With `sampled_tokens`, an id of -2 - n
+    // means sampled_tokens[n], which an earlier step may still be computing on the device.
     Signature {
         name: "embedding",
         operands: &[
             reads("ids"),
-            may_read("chosen"),
+            may_read("sampled_tokens"),
             reads("table"),
             writes("out"),
         ],
         numbers: &[integer("count"), integer("rows"), integer("columns")],
     },
-    // With a residual, x is added to it first and the sum is what is normalized.
+    // With a residual, residual += x first and the sum is normalized (fused add + RMSNorm).
     Signature {
         name: "rms_norm",
         operands: &[
@@ -64,7 +63,7 @@ pub static TABLE: [Signature; 34] = [
         ],
         numbers: &[integer("rows"), integer("columns"), float("epsilon")],
     },
-    // silu(gate) times up; a row holds all gates and then all ups.
+    // silu(gate) * up; a row holds all gates, then all ups.
     Signature {
         name: "swiglu",
         operands: &[reads("gate_up"), writes("out")],
@@ -80,8 +79,9 @@ pub static TABLE: [Signature; 34] = [
         operands: &[reads("x"), writes("out")],
         numbers: &[integer("rows"), integer("columns")],
     },
-    // The table is positions by turned numbers: cosines of all pairs, then sines. `neighbors`
-    // pairs each number with the next one instead of with its partner in the second half.
+    // The table is [positions, rotary_dim]: the cosines of all pairs, then their sines.
+    // `interleaved` rotates adjacent dimensions (GPT-J style) instead of the two halves of a head
+    // (GPT-NeoX style).
     Signature {
         name: "rope",
         operands: &[
@@ -94,21 +94,21 @@ pub static TABLE: [Signature; 34] = [
             integer("rows"),
             integer("heads"),
             integer("head_dim"),
-            integer("turned"),
+            integer("rotary_dim"),
             integer("table_positions"),
-            integer("neighbors"),
+            integer("interleaved"),
         ],
     },
-    // Queries, keys and values of new tokens, out of rows that hold all three: norms per head,
-    // turns, queries to their own place and the others to their slots of the cache. A slot of -1
-    // leaves a row out. `settled` says that positions and slots are there before the work queued
-    // just before begins, so that they may be read while it ends.
+    // Splits rows of fused QKV, applies the per-head norms and RoPE, writes queries to `q_out` and
+    // keys and values to their slots of the paged KV cache. A slot of -1 skips its row.
+    // `metadata_ready` promises that the operation queued just before does not write positions and
+    // slot mapping, so that a kernel may read them before that operation completes.
     Signature {
         name: "rope_write",
         operands: &[
             reads("qkv"),
             reads("positions"),
-            reads("slots"),
+            reads("slot_mapping"),
             may_read("table"),
             may_read("query_norm"),
             may_read("key_norm"),
@@ -121,21 +121,21 @@ pub static TABLE: [Signature; 34] = [
             integer("heads"),
             integer("kv_heads"),
             integer("head_dim"),
-            integer("turned"),
+            integer("rotary_dim"),
             integer("table_positions"),
-            integer("neighbors"),
+            integer("interleaved"),
             integer("block_tokens"),
             integer("blocks"),
-            integer("settled"),
+            integer("metadata_ready"),
             float("epsilon"),
         ],
     },
-    // Sequence s has rows query_starts[s] to query_starts[s + 1] of the queries, which are the last
-    // of its lengths[s] tokens; token t is in block block_tables[s][t / block_tokens]. Rows that
-    // belong to no sequence, or to one of length 0, become zeros. No sequence has more than
-    // `most_queries` rows, which is for choosing a kernel before they can be read. Contexts of
-    // sequences with one row are read in `split` parts side by side; 0 leaves it to the device.
-    // `settled` is as above, of tables, starts and lengths.
+    // Sequence s owns rows query_start_loc[s] to query_start_loc[s + 1] of the queries, the last of
+    // its seq_lens[s] tokens; token t is in block block_tables[s][t / block_tokens]. Rows of no
+    // sequence, or of one of length 0, become zeros. No sequence has more than `max_query_len`
+    // rows: the host selects a kernel by it, since it cannot read query_start_loc. Decode rows
+    // split their context into `num_splits` (Flash-Decoding); 0 leaves the number to the device.
+    // `metadata_ready` is as above, of block_tables, query_start_loc and seq_lens.
     Signature {
         name: "paged_attention",
         operands: &[
@@ -143,8 +143,8 @@ pub static TABLE: [Signature; 34] = [
             reads("keys"),
             reads("values"),
             reads("block_tables"),
-            reads("query_starts"),
-            reads("lengths"),
+            reads("query_start_loc"),
+            reads("seq_lens"),
             writes("out"),
         ],
         numbers: &[
@@ -156,14 +156,14 @@ pub static TABLE: [Signature; 34] = [
             integer("block_tokens"),
             integer("blocks"),
             integer("table_columns"),
-            integer("most_queries"),
-            integer("split"),
-            integer("settled"),
+            integer("max_query_len"),
+            integer("num_splits"),
+            integer("metadata_ready"),
             float("scale"),
         ],
     },
-    // `rope_write` and then `paged_attention` of one new token of each sequence, which is the last of
-    // its tokens: that says its position and its place in the cache. All numbers of a head turn.
+    // `rope_write` fused with `paged_attention` for one new token per sequence, the last of its
+    // seq_lens[s] tokens, which gives its position and its slot. RoPE rotates the whole head.
     Signature {
         name: "decode_attention",
         operands: &[
@@ -174,8 +174,8 @@ pub static TABLE: [Signature; 34] = [
             changes("keys"),
             changes("values"),
             reads("block_tables"),
-            reads("query_starts"),
-            reads("lengths"),
+            reads("query_start_loc"),
+            reads("seq_lens"),
             writes("out"),
         ],
         numbers: &[
@@ -185,18 +185,17 @@ pub static TABLE: [Signature; 34] = [
             integer("kv_heads"),
             integer("head_dim"),
             integer("table_positions"),
-            integer("neighbors"),
+            integer("interleaved"),
             integer("block_tokens"),
             integer("blocks"),
             integer("table_columns"),
-            integer("split"),
-            integer("settled"),
+            integer("num_splits"),
+            integer("metadata_ready"),
             float("epsilon"),
             float("scale"),
         ],
     },
-    // Query t of the last `queries` of `tokens` tokens sees all before it, and all tokens where it
-    // is not causal.
+    // The queries are the last `queries` of `tokens` tokens; causal masks later tokens.
     Signature {
         name: "attention",
         operands: &[reads("q"), reads("keys"), reads("values"), writes("out")],
@@ -216,8 +215,8 @@ pub static TABLE: [Signature; 34] = [
         operands: &[reads("x"), reads("rows"), writes("out")],
         numbers: &[integer("count"), integer("source_rows"), integer("columns")],
     },
-    // Everything per row: temperature 0 takes the best token, top_k 0 and top_p 1 and min_p 0 keep
-    // all. The log-probability is of the token taken, at temperature 1 among all tokens.
+    // Parameters are per row: temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 disable a
+    // filter. The log-probability is that of the sampled token at temperature 1 before filtering.
     Signature {
         name: "sample",
         operands: &[
@@ -233,8 +232,9 @@ pub static TABLE: [Signature; 34] = [
         ],
         numbers: &[integer("rows"), integer("columns")],
     },
-    // Tokens seen in prompt or output: logits above 0 are divided by the repetition penalty, others
-    // multiplied; tokens of the output lose `presence`, and `frequency` for each time.
+    // For tokens of prompt or output, positive logits are divided by the repetition penalty and
+    // others multiplied by it; tokens of the output lose `presence`, and `frequency` per
+    // occurrence.
     Signature {
         name: "penalize",
         operands: &[
@@ -247,7 +247,7 @@ pub static TABLE: [Signature; 34] = [
         ],
         numbers: &[integer("rows"), integer("columns")],
     },
-    // f32 to and from the format of the other operand; blocks go along the last axis.
+    // f32 to and from the format of the other operand; blocks run along the last axis.
     Signature {
         name: "quantize",
         operands: &[reads("x"), writes("out")],
@@ -258,7 +258,7 @@ pub static TABLE: [Signature; 34] = [
         operands: &[reads("x"), writes("out")],
         numbers: &[integer("count")],
     },
-    // `batch` products of m by k and k by n, at strides in elements; the result has no gaps.
+    // Strided batched GEMM, m x k by k x n, strides in elements; the result is contiguous.
     Signature {
         name: "matmul",
         operands: &[reads("a"), reads("b"), writes("out")],
@@ -275,22 +275,21 @@ pub static TABLE: [Signature; 34] = [
             integer("b_column_stride"),
         ],
     },
-    // The sum of all numbers, read as fast as memory goes: the ceiling of whatever streams.
+    // The sum of all elements: measures the peak read bandwidth.
     Signature {
-        name: "read",
+        name: "stream_read",
         operands: &[reads("x"), writes("out")],
         numbers: &[integer("count")],
     },
-    // The same numbers in other memory, as fast as it goes.
+    // A copy of all elements: measures the peak copy bandwidth.
     Signature {
-        name: "copy",
+        name: "stream_copy",
         operands: &[reads("x"), writes("out")],
         numbers: &[integer("count")],
     },
-    // Every number times `factor` plus `addend`, `steps` times over in registers: the ceiling of
-    // whatever computes.
+    // `steps` fused multiply-adds per element in registers: measures the peak FLOP/s.
     Signature {
-        name: "multiply_add",
+        name: "fma_peak",
         operands: &[reads("x"), writes("out")],
         numbers: &[
             integer("count"),
@@ -299,22 +298,22 @@ pub static TABLE: [Signature; 34] = [
             float("addend"),
         ],
     },
-    // Weights as the device's products read them, from rows of numbers, which are rounded, or of
-    // blocks as files have them.
+    // Weights in the layout of the device's GEMM kernels, from dense rows, which are rounded, or
+    // from quantized blocks in a file's layout.
     Signature {
         name: "pack",
         operands: &[reads("x"), writes("weights")],
         numbers: &[integer("outputs"), integer("inputs")],
     },
-    // The numbers of packed weights, row by row.
+    // Packed weights back to dense rows.
     Signature {
         name: "unpack",
         operands: &[reads("weights"), writes("out")],
         numbers: &[integer("outputs"), integer("inputs")],
     },
-    // Of arrays, which are NumPy's loops on processors. An expression is a number of
-    // `expressions`; inputs that are left out are plain numbers, told by their bits: those of a
-    // double where the format that is computed in is floating, else of a whole number.
+    // Array operations from here on; CPUs run NumPy's loops instead. `expression` is an id from
+    // `expressions`. An absent input is a scalar, passed by its bits: those of a double where
+    // `compute_type` is floating, else of an integer.
     Signature {
         name: "elementwise",
         operands: &[
@@ -325,14 +324,14 @@ pub static TABLE: [Signature; 34] = [
         ],
         numbers: &[
             integer("expression"),
-            integer("computed"),
-            integer("first_number"),
-            integer("second_number"),
-            integer("third_number"),
+            integer("compute_type"),
+            integer("first_scalar"),
+            integer("second_scalar"),
+            integer("third_scalar"),
             layout("layout"),
         ],
     },
-    // The same of arrays that lie in one piece, all in the order of the result.
+    // The same for contiguous arrays of the result's shape.
     Signature {
         name: "map",
         operands: &[
@@ -343,35 +342,35 @@ pub static TABLE: [Signature; 34] = [
         ],
         numbers: &[
             integer("expression"),
-            integer("computed"),
-            integer("first_number"),
-            integer("second_number"),
-            integer("third_number"),
+            integer("compute_type"),
+            integer("first_scalar"),
+            integer("second_scalar"),
+            integer("third_scalar"),
             integer("count"),
         ],
     },
-    // x is outer by length by inner; each element goes through an expression of a0 in its own
-    // format, and of a1, the mean of all that are joined, where it is `centerd`, which is for sums.
-    // Then they are joined, and what comes out goes through a last expression of a0 and the plain
-    // number a1.
+    // Transform-reduce over the middle axis of x, which is [outer, length, inner]. `transform` is
+    // an expression of the element a0 and, where `centered`, of the mean a1 of the reduced elements
+    // (for sums only). `combine` is the reduction operator. `epilogue` is an expression of the
+    // reduced value a0 and of `epilogue_scalar` a1.
     Signature {
         name: "reduce",
         operands: &[reads("x"), writes("out")],
         numbers: &[
-            integer("first"),
-            integer("join"),
-            integer("last"),
-            float("last_number"),
-            integer("centerd"),
-            integer("computed"),
+            integer("transform"),
+            integer("combine"),
+            integer("epilogue"),
+            float("epilogue_scalar"),
+            integer("centered"),
+            integer("compute_type"),
             integer("outer"),
             integer("length"),
             integer("inner"),
         ],
     },
-    // The place, along an axis, of the first element that is largest, or smallest; NaN is both.
+    // argmax or argmin along the middle axis: the first index in case of ties; NaN wins.
     Signature {
-        name: "extreme_place",
+        name: "argreduce",
         operands: &[reads("x"), writes("out")],
         numbers: &[
             integer("largest"),
@@ -380,40 +379,40 @@ pub static TABLE: [Signature; 34] = [
             integer("inner"),
         ],
     },
-    // Running joins along rows.
+    // Inclusive scan along rows.
     Signature {
         name: "scan",
         operands: &[reads("x"), writes("out")],
         numbers: &[
-            integer("join"),
-            integer("computed"),
+            integer("combine"),
+            integer("compute_type"),
             integer("rows"),
             integer("length"),
         ],
     },
-    // Rows in order, stably: their elements, or the places they came from, or both. NaN goes last.
+    // Stable sort of rows: the sorted values, the argsort indices, or both. NaN sorts last.
     Signature {
         name: "sort",
-        operands: &[reads("x"), may_write("values"), may_write("places")],
+        operands: &[reads("x"), may_write("values"), may_write("indices")],
         numbers: &[integer("rows"), integer("length"), integer("descending")],
     },
-    // out[o][j][i] = x[o][indices[j]][i]. With `each` there are indices for every o and i. A negative
-    // index counts from the end; one that is out of bounds gives zeros.
+    // out[o][j][i] = x[o][indices[j]][i]. With `along_axis` there is one index for every o and i,
+    // as in take_along_axis. A negative index counts from the end; one out of bounds gives zeros.
     Signature {
-        name: "take",
+        name: "gather",
         operands: &[reads("x"), reads("indices"), writes("out")],
         numbers: &[
             integer("outer"),
             integer("axis"),
             integer("count"),
             integer("inner"),
-            integer("each"),
+            integer("along_axis"),
         ],
     },
-    // out[o][indices[j]][i] = x[o][j][i]: the last, where several go to one place. `distinct` says
-    // that none do. An index is as above; one that is out of bounds goes nowhere.
+    // out[o][indices[j]][i] = x[o][j][i]; the last of duplicate indices wins. `distinct` promises
+    // that there are none. Negative indices are as above; one out of bounds is skipped.
     Signature {
-        name: "put",
+        name: "scatter",
         operands: &[reads("x"), reads("indices"), changes("out")],
         numbers: &[
             integer("outer"),
@@ -423,25 +422,26 @@ pub static TABLE: [Signature; 34] = [
             integer("distinct"),
         ],
     },
-    // How many of the flags are set up to the end of each 4096.
+    // Inclusive prefix sums of the number of flags set in each block of 4096; for `compact`.
     Signature {
-        name: "tally",
-        operands: &[reads("flags"), writes("ends")],
+        name: "flag_counts",
+        operands: &[reads("flags"), writes("prefix_counts")],
         numbers: &[integer("count")],
     },
-    // The places of the `chosen` flags that are set; `ends` is their tally.
+    // Stream compaction: the indices of the flags that are set, `selected` in all; `prefix_counts`
+    // comes from `flag_counts`.
     Signature {
         name: "compact",
-        operands: &[reads("flags"), reads("ends"), writes("places")],
-        numbers: &[integer("count"), integer("chosen")],
+        operands: &[reads("flags"), reads("prefix_counts"), writes("indices")],
+        numbers: &[integer("count"), integer("selected")],
     },
-    // How many of the sorted elements come before each of x; with `right`, equal ones do. `order` has
-    // the places of the sorted elements where they are not in order themselves.
+    // As numpy.searchsorted: the insertion index of each x, on the right of equal elements with
+    // `right`. `sorter` holds argsort indices where the elements are not sorted themselves.
     Signature {
-        name: "search",
+        name: "searchsorted",
         operands: &[
             reads("sorted"),
-            may_read("order"),
+            may_read("sorter"),
             reads("x"),
             writes("out"),
         ],
@@ -449,7 +449,7 @@ pub static TABLE: [Signature; 34] = [
     },
 ];
 
-/// The operation of this name, with its place in the table.
+/// The operation of this name, with its index in the table.
 pub fn find(name: &str) -> Option<(usize, &'static Signature)> {
     TABLE
         .iter()

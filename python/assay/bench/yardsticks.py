@@ -109,18 +109,18 @@ def elements(device: Device) -> int:
 
 def read_into(array: Array, out: Array) -> None:
     """The sum of all elements."""
-    _operate("read", [array, out], [array.size], array.nbytes, 0.0)
+    _operate("stream_read", [array, out], [array.size], array.nbytes, 0.0)
 
 
 def copy_into(source: Array, out: Array) -> None:
     """The same elements in other memory."""
-    _operate("copy", [source, out], [source.size], 2 * source.nbytes, 0.0)
+    _operate("stream_copy", [source, out], [source.size], 2 * source.nbytes, 0.0)
 
 
 def alternate_into(x: Array, out: Array) -> None:
     """1 - x, an odd number of times over."""
     numbers: list[int | float] = [x.size, STEPS, -1.0, 1.0]
-    _operate("multiply_add", [x, out], numbers, 2 * x.nbytes, 2.0 * x.size * STEPS)
+    _operate("fma_peak", [x, out], numbers, 2 * x.nbytes, 2.0 * x.size * STEPS)
 
 
 def _operate(

@@ -1,4 +1,4 @@
-"""Attention over a paged cache, and over dense keys and values."""
+"""Attention over a paged KV cache, and over dense keys and values."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _check_heads(operation: str, heads: int, kv_heads: int) -> None:
         )
 
 
-def _rows_of_nobody(operation: str, out: Array, label: str | None) -> Array:
-    """Zeros, as rows of no sequence are beside those of others."""
+def _fill_zeros(operation: str, out: Array, label: str | None) -> Array:
+    """Zeros for all rows: without sequences, every row is padding."""
     buffer, offset, size, _ = operand(operation, "out", out)
     if size:
         stream = out.device.current_stream()._native
@@ -34,8 +34,8 @@ def paged_attention(
     keys: Array,
     values: Array,
     block_tables: Array,
-    query_starts: Array,
-    lengths: Array,
+    query_start_loc: Array,
+    seq_lens: Array,
     *,
     heads: int,
     kv_heads: int,
@@ -44,45 +44,45 @@ def paged_attention(
     scale: float | None = None,
     out: Array | None = None,
     contexts: Iterable[tuple[int, int]] | None = None,
-    most_queries: int | None = None,
-    split: int = 0,
-    settled: bool = False,
+    max_query_len: int | None = None,
+    num_splits: int = 0,
+    metadata_ready: bool = False,
     label: str | None = None,
 ) -> Array:
-    """Causal attention of new tokens over a paged cache that `rope_write` filled.
+    """Causal attention of new tokens over a paged KV cache that `rope_write` filled.
 
-    Sequence s has rows query_starts[s] to query_starts[s + 1] of `q`; they are the last of its
-    lengths[s] tokens, and token t lies in block block_tables[s, t // block_tokens]. One call takes
-    decoding steps and chunks of prompts together. Rows of no sequence, or of one of length 0,
-    become zeros. `scale` is 1 / sqrt(head_dim) if not given. `most_queries` says that no sequence
-    has more rows than so many: a GPU has another kernel for one row each, which adds in another
-    order; 2 or more keeps a row that is alone from it. `split` is in how many
-    parts the context of a sequence with one row is read side by side; 0 leaves it to the device.
-    What the parts give is added in another order, which rounds differently. `settled` says that
-    tables, starts and lengths are not made by the operation queued just before, so that a GPU may
-    read them while that one ends.
+    Sequence s owns rows query_start_loc[s] to query_start_loc[s + 1] of `q`, the last of its
+    seq_lens[s] tokens; token t is in block block_tables[s, t // block_tokens]. One call takes
+    decode steps and prefill chunks together. Rows of no sequence, or of one of length 0, become
+    zeros. `scale` defaults to 1 / sqrt(head_dim). `max_query_len` bounds the rows per sequence:
+    with 1, a GPU runs its decode kernel, which reduces in another order than the prefill kernel;
+    pass 2 or more to run the prefill kernel for single rows too. `num_splits` splits the context
+    of decode rows (Flash-Decoding); 0 leaves the number to the device. Another number of splits
+    reduces in another order and rounds differently. `metadata_ready` promises that the operation
+    queued just before does not write block_tables, query_start_loc and seq_lens, so that a GPU
+    may read them before that operation completes.
 
-    Lengths are in the device's memory, so what is read cannot be known here: `contexts`, pairs of
-    new tokens and length of each sequence, has the record count keys, values and FLOPs too.
+    seq_lens is in device memory, so the bytes read are unknown on the host: pass `contexts`, pairs
+    of new tokens and length per sequence, to have the record count keys, values and FLOPs.
     Without it only queries and outputs are counted.
     """
     _check_heads("paged_attention", heads, kv_heads)
-    if split < 0:
-        raise InputError(f"paged_attention: expected split of 0 or more, got {split}")
+    if num_splits < 0:
+        raise InputError(f"paged_attention: expected num_splits of 0 or more, got {num_splits}")
     wide = q.ndim == 3
     rows = check(
         "paged_attention", "q", q, (None, heads, head_dim) if wide else (None, heads * head_dim)
     ).shape[0]
     check("paged_attention", "keys", keys, (None, block_tokens, kv_heads, head_dim), DENSE)
     check("paged_attention", "values", values, keys.shape, (keys.dtype,))
-    sequences = check("paged_attention", "lengths", lengths, (None,), I32).shape[0]
-    check("paged_attention", "query_starts", query_starts, (sequences + 1,), I32)
+    sequences = check("paged_attention", "seq_lens", seq_lens, (None,), I32).shape[0]
+    check("paged_attention", "query_start_loc", query_start_loc, (sequences + 1,), I32)
     columns = check("paged_attention", "block_tables", block_tables, (sequences, None), I32).shape[
         1
     ]
     out = result("paged_attention", q.device, out, q.shape, q.dtype)
     if not sequences:
-        return _rows_of_nobody("paged_attention", out, label)
+        return _fill_zeros("paged_attention", out, label)
     if contexts is None:
         count = counting.moved(nbytes(q, out))
     else:
@@ -101,8 +101,8 @@ def paged_attention(
             ("keys", keys),
             ("values", values),
             ("block_tables", block_tables),
-            ("query_starts", query_starts),
-            ("lengths", lengths),
+            ("query_start_loc", query_start_loc),
+            ("seq_lens", seq_lens),
             ("out", out),
         ],
         (
@@ -114,9 +114,9 @@ def paged_attention(
             block_tokens,
             keys.shape[0],
             columns,
-            rows if most_queries is None else most_queries,
-            split,
-            int(settled),
+            rows if max_query_len is None else max_query_len,
+            num_splits,
+            int(metadata_ready),
             float(head_dim**-0.5 if scale is None else scale),
         ),
         q.device,
@@ -132,8 +132,8 @@ def decode_attention(
     keys: Array,
     values: Array,
     block_tables: Array,
-    query_starts: Array,
-    lengths: Array,
+    query_start_loc: Array,
+    seq_lens: Array,
     *,
     heads: int,
     kv_heads: int,
@@ -144,46 +144,45 @@ def decode_attention(
     epsilon: float = 0.0,
     scale: float | None = None,
     out: Array | None = None,
-    split: int = 0,
-    settled: bool = False,
+    num_splits: int = 0,
+    metadata_ready: bool = False,
     label: str | None = None,
 ) -> Array:
-    """What `rope_write` and then `paged_attention` do to one new token of each sequence, on a GPU.
+    """`rope_write` fused with `paged_attention` for one new token per sequence; GPUs only.
 
-    The new token is the last of its sequence's length: that says its position and where in the
-    cache its key and its value go. A table turns all numbers of a head. Everything else is as in
-    those two operations.
+    The new token is the last of its sequence, which gives its position and its slot in the cache.
+    The table must rotate the whole head. The other arguments are those of the two operations.
     """
     name = "decode_attention"
     _check_heads(name, heads, kv_heads)
-    if split < 0:
-        raise InputError(f"{name}: expected split of 0 or more, got {split}")
+    if num_splits < 0:
+        raise InputError(f"{name}: expected num_splits of 0 or more, got {num_splits}")
     rows = check(name, "qkv", qkv, (None, (heads + 2 * kv_heads) * head_dim)).shape[0]
     check(name, "keys", keys, (None, block_tokens, kv_heads, head_dim), (qkv.dtype,))
     check(name, "values", values, keys.shape, (keys.dtype,))
-    sequences = check(name, "lengths", lengths, (None,), I32).shape[0]
-    check(name, "query_starts", query_starts, (sequences + 1,), I32)
+    sequences = check(name, "seq_lens", seq_lens, (None,), I32).shape[0]
+    check(name, "query_start_loc", query_start_loc, (sequences + 1,), I32)
     columns = check(name, "block_tables", block_tables, (sequences, None), I32).shape[1]
     for norm, array in (("query_norm", query_norm), ("key_norm", key_norm)):
         if array is not None:
             check(name, norm, array, (head_dim,))
     if table is not None:
-        check(name, "table", table.turns, (None, head_dim), F32)
+        check(name, "table", table.cos_sin, (None, head_dim), F32)
     out = result(name, qkv.device, out, (rows, heads * head_dim), qkv.dtype)
     if not sequences:
-        return _rows_of_nobody(name, out, label)
+        return _fill_zeros(name, out, label)
     call(
         name,
         [
             ("qkv", qkv),
-            ("table", None if table is None else table.turns),
+            ("table", None if table is None else table.cos_sin),
             ("query_norm", query_norm),
             ("key_norm", key_norm),
             ("keys", keys),
             ("values", values),
             ("block_tables", block_tables),
-            ("query_starts", query_starts),
-            ("lengths", lengths),
+            ("query_start_loc", query_start_loc),
+            ("seq_lens", seq_lens),
             ("out", out),
         ],
         (
@@ -193,12 +192,12 @@ def decode_attention(
             kv_heads,
             head_dim,
             0 if table is None else table.positions,
-            int(table is not None and table.pairs == "neighbors"),
+            int(table is not None and table.interleaved),
             block_tokens,
             keys.shape[0],
             columns,
-            split,
-            int(settled),
+            num_splits,
+            int(metadata_ready),
             float(epsilon),
             float(head_dim**-0.5 if scale is None else scale),
         ),
@@ -219,9 +218,9 @@ def attention(
     out: Array | None = None,
     label: str | None = None,
 ) -> Array:
-    """Attention over dense keys and values: tokens by heads by head_dim.
+    """Attention over dense keys and values of shape (tokens, heads, head_dim).
 
-    Where it is causal, the queries are the last tokens of the sequence.
+    With `causal`, the queries are the last tokens of the sequence.
     """
     check("attention", "q", q, (None, None, None))
     queries, heads, head_dim = q.shape

@@ -41,19 +41,19 @@ def linear(
     residual: Array | None = None,
     out: Array | None = None,
     label: str | None = None,
-    invariant: bool = False,
+    batch_invariant: bool = False,
 ) -> Array:
-    """The activation of `x` times the transposed weights plus `bias`, plus `residual`.
+    """activation(x @ weights.T + bias) + residual.
 
-    Rows of `x` are tokens. With `norm`, each is first divided by its root mean square, as
-    `rms_norm` does with `epsilon`, and multiplied by `norm`. The activation "swiglu" takes the
-    first half of the outputs as gates of the second, as `swiglu` does. On a GPU few rows with all
-    of this are one kernel, which reads the first weights while the work before it still ends:
-    weights must be uploaded, or the kernel that made them waited for.
+    Rows of `x` are tokens. With `norm`, they pass through `rms_norm` of this weight and `epsilon`
+    first. The activation "swiglu" takes the first half of the outputs as gates of the second, as
+    `swiglu` does. On a GPU, norm, GEMV and epilogue of a few rows are one kernel, which prefetches
+    weights before the previous kernel completes (programmatic dependent launch): weights must be
+    uploaded, or the kernel that writes them synchronized with, before this call.
 
-    A row's result is the same whatever rows are beside it only if `invariant` is asked for, which
-    costs speed at many rows. On a GPU, `x` may itself be packed as fp8, beside weights of fp8, and
-    the result is bfloat16 or of the type of `out`.
+    `batch_invariant` makes a row's result independent of the other rows, which costs speed at many
+    rows. On a GPU, `x` may itself be packed as fp8 if the weights are fp8; the result is then
+    bfloat16 or of the type of `out`.
     """
     if not isinstance(weights, Weights):
         raise DTypeError(
@@ -102,7 +102,7 @@ def linear(
             ("residual", residual),
             ("out", out),
         ],
-        (rows, inputs, outputs, code, int(invariant), float(epsilon)),
+        (rows, inputs, outputs, code, int(batch_invariant), float(epsilon)),
         x.device,
         count + Count(0.0, more),
         label or _path(x, weights, out),

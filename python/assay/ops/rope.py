@@ -1,8 +1,8 @@
-"""Rotary position embedding, and the way of queries, keys and values into the paged cache."""
+"""Rotary position embedding (RoPE), and writing keys and values to the paged KV cache."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay import _native
 from assay.errors import InputError, ShapeError
@@ -31,85 +31,85 @@ SCALINGS: Final[dict[str, dict[str, float | None]]] = {
         "high_frequency": None,
     },
 }
-"""Ways to stretch frequencies and what each is told; None must be given. YaRN's two defaults are
-those of its paper."""
+"""Context-extension methods and their parameters with defaults; None is required. YaRN's two
+defaults are those of its paper."""
 
 
 class RopeTable(NamedTuple):
-    """Cosines and sines for every position, and which numbers of a head turn together."""
+    """The cos/sin cache of RoPE, and how the dimensions of a head are paired."""
 
-    turns: Array
-    """Positions by turned numbers: cosines of all pairs, then their sines."""
-    pairs: Literal["halves", "neighbors"]
+    cos_sin: Array
+    """Shape (positions, rotary_dim): cosines of all pairs, then their sines."""
+    interleaved: bool
+    """Whether adjacent dimensions are paired (GPT-J) rather than the halves of a head (NeoX)."""
 
     @property
     def positions(self) -> int:
-        """Positions there are turns for."""
-        return self.turns.shape[0]
+        """Positions in the table."""
+        return self.cos_sin.shape[0]
 
     @property
-    def dimensions(self) -> int:
-        """Numbers of a head that turn."""
-        return self.turns.shape[1]
+    def rotary_dim(self) -> int:
+        """Dimensions of a head that are rotated."""
+        return self.cos_sin.shape[1]
 
 
 def rope_table(
-    dimensions: int,
+    rotary_dim: int,
     positions: int,
     base: float = 10_000.0,
     *,
     scaling: str = "none",
-    pairs: Literal["halves", "neighbors"] = "halves",
+    interleaved: bool = False,
     device: Device | str = "cpu",
     **values: float,
 ) -> RopeTable:
-    """Turns of `dimensions` numbers of a head for positions from 0 to below `positions`.
+    """The RoPE table of `rotary_dim` dimensions of a head for positions below `positions`.
 
-    `scaling` is none, linear, ntk, yarn or llama3, and `values` what it needs: its factor, and for
-    the last two the context that the model was trained on and where stretching begins and ends.
+    `scaling` is none, linear, ntk, yarn or llama3, and `values` its parameters: the factor, and
+    for the last two the original context length and the bounds of the interpolation ramp.
+    `interleaved` pairs adjacent dimensions instead of the two halves of a head.
     """
     if scaling not in SCALINGS:
         raise InputError(
             f'rope_table: expected a scaling, got "{scaling}"', f"one of: {', '.join(SCALINGS)}"
         )
-    if pairs not in ("halves", "neighbors"):
-        raise InputError(f'rope_table: expected pairs of halves or neighbors, got "{pairs}"')
-    if dimensions < 2 or dimensions % 2 or positions < 1:
+    if rotary_dim < 2 or rotary_dim % 2 or positions < 1:
         raise InputError(
-            "rope_table: expected an even number of dimensions and positions above 0, "
-            f"got {dimensions} and {positions}"
+            "rope_table: expected an even rotary_dim and positions above 0, "
+            f"got {rotary_dim} and {positions}"
         )
-    wanted = SCALINGS[scaling]
-    unknown = sorted(set(values) - set(wanted))
-    missing = [name for name, given in wanted.items() if given is None and name not in values]
+    parameters = SCALINGS[scaling]
+    unknown = sorted(set(values) - set(parameters))
+    missing = [name for name, value in parameters.items() if value is None and name not in values]
     if unknown or missing:
         raise InputError(
-            f"rope_table: expected for {scaling}: {', '.join(wanted) or 'nothing'}; got "
+            f"rope_table: expected for {scaling}: {', '.join(parameters) or 'nothing'}; got "
             f"{', '.join(sorted(values)) or 'nothing'}"
         )
-    ordered: list[Any] = [values.get(name, default) for name, default in wanted.items()]
-    on = device_named(device)
-    if not on.host_memory:
-        turns = np.empty((positions, dimensions), np.float32)
-        _native.rope_turns(dimensions, positions, float(base), scaling, ordered, turns)
-        return RopeTable(launching.store("rope_table", on, turns), pairs)
-    out = launching.empty(on, (positions, dimensions), dtypes.float32, "rope_table")
+    ordered: list[Any] = [values.get(name, default) for name, default in parameters.items()]
+    target = device_named(device)
+    if not target.host_memory:
+        cos_sin = np.empty((positions, rotary_dim), np.float32)
+        _native.rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, cos_sin)
+        return RopeTable(launching.store("rope_table", target, cos_sin), interleaved)
+    out = launching.empty(target, (positions, rotary_dim), dtypes.float32, "rope_table")
 
     def run() -> None:
-        _native.rope_turns(dimensions, positions, float(base), scaling, ordered, out.buffer)
+        _native.rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, out.buffer)
 
-    stream = on.current_stream()._native
-    on._context.launch("rope_table", run, [], [out.buffer], stream, bytes=out.nbytes, flops=0.0)
-    return RopeTable(out, pairs)
+    stream = target.current_stream()._native
+    target._context.launch("rope_table", run, [], [out.buffer], stream, bytes=out.nbytes, flops=0.0)
+    return RopeTable(out, interleaved)
 
 
 def rope(
     x: Array, positions: Array, table: RopeTable, out: Array | None = None,
     *, label: str | None = None,
 ) -> Array:  # fmt: skip
-    """The first numbers of every head turned by its token's position.
+    """RoPE on the first `rotary_dim` dimensions of every head of `x`.
 
-    `x` is tokens by heads by head_dim.
+    `x` has shape (tokens, heads, head_dim).
     """
     check("rope", "x", x, (None, None, None))
     check("rope", "positions", positions, (x.shape[0],), I32)
@@ -118,17 +118,17 @@ def rope(
     out = result("rope", x.device, out, x.shape, x.dtype)
     call(
         "rope",
-        [("x", x), ("positions", positions), ("table", table.turns), ("out", out)],
+        [("x", x), ("positions", positions), ("table", table.cos_sin), ("out", out)],
         (
             rows,
             heads,
             head_dim,
-            table.dimensions,
+            table.rotary_dim,
             table.positions,
-            int(table.pairs == "neighbors"),
+            int(table.interleaved),
         ),
         x.device,
-        counting.moved(nbytes(x, positions, out), 4 * rows * table.dimensions),
+        counting.moved(nbytes(x, positions, out), 4 * rows * table.rotary_dim),
         label,
     )
     return out
@@ -137,7 +137,7 @@ def rope(
 def rope_write(
     qkv: Array,
     positions: Array,
-    slots: Array,
+    slot_mapping: Array,
     table: RopeTable | None,
     keys: Array,
     values: Array,
@@ -149,19 +149,19 @@ def rope_write(
     query_norm: Array | None = None,
     key_norm: Array | None = None,
     epsilon: float = 0.0,
-    settled: bool = False,
+    metadata_ready: bool = False,
     label: str | None = None,
 ) -> Array:
-    """Split rows into queries, keys and values; turn queries and keys; fill the paged cache.
+    """Split fused QKV rows, apply RoPE to queries and keys, write keys and values to the cache.
 
-    `keys` and `values` are (blocks, block_tokens, kv_heads, head_dim) in size; how a block is
-    arranged inside is the device's own. Slot s is token s % block_tokens of block
-    s // block_tokens; a slot of -1 leaves its row out. `query_norm` and `key_norm` are the weights
-    of a root-mean-square norm of each head, before it turns. `settled` says that positions and slots
-    are not made by the operation queued just before, so that a GPU may read them while that one
-    ends. Returns the queries, tokens by heads by head_dim.
+    `keys` and `values` have shape (blocks, block_tokens, kv_heads, head_dim); the layout inside a
+    block is private to the device. Slot s is token s % block_tokens of block s // block_tokens; a
+    slot of -1 skips its row. `query_norm` and `key_norm` are the weights of a per-head RMSNorm
+    before RoPE. `metadata_ready` promises that the operation queued just before does not write
+    positions and slot_mapping, so that a GPU may read them before that operation completes.
+    Returns the queries, of shape (tokens, heads, head_dim).
     """
-    rows = check("rope_write", "slots", slots, (None,), I32).shape[0]
+    rows = check("rope_write", "slot_mapping", slot_mapping, (None,), I32).shape[0]
     check("rope_write", "qkv", qkv, (rows, (heads + 2 * kv_heads) * head_dim))
     check("rope_write", "positions", positions, (rows,), I32)
     check("rope_write", "keys", keys, (None, None, kv_heads, head_dim), DENSE)
@@ -174,11 +174,11 @@ def rope_write(
         queries = check("rope_write", "q_out", q_out, (rows, heads * head_dim))
     else:
         queries = result("rope_write", qkv.device, q_out, (rows, heads, head_dim), qkv.dtype)
-    turned, table_positions, neighbors = 0, 0, 0
+    rotary_dim, table_positions, interleaved = 0, 0, 0
     if table is not None:
         _check_table("rope_write", table, head_dim)
-        turned, table_positions = table.dimensions, table.positions
-        neighbors = int(table.pairs == "neighbors")
+        rotary_dim, table_positions = table.rotary_dim, table.positions
+        interleaved = int(table.interleaved)
     blocks, block_tokens = keys.shape[:2]
     written = 2 * rows * kv_heads * head_dim * keys.dtype.itemsize
     call(
@@ -186,8 +186,8 @@ def rope_write(
         [
             ("qkv", qkv),
             ("positions", positions),
-            ("slots", slots),
-            ("table", None if table is None else table.turns),
+            ("slot_mapping", slot_mapping),
+            ("table", None if table is None else table.cos_sin),
             ("query_norm", query_norm),
             ("key_norm", key_norm),
             ("keys", keys),
@@ -199,16 +199,18 @@ def rope_write(
             heads,
             kv_heads,
             head_dim,
-            turned,
+            rotary_dim,
             table_positions,
-            neighbors,
+            interleaved,
             block_tokens,
             blocks,
-            int(settled),
+            int(metadata_ready),
             float(epsilon),
         ),
         qkv.device,
-        counting.moved(nbytes(qkv, positions, slots, queries), 4 * rows * turned, written),
+        counting.moved(
+            nbytes(qkv, positions, slot_mapping, queries), 4 * rows * rotary_dim, written
+        ),
         label,
     )
     return queries
@@ -217,11 +219,11 @@ def rope_write(
 def _check_table(operation: str, table: object, head_dim: int) -> None:
     if not isinstance(table, RopeTable):
         raise InputError(
-            f"{operation}: expected a table of rotations, got {type(table).__name__}",
+            f"{operation}: expected a RopeTable, got {type(table).__name__}",
             "make one with assay.ops.rope_table",
         )
-    check(operation, "table", table.turns, (None, None))
-    if table.dimensions > head_dim:
+    check(operation, "table", table.cos_sin, (None, None))
+    if table.rotary_dim > head_dim:
         raise ShapeError(
-            f"{operation}: expected at most {head_dim} turned numbers, got {table.dimensions}"
+            f"{operation}: expected rotary_dim of at most {head_dim}, got {table.rotary_dim}"
         )

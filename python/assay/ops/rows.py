@@ -1,4 +1,4 @@
-"""Rows of a table or of activations, by number."""
+"""Embedding lookup, and gathering rows of activations."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def embedding(
     table: Array | Weights,
     out: Array | None = None,
     *,
-    chosen: Array | None = None,
+    sampled_tokens: Array | None = None,
     label: str | None = None,
 ) -> Array:
     """Row `ids[i]` of the table for each i; an id of -1 gives zeros. Other ids fail the stream.
 
-    With `chosen`, an id of -2 - n stands for `chosen[n]`, so that tokens which were just sampled
-    need not be read by the host first.
+    With `sampled_tokens`, an id of -2 - n means `sampled_tokens[n]`, so that the host need not
+    read tokens that were just sampled.
     """
     check("embedding", "ids", ids, (None,), I32)
-    if chosen is not None:
-        check("embedding", "chosen", chosen, (None,), I32)
-        # Nothing was chosen, so no id can stand for it.
-        chosen = chosen if chosen.size else None
+    if sampled_tokens is not None:
+        check("embedding", "sampled_tokens", sampled_tokens, (None,), I32)
+        # An empty array is no operand; no id can refer to it.
+        sampled_tokens = sampled_tokens if sampled_tokens.size else None
     count = ids.shape[0]
     given: Array | Operand
     if isinstance(table, Weights):
@@ -41,12 +41,12 @@ def embedding(
         stored = table.dtype
     if ids.device is not device:
         raise DeviceError(f"embedding: expected ids on device {device}, got {ids.device}")
-    # A GPU gives rows as they are stored; a processor widens them.
+    # A GPU returns rows in their stored type; a CPU widens them.
     dtype = stored if stored is not None and device.kind == "cuda" else dtypes.float32
     out = result("embedding", device, out, (count, columns), dtype)
     call(
         "embedding",
-        [("ids", ids), ("chosen", chosen), ("table", given), ("out", out)],
+        [("ids", ids), ("sampled_tokens", sampled_tokens), ("table", given), ("out", out)],
         (count, rows, columns),
         device,
         counting.moved(ids.nbytes, round(count * columns * element), out.nbytes),
@@ -58,7 +58,7 @@ def embedding(
 def gather_rows(
     x: Array, rows: Array, out: Array | None = None, *, label: str | None = None
 ) -> Array:
-    """Row `rows[i]` of `x` for each i; -1 gives zeros. Other numbers fail the stream."""
+    """Row `rows[i]` of `x` for each i; -1 gives zeros. Other indices fail the stream."""
     check("gather_rows", "x", x, (None, None))
     check("gather_rows", "rows", rows, (None,), I32)
     count, (source_rows, columns) = rows.shape[0], x.shape

@@ -26,10 +26,10 @@ class Reduction(NamedTuple):
 
     join: str
     first: str = "a0"
-    """An expression of a0, and of the mean a1 where it is centerd."""
+    """An expression of a0, and of the mean a1 where it is centered."""
     last: str = "a0"
     """An expression of a0 and the number a1."""
-    centerd: bool = False
+    centered: bool = False
     """Whether the mean of all elements is found first; for sums."""
 
 
@@ -118,7 +118,7 @@ def _plan(
         _number(reduction.join),
         _number(reduction.last),
         float(number),
-        int(reduction.centerd),
+        int(reduction.centered),
         computed.element,
         *_parts(source, axes),
     )
@@ -152,12 +152,12 @@ def reduce(
     return out
 
 
-def extreme_place(label: str, x: Array, axes: Shape, shape: Shape, largest: bool) -> Array:
+def argreduce(label: str, x: Array, axes: Shape, shape: Shape, largest: bool) -> Array:
     """The place, along some axes, of the first largest or smallest element."""
     out = launching.empty(x.device, shape, int64, label)
     source, axes = _in_order(x, axes, label)
     numbers = (int(largest), *_parts(source.layout.shape, axes))
-    _operate("extreme_place", [_operand(source), _operand(out)], numbers, out, label)
+    _operate("argreduce", [_operand(source), _operand(out)], numbers, out, label)
     return out
 
 
@@ -229,7 +229,11 @@ def take_along_axis(label: str, x: Array, indices: Array, axis: int) -> Array:
 
 def _take(label: str, x: Array, indices: Array, out: Array, numbers: tuple[int, ...]) -> None:
     _operate(
-        "take", [_operand(x), _operand(_int64(indices, label)), _operand(out)], numbers, out, label
+        "gather",
+        [_operand(x), _operand(_int64(indices, label)), _operand(out)],
+        numbers,
+        out,
+        label,
     )
 
 
@@ -256,7 +260,7 @@ def put(
         int(distinct),
     )
     operands = [_operand(packed(x, label)), _operand(_int64(indices, label)), _operand(out)]
-    _operate("put", operands, numbers, out, label)
+    _operate("scatter", operands, numbers, out, label)
 
 
 TALLIED: Final = 4096
@@ -270,7 +274,7 @@ def places(label: str, flags: Array) -> Array:
         return launching.empty(flags.device, (0,), int64, label)
     flags = packed(flags, label)
     ends = launching.empty(flags.device, (-(-count // TALLIED),), int64, label)
-    _operate("tally", [_operand(flags), _operand(ends)], (count,), ends, label)
+    _operate("flag_counts", [_operand(flags), _operand(ends)], (count,), ends, label)
     chosen = int(ends[-1])
     out = launching.empty(flags.device, (chosen,), int64, label)
     if chosen:
@@ -288,7 +292,7 @@ def search(label: str, ordered: Array, x: Array, right: bool, order: Array | Non
         places = None if order is None else _operand(_int64(order, label))
         operands = [_operand(packed(ordered, label)), places, _operand(packed(x, label))]
         numbers = (ordered.size, x.size, int(right))
-        _operate("search", [*operands, _operand(out)], numbers, out, label)
+        _operate("searchsorted", [*operands, _operand(out)], numbers, out, label)
     return out
 
 

@@ -54,7 +54,7 @@ def _extreme(
 
     shape = reduced_shape(x.shape, axes, keepdims)
     if kernel_axes.serve(x):
-        return kernel_axes.extreme_place(operation, x, axes, shape, loop is np.argmax)
+        return kernel_axes.argreduce(operation, x, axes, shape, loop is np.argmax)
     return launching.compute(operation, kernel, [x], shape, dtypes.int64)
 
 

@@ -65,7 +65,7 @@ def test_a_row_that_is_alone_goes_the_way_of_rows_beside_others(monkeypatch):
     attend = ops.paged_attention
 
     def watched(*arrays, **options):
-        told.append(options["most_queries"])
+        told.append(options["max_query_len"])
         return attend(*arrays, **options)
 
     monkeypatch.setattr(ops, "paged_attention", watched)

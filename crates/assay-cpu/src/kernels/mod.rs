@@ -46,9 +46,9 @@ const BODIES: [(&str, Body); 20] = [
     ("quantize", quantize::quantize),
     ("dequantize", quantize::dequantize),
     ("matmul", matmul::matmul),
-    ("read", ceiling::read),
-    ("copy", ceiling::copy),
-    ("multiply_add", ceiling::multiply_add),
+    ("stream_read", ceiling::read),
+    ("stream_copy", ceiling::copy),
+    ("fma_peak", ceiling::multiply_add),
 ];
 
 /// What an operation without a kernel does: those of arrays are NumPy's loops here.

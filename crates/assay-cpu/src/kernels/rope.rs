@@ -5,7 +5,7 @@ use crate::ops::{self, AttentionShape, CacheShape, Context, HeadSteps, RopePairs
 use assay_runtime::backend::Result;
 
 fn pairs(call: &Call<'_>) -> Result<RopePairs> {
-    Ok(match call.flag("neighbors")? {
+    Ok(match call.flag("interleaved")? {
         true => RopePairs::Neighbors,
         false => RopePairs::Halves,
     })
@@ -17,7 +17,7 @@ pub(super) fn rope(context: Context, call: &Call<'_>) -> Result<()> {
         call.size("heads")?,
         call.size("head_dim")?,
     );
-    let (turned, positions) = (call.size("turned")?, call.size("table_positions")?);
+    let (turned, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
     let pairs = pairs(call)?;
     let x = call.span::<f32>("x", &[rows, heads, head_dim])?;
     let at = call.span::<i32>("positions", &[rows])?;
@@ -50,13 +50,13 @@ pub(super) fn rope_write(context: Context, call: &Call<'_>) -> Result<()> {
         head_size: shape.head_size,
     };
     let rows = call.size("rows")?;
-    let (turned, positions) = (call.size("turned")?, call.size("table_positions")?);
+    let (turned, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
     let (pairs, epsilon) = (pairs(call)?, call.float("epsilon")?);
     let (heads, kv_heads, head_dim) = (shape.heads, shape.kv_heads, shape.head_size);
     let all_heads = heads.saturating_add(kv_heads.saturating_mul(2));
     let qkv = call.span::<f32>("qkv", &[rows, all_heads, head_dim])?;
     let at = call.span::<i32>("positions", &[rows])?;
-    let slots = call.span::<i32>("slots", &[rows])?;
+    let slots = call.span::<i32>("slot_mapping", &[rows])?;
     let table = call.optional::<f32>("table", &[positions, turned])?;
     let query_norm = call.optional::<f32>("query_norm", &[head_dim])?;
     let key_norm = call.optional::<f32>("key_norm", &[head_dim])?;

@@ -28,7 +28,7 @@ pub(super) fn embedding(context: Context, call: &Call<'_>) -> Result<()> {
         call.size("columns")?,
     );
     let ids = call.span::<i32>("ids", &[count])?;
-    let chosen = call.all::<i32>("chosen")?;
+    let chosen = call.all::<i32>("sampled_tokens")?;
     let out = call.span::<f32>("out", &[count, columns])?;
     // SAFETY: read while the kernel runs only, and operands do not overlap.
     let ids = || unsafe {

@@ -286,7 +286,7 @@ impl<'c, 'a> Product<'c, 'a> {
             } else {
                 activation(call)?
             },
-            invariant: call.flag("invariant")?,
+            invariant: call.flag("batch_invariant")?,
             bias: call.optional::<f32>("bias", &[outputs])?,
             residual,
         })

@@ -227,27 +227,27 @@ impl PagedBatch<'_> {
         let operation = "paged_attention";
         let sequences = self.lengths.len();
         let starts = self.query_starts;
-        check_length(operation, "query_starts", starts.len(), &[sequences + 1])?;
+        check_length(operation, "query_start_loc", starts.len(), &[sequences + 1])?;
         let table = [sequences, self.columns];
         check_length(operation, "block_tables", self.block_tables.len(), &table)?;
         for start in starts {
-            check_index(operation, "query_starts", i64::from(*start), rows + 1)?;
+            check_index(operation, "query_start_loc", i64::from(*start), rows + 1)?;
         }
         let rising = starts.windows(2).all(|pair| pair[0] <= pair[1]);
         check_value(
             operation,
-            "query_starts",
+            "query_start_loc",
             rising,
             "rising numbers",
             "others",
         )?;
         let held = self.columns * cache.block_size;
         for (sequence, length) in self.lengths.iter().enumerate() {
-            let length = check_index(operation, "lengths", i64::from(*length), held + 1)?;
+            let length = check_index(operation, "seq_lens", i64::from(*length), held + 1)?;
             let rows = self.rows(sequence).len();
             check_value(
                 operation,
-                "lengths",
+                "seq_lens",
                 length == 0 || length >= rows,
                 format_args!("0, or at least the sequence's {rows} queries"),
                 length,

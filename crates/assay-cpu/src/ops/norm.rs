@@ -19,7 +19,7 @@ pub fn rms_norm(
         weight,
         bias: None,
         epsilon,
-        centerd: false,
+        centered: false,
     };
     norm.run(context, x, None, out)
 }
@@ -38,7 +38,7 @@ pub fn add_rms_norm(
         weight,
         bias: None,
         epsilon,
-        centerd: false,
+        centered: false,
     };
     norm.run(context, x, Some(residual), out)
 }
@@ -57,7 +57,7 @@ pub fn layer_norm(
         weight,
         bias,
         epsilon,
-        centerd: true,
+        centered: true,
     };
     norm.run(context, x, None, out)
 }
@@ -78,7 +78,7 @@ pub fn add_layer_norm(
         weight,
         bias,
         epsilon,
-        centerd: true,
+        centered: true,
     };
     norm.run(context, x, Some(residual), out)
 }
@@ -89,7 +89,7 @@ struct Norm<'a> {
     weight: &'a [f32],
     bias: Option<&'a [f32]>,
     epsilon: f32,
-    centerd: bool,
+    centered: bool,
 }
 
 impl Norm<'_> {
@@ -155,7 +155,7 @@ impl Kernel for Row<'_> {
             residual.copy_from_slice(out);
         }
         let count = out.len() as f32;
-        if self.norm.centerd {
+        if self.norm.centered {
             let mean = total(v, out) / count;
             each(v, out, &[], |v, x, _| v.sub(x, v.splat(mean)));
         }

@@ -65,7 +65,7 @@ thread_local! {
 fn check_slots(slots: &[i32], limit: usize) -> Result<()> {
     let operation = "rope_write";
     for slot in slots.iter().filter(|slot| **slot != -1) {
-        check_index(operation, "slots", i64::from(*slot), limit)?;
+        check_index(operation, "slot_mapping", i64::from(*slot), limit)?;
     }
     if slots.len() < 2 {
         return Ok(());
@@ -78,7 +78,13 @@ fn check_slots(slots: &[i32], limit: usize) -> Result<()> {
         let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]);
         let got = twice.map_or(-1, |pair| pair[0]);
         let got = format_args!("{got} twice");
-        check_value(operation, "slots", twice.is_none(), "each slot once", got)
+        check_value(
+            operation,
+            "slot_mapping",
+            twice.is_none(),
+            "each slot once",
+            got,
+        )
     })
 }
 

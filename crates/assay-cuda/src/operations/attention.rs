@@ -99,12 +99,12 @@ fn turned_vector(head_dim: u64, turned: u64, operands: &[Option<Operand>]) -> u6
 pub(super) fn rope_write(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (rows, heads) = (call.size("rows")?, call.size("heads")?);
     let (kv_heads, head_dim) = (call.size("kv_heads")?, call.size("head_dim")?);
-    let (turned, positions) = (call.size("turned")?, call.size("table_positions")?);
+    let (turned, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
     let (block_tokens, blocks) = (call.size("block_tokens")?, call.size("blocks")?);
     let cache = [blocks, block_tokens, kv_heads, head_dim];
     let qkv = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
     let at_positions = call.of("positions", I32, &[rows])?;
-    let to_slots = call.of("slots", I32, &[rows])?;
+    let to_slots = call.of("slot_mapping", I32, &[rows])?;
     let table = call.optional_of("table", F32, &[positions, turned])?;
     let query_norm = call.optional_of("query_norm", qkv.format, &[head_dim])?;
     let key_norm = call.optional_of("key_norm", qkv.format, &[head_dim])?;
@@ -156,14 +156,14 @@ pub(super) fn rope_write(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> R
         vector,
     };
     let formats = [call.numbers("qkv", qkv)?, call.numbers("keys", keys)?];
-    let ways = [flag(call, "neighbors")?, flag(call, "settled")?];
+    let ways = [flag(call, "interleaved")?, flag(call, "metadata_ready")?];
     shape.launch(tools, queue, formats, ways, &arguments)
 }
 
 pub(super) fn rope(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (rows, heads) = (call.size("rows")?, call.size("heads")?);
     let head_dim = call.size("head_dim")?;
-    let (turned, positions) = (call.size("turned")?, call.size("table_positions")?);
+    let (turned, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
     let x = call.operand("x", &[rows, heads, head_dim])?;
     let at_positions = call.of("positions", I32, &[rows])?;
     let table = call.of("table", F32, &[positions, turned])?;
@@ -201,7 +201,7 @@ pub(super) fn rope(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
         vector: turned_vector(head_dim, turned, &[Some(x), Some(out), Some(table)]),
     };
     let formats = [call.numbers("x", x)?; 2];
-    let ways = [flag(call, "neighbors")?, false];
+    let ways = [flag(call, "interleaved")?, false];
     shape.launch(tools, queue, formats, ways, &arguments)
 }
 
@@ -286,15 +286,15 @@ pub(super) fn paged_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>)
     let keys = call.of("keys", q.format, &cache)?;
     let values = call.of("values", q.format, &cache)?;
     let tables = call.of("block_tables", I32, &[sequences, columns])?;
-    let starts = call.of("query_starts", I32, &[sequences + 1])?;
-    let lengths = call.of("lengths", I32, &[sequences])?;
+    let starts = call.of("query_start_loc", I32, &[sequences + 1])?;
+    let lengths = call.of("seq_lens", I32, &[sequences])?;
     let out = call.of("out", q.format, &[rows, heads, head_dim])?;
     if rows * heads * head_dim == 0 {
         return Ok(());
     }
     check_heads(call, q, heads, kv_heads, head_dim)?;
     check_block(call, block_tokens)?;
-    let most_queries = call.size("most_queries")?;
+    let most_queries = call.size("max_query_len")?;
     // Not how many rows there are: where all rows have to be added up in one order, whoever is
     // beside them, a row alone is said to be one of several.
     if most_queries > 1 {

@@ -112,7 +112,7 @@ impl Decoded {
             head_dim * tiles > 128,
             has_clusters,
         );
-        let cut = match call.size("split")? {
+        let cut = match call.size("num_splits")? {
             0 => parts,
             split => split.min(if has_clusters { CLUSTER } else { MOST_PARTS }),
         };
@@ -126,7 +126,7 @@ impl Decoded {
             ("WARPS", warps.into()),
             ("BLOCKS", blocks.into()),
             ("CLUSTER", clusters.into()),
-            ("SETTLED", flag(call, "settled")?.into()),
+            ("SETTLED", flag(call, "metadata_ready")?.into()),
             ("ROTATES", self.turning.is_some().into()),
             ("NEIGHBORS", neighbors.into()),
         ];
@@ -193,14 +193,14 @@ pub(super) fn decode_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>
         keys: call.of("keys", q.format, &cache)?,
         values: call.of("values", q.format, &cache)?,
         tables: call.of("block_tables", I32, &[sequences, columns])?,
-        starts: call.of("query_starts", I32, &[sequences + 1])?,
-        lengths: call.of("lengths", I32, &[sequences])?,
+        starts: call.of("query_start_loc", I32, &[sequences + 1])?,
+        lengths: call.of("seq_lens", I32, &[sequences])?,
         out: call.of("out", q.format, &[rows, heads, head_dim])?,
         turning: Some(Turning {
             table: call.optional_of("table", F32, &[positions, head_dim])?,
             query_norm: call.optional_of("query_norm", q.format, &[head_dim])?,
             key_norm: call.optional_of("key_norm", q.format, &[head_dim])?,
-            neighbors: flag(call, "neighbors")?,
+            neighbors: flag(call, "interleaved")?,
             epsilon: call.float("epsilon")?,
         }),
     };

@@ -37,7 +37,7 @@ fn widest(row: u64, bytes: u64, operands: [Operand; 2]) -> u64 {
 pub(super) fn take(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (outer, axis) = (call.count("outer")?, call.count("axis")?);
     let (count, inner) = (call.count("count")?, call.count("inner")?);
-    let each = call.integer("each")? != 0;
+    let each = call.integer("along_axis")? != 0;
     let x = call.operand("x", &[outer, axis, inner])?;
     let out = call.of("out", x.format, &[outer, count, inner])?;
     let chosen = if each { outer * count * inner } else { count };
@@ -109,7 +109,7 @@ pub(super) fn tally(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result
     let count = call.count("count")?;
     let spans = count.div_ceil(TALLIED);
     let flags = call.of("flags", ElementFormat::Bool, &[count])?;
-    let ends = call.of("ends", ElementFormat::I64, &[spans])?;
+    let ends = call.of("prefix_counts", ElementFormat::I64, &[spans])?;
     if count == 0 {
         return Ok(());
     }
@@ -129,11 +129,11 @@ pub(super) fn tally(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result
 }
 
 pub(super) fn compact(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
-    let (count, chosen) = (call.count("count")?, call.count("chosen")?);
+    let (count, chosen) = (call.count("count")?, call.count("selected")?);
     let spans = count.div_ceil(TALLIED);
     let flags = call.of("flags", ElementFormat::Bool, &[count])?;
-    let ends = call.of("ends", ElementFormat::I64, &[spans])?;
-    let places = call.of("places", ElementFormat::I64, &[chosen])?;
+    let ends = call.of("prefix_counts", ElementFormat::I64, &[spans])?;
+    let places = call.of("indices", ElementFormat::I64, &[chosen])?;
     if count == 0 || chosen == 0 {
         return Ok(());
     }
@@ -148,7 +148,7 @@ pub(super) fn search(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let (length, count) = (call.count("length")?, call.count("count")?);
     let x = call.operand("x", &[count])?;
     let sorted = call.of("sorted", x.format, &[length])?;
-    let order = call.optional_of("order", ElementFormat::I64, &[length])?;
+    let order = call.optional_of("sorter", ElementFormat::I64, &[length])?;
     let out = call.of("out", ElementFormat::I64, &[count])?;
     let names = element_type(x.format).zip(computed_type(x.format));
     let Some((kind, computed)) = names else {

@@ -204,7 +204,7 @@ fn read(call: &Call<'_>) -> Result<(i64, ElementFormat, Elements)> {
         numbers,
         count: 0,
     };
-    Ok((call.integer_at(0)?, call.format("computed")?, elements))
+    Ok((call.integer_at(0)?, call.format("compute_type")?, elements))
 }
 
 /// What stands for the kernel of small arrays, which an expression and a format make.

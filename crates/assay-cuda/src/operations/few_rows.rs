@@ -122,7 +122,7 @@ pub(super) fn few_rows(
 ) -> Result<()> {
     let most = most_rows(given.inputs);
     // Where rows may not depend on those beside them, one kernel serves any number of rows.
-    let at_once = match call.integer("invariant")? {
+    let at_once = match call.integer("batch_invariant")? {
         0 => given.rows.min(most),
         _ => most,
     };

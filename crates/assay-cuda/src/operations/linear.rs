@@ -100,7 +100,7 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     let whole = inputs > 0 && inputs.is_multiple_of(8);
     let fits = narrow && whole && x.pointer.0.is_multiple_of(16);
     // Rows beside each other in one product may be summed in another order than alone.
-    let invariant = call.integer("invariant")? != 0;
+    let invariant = call.integer("batch_invariant")? != 0;
     if packed.is_some() && !fits {
         return Err(call.error("x of f16 or bf16 beside weights of fewer bits", x.format));
     }

@@ -160,7 +160,7 @@ impl Pass {
         cut: &Cut,
         together: u64,
     ) -> Result<()> {
-        let (centerd, centers) = match self.center {
+        let (centered, centers) = match self.center {
             Center::None => (0u64, DevicePointer(0)),
             Center::Given(centers) => (1, centers),
             Center::Own => (2, DevicePointer(0)),
@@ -172,7 +172,7 @@ impl Pass {
             _ => 0,
         };
         let settings: [Setting; 11] = [
-            ("CENTERD", centerd.into()),
+            ("CENTERED", centered.into()),
             ("HELD", held.into()),
             ("TYPE", self.kind.into()),
             ("LOADED", self.loaded.into()),
@@ -249,12 +249,12 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     if shape.results() == 0 {
         return Ok(());
     }
-    let format = call.format("computed")?;
+    let format = call.format("compute_type")?;
     let Some(computed) = computed_type(format) else {
         return Err(call.error("a format that kernels compute in", format));
     };
     let join = Join {
-        name: call.expression("join")?,
+        name: call.expression("combine")?,
         computed,
     };
     let (kind, loaded) = known(call, "x", x)?;
@@ -263,14 +263,14 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         kind,
         bytes: x.format.element_bytes().unwrap_or(16),
         loaded,
-        first: call.expression("first")?,
+        first: call.expression("transform")?,
         center: Center::None,
         to: out.pointer,
         output: known(call, "out", out)?.0,
-        last: call.expression("last")?,
-        number: call.double("last_number")?,
+        last: call.expression("epilogue")?,
+        number: call.double("epilogue_scalar")?,
     };
-    if call.integer("centerd")? != 0 {
+    if call.integer("centered")? != 0 {
         let cut = shape.cut(call, shape.together(x.pointer, pass.bytes), HELD, 512)?;
         pass.center = if cut.rows && cut.parts == 1 {
             Center::Own

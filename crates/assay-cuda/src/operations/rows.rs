@@ -252,7 +252,7 @@ pub(super) fn embedding(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Re
     let (count, rows) = (call.size("count")?, call.size("rows")?);
     let columns = call.size("columns")?;
     let table = call.operand("table", &[rows, columns])?;
-    let chosen = call.optional_of("chosen", ElementFormat::I32, &[1])?;
+    let chosen = call.optional_of("sampled_tokens", ElementFormat::I32, &[1])?;
     gather(
         tools,
         queue,

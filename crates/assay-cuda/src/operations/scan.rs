@@ -98,7 +98,7 @@ pub(super) fn scan(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     let (rows, length) = (call.count("rows")?, call.count("length")?);
     let x = call.operand("x", &[rows, length])?;
     let out = call.operand("out", &[rows, length])?;
-    let format = call.format("computed")?;
+    let format = call.format("compute_type")?;
     let (Some(kind), Some(output), Some(computed)) = (
         element_type(x.format),
         element_type(out.format),
@@ -115,7 +115,7 @@ pub(super) fn scan(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     let scan = Scan {
         types: [kind, computed, output],
         bytes: [x, out].map(|one| one.format.element_bytes().unwrap_or(16)),
-        join: call.expression("join")?,
+        join: call.expression("combine")?,
         exclusive: false,
         rows,
         length,

@@ -89,7 +89,7 @@ pub(super) fn sort(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     let (rows, length) = (call.count("rows")?, call.size("length")?);
     let x = call.operand("x", &[rows, length])?;
     let values = call.optional_of("values", x.format, &[rows, length])?;
-    let places = call.optional_of("places", ElementFormat::I64, &[rows, length])?;
+    let places = call.optional_of("indices", ElementFormat::I64, &[rows, length])?;
     let (Some((signed, infinite)), Some(bytes)) = (order(x.format), x.format.element_bytes())
     else {
         return Err(call.error("x of real numbers", x.format));

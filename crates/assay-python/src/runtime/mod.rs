@@ -59,7 +59,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(weights::weights_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(weights::pack_weights, module)?)?;
     module.add_function(wrap_pyfunction!(weights::dequantize_weights, module)?)?;
-    module.add_function(wrap_pyfunction!(weights::rope_turns, module)?)?;
+    module.add_function(wrap_pyfunction!(weights::rope_cos_sin, module)?)?;
     module.add_class::<native_memory::PyMemory>()?;
     module.add_class::<native_memory::PyReservation>()?;
     module.add_class::<scheduler::PyScheduler>()?;

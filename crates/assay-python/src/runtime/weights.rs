@@ -140,7 +140,7 @@ pub(super) fn dequantize_weights(
 /// `scaling` is none, linear, ntk, yarn or llama3; `values` are its factor and then what else it
 /// needs, in the order of its definition.
 #[pyfunction]
-pub(super) fn rope_turns(
+pub(super) fn rope_cos_sin(
     py: Python<'_>,
     dimensions: usize,
     positions: usize,

@@ -221,7 +221,7 @@ def _reading(contest: Contest, nbytes: int) -> Contestant:
 
     def call(_: int) -> None:
         device._context.operate(
-            "read",
+            "stream_read",
             [(buffer, 0, buffer.nbytes, 0), (out.buffer, out.offset, out.nbytes, 0)],
             [buffer.nbytes // 4],
             device.current_stream()._native,

@@ -60,9 +60,9 @@ def _rms(x: NumPyArray) -> NumPyArray:
 
 
 def _layer(x: NumPyArray) -> NumPyArray:
-    centerd = x - x.mean(axis=-1, keepdims=True)
-    variance = np.mean(centerd * centerd, axis=-1, keepdims=True)
-    return np.asarray(centerd / np.sqrt(variance + EPSILON))
+    centered = x - x.mean(axis=-1, keepdims=True)
+    variance = np.mean(centered * centered, axis=-1, keepdims=True)
+    return np.asarray(centered / np.sqrt(variance + EPSILON))
 
 
 def _softmax(x: NumPyArray) -> NumPyArray:

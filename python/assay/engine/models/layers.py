@@ -18,11 +18,11 @@ class Norm(NamedTuple):
     weight: Array
     epsilon: float
     bias: Array | None = None
-    centerd: bool = False
+    centered: bool = False
     """Whether the mean is taken off first; such a norm is an operation of its own."""
 
     def run(self, x: Array, out: Array, label: str, *, residual: Array | None = None) -> None:
-        """Write the centerd norm of `x`, or of the residual after `x` was added to it."""
+        """Write the centered norm of `x`, or of the residual after `x` was added to it."""
         ops.layer_norm(
             x, self.weight, self.bias, self.epsilon, residual=residual, out=out, label=label
         )
@@ -46,7 +46,7 @@ class Linear(NamedTuple):
         residual: Array | None = None,
     ) -> None:
         """Write the products of all rows, after their norm and with the residual added."""
-        if norm is not None and norm.centerd:
+        if norm is not None and norm.centered:
             norm.run(x, step.normed, f"{label}.norm")
             x, norm = step.normed, None
         ops.linear(
@@ -59,7 +59,7 @@ class Linear(NamedTuple):
             residual=residual,
             out=out,
             label=label,
-            invariant=step.invariant,
+            batch_invariant=step.invariant,
         )
 
 
@@ -87,7 +87,7 @@ class Attention(NamedTuple):
 
     def _turns_while_attending(self, step: Step) -> bool:
         """Whether one kernel of a GPU turns new tokens and attends, and is quicker than two."""
-        whole = self.rotation is None or self.rotation.dimensions == self.head_dim
+        whole = self.rotation is None or self.rotation.rotary_dim == self.head_dim
         few = step.size.sequences * self.kv_heads <= FEW_HEADS
         return step.qkv.device.kind == "cuda" and whole and few
 
@@ -109,8 +109,8 @@ class Attention(NamedTuple):
             query_norm=self.query_norm,
             key_norm=self.key_norm,
             epsilon=self.epsilon,
-            split=step.split,
-            settled=True,
+            num_splits=step.split,
+            metadata_ready=True,
             out=step.attended,
             label=f"{label}.paged",
         )
@@ -131,7 +131,7 @@ class Attention(NamedTuple):
             query_norm=self.query_norm,
             key_norm=self.key_norm,
             epsilon=self.epsilon,
-            settled=True,
+            metadata_ready=True,
             label=f"{label}.rope_write",
         )
         ops.paged_attention(
@@ -146,9 +146,9 @@ class Attention(NamedTuple):
             head_dim=self.head_dim,
             block_tokens=keys.shape[1],
             # A row alone in a mixed step goes the way of the rows of prompts, as beside others.
-            most_queries=1 if step.size.single else max(step.size.rows, 2),
-            split=step.split,
-            settled=True,
+            max_query_len=1 if step.size.single else max(step.size.rows, 2),
+            num_splits=step.split,
+            metadata_ready=True,
             out=step.attended,
             label=f"{label}.paged",
         )

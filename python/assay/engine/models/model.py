@@ -39,7 +39,9 @@ class Model:
 
     def run(self, step: Step) -> None:
         """Queue everything from token numbers to logits of the rows that are sampled."""
-        ops.embedding(step.ids, self.embedding, step.hidden, chosen=step.chosen, label="embedding")
+        ops.embedding(
+            step.ids, self.embedding, step.hidden, sampled_tokens=step.chosen, label="embedding"
+        )
         if self.positions is not None:
             ops.embedding(step.positions, self.positions, step.middle, label="positions")
             # A norm adds to its residual in place, which is all that is wanted of it here.
@@ -52,11 +54,11 @@ class Model:
         if step.samples == 0:
             return
         rows = step.hidden
-        if self.norm.centerd:
+        if self.norm.centered:
             self.norm.run(rows, step.normed, "norm")
             rows = step.normed
         if step.sample_rows is not None:
             ops.gather_rows(rows, step.sample_rows, step.sampled, label="sampled_rows")
             rows = step.sampled
-        norm = None if self.norm.centerd else self.norm
+        norm = None if self.norm.centered else self.norm
         self.head.run(rows, step.logits, "head", step, norm=norm)

@@ -44,12 +44,12 @@ def rotation(files: ModelFiles, device: Device, positions: int) -> ops.RopeTable
     """The turns of every position that the model may be asked for."""
     config = files.config
     dimensions, base = config["head_dim"], config["rope_theta"]
-    pairs: Any = "neighbors" if files.rope_pairs == "interleaved" else "halves"
+    interleaved = files.rope_pairs == "interleaved"
     scaling: dict[str, Any] = config["rope_scaling"] or {}
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "factors":
         factors = files.tensors[scaling["tensor"]].to_float32().astype(np.float64)
-        return _divided(dimensions, positions, base, factors, pairs, device)
+        return _divided(dimensions, positions, base, factors, interleaved, device)
     if kind not in _WORDS:
         raise UnsupportedError(
             f'{files.name}: expected a known rope_type, got "{kind}"',
@@ -59,17 +59,23 @@ def rotation(files: ModelFiles, device: Device, positions: int) -> ops.RopeTable
     values = {ours: float(scaling[theirs]) for theirs, ours in words.items() if theirs in scaling}
     try:
         return ops.rope_table(
-            dimensions, positions, base, scaling=name, pairs=pairs, device=device, **values
+            dimensions,
+            positions,
+            base,
+            scaling=name,
+            interleaved=interleaved,
+            device=device,
+            **values,
         )
     except InputError as error:
         raise InputError(f"{files.name}: rope_scaling: {error.message}", error.hint) from None
 
 
 def _divided(
-    dimensions: int, positions: int, base: float, factors: Any, pairs: Any, device: Device
+    dimensions: int, positions: int, base: float, factors: Any, interleaved: bool, device: Device
 ) -> ops.RopeTable:
     """Turns whose frequencies are divided by factors that the file gives, one for each pair."""
     frequencies = base ** (-np.arange(0, dimensions, 2) / dimensions) / factors
     angles = np.arange(positions)[:, None] * frequencies
     turns = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    return ops.RopeTable(launching.store("rotation", device, turns), pairs)
+    return ops.RopeTable(launching.store("rotation", device, turns), interleaved)
