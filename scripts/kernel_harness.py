@@ -73,15 +73,21 @@ def check(result: int, what: str) -> None:
         raise RuntimeError(f"{what}: CUDA error {result}: {text.value!r}")
 
 
+def find_source(file: str) -> Path:
+    """The path of a source with this file name, in whichever folder of the kernels it is."""
+    (found,) = KERNELS.rglob(file)
+    return found
+
+
 @functools.cache
 def compile_kernel(file: str, architecture: str, options: tuple[str, ...]) -> bytes:
     """The cubin of one file of the kernels folder."""
     nvrtc = compiler()
-    headers = sorted(KERNELS.glob("*.cuh"))
+    headers = sorted(KERNELS.rglob("*.cuh"))
     names = (ctypes.c_char_p * len(headers))(*[path.name.encode() for path in headers])
     texts = (ctypes.c_char_p * len(headers))(*[path.read_bytes() for path in headers])
     program = ctypes.c_void_p()
-    source = (KERNELS / file).read_bytes()
+    source = find_source(file).read_bytes()
     nvrtc.nvrtcCreateProgram(
         ctypes.byref(program), source, file.encode(), len(headers), texts, names
     )

@@ -1,4 +1,4 @@
-"""Weights in the order in which linear_few_rows.cu reads them, and what they stand for."""
+"""Weights in the order in which gemv.cu reads them, and what they stand for."""
 
 import torch
 

@@ -104,9 +104,9 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
     """Options for one file; none where the file is not for the architecture."""
     clusters = (0, 1) if architecture != "sm_80" else (0,)
     match file:
-        case "linear_few_rows.cu":
+        case "gemv.cu":
             yield from linear()
-        case "linear_some_rows.cu":
+        case "small_m_gemm.cu":
             yield from some_rows()
         case "elementwise.cu":
             yield from elementwise()
@@ -152,7 +152,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                            "LANES": lanes, "THREADS": 128, "SETTLED": neighbors}  # fmt: skip
         case "gather_rows.cu":
             yield from ({"UNIT": unit} for unit in (16, 4, 2, 1))
-        case "take.cu":
+        case "gather.cu":
             yield from (
                 {"UNIT": unit, "EACH": each} for unit, each in product((16, 8, 4, 2, 1), (0, 1))
             )
@@ -179,10 +179,10 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "TYPE": number,
                     "THREADS": 256,
                 }
-        case "blocks_to_numbers.cu":
+        case "dequantize_blocks.cu":
             for source, number in product((80, 40, 41, 45, 65), NUMBERS):
                 yield {"SOURCE": source, "OUTPUT": number}
-        case "numbers_to_blocks.cu":
+        case "quantize_blocks.cu":
             for source, number in product((80, 40, 41), NUMBERS):
                 yield {"SOURCE": source, "TYPE": number}
         case "matmul.cu":
@@ -206,7 +206,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             ):
                 yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0", "CENTERED": 0,
                        "JOIN": join, "LAST": "a0", "ROWS": 1, "HELD": 0, "TOGETHER": 1}  # fmt: skip
-        case "extreme_place.cu":
+        case "argreduce.cu":
             for (kind, computed), rows in product((("bf16", "float"), ("u64", "u64")), (0, 1)):
                 yield {
                     "TYPE": kind,
@@ -229,9 +229,9 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                            "THREADS": threads, "EACH": each}  # fmt: skip
         case "compact.cu":
             yield {"THREADS": 256}
-        case "put.cu":
+        case "scatter.cu":
             yield from ({"UNIT": unit} for unit in (16, 8, 4, 2, 1))
-        case "search.cu":
+        case "searchsorted.cu":
             for kind, right in product(("bf16", "double", "u64", "bool"), (0, 1)):
                 computed = "float" if kind == "bf16" else kind
                 yield {"TYPE": kind, "COMPUTED": computed, "RIGHT": right}

@@ -60,7 +60,7 @@ def read_ceiling() -> float:
     parts = torch.empty(8 * multiprocessors(), dtype=torch.float64, device="cuda")
     done = torch.zeros(1, dtype=torch.int32, device="cuda")
     out = torch.empty(1, device="cuda")
-    kernel = Kernel("read_all.cu")
+    kernel = Kernel("stream_read.cu")
     count = ctypes.c_ulonglong(data.numel())
     best = 0.0
     for blocks in (2, 4, 8):
@@ -141,7 +141,7 @@ def measure_one_linear(
             "THREADS": threads, "BLOCKS": blocks, "INPUTS": inputs, "WEIGHT": weight, "GROUP": group, "NORM": norm,
             "PAIRED": paired, "CHUNKS": math.ceil(packing.row_chunks(weight, inputs, group) / threads),
         }  # fmt: skip
-        kernel = Kernel("linear_few_rows.cu", ACTIVATION="bf16", OUTPUT="bf16", **options)
+        kernel = Kernel("gemv.cu", ACTIVATION="bf16", OUTPUT="bf16", **options)
         grid = min(math.ceil(outputs / taken), multiprocessors() * blocks)
 
         def work(kernel: Kernel = kernel, grid: int = grid, threads: int = threads) -> None:

@@ -32,8 +32,12 @@ SUMMARY: Final = {
     "memcheck": re.compile(r"ERROR SUMMARY: (\d+) error"),
     "racecheck": re.compile(r"RACECHECK SUMMARY: (\d+) hazard"),
 }
-NOT_OURS: Final = ("at6native", "cublas", "cutlass", "cub", "gemm", "gemv")
-"""Parts of the names of PyTorch's kernels, which compute the references."""
+NOT_OURS: Final = (
+    *("at6native", "cublas", "cutlass", "cub"),
+    *("gemm_", "gemmSN", "gemmk1", "gemv2", "gemvN", "gemvx"),
+)
+"""Parts of the names of PyTorch's kernels, which compute the references. Ours are `gemv` and
+`small_m_gemm`, which none of these matches."""
 
 
 def run(tool: str, file: Path, cases: int, seconds: float) -> dict[str, Any]:
@@ -164,7 +168,7 @@ def main() -> int:
         sys.exit(
             "compute-sanitizer: expected on the path, got nothing; it is part of the CUDA Toolkit"
         )
-    every = {path.name for path in asked.kernels.glob("*.cu")}
+    every = {path.name for path in asked.kernels.rglob("*.cu")}
     runs = []
     sound = True
     for tool in asked.tools:

@@ -3,7 +3,6 @@
 import ctypes
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ torch = pytest.importorskip("torch", reason="the kernels' memory is held by PyTo
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-from kernel_harness import KERNELS, Kernel  # noqa: E402
+from kernel_harness import Kernel, find_source  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -105,7 +104,7 @@ def test_unary(kind: str, name: str) -> None:
     close(got, expected)
 
 
-TABLE = (Path(KERNELS) / "expressions.cuh").read_text()
+TABLE = find_source("expressions.cuh").read_text()
 BINARY_FLOAT = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "atan2": "atan2_",
                 "copysign": "copysign_", "hypot": "hypot_", "nextafter": "nextafter_", "logaddexp": "logaddexp",
                 "maximum": "maximum", "minimum": "minimum", "pow": "pow_", "remainder": "remainder_",
@@ -275,7 +274,7 @@ def test_compact(count: int) -> None:
         spans = -(-(count + 1 - begin) // 2048)
         tallies = torch.full((spans,), -1, device="cuda")
         size = ctypes.c_longlong(count + 1 - begin)
-        Kernel("compact.cu", "tally", THREADS=128)(spans, 128, held[begin:], tallies, size)
+        Kernel("compact.cu", "flag_counts", THREADS=128)(spans, 128, held[begin:], tallies, size)
         places = torch.full((chosen.size + 1,), -1, device="cuda")
         room = ctypes.c_longlong(chosen.size)
         kernel = Kernel("compact.cu", THREADS=128)
@@ -295,8 +294,8 @@ def test_put(distinct: int) -> None:
     claims = torch.zeros(9, dtype=torch.int32, device="cuda")
     axis, count, inner, total = (ctypes.c_longlong(n) for n in (9, 5, 33, x.numel()))
     if not distinct:
-        Kernel("put.cu", "put_claim", UNIT=4)(1, 64, indices, claims, axis, count)
-    kernel = Kernel("put.cu", UNIT=4)
+        Kernel("scatter.cu", "scatter_claim", UNIT=4)(1, 64, indices, claims, axis, count)
+    kernel = Kernel("scatter.cu", UNIT=4)
     given = None if distinct else claims
     kernel(-(-x.numel() // 64), 64, x, indices, given, out, axis, count, inner, total)
     np.testing.assert_array_equal(out.cpu().numpy(), expected)
@@ -312,7 +311,7 @@ def test_search(length: int, right: int) -> None:
     order = np.argsort(x, kind="stable")
     out = torch.full((wanted.size,), -1, device="cuda")
     sizes = [ctypes.c_longlong(n) for n in (length, wanted.size)]
-    kernel = Kernel("search.cu", TYPE="float", COMPUTED="float", RIGHT=right)
+    kernel = Kernel("searchsorted.cu", TYPE="float", COMPUTED="float", RIGHT=right)
     expected = np.searchsorted(x[order], wanted, "right" if right else "left")
     for by, elements in ((None, x[order]), (order, x)):
         places = None if by is None else torch.from_numpy(by).cuda()
@@ -331,7 +330,7 @@ def test_take(each: int) -> None:
     places = torch.tensor([8, 0, 3, 5], device="cuda")
     out = torch.full((2, 4, 33), -1.0, device="cuda")
     given = indices[None, :, None].expand(2, 4, 33).contiguous() if each else indices
-    kernel = Kernel("take.cu", UNIT=4, EACH=each)
+    kernel = Kernel("gather.cu", UNIT=4, EACH=each)
     sizes = [ctypes.c_longlong(n) for n in (9, 4, 33, out.numel())]
     kernel(-(-out.numel() // 64), 64, x, given, out, *sizes)
     assert torch.equal(out, x[:, places])
@@ -345,7 +344,7 @@ def test_extreme_place(shape: tuple[int, int, int], largest: int) -> None:
     x[0, [9, 40], 0] = math.nan
     rows = int(inner == 1)
     out = torch.full((outer, inner), -1, dtype=torch.int64, device="cuda")
-    kernel = Kernel("extreme_place.cu", TYPE="float", COMPUTED="float", LARGEST=largest, ROWS=rows,
+    kernel = Kernel("argreduce.cu", TYPE="float", COMPUTED="float", LARGEST=largest, ROWS=rows,
                     TOGETHER=1 + 3 * rows)  # fmt: skip
     grid = (-(-outer // 2), 1) if rows else (-(-inner // 64) * outer, 1)
     sizes = [ctypes.c_longlong(n) for n in (outer, length, inner, 1, length)]

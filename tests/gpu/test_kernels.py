@@ -134,7 +134,7 @@ def test_linear(
 ) -> None:
     case = LinearCase(number, weight, rows, outputs, inputs, extras)
     threads, taken = 256, 2 if rows > 4 else 4
-    kernel = Kernel("linear_few_rows.cu", **case.few_rows(threads, taken))
+    kernel = Kernel("gemv.cu", **case.few_rows(threads, taken))
     grid = min(-(-outputs // taken), multiprocessors() * 2)
     out = case.out()
     kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, 1e-5)
@@ -164,7 +164,7 @@ def test_linear_in_turns(
     extras: str,
 ) -> None:
     case = LinearCase("bf16", weight, rows, outputs, inputs, extras)
-    kernel = Kernel("linear_few_rows.cu", **case.few_rows(threads, taken))
+    kernel = Kernel("gemv.cu", **case.few_rows(threads, taken))
     out = case.out()
     kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, 1e-5)
     case.check(out)
@@ -197,7 +197,7 @@ def test_linear_of_some_rows(
 ) -> None:
     case = LinearCase(number, "16", rows, outputs, inputs, extras)
     kernel = Kernel(
-        "linear_some_rows.cu", **case.options, TILES=-(-rows // 8), INPUTS=inputs, SLICE=slice,
+        "small_m_gemm.cu", **case.options, TILES=-(-rows // 8), INPUTS=inputs, SLICE=slice,
         SLICES=slices, STAGES=stages, TURNS=-(-outputs // 16 // grid), WARPS=warps, BLOCKS=1,
     )  # fmt: skip
     out = case.out()
@@ -220,7 +220,7 @@ def test_linear_of_nan_is_nan(weight: int) -> None:
     packed, scales, _ = quantize[weight](dense)
     out = torch.zeros(1, 64, device="cuda", dtype=torch.bfloat16)
     kernel = Kernel(
-        "linear_few_rows.cu", ACTIVATION="bf16", OUTPUT="bf16", WEIGHT=weight, ROWS=1, TAKEN=4,
+        "gemv.cu", ACTIVATION="bf16", OUTPUT="bf16", WEIGHT=weight, ROWS=1, TAKEN=4,
         THREADS=128, CHUNKS=1, BLOCKS=1, INPUTS=256,
     )  # fmt: skip
     kernel(16, 128, packed, scales, x, None, None, None, out, 1, 64, 1e-5)

@@ -51,7 +51,7 @@ def test_read_all(count: int) -> None:
     parts = poison(blocks, dtype=torch.float64)
     done, out = torch.zeros(1, dtype=torch.int32, device="cuda"), poison(1)
     for _ in range(2):
-        Kernel("read_all.cu")(blocks, 512, x, ctypes.c_uint64(count), parts, done, out)
+        Kernel("stream_read.cu")(blocks, 512, x, ctypes.c_uint64(count), parts, done, out)
         # Small whole numbers: the sum is exact in any order.
         assert out.item() == x.double().sum().item()
         assert done.item() == 0
@@ -61,7 +61,7 @@ def test_read_all(count: int) -> None:
 def test_copy_all(count: int) -> None:
     x, out = torch.randn(count, device="cuda"), poison(count + 4)
     grid = -(-count // 4 // 512 // 4) + 1
-    Kernel("copy_all.cu")(grid, 512, x, out, ctypes.c_uint64(count))
+    Kernel("stream_copy.cu")(grid, 512, x, out, ctypes.c_uint64(count))
     assert torch.equal(out[:count], x)
     assert out[count:].isnan().all()
 
@@ -71,7 +71,7 @@ def test_multiply_add(count: int) -> None:
     x, out = torch.randint(-8, 8, (count,), device="cuda").float(), poison(count + 4)
     grid = -(-count // 4 // 128) + 1
     arguments = (ctypes.c_uint64(count), 19, 1.0, 2.0)
-    Kernel("multiply_add.cu")(grid, 128, x, out, *arguments)
+    Kernel("fma_peak.cu")(grid, 128, x, out, *arguments)
     assert torch.equal(out[:count], x + 38.0)
     assert out[count:].isnan().all()
 
@@ -111,9 +111,9 @@ def test_matmul(number: str, turned: bool, m: int, n: int, k: int) -> None:
 def test_blocks_and_back(source: int, size: int, steps: int, number: str) -> None:
     x = torch.randn(7, 32, device="cuda").to(DTYPES[number])
     blocks = torch.full((7, size), 0xEE, dtype=torch.uint8, device="cuda")
-    Kernel("numbers_to_blocks.cu", SOURCE=source, TYPE=number)(2, 128, x, blocks, 224)
+    Kernel("quantize_blocks.cu", SOURCE=source, TYPE=number)(2, 128, x, blocks, 224)
     out = poison(7, 32)
-    Kernel("blocks_to_numbers.cu", SOURCE=source, OUTPUT="float")(2, 128, blocks, out, 224)
+    Kernel("dequantize_blocks.cu", SOURCE=source, OUTPUT="float")(2, 128, blocks, out, 224)
     # A step is the range over the steps; Q4_0's range is twice the largest number.
     width = (x.float().amax(1) - x.float().amin(1)) if source == 41 else 2 * x.float().abs().amax(1)
     limit = width / steps * (1.0 if source == 40 else 0.51) + 2e-3

@@ -1,7 +1,7 @@
 """The elementwise operations: NumPy's loop, the kinds each takes, and what comes out.
 
 On a device with kernels of arrays the loop is an expression of the kernels' own table,
-`kernels/expressions.cuh`, which has the same names; real numbers only.
+`kernels/array/expressions.cuh`, which has the same names; real numbers only.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ pub(super) fn read(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
         KernelArgument::Pointer(scratch),
         at(out),
     ];
-    let function = tools.function(queue, "read_all", &[])?;
+    let function = tools.function(queue, "stream_read", &[])?;
     queue.launch(&function, line(blocks, THREADS), &arguments)
 }
 
@@ -48,7 +48,7 @@ pub(super) fn copy(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     if count == 0 {
         return Ok(());
     }
-    let function = tools.function(queue, "copy_all", &[])?;
+    let function = tools.function(queue, "stream_copy", &[])?;
     let blocks = count.div_ceil(4 * 4 * THREADS);
     let arguments = [at(x), at(out), KernelArgument::U64(count)];
     queue.launch(&function, line(blocks, THREADS), &arguments)
@@ -61,7 +61,7 @@ pub(super) fn multiply_add(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) ->
     if count == 0 {
         return Ok(());
     }
-    let function = tools.function(queue, "multiply_add", &[])?;
+    let function = tools.function(queue, "fma_peak", &[])?;
     let arguments = [
         at(x),
         at(out),

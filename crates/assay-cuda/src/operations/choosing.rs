@@ -55,7 +55,7 @@ pub(super) fn take(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     }
     let blocks = blocks(call, total)?;
     let settings: [Setting; 2] = [("UNIT", unit.into()), ("EACH", each.into())];
-    let function = tools.function(queue, "take", &settings)?;
+    let function = tools.function(queue, "gather", &settings)?;
     let [axis, count, inner, total] = [axis, count, inner, total].map(KernelArgument::U64);
     let arguments = [at(x), at(indices), at(out), axis, count, inner, total];
     queue.launch(&function, line(blocks, THREADS), &arguments)
@@ -82,7 +82,7 @@ pub(super) fn put(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<(
     if !distinct {
         claims = tools.scratch(queue, "put claims", axis * 4)?;
         queue.fill(claims, 0, axis * 4)?;
-        let claim = tools.entry(queue, "put", "put_claim", &settings)?;
+        let claim = tools.entry(queue, "scatter", "scatter_claim", &settings)?;
         let arguments = [
             at(indices),
             KernelArgument::Pointer(claims),
@@ -91,7 +91,7 @@ pub(super) fn put(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<(
         ];
         queue.launch(&claim, line(count.div_ceil(THREADS), THREADS), &arguments)?;
     }
-    let function = tools.function(queue, "put", &settings)?;
+    let function = tools.function(queue, "scatter", &settings)?;
     let arguments = [
         at(x),
         at(indices),
@@ -114,7 +114,12 @@ pub(super) fn tally(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result
         return Ok(());
     }
     let blocks = blocks(call, spans * THREADS)?;
-    let tally = tools.entry(queue, "compact", "tally", &[("THREADS", THREADS.into())])?;
+    let tally = tools.entry(
+        queue,
+        "compact",
+        "flag_counts",
+        &[("THREADS", THREADS.into())],
+    )?;
     let arguments = [at(flags), at(ends), KernelArgument::U64(count)];
     queue.launch(&tally, line(blocks, THREADS), &arguments)?;
     let summed = Scan {
@@ -163,7 +168,7 @@ pub(super) fn search(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         ("COMPUTED", computed.into()),
         ("RIGHT", (call.integer("right")? != 0).into()),
     ];
-    let function = tools.function(queue, "search", &settings)?;
+    let function = tools.function(queue, "searchsorted", &settings)?;
     let [length, count] = [length, count].map(KernelArgument::U64);
     let arguments = [at(sorted), at_or_null(order), at(x), at(out), length, count];
     queue.launch(&function, line(blocks, THREADS), &arguments)

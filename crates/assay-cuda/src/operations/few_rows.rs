@@ -155,7 +155,7 @@ pub(super) fn few_rows(
         ("CHUNKS", chunks.into()),
         ("BLOCKS", blocks.into()),
     ];
-    let function = tools.function(queue, "linear_few_rows", &settings)?;
+    let function = tools.function(queue, "gemv", &settings)?;
     let fitting = u64::from(queue.device().facts().multiprocessors) * blocks;
     let extent = line(given.outputs.div_ceil(taken).min(fitting), threads);
     let made = given.outputs / if given.gated { 2 } else { 1 };

@@ -1,6 +1,6 @@
 //! Weights of fewer bits: how they lie in memory, and the kernels that write and unpack them.
 //!
-//! All rows of weights come first, then all rows of scales. `kernels/linear_few_rows.cu` says what is
+//! All rows of weights come first, then all rows of scales. `kernels/gemm/gemv.cu` says what is
 //! in a row.
 
 use super::call::{Call, at, element_bytes, int};

@@ -88,14 +88,7 @@ pub(super) fn quantize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Res
         ("SOURCE", blocks.source.into()),
         ("TYPE", call.numbers("x", x)?.into()),
     ];
-    launch(
-        tools,
-        queue,
-        "numbers_to_blocks",
-        &settings,
-        [x, out],
-        count,
-    )
+    launch(tools, queue, "quantize_blocks", &settings, [x, out], count)
 }
 
 pub(super) fn dequantize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
@@ -116,7 +109,7 @@ pub(super) fn dequantize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> R
     launch(
         tools,
         queue,
-        "blocks_to_numbers",
+        "dequantize_blocks",
         &settings,
         [x, out],
         count,

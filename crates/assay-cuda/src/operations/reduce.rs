@@ -308,7 +308,7 @@ pub(super) fn extreme_place(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -
             ("ROWS", cut.rows.into()),
             ("TOGETHER", together.into()),
         ];
-        let function = tools.function(queue, "extreme_place", &settings)?;
+        let function = tools.function(queue, "argreduce", &settings)?;
         let arguments: Vec<_> = pointers.into_iter().chain(numbers(shape, cut)).collect();
         queue.launch(&function, cut.extent, &arguments)
     };

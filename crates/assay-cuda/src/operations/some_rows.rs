@@ -97,7 +97,7 @@ pub(super) fn some_rows(
         ("WARPS", shape.warps.into()),
         ("BLOCKS", 1u64.into()),
     ];
-    let function = tools.function(queue, "linear_some_rows", &settings)?;
+    let function = tools.function(queue, "small_m_gemm", &settings)?;
     let extent = Extent {
         shared_bytes: shape.ring_bytes() as u32,
         ..line(shape.grid, shape.warps * 32)

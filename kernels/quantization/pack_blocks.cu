@@ -1,10 +1,10 @@
-// Blocks of 32 quantized weights as files hold them (GGUF), to the order of linear_few_rows.cu with GROUP 32.
+// Blocks of 32 quantized weights as files hold them (GGUF), to the order of gemv.cu with GROUP 32.
 //
 // Options: SOURCE (80: Q8_0, 40: Q4_0, 41: Q4_1), WEIGHT (8 for Q8_0, else 4), GROUP 32.
 // Launch: grid (ceil(padded / 32 / block), outputs), any block, a block of weights each; padded is inputs rounded
 //   up to whole pieces of 1024 / bits weights.
 // Arguments: blocks (outputs x inputs / 32, without gaps), weights, scales (both out), inputs (a multiple of 32).
-#include "packed.cuh"
+#include "packed_layout.cuh"
 
 constexpr int SOURCE_BYTES = SOURCE == 80 ? 34 : SOURCE == 40 ? 18 : 20;
 constexpr int HEADER = SOURCE == 41 ? 4 : 2;

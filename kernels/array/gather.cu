@@ -9,7 +9,7 @@
 
 typedef Unit<UNIT>::Type Piece;
 
-KERNEL take(const Piece* x, const i64* indices, Piece* out, i64 axis, i64 count, i64 inner, i64 total) {
+KERNEL gather(const Piece* x, const i64* indices, Piece* out, i64 axis, i64 count, i64 inner, i64 total) {
     start_next_kernel();
     wait_for_previous_kernel();
     const i64 at = i64(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -46,7 +46,7 @@ DEVICE float of_q6_k(const u8* block, int i) {
     return scale * float((lower | upper << 4) - 32);
 }
 
-KERNEL blocks_to_numbers(const u8* blocks, OUTPUT* out, int count) {
+KERNEL dequantize_blocks(const u8* blocks, OUTPUT* out, int count) {
     start_next_kernel();
     wait_for_previous_kernel();
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

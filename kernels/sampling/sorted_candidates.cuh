@@ -1,6 +1,6 @@
 // The likeliest tokens in order, in shared memory: what is kept is mostly among them.
 #pragma once
-#include "sample_row.cuh"
+#include "cluster_reduce.cuh"
 
 constexpr int LISTED = 2048;  // tokens that may be listed
 

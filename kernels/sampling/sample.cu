@@ -11,10 +11,10 @@
 //
 // The kept tokens are always the first of an order: by falling chance, equals by number. So top-k, top-p
 // and the draw are one search each over that order: in a sorted list where the likeliest tokens hold all
-// that is kept, as they mostly do (sample_list.cuh), and otherwise over all tokens (sample_search.cuh).
+// that is kept, as they mostly do (sorted_candidates.cuh), and otherwise over all tokens (radix_select.cuh).
 // Without top-k and top-p the draw goes by number. The generator is SplitMix64 of seed and step.
-#include "rows.cuh"
-#include "sample_search.cuh"
+#include "vectorization.cuh"
+#include "radix_select.cuh"
 
 #ifndef SEED
 #define SEED i64

@@ -2,7 +2,7 @@
 //
 // Options: THREADS (a block takes a span of THREADS * 16 flags).
 // Entries, grid ceil(count / span), block THREADS:
-//   tally: how many are set in each span. Arguments: flags (a byte each), tallies (int64, one per span), count.
+//   flag_counts: how many are set in each span. Arguments: flags (a byte each), tallies (int64, one per span), count.
 //   compact: Arguments: flags, ends (tallies, summed up to and with each), places (int64), count, chosen (how many
 //     places there is room for; 64 bits each).
 #include "prelude.cuh"
@@ -46,7 +46,7 @@ DEVICE u32 number_before(u32 own, u32& total) {
     return through - own;
 }
 
-KERNEL __launch_bounds__(THREADS) tally(const u8* flags, i64* tallies, i64 count) {
+KERNEL __launch_bounds__(THREADS) flag_counts(const u8* flags, i64* tallies, i64 count) {
     start_next_kernel();
     wait_for_previous_kernel();
     u32 total;

@@ -15,7 +15,7 @@
 // warp has its queries and keys copied to shared memory, one its values, ahead of need and across pieces; two
 // warpgroups work on 64 rows each. The scores of the next keys and the sum of the last values are under way during
 // each softmax.
-#include "attention_pieces.cuh"
+#include "tile_scheduler.cuh"
 #include "hopper.cuh"
 
 constexpr int ROWS = 128, QUERIES = ROWS / BUNDLE, TOKENS = 128, STAGES = 2;

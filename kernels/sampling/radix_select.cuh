@@ -1,6 +1,6 @@
 // A search over all tokens of a row, two bits of the key at a time: where the list does not hold enough.
 #pragma once
-#include "sample_list.cuh"
+#include "sorted_candidates.cuh"
 
 constexpr int AHEAD = 8;  // loads in flight
 

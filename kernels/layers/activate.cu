@@ -4,7 +4,7 @@
 //   VECTOR (8, for float 4: count and addresses are multiples of it; else 1).
 // Launch: grid ceil(count / VECTOR / block), any block.
 // Arguments: x, residual (null: none), out (may be x or residual), count.
-#include "rows.cuh"
+#include "vectorization.cuh"
 
 typedef Row<NUMBER, VECTOR> Numbers;
 

@@ -1,7 +1,7 @@
 // y = activate(norm(x) W^T + bias) + residual for up to 8 TILES rows of x and weights of 16 bits.
 //
 // Options: ACTIVATION (bf16, fp16: the type of x, weights, gain, bias and residual), OUTPUT (type of y), NORM, PAIRED,
-//   ACTIVATE (as linear_few_rows.cu), TILES (1, 2: of 8 rows of x), INPUTS, SLICE (inputs of a weight row that a warp
+//   ACTIVATE (as gemv.cu), TILES (1, 2: of 8 rows of x), INPUTS, SLICE (inputs of a weight row that a warp
 //   takes at once: 128, 256), SLICES (that a warp takes in a pass: INPUTS is a multiple of WARPS * SLICES * SLICE),
 //   STAGES (slices of 16 rows in the ring of each warp), TURNS (the most that a block does), WARPS (at least 4 TILES),
 //   BLOCKS (per multiprocessor).
@@ -14,7 +14,7 @@
 // serves best, and takes them from there as the matrix unit wants them. The order of inputs is free as long as both
 // operands follow it: lane 4 g + t holds inputs 32 j + 8 t to 7 more of row g, one load of 16 bytes. Rows in the ring are
 // 64 bytes further apart than they are long, so that loads of two rows meet no bank twice.
-#include "activations.cuh"
+#include "epilogue.cuh"
 
 typedef ACTIVATION Number;
 constexpr int STEPS = SLICE / 32;  // of 32 inputs
@@ -27,7 +27,7 @@ constexpr int TOGETHER = 32 / ROW_LANES;    // rows that a warp copies at once
 static_assert(PASSES * WARPS * SLICES * SLICE == INPUTS && WARPS * 32 >= MADE * COLUMNS, "");
 
 KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
-linear_some_rows(const Number* __restrict__ weights, const Number* x, const Number* __restrict__ gain,
+small_m_gemm(const Number* __restrict__ weights, const Number* x, const Number* __restrict__ gain,
                  const Number* __restrict__ bias, const Number* residual, OUTPUT* y, int rows, int outputs,
                  float epsilon) {
     extern __shared__ u8 rings[];

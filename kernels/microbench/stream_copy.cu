@@ -6,7 +6,7 @@
 
 constexpr int AHEAD = 4;  // loads under way at once
 
-KERNEL __launch_bounds__(512) copy_all(const float* x, float* out, u64 count) {
+KERNEL __launch_bounds__(512) stream_copy(const float* x, float* out, u64 count) {
     const uint4* from = reinterpret_cast<const uint4*>(x);
     uint4* to = reinterpret_cast<uint4*>(out);
     const u64 pieces = count / 4, first = u64(blockIdx.x) * (512 * AHEAD) + threadIdx.x;

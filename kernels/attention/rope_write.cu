@@ -11,7 +11,7 @@
 //   kv_heads is 0), query_norm, key_norm (gain per head, null: none), heads, kv_heads, head_dim, turned (numbers of a head
 //   that turn, even), block_tokens, block_stride (64 bits), head_stride, token_stride (in numbers, as attention_decode),
 //   epsilon. A slot of -1 is a padding row: nothing is written to the cache for it, and its q is not turned.
-#include "rows.cuh"
+#include "vectorization.cuh"
 
 #ifndef SETTLED
 #define SETTLED 0

@@ -26,7 +26,7 @@ struct Found {
     }
 };
 
-KERNEL extreme_place(const TYPE* x, const i64* places, TYPE* values, i64* out, i64 outer, i64 length, i64 inner,
+KERNEL argreduce(const TYPE* x, const i64* places, TYPE* values, i64* out, i64 outer, i64 length, i64 inner,
                      i64 parts, i64 each) {
     typedef Several<TYPE, TOGETHER> Piece;
     start_next_kernel();

@@ -1,4 +1,4 @@
-// Where the weights that linear_few_rows.cu reads lie, for kernels that write or unpack them: eight at a time.
+// Where the weights that gemv.cu reads lie, for kernels that write or unpack them: eight at a time.
 //
 // WEIGHT is 8, 80 or 4 and GROUP 0, 32, 64 or 128, as there.
 #pragma once

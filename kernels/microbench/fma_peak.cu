@@ -7,7 +7,7 @@
 
 constexpr int HELD = 4;  // numbers of a thread: as many sums that do not wait for each other
 
-KERNEL multiply_add(const float* x, float* out, u64 count, int steps, float factor, float addend) {
+KERNEL fma_peak(const float* x, float* out, u64 count, int steps, float factor, float addend) {
     const u64 threads = u64(gridDim.x) * blockDim.x, first = u64(blockIdx.x) * blockDim.x + threadIdx.x;
     start_next_kernel();
     wait_for_previous_kernel();

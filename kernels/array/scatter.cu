@@ -1,10 +1,10 @@
 // Elements to places along an axis: out[o][indices[j]][i] = x[o][j][i]. Where several have one place the last is there.
 //
-// Options: UNIT (as in take.cu).
+// Options: UNIT (as in gather.cu).
 // Entries, any block:
-//   put_claim: grid ceil(count / block): the last that names each place. Arguments: indices (int64), claims (u32, one
+//   scatter_claim: grid ceil(count / block): the last that names each place. Arguments: indices (int64), claims (u32, one
 //     per place, zero before), axis, count (64 bits each).
-//   put: grid ceil(total / block). Arguments: x, indices, claims (null: no place is named twice), out, axis, count, inner
+//   scatter: grid ceil(total / block). Arguments: x, indices, claims (null: no place is named twice), out, axis, count, inner
 //     (in units), total (outer * count * inner; 64 bits each).
 //   A negative index counts from the end; one that is out of bounds goes nowhere.
 #include "prelude.cuh"
@@ -16,7 +16,7 @@ DEVICE i64 place_of(i64 index, i64 axis) {
     return index >= 0 && index < axis ? index : -1;
 }
 
-KERNEL put_claim(const i64* indices, u32* claims, i64 axis, i64 count) {
+KERNEL scatter_claim(const i64* indices, u32* claims, i64 axis, i64 count) {
     start_next_kernel();
     wait_for_previous_kernel();
     const i64 j = i64(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -25,7 +25,7 @@ KERNEL put_claim(const i64* indices, u32* claims, i64 axis, i64 count) {
         atomicMax(&claims[place], u32(j + 1));
 }
 
-KERNEL put(const Piece* x, const i64* indices, const u32* claims, Piece* out, i64 axis, i64 count, i64 inner,
+KERNEL scatter(const Piece* x, const i64* indices, const u32* claims, Piece* out, i64 axis, i64 count, i64 inner,
            i64 total) {
     start_next_kernel();
     wait_for_previous_kernel();

@@ -1,9 +1,9 @@
 // Weights of fewer bits as numbers, for products of many rows.
 //
-// Options: WEIGHT (8, 80, 4), GROUP (as linear_few_rows.cu), OUTPUT (bf16, fp16, float).
+// Options: WEIGHT (8, 80, 4), GROUP (as gemv.cu), OUTPUT (bf16, fp16, float).
 // Launch: grid (ceil(inputs / 8 / block), outputs), any block.
-// Arguments: weights, scales (as linear_few_rows.cu), out (outputs x inputs), inputs.
-#include "packed.cuh"
+// Arguments: weights, scales (as gemv.cu), out (outputs x inputs), inputs.
+#include "packed_layout.cuh"
 
 KERNEL dequantize(const u8* weights, const void* scales, OUTPUT* out, int inputs) {
     start_next_kernel();

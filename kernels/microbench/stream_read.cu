@@ -27,7 +27,7 @@ DEVICE double sum_block(double v) {
     return all;
 }
 
-KERNEL __launch_bounds__(512) read_all(const float* x, u64 count, double* parts, u32* done, float* out) {
+KERNEL __launch_bounds__(512) stream_read(const float* x, u64 count, double* parts, u32* done, float* out) {
     __shared__ bool last;
     const uint4* data = reinterpret_cast<const uint4*>(x);
     const u64 pieces = count / 4, stride = u64(gridDim.x) * blockDim.x;

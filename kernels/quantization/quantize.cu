@@ -1,12 +1,12 @@
 // Numbers to weights of fewer bits.
 //
-// Options: TYPE (of x: bf16, fp16, float), WEIGHT (8, 80, 4), GROUP (as linear_few_rows.cu; not 0 for WEIGHT 4),
+// Options: TYPE (of x: bf16, fp16, float), WEIGHT (8, 80, 4), GROUP (as gemv.cu; not 0 for WEIGHT 4),
 //   THREADS (where GROUP is 0).
 // Launch: GROUP 0: grid outputs, block THREADS, a row each. Else grid (ceil(padded / GROUP / block), outputs), any
 //   block, a group each; padded is inputs rounded up to whole pieces of 1024 / bits weights.
 // Arguments: x (outputs x inputs), weights, scales (both out), inputs. inputs is a multiple of 8, and of GROUP.
 //   A row is counted from 0 to its largest number, a group from its least number to its largest.
-#include "packed.cuh"
+#include "packed_layout.cuh"
 
 #if GROUP == 0
 KERNEL __launch_bounds__(THREADS) quantize(const TYPE* x, u8* weights, float* scales, int inputs) {

@@ -5,7 +5,7 @@
 // Launch: grid rows, block THREADS, a multiple of 32 with THREADS * CHUNKS * VECTOR >= width; no dynamic shared memory.
 // Arguments: x, residual (null: none; else residual += x, rounded, and the norm is of the sum),
 //   weight, bias (may be null; RMS norm has no bias), out (may be x), width, epsilon.
-#include "rows.cuh"
+#include "vectorization.cuh"
 
 typedef Row<NUMBER, VECTOR> Numbers;
 

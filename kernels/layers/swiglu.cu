@@ -3,7 +3,7 @@
 // Options: NUMBER, VECTOR (8, for float 4: half is a multiple of it; else 1).
 // Launch: grid (ceil(half / VECTOR / block), rows), any block.
 // Arguments: gate_up (rows x 2 half), out (rows x half), half.
-#include "rows.cuh"
+#include "vectorization.cuh"
 
 typedef Row<NUMBER, VECTOR> Numbers;
 

@@ -4,7 +4,7 @@
 // Launch: grid rows, block THREADS, a multiple of 32; THREADS * CHUNKS * VECTOR >= width, or CHUNKS 0 for rows of
 //   any width, which are read twice.
 // Arguments: x, out (may be x), width.
-#include "rows.cuh"
+#include "vectorization.cuh"
 
 typedef Row<NUMBER, VECTOR> Numbers;
 

@@ -30,10 +30,10 @@
 // like stand on the diagonal. For weights of fewer bits x is counted in units that four lanes share, of 64 or 128
 // numbers: e4m3 meets fp16; integers meet integers of 16 bits, upper and lower byte in a row of their own, with an
 // error of 2^-16 of the largest number.
-#include "few_rows.cuh"
+#include "gemv.cuh"
 
 KERNEL __launch_bounds__(THREADS, BLOCKS)
-linear_few_rows(const u8* __restrict__ weights, const void* __restrict__ scales, const Number* x,
+gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Number* x,
                 const Number* __restrict__ gain, const Number* __restrict__ bias, const Number* residual, OUTPUT* y,
                 int rows, int outputs, float epsilon) {
     // A batch of turns: each thread finishes at most one of its outputs.

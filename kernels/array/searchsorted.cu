@@ -8,7 +8,7 @@
 
 DEVICE bool less_than(COMPUTED a, COMPUTED b) { return a < b || (isnan_(b) && !isnan_(a)); }
 
-KERNEL search(const TYPE* sorted, const i64* order, const TYPE* x, i64* out, i64 length, i64 count) {
+KERNEL searchsorted(const TYPE* sorted, const i64* order, const TYPE* x, i64* out, i64 length, i64 count) {
     start_next_kernel();
     wait_for_previous_kernel();
     const i64 at = i64(blockIdx.x) * blockDim.x + threadIdx.x;

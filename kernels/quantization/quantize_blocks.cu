@@ -10,7 +10,7 @@ constexpr int BYTES = SOURCE == 80 ? 34 : SOURCE == 40 ? 18 : 20;
 // Blocks have an even number of bytes, so that their scales lie at even places.
 DEVICE void write_half(u8* p, float v) { *reinterpret_cast<u16*>(p) = from_float<fp16>(v).bits; }
 
-KERNEL numbers_to_blocks(const TYPE* x, u8* blocks, int count) {
+KERNEL quantize_blocks(const TYPE* x, u8* blocks, int count) {
     start_next_kernel();
     wait_for_previous_kernel();
     const int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;

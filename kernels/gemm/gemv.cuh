@@ -1,4 +1,4 @@
-// What linear_few_rows.cu multiplies: x at the places of a lane's weights, and sums on the matrix unit's diagonal.
+// What gemv.cu multiplies: x at the places of a lane's weights, and sums on the matrix unit's diagonal.
 #pragma once
 #include "prelude.cuh"
 
@@ -8,7 +8,7 @@
 #ifndef EVEN
 #define EVEN 0
 #endif
-#include "activations.cuh"
+#include "epilogue.cuh"
 
 typedef ACTIVATION Number;
 template <int BITS_OF_WEIGHT> struct Factor {
