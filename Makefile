@@ -46,7 +46,7 @@ kernels: setup ## compile every variant of every CUDA kernel for three architect
 validate: setup ## predict published runs, and kernels of the installed tables
 	$(BIN)/assay validate --summary
 	$(BIN)/uv pip install -q --python $(BIN)/python -r pyproject.toml --extra validate
-	$(BIN)/python -m assay.validate.kernel_scores
+	$(BIN)/python -m assay.validate.kernels.scores
 
 lint: setup ## check formatting, types and lints; change nothing
 	$(BIN)/ruff check

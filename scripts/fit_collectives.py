@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from assay.stack import collectives
-from assay.validate import collective_tables as tables
-from assay.validate.collective_tables import ENGINES, SYSTEMS, Measured
-from assay.validate.tables import PACKAGE, VERSION
+from assay.validate.collectives import tables
+from assay.validate.collectives.tables import ENGINES, SYSTEMS, Measured
+from assay.validate.measured_package import PACKAGE, VERSION
 
 Floats = NDArray[np.float64]
 SCALE = 0.05

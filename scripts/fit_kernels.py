@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from assay.validate.kernel_operations import KINDS, Prediction, device
-from assay.validate.tables import FRAMEWORKS, PACKAGE, VERSION, Table, load, write_sample
+from assay.validate.kernels.operations import KINDS, Prediction, device
+from assay.validate.kernels.tables import FRAMEWORKS, Table, load, write_sample
+from assay.validate.measured_package import PACKAGE, VERSION
 from kernel_priors import FACTS, PRIORS, SYSTEMS
 
 SCALE = {"gemm": 0.01}

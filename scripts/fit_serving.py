@@ -23,9 +23,10 @@ from scipy.optimize import least_squares
 from assay.catalog import engines, models
 from assay.errors import AssayError
 from assay.stack import registry
-from assay.validate import inference, serving_rows
 from assay.validate.cases import Case, read_cases
-from assay.validate.inference_cases import Deployment, deployment_of
+from assay.validate.serving import measured_rows
+from assay.validate.serving import predict as serving
+from assay.validate.serving.deployments import Deployment, deployment_of
 
 Vector = NDArray[np.float64]
 
@@ -120,9 +121,9 @@ class Problem:
         # GPUs that only run prompts are columns of their own, behind the others.
         apart = [d for d in deployments if d.prompt_values is not None]
         self.deployments = [*deployments, *apart]
-        self.points = inference.Points(self.deployments, prompts=len(apart))
+        self.points = serving.Points(self.deployments, prompts=len(apart))
         self.targets = _targets(deployments)
-        outputs = [f"serving.{name}" for name in inference.FIGURES]
+        outputs = [f"serving.{name}" for name in serving.FIGURES]
         self.function = registry().compile(inputs=list(self.points.names), outputs=outputs)
         self.uses = [
             (free, engine, self._mask(free, engine))
@@ -244,11 +245,11 @@ def _targets(deployments: Sequence[Deployment]) -> list[Target]:
             scale = SCALES.get(figure.variable, OTHER_SCALE)
             if figure.quantity == "step_ms":
                 scale = POINT_SCALE
-            of_prompts = is_apart and figure.variable in inference.PROMPT_FIGURES
+            of_prompts = is_apart and figure.variable in serving.PROMPT_FIGURES
             found.append(
                 Target(
                     index, behind if of_prompts else index,
-                    inference.FIGURES.index(figure.variable),
+                    serving.FIGURES.index(figure.variable),
                     float(np.log(figure.observed / figure.scale)), scale, weight,
                 )
             )  # fmt: skip
@@ -335,7 +336,7 @@ def labeled(problem: Problem, logs: Vector) -> list[tuple[str, str, str, float]]
     for target, error in zip(problem.targets, errors, strict=True):
         deployment = problem.deployments[target.deployment]
         table = "rows" if deployment.case.suite == "aic" else deployment.case.suite
-        quantity = inference.FIGURES[target.output]
+        quantity = serving.FIGURES[target.output]
         found.append((group_of(deployment), table, quantity, float(error)))
     return found
 
@@ -383,7 +384,7 @@ def write(found: dict[str, Any], left: Sequence[tuple[str, str, str, float]], co
         own["constants"].update(entry["constants"])
         for client, values in entry["clients"].items():
             own["clients"].setdefault(client, {}).update(values)
-    for quantity in inference.FIGURES:
+    for quantity in serving.FIGURES:
         errors = [abs(e) for _, _, q, e in left if q == quantity]
         if len(errors) >= 10:
             width = float(np.quantile(errors, QUANTILE))
@@ -405,7 +406,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="do not leave models out")
     options = parser.parse_args()
     published = [c for c in read_cases(options.cases) if c.kind == "inference"]
-    rows = serving_rows.read_rows(options.rows or serving_rows.rows_file(), SYSTEMS)
+    rows = measured_rows.read_rows(options.rows or measured_rows.rows_file(), SYSTEMS)
     seen = {case.id for case in rows}
     own = [case for case in published if case.id not in seen and case.tier == "A"]
     own = [case for case in own if case.inputs.get("system", "h100_sxm") in SYSTEMS]

@@ -20,11 +20,11 @@ from scipy.optimize import least_squares
 
 import training_hours
 from assay.catalog import constants
-from assay.validate import training_jobs as training
 from assay.validate.cases import Case, read_cases
-from assay.validate.training_cases import Job, read_job
-from assay.validate.training_figures import Figure
-from assay.validate.training_shapes import Gap
+from assay.validate.training import evaluation as training
+from assay.validate.training.figures import Figure
+from assay.validate.training.jobs import Job, read_job
+from assay.validate.training.shapes import Gap
 from training_document import counts, write
 from training_priors import PRIORS
 

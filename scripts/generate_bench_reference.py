@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.bench.result import SCHEMA, Result, load
-from assay.bench.table import markdown
+from assay.bench.harness.result import SCHEMA, Result, load
+from assay.bench.harness.table import markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"

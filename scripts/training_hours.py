@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.catalog import constants
-from assay.validate import training_jobs as training
 from assay.validate.cases import Case
-from assay.validate.training_cases import Job, read_job
-from assay.validate.training_shapes import Gap
+from assay.validate.training import evaluation as training
+from assay.validate.training.jobs import Job, read_job
+from assay.validate.training.shapes import Gap
 
 Array = NDArray[np.float64]
 _MODELS = ("opt", "bloom")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assay.bench.result import Figure, Result, Series, Verification
+from assay.bench.harness.result import Figure, Result, Series, Verification
 
 MACHINE = {
     "fingerprint": "0123456789abcdef",

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from assay import bench
-from assay.bench import harness
-from assay.bench.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
-from assay.bench.clocks import ToldClock
+from assay.bench.harness import session
+from assay.bench.harness.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
+from assay.bench.harness.clocks import ToldClock
+from assay.bench.suites import registry
 from assay.cli.app import run
 
 
@@ -103,7 +104,7 @@ def test_json_has_the_schema(cli: Any, toy: Toy) -> None:
         "load_average", "other_cores", "figures",
     ]  # fmt: skip
     assert data["schema"] == "assay.bench/1"
-    assert set(data["versions"]) == {"assay", "python", *harness.LIBRARIES}
+    assert set(data["versions"]) == {"assay", "python", *session.LIBRARIES}
     (figure,) = data["figures"]
     assert list(figure) == [
         "name", "unit", "parameters", "value", "spread", "own", "ceiling", "rivals", "absent",
@@ -234,9 +235,9 @@ def test_the_module_is_the_command() -> None:
     assert done.stderr.startswith('error: unknown suite "graf"')
 
 
-@pytest.mark.parametrize("name", harness.SUITES)
+@pytest.mark.parametrize("name", registry.SUITES)
 def test_every_suite_takes_a_quick_look(cli: Any, name: str) -> None:
-    model = ("--model", "synthetic") if harness.suite(name).rivals else ()
+    model = ("--model", "synthetic") if registry.suite(name).rivals else ()
     found = cli(name, "--quick", "--json", *model)
     assert found.code == 0, found.err
     data = found.data

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from assay import xp
-from assay.bench.tenants import Sharing, Steps, Tenant, flooding, scheduler_of
+from assay.bench.suites.tenants import Sharing, Steps, Tenant, flooding, scheduler_of
 from assay.errors import DeviceError, OutOfMemoryError
 from assay.runtime import Device, cuda
 from assay.runtime.scheduling import SECOND_NS

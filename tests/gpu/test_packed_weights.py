@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from assay import ops, xp
-from assay.bench import narrow
+from assay.bench.suites import low_precision
 from assay.errors import AssayError
 from assay.ops import Weights
 from assay.runtime import Array, Device, cuda
@@ -31,11 +31,11 @@ def made(device: Device, format: str, outputs: int, inputs: int) -> tuple[Weight
     drawn = RANDOM.normal(size=(outputs, inputs)).astype(np.float32)
     shape = (outputs, inputs)
     if format in ("int8", "fp8"):
-        rows = narrow.int8_rows if format == "int8" else narrow.fp8_rows
+        rows = low_precision.int8_rows if format == "int8" else low_precision.fp8_rows
         codes, scales, stored = rows(drawn)
         return ops.pack(codes, format, shape, device, scales=scales), stored
     if format == "int4":
-        drawn = narrow.int4_groups(drawn, 128)
+        drawn = low_precision.int4_groups(drawn, 128)
         return ops.pack(drawn, format, shape, device), drawn.astype(np.float64)
     on_host = ops.pack(drawn, format, shape, "cpu")
     stored = on_host.dequantize().to_numpy().astype(np.float64)
@@ -131,7 +131,9 @@ def test_numbers_in_device_memory_are_rounded_there(device: Device, format: str,
 @pytest.mark.parametrize("rows", [1, 16, 250])
 @pytest.mark.parametrize("extras", [False, True])
 def test_both_sides_of_8_bits(device: Device, rows: int, extras: bool) -> None:
-    codes, scales, x_stored = narrow.fp8_rows(RANDOM.normal(size=(rows, 512)).astype(np.float32))
+    codes, scales, x_stored = low_precision.fp8_rows(
+        RANDOM.normal(size=(rows, 512)).astype(np.float32)
+    )
     x = ops.pack(codes, "fp8", (rows, 512), device, scales=scales)
     weights, stored = made(device, "fp8", 256, 512)
     expected = x_stored @ stored.T

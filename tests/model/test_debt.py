@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from assay.bench.generated import generate
+from assay.bench.suites.generated_graphs import generate
 from assay.errors import InputError, MissingInputsError, UnknownNameError
 from assay.model import ANY_SIGN, Registry, Scope, by_definition
 from assay.model.auditing.debt import CERTAIN, UNUSED, root_debt

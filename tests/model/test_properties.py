@@ -10,7 +10,7 @@ from graphs import SMOOTH, RandomGraph, random_graphs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from assay.bench.generated import generate, spread_point
+from assay.bench.suites.generated_graphs import generate, spread_point
 from assay.model import Registry
 from assay.model.language.expression import decode, encode
 

@@ -14,8 +14,8 @@ from assay.stack import collectives, gpu, hbm, interconnect
 from assay.stack.alpha_beta import Medium, Span
 from assay.stack.kernels import device
 from assay.validate.cases import Case
-from assay.validate.collective_tables import CONSTANTS, compiled, link_bandwidth
-from assay.validate.collectives import handles, predict
+from assay.validate.collectives.predict import handles, predict
+from assay.validate.collectives.tables import CONSTANTS, compiled, link_bandwidth
 
 
 @pytest.fixture(scope="module")

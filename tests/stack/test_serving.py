@@ -8,7 +8,7 @@ from scipy.stats import norm
 from assay.catalog import engines, models
 from assay.model import Registry
 from assay.stack import registry as whole_stack
-from assay.validate.inference import hardware
+from assay.validate.serving.predict import hardware
 
 CHOICES: dict[str, float] = {
     "serving.tensor": 1,

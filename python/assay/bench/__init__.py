@@ -1,10 +1,11 @@
 """One harness behind every performance claim."""
 
-from assay.bench.case import Case, Settings, Suite
-from assay.bench.comparison import Comparison, compare
-from assay.bench.harness import SUITES, run, settings, suite
-from assay.bench.result import Figure, Result, load
-from assay.bench.stored import Ceilings, ceilings
+from assay.bench.harness.case import Case, Settings, Suite
+from assay.bench.harness.comparison import Comparison, compare
+from assay.bench.harness.result import Figure, Result, load
+from assay.bench.harness.session import run, settings
+from assay.bench.harness.stored_ceilings import Ceilings, ceilings
+from assay.bench.suites.registry import SUITES, suite
 
 __all__ = [
     "SUITES",

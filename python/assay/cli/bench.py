@@ -103,8 +103,8 @@ def bench_command(
     if not 0.0 <= tolerance < 1.0:
         raise InputError(f"--tolerance: expected a share from 0 to 1, got {tolerance:g}")
     from assay import bench
-    from assay.bench.comparison import check_comparable
-    from assay.bench.table import markdown as as_markdown
+    from assay.bench.harness.comparison import check_comparable
+    from assay.bench.harness.table import markdown as as_markdown
 
     chosen = bench.suite(suite)
     asked = bench.settings(
@@ -156,7 +156,7 @@ def _problem(
 
 
 def _text(result: "Result", compared: "Comparison | None", canvas: Canvas) -> Iterator[Line]:
-    from assay.bench.table import RIGHT, conditions, rows
+    from assay.bench.harness.table import RIGHT, conditions, rows
 
     header, lines = rows(result, compared)
     yield from table(header, [_styled(line) for line in lines], canvas, right=RIGHT)

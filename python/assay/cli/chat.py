@@ -82,7 +82,7 @@ class Conversation:
     def __init__(
         self, engine: "Engine", params: "SamplingParams", system: str | None, *, as_json: bool
     ) -> None:
-        from assay.bench.floor import seconds_to_read
+        from assay.bench.harness.ceilings import seconds_to_read
 
         self._engine = engine
         self._params = params

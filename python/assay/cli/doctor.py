@@ -45,7 +45,7 @@ def doctor_command(as_json: options.Json = False) -> Report:
 
 def _ceilings(found: "Survey") -> dict[str, "Ceilings"]:
     """What was measured of the devices that work, by their names."""
-    from assay.bench.stored import ceilings
+    from assay.bench.harness.stored_ceilings import ceilings
     from assay.runtime.hardware import device
 
     stored = {one.name: ceilings(device(one.name)) for one in found.devices if one.works}

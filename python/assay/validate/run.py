@@ -13,6 +13,8 @@ from assay.validate.score import Row, Score, score_pool, scores
 
 Progress = Callable[[str], None]
 ALL = "all"
+_FOLDERS = {"kernels": "kernels", "training": "training", "inference": "serving"}
+"""Where the cases of a kind are predicted."""
 
 
 def published_cases() -> Path:
@@ -64,7 +66,7 @@ def _chosen(suite: str, cases: Sequence[Case]) -> list[Case]:
 
 
 def _predict(name: str, cases: Sequence[Case]) -> list[Row]:
-    module = importlib.import_module(f"assay.validate.{name}")
+    module = importlib.import_module(f"assay.validate.{_FOLDERS[name]}.predict")
     rows: list[Row] = module.predict(cases)
     told = {row.case for row in rows}
     return rows + [

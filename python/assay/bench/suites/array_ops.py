@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from assay import xp
-from assay.bench import checks, inputs
-from assay.bench.case import Absent
+from assay.bench.harness import checks, inputs
+from assay.bench.harness.case import Absent
 from assay.bench.suites.operation import Operation, Place, Work
 from assay.runtime.array import Array
 

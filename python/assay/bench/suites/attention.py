@@ -9,12 +9,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay import ops, xp
-from assay.bench import checks, counting, inputs, rivals, yardsticks
-from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
-from assay.bench.clocks import Call, DeviceClock
-from assay.bench.grouping import grouped
-from assay.bench.inputs import NumPyArray
-from assay.bench.text import shape_text
+from assay.bench.harness import ceilings, checks, counting, inputs
+from assay.bench.harness.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
+from assay.bench.harness.clocks import Call, DeviceClock
+from assay.bench.harness.graph_batches import batch_into_graphs
+from assay.bench.harness.inputs import NumPyArray
+from assay.bench.harness.text import shape_text
+from assay.bench.rivals.numpy import numpy_rival
+from assay.bench.rivals.pytorch import pytorch_graph, pytorch_rival
 from assay.runtime.array import Array
 from assay.runtime.dtypes import BY_NAME
 from assay.runtime.hardware import Device
@@ -131,12 +133,12 @@ def _prompt(settings: Settings, dtype: str, tokens: int) -> Trial:
         checks.written(
             "double precision", call, out, lambda _: reference, _tolerance(kept), places
         ),
-        ceiling=None if device.kind == "cuda" else yardsticks.arithmetic(device),
+        ceiling=None if device.kind == "cuda" else ceilings.arithmetic(device),
         rivals=[
-            rivals.numpy(lambda _: _causal(host_q, host_k, host_v, heads), counted.flops, device)
+            numpy_rival(lambda _: _causal(host_q, host_k, host_v, heads), counted.flops, device)
             if dtype == "f32"
             else Absent("NumPy", "has no bfloat16"),
-            rivals.torch(device, in_torch, counted.flops),
+            pytorch_rival(device, in_torch, counted.flops),
         ],
         bytes=counted.bytes,
         flops=counted.flops,
@@ -179,7 +181,7 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial
     operations = [functools.partial(attend, pair) for pair in caches]
     call, times = (lambda number: operations[number % len(operations)]()), 1
     if device.kind == "cuda":
-        call, times = grouped(device, operations, counted.bytes)
+        call, times = batch_into_graphs(device, operations, counted.bytes)
     stored_k, stored_v = (
         inputs.fetch(inputs.place(device, host, dtype)) for host in (host_k, host_v)
     )
@@ -202,16 +204,16 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial
         def one(pair: list[Any]) -> object:
             return attend(placed, *pair, enable_gqa=True)
 
-        return rivals.torch_graph(module, [functools.partial(one, p) for p in pairs] * repeats)
+        return pytorch_graph(module, [functools.partial(one, p) for p in pairs] * repeats)
 
     repeats = max(1, times // len(caches))
     torch: Contestant | Absent = Absent("PyTorch", "has no paged cache on a processor")
     if device.kind == "cuda":
-        torch = rivals.torch(device, in_torch, counted.bytes * repeats * len(caches))
+        torch = pytorch_rival(device, in_torch, counted.bytes * repeats * len(caches))
     return Trial(
         Contestant("assay", call, DeviceClock(device), times * counted.bytes),
         checks.written("double precision", call, out, lambda _: reference, _tolerance(kept)),
-        ceiling=yardsticks.cold_read(device, counted.bytes, settings.quick),
+        ceiling=ceilings.cold_read(device, counted.bytes, settings.quick),
         rivals=[Absent("NumPy", "has no paged cache"), torch],
         bytes=counted.bytes,
         flops=counted.flops,

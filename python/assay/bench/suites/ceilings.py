@@ -8,12 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from assay import xp
-from assay.bench import checks, inputs, rivals, stored, yardsticks
-from assay.bench.case import Case, Contestant, Settings, Suite, Trial
-from assay.bench.clocks import Call, DeviceClock
-from assay.bench.grouping import grouped
+from assay.bench.harness import ceilings, checks, inputs, stored_ceilings
+from assay.bench.harness.case import Case, Contestant, Settings, Suite, Trial
+from assay.bench.harness.clocks import Call, DeviceClock
+from assay.bench.harness.graph_batches import batch_into_graphs
+from assay.bench.harness.text import bytes_text
+from assay.bench.rivals.numpy import numpy_rival
+from assay.bench.rivals.pytorch import pytorch_graph, pytorch_rival
 from assay.bench.suites import gemm, transfers
-from assay.bench.text import bytes_text
 from assay.runtime.array import Array
 from assay.runtime.graphs import capture_graph
 from assay.runtime.hardware import Device
@@ -69,7 +71,7 @@ def _read(device: Device, nbytes: int) -> Trial:
     out = xp.empty((1,), dtype=xp.float32, device=device)
     # Exact in double precision, then rounded once, as the operation does.
     total = np.array([pieces * host.sum(dtype=np.float64)]).astype(np.float32)
-    call, times = _repeated(device, nbytes, lambda: yardsticks.read_into(source, out))
+    call, times = _repeated(device, nbytes, lambda: ceilings.read_into(source, out))
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
         placed = put(host).repeat(pieces)
@@ -79,8 +81,8 @@ def _read(device: Device, nbytes: int) -> Trial:
         Contestant("assay", call, DeviceClock(device), times * source.nbytes),
         checks.written("the exact sum", call, out, lambda _: total, 0.0),
         rivals=[
-            rivals.numpy(lambda _: host.sum(), host.nbytes, device),
-            rivals.torch(device, in_torch, _their_times(device, times) * source.nbytes),
+            numpy_rival(lambda _: host.sum(), host.nbytes, device),
+            pytorch_rival(device, in_torch, _their_times(device, times) * source.nbytes),
         ],
         bytes=source.nbytes,
         working_set_bytes=source.nbytes,
@@ -99,7 +101,7 @@ def _often(device: Device, module: Any, operation: Callable[[], object], times: 
     """On a GPU, PyTorch's graph of as many operations as ours has."""
     if device.kind != "cuda" or times == 1:
         return lambda _: operation()
-    return rivals.torch_graph(module, [operation] * times)
+    return pytorch_graph(module, [operation] * times)
 
 
 def _their_times(device: Device, times: int) -> int:
@@ -108,7 +110,7 @@ def _their_times(device: Device, times: int) -> int:
 
 def _repeated(device: Device, nbytes: int, operation: Callable[[], None]) -> tuple[Call, int]:
     """A call that does a short operation often, so that starting it costs little."""
-    return grouped(device, [operation] * (1 if device.kind == "cuda" else NODES), nbytes)
+    return batch_into_graphs(device, [operation] * (1 if device.kind == "cuda" else NODES), nbytes)
 
 
 def _copy(device: Device, nbytes: int) -> Trial:
@@ -116,7 +118,7 @@ def _copy(device: Device, nbytes: int) -> Trial:
     host, pieces, source = _drawn(device, nbytes // 8)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
     target = np.empty_like(host)
-    call, times = _repeated(device, nbytes, lambda: yardsticks.copy_into(source, out))
+    call, times = _repeated(device, nbytes, lambda: ceilings.copy_into(source, out))
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
         origin = put(host).repeat(pieces)
@@ -128,8 +130,8 @@ def _copy(device: Device, nbytes: int) -> Trial:
         Contestant("assay", call, DeviceClock(device), times * moved),
         checks.written("the source", call, out, lambda _: np.tile(host, pieces), 0.0),
         rivals=[
-            rivals.numpy(lambda _: np.copyto(target, host), moved, device),
-            rivals.torch(device, in_torch, _their_times(device, times) * moved),
+            numpy_rival(lambda _: np.copyto(target, host), moved, device),
+            pytorch_rival(device, in_torch, _their_times(device, times) * moved),
         ],
         bytes=moved,
         working_set_bytes=moved,
@@ -137,13 +139,13 @@ def _copy(device: Device, nbytes: int) -> Trial:
 
 
 def _arithmetic(device: Device) -> Trial:
-    host = inputs.counts(yardsticks.elements(device), 0)
+    host = inputs.counts(ceilings.elements(device), 0)
     x = inputs.place(device, host)
     out = xp.empty(x.shape, dtype=xp.float32, device=device)
-    flops = 2.0 * x.size * yardsticks.STEPS
+    flops = 2.0 * x.size * ceilings.STEPS
 
     def call(_: int) -> None:
-        yardsticks.alternate_into(x, out)
+        ceilings.alternate_into(x, out)
 
     return Trial(
         Contestant("assay", call, DeviceClock(device), flops),
@@ -160,7 +162,7 @@ def _launch(device: Device) -> Trial:
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
 
     def call(_: int) -> None:
-        yardsticks.copy_into(source, out)
+        ceilings.copy_into(source, out)
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
         origin, other = put(host), put(host)
@@ -169,7 +171,7 @@ def _launch(device: Device) -> Trial:
     return Trial(
         Contestant("assay", call, DeviceClock(device)),
         checks.written("the source", call, out, lambda _: host, 0.0),
-        rivals=[rivals.torch(device, in_torch, 1.0)] if device.kind == "cuda" else [],
+        rivals=[pytorch_rival(device, in_torch, 1.0)] if device.kind == "cuda" else [],
         note="one operation over 64 bytes, called from Python",
     )
 
@@ -184,7 +186,7 @@ def _graph_node(device: Device) -> Trial:
 
     def copies() -> None:
         for _ in range(nodes):
-            yardsticks.copy_into(source, out)
+            ceilings.copy_into(source, out)
 
     graph = capture_graph(copies, device=device)
 
@@ -193,12 +195,12 @@ def _graph_node(device: Device) -> Trial:
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
         origin, other = put(host), put(host)
-        return rivals.torch_graph(module, [lambda: module.add(origin, 1.0, out=other)] * nodes)
+        return pytorch_graph(module, [lambda: module.add(origin, 1.0, out=other)] * nodes)
 
     return Trial(
         Contestant("assay", call, DeviceClock(device), nodes),
         checks.written("the source", call, out, lambda _: host, 0.0),
-        rivals=[rivals.torch(device, in_torch, nodes)] if device.kind == "cuda" else [],
+        rivals=[pytorch_rival(device, in_torch, nodes)] if device.kind == "cuda" else [],
         note=f"a graph of {nodes} operations over 64 bytes, replayed from Python",
     )
 
@@ -209,5 +211,5 @@ SUITE = Suite(
     cases,
     axes=(1,),
     size_meaning="bytes, such as 32K or 256M",
-    finish=stored.store,
+    finish=stored_ceilings.store,
 )

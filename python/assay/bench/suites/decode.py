@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assay.bench import decoders, floor, starting
-from assay.bench.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
-from assay.bench.clocks import ToldClock
-from assay.bench.decoders import Decoder, OwnDecoder, Tokens
+from assay.bench.harness import ceilings
+from assay.bench.harness.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
+from assay.bench.harness.clocks import ToldClock
+from assay.bench.rivals import decoders, process_start
+from assay.bench.rivals.decoder import Decoder, OwnDecoder, Tokens
 from assay.bench.suites import decode_gpu
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _decode(contest: Contest, count: int) -> Trial:
             lambda _: contest.gap(prompt, contest.own.decode(prompt, count)[1]),
             LOGIT_TOLERANCE,
         ),
-        ceiling=floor.reading(contest.engine.device, nbytes),
+        ceiling=ceilings.weight_read(contest.engine.device, nbytes),
         rivals=rivals,
         bytes=nbytes,
         note="; ".join(["the floor reads the weights once for each token", *agreement]),
@@ -200,7 +201,7 @@ def _together(contest: Contest, count: int) -> Trial:
     return Trial(
         own,
         Check("one pass over each prompt and output, in logits", error, LOGIT_TOLERANCE),
-        ceiling=floor.reading(contest.engine.device, nbytes, REQUESTS),
+        ceiling=ceilings.weight_read(contest.engine.device, nbytes, REQUESTS),
         rivals=rivals,
         note="rivals take one request after another; prompts included",
     )
@@ -253,12 +254,12 @@ def _beside_default(
 
 def _start(contest: Contest, device: str) -> Trial:
     path = contest.engine.files.path
-    commands = starting.commands(contest.source, path, PROMPT, device)
+    commands = process_start.commands(contest.source, path, PROMPT, device)
     first = contest.own.prefill(contest.encode(PROMPT))[1]
     expected = contest.engine.files.tokenizer.decode([first])
 
     def contestant(name: str) -> Contestant:
-        return Contestant(name, lambda _: starting.start(commands[name]).seconds, _TOLD)
+        return Contestant(name, lambda _: process_start.start(commands[name]).seconds, _TOLD)
 
     rivals: list[Contestant | Absent] = []
     for one in contest.rivals:
@@ -272,7 +273,7 @@ def _start(contest: Contest, device: str) -> Trial:
         contestant("assay"),
         Check(
             "the engine in this process",
-            lambda _: float(starting.start(commands["assay"]).text != f"{expected}\n"),
+            lambda _: float(process_start.start(commands["assay"]).text != f"{expected}\n"),
             0.0,
         ),
         rivals=rivals,

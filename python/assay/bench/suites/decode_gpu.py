@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assay._native import Buffer
-from assay.bench import starting
-from assay.bench.case import Case, Check, Contestant, Settings, Trial
-from assay.bench.clocks import DeviceClock, ToldClock
-from assay.bench.suites import prompt_gpu
+from assay.bench.harness.case import Case, Check, Contestant, Settings, Trial
+from assay.bench.harness.clocks import DeviceClock, ToldClock
+from assay.bench.rivals import process_start
+from assay.bench.suites import prefill_gpu
+from assay.bench.suites.engine_cache import BATCHES, OUTPUT, PROMPT, EngineCache
 
 if TYPE_CHECKING:
     from assay.engine import Engine
 
-MODEL: Final = "llama-3-8b-shape"
-PROMPT: Final = 128
 LONG: Final = 12_000
-OUTPUT: Final = 144
-BATCHES: Final = (1, 8, 64, 256)
 DETERMINISTIC: Final = (1, 8)
 """Batches that are measured in deterministic mode too."""
 FORMATS: Final = ("fp8",)
@@ -35,53 +30,9 @@ LOGIT_TOLERANCE: Final = 0.25
 CHECKED: Final = 2
 """Requests of a batch whose tokens are checked."""
 LIKELY: Final = 20
-READ_PIECE: Final = 256 << 20
-READ_PIECES: Final = 16
-"""What the read ceiling is measured with: pieces of random bytes, one after the other."""
 STARTS: Final = 3
 
 _TOLD: Final = ToldClock()
-
-
-class Contest:
-    """Engines loaded once for all cases of a run, one at a time."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.source = settings.model or MODEL
-        self.device = settings.device
-        self._format: str | None = None
-        self._engine: Engine | None = None
-
-    def engine(self, weight_format: str, *, deterministic: bool = False) -> Engine:
-        """The engine with these weights; another one gives its memory back first."""
-        from assay.engine import Engine
-
-        if self._engine is None or self._format != weight_format:
-            if self._engine is not None:
-                self._engine.close()
-                self._engine = None
-            self._engine = Engine.load(
-                self.source,
-                self.device,
-                kv_tokens=BATCHES[-1] * (PROMPT + OUTPUT) + 32_768,
-                prefix_caching=False,
-                max_batch=BATCHES[-1],
-                token_budget=2048,
-                weight_format=weight_format,
-            )
-            self._format = weight_format
-        if self._engine.settings.deterministic != deterministic:
-            self._engine.configure({"deterministic": deterministic})
-        return self._engine
-
-    @functools.cached_property
-    def read(self) -> Buffer:
-        """Memory to measure the read ceiling with."""
-        piece = np.random.default_rng(0).integers(0, 256, READ_PIECE, np.uint8)
-        buffer = self.device.allocate(READ_PIECES * READ_PIECE)
-        for index in range(READ_PIECES):
-            self.device._context.upload("read", piece, buffer, index * READ_PIECE)
-        return buffer
 
 
 class Batch:
@@ -163,8 +114,8 @@ class Batch:
 
 def cases(settings: Settings) -> list[Case]:
     """Steps of batches, of a long context, prompts, other weights; then starts of the program."""
-    contest = Contest(settings)
-    facts = {"model": contest.source}
+    engines = EngineCache(settings)
+    facts = {"model": engines.source}
 
     def step(
         requests: int, prompt: int, weight_format: str = "file", *, deterministic: bool = False
@@ -177,16 +128,16 @@ def cases(settings: Settings) -> list[Case]:
         told = {**facts, "requests": requests, "prompt": prompt, "weight_format": weight_format}
 
         def trial() -> Trial:
-            engine = contest.engine(weight_format, deterministic=deterministic)
-            return _step(contest, engine, requests, prompt)
+            engine = engines.engine(weight_format, deterministic=deterministic)
+            return _step(engines, engine, requests, prompt)
 
         return Case(name, "ms", trial, told)
 
-    starts = Starts(contest, settings)
+    starts = Starts(engines, settings)
     return [
         *(step(requests, PROMPT) for requests in BATCHES),
         step(8, LONG),
-        *prompt_gpu.cases(contest),
+        *prefill_gpu.cases(engines),
         *(step(requests, PROMPT, deterministic=True) for requests in DETERMINISTIC),
         *(step(1, PROMPT, weight_format) for weight_format in FORMATS),
         Case("process start to first token", "s", starts.seconds_trial, facts, STARTS),
@@ -194,7 +145,7 @@ def cases(settings: Settings) -> list[Case]:
     ]
 
 
-def _step(contest: Contest, engine: Engine, requests: int, prompt: int) -> Trial:
+def _step(engines: EngineCache, engine: Engine, requests: int, prompt: int) -> Trial:
     batch = Batch(engine, requests, prompt)
     shape = engine.model.shape
     kv = 2 * shape.kv_values
@@ -205,18 +156,18 @@ def _step(contest: Contest, engine: Engine, requests: int, prompt: int) -> Trial
     return Trial(
         Contestant("assay", batch.advance, _TOLD),
         Check("another pass over prompt and output, in logits", batch.error, tolerance),
-        ceiling=_reading(contest, nbytes),
+        ceiling=_reading(engines, nbytes),
         bytes=nbytes,
         note="the floor reads weights, keys and values once at the ceiling of the same rounds",
         degradations=lambda: engine.describe()["degradations"],
     )
 
 
-def _reading(contest: Contest, nbytes: int) -> Contestant:
+def _reading(engines: EngineCache, nbytes: int) -> Contestant:
     """Reading so many bytes: random ones, far more than caches hold, as often as it takes."""
     from assay import xp
 
-    device, buffer = contest.device, contest.read
+    device, buffer = engines.device, engines.read
     out = xp.empty((1,), dtype=xp.float32, device=device)
 
     def call(_: int) -> None:
@@ -236,9 +187,9 @@ def _reading(contest: Contest, nbytes: int) -> Contestant:
 class Starts:
     """The program from its start to the first token, in processes of their own."""
 
-    def __init__(self, contest: Contest, settings: Settings) -> None:
-        self._contest = contest
-        commands = starting.commands(contest.source, None, "Gravity", settings.device.name)
+    def __init__(self, engines: EngineCache, settings: Settings) -> None:
+        self._engines = engines
+        commands = process_start.commands(engines.source, None, "Gravity", settings.device.name)
         self._command = commands["assay"]
         self._kept: list[tuple[float, float]] = []
         self._texts: set[str] = set()
@@ -272,7 +223,7 @@ class Starts:
         return float(len(self._texts) != 1)
 
     def _start(self) -> tuple[float, float]:
-        found = starting.start(self._command, watches_memory=True)
+        found = process_start.start(self._command, watches_memory=True)
         self._kept.append((found.seconds, found.anonymous_bytes))
         self._texts.add(found.text)
         return self._kept[-1]

@@ -9,11 +9,13 @@ import numpy as np
 
 from assay import ops, xp
 from assay._native import kernel_levels
-from assay.bench import checks, counting, inputs, rivals, yardsticks
-from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
-from assay.bench.clocks import Call, DeviceClock
-from assay.bench.suites import gpu_products
-from assay.bench.text import shape_text
+from assay.bench.harness import ceilings, checks, counting, inputs
+from assay.bench.harness.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
+from assay.bench.harness.clocks import Call, DeviceClock
+from assay.bench.harness.text import shape_text
+from assay.bench.rivals.numpy import numpy_rival
+from assay.bench.rivals.pytorch import pytorch_rival
+from assay.bench.suites import gpu_gemm
 from assay.errors import InputError
 from assay.runtime.dtypes import BY_NAME
 from assay.runtime.hardware import Device
@@ -40,7 +42,7 @@ def cases(settings: Settings) -> list[Case]:
         for size in sizes
     ]
     if on_gpu and not (settings.sizes or settings.dtypes or settings.quick):
-        listed += [gpu_products.batched(settings.device), gpu_products.fused(settings.device)]
+        listed += [gpu_gemm.batched(settings.device), gpu_gemm.fused(settings.device)]
     return listed
 
 
@@ -49,7 +51,7 @@ def case(device: Device, dtype: str, size: Size) -> Case:
     if dtype == "fp8":
         if device.kind != "cuda":
             raise InputError(f"{device.name} has no product of fp8", "choose other --dtypes")
-        return gpu_products.fp8(device, size)
+        return gpu_gemm.fp8(device, size)
     return Case(
         f"matmul {dtype} {shape_text(size)}",
         "TFLOP/s" if device.kind == "cuda" else "GFLOP/s",
@@ -84,15 +86,15 @@ def _prepare(device: Device, dtype: str, size: Size) -> Trial:
         return lambda _: first @ second
 
     in_numpy = (
-        rivals.numpy(lambda _: left @ right, counted.flops, device)
+        numpy_rival(lambda _: left @ right, counted.flops, device)
         if dtype == "f32"
         else Absent("NumPy", f"has no product of {dtype}")
     )
     return Trial(
         Contestant("assay", multiply, DeviceClock(device), counted.flops),
         checks.written("double precision", multiply, out, lambda _: reference, tolerance, rows),
-        ceiling=None if _on_matrix_units(device, dtype) else yardsticks.arithmetic(device),
-        rivals=[in_numpy, rivals.torch(device, in_torch, counted.flops)],
+        ceiling=None if _on_matrix_units(device, dtype) else ceilings.arithmetic(device),
+        rivals=[in_numpy, pytorch_rival(device, in_torch, counted.flops)],
         bytes=counted.bytes,
         flops=counted.flops,
     )

@@ -9,11 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from assay import ops, xp
-from assay.bench import checks, counting, inputs, narrow, rivals, yardsticks
-from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
-from assay.bench.clocks import Call, DeviceClock
-from assay.bench.grouping import grouped
-from assay.bench.text import shape_text
+from assay.bench.harness import ceilings, checks, counting, inputs
+from assay.bench.harness.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
+from assay.bench.harness.clocks import Call, DeviceClock
+from assay.bench.harness.graph_batches import batch_into_graphs
+from assay.bench.harness.text import shape_text
+from assay.bench.rivals.numpy import numpy_rival
+from assay.bench.rivals.pytorch import pytorch_graph, pytorch_rival
+from assay.bench.suites import low_precision
 from assay.errors import InputError
 from assay.ops.packing import row_parts
 from assay.ops.weights import BLOCKS, INT4_GROUP, Weights
@@ -35,7 +38,7 @@ BLOCK_INPUTS: Final = {"int8": 32, "fp8": 32, "int4": INT4_GROUP} | {
 }
 """What inputs are a multiple of."""
 QUICK_SIZES: Final[tuple[Size, ...]] = ((64, 512),)
-_ROWS: Final = {"int8": narrow.int8_rows, "fp8": narrow.fp8_rows}
+_ROWS: Final = {"int8": low_precision.int8_rows, "fp8": low_precision.fp8_rows}
 _DRAWN_ROWS: Final = 128
 """Rows that are drawn; the others repeat them, because choosing scales takes its time."""
 
@@ -79,7 +82,7 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
     device = settings.device
     drawn = inputs.normal((min(_DRAWN_ROWS, outputs), inner), 1)
     if format == "int4":
-        drawn = narrow.int4_groups(drawn, INT4_GROUP)
+        drawn = low_precision.int4_groups(drawn, INT4_GROUP)
     weights = _rotated(device, format, drawn, outputs, settings.quick)
     kept = _activation(device, format)
     x = inputs.place(device, inputs.normal((rows, inner), 2), kept)
@@ -90,7 +93,7 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
 
     counted = counting.count(device, lambda _: multiply(weights[0]))
     operations = [functools.partial(multiply, one) for one in weights]
-    call, times = grouped(device, operations, counted.bytes)
+    call, times = batch_into_graphs(device, operations, counted.bytes)
     # Rows repeat, so outputs do.
     given = inputs.fetch(x)
     reference = np.take(given @ _stored(format, drawn).T, np.arange(outputs) % len(drawn), axis=1)
@@ -100,7 +103,7 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
         checks.written(
             "double precision, of the same weights", call, out, lambda _: reference, tolerance
         ),
-        ceiling=yardsticks.cold_read(device, counted.bytes, settings.quick),
+        ceiling=ceilings.cold_read(device, counted.bytes, settings.quick),
         rivals=_rivals(device, format, drawn, outputs, given, len(weights), times, counted.bytes),
         bytes=counted.bytes,
         flops=counted.flops,
@@ -209,18 +212,18 @@ def _rivals(
 
         if device.kind != "cuda":
             return one
-        return rivals.torch_graph(
+        return pytorch_graph(
             module, [functools.partial(one, turn) for turn in range(count)] * repeats
         )
 
     done = amount * (repeats * count if device.kind == "cuda" else 1)
-    torch = rivals.torch(device, in_torch, done)
+    torch = pytorch_rival(device, in_torch, done)
     if format != "f32" or not device.host_memory:
         return [Absent("NumPy", f"has no product of {format} on {device.kind}"), torch]
     host = np.resize(drawn, (outputs, drawn.shape[1]))
     copies = [host.copy() for _ in range(count)]
     x = given.astype(np.float32)
-    return [rivals.numpy(lambda number: x @ copies[number % count].T, amount), torch]
+    return [numpy_rival(lambda number: x @ copies[number % count].T, amount), torch]
 
 
 SUITE = Suite(

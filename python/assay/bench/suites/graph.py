@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.bench.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
-from assay.bench.clocks import HostClock
-from assay.bench.generated import GeneratedGraph, generate, spread_point
+from assay.bench.harness.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
+from assay.bench.harness.clocks import HostClock
+from assay.bench.suites.generated_graphs import GeneratedGraph, generate, spread_point
 
 RELATIONS: Final = 400
 ROOTS: Final = 300

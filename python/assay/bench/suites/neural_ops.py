@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from assay import ops, xp
-from assay.bench import checks, inputs
-from assay.bench.clocks import Call
-from assay.bench.inputs import NumPyArray
+from assay.bench.harness import checks, inputs
+from assay.bench.harness.clocks import Call
+from assay.bench.harness.inputs import NumPyArray
 from assay.bench.suites.operation import Operation, Place, Work
 from assay.runtime.array import Array
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay import xp
-from assay.bench.case import Absent, Check
-from assay.bench.clocks import Call
+from assay.bench.harness.case import Absent, Check
+from assay.bench.harness.clocks import Call
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 

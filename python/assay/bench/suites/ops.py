@@ -16,13 +16,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.bench import checks, counting, inputs, rivals, yardsticks
-from assay.bench.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
-from assay.bench.clocks import Call, DeviceClock, HostClock, OneCore, OneCoreClock
-from assay.bench.grouping import grouped
+from assay.bench.harness import ceilings, checks, counting, inputs
+from assay.bench.harness.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
+from assay.bench.harness.clocks import Call, DeviceClock, HostClock, OneCore, OneCoreClock
+from assay.bench.harness.graph_batches import batch_into_graphs
+from assay.bench.harness.text import shape_text
+from assay.bench.rivals.numpy import numpy_rival
+from assay.bench.rivals.pytorch import pytorch_graph, pytorch_rival
 from assay.bench.suites import array_ops, neural_ops
 from assay.bench.suites.operation import Operation, Place, Work
-from assay.bench.text import shape_text
 from assay.runtime.hardware import Device
 
 OPERATIONS: Final[tuple[Operation, ...]] = (*array_ops.OPERATIONS, *neural_ops.OPERATIONS)
@@ -84,14 +86,14 @@ def _prepare(operation: Operation, place: Place) -> Trial:
     counted = counting.count(device, work.call)
     turns = [functools.partial(work.call, number) for number in range(place.copies)]
     captured = place.copies > 1 and not operation.allocates
-    call, times = grouped(device, turns, counted.bytes) if captured else (work.call, 1)
+    call, times = batch_into_graphs(device, turns, counted.bytes) if captured else (work.call, 1)
     in_numpy = work.in_numpy
     return Trial(
         Contestant("assay", call, DeviceClock(device), times * counted.bytes),
         work.check,
         ceiling=_ceiling(operation, place, counted.bytes),
         rivals=[
-            in_numpy if not callable(in_numpy) else rivals.numpy(in_numpy, counted.bytes, device),
+            in_numpy if not callable(in_numpy) else numpy_rival(in_numpy, counted.bytes, device),
             _torch(work, place, times, counted.bytes),
         ],
         bytes=counted.bytes,
@@ -104,11 +106,11 @@ def _prepare(operation: Operation, place: Place) -> Trial:
 def _ceiling(operation: Operation, place: Place, nbytes: float) -> Contestant:
     device = place.device
     if device.kind != "cuda":
-        yardstick = yardsticks.read if operation.reads_only else yardsticks.copy
+        yardstick = ceilings.read if operation.reads_only else ceilings.copy
         return yardstick(device, int(nbytes))
     if operation.reads_only:
-        return yardsticks.cold_read(device, nbytes, quick=place.copies == 1)
-    return yardsticks.copy(device, GPU_COPY_BYTES)
+        return ceilings.cold_read(device, nbytes, quick=place.copies == 1)
+    return ceilings.copy(device, GPU_COPY_BYTES)
 
 
 def _torch(work: Work, place: Place, times: int, nbytes: float) -> Contestant | Absent:
@@ -118,9 +120,9 @@ def _torch(work: Work, place: Place, times: int, nbytes: float) -> Contestant | 
         one = work.in_torch(module, put)
         if times == 1:
             return one
-        return rivals.torch_graph(module, [functools.partial(one, turn) for turn in range(times)])
+        return pytorch_graph(module, [functools.partial(one, turn) for turn in range(times)])
 
-    return rivals.torch(place.device, in_torch, times * nbytes)
+    return pytorch_rival(place.device, in_torch, times * nbytes)
 
 
 def _host_time(device: Device, held: bool) -> Trial:
@@ -143,8 +145,8 @@ def _host_time(device: Device, held: bool) -> Trial:
     return Trial(
         Contestant("assay", call, clock),
         checks.returned("NumPy", call, lambda _: np.add(*hosts), 0.0),
-        ceiling=yardsticks.launch(device, core) if device.kind == "cuda" else None,
-        rivals=[rivals.torch(device, in_torch, 1.0, clock=clock)],
+        ceiling=ceilings.launch(device, core) if device.kind == "cuda" else None,
+        rivals=[pytorch_rival(device, in_torch, 1.0, clock=clock)],
         note="time of the host per call, while the device works",
     )
 

@@ -10,10 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from assay import _native
-from assay.bench import rivals
-from assay.bench.case import Case, Check, Contestant, Settings, Size, Suite, Trial
-from assay.bench.clocks import Call, HostClock, ToldClock
-from assay.bench.text import bytes_text
+from assay.bench.harness.case import Case, Check, Contestant, Settings, Size, Suite, Trial
+from assay.bench.harness.clocks import Call, HostClock, ToldClock
+from assay.bench.harness.text import bytes_text
+from assay.bench.rivals.numpy import numpy_rival
+from assay.bench.rivals.pytorch import pytorch_rival
 from assay.runtime.hardware import Device
 
 LIVE: Final = 1000
@@ -97,8 +98,8 @@ def _from_python(device: Device) -> Trial:
             0.0,
         ),
         rivals=[
-            rivals.numpy(lambda _: np.empty(PYTHON_BYTES, np.uint8), 1.0),
-            rivals.torch(device, in_torch, 1.0),
+            numpy_rival(lambda _: np.empty(PYTHON_BYTES, np.uint8), 1.0),
+            pytorch_rival(device, in_torch, 1.0),
         ],
         note="with two records each; the rivals keep none",
     )

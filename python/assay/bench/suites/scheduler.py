@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from assay import _native
-from assay.bench.case import Case, Check, Contestant, Settings, Suite, Trial
-from assay.bench.clocks import ToldClock
-from assay.bench.tenants import Sharing, Steps
+from assay.bench.harness.case import Case, Check, Contestant, Settings, Suite, Trial
+from assay.bench.harness.clocks import ToldClock
+from assay.bench.suites.tenants import Sharing, Steps
 from assay.runtime.hardware import Device
 
 Load = tuple[str, int, int, int, int]

@@ -8,10 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from assay import xp
-from assay.bench import inputs, rivals
-from assay.bench.case import Case, Check, Contestant, Settings, Trial
-from assay.bench.clocks import Call, Clock, DeviceClock, HostClock
-from assay.bench.text import bytes_text
+from assay.bench.harness import inputs
+from assay.bench.harness.case import Case, Check, Contestant, Settings, Trial
+from assay.bench.harness.clocks import Call, Clock, DeviceClock, HostClock
+from assay.bench.harness.text import bytes_text
+from assay.bench.rivals.pytorch import pytorch_rival
 from assay.runtime.hardware import Device
 
 NBYTES: Final = 256 << 20
@@ -114,6 +115,6 @@ def _trial(
     return Trial(
         Contestant("assay", call, clock, nbytes),
         Check("the source", error, 0.0),
-        rivals=[rivals.torch(device, in_torch, nbytes, clock=their_clock)],
+        rivals=[pytorch_rival(device, in_torch, nbytes, clock=their_clock)],
         bytes=nbytes,
     )

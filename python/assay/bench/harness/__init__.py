@@ -1,0 +1,1 @@
+"""The measurement loop: cases, clocks, samples, statistics, results and comparisons."""

@@ -1,0 +1,274 @@
+"""What a run of a suite found, and the file it is kept in."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from assay import paths
+from assay.bench.harness.case import UNITS
+from assay.bench.harness.statistics import median, median_interval, quantile
+from assay.errors import InputError
+
+SCHEMA: Final = "assay.bench/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Values of one contestant, round by round; None where it sat a round out."""
+
+    name: str
+    rounds: tuple[float | None, ...]
+    calls: int
+    """Calls that each value is the mean of."""
+
+    @property
+    def values(self) -> list[float]:
+        """The values that there are."""
+        return [value for value in self.rounds if value is not None]
+
+    @property
+    def median(self) -> float:
+        """The figure."""
+        return median(self.values)
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data, with what is stated of it."""
+        values = self.values
+        interval = median_interval(values)
+        return {
+            "name": self.name,
+            "value": median(values),
+            "interval": None if interval is None else list(interval),
+            "p10": quantile(values, 0.1),
+            "p90": quantile(values, 0.9),
+            "rounds": list(self.rounds),
+            "calls": self.calls,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """How far the timed work was from its reference; NaN where nothing was written."""
+
+    against: str
+    error: float
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the figure is worth anything."""
+        return self.error <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One case as it was measured."""
+
+    name: str
+    unit: str
+    parameters: Mapping[str, Any]
+    own: Series
+    ceiling: Series | None
+    rivals: tuple[Series, ...]
+    absent: Mapping[str, str]
+    """Rivals that took no part, with the reason."""
+    check: Verification
+    bytes: float | None
+    flops: float | None
+    working_set_bytes: int | None
+    cold: bool | None
+    """Whether the inputs rotate through more than the last-level cache; None where unknown."""
+    note: str
+
+    @property
+    def value(self) -> float:
+        """The median over rounds, in the figure's unit."""
+        return self.own.median
+
+    @property
+    def spread(self) -> float:
+        """The width between the 10 and 90 % quantiles, over the median."""
+        values = self.own.values
+        return (quantile(values, 0.9) - quantile(values, 0.1)) / self.value if self.value else 0.0
+
+    @property
+    def share(self) -> float | None:
+        """The share of the ceiling, median of the shares round by round."""
+        return None if self.ceiling is None else median(self.paired(self.ceiling))
+
+    def paired(self, other: Series) -> list[float]:
+        """How we stand to another contestant in each round that both took part in.
+
+        Above one we are better, whether more or less of the unit is.
+        """
+        pairs = [
+            (own, theirs)
+            for own, theirs in zip(self.own.rounds, other.rounds, strict=True)
+            if own is not None and theirs is not None
+        ]
+        if UNITS[self.unit].higher_is_better:
+            return [own / theirs for own, theirs in pairs]
+        return [theirs / own for own, theirs in pairs]
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "parameters": dict(self.parameters),
+            "value": self.value,
+            "spread": self.spread,
+            "own": self.own.to_data(),
+            "ceiling": None if self.ceiling is None else self._versus(self.ceiling),
+            "rivals": [self._versus(rival) for rival in self.rivals],
+            "absent": dict(self.absent),
+            "check": {**asdict(self.check), "passed": self.check.passed},
+            "bytes": self.bytes,
+            "flops": self.flops,
+            "working_set_bytes": self.working_set_bytes,
+            "cold": self.cold,
+            "note": self.note,
+        }
+
+    def _versus(self, other: Series) -> dict[str, Any]:
+        ratios = self.paired(other)
+        interval = median_interval(ratios)
+        return {
+            **other.to_data(),
+            "ratio": median(ratios),
+            "ratio_interval": None if interval is None else list(interval),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run of a suite: where, with what, and every figure."""
+
+    suite: str
+    quick: bool
+    machine: Mapping[str, Any]
+    versions: Mapping[str, str | None]
+    commit: str | None
+    started: str
+    seconds: float
+    load_average: tuple[Sequence[float], Sequence[float]]
+    """Runnable processes over 1, 5 and 15 minutes, before and after."""
+    other_cores: float | None
+    """Cores that work of others had on average during the run; None where nobody told."""
+    figures: tuple[Figure, ...]
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data: what the file holds."""
+        return {
+            "schema": SCHEMA,
+            "suite": self.suite,
+            "quick": self.quick,
+            "machine": dict(self.machine),
+            "versions": dict(self.versions),
+            "commit": self.commit,
+            "started": self.started,
+            "seconds": self.seconds,
+            "load_average": [list(load) for load in self.load_average],
+            "other_cores": self.other_cores,
+            "figures": [figure.to_data() for figure in self.figures],
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the whole file or none of it."""
+        paths.write_atomically(path, (json.dumps(_json(self.to_data()), indent=1) + "\n").encode())
+
+
+def _json(data: Any) -> Any:
+    """The data with null for numbers that JSON lacks."""
+    if isinstance(data, float) and not math.isfinite(data):
+        return None
+    if isinstance(data, dict):
+        return {key: _json(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_json(value) for value in data]
+    return data
+
+
+def load(path: Path) -> Result:
+    """Read a file that `Result.save` wrote; anything else is refused in one line."""
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}", "assay bench SUITE --save FILE writes one"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise _alien(path, f"it is not JSON: {error}") from None
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        got = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        raise _alien(path, f"expected schema {SCHEMA}, got {got}")
+    try:
+        return _result(data)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise _alien(path, f"{type(error).__name__}: {error}") from None
+
+
+def _alien(path: Path, why: str) -> InputError:
+    return InputError(
+        f"{path} is no result of assay bench: {why}", "assay bench SUITE --save FILE writes one"
+    )
+
+
+def _result(data: Mapping[str, Any]) -> Result:
+    before, after = data["load_average"]
+    return Result(
+        suite=str(data["suite"]),
+        quick=bool(data["quick"]),
+        machine={**data["machine"], "fingerprint": str(data["machine"]["fingerprint"])},
+        versions=dict(data["versions"]),
+        commit=data["commit"],
+        started=str(data["started"]),
+        seconds=float(data["seconds"]),
+        load_average=(tuple(before), tuple(after)),
+        # Older files have none.
+        other_cores=None if data.get("other_cores") is None else float(data["other_cores"]),
+        figures=tuple(_figure(one) for one in data["figures"]),
+    )
+
+
+def _figure(data: Mapping[str, Any]) -> Figure:
+    if data["unit"] not in UNITS:
+        raise ValueError(f"unknown unit {data['unit']!r}")
+    check = data["check"]
+    own = _series(data["own"])
+    others = [one for one in (data["ceiling"], *data["rivals"]) if one is not None]
+    if not own.values or any(len(one["rounds"]) != len(own.rounds) for one in others):
+        raise ValueError(f"figure {data['name']!r} lacks rounds")
+    if any(value == 0.0 for one in others for value in one["rounds"]):
+        raise ValueError(f"figure {data['name']!r} is held against nothing")
+    return Figure(
+        name=str(data["name"]),
+        unit=data["unit"],
+        parameters=dict(data["parameters"]),
+        own=own,
+        ceiling=None if data["ceiling"] is None else _series(data["ceiling"]),
+        rivals=tuple(_series(rival) for rival in data["rivals"]),
+        absent=dict(data["absent"]),
+        check=Verification(
+            str(check["against"]),
+            math.nan if check["error"] is None else float(check["error"]),
+            float(check["tolerance"]),
+        ),
+        bytes=data["bytes"],
+        flops=data["flops"],
+        working_set_bytes=data["working_set_bytes"],
+        cold=data["cold"],
+        note=str(data["note"]),
+    )
+
+
+def _series(data: Mapping[str, Any]) -> Series:
+    rounds = tuple(None if value is None else float(value) for value in data["rounds"])
+    if any(value is not None and not (math.isfinite(value) and value >= 0.0) for value in rounds):
+        raise ValueError(f"values of {data['name']!r} are not all positive")
+    return Series(str(data["name"]), rounds, int(data["calls"]))

@@ -1,0 +1,119 @@
+"""Runs a suite: the machine is described, every case measured, the result put together."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import assay
+from assay.bench.harness import selection
+from assay.bench.harness.background_load import Others
+from assay.bench.harness.case import Settings, Suite
+from assay.bench.harness.result import Result
+from assay.bench.harness.runner import CLAIM, GPU_CLAIM, LOOK, measure
+from assay.errors import InputError
+from assay.runtime import cuda
+from assay.runtime.fingerprint import machine
+from assay.runtime.hardware import Device
+
+LIBRARIES: Final = ("numpy", "torch", "llama-cpp-python", "transformers")
+"""Rivals whose versions a result names."""
+
+
+def settings(
+    chosen: Suite,
+    device: str = "cpu",
+    *,
+    quick: bool = False,
+    sizes: str | None = None,
+    dtypes: str | None = None,
+    model: str | None = None,
+    rivals: Sequence[str] = (),
+) -> Settings:
+    """What is to be measured, from texts as the command line has them."""
+    # Its own device: records, pool and clock belong to nobody else's work.
+    made = Device(device)
+    if device.partition(":")[0] not in chosen.devices:
+        raise InputError(
+            f"the suite {chosen.name} does not run on {device}",
+            f"it runs on: {', '.join(chosen.devices)}",
+        )
+    return Settings(
+        device=made,
+        quick=quick,
+        sizes=selection.sizes(chosen, sizes),
+        dtypes=selection.dtypes(chosen, dtypes),
+        model=selection.model(chosen, model),
+        rivals=selection.rivals(chosen, rivals),
+    )
+
+
+def run(chosen: Suite, asked: Settings, progress: Callable[[str], None] | None = None) -> Result:
+    """Measure every case of a suite; `progress` is told which."""
+    say = progress or (lambda _: None)
+    facts = machine(asked.device)
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    load_before, start, others = os.getloadavg(), time.perf_counter(), Others()
+    effort = LOOK if asked.quick else GPU_CLAIM if asked.device.kind == "cuda" else CLAIM
+    cases = chosen.cases(asked)
+    figures = []
+    for number, case in enumerate(cases, 1):
+        say(f"[{number}/{len(cases)}] {case.name}")
+        figures.append(measure(case, effort, facts.cache_bytes))
+    result = Result(
+        suite=chosen.name,
+        quick=asked.quick,
+        machine=facts.to_data(),
+        versions=_versions(asked.device),
+        commit=_commit(),
+        started=started,
+        seconds=time.perf_counter() - start,
+        load_average=(load_before, os.getloadavg()),
+        other_cores=others.cores(),
+        figures=tuple(figures),
+    )
+    if chosen.finish is not None:
+        say(chosen.finish(result, asked.device))
+    return result
+
+
+def _versions(device: Device) -> dict[str, str | None]:
+    build: Any = assay.build_info()
+    checks = " with checks" if build["debug_assertions"] else ""
+    versions: dict[str, str | None] = {
+        "assay": f"{build['version']}{checks}",
+        "python": platform.python_version(),
+    }
+    for name in LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    if device.kind == "cuda":
+        versions |= cuda.versions()
+    return versions
+
+
+def _commit() -> str | None:
+    """The commit this code is from: that of the checkout, else what `ASSAY_COMMIT` says."""
+    here = Path(__file__).resolve()
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(here.parent), *words], capture_output=True, text=True, timeout=10
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    if git("ls-files", "--error-unmatch", here.name) is None:
+        return os.environ.get("ASSAY_COMMIT")
+    return git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

@@ -1,0 +1,145 @@
+"""Figures as rows of a table, the same for the terminal and for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from assay.bench.harness.comparison import Comparison, Verdict
+from assay.bench.harness.result import Figure, Result
+from assay.bench.harness.statistics import Interval, median, median_interval
+
+HEADER: Final = ("figure", "value", "unit", "spread", "of ceiling", "check")
+RIGHT: Final = (1, 3, 4)
+"""The columns that are numbers."""
+
+BUSY: Final = 0.1
+"""Share of the cores that others had during the run above which a reader is warned."""
+
+
+def rows(result: Result, comparison: Comparison | None = None) -> tuple[list[str], list[list[str]]]:
+    """The header and the cells; with a comparison there is a column more."""
+    verdicts = {one.name: one for one in comparison.verdicts} if comparison else {}
+    header = [*HEADER, *(["now over then"] if comparison else []), "over rivals"]
+    lines = []
+    for figure in result.figures:
+        line = [
+            figure.name,
+            number(figure.value),
+            figure.unit,
+            f"{figure.spread:.0%}",
+            _share(figure),
+            _check(figure),
+        ]
+        if comparison:
+            line.append(_verdict(verdicts.get(figure.name)))
+        lines.append([*line, "; ".join(_rivals(figure))])
+    return header, lines
+
+
+def number(value: float) -> str:
+    """Four digits, as people write them.
+
+    >>> number(12345.678), number(0.012345), number(3.0)
+    ('12,346', '0.01235', '3')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _ratio(ratio: float | None, interval: Interval | None) -> str:
+    if ratio is None:
+        return ""
+    if interval is None:
+        return f"{_times(ratio)} (too few rounds)"
+    return f"{_times(ratio)} ({_times(interval.low)} to {_times(interval.high)})"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
+
+
+def _verdict(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "not in the file"
+    found = _ratio(verdict.ratio, verdict.interval)
+    return f"{verdict.verdict} {found}" if found else f"{verdict.verdict}: {verdict.by}"
+
+
+def _share(figure: Figure) -> str:
+    """The share of the ceiling with its bounds, in percent."""
+    if figure.ceiling is None:
+        return ""
+    shares = figure.paired(figure.ceiling)
+    bounds = median_interval(shares)
+    within = f" ({100 * bounds.low:.0f}-{100 * bounds.high:.0f})" if bounds else ""
+    return f"{median(shares):.0%}{within}"
+
+
+def _rivals(figure: Figure) -> Iterator[str]:
+    for rival in figure.rivals:
+        ratios = figure.paired(rival)
+        yield f"{rival.name} {_ratio(median(ratios), median_interval(ratios))}"
+    for name, reason in figure.absent.items():
+        yield f"{name} {reason}"
+
+
+def _check(figure: Figure) -> str:
+    """How far the answer is from the reference, and the limit where it is beyond."""
+    check = figure.check
+    return f"{check.error:.0e}" if check.passed else f"WRONG {check.error:.0e}"
+
+
+def conditions(result: Result) -> list[str]:
+    """What a reader must know to judge the figures, in a few lines."""
+    machine, versions = result.machine, result.versions
+    before, after = (load[0] for load in result.load_average)
+    others = result.other_cores
+    beside = "" if others is None else f", others had {others:.2f} cores"
+    commit = f", commit {result.commit}" if result.commit else ""
+    hardware = dict.fromkeys([machine["device_description"], machine["processor"]])
+    lines = [
+        f"{machine['device']}: {', '.join(hardware)}, {machine['usable_cores']} cores",
+        ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
+        + commit,
+        f"load average {before:.2f} before, {after:.2f} after{beside}, "
+        f"{result.seconds:.0f} s{', quick: a look, not a claim' if result.quick else ''}",
+    ]
+    if others is not None and others > BUSY * machine["usable_cores"]:
+        lines.append("the machine was busy with other work: judge by ratios and their bounds")
+    lines += _ceilings(result)
+    notes: dict[str, list[str]] = {}
+    for figure in result.figures:
+        if figure.note:
+            notes.setdefault(figure.note, []).append(figure.name)
+        if figure.cold is False:
+            notes.setdefault("inputs fit into the cache: not cold", []).append(figure.name)
+    total = len(result.figures)
+    for note, names in notes.items():
+        lines.append(note if len(names) == total else f"{', '.join(names)}: {note}")
+    return lines
+
+
+def _ceilings(result: Result) -> Iterator[str]:
+    """Each yardstick with the range of its medians, as it was in the rounds of the cases."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for figure in result.figures:
+        if figure.ceiling is not None:
+            key = (figure.ceiling.name, figure.unit)
+            found.setdefault(key, []).append(figure.ceiling.median)
+    for (name, unit), values in found.items():
+        low, high = number(min(values)), number(max(values))
+        yield f"ceiling: {name}, {low if low == high else f'{low} to {high}'} {unit}"
+
+
+def markdown(result: Result, comparison: Comparison | None = None) -> str:
+    """The table and its conditions as Markdown."""
+    header, lines = rows(result, comparison)
+    right = [" ---: " if column in RIGHT else " --- " for column in range(len(header))]
+    text = [f"|{'|'.join(f' {title} ' for title in header)}|", f"|{'|'.join(right)}|"]
+    text += [f"|{'|'.join(f' {_escaped(cell)} ' for cell in line)}|" for line in lines]
+    text += ["", *(f"- {line}" for line in conditions(result))]
+    return "\n".join([f"## assay bench {result.suite}", "", *text]) + "\n"
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", "\\|")

@@ -1,0 +1,1 @@
+"""Other libraries and programs that do the same work, where they are installed."""

@@ -1,0 +1,86 @@
+"""PyTorch on the same device, as a rival."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from assay.bench.harness.case import Absent, Contestant
+from assay.bench.harness.clocks import Call, Clock, HostClock
+from assay.bench.harness.inputs import NumPyArray
+from assay.runtime.hardware import Device
+
+
+class TorchClock:
+    """Device time of PyTorch's calls on a GPU: its own events, on its own stream."""
+
+    def __init__(self, module: Any) -> None:
+        """Measure on PyTorch's current stream."""
+        self.module = module
+
+    def measure(self, call: Call, first: int, count: int) -> float:
+        """Seconds of device time of one call."""
+        start, end = (self.module.cuda.Event(enable_timing=True) for _ in range(2))
+        with self.module.inference_mode():
+            start.record()
+            for number in range(first, first + count):
+                call(number)
+            end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) * 1e-3 / count
+
+
+def pytorch_rival(
+    device: Device,
+    make: Callable[[Any, Callable[[NumPyArray], Any]], Call],
+    amount: float,
+    *,
+    clock: Clock | None = None,
+) -> Contestant | Absent:
+    """PyTorch on the same device, or the reason why it takes no part.
+
+    `make` gets the module and a function that places host values, and returns the call. Without a
+    clock, time is the device's.
+    """
+    if importlib.util.find_spec("torch") is None:
+        return Absent("PyTorch", "not installed")
+    if not device.host_memory and device.kind != "cuda":
+        return Absent("PyTorch", f"has no device {device.name}")
+    module = importlib.import_module("torch")
+    if device.kind == "cuda":
+        if not module.cuda.is_available():
+            return Absent("PyTorch", "was built without CUDA or finds no GPU")
+        call = make(module, lambda host: _on_host(module, host).to(device.name))
+        return Contestant("PyTorch", call, clock or TorchClock(module), amount)
+    call = make(module, lambda host: _on_host(module, host))
+
+    def undifferentiated(number: int) -> object:
+        with module.inference_mode():
+            return call(number)
+
+    return Contestant("PyTorch", undifferentiated, clock or HostClock(), amount)
+
+
+def _on_host(module: Any, host: NumPyArray) -> Any:
+    return module.from_numpy(np.require(host, requirements=["C", "W"]))
+
+
+def pytorch_graph(module: Any, operations: Sequence[Callable[[], object]]) -> Call:
+    """A call that replays these operations as one CUDA graph of PyTorch's."""
+    aside = module.cuda.Stream()
+    aside.wait_stream(module.cuda.current_stream())
+    with module.inference_mode():
+        # PyTorch wants libraries started and memory taken before it captures.
+        with module.cuda.stream(aside):
+            for operation in operations[:3]:
+                operation()
+        module.cuda.current_stream().wait_stream(aside)
+        graph = module.cuda.CUDAGraph()
+        with module.cuda.graph(graph):
+            for operation in operations:
+                operation()
+    return lambda _: graph.replay()

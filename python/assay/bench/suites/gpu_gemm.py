@@ -1,0 +1,154 @@
+"""Products that only GPUs have: 8-bit floats, many at once, and with what follows in one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from assay import ops, xp
+from assay.bench.harness import checks, counting, inputs
+from assay.bench.harness.case import Case, Contestant, Size, Trial
+from assay.bench.harness.clocks import Call, DeviceClock
+from assay.bench.harness.text import shape_text
+from assay.bench.rivals.pytorch import pytorch_rival
+from assay.bench.suites import low_precision
+from assay.runtime.array import Array
+from assay.runtime.hardware import Device
+
+BATCHED: Final = (64, 1024, 1024, 1024)
+FUSED: Final = (4096, 4096, 4096)
+CHECKED_ROWS: Final = 24
+_KINDS: Final = 1 << 16
+"""Different numbers of 8 bits that are drawn from."""
+
+
+def fp8(device: Device, size: Size) -> Case:
+    """A product of 8-bit floats with a scale for each row of either matrix."""
+    return _case("fp8", size, lambda: _fp8(device, *size))
+
+
+def batched(device: Device) -> Case:
+    """Many products of bfloat16 at once."""
+    return _case("batched bf16", BATCHED, lambda: _batched(device, *BATCHED))
+
+
+def fused(device: Device) -> Case:
+    """A linear layer with its bias and its activation."""
+    return _case("linear bias gelu_tanh bf16", FUSED, lambda: _fused(device, *FUSED))
+
+
+def _case(name: str, size: Size, prepare: Callable[[], Trial]) -> Case:
+    title = name if name.startswith(("linear", "batched")) else f"matmul {name}"
+    return Case(
+        f"{title} {shape_text(size)}",
+        "TFLOP/s",
+        prepare,
+        {"operation": title, "dtype": name.split()[-1], "size": list(size)},
+    )
+
+
+def _rows(count: int) -> inputs.NumPyArray:
+    return np.unique(np.linspace(0, count - 1, CHECKED_ROWS).astype(int))
+
+
+def _fp8(device: Device, m: int, k: int, n: int) -> Trial:
+    source = np.random.default_rng(1)
+    kinds = low_precision.to_e4m3(inputs.normal((_KINDS,), 2) * 16)
+    codes = [kinds[source.integers(0, _KINDS, (rows, k), np.uint16)] for rows in (m, n)]
+    scales = [source.uniform(0.01, 0.03, rows).astype(np.float32) for rows in (m, n)]
+    x, weights = (
+        ops.pack(code, "fp8", (len(code), k), device, scales=scale)
+        for code, scale in zip(codes, scales, strict=True)
+    )
+    out = xp.empty((m, n), dtype=xp.bfloat16, device=device)
+
+    def multiply(_: int) -> None:
+        ops.linear(x, weights, out=out)
+
+    counted = counting.count(device, multiply)
+    rows, table = _rows(m), low_precision.e4m3().astype(np.float32)
+    products = table[codes[0][rows]] @ table[codes[1]].T
+    reference = products * scales[0][rows, None] * scales[1]
+
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        a, b = (put(code).view(module.float8_e4m3fn) for code in codes)
+        one = module.ones((), device=a.device)
+        columns = b.t()
+
+        def call(_: int) -> object:
+            return module._scaled_mm(a, columns, one, one, out_dtype=module.bfloat16)
+
+        return call
+
+    return _trial(
+        device, multiply, out, counted, reference, rows, in_torch, 1e-2,
+        "a scale for each row of either matrix; PyTorch's _scaled_mm has one for each matrix",
+    )  # fmt: skip
+
+
+def _batched(device: Device, count: int, m: int, k: int, n: int) -> Trial:
+    left, right = inputs.normal((count, m, k), 1), inputs.normal((count, k, n), 2)
+    a, b = (inputs.place(device, host, "bf16") for host in (left, right))
+    out = xp.empty((count, m, n), dtype=xp.bfloat16, device=device)
+
+    def multiply(_: int) -> None:
+        ops.batched_matmul(a, b, out=out)
+
+    counted = counting.count(device, multiply)
+    chosen = np.array([0, count // 2, count - 1])
+    reference = inputs.fetch(a)[chosen] @ inputs.fetch(b)[chosen]
+
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        first, second = (put(host).to(module.bfloat16) for host in (left, right))
+        return lambda _: module.bmm(first, second)
+
+    tolerance = inputs.rounding("bf16") + 1e-4
+    return _trial(device, multiply, out, counted, reference, chosen, in_torch, tolerance)
+
+
+def _fused(device: Device, m: int, k: int, n: int) -> Trial:
+    given, rows_of_weights = inputs.normal((m, k), 1), inputs.normal((n, k), 2) * k**-0.5
+    added = inputs.normal((n,), 3)
+    x, bias = inputs.place(device, given, "bf16"), inputs.place(device, added, "bf16")
+    weights = ops.pack(rows_of_weights, "bf16", (n, k), device)
+    out = xp.empty((m, n), dtype=xp.bfloat16, device=device)
+
+    def multiply(_: int) -> None:
+        ops.linear(x, weights, bias=bias, activation="gelu_tanh", out=out)
+
+    counted = counting.count(device, multiply)
+    rows = _rows(m)
+    stored = inputs.fetch(inputs.place(device, rows_of_weights, "bf16"))
+    sums = inputs.fetch(x)[rows] @ stored.T + inputs.fetch(bias)
+    reference = 0.5 * sums * (1 + np.tanh(np.sqrt(2 / np.pi) * (sums + 0.044715 * sums**3)))
+
+    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+        a, b, c = (put(host).to(module.bfloat16) for host in (given, rows_of_weights, added))
+        columns = b.t()
+        return lambda _: module._addmm_activation(c, a, columns, use_gelu=True)
+
+    tolerance = 2 * inputs.rounding("bf16")
+    return _trial(device, multiply, out, counted, reference, rows, in_torch, tolerance)
+
+
+def _trial(
+    device: Device,
+    call: Call,
+    out: Array,
+    counted: counting.Counted,
+    reference: inputs.NumPyArray,
+    rows: inputs.NumPyArray,
+    in_torch: Callable[[Any, Callable[[Any], Any]], Call],
+    tolerance: float,
+    note: str = "",
+) -> Trial:
+    return Trial(
+        Contestant("assay", call, DeviceClock(device), counted.flops),
+        checks.written("double precision", call, out, lambda _: reference, tolerance, rows),
+        rivals=[pytorch_rival(device, in_torch, counted.flops)],
+        bytes=counted.bytes,
+        flops=counted.flops,
+        note=note,
+    )

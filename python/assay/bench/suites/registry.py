@@ -1,0 +1,22 @@
+"""The suites by name; a suite's module is imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+from assay.bench.harness.case import Suite
+from assay.errors import unknown_name
+
+SUITES: Final = (
+    "ceilings", "ops", "gemm", "gemv", "attention", "decode", "pool", "scheduler", "graph",
+)  # fmt: skip
+"""Every suite; each is a module of `assay.bench.suites` with a `SUITE`."""
+
+
+def suite(name: str) -> Suite:
+    """The suite of this name."""
+    if name not in SUITES:
+        raise unknown_name("suite", name, SUITES)
+    found: Suite = importlib.import_module(f"assay.bench.suites.{name}").SUITE
+    return found

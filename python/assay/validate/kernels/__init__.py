@@ -1,0 +1,1 @@
+"""Measured kernels and data sheets."""

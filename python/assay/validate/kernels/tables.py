@@ -1,0 +1,204 @@
+"""Measured kernel times, read from the installed package that publishes them.
+
+The package's collectors state how each figure was taken; what matters for a model is how much
+was touched between two uses of the same data, since that decides what is still in the cache:
+
+- products: six copies of the weights one after the other (TensorRT-LLM since 1.3: as many as
+  fill the cache, five at most), all inside one CUDA graph; the activations are the same ones
+  each time, but SGLang has a copy of them per copy of the weights.
+- vLLM's 16-bit weights are not initialized, SGLang's and TensorRT-LLM's are random: random
+  operands draw more power and run slower where power is the limit.
+- attention: the same keys and values again and again.
+- experts: both products of gated experts, the activation between them and the routing; of the
+  distributions of tokens, the power law, whose batches touch as many experts as chance does.
+- passes: casts of 16-bit activations to 8 bits by a known scale.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import unknown_name
+from assay.validate.measured_package import (
+    HELD_OUT,
+    hash_fraction,
+    package_folder,
+    read_parquet,
+    version_key,
+)
+
+Column = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+FRAMEWORKS = ("vllm", "sglang", "trtllm")
+"""Engines, those whose kernels stand for an accelerator by default first."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the package keeps an operation's rows, and which of them count."""
+
+    family: str
+    file: str
+    shape: tuple[str, ...]
+    held_out_by: tuple[str, ...]
+    only: Mapping[str, str]
+
+
+_HEADS = ("num_heads", "num_key_value_heads", "head_dim", "window_size")
+_EXPERTS = ("hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
+_BF16 = {"attn_dtype": "bfloat16", "kv_cache_dtype": "bfloat16"}
+SOURCES = {
+    "gemm": Source(
+        "gemm", "gemm_perf", ("m", "n", "k"), ("n", "k"), {"gemm_dtype": "bfloat16"}
+    ),
+    "gemm8": Source("gemm", "gemm_perf", ("m", "n", "k"), ("n", "k"), {"gemm_dtype": "fp8"}),
+    "prefill": Source(
+        "attention", "context_attention_perf", ("batch_size", "isl", *_HEADS), _HEADS, _BF16
+    ),
+    "decode": Source(
+        "attention", "generation_attention_perf", ("batch_size", "step", *_HEADS), _HEADS, _BF16
+    ),
+    "experts": Source(
+        "moe", "moe_perf", ("num_tokens", *_EXPERTS), _EXPERTS,
+        {"moe_dtype": "bfloat16", "distribution": "power_law_1.01", "moe_ep_size": "1"},
+    ),
+    "experts8": Source(
+        "moe", "moe_perf", ("num_tokens", *_EXPERTS), _EXPERTS,
+        {"moe_dtype": "fp8_block", "distribution": "power_law_1.01", "moe_ep_size": "1"},
+    ),
+    "passes": Source("quantize", "scale_matrix_perf", ("m", "k"), ("k",), {"quant_dtype": "fp8"}),
+}  # fmt: skip
+OPERATIONS = tuple(SOURCES)
+
+# Names under which shapes were drawn when the first constants were fitted; others use their own.
+_DRAWN_AS = {"gemm": "kernels-1", "gemm8": "kernels-1", "prefill": "attention-1"}
+_DRAWN_AS["decode"] = _DRAWN_AS["prefill"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Measurements of one operation: shapes by column, times, and which framework took them."""
+
+    operation: str
+    system: str
+    columns: dict[str, Column]
+    seconds: Column
+    framework: NDArray[np.str_]
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def where(self, mask: Mask) -> Table:
+        """The rows that a mask picks."""
+        columns = {name: column[mask] for name, column in self.columns.items()}
+        return Table(self.operation, self.system, columns, self.seconds[mask], self.framework[mask])
+
+    @property
+    def groups(self) -> NDArray[np.str_]:
+        """What is held out together: all rows of one weight, or of one set of heads."""
+        names = SOURCES[self.operation].held_out_by
+        parts = zip(*(self.columns[name].astype(int).tolist() for name in names), strict=True)
+        drawn_as = _DRAWN_AS.get(self.operation, f"{SOURCES[self.operation].family}-1")
+        if drawn_as == "kernels-1":
+            return np.array([f"assay-kernels-1:{n}:{k}" for n, k in parts])
+        return np.array([f"assay-{drawn_as}:{part}" for part in parts])
+
+    @property
+    def held_out(self) -> Mask:
+        """Which rows no fit may see."""
+        names, index = np.unique(self.groups, return_inverse=True)
+        return np.array([hash_fraction(name) < HELD_OUT for name in names])[index]
+
+
+def load(operation: str, system: str) -> Table | None:
+    """All rows of an operation on a system, of each framework's newest main kernel.
+
+    None where the operation was not measured on this system.
+    """
+    source = SOURCES[operation]
+    folder = package_folder() / system
+    if not folder.is_dir():
+        raise unknown_name("system", system, [p.name for p in package_folder().iterdir()])
+    parts = []
+    for framework in FRAMEWORKS:
+        files = (folder / source.family / framework).glob(f"*/{source.file}.parquet")
+        tables = [
+            _read(operation, system, framework, path) for path in sorted(files, key=version_key)
+        ]
+        # A later version may have measured only what it changed.
+        most = max(map(len, tables), default=0)
+        whole = [table for table in tables if len(table) > most / 2]
+        parts += whole[-1:]
+    return _concatenate(parts) if parts else None
+
+
+def _concatenate(parts: list[Table]) -> Table:
+    columns = {
+        name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
+    }
+    return Table(
+        parts[0].operation, parts[0].system, columns,
+        np.concatenate([part.seconds for part in parts]),
+        np.concatenate([part.framework for part in parts]),
+    )  # fmt: skip
+
+
+def _read(operation: str, system: str, framework: str, path: Path) -> Table:
+    source = SOURCES[operation]
+    raw = read_parquet(path)
+    seconds = np.array(raw["latency"], dtype=np.float64) * 1e-3
+    raw.setdefault("window_size", [0] * len(seconds))
+    keep = seconds > 0
+    for name, value in source.only.items():
+        keep &= np.array(raw[name]).astype(str) == value
+    sources = np.array(raw["kernel_source"])
+    names, counts = np.unique(sources[keep], return_counts=True)
+    if len(names):
+        keep &= sources == names[np.argmax(counts)]
+    columns = {name: np.array(raw[name], dtype=np.float64)[keep] for name in source.shape}
+    return Table(operation, system, columns, seconds[keep], np.full(int(keep.sum()), framework))
+
+
+def read_sample(path: Path) -> list[Table]:
+    """Tables from a CSV file written by `write_sample`."""
+    rows: dict[tuple[str, str], list[dict[str, str]]] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            rows.setdefault((row["operation"], row["system"]), []).append(row)
+    tables = []
+    for (operation, system), members in rows.items():
+        if operation not in SOURCES:
+            raise unknown_name("operation", operation, OPERATIONS)
+        columns = {
+            name: np.array([float(member[name]) for member in members])
+            for name in SOURCES[operation].shape
+        }
+        seconds = np.array([float(member["seconds"]) for member in members])
+        framework = np.array([member["framework"] for member in members])
+        tables.append(Table(operation, system, columns, seconds, framework))
+    return tables
+
+
+def write_sample(path: Path, tables: list[Table]) -> None:
+    """Write a few rows of several tables as one CSV file."""
+    shapes = list(dict.fromkeys(name for source in SOURCES.values() for name in source.shape))
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["operation", "system", "framework", *shapes, "seconds"])
+        for table in tables:
+            for index in range(len(table)):
+                values = [
+                    f"{table.columns[name][index]:.0f}" if name in table.columns else ""
+                    for name in shapes
+                ]
+                writer.writerow(
+                    [table.operation, table.system, table.framework[index], *values,
+                     f"{table.seconds[index]:.6g}"]
+                )  # fmt: skip

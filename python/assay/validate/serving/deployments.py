@@ -1,0 +1,200 @@
+"""Published serving cases as inputs of the graph: accelerator, model, placement, load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from assay.catalog import accelerators, models
+from assay.errors import InputError
+from assay.validate.cases import Case
+from assay.validate.serving import fields
+from assay.validate.serving.fields import whole
+
+UNLIMITED = 1e6
+"""Requests in flight where they never lack."""
+
+ALL_HEADS = 1e3
+OLD_GROUP = 3.0
+"""Query heads that shared a reading of keys through caches before kernels did."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One observed figure: which outputs of the graph it is, in its unit."""
+
+    quantity: str
+    unit: str
+    observed: float
+    variable: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A case as values of graph variables, with what it observed."""
+
+    case: Case
+    system: str
+    engine: str
+    client: str
+    values: dict[str, float]
+    figures: list[Figure]
+    notes: list[str] = field(default_factory=list)
+    prompt_values: dict[str, float] | None = None
+    """Where prompts run, when not with the decoding."""
+
+
+QUANTITIES = {
+    "first_token_latency_ms": ("time_to_first_token", 1e3),
+    "ttft_ms": ("time_to_first_token", 1e3),
+    "prefill_ms": ("prompt_time", 1e3),
+    "tpot_ms": ("step_time", 1e3),
+    "itl_ms": ("step_time", 1e3),
+    "step_ms": ("step_time", 1e3),
+    "decode_ms_per_token": ("step_time", 1e3),
+    "total_ms": ("end_to_end_time", 1e3),
+    "output_tokens_per_s_per_gpu": ("throughput_per_gpu", 1.0),
+    "total_output_tokens_per_s": ("throughput", 1.0),
+    "output_tokens_per_s": ("throughput", 1.0),
+    "tokens_per_s": ("throughput", 1.0),
+}
+"""Observed figures that can be predicted: the output, and its scale in the figure's unit."""
+
+
+def deployment_of(case: Case) -> Deployment:
+    """Read a case; raises an error that says what is missing where it cannot be predicted."""
+    inputs = case.inputs
+    entry = accelerators.find(_text(inputs, "system", "gpu", "accelerator"))
+    if "gpu.rate_8bit" not in entry.base or not str(entry.facts.get("calibration", "")):
+        raise InputError(f"no kernel constants for {entry.name}")
+    model, notes = _model(case)
+    engine, more = fields.engine_of(case)
+    notes += more
+    client, more = fields.client_of(case)
+    notes += more
+    has_experts = model.get("architecture.experts", 0) > 0
+    formats = fields.formats_of(case, engine, has_experts, entry.base)
+    length = fields.MEAN_LENGTH if client == "inferencex" else 1.0
+    prompt = _number(inputs, "isl", "prompt") * length
+    output = _number(inputs, "osl", "output") * length
+    mode = str(inputs.get("mode") or "").lower()
+    values = dict(model)
+    values |= {
+        "serving.compute_bits": formats.compute_bits,
+        "serving.expert_bits": formats.expert_bits,
+        "serving.weight_bytes": formats.weight_bytes,
+        "serving.expert_bytes": formats.expert_bytes,
+        "serving.kv_bytes": formats.kv_bytes,
+        "serving.prompt": prompt,
+        "serving.output": max(output, 1.0),
+        "serving.group_limit": ALL_HEADS if fields.shares_keys(case, engine) else OLD_GROUP,
+        "serving.static": float("static" in mode or whole(inputs.get("osl")) == 1),
+        "serving.separate": 0.0,
+        "serving.pipeline": whole(inputs.get("pp")),
+        **_placement(inputs, "", notes),
+    }
+    values["serving.concurrency"], more = _concurrency(case, mode)
+    notes += more
+    found = Deployment(case, entry.name, engine, client, values, _figures(case), notes)
+    return _separated(found) if mode.startswith("disagg") else found
+
+
+def _text(inputs: Mapping[str, Any], *names: str) -> str:
+    for name in names:
+        if inputs.get(name):
+            return str(inputs[name])
+    raise InputError(f"the case states none of {', '.join(names)}")
+
+
+def _number(inputs: Mapping[str, Any], *names: str) -> float:
+    for name in names:
+        value = inputs.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if isinstance(value, str) and re.fullmatch(r"[0-9.]+", value):
+            return float(value)
+    raise InputError(f"the case states none of {', '.join(names)}")
+
+
+def _model(case: Case) -> tuple[dict[str, float], list[str]]:
+    inputs = case.inputs
+    if all(isinstance(inputs.get(n), int | float) for n in ("layers", "hidden", "heads", "vocab")):
+        name = str(inputs.get("model", case.id))
+        gated = any(word in name.lower() for word in ("llama", "mistral", "qwen", "gemma"))
+        model = models.from_dimensions(
+            layers=inputs["layers"], hidden=inputs["hidden"], heads=inputs["heads"],
+            vocabulary=inputs["vocab"], name=name,
+            num_key_value_heads=inputs.get("kv_heads"), intermediate_size=inputs.get("ffn"),
+            model_type="llama" if gated else "gpt_neox" if inputs.get("ffn") else "",
+        )  # fmt: skip
+        note = f"{name}: {'gated' if gated else 'plain'} feed-forward by its name"
+        return model.given, [note, *model.notes]
+    found = models.find(_text(inputs, "model"))
+    return found.given, list(found.notes)
+
+
+def _placement(inputs: Mapping[str, Any], prefix: str, notes: list[str]) -> dict[str, float]:
+    def stated(*names: str) -> int:
+        return next(
+            (whole(inputs[prefix + n]) for n in names if inputs.get(prefix + n) not in (None, "")),
+            1,
+        )
+
+    tensor, replicas = stated("tp", "tp_size"), stated("attention_dp", "attention_dp_size")
+    cut, experts = stated("moe_tp", "moe_tp_size"), stated("moe_ep", "moe_ep_size", "ep")
+    gpus = tensor * replicas
+    if gpus == cut * experts and (cut == experts > 1 or tensor == replicas > 1):
+        # The same GPUs counted twice, as tensor ranks and as replicas or groups of experts.
+        gpus = cut if cut == experts else tensor
+        notes.append(f"{tensor} x {replicas} ranks, experts {cut} x {experts}: {gpus} GPUs")
+        replicas, experts = (1 if tensor > 1 else gpus), gpus
+    elif cut * experts > gpus:
+        gpus = cut * experts
+        replicas = max(gpus // tensor, 1)
+        notes.append(f"{tensor} ranks with experts {cut} x {experts}: attention on {replicas}")
+    return {
+        "serving.tensor": float(gpus),
+        "serving.attention_replicas": float(replicas),
+        "serving.expert": float(experts),
+    }
+
+
+def _concurrency(case: Case, mode: str) -> tuple[float, list[str]]:
+    inputs = case.inputs
+    if "infinite" in mode or "max-throughput" in mode or "saturat" in mode:
+        return UNLIMITED, []
+    for name in ("concurrency", "batch", "batch_size"):
+        if inputs.get(name):
+            return float(whole(inputs[name])), []
+    return 1.0, ["no batch is stated: one request"]
+
+
+def _separated(found: Deployment) -> Deployment:
+    """Prompts on GPUs of their own, decoding on others, requests spread over the workers."""
+    inputs, notes = found.case.inputs, list(found.notes)
+    workers = whole(inputs.get("decode_num_workers"), 0)
+    if not workers:
+        workers = 3
+        notes.append("decode workers are not stated: 3, the median of those that are")
+    values = found.values | _placement(inputs, "decode_", notes) | {"serving.separate": 1.0}
+    values["serving.concurrency"] = max(found.values["serving.concurrency"] / workers, 1.0)
+    prompts = whole(inputs.get("prefill_num_workers"), 1)
+    prompt_values = found.values | _placement(inputs, "prefill_", []) | {"serving.separate": 1.0}
+    prompt_values["serving.concurrency"] = max(found.values["serving.concurrency"] / prompts, 1.0)
+    return replace(found, values=values, prompt_values=prompt_values, notes=notes)
+
+
+def _figures(case: Case) -> list[Figure]:
+    figures = []
+    for name, value in case.observed.items():
+        known = QUANTITIES.get(name)
+        if known is None or not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        unit = name.rpartition("_")[2] if name.endswith("_ms") else "token/s"
+        if name == "decode_ms_per_token":
+            unit = "ms"
+        figures.append(Figure(name, unit, float(value), *known))
+    return figures

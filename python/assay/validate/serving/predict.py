@@ -1,0 +1,209 @@
+"""Serving cases predicted through the graph: latencies, rates, and what they are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.catalog import accelerators, constants, engines
+from assay.errors import AssayError
+from assay.model.tapes.compile import Compiled
+from assay.stack import registry
+from assay.validate.cases import Case
+from assay.validate.score import Row
+from assay.validate.serving.deployments import Deployment, Figure, deployment_of
+
+Matrix = NDArray[np.float64]
+
+FIGURES = (
+    "time_to_first_token", "prompt_time", "step_time", "end_to_end_time", "throughput",
+    "throughput_per_gpu",
+)  # fmt: skip
+"""Outputs that figures are compared with, within the scope `serving`."""
+
+PROMPT_FIGURES = ("time_to_first_token", "prompt_time")
+"""What GPUs that only run prompts decide, where there are such."""
+
+_PARTS = ("projection", "attention", "feed_forward", "pass", "reduction")
+_TERMS = (
+    *(f"decode.{part}_time" for part in _PARTS), "decode.logits.time", "decode.time",
+    "mixed.time", "prompt_share", "host_time", "own_prompt_time", "steady_prompt_time",
+    "burst_time", "waiting_time", "request_time", "weight_memory", "batch", "decoding",
+    "context", "kv.bytes_per_token", "gpus",
+)  # fmt: skip
+_OUTSIDE = ("gpu.memory.bandwidth", "gpu.peak_flops", "architecture.active_parameters")
+
+# Other kernels of an engine are its factors on the accelerator's: its own sets do not predict
+# better, see docs/design/serving-model.md.
+_OWN_KERNELS = ("collectives.direct_start", "collectives.direct_share")
+# Kernel constants are fitted at the clock that the tables were measured at.
+_CLOCK = {"kernels.device.clock_ratio": 1.0}
+
+
+def values_of(deployment: Deployment, prompts: bool = False) -> dict[str, float]:
+    """Everything that the graph is given for a deployment, or for its GPUs that run prompts."""
+    own = deployment.prompt_values if prompts else None
+    return {
+        **hardware(deployment.system, deployment.engine),
+        **engines.given(deployment.engine, deployment.client),
+        **(own or deployment.values),
+    }
+
+
+@cache
+def hardware(system: str, engine: str = "vllm") -> dict[str, float]:
+    """Data sheet and fitted constants of an accelerator, with the engine's own all-reduce."""
+    entry = accelerators.find(system)
+    calibration = str(entry.facts.get("calibration") or system)
+    fitted = constants.given(calibration)
+    if engine in constants.engines(calibration):
+        own = constants.given(calibration, engine)
+        fitted |= {name: own[name] for name in _OWN_KERNELS if name in own}
+    known = registry().units
+    both = {**entry.base, **fitted, **_CLOCK}
+    return {name: value for name, value in both.items() if name in known}
+
+
+@cache
+def compiled(names: tuple[str, ...]) -> Compiled:
+    """The serving path by the inputs named."""
+    outputs = [f"serving.{name}" for name in (*FIGURES, *_TERMS)]
+    return registry().compile(inputs=list(names), outputs=[*outputs, *_OUTSIDE])
+
+
+class Points:
+    """Deployments as columns of inputs to the graph."""
+
+    def __init__(self, deployments: Sequence[Deployment], prompts: int = 0) -> None:
+        """Collect the values of all deployments, of the last `prompts` those that run prompts."""
+        first = len(deployments) - prompts
+        rows = [values_of(found, index >= first) for index, found in enumerate(deployments)]
+        self.names = tuple(sorted({name for row in rows for name in row}))
+        self.columns: Matrix = np.array(
+            [[row.get(name, 0.0) for row in rows] for name in self.names], dtype=np.float64
+        )
+
+    def outputs(self) -> dict[str, Matrix]:
+        """Every output, one number per deployment."""
+        function = compiled(self.names)
+        found = function(*self.columns)
+        return {
+            name.removeprefix("serving."): column
+            for name, column in zip(function.outputs, found, strict=True)
+        }
+
+
+def predict(cases: Sequence[Case]) -> list[Row]:
+    """One row per observed figure of every case."""
+    rows: list[Row] = []
+    found: list[Deployment] = []
+    for case in cases:
+        try:
+            found.append(deployment_of(case))
+        except AssayError as error:
+            rows += _gaps(case, error.message, case.observed)
+            continue
+        named = {figure.quantity for figure in found[-1].figures}
+        rows += _gaps(
+            case, "no such figure in the serving scope",
+            {name: value for name, value in case.observed.items() if name not in named},
+        )  # fmt: skip
+    if not found:
+        return rows
+    outputs, prompts = Points(found).outputs(), Points(found, len(found)).outputs()
+    for index, deployment in enumerate(found):
+        own = {name: float(column[index]) for name, column in outputs.items()}
+        there = {name: float(column[index]) for name, column in prompts.items()}
+        for figure in deployment.figures:
+            rows.append(_row(deployment, figure, there if _is_prompt(figure) else own))
+    return rows
+
+
+def _is_prompt(figure: Figure) -> bool:
+    return figure.variable in PROMPT_FIGURES
+
+
+def _gaps(case: Case, reason: str, observed: dict[str, object]) -> list[Row]:
+    return [
+        Row(case.id, case.suite, name, "", float(value), None, gap=reason)
+        for name, value in observed.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+
+
+def _row(deployment: Deployment, figure: Figure, outputs: dict[str, float]) -> Row:
+    case, scale = deployment.case, figure.scale
+    predicted = outputs[figure.variable] * scale
+    if not math.isfinite(predicted):
+        return Row(
+            case.id, case.suite, figure.quantity, figure.unit, figure.observed, None,
+            gap="the graph gives no finite figure",
+        )  # fmt: skip
+    width = math.exp(engines.interval90(figure.variable))
+    return Row(
+        case.id, case.suite, figure.quantity, figure.unit, figure.observed, predicted,
+        predicted / width, predicted * width, _terms(figure, outputs),
+        {name: value * scale for name, value in _baselines(figure, outputs, deployment).items()},
+        notes=tuple(dict.fromkeys((*deployment.notes, *_hardware_notes(deployment.system)))),
+    )  # fmt: skip
+
+
+@cache
+def _hardware_notes(system: str) -> tuple[str, ...]:
+    entry = accelerators.find(system)
+    return constants.find(str(entry.facts.get("calibration") or system)).notes
+
+
+def _terms(figure: Figure, outputs: dict[str, float]) -> dict[str, float]:
+    """Parts of a time in its own unit; for a rate, parts of the time of a step in ms."""
+    if figure.variable in PROMPT_FIGURES:
+        step = figure.scale
+        return {
+            "prompt": outputs["prompt_time"] * step,
+            "own prompt": outputs["own_prompt_time"] * step,
+            "waiting for memory": outputs["waiting_time"] * step,
+            "request": outputs["request_time"] * step,
+        }
+    terms = {f"decode {part}": outputs[f"decode.{part}_time"] * 1e3 for part in _PARTS}
+    terms["decode logits"] = outputs["decode.logits.time"] * 1e3
+    terms["prompts"] = (outputs["step_time"] - outputs["decode.time"]) * 1e3
+    return terms
+
+
+def _baselines(
+    figure: Figure, outputs: dict[str, float], deployment: Deployment
+) -> dict[str, float]:
+    """Peak rate and full bandwidth, nothing lost; and operations at a constant share of the peak."""
+    values, gpus = deployment.values, outputs["gpus"]
+    multiple = (
+        hardware(deployment.system, deployment.engine)["gpu.rate_8bit"]
+        if values["serving.compute_bits"] <= 8
+        else 1
+    )
+    peak = outputs["gpu.peak_flops"] * multiple * gpus
+    stream = outputs["gpu.memory.bandwidth"] * gpus
+    flops, weights = 2 * outputs["architecture.active_parameters"], outputs["weight_memory"] * gpus
+    batch, prompt = outputs["batch"], values["serving.prompt"]
+    kept = batch * outputs["context"] * outputs["kv.bytes_per_token"]
+    tokens = batch * (1 + (0 if values["serving.static"] else prompt / values["serving.output"]))
+
+    def steps(share: float, loss: float) -> tuple[float, float]:
+        step = max((weights + kept) / stream, flops * tokens / peak) / loss
+        return step, max(weights / stream, flops * prompt / (share * peak)) / loss
+
+    found = {}
+    for name, share, loss in (("roofline", 1.0, 1.0), ("constant_mfu", 0.4, 0.6)):
+        step, first = steps(share, loss)
+        if figure.variable in PROMPT_FIGURES:
+            found[name] = first
+        elif figure.variable == "step_time":
+            found[name] = step
+        elif figure.variable == "end_to_end_time":
+            found[name] = first + values["serving.output"] * step
+        else:
+            found[name] = batch / step / (gpus if figure.variable == "throughput_per_gpu" else 1)
+    return found

@@ -1,0 +1,170 @@
+"""Training cases: every job through the graph, in the best of the layouts it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.catalog import constants
+from assay.model.tapes.compile import Compiled
+from assay.model.tapes.cones import Cones
+from assay.stack import registry
+from assay.validate.training.figures import Figure, Step, figures_of
+from assay.validate.training.jobs import Job
+from assay.validate.training.layouts import LAYOUT
+from assay.validate.training.shapes import RATES
+
+Array = NDArray[np.float64]
+
+STEP = "training.step_time"
+MEMORY = "parallelism.memory.total"
+TERMS = {
+    "kernels": "training.kernels_time",
+    "bubble": "training.bubble_time",
+    "traffic inside layers": "training.inner_traffic_time",
+    "traffic between stages": "training.hop_traffic_time",
+    "traffic between replicas": "training.data_traffic_time",
+    "tied embedding": "training.pipeline.tied_time",
+    "update": "training.update.time",
+    "start": "training.step_start",
+}
+"""Named parts of a step; what straggling adds to their sum is the rest."""
+
+OUTPUTS = (
+    STEP,
+    MEMORY,
+    "training.gpu_hours",
+    "training.time_to_train",
+    "gpu.memory.capacity",
+    "parallelism.memory.states",
+    "parallelism.memory.activations",
+    "architecture.active_parameters",
+    "architecture.training.flops_per_token",
+    "training.tensor_peak",
+    *TERMS.values(),
+)
+# Kernel constants were measured at the clock that dense products leave, as steps leave it.
+_SAME_CLOCK = {"gpu.throttle": 1.0, "gpu.throttle_reference": 1.0}
+_GIVEN = (*RATES, "gpu.memory.capacity", "training.run_yield")
+_ANY_TOKENS = 1e12
+
+
+@cache
+def inputs() -> tuple[str, ...]:
+    """Every variable that a prediction needs and nothing defines."""
+    known = [*_SAME_CLOCK, *_GIVEN]
+    cones = Cones(registry(), known, {}, switch=True)
+    return (*sorted(set(cones.gaps(list(OUTPUTS))) - set(known)), *known)
+
+
+@cache
+def compiled() -> Compiled:
+    """All outputs as one function of all inputs."""
+    return registry().compile(inputs=inputs(), outputs=OUTPUTS)
+
+
+def columns(
+    jobs: Sequence[Job],
+    layouts: Sequence[dict[str, float]],
+    override: dict[str, Array] | None = None,
+) -> dict[str, Array]:
+    """One column for every input: constants of the accelerator, values of the case, the layout."""
+    changed = override or {}
+    unique = list({id(job): job for job in jobs}.values())
+    place = {id(job): position for position, job in enumerate(unique)}
+    index = np.array([place[id(job)] for job in jobs])
+    known = [{**_constants(job.system), **job.values, **_SAME_CLOCK, **_run(job)} for job in unique]
+    found = {}
+    for name in inputs():
+        if name in changed:
+            found[name] = changed[name]
+        elif name in LAYOUT:
+            found[name] = np.array([layout[name] for layout in layouts])
+        else:
+            found[name] = np.array([values.get(name, np.nan) for values in known])[index]
+    return found
+
+
+@cache
+def _constants(system: str) -> dict[str, float]:
+    return constants.given(system)
+
+
+def _run(job: Job) -> dict[str, float]:
+    return {"training.total_tokens": job.total_tokens or _ANY_TOKENS}
+
+
+def evaluate(table: dict[str, Array]) -> dict[str, Array]:
+    """All outputs at all points."""
+    values = compiled()(*(table[name] for name in inputs()))
+    return dict(zip(OUTPUTS, values, strict=True))
+
+
+def best_layouts(jobs: Sequence[Job], override: dict[str, Array] | None = None) -> list[int]:
+    """For each job the index of its fastest layout that fits in memory."""
+    many = [job for job in jobs for _ in job.layouts]
+    layouts = [layout for job in jobs for layout in job.layouts]
+    if override:
+        sizes = [len(job.layouts) for job in jobs]
+        override = {name: np.repeat(column, sizes) for name, column in override.items()}
+    found = evaluate(columns(many, layouts, override))
+    cost = found[STEP] * np.where(
+        [job.counts_gpus for job in many], [layout["training.gpus"] for layout in layouts], 1.0
+    )
+    fits = found[MEMORY] <= found["gpu.memory.capacity"]
+    chosen, start = [], 0
+    for job in jobs:
+        part = slice(start, start + len(job.layouts))
+        start += len(job.layouts)
+        # Where nothing fits the estimate of memory is wrong: the run did take place.
+        usable = fits[part] if fits[part].any() else np.ones(len(job.layouts), dtype=bool)
+        known = usable & np.isfinite(cost[part])
+        chosen.append(int(np.argmin(np.where(known, cost[part], np.inf))))
+    return chosen
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A job in its best layout, with all outputs there."""
+
+    job: Job
+    layout: dict[str, float]
+    values: dict[str, float]
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of a step."""
+        return self.job.values["training.batch"] * self.job.values["architecture.sequence"]
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of the job."""
+        return self.layout["training.gpus"]
+
+
+def predict_jobs(jobs: Sequence[Job], override: dict[str, Array] | None = None) -> list[Predicted]:
+    """Every job at its best layout."""
+    if not jobs:
+        return []
+    layouts = [
+        job.layouts[index] for job, index in zip(jobs, best_layouts(jobs, override), strict=True)
+    ]
+    found = evaluate(columns(jobs, layouts, override))
+    return [
+        Predicted(job, layout, {name: float(found[name][row]) for name in OUTPUTS})
+        for row, (job, layout) in enumerate(zip(jobs, layouts, strict=True))
+    ]
+
+
+def figures(found: Predicted) -> list[Figure]:
+    """What was observed of a predicted job."""
+    job = found.job
+    flops = found.values["architecture.training.flops_per_token"] * found.tokens
+    gpus = None if job.counts_gpus else found.gpus
+    recomputes = found.layout["parallelism.recompute"] > 1.5
+    step = Step(job.values["training.batch"], found.tokens, gpus, flops, recomputes)
+    return figures_of(job.case, step, job.total_tokens)

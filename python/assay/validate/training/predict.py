@@ -1,0 +1,199 @@
+"""Training cases: steps, GPU-hours, memory and operations beside what was published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from assay.catalog import constants
+from assay.errors import AssayError
+from assay.validate.cases import Case
+from assay.validate.score import Row
+from assay.validate.training.evaluation import (
+    STEP,
+    TERMS,
+    Predicted,
+    columns,
+    evaluate,
+    figures,
+    predict_jobs,
+)
+from assay.validate.training.figures import Figure
+from assay.validate.training.jobs import Job, read_job
+from assay.validate.training.shapes import Gap
+
+SHARE_OF_RULE = 0.4
+BORROWED_SPREAD = 2.0
+"""How much wider the interval is where an accelerator borrows another's kernels."""
+
+COUNTED_SPREAD = 0.02
+"""Memory and operations are counted: what they leave out is small."""
+
+_QUANTILE_95 = 1.645
+_HOUR = 3600.0
+_GIB = 2.0**30
+_HOURS = ("hours", "ideal hours")
+
+
+def predict(cases: Sequence[Case]) -> list[Row]:
+    """One row for every figure of every case, or the reason why there is none."""
+    jobs: list[Job] = []
+    rows: list[Row] = []
+    for case in cases:
+        try:
+            jobs.append(read_job(case, cases))
+        except Gap as gap:
+            rows += _gaps(case, str(gap))
+        except AssayError as error:
+            rows += _gaps(case, error.message)
+        except (KeyError, TypeError, ValueError) as error:
+            rows += _gaps(case, f"a field cannot be read: {error}")
+    found = predict_jobs(jobs)
+    shares = _shares(found)
+    for predicted in found:
+        known = figures(predicted)
+        if missing := _missing(predicted):
+            rows += _gaps(predicted.job.case, f"nothing known of {', '.join(missing)}")
+        elif known:
+            rows += [_row(predicted, figure, shares) for figure in known]
+        else:
+            rows += _gaps(predicted.job.case, "states no time, hours, memory or operations")
+    order = {case.id: position for position, case in enumerate(cases)}
+    return sorted(rows, key=lambda row: order[row.case])
+
+
+def _missing(found: Predicted) -> list[str]:
+    """Inputs without a value, where that left the step without one."""
+    if math.isfinite(found.values[STEP]):
+        return []
+    table = columns([found.job], [found.layout])
+    return [name for name, column in table.items() if not math.isfinite(column[0])] or ["its step"]
+
+
+def _gaps(case: Case, reason: str) -> list[Row]:
+    numbers = [
+        (name, float(value))
+        for name, value in case.observed.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+    name, value = numbers[0] if numbers else ("nothing", 0.0)
+    return [Row(case.id, case.suite, name, "", value, None, gap=reason)]
+
+
+def _row(found: Predicted, figure: Figure, shares: dict[tuple[str, float], list[float]]) -> Row:
+    value = _value(found, figure)
+    job = found.job
+    spread = _spread(found, figure)
+    interval = (value * math.exp(-_QUANTILE_95 * spread), value * math.exp(_QUANTILE_95 * spread))
+    calibration = constants.find(job.system)
+    return Row(
+        job.case.id, job.case.suite, figure.quantity, figure.unit, figure.observed, value,
+        *interval, terms=_terms(found, figure, value), baselines=_baselines(found, figure, shares),
+        notes=(*figure.notes, *job.notes, *calibration.notes),
+    )  # fmt: skip
+
+
+def _value(found: Predicted, figure: Figure) -> float:
+    values = found.values
+    if figure.kind == "step":
+        return values[STEP]
+    if figure.kind == "hours":
+        return values["training.gpu_hours"] / _HOUR
+    if figure.kind == "ideal hours":
+        return values["training.time_to_train"] * found.gpus / _HOUR
+    if figure.kind == "flops":
+        return values["architecture.training.flops_per_token"] * (found.job.total_tokens or 0.0)
+    return _memory(found, figure.kind)
+
+
+_MEMORY_LAYOUTS = {
+    "states": ("parallelism.memory.states", {}),
+    "activations, whole": (
+        "parallelism.memory.activations",
+        {"parallelism.recompute": 0.0, "parallelism.sequence_parallel": 0.0},
+    ),
+    "activations, selective": (
+        "parallelism.memory.activations",
+        {"parallelism.recompute": 1.0, "parallelism.sequence_parallel": 1.0},
+    ),
+}
+
+
+def _memory(found: Predicted, kind: str) -> float:
+    name, change = _MEMORY_LAYOUTS[kind]
+    layout = {**found.layout, **change}
+    return float(evaluate(columns([found.job], [layout]))[name][0]) / _GIB
+
+
+def _spread(found: Predicted, figure: Figure) -> float:
+    """Log spread of a figure: exact counts have a little, hours that of the yield besides."""
+    values = constants.find(found.job.system)
+    if figure.kind not in ("step", *_HOURS):
+        return COUNTED_SPREAD
+    spread = values.values["training.spread"]
+    if values.notes:
+        spread *= BORROWED_SPREAD
+    if figure.kind == "hours":
+        return math.hypot(spread, values.values["training.yield_spread"])
+    return spread
+
+
+def _terms(found: Predicted, figure: Figure, value: float) -> dict[str, float]:
+    if figure.kind not in ("step", *_HOURS):
+        return {}
+    scale = value / found.values[STEP]
+    terms = {name: found.values[variable] * scale for name, variable in TERMS.items()}
+    if figure.kind == "hours":
+        lost = 1 - constants.given(found.job.system)["training.run_yield"]
+        terms = {name: part * (1 - lost) for name, part in terms.items()}
+        terms["lost to the run"] = value * lost
+    terms["straggling"] = value - sum(terms.values())
+    return terms
+
+
+def _rule(found: Predicted, figure: Figure) -> float:
+    """Six operations a parameter and token, all at the peak of the format."""
+    flops = 6 * found.values["architecture.active_parameters"]
+    if figure.kind == "flops":
+        return flops * (found.job.total_tokens or 0.0)
+    seconds = flops * found.tokens / found.values["training.tensor_peak"]
+    return seconds * _value(found, figure) / found.values[STEP] * _undone_yield(found, figure)
+
+
+def _undone_yield(found: Predicted, figure: Figure) -> float:
+    """A rule knows nothing of what a run loses, so it is held to the published hours."""
+    return (
+        constants.given(found.job.system)["training.run_yield"] if figure.kind == "hours" else 1.0
+    )
+
+
+def _key(found: Predicted) -> tuple[str, float]:
+    return constants.lender(found.job.system), found.job.bits
+
+
+def _shares(found: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:
+    """Shares of peak that the rule implies, by kind of accelerator and format."""
+    shares: dict[tuple[str, float], list[float]] = {}
+    for predicted in found:
+        for figure in figures(predicted):
+            is_timed = figure.kind in ("step", *_HOURS) and figure.observed > 0
+            if is_timed and math.isfinite(predicted.values[STEP]):
+                share = _rule(predicted, figure) / figure.observed
+                shares.setdefault(_key(predicted), []).append(share)
+    return shares
+
+
+def _baselines(
+    found: Predicted, figure: Figure, shares: dict[tuple[str, float], list[float]]
+) -> dict[str, float]:
+    if figure.kind == "flops":
+        return {"rule_6nd": _rule(found, figure)}
+    if figure.kind not in ("step", *_HOURS):
+        return {}
+    at_peak = _rule(found, figure)
+    return {
+        "constant_mfu": at_peak / median(shares[_key(found)]),
+        "rule_6nd": at_peak / SHARE_OF_RULE,
+        "roofline": at_peak,
+    }

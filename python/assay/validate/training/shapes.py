@@ -1,0 +1,128 @@
+"""What a training case runs: the accelerator it names, and its model's shapes."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from typing import Any
+
+from assay.catalog import accelerators, models
+from assay.catalog.entries import Entry
+from assay.errors import AssayError
+from assay.stack import registry
+from assay.validate.cases import Case
+from assay.validate.training.software import text_of
+
+RATES = ("gpu.memory.bandwidth", "gpu.link.bandwidth")
+_OVERRIDES = {"layers": "layers", "vocab": "vocabulary", "ffn": "ffn", "kv_heads": "kv_heads"}
+
+
+class Gap(Exception):
+    """Why a case cannot be predicted."""
+
+
+def accelerator_of(case: Case) -> Entry:
+    """The catalog's entry of the accelerator that a case names."""
+    inputs = case.inputs
+    name = inputs.get("gpu") or inputs.get("accelerator")
+    if not name and "total_train_flop" in case.observed:
+        name = "H100"  # counted operations are the same on any
+    if not name:
+        raise Gap("no accelerator is stated")
+    try:
+        return accelerators.find(str(name))
+    except AssayError as error:
+        raise Gap(error.message) from None
+
+
+@cache
+def rates_of(name: str) -> dict[str, float]:
+    """Rates of memory and links, which some accelerators state and others compose of parts."""
+    given, known = accelerators.find(name).given, registry()
+    found = {rate: known.resolve(rate, given).value for rate in RATES}
+    return {rate: value for rate, value in found.items() if value is not None}
+
+
+def launch_year(entry: Entry) -> float:
+    """When the accelerator's family came out: the first of its name."""
+    family = entry.name.partition("_")[0]
+    dates = [
+        str(other.facts.get("launched", ""))
+        for other in accelerators.all_accelerators()
+        if other.name.partition("_")[0] == family
+    ]
+    years = [
+        int(date[:4]) + (int(date[5:7]) - 1) / 12
+        for date in dates
+        if re.match(r"\d{4}-\d{2}", date)
+    ]
+    return min(years, default=2020.0)
+
+
+def shapes_of(case: Case, notes: list[str]) -> dict[str, float]:
+    """The model's shapes by variable: as stated, or from the catalog under the model's name."""
+    inputs = case.inputs
+    words = text_of(case)
+    if not all(inputs.get(name) for name in ("hidden", "layers", "heads")):
+        found = _named_model(case)
+        notes.append(f"shapes of {found.name} from the catalog")
+        changed = {
+            f"architecture.{variable}": float(inputs[name])
+            for name, variable in _OVERRIDES.items()
+            if inputs.get(name)
+        }
+        return {**found.given, **changed}
+    fields: dict[str, Any] = {"num_key_value_heads": inputs.get("kv_heads")}
+    hidden = float(inputs["hidden"])
+    width = inputs.get("ffn") or inputs.get("dense_ffn")
+    gated = any(
+        word in words for word in ("llama", "mistral", "mixtral", "qwen", "deepseek", "gemma")
+    )
+    if width is None and gated:
+        # LLaMA takes two thirds of four times the width, up to the next multiple of 256.
+        width = math.ceil(8 * hidden / 3 / 256) * 256
+        notes.append(f"feed-forward width not stated: {width}")
+    model_type = "llama" if gated else "mpt"
+    if inputs.get("experts"):
+        model_type = "deepseek_v3" if inputs.get("shared_experts") else "mixtral"
+        fields |= {
+            "n_routed_experts": inputs["experts"], "num_experts_per_tok": inputs["experts_active"],
+            "moe_intermediate_size": inputs.get("moe_ffn") or width,
+            "n_shared_experts": inputs.get("shared_experts"),
+            "first_k_dense_replace": inputs.get("dense_layers"),
+        }  # fmt: skip
+        fields |= _latent(words, notes)
+    vocabulary = inputs.get("vocab")
+    if not vocabulary:
+        vocabulary = 51200
+        notes.append("vocabulary not stated: 51200")
+    found = models.from_dimensions(
+        layers=inputs["layers"], hidden=hidden, heads=inputs["heads"], vocabulary=vocabulary,
+        name=case.id, model_type=model_type,
+        intermediate_size=width if width is not None else 4 * hidden, **fields,
+    )  # fmt: skip
+    return found.given
+
+
+def _named_model(case: Case) -> models.Model:
+    """The model that a case names, in its field or at the end of its id."""
+    parts = case.id.split("-")
+    endings = ["-".join(parts[start:]) for start in range(1, len(parts))]
+    stated = [str(case.inputs["model"])] if case.inputs.get("model") else endings
+    for name in stated:
+        try:
+            return models.find(name)
+        except AssayError as error:
+            reason = error.message
+    raise Gap(reason if case.inputs.get("model") else "neither shapes nor a known model are stated")
+
+
+def _latent(words: str, notes: list[str]) -> dict[str, Any]:
+    """Widths of compressed attention, which cases with experts leave to the model's name."""
+    if "deepseek-v3" not in words and "deepseek v3" not in words:
+        return {}
+    notes.append("widths of compressed attention from the catalog: deepseek-v3")
+    config = models.find("deepseek-v3").config
+    names = ("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
+    return {name: config[name] for name in names}

@@ -1,0 +1,113 @@
+"""Verdicts: known only where they are known."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.bench.harness.comparison import compare
+from assay.errors import InputError
+
+Make = Callable[..., Any]
+
+
+def noisy(median: float, count: int, seed: int, spread: float = 0.03) -> list[float]:
+    return (median * np.random.default_rng(seed).lognormal(0.0, spread, count)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit", "verdict"),
+    [
+        (1.0, "GB/s", "undecided"),
+        (0.97, "GB/s", "undecided"),
+        (0.8, "GB/s", "regressed"),
+        (1.3, "GB/s", "improved"),
+        (1.3, "us", "regressed"),
+        (0.8, "us", "improved"),
+    ],
+)
+def test_verdicts(
+    make_figure: Make, make_result: Make, factor: float, unit: str, verdict: str
+) -> None:
+    now = make_result(make_figure(noisy(10.0 * factor, 41, 1), unit=unit))
+    then = make_result(make_figure(noisy(10.0, 41, 2), unit=unit))
+    (found,) = compare(now, then).verdicts
+    assert found.verdict == verdict
+    expected = factor if unit == "GB/s" else 1 / factor
+    assert found.ratio == pytest.approx(expected, rel=0.03)
+    assert found.interval[0] <= found.ratio <= found.interval[1]
+
+
+def test_a_slower_machine_is_no_regression(make_figure: Make, make_result: Make) -> None:
+    """Everything at half speed now, our figure and its ceiling alike."""
+    now = make_result(make_figure(noisy(5.0, 41, 1), ceiling=noisy(10.0, 41, 3)))
+    then = make_result(make_figure(noisy(10.0, 41, 2), ceiling=noisy(20.0, 41, 4)))
+    (found,) = compare(now, then).verdicts
+    assert found.verdict == "undecided"
+    assert found.by == "ratio to read in the same rounds"
+    assert found.ratio == pytest.approx(1.0, abs=0.03)
+
+
+def test_a_rival_of_both_runs_is_the_yardstick_where_there_is_no_ceiling(
+    make_figure: Make, make_result: Make
+) -> None:
+    now = make_result(make_figure(noisy(5.0, 41, 1), rivals={"NumPy": noisy(10.0, 41, 3)}))
+    then = make_result(make_figure(noisy(10.0, 41, 2), rivals={"NumPy": noisy(20.0, 41, 4)}))
+    (found,) = compare(now, then).verdicts
+    assert (found.verdict, found.by) == ("undecided", "ratio to NumPy in the same rounds")
+
+
+def test_equal_runs_are_hardly_ever_called_different(make_figure: Make, make_result: Make) -> None:
+    alarms = 0
+    for seed in range(300):
+        now = make_result(make_figure(noisy(10.0, 21, 2 * seed, 0.1)))
+        then = make_result(make_figure(noisy(10.0, 21, 2 * seed + 1, 0.1)))
+        alarms += compare(now, then, 0.0).verdicts[0].verdict != "undecided"
+    assert alarms / 300 <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "reason"),
+    [
+        ({"error": 1.0}, {}, "the answer now is wrong"),
+        ({}, {"error": float("nan")}, "the answer then is wrong"),
+        ({}, {"unit": "us"}, "the unit is GB/s now and was us"),
+        ({}, {"cold": False}, "the inputs come from memory in one run and from cache in the other"),
+    ],
+)
+def test_what_cannot_be_compared_says_why(
+    make_figure: Make, make_result: Make, now: Any, then: Any, reason: str
+) -> None:
+    values = [1.0] * 21
+    found = compare(
+        make_result(make_figure(values, **now)), make_result(make_figure(values, **then))
+    )
+    assert [(one.verdict, one.by) for one in found.verdicts] == [("invalid", reason)]
+
+
+def test_other_machines_and_efforts_are_invalid(make_figure: Make, make_result: Make) -> None:
+    here = make_result(make_figure([1.0] * 9))
+    there = make_result(make_figure([1.0] * 9), fingerprint="another")
+    hasty = make_result(make_figure([1.0] * 9), quick=True)
+    assert compare(here, there).verdicts[0].by == "measured on another machine or device"
+    assert compare(here, hasty).verdicts[0].by == "one run was quick, the other was not"
+
+
+def test_few_rounds_decide_nothing(make_figure: Make, make_result: Make) -> None:
+    now, then = make_result(make_figure([1.0] * 5)), make_result(make_figure([9.0] * 5))
+    (found,) = compare(now, then).verdicts
+    assert (found.verdict, found.interval) == ("undecided", None)
+
+
+def test_figures_of_one_run_only_are_listed(make_figure: Make, make_result: Make) -> None:
+    now = make_result(make_figure([1.0] * 9, name="both"), make_figure([1.0], name="new"))
+    then = make_result(make_figure([1.0] * 9, name="both"), make_figure([1.0], name="old"))
+    found = compare(now, then)
+    assert [one.name for one in found.verdicts] == ["both"]
+    assert (found.only_now, found.only_then) == (("new",), ("old",))
+
+
+def test_another_suite_is_refused(make_figure: Make, make_result: Make) -> None:
+    with pytest.raises(InputError, match="expected a result of the suite gemm, got one of pool"):
+        compare(make_result(make_figure([1.0])), make_result(make_figure([1.0]), suite="pool"))

@@ -1,0 +1,51 @@
+"""`--sizes` and `--dtypes`."""
+
+import pytest
+
+from assay.bench.harness import selection
+from assay.bench.harness.case import Suite
+from assay.errors import AssayError
+
+SUITE = Suite(
+    "toy", "a suite", lambda _: [], dtypes=("f32", "q4_1"), axes=(1, 3), size_meaning="n or MxKxN"
+)
+PLAIN = Suite("plain", "a suite without choices", lambda _: [])
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        (None, ()),
+        ("512", ((512,),)),
+        ("512,1k,512", ((512,), (1024,))),
+        ("1k,2M", ((1024,), (2 << 20,))),
+        ("64KiB", ((65536,),)),
+        ("1x2x3, 4", ((1, 2, 3), (4,))),
+        ("1Gx1x1", ((1 << 30, 1, 1),)),
+    ],
+)
+def test_sizes(text: str | None, sizes: tuple[tuple[int, ...], ...]) -> None:
+    assert selection.sizes(SUITE, text) == sizes
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0", "-1", "1x2", "1x2x3x4", "big", "1.5", "512,", "1e3", "9999G", "1x0x3", "\u0661"],
+)
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(AssayError, match="the suite toy takes sizes as n or MxKxN, got '"):
+        selection.sizes(SUITE, text)
+
+
+def test_dtypes() -> None:
+    assert selection.dtypes(SUITE, None) == ()
+    assert selection.dtypes(SUITE, "Q4_1, f32,q4_1") == ("q4_1", "f32")
+    with pytest.raises(AssayError, match='unknown dtype of the suite toy "q4_2"'):
+        selection.dtypes(SUITE, "q4_2")
+
+
+def test_suites_without_choices_say_so() -> None:
+    with pytest.raises(AssayError, match="the suite plain has no sizes to choose"):
+        selection.sizes(PLAIN, "1")
+    with pytest.raises(AssayError, match="the suite plain has no dtypes to choose"):
+        selection.dtypes(PLAIN, "f32")

@@ -1,0 +1,69 @@
+"""What a reader sees of a result."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from assay.bench.harness.comparison import compare
+from assay.bench.harness.table import conditions, markdown, rows
+
+Make = Callable[..., Any]
+
+
+def test_cells(make_figure: Make, make_result: Make) -> None:
+    figure = make_figure(
+        [9.0, 10.0, 11.0, 10.0, 10.0, 10.0],
+        ceiling=[20.0] * 6,
+        rivals={"NumPy": [5.0] * 6, "SymPy": [0.01, None, None, None, 0.01, None]},
+    )
+    header, (line,) = rows(make_result(figure))
+    assert dict(zip(header, line, strict=True)) == {
+        "figure": "thing",
+        "value": "10",
+        "unit": "GB/s",
+        "spread": "10%",
+        "of ceiling": "50% (45-55)",
+        "check": "0e+00",
+        "over rivals": "NumPy 2.00 (1.80 to 2.20); SymPy 950 (too few rounds); "
+        "PyTorch not installed",
+    }
+
+
+def test_a_comparison_adds_a_column(make_figure: Make, make_result: Make) -> None:
+    now = make_result(make_figure([2.0] * 9), make_figure([1.0], name="new"))
+    then = make_result(make_figure([4.0] * 9))
+    header, lines = rows(now, compare(now, then))
+    column = header.index("now over then")
+    assert [line[column] for line in lines] == [
+        "regressed 0.50 (0.50 to 0.50)",
+        "not in the file",
+    ]
+    invalid = compare(now, make_result(make_figure([4.0] * 9), fingerprint="other"))
+    assert rows(now, invalid)[1][0][column] == "invalid: measured on another machine or device"
+
+
+def test_conditions_name_what_may_mislead(make_figure: Make, make_result: Make) -> None:
+    quiet = make_result(
+        make_figure([1.0] * 7, ceiling=[2.0] * 7), make_figure([1.0] * 7, name="b", cold=False)
+    )
+    text = conditions(quiet)
+    assert "b: inputs fit into the cache: not cold" in text
+    assert "ceiling: read, 2 GB/s" in text
+    assert any("torch not installed" in line for line in text)
+    assert not any("busy" in line for line in text)
+    # What ran a minute ago, a suite of ours perhaps, is nothing to warn of.
+    later = dataclasses.replace(quiet, load_average=((3.0, 3.0, 3.0), (3.0, 3.0, 3.0)))
+    assert not any("busy" in line for line in conditions(later))
+    busy = dataclasses.replace(quiet, other_cores=1.5, quick=True)
+    text = conditions(busy)
+    assert any("busy" in line for line in text)
+    assert any("quick: a look, not a claim" in line for line in text)
+
+
+@pytest.mark.parametrize("name", ["a|b", "plain"])
+def test_markdown_keeps_its_columns(make_figure: Make, make_result: Make, name: str) -> None:
+    text = markdown(make_result(make_figure([1.0] * 7, name=name)))
+    header, rule, line = [one for one in text.splitlines() if one.startswith("|")]
+    assert header.count("|") == rule.count("|") == line.replace("\\|", "").count("|")

@@ -1,0 +1,28 @@
+"""Operations of a prompt, held to what is published of a model."""
+
+import pytest
+
+from assay.bench.suites.prefill_gpu import operations
+from assay.engine.models.model_shape import ModelShape
+
+LLAMA_3_8B = ModelShape(
+    vocabulary=128_256, hidden=4096, inner=14_336, layers=32, heads=32, kv_heads=8, head_dim=128,
+    context=8192,
+)  # fmt: skip
+PARAMETERS = 8_030_261_248
+"""As its model card counts them."""
+NORMS = (2 * 32 + 1) * 4096
+EMBEDDING = HEAD = 128_256 * 4096
+
+
+def test_a_token_alone_multiplies_every_parameter_of_a_product_once() -> None:
+    scores_and_sums = 32 * 4 * 32 * 128
+    multiplied = PARAMETERS - EMBEDDING - NORMS
+    assert operations(LLAMA_3_8B, 1) == pytest.approx(2 * multiplied + scores_and_sums, rel=1e-12)
+
+
+def test_attention_grows_with_the_square_and_logits_are_of_one_row() -> None:
+    two, four = operations(LLAMA_3_8B, 2048), operations(LLAMA_3_8B, 4096)
+    pairs = 4096 * 4097 // 2 - 2 * (2048 * 2049 // 2)
+    expected = 32 * 4 * 32 * 128 * pairs - 2 * HEAD
+    assert four - 2 * two == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,143 @@
+"""Kernel predictions against held-out rows of published tables and against published cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay.validate.cases import Case
+from assay.validate.kernels.operations import KINDS
+from assay.validate.kernels.predict import predict
+from assay.validate.kernels.scores import Score, errors, score_sample
+from assay.validate.kernels.tables import read_sample
+
+SAMPLE = Path(__file__).parents[2] / "data" / "kernels_sample.csv"
+
+
+@pytest.fixture(scope="module")
+def scores() -> list[Score]:
+    """Scores of the committed sample."""
+    return score_sample(SAMPLE)
+
+
+def _pooled(operation: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    parts = []
+    for table in read_sample(SAMPLE):
+        if table.operation != operation:
+            continue
+        by_engine = KINDS[operation].by_engine
+        for engine in np.unique(table.framework) if by_engine else [None]:
+            mask = table.framework == engine if by_engine else np.full(len(table), True)
+            parts.append(errors(table.where(mask), engine))
+    return tuple(
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("predicted", "roofline", "spread")
+    )
+
+
+def test_the_sample_holds_only_shapes_that_no_fit_saw() -> None:
+    tables = read_sample(SAMPLE)
+    assert {table.system for table in tables} == {"a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm"}
+    assert all(table.held_out.all() for table in tables)
+    assert 200 <= sum(map(len, tables)) <= 300
+
+
+@pytest.mark.parametrize(
+    ("operation", "median", "p90"),
+    [("gemm", 0.055, 0.20), ("prefill", 0.08, 0.25), ("decode", 0.10, 0.30)],
+)
+def test_held_out_rows_are_predicted(operation: str, median: float, p90: float) -> None:
+    predicted, roofline, spread = _pooled(operation)
+    absolute = np.abs(np.expm1(predicted))
+    assert np.median(absolute) <= median
+    assert np.quantile(absolute, 0.9) <= p90
+    assert np.median(np.abs(np.expm1(roofline))) > 4 * np.median(absolute)
+    assert 0.8 <= np.mean(np.abs(predicted) <= 1.645 * spread) <= 0.97
+
+
+def test_scores_are_by_engine_and_together(scores: list[Score]) -> None:
+    labels = {s.framework for s in scores if s.operation == "decode" and s.system == "h100_sxm"}
+    assert labels == {"vllm", "sglang", "trtllm", "all"}
+
+
+def case(inputs: dict[str, object], observed: dict[str, object], suite: str = "any") -> Case:
+    return Case(f"{suite}-1", "hardware", inputs, observed)
+
+
+GEMM = {"system": "h100_sxm", "op": "gemm", "dtype": "bf16", "m": 4096, "n": 4096, "k": 4096}
+
+
+def test_a_product_of_a_published_table() -> None:
+    # aiconfigurator-core 0.12.0, H100, vLLM 0.24.0, 16 bits.
+    inputs = {**GEMM, "framework": "vllm/0.24.0"}
+    time, rate = predict([case(inputs, {"latency_ms": 0.166026, "tflops": 827.8})])
+    assert time.predicted == pytest.approx(0.166026, rel=0.1)
+    assert time.lo is not None
+    assert time.hi is not None
+    assert time.lo < 0.166026 < time.hi
+    assert sum(time.terms.values()) == pytest.approx(time.predicted)
+    assert time.baselines["roofline"] < time.predicted
+    assert rate.predicted is not None
+    assert time.predicted is not None
+    assert rate.predicted == pytest.approx(2 * 4096**3 / (time.predicted * 1e-3) / 1e12)
+
+
+def test_predictions_do_not_depend_on_the_suite() -> None:
+    observed = {"latency_ms": 1.0}
+    first, second = predict([case(GEMM, observed, "one"), case(GEMM, observed, "two")])
+    assert first.predicted == second.predicted
+
+
+def test_defaults_are_noted() -> None:
+    (row,) = predict([case({**GEMM, "dtype": None}, {"latency_ms": 1.0})])
+    assert any("no format stated" in note for note in row.notes)
+    assert any("no engine stated" in note for note in row.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"dtype": "int3"}, "int3"),
+        ({"m": None}, "m"),
+        ({"m": "many"}, "expected a number"),
+        ({"system": "abacus"}, "abacus"),
+    ],
+)
+def test_what_cannot_be_predicted_says_why(changes: dict[str, object], reason: str) -> None:
+    (row,) = predict([case({**GEMM, **changes}, {"latency_ms": 1.0})])
+    assert row.predicted is None
+    assert reason in row.gap
+
+
+def test_data_sheets_follow_from_counts_and_clocks() -> None:
+    observed = {"dense_tflops": {"bf16": 989.4, "fp8": 1978.9}, "hbm_GBps": 3350, "tdp_W": 700}
+    rows = {r.quantity: r for r in predict([case({"gpu": "H100-SXM-80GB"}, observed)])}
+    for name in ("dense_tflops.bf16", "dense_tflops.fp8", "hbm_GBps"):
+        assert rows[name].predicted == pytest.approx(rows[name].observed, rel=2e-3)
+    assert rows["tdp_W"].gap == "an input, not a prediction"
+
+
+def test_other_accelerators_borrow_and_are_less_sure() -> None:
+    inputs = {**GEMM, "framework": "vllm/0.24.0"}
+    own, other = predict(
+        [case(inputs, {"latency_ms": 1.0}), case({**inputs, "system": "H800"}, {"latency_ms": 1.0})]
+    )
+    assert own.hi is not None
+    assert own.lo is not None
+    assert other.hi is not None
+    assert other.lo is not None
+    assert other.hi / other.lo > own.hi / own.lo
+    assert any("h100_sxm" in note for note in other.notes)
+
+
+def test_the_best_rates_that_flash_attention_claims() -> None:
+    # Shah et al. 2024, FlashAttention-3, abstract: 740 TFLOP/s in 16 bits, close to 1200 in 8.
+    for kernel, rate in (("fp16", 740.0), ("fp8", 1200.0)):
+        inputs = {"kernel": f"FlashAttention-3 fwd H100 {kernel} max"}
+        (row,) = predict([case(inputs, {"tflops": rate})])
+        assert row.predicted == pytest.approx(rate, rel=0.1)
+        assert any("no shape stated" in note for note in row.notes)
+    (older,) = predict([case({"kernel": "FlashAttention-2 on H100"}, {"tflops": 350.0})])
+    assert older.predicted is None

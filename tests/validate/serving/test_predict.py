@@ -1,0 +1,177 @@
+"""Serving cases through the graph: errors, intervals, fields, and that no rule looks at a suite."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay.errors import InputError
+from assay.validate.cases import Case, read_cases
+from assay.validate.run import published_cases
+from assay.validate.score import Row
+from assay.validate.serving.deployments import deployment_of
+from assay.validate.serving.fields import whole
+from assay.validate.serving.predict import predict
+
+POINTS = Path(__file__).parents[2] / "data" / "vllm_h200_decode_llama8b.json"
+ROW = Case(
+    "other-row", "inference",
+    {"system": "h200_sxm", "model": "meta-llama/Llama-3.1-70B", "backend": "vllm",
+     "precision": "fp8", "isl": 1024, "osl": 1024, "batch": 32, "tp": 4, "pp": 1},
+    {"ttft_ms": 170.0, "tpot_ms": 15.0},
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    return [case for case in read_cases(published_cases()) if case.kind == "inference"]
+
+
+@pytest.fixture(scope="module")
+def rows(cases: list[Case]) -> list[Row]:
+    return predict(cases)
+
+
+def errors(rows: list[Row], suite: str) -> list[float]:
+    return [abs(row.error) for row in rows if row.suite == suite and row.error is not None]
+
+
+def test_every_measured_decode_step_is_within_five_percent() -> None:
+    points = json.loads(POINTS.read_text())
+    cases = [
+        Case(
+            f"steps-{number}", "inference",
+            {"system": "h200_sxm", "model": "llama-3.1-8b", "backend": "vllm",
+             "precision": "bf16", "isl": p["context_mean"] - 1, "osl": 2, "batch": p["batch"],
+             "tp": 1, "mode": "static batch"},
+            {"step_ms": p["step_ms"]},
+        )
+        for number, p in enumerate(points)
+    ]  # fmt: skip
+    found = predict(cases)
+    assert len(found) == 19
+    assert max(abs(row.error or 1.0) for row in found) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("suite", "count", "median"), [("trtllm0.6.1", 20, 0.15), ("trtllm1.0", 64, 0.12)]
+)
+def test_published_rates(rows: list[Row], suite: str, count: int, median: float) -> None:
+    found = errors(rows, suite)
+    assert len(found) == count
+    assert np.median(found) < median
+
+
+def test_published_first_tokens(rows: list[Row]) -> None:
+    assert np.median(errors(rows, "trtllm0.5")) < 0.2
+
+
+def test_intervals_hold_what_was_observed(cases: list[Case], rows: list[Row]) -> None:
+    best = {case.id for case in cases if case.tier == "A"}
+    inside = [row.is_inside for row in rows if row.case in best and row.predicted is not None]
+    assert len(inside) > 120
+    assert 0.8 <= np.mean([bool(found) for found in inside]) <= 0.99
+
+
+def test_every_tier_a_case_is_predicted(cases: list[Case], rows: list[Row]) -> None:
+    best = {case.id for case in cases if case.tier == "A"}
+    assert not [row for row in rows if row.case in best and row.gap]
+
+
+def test_terms_and_baselines_stand_beside_the_prediction() -> None:
+    row = next(row for row in predict([ROW]) if row.quantity == "tpot_ms")
+    assert row.predicted is not None
+    assert row.terms["decode attention"] > 0
+    assert 0 < sum(row.terms.values()) < 1.2 * row.predicted
+    assert row.baselines["roofline"] < row.predicted
+
+
+def test_names_of_suites_change_nothing() -> None:
+    renamed = replace(ROW, id="trtllm1.0-row")
+    first, second = ([row.predicted for row in predict([case])] for case in (ROW, renamed))
+    assert first == second
+
+
+def test_what_is_unknown_is_a_named_gap() -> None:
+    unknown = replace(ROW, inputs=ROW.inputs | {"system": "abacus"})
+    assert ["abacus" in row.gap for row in predict([unknown])] == [True, True]
+    figure = replace(ROW, observed={"joy": 1.0})
+    assert [row.gap for row in predict([figure])] == ["no such figure in the serving scope"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({"precision": "fp16"}, {"compute_bits": 16, "weight_bytes": 2, "kv_bytes": 2}),
+        ({"precision": "fp8"}, {"compute_bits": 8, "weight_bytes": 1, "kv_bytes": 2}),
+        ({"precision": "fp8", "kv_cache": "fp8 kv"}, {"compute_bits": 8, "kv_bytes": 2}),
+        ({"precision": "fp8, fp8 kv"}, {"compute_bits": 8, "kv_bytes": 1}),
+        ({"precision": "int4 awq"}, {"compute_bits": 16, "weight_bytes": 0.5625}),
+        ({"precision": "fp4"}, {"compute_bits": 16, "weight_bytes": 0.5625}),
+        ({"precision": "fp4", "system": "b200_sxm"}, {"compute_bits": 4}),
+        ({"tp": 8, "moe_tp": "1", "moe_ep": "8"}, {"tensor": 8, "expert": 8}),
+        ({"tp": 64, "moe_tp": "8", "moe_ep": "8"}, {"tensor": 8, "expert": 8}),
+        ({"tp": 1, "moe_tp": "1", "moe_ep": "8"}, {"tensor": 8, "attention_replicas": 8}),
+        ({"tp": 2, "pp": 4}, {"tensor": 2, "pipeline": 4}),
+        ({}, {"prompt": 921.6, "output": 921.6, "concurrency": 32}),
+        ({"isl": 1000, "osl": 100}, {"prompt": 1000, "output": 100}),
+        ({"mode": "max-throughput, infinite request rate"}, {"concurrency": 1e6}),
+        ({"mode": "static batch"}, {"static": 1, "prompt": 1024}),
+    ],
+)
+def test_fields_become_inputs(inputs: dict[str, object], expected: dict[str, float]) -> None:
+    found = deployment_of(replace(ROW, inputs=ROW.inputs | inputs)).values
+    assert {name: found[f"serving.{name}"] for name in expected} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "engine", "limit"),
+    [
+        ({"title": "TensorRT-LLM v0.6.1 performance.md"}, "trtllm", 3),
+        ({"title": "TensorRT-LLM perf-overview (v1.0)"}, "trtllm", 1000),
+        ({"title": "A page", "where": "served with SGLang"}, "sglang", 1000),
+        ({"title": "A page"}, "vllm", 1000),
+    ],
+)
+def test_engines_are_read_from_what_a_case_says(
+    source: dict[str, str], engine: str, limit: float
+) -> None:
+    inputs = {name: value for name, value in ROW.inputs.items() if name != "backend"}
+    found = deployment_of(replace(ROW, inputs=inputs, source=source))
+    assert found.engine == engine
+    assert found.values["serving.group_limit"] == limit
+    assert found.client == "offline"
+
+
+def test_separate_deployments_spread_requests_over_workers() -> None:
+    inputs = ROW.inputs | {
+        "mode": "disagg", "batch": 64, "prefill_tp_size": 2, "decode_tp_size": 8,
+        "prefill_num_workers": 2, "decode_num_workers": 4,
+    }  # fmt: skip
+    found = deployment_of(replace(ROW, inputs=inputs))
+    assert found.prompt_values is not None
+    assert (found.values["serving.tensor"], found.values["serving.concurrency"]) == (8, 16)
+    assert found.prompt_values["serving.tensor"] == 2
+    assert found.prompt_values["serving.concurrency"] == 32
+    assert found.values["serving.separate"] == 1
+    silent = deployment_of(
+        replace(ROW, inputs={k: v for k, v in inputs.items() if "num_workers" not in k})
+    )
+    assert any("decode workers are not stated" in note for note in silent.notes)
+
+
+@pytest.mark.parametrize(
+    ("value", "count"), [(4, 4), ("8", 8), (2.0, 2), (None, 1), ("", 1), (0, 1)], ids=repr
+)
+def test_counts_are_read_as_published(value: object, count: int) -> None:
+    assert whole(value) == count
+
+
+@pytest.mark.parametrize("value", ["two", [], float("nan"), float("inf")], ids=repr)
+def test_a_count_that_is_none_is_not_taken_for_one(value: object) -> None:
+    with pytest.raises(InputError, match="expected a count, got"):
+        whole(value)

@@ -1,0 +1,156 @@
+"""Training cases through the graph: errors, intervals, and that no rule looks at a suite's name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assay.validate.cases import Case, read_cases
+from assay.validate.run import published_cases
+from assay.validate.score import Row
+from assay.validate.training.predict import predict
+from assay.validate.training.software import stated_date
+
+LLAMA_70B = Case(
+    "new-70b", "training",
+    {"model": "Llama-3.1-70B", "gpu": "H200-SXM-141GB", "n_gpus": 64, "seq_len": 8192, "tp": 4,
+     "pp": 4, "vp": 5, "cp": 1, "micro_batch": 1, "global_batch": 128, "precision": "bf16"},
+    {"step_time_s": 13.0},
+    {"title": "A report of May 2025", "url": "https://example.org/report"},
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    return [case for case in read_cases(published_cases()) if case.kind == "training"]
+
+
+@pytest.fixture(scope="module")
+def rows(cases: list[Case]) -> list[Row]:
+    return predict(cases)
+
+
+def macro(rows: list[Row]) -> float:
+    suites: dict[str, list[float]] = {}
+    for row in rows:
+        assert row.error is not None
+        suites.setdefault(row.suite, []).append(abs(row.error))
+    return float(np.mean([np.mean(errors) for errors in suites.values()]))
+
+
+def times(cases: list[Case], rows: list[Row], tier: str) -> list[Row]:
+    names = {case.id for case in cases if case.tier == tier}
+    return [
+        row
+        for row in rows
+        if row.case in names and row.quantity in ("step_time", "gpu_hours") and not row.gap
+    ]
+
+
+def test_steps_of_tier_a_are_within_nine_percent(cases: list[Case], rows: list[Row]) -> None:
+    gate = times(cases, rows, "A")
+    assert len(gate) == 253
+    assert macro(gate) < 0.09
+
+
+def test_gpu_hours_of_published_runs(cases: list[Case], rows: list[Row]) -> None:
+    names = {case.id for case in cases if case.tier in "AB"}
+    hours = {
+        row.case: abs(row.error or 0.0)
+        for row in rows
+        if row.case in names and row.unit == "GPU*h" and row.predicted is not None
+    }
+    assert len(hours) == 25
+    assert np.median(list(hours.values())) < 0.18
+    # Touvron et al. 2023, Table 15.
+    assert max(hours[f"llama1-{size}"] for size in ("7B", "13B", "33B", "65B")) < 0.18
+
+
+def test_rules_of_thumb_do_worse(cases: list[Case], rows: list[Row]) -> None:
+    gate = times(cases, rows, "A")
+    for name in ("constant_mfu", "rule_6nd", "roofline"):
+        errors = [replace(row, predicted=row.baselines[name]) for row in gate]
+        assert macro(errors) > 2 * macro(gate)
+
+
+def test_intervals_hold_what_was_observed(cases: list[Case], rows: list[Row]) -> None:
+    inside: dict[str, list[bool]] = {}
+    for row in times(cases, rows, "A"):
+        inside.setdefault(row.suite, []).append(bool(row.is_inside))
+    assert np.mean([np.mean(group) for group in inside.values()]) >= 0.8
+
+
+def test_published_memory_is_within_two_percent(rows: list[Row]) -> None:
+    memory = [row for row in rows if row.unit == "GiB/GPU"]
+    assert len(memory) == 12
+    assert max(abs(row.error or 0.0) for row in memory) < 0.02
+
+
+def test_terms_add_up(rows: list[Row]) -> None:
+    for row in rows:
+        if row.terms:
+            assert sum(row.terms.values()) == pytest.approx(row.predicted, rel=1e-9)
+
+
+def test_no_rule_looks_at_the_name_of_a_suite(cases: list[Case], rows: list[Row]) -> None:
+    gate = {case.id for case in cases if case.tier == "A"}
+    new = {case.id: f"other-{number}" for number, case in enumerate(cases)}
+    renamed = []
+    for case in cases:
+        inputs = dict(case.inputs)
+        if inputs.get("same_config_as"):
+            inputs["same_config_as"] = new[inputs["same_config_as"]]
+        renamed.append(replace(case, id=new[case.id], inputs=inputs))
+    before = {(new[row.case], row.quantity): row.predicted for row in rows if row.case in gate}
+    after = {(row.case, row.quantity): row.predicted for row in predict(renamed)}
+    assert {key: after[key] for key in before} == before
+
+
+def test_a_model_by_name_on_an_accelerator_without_training_data() -> None:
+    (row,) = predict([LLAMA_70B])
+    assert row.predicted == pytest.approx(13.0, rel=0.25)
+    assert any("catalog" in note for note in row.notes)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"n_gpus": None, "dp": 4},
+        {"global_batch": None, "grad_accum": 32},
+        {"global_batch": None, "global_batch_tokens_M": 1.048576},
+    ],
+)
+def test_the_same_run_said_otherwise_is_the_same(said: dict[str, object]) -> None:
+    (row,) = predict([LLAMA_70B])
+    (other,) = predict([replace(LLAMA_70B, inputs={**LLAMA_70B.inputs, **said})])
+    assert other.predicted == row.predicted
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"gpu": "Abacus-9"}, "Abacus-9"),
+        ({"gpu": None}, "no accelerator"),
+        ({"model": "unheard-of"}, "unheard-of"),
+        ({"n_gpus": "many"}, "field"),
+    ],
+)
+def test_what_cannot_be_predicted_is_a_named_gap(change: dict[str, object], reason: str) -> None:
+    (row,) = predict([replace(LLAMA_70B, inputs={**LLAMA_70B.inputs, **change})])
+    assert row.predicted is None
+    assert reason in row.gap
+
+
+@pytest.mark.parametrize(
+    ("source", "date"),
+    [
+        ({"url": "https://arxiv.org/abs/2104.04473", "title": "x"}, 2021.25),
+        ({"title": "Scaling table, January 2021"}, 2021.0),
+        ({"title": "Recipes", "where": "README.md (NeMo 24.09)"}, 2024 + 8 / 12),
+        ({"title": "Recipes"}, None),
+    ],
+)
+def test_dates_come_from_the_source(source: dict[str, str], date: float | None) -> None:
+    assert stated_date(replace(LLAMA_70B, source=source)) == date
