@@ -1,4 +1,4 @@
-"""Small models with what transformers says about them, as engines."""
+"""Engines over small models, with the expected outputs of transformers."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from chosen_device import NAME, ON_GPU
 
 FOLDER = Path(__file__).parents[1] / "data" / "engine"
 EXACT_CACHE = "bf16" if ON_GPU else "f32"
-"""The cache that rounds least: kernels of GPUs read keys and values of the type of activations."""
+"""The cache format that rounds least: GPU kernels read keys and values as bfloat16."""
 FIXTURES = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir())
 
 
@@ -23,15 +23,15 @@ def expected(name: str):
         for tensor in SafeTensorsFile(FOLDER / name / "expected.safetensors").tensors()
     }
 
-    def read(part, dtype):
-        return np.frombuffer(memoryview(stored[part]), dtype).reshape(stored[part].shape)
+    def read(name, dtype):
+        return np.frombuffer(memoryview(stored[name]), dtype).reshape(stored[name].shape)
 
     tokens = read("tokens", np.int32).tolist()
     return tokens, read("logits", np.float32), read("greedy", np.int32).tolist()
 
 
 def fixture_files(name: str) -> ModelFiles:
-    """A small model; its tokenizer is the synthetic one, of whose tokens it knows the first."""
+    """A small model with the synthetic tokenizer, of whose vocabulary it has the first tokens."""
     files = open_model(FOLDER / name)
     return ModelFiles(
         name=files.name,

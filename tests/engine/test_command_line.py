@@ -68,9 +68,9 @@ def test_generate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_computed_in_another_format_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     files = SimpleNamespace(synthetic=False, name="some")
-    model = SimpleNamespace(notes=["q4_k computed on as bf16"])
+    model = SimpleNamespace(notes=["q4_k computed as bf16"])
     sampling.show_notes(cast(Engine, SimpleNamespace(files=files, model=model)))
-    assert capsys.readouterr().err == "note: q4_k computed on as bf16\n"
+    assert capsys.readouterr().err == "note: q4_k computed as bf16\n"
 
 
 def test_a_seed_repeats_what_was_drawn(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The engine on a GPU: the same model gives what it gives on the processor, to bfloat16's precision."""
+"""The engine on a GPU: outputs agree with the CPU to bfloat16's precision."""
 
 from collections import Counter
 from pathlib import Path
@@ -26,41 +26,39 @@ def device() -> Device:
 
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 @pytest.mark.parametrize("weight_format", ["file", "int8"])
-def test_logits_are_those_of_the_processor(
-    device: Device, architecture: str, weight_format: str
-) -> None:
+def test_logits_match_the_cpu(device: Device, architecture: str, weight_format: str) -> None:
     files = synthetic_model(architecture, seed=3)
-    there = Engine.load(files, device, weight_format=weight_format)
-    here = Engine.load(files, "cpu", weight_format=weight_format)
+    on_gpu = Engine.load(files, device, weight_format=weight_format)
+    on_cpu = Engine.load(files, "cpu", weight_format=weight_format)
     for prompt in PROMPTS:
-        expected, got = here.logits(prompt), there.logits(prompt)
+        expected, got = on_cpu.logits(prompt), on_gpu.logits(prompt)
         error = np.linalg.norm(got - expected) / np.linalg.norm(expected)
         assert error < 3e-2
-    there.close()
-    here.close()
+    on_gpu.close()
+    on_cpu.close()
 
 
-def test_weights_go_layer_by_layer_through_the_transfer_engine(tmp_path: Path) -> None:
+def test_weights_are_uploaded_layer_by_layer(tmp_path: Path) -> None:
     write_folder(tmp_path, "llama", format="bf16", config={"num_hidden_layers": 3})
     device = Device("cuda:0", pool_bytes=1 << 30)
     with Engine.load(tmp_path, device, kv_tokens=1024) as engine:
         tensors = engine.files.tensors
         copies = [one for one in device.take_records().records if one.kind == "copy to device"]
-    moved = Counter[str]()
+    uploaded = Counter[str]()
     for one in copies:
-        moved[one.name] += one.bytes
+        uploaded[one.name] += one.bytes
     matrices = {
         name: tensor.bytes.nbytes
         for name, tensor in tensors.items()
         if name.startswith("model.layers.") and len(tensor.shape) == 2
     }
-    assert {name: moved[name] for name in matrices} == matrices
+    assert {name: uploaded[name] for name in matrices} == matrices
     layers = [int(one.name.split(".")[2]) for one in copies if one.name in matrices]
     assert layers == sorted(layers)
     assert set(layers) == {0, 1, 2}
 
 
-def test_a_step_is_queued_while_the_last_one_runs(device: Device) -> None:
+def test_step_is_queued_while_the_last_one_runs(device: Device) -> None:
     with Engine.load(synthetic_model(seed=2), device, kv_tokens=4096) as engine:
         engine.add_request("gravity", SamplingParams(max_tokens=30, ignore_eos=True))
         for _ in range(4):
@@ -69,9 +67,9 @@ def test_a_step_is_queued_while_the_last_one_runs(device: Device) -> None:
         device.take_records()
         for _ in range(8):
             engine.step()
-            assert engine._parts.flight is not None
+            assert engine._state.in_flight is not None
         kinds = [(one.kind, one.name) for one in device.take_records().records]
-        # One upload, one graph and one read-back for each step, and no memory taken.
+        # One upload, one graph and one download for each step, and no allocation.
         for kind in ("copy to device", "graph", "copy to host"):
             assert 7 <= sum(each == kind for each, _ in kinds) <= 9, kinds
         assert device.pool_statistics()["allocations"] == before
@@ -79,10 +77,10 @@ def test_a_step_is_queued_while_the_last_one_runs(device: Device) -> None:
 
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("weight_format", ["file", "fp8"])
-def test_decoded_tokens_are_the_best_of_another_pass(
+def test_greedy_tokens_match_the_logits_of_a_prefill(
     device: Device, count: int, weight_format: str
 ) -> None:
-    """A step meets keys and values of the token before, though its kernels begin early."""
+    """A step reads the keys and values of the last token despite programmatic dependent launch."""
     files = synthetic_model(seed=11)
     params = SamplingParams(max_tokens=120, temperature=0.0, ignore_eos=True)
     with Engine.load(files, device, kv_tokens=4096, weight_format=weight_format) as engine:

@@ -1,11 +1,11 @@
-"""The batcher over the real books of a KV cache, with a model that only counts."""
+"""The batch scheduler over a real block manager, with a model that is a hash of the tokens."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay._native import KvCache
-from assay.engine.core.batch_scheduler import POLICIES, Batcher
+from assay.engine.core.batch_scheduler import POLICIES, BatchScheduler
 from assay.engine.core.output_text import OutputText
 from assay.engine.core.request import Request
 from assay.engine.core.sampling_params import SamplingParams
@@ -16,16 +16,16 @@ def request(number, prompt, tokens, *, priority=0, speculates=False):
     return Request(
         request_id=f"r{number}",
         tokens=list(prompt),
-        prompt_tokens=len(prompt),
+        num_prompt_tokens=len(prompt),
         params=SamplingParams(max_tokens=tokens),
         seed=0,
         priority=priority,
-        number=number,
-        most_tokens=len(prompt) + tokens,
-        end_tokens=frozenset(),
+        arrival_order=number,
+        max_total_tokens=len(prompt) + tokens,
+        stop_token_ids=frozenset(),
         text=OutputText(),
-        arrived=0.0,
-        lookup=PromptLookup(list(prompt)) if speculates else None,
+        arrival_time=0.0,
+        draft_proposer=PromptLookup(list(prompt)) if speculates else None,
     )
 
 
@@ -34,44 +34,44 @@ def next_token(tokens):
     return hash(tuple(tokens)) % 3
 
 
-def step(batcher):
-    """Run one step as the engine does, and return its turns."""
-    turns = batcher.schedule()
-    assert sum(turn.count for turn in turns) <= batcher.token_budget
-    assert len(turns) <= batcher.max_batch
-    assert len({turn.request.request_id for turn in turns}) == len(turns)
-    for turn in turns:
-        item = turn.request
-        ids = (item.tokens + item.drafts)[item.computed : item.computed + turn.count]
-        assert len(ids) == turn.count
-        known = len(item.tokens)
-        if turn.samples == 0:
-            assert item.computed + turn.count < known
-        taken = []
-        for index in range(turn.samples):
-            token = next_token(item.tokens[:known] + taken)
-            taken.append(token)
-            if index < len(item.drafts) and item.drafts[index] != token:
+def step(scheduler):
+    """Run one step as the engine does, and return its scheduled sequences."""
+    scheduled = scheduler.schedule()
+    assert sum(one.num_scheduled_tokens for one in scheduled) <= scheduler.token_budget
+    assert len(scheduled) <= scheduler.max_batch
+    assert len({one.request.request_id for one in scheduled}) == len(scheduled)
+    for sequence in scheduled:
+        item, count = sequence.request, sequence.num_scheduled_tokens
+        first, known = item.num_computed_tokens, len(item.tokens)
+        ids = (item.tokens + item.draft_tokens)[first : first + count]
+        assert len(ids) == count
+        if sequence.num_samples == 0:
+            assert first + count < known
+        accepted = []
+        for index in range(sequence.num_samples):
+            token = next_token(item.tokens[:known] + accepted)
+            accepted.append(token)
+            if index < len(item.draft_tokens) and item.draft_tokens[index] != token:
                 break
-        computed = turn.count - max(turn.samples - len(taken), 0)
-        batcher.kv.commit(item.sequence, ids[:computed])
-        item.computed += computed
-        item.drafts = []
-        item.tokens += taken
-        if item.lookup is not None:
-            item.lookup.extend(taken)
-        if len(item.tokens) >= item.most_tokens:
-            batcher.remove(item)
-    batcher.kv.verify()
-    return turns
+        computed = count - max(sequence.num_samples - len(accepted), 0)
+        scheduler.block_manager.commit(item.sequence_id, ids[:computed])
+        item.num_computed_tokens += computed
+        item.draft_tokens = []
+        item.tokens += accepted
+        if item.draft_proposer is not None:
+            item.draft_proposer.extend(accepted)
+        if len(item.tokens) >= item.max_total_tokens:
+            scheduler.remove(item)
+    scheduler.block_manager.verify()
+    return scheduled
 
 
 def alone(prompt, tokens):
-    """What a request says when nobody else is there."""
-    said = list(prompt)
+    """The tokens of a request that runs alone."""
+    output = list(prompt)
     for _ in range(tokens):
-        said.append(next_token(said))
-    return said
+        output.append(next_token(output))
+    return output
 
 
 @settings(deadline=None)
@@ -92,10 +92,16 @@ def alone(prompt, tokens):
     st.integers(0, 3),
     st.integers(9, 20),
 )
-def test_every_request_says_what_it_says_alone(plans, policy, max_batch, budget, depth, blocks):
-    kv = KvCache(blocks, 4)
-    batcher = Batcher(
-        kv, max_batch=max_batch, token_budget=budget, policy=policy, speculation=depth
+def test_batched_requests_have_the_outputs_of_single_requests(
+    plans, policy, max_batch, budget, depth, blocks
+):
+    block_manager = KvCache(blocks, 4)
+    scheduler = BatchScheduler(
+        block_manager,
+        max_batch=max_batch,
+        token_budget=budget,
+        policy=policy,
+        speculation_depth=depth,
     )
     coming = []
     for number, (prompt, tokens, priority, wait) in enumerate(plans):
@@ -104,24 +110,29 @@ def test_every_request_says_what_it_says_alone(plans, policy, max_batch, budget,
     items = [item for _, item in coming]
     for steps in range(1000):
         for wait, item in [pair for pair in coming if pair[0] <= steps]:
-            batcher.add(item)
+            scheduler.add(item)
             coming.remove((wait, item))
-        turns = step(batcher)
-        if not batcher.waiting and not batcher.running and not coming:
+        scheduled = step(scheduler)
+        if not scheduler.waiting and not scheduler.running and not coming:
             break
-        assert turns or coming, "someone waits and nothing happens"
+        assert scheduled or coming, "a request waits and nothing is scheduled"
     for item, (prompt, tokens, _, _) in zip(items, plans, strict=True):
         assert item.tokens == alone(prompt, tokens)
-    assert kv.statistics()["used"] == 0
+    assert block_manager.statistics()["used"] == 0
 
 
-def test_decoding_goes_on_while_a_long_prompt_is_read_in_chunks():
-    batcher = Batcher(KvCache(64, 4), max_batch=4, token_budget=8, policy="fcfs", speculation=0)
-    talker = request(0, [1, 2], 30)
-    batcher.add(talker)
-    step(batcher)
-    batcher.add(request(1, [9] * 20, 5))
-    counts = [[(turn.request.number, turn.count) for turn in step(batcher)] for _ in range(4)]
+def test_decode_continues_during_chunked_prefill():
+    scheduler = BatchScheduler(
+        KvCache(64, 4), max_batch=4, token_budget=8, policy="fcfs", speculation_depth=0
+    )
+    decoding = request(0, [1, 2], 30)
+    scheduler.add(decoding)
+    step(scheduler)
+    scheduler.add(request(1, [9] * 20, 5))
+    counts = [
+        [(one.request.arrival_order, one.num_scheduled_tokens) for one in step(scheduler)]
+        for _ in range(4)
+    ]
     assert counts == [
         [(0, 1), (1, 7)],
         [(0, 1), (1, 7)],
@@ -130,19 +141,21 @@ def test_decoding_goes_on_while_a_long_prompt_is_read_in_chunks():
     ]
 
 
-def test_the_least_urgent_request_gives_its_blocks_up():
-    batcher = Batcher(KvCache(6, 4), max_batch=4, token_budget=32, policy="priority", speculation=0)
+def test_least_urgent_request_is_preempted():
+    scheduler = BatchScheduler(
+        KvCache(6, 4), max_batch=4, token_budget=32, policy="priority", speculation_depth=0
+    )
     urgent = request(1, [1] * 7, 12, priority=0)
     patient = request(0, [2] * 7, 12, priority=5)
-    batcher.add(patient)
-    step(batcher)
-    batcher.add(urgent)
-    while urgent in batcher.running or urgent in batcher.waiting:
-        step(batcher)
-    assert batcher.preemptions > 0
-    assert (urgent.preemptions, patient.preemptions > 0) == (0, True)
-    while batcher.running or batcher.waiting:
-        step(batcher)
+    scheduler.add(patient)
+    step(scheduler)
+    scheduler.add(urgent)
+    while urgent in scheduler.running or urgent in scheduler.waiting:
+        step(scheduler)
+    assert scheduler.num_preemptions > 0
+    assert (urgent.num_preemptions, patient.num_preemptions > 0) == (0, True)
+    while scheduler.running or scheduler.waiting:
+        step(scheduler)
     assert patient.tokens == alone([2] * 7, 12)
 
 
@@ -150,16 +163,18 @@ def test_the_least_urgent_request_gives_its_blocks_up():
     ("policy", "order"),
     [("fcfs", [0, 1, 2]), ("priority", [2, 0, 1]), ("shortest", [1, 2, 0])],
 )
-def test_the_policy_orders_those_who_wait(policy, order):
-    batcher = Batcher(KvCache(64, 4), max_batch=1, token_budget=32, policy="fcfs", speculation=0)
+def test_policy_orders_waiting_requests(policy, order):
+    scheduler = BatchScheduler(
+        KvCache(64, 4), max_batch=1, token_budget=32, policy="fcfs", speculation_depth=0
+    )
     for item in (
         request(0, [1] * 9, 1, priority=1),
         request(1, [1] * 2, 1, priority=2),
         request(2, [1] * 5, 1, priority=0),
     ):
-        batcher.add(item)
-    batcher.policy = policy
+        scheduler.add(item)
+    scheduler.policy = policy
     served = []
-    while batcher.waiting:
-        served += [turn.request.number for turn in step(batcher)]
+    while scheduler.waiting:
+        served += [one.request.arrival_order for one in step(scheduler)]
     assert served == order

@@ -14,23 +14,23 @@ GREEDY = SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True)
 
 @pytest.fixture
 def engine():
-    # Only in this mode is what a request says promised to be the same whoever is beside it.
-    with fixture_engine("llama", deterministic=True) as made:
-        yield made
+    # Only in this mode is an output independent of the rest of the batch.
+    with fixture_engine("llama", deterministic=True) as loaded:
+        yield loaded
 
 
-def run(engine, **plans):
-    """Step until all are done; tokens by request."""
-    said = {name: [] for name in plans}
-    for name, (prompt, params) in plans.items():
+def run(engine, **requests):
+    """Step until all requests have finished; tokens by request."""
+    tokens = {name: [] for name in requests}
+    for name, (prompt, params) in requests.items():
         engine.add_request(prompt, params, name)
     while engine.has_work:
         for output in engine.step():
-            said[output.request_id] += output.token_ids
-    return said
+            tokens[output.request_id] += output.token_ids
+    return tokens
 
 
-def test_every_operation_of_a_step_is_named_for_what_it_computes(engine):
+def test_operations_are_labeled_by_what_they_compute(engine):
     labels = [node.label for node in engine.operations()]
     block = [
         "attention.qkv",
@@ -42,11 +42,11 @@ def test_every_operation_of_a_step_is_named_for_what_it_computes(engine):
     ]
     expected = ["embedding"]
     for layer in range(2):
-        expected += [f"layers.{layer}.{part}" for part in block]
+        expected += [f"layers.{layer}.{name}" for name in block]
     assert labels == [*expected, "head", "sample"]
 
 
-def test_a_decoding_step_is_one_upload_one_graph_and_one_read_back(engine):
+def test_decode_step_is_one_upload_one_graph_and_one_download(engine):
     engine.add_request([5, 6, 7], GREEDY)
     for _ in range(3):
         engine.step()
@@ -64,44 +64,44 @@ def test_a_decoding_step_is_one_upload_one_graph_and_one_read_back(engine):
     assert engine.device.pool_statistics() == allocations
 
 
-def test_a_prompt_that_was_read_before_is_not_read_again(engine):
+def test_prefix_cache_serves_a_repeated_prompt(engine):
     prompt = list(range(3, 43))
     [first] = engine.generate([prompt], GREEDY)
     [again] = engine.generate([prompt], GREEDY)
     assert (first.cached_tokens, again.cached_tokens) == (0, 32)
     assert again.token_ids == first.token_ids
     assert engine.statistics()["hit_tokens"] == 32
-    # What was said is in the cache too: the next turn of a conversation finds it.
+    # The output is cached too: the next message of a conversation finds it.
     [more] = engine.generate([[*prompt, *first.token_ids, 9]], GREEDY)
     assert more.cached_tokens == 48
 
 
-def test_without_room_requests_wait_and_all_are_answered():
-    plans = {f"r{index}": ([index + 3] * 20, GREEDY) for index in range(6)}
+def test_requests_wait_for_free_blocks_and_all_finish():
+    requests = {f"r{index}": ([index + 3] * 20, GREEDY) for index in range(6)}
     with (
         fixture_engine("llama", deterministic=True) as roomy,
         fixture_engine("llama", deterministic=True, kv_tokens=64) as tight,
     ):
-        expected = run(roomy, **plans)
-        assert run(tight, **plans) == expected
+        expected = run(roomy, **requests)
+        assert run(tight, **requests) == expected
         counts = tight.statistics()
         assert counts["used"] == 0
         assert (counts["running"], counts["waiting"]) == (0, 0)
 
 
-def test_a_request_that_is_preempted_says_the_same():
+def test_preempted_request_has_the_same_output():
     long = SamplingParams(max_tokens=40, temperature=0.0, ignore_eos=True)
-    plans = {f"r{index}": ([index + 3] * 8, long) for index in range(3)}
+    requests = {f"r{index}": ([index + 3] * 8, long) for index in range(3)}
     with (
         fixture_engine("llama", deterministic=True) as roomy,
         fixture_engine("llama", deterministic=True, kv_tokens=96) as tight,
     ):
-        expected = run(roomy, **plans)
-        assert run(tight, **plans) == expected
+        expected = run(roomy, **requests)
+        assert run(tight, **requests) == expected
         assert tight.statistics()["preemptions"] > 0
 
 
-def test_an_aborted_request_leaves_nothing_behind(engine):
+def test_aborted_request_frees_its_blocks(engine):
     name = engine.add_request([5] * 40, GREEDY)
     other = engine.add_request([6] * 40, GREEDY)
     engine.step()
@@ -114,75 +114,75 @@ def test_an_aborted_request_leaves_nothing_behind(engine):
     assert engine.statistics()["used"] == 0
 
 
-def test_a_context_beyond_the_limit_is_refused_with_the_limit_named(engine):
+def test_context_beyond_the_limit_is_refused(engine):
     assert engine.context_limit == 128
     engine.generate([[5] * 100], SamplingParams(max_tokens=28, temperature=0.0, ignore_eos=True))
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         engine.add_request([5] * 100, SamplingParams(max_tokens=29))
-    assert str(refused.value) == (
+    assert str(error.value) == (
         "prompt: expected at most 128 tokens with the output, the limit of the model's context, "
         "got 100 in the prompt and max_tokens 29"
     )
     with pytest.raises(InputError, match=r"limit of the model's context, got 128 in the prompt$"):
         engine.add_request([5] * 128, SamplingParams(max_tokens=None))
-    said = r"at most 32 tokens .* the limit of the KV cache"
+    message = r"at most 32 tokens .* the limit of the KV cache"
     with (
         fixture_engine("llama", kv_tokens=32) as small,
-        pytest.raises(InputError, match=said),
+        pytest.raises(InputError, match=message),
     ):
         small.add_request([5] * 30, SamplingParams(max_tokens=3))
     assert not engine.has_work
 
 
-def test_an_open_end_goes_to_the_limit(engine):
+def test_no_max_tokens_generates_to_the_context_limit(engine):
     open_end = SamplingParams(max_tokens=None, temperature=0.0, ignore_eos=True)
     [answer] = engine.generate([[5] * 100], open_end)
     assert (len(answer.token_ids), answer.finish_reason) == (28, "length")
 
 
 @pytest.mark.parametrize(
-    ("prompt", "said"),
+    ("prompt", "message"),
     [
         ([], "prompt: expected at least one token, got none"),
         ([96], "prompt: expected tokens from 0 to 95, got 96"),
         ([-1], "prompt: expected tokens from 0 to 95, got -1"),
-        ([1.5], "prompt: expected a text or token numbers, got 1.5"),
-        (["a"], "prompt: expected a text or token numbers, got 'a'"),
+        ([1.5], "prompt: expected a text or token IDs, got 1.5"),
+        (["a"], "prompt: expected a text or token IDs, got 'a'"),
     ],
 )
-def test_a_prompt_that_is_none_is_refused(engine, prompt, said):
-    with pytest.raises(InputError) as refused:
+def test_invalid_prompt_is_refused(engine, prompt, message):
+    with pytest.raises(InputError) as error:
         engine.add_request(prompt, GREEDY)
-    assert str(refused.value) == said
+    assert str(error.value) == message
 
 
-def test_stop_tokens_and_the_end_token_end_an_output(engine):
-    [whole] = engine.generate([[5, 6, 7]], GREEDY)
-    third = whole.token_ids[2]
-    first_at = whole.token_ids.index(third)
+def test_stop_token_ends_an_output(engine):
+    [full] = engine.generate([[5, 6, 7]], GREEDY)
+    third = full.token_ids[2]
+    first_at = full.token_ids.index(third)
     stopping = SamplingParams(
         max_tokens=12, temperature=0.0, ignore_eos=True, stop_token_ids=[third]
     )
     [stopped] = engine.generate([[5, 6, 7]], stopping)
-    assert stopped.token_ids == whole.token_ids[: first_at + 1]
+    assert stopped.token_ids == full.token_ids[: first_at + 1]
     assert stopped.finish_reason == "stop"
 
 
-def test_stop_texts_end_an_output_and_are_not_shown(engine):
-    [whole] = engine.generate([[40, 41, 42]], GREEDY)
-    stop = whole.text[4:6]
+def test_stop_string_ends_an_output_and_is_not_shown(engine):
+    [full] = engine.generate([[40, 41, 42]], GREEDY)
+    stop = full.text[4:6]
     params = SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True, stop=stop)
     [stopped] = engine.generate([[40, 41, 42]], params)
     assert stopped.finish_reason == "stop"
-    assert stopped.text == whole.text[: whole.text.index(stop)]
+    assert stopped.text == full.text[: full.text.index(stop)]
     streamed = list(engine.stream([40, 41, 42], params))
     assert "".join(chunk.text for chunk in streamed) == stopped.text
 
 
-def test_a_stream_gives_what_a_completion_gives_and_can_be_left(engine):
-    [whole] = engine.generate([[5, 6, 7]], GREEDY)
+def test_stream_equals_completion_and_can_be_closed_early(engine):
+    [full] = engine.generate([[5, 6, 7]], GREEDY)
     chunks = list(engine.stream([5, 6, 7], GREEDY))
-    assert [chunk.token_id for chunk in chunks] == list(whole.token_ids)
+    assert [chunk.token_id for chunk in chunks] == list(full.token_ids)
     assert [chunk.finish_reason for chunk in chunks] == [None] * 11 + ["length"]
     stream = engine.stream([5, 6, 7], GREEDY)
     next(stream)
@@ -191,22 +191,22 @@ def test_a_stream_gives_what_a_completion_gives_and_can_be_left(engine):
     assert engine.statistics()["used"] == 0
 
 
-def test_logprobs_are_those_of_the_logits(engine):
+def test_logprobs_match_the_logits(engine):
     params = SamplingParams(max_tokens=4, temperature=0.0, ignore_eos=True, logprobs=3)
     [answer] = engine.generate([[5, 6, 7]], params)
     logits = engine.logits([5, 6, 7, *answer.token_ids]).astype(np.float64)[2:-1]
-    chances = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    for row, chunk in zip(chances, answer.logprobs, strict=True):
+    logprobs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    for row, chunk in zip(logprobs, answer.logprobs, strict=True):
         best = np.argsort(-row)[:3]
         assert chunk.token_id == best[0]
         assert chunk.logprob == pytest.approx(row[best[0]], abs=1e-4)
         assert [token for token, _ in chunk.top_logprobs] == best.tolist()
-        assert [chance for _, chance in chunk.top_logprobs] == pytest.approx(
+        assert [logprob for _, logprob in chunk.top_logprobs] == pytest.approx(
             row[best].tolist(), abs=1e-4
         )
 
 
-def test_a_seed_decides_what_is_drawn_whoever_is_beside(engine):
+def test_seed_decides_the_tokens_in_any_batch(engine):
     def params(seed):
         return SamplingParams(max_tokens=12, temperature=1.5, seed=seed, ignore_eos=True)
 
@@ -216,20 +216,20 @@ def test_a_seed_decides_what_is_drawn_whoever_is_beside(engine):
     assert beside["b"] != alone
 
 
-def test_penalties_keep_tokens_from_coming_back(engine):
-    plain = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True)
-    [answer] = engine.generate([[5, 6, 7]], plain)
+def test_presence_penalty_prevents_repeats(engine):
+    unpenalized = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True)
+    [answer] = engine.generate([[5, 6, 7]], unpenalized)
     assert len(set(answer.token_ids)) < 20
     never = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True, presence_penalty=100.0)
     [other] = engine.generate([[5, 6, 7]], never)
     assert len(set(other.token_ids)) == 20
-    # The neighbor without penalties is not touched.
-    said = run(engine, a=([5, 6, 7], never), b=([5, 6, 7], plain))
-    assert said["a"] == list(other.token_ids)
-    assert said["b"] == list(answer.token_ids)
+    # A request without penalties in the same batch is unaffected.
+    tokens = run(engine, a=([5, 6, 7], never), b=([5, 6, 7], unpenalized))
+    assert tokens["a"] == list(other.token_ids)
+    assert tokens["b"] == list(answer.token_ids)
 
 
-def test_penalties_follow_their_definition(engine):
+def test_penalties_match_their_definition(engine):
     params = SamplingParams(
         max_tokens=6,
         temperature=0.0,
@@ -240,30 +240,30 @@ def test_penalties_follow_their_definition(engine):
     )
     prompt = [5, 6, 7, 6]
     [answer] = engine.generate([prompt], params)
-    said: list[int] = []
+    tokens: list[int] = []
     for _ in range(6):
-        row = engine.logits([*prompt, *said])[-1].astype(np.float64)
-        for token in {*prompt, *said}:
+        row = engine.logits([*prompt, *tokens])[-1].astype(np.float64)
+        for token in {*prompt, *tokens}:
             row[token] = row[token] / 1.3 if row[token] > 0 else row[token] * 1.3
-        for token in set(said):
-            row[token] -= 0.4 + 0.3 * said.count(token)
-        said.append(int(row.argmax()))
-    assert list(answer.token_ids) == said
+        for token in set(tokens):
+            row[token] -= 0.4 + 0.3 * tokens.count(token)
+        tokens.append(int(row.argmax()))
+    assert list(answer.token_ids) == tokens
 
 
-def test_equal_models_share_their_weights():
+def test_engines_over_the_same_files_share_weights():
     with fixture_engine("llama") as first, fixture_engine("llama") as second:
         assert first.model is second.model
         with fixture_engine("llama", weight_format="q8_0") as third:
             assert third.model is not first.model
 
 
-def test_the_synthetic_model_says_that_it_is_one():
+def test_synthetic_model_is_described_as_synthetic():
     with Engine.load("synthetic", NAME) as engine:
         assert engine.describe()["synthetic"] is True
 
 
-def test_a_closed_engine_says_so():
+def test_closed_engine_refuses_to_step():
     engine = fixture_engine("llama")
     before = engine.device.pool_statistics()
     engine.add_request([5], GREEDY)
@@ -274,50 +274,50 @@ def test_a_closed_engine_says_so():
     assert engine.device.pool_statistics() != before
 
 
-def test_the_cache_grows_as_it_is_needed_and_keeps_what_it_has(monkeypatch):
-    plain = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True)
-    prompts = {f"r{index}": ([index + 3] * 40, plain) for index in range(5)}
+def test_cache_grows_on_demand_and_keeps_its_blocks(monkeypatch):
+    params = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True)
+    prompts = {f"r{index}": ([index + 3] * 40, params) for index in range(5)}
     with fixture_engine("llama", deterministic=True, kv_tokens=1024) as roomy:
         expected = run(roomy, **prompts)
     monkeypatch.setattr("assay.engine.core.engine_state.FIRST_KV_TOKENS", 64)
     with fixture_engine("llama", deterministic=True) as engine:
         assert engine.context_limit == 128
-        engine.generate([[3] * 40], plain)
+        engine.generate([[3] * 40], params)
         before = engine.statistics()
-        said = run(engine, **prompts)
+        tokens = run(engine, **prompts)
         after = engine.statistics()
-    assert said == expected
+    assert tokens == expected
     assert (before["blocks"], after["blocks"]) == (4, 8)
     assert after["used"] == 0
 
 
-def test_a_fork_goes_on_with_shared_blocks_and_copies_what_it_writes_to():
+def test_fork_shares_blocks_and_copies_on_write():
     prompt = list(range(3, 26))
-    drawn = SamplingParams(max_tokens=12, temperature=1.5, seed=3, ignore_eos=True)
+    sampled = SamplingParams(max_tokens=12, temperature=1.5, seed=3, ignore_eos=True)
     with fixture_engine("llama", deterministic=True) as engine:
         greedy = run(engine, a=(prompt, GREEDY))["a"]
         name = engine.add_request(prompt, GREEDY)
-        said = {name: [], "other": [], "same": []}
+        tokens = {name: [], "other": [], "same": []}
         for _ in range(3):
-            said[name] += engine.step()[0].token_ids
+            tokens[name] += engine.step()[0].token_ids
         before = engine.statistics()
-        engine.fork(name, drawn, "other")
+        engine.fork(name, sampled, "other")
         engine.fork(name, None, "same")
         assert engine.statistics()["used"] == before["used"]
         while engine.has_work:
             for output in engine.step():
-                said[output.request_id] += output.token_ids
+                tokens[output.request_id] += output.token_ids
         assert engine.statistics()["copies"] == before["copies"] + 2
-        assert said[name] == greedy
-        assert said["same"] == greedy[3:]
-        assert len(said["other"]) == 9
-        assert said["other"] != greedy[3:]
+        assert tokens[name] == greedy
+        assert tokens["same"] == greedy[3:]
+        assert len(tokens["other"]) == 9
+        assert tokens["other"] != greedy[3:]
         assert engine.statistics()["used"] == 0
         with pytest.raises(InputError, match="expected one under way"):
             engine.fork(name)
 
 
-def test_a_profile_times_every_operation_and_leaves_the_engine_as_it_was(engine):
+def test_profile_times_every_operation(engine):
     [before] = engine.generate([[5] * 40], GREEDY)
     times = engine.profile(2, 50)
     assert [time.node for time in times] == list(engine.operations(2))
@@ -325,7 +325,7 @@ def test_a_profile_times_every_operation_and_leaves_the_engine_as_it_was(engine)
     assert engine.statistics()["used"] == 0
     [after] = engine.generate([[5] * 40], GREEDY)
     assert after.token_ids == before.token_ids
-    # Texts made up for a profile are nobody's prefix.
+    # The dummy sequences of a profile are never found as a prefix.
     engine.profile(1, 128)
     [zeros] = engine.generate([[0] * 40], GREEDY)
     assert zeros.cached_tokens == 0
@@ -334,11 +334,11 @@ def test_a_profile_times_every_operation_and_leaves_the_engine_as_it_was(engine)
             engine.profile(*wrong)
 
 
-def test_a_profile_does_not_compute_with_what_memory_happens_to_hold():
+def test_profile_does_not_read_uninitialized_memory():
     device = own_device()
-    # Bytes that are no numbers in any format, given back to the pool that the cache comes from.
-    spoilt = xp.full((64 << 20,), 255, dtype=xp.uint8, device=device)
-    del spoilt
+    # NaN in every format, freed to the pool that the cache is allocated from.
+    nan_bytes = xp.full((64 << 20,), 255, dtype=xp.uint8, device=device)
+    del nan_bytes
     with fixture_engine("llama", device) as engine:
         assert engine.profile(1, 64)
         assert np.isfinite(engine.logits([1, 2, 3])).all()

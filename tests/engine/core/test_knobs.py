@@ -1,4 +1,4 @@
-"""Every knob can be turned while requests run, and turned back."""
+"""Every knob can be changed while requests run, and undone."""
 
 import pytest
 from small_models import fixture_engine
@@ -11,11 +11,13 @@ from assay.errors import AssayError, InputError, UnsupportedError
 from chosen_device import ON_GPU, blocks_of
 
 GREEDY = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
-PLANS = {f"r{index}": [(5 * index + place) % 90 + 3 for place in range(20)] for index in range(5)}
+PROMPTS = {
+    f"r{index}": [(5 * index + position) % 90 + 3 for position in range(20)] for index in range(5)
+}
 
 
 class Gpu:
-    """As much of a GPU as its limits ask for."""
+    """A stand-in for a GPU: what `gpu_limits` reads of a device."""
 
     kind = "cuda"
 
@@ -26,10 +28,10 @@ class Gpu:
 GPU = Gpu()
 FORMATS = [{"weight_format": "q8_0"}]
 if not ON_GPU:
-    # Kernels of GPUs read keys and values of the type of activations, bfloat16.
+    # GPU kernels read keys and values in the data type of the activations, bfloat16.
     FORMATS.append({"kv_format": "f32"})
 
-TURNS = [
+CHANGES = [
     {"max_batch": 2},
     {"token_budget": 16},
     {"block_tokens": blocks_of(24)},
@@ -45,9 +47,9 @@ TURNS = [
 
 
 def run(engine, changes=None):
-    """Generate, turning knobs in the middle and back again later."""
-    said = {name: [] for name in PLANS}
-    for name, prompt in PLANS.items():
+    """Generate, changing knobs in the middle and undoing the change later."""
+    tokens = {name: [] for name in PROMPTS}
+    for name, prompt in PROMPTS.items():
         engine.add_request(prompt, GREEDY, name)
     steps = 0
     undo = None
@@ -60,9 +62,9 @@ def run(engine, changes=None):
             undo()
             undo = None
         for output in engine.step():
-            said[output.request_id] += output.token_ids
+            tokens[output.request_id] += output.token_ids
         steps += 1
-    return said
+    return tokens
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +73,8 @@ def expected():
         return run(engine)
 
 
-@pytest.mark.parametrize("changes", TURNS, ids=lambda changes: ",".join(changes))
-def test_running_requests_stay_correct(expected, changes):
+@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: ",".join(changes))
+def test_running_requests_keep_their_outputs(expected, changes):
     with fixture_engine("llama", deterministic=True) as engine:
         before = engine.settings
         assert run(engine, changes) == expected
@@ -80,41 +82,42 @@ def test_running_requests_stay_correct(expected, changes):
         assert engine.statistics()["used"] == 0
 
 
-def test_a_split_context_changes_rounding_and_nothing_else():
-    prompt = [(7 * place) % 90 + 3 for place in range(90)]
+def test_split_attention_changes_rounding_only():
+    prompt = [(7 * position) % 90 + 3 for position in range(90)]
     with fixture_engine("llama", attention_split=1) as engine:
         engine.generate([prompt], GREEDY)
-        told = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True, logprobs=0)
-        (whole,) = engine.generate([prompt], told)
+        params = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True, logprobs=0)
+        (unsplit,) = engine.generate([prompt], params)
         undo = engine.configure({"attention_split": 4})
-        (split,) = engine.generate([prompt], told)
+        (split,) = engine.generate([prompt], params)
         undo()
-        (again,) = engine.generate([prompt], told)
-    chances = [[chunk.logprob for chunk in one.logprobs or ()] for one in (whole, split, again)]
-    assert chances[0] == chances[2]
-    assert chances[0] != chances[1]
-    # On a GPU the sums of either are rounded to bfloat16.
-    assert chances[0] == pytest.approx(chances[1], abs=5e-2 if ON_GPU else 1e-4)
-    assert whole.token_ids == split.token_ids
+        (again,) = engine.generate([prompt], params)
+    logprobs = [[chunk.logprob for chunk in one.logprobs or ()] for one in (unsplit, split, again)]
+    assert logprobs[0] == logprobs[2]
+    assert logprobs[0] != logprobs[1]
+    # On a GPU both sums are rounded to bfloat16.
+    assert logprobs[0] == pytest.approx(logprobs[1], abs=5e-2 if ON_GPU else 1e-4)
+    assert unsplit.token_ids == split.token_ids
 
 
 @pytest.mark.parametrize("changes", FORMATS, ids=lambda changes: ",".join(changes))
-def test_requests_go_on_in_another_format(expected, changes):
+def test_requests_continue_in_another_format(expected, changes):
     with fixture_engine("llama", deterministic=True) as engine:
-        said = run(engine, changes)
-        assert {name: len(tokens) for name, tokens in said.items()} == dict.fromkeys(PLANS, 24)
-        # Back in the first format, everything is as it was.
+        outputs = run(engine, changes)
+        lengths = {name: len(tokens) for name, tokens in outputs.items()}
+        assert lengths == dict.fromkeys(PROMPTS, 24)
+        # Back in the first format, the outputs are the first ones.
         assert run(engine) == expected
 
 
-def test_every_knob_is_turned_by_a_test():
-    turned = {name for changes in TURNS for name in changes}
-    turned |= {"weight_format", "kv_format", "attention_split"}
-    assert turned == set(KNOBS)
+def test_every_knob_has_a_test():
+    tested = {name for changes in CHANGES for name in changes}
+    tested |= {"weight_format", "kv_format", "attention_split"}
+    assert tested == set(KNOBS)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"max_batch": 0}, "max_batch: expected from 1 to 1024, got 0"),
         ({"max_batch": "2"}, "max_batch: expected a whole number, got '2'"),
@@ -128,27 +131,27 @@ def test_every_knob_is_turned_by_a_test():
         ({"token_budget": 4}, "token_budget: expected at least max_batch 16, got 4"),
     ],
 )
-def test_a_change_that_cannot_be_meant_changes_nothing(changes, said):
+def test_invalid_change_is_refused(changes, message):
     with fixture_engine("llama") as engine:
         before = engine.settings
-        with pytest.raises(AssayError) as refused:
+        with pytest.raises(AssayError) as error:
             engine.configure(changes)
-        assert str(refused.value) == said
+        assert str(error.value) == message
         assert engine.settings == before
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"kv_format": "f32"}, "kv_format: expected bf16 on cuda:0, got f32"),
         ({"block_tokens": 24}, "block_tokens: expected a multiple of 16 on cuda:0, got 24"),
     ],
 )
-def test_what_no_kernel_of_a_gpu_takes_is_refused_before_anything_is_built(changes, said):
+def test_settings_without_a_gpu_kernel_are_refused(changes, message):
     gpu_limits.check_settings(GPU, Settings.of({}))
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         gpu_limits.check_settings(GPU, Settings.of(changes))
-    assert str(refused.value) == said
+    assert str(error.value) == message
     if ON_GPU:
         with fixture_engine("llama") as engine:
             before = engine.settings
@@ -158,24 +161,24 @@ def test_what_no_kernel_of_a_gpu_takes_is_refused_before_anything_is_built(chang
             assert len(engine.generate([[3, 4]], GREEDY)[0].token_ids) == 24
 
 
-def test_a_model_whose_heads_no_kernel_of_a_gpu_takes_is_refused():
+def test_head_size_without_a_gpu_kernel_is_refused():
     with fixture_engine("llama") as engine:
         shape = engine.model.shape
     gpu_limits.check_shape(GPU, shape._replace(head_dim=128))
-    with pytest.raises(UnsupportedError, match=r"expected heads of 64, .* on cuda:0, got 80"):
+    with pytest.raises(UnsupportedError, match=r"expected a head size of 64, .* on cuda:0, got 80"):
         gpu_limits.check_shape(GPU, shape._replace(head_dim=80))
 
 
-def test_the_schema_says_what_settings_there_are():
+def test_settings_have_one_field_for_each_knob():
     assert set(Settings.of({}).as_dict()) == set(KNOBS)
     with pytest.raises(InputError):
         fixture_engine("llama", token_budget=1)
 
 
-def test_threads_are_limited_and_given_back():
+def test_thread_limit_is_set_and_undone():
     with fixture_engine("llama") as engine:
-        everyone = kernel_threads()
+        available = kernel_threads()
         undo = engine.configure({"threads": 1})
-        assert kernel_threads() == (1, everyone[1])
+        assert kernel_threads() == (1, available[1])
         undo()
-        assert kernel_threads() == (everyone[1], everyone[1])
+        assert kernel_threads() == (available[1], available[1])

@@ -7,7 +7,7 @@ from assay.errors import InputError
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "message"),
     [
         ("max_tokens", 0, "max_tokens: expected a whole number of at least 1, got 0"),
         ("max_tokens", True, "max_tokens: expected a whole number of at least 1, got True"),
@@ -27,18 +27,18 @@ from assay.errors import InputError
         ("stop_token_ids", [-1], "stop_token_ids: expected a whole number of at least 0, got -1"),
     ],
 )
-def test_a_value_that_cannot_be_meant_is_refused_by_name(field, value, said):
-    with pytest.raises(InputError) as refused:
+def test_invalid_value_is_refused_by_name(field, value, message):
+    with pytest.raises(InputError) as error:
         SamplingParams(**{field: value})
-    assert str(refused.value) == said
+    assert str(error.value) == message
 
 
-def test_one_stop_text_is_not_a_list_of_letters():
+def test_single_stop_string_becomes_a_tuple():
     assert SamplingParams(stop="END").stop == ("END",)
     assert SamplingParams(stop=["a", "b"]).stop == ("a", "b")
 
 
-def test_what_counts_as_penalized():
+def test_penalized_is_true_for_any_penalty():
     assert not SamplingParams().penalized
     for field in ("repetition_penalty", "presence_penalty", "frequency_penalty"):
         assert SamplingParams(**{field: 1.25}).penalized

@@ -1,4 +1,4 @@
-"""SmolLM2 against llama.cpp's greedy output, and against itself without quantized activations."""
+"""SmolLM2 against llama.cpp's greedy output, and against its own float32 computation."""
 
 import json
 from pathlib import Path
@@ -16,16 +16,16 @@ CASES = json.loads(
 
 @pytest.fixture(scope="module")
 def engine(smollm2):
-    with Engine.load(smollm2, NAME, kv_tokens=1024) as made:
-        yield made
+    with Engine.load(smollm2, NAME, kv_tokens=1024) as loaded:
+        yield loaded
 
 
 @pytest.fixture(scope="module")
 def exact(smollm2):
-    """The same weights as single precision, and activations that are not rounded."""
+    """The same weights in float32, with activations that are not quantized."""
     settings = {"weight_format": "f32", "kv_format": "f32"}
-    with Engine.load(smollm2, "cpu", kv_tokens=1024, **settings) as made:
-        yield made
+    with Engine.load(smollm2, "cpu", kv_tokens=1024, **settings) as loaded:
+        yield loaded
 
 
 def greedy(count):
@@ -36,7 +36,7 @@ def test_gravity(engine, exact):
     prompt = ["Gravity is the force that"]
     [answer] = engine.generate(prompt, greedy(24))
     if ON_GPU:
-        # bfloat16 says what the weights say without rounding, where "particles" comes first by 0.1.
+        # bfloat16 agrees with float32, where "particles" leads by 0.1.
         [unrounded] = exact.generate(prompt, greedy(24))
         assert answer.text == unrounded.text
         return
@@ -46,8 +46,8 @@ def test_gravity(engine, exact):
     )
 
 
-def test_logits_are_those_of_the_same_weights_without_rounding(engine, exact):
-    """Activations are rounded to bytes on processors, to bfloat16 on GPUs."""
+def test_logits_are_close_to_float32(engine, exact):
+    """Activations are quantized to int8 on CPUs and rounded to bfloat16 on GPUs."""
     case = max(CASES, key=lambda one: len(one["prompt_ids"]))
     tokens = [*case["prompt_ids"], *case["token_ids"]]
     expected, got = exact.logits(tokens), engine.logits(tokens)
@@ -56,16 +56,16 @@ def test_logits_are_those_of_the_same_weights_without_rounding(engine, exact):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["prompt"][:20])
-def test_greedy_tokens_are_llama_cpps_but_for_rounding(engine, exact, case):
+def test_greedy_tokens_match_llama_cpp_within_rounding(engine, exact, case):
     prompt, theirs = case["prompt_ids"], case["token_ids"]
     assert engine.files.tokenizer.encode(case["prompt"]) == prompt
     [answer] = engine.generate([prompt], greedy(len(theirs)))
     ours = list(answer.token_ids)
     if ours == theirs:
         return
-    first = next(place for place, token in enumerate(ours) if token != theirs[place])
-    # Both round activations to bytes, each in its own way. How far that moves logits shows in
-    # llama.cpp's own, which are known for the tokens it chose.
+    first = next(index for index, token in enumerate(ours) if token != theirs[index])
+    # Both quantize activations to int8, each in its own way. The fixture holds llama.cpp's logits
+    # of the tokens it chose, which shows how far that moves them.
     logits = exact.logits([*prompt, *theirs])[len(prompt) - 1 : -1].astype(np.float64)
     chosen = logits[np.arange(len(theirs)), theirs]
     rounding = np.sqrt(np.mean((chosen - np.array(case["logit"])) ** 2))

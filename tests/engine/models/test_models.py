@@ -1,6 +1,6 @@
 """Every architecture against transformers, on small models with random weights.
 
-`scripts/make_engine_fixtures.py` made the models and what transformers says about them.
+`scripts/make_engine_fixtures.py` made the models and the expected outputs of transformers.
 """
 
 import numpy as np
@@ -9,15 +9,15 @@ from small_models import EXACT_CACHE, FIXTURES, expected, fixture_engine
 
 from chosen_device import ON_GPU, about_processors
 
-# Largest difference of any logit from transformers in single precision; logits are of order 1.
-# The files hold bfloat16 numbers whose sizes f16 and f32 hold too, so none of these rounds them.
-# On a GPU activations and the cache are bfloat16, of 8 bits: each is off by up to 2**-9 of itself.
+# Largest absolute difference of any logit from transformers in float32; logits are of order 1.
+# The files hold bfloat16 weights that f16 and f32 represent exactly, so no format rounds them.
+# On a GPU activations and the cache are bfloat16, with a relative error of up to 2**-9.
 LARGEST_ERROR = dict.fromkeys(("file", "f32", "f16"), 0.1 if ON_GPU else 5e-6)
 
 
 @pytest.mark.parametrize("name", FIXTURES)
 @pytest.mark.parametrize("weight_format", LARGEST_ERROR)
-def test_logits_are_those_of_transformers(name, weight_format):
+def test_logits_match_transformers(name, weight_format):
     tokens, logits, _ = expected(name)
     with fixture_engine(name, weight_format=weight_format, kv_format=EXACT_CACHE) as engine:
         got = engine.logits(tokens)
@@ -27,7 +27,7 @@ def test_logits_are_those_of_transformers(name, weight_format):
 
 @about_processors
 @pytest.mark.parametrize("name", FIXTURES)
-def test_a_bfloat16_cache_costs_little(name):
+def test_bfloat16_cache_has_a_small_error(name):
     tokens, logits, _ = expected(name)
     with fixture_engine(name, kv_format="bf16") as engine:
         got = engine.logits(tokens)
@@ -37,18 +37,18 @@ def test_a_bfloat16_cache_costs_little(name):
 
 
 @pytest.mark.parametrize("name", FIXTURES)
-def test_greedy_tokens_are_those_of_transformers(name):
+def test_greedy_tokens_match_transformers(name):
     tokens, _, greedy = expected(name)
     with fixture_engine(name, kv_format=EXACT_CACHE) as engine:
         [answer] = engine.generate([tokens], greedy_params(len(greedy)))
-    said = list(answer.token_ids)
-    if not ON_GPU or said == greedy:
-        assert said == greedy
+    output = list(answer.token_ids)
+    if not ON_GPU or output == greedy:
+        assert output == greedy
         return
-    # Rounding may turn the order of two likely tokens, and what follows is another text then.
+    # Rounding may swap two likely tokens, after which the texts diverge.
     with fixture_engine(name, "cpu", kv_format="f32") as exact:
-        logits = exact.logits([*tokens, *said])[len(tokens) - 1 : -1]
-    chosen = logits[np.arange(len(said)), said]
+        logits = exact.logits([*tokens, *output])[len(tokens) - 1 : -1]
+    chosen = logits[np.arange(len(output)), output]
     assert (logits.max(axis=1) - chosen).max() < 2 * LARGEST_ERROR["file"]
 
 
@@ -62,9 +62,7 @@ def greedy_params(count):
     ("weight_format", "largest_divergence"),
     [("q8_0", 1e-3), ("int8", 2e-3), ("q4_1", 0.05), ("q4_0", 0.15)],
 )
-def test_quantized_weights_move_the_distribution_by_a_stated_amount(
-    weight_format, largest_divergence
-):
+def test_quantized_weights_stay_within_the_stated_kl_divergence(weight_format, largest_divergence):
     tokens, logits, _ = expected("llama")
     with fixture_engine("llama", weight_format=weight_format) as engine:
         got = engine.logits(tokens)
@@ -73,7 +71,7 @@ def test_quantized_weights_move_the_distribution_by_a_stated_amount(
 
 
 def kl_divergence(reference, other):
-    """Of each row, in nats."""
+    """KL divergence of each row, in nats."""
 
     def log_softmax(rows):
         rows = rows.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Two models in one process under the scheduler: each says what it says alone."""
+"""Two models share a device under the scheduler: each has the output it has alone."""
 
 import threading
 
@@ -12,17 +12,17 @@ PARAMS = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
 PROMPTS = [[7, 8, 9], [10] * 30, [11, 12]]
 
 
-def said(engine):
+def outputs(engine):
     return [answer.token_ids for answer in engine.generate(PROMPTS, PARAMS)]
 
 
-def test_two_models_share_a_device_by_their_quality_of_service():
+def test_two_models_share_a_device_by_quality_of_service():
     device = own_device()
     names = {"llama": "guaranteed", "qwen3": "best-effort"}
     expected = {}
     for name in names:
         with fixture_engine(name, device=device, deterministic=True) as engine:
-            expected[name] = said(engine)
+            expected[name] = outputs(engine)
     scheduler = Scheduler(device, upload_bytes_per_second=10**10, download_bytes_per_second=10**10)
     got = {}
 
@@ -30,7 +30,7 @@ def test_two_models_share_a_device_by_their_quality_of_service():
         reserved = {"compute": SECOND_NS // 2} if qos == "guaranteed" else None
         task = scheduler.task(name, qos=qos, reserved=reserved)
         with fixture_engine(name, device=device, deterministic=True) as engine, task:
-            got[name] = said(engine)
+            got[name] = outputs(engine)
 
     threads = [threading.Thread(target=serve, args=pair) for pair in names.items()]
     for thread in threads:
@@ -43,6 +43,6 @@ def test_two_models_share_a_device_by_their_quality_of_service():
     for decision in scheduler.take_decisions().decisions:
         if decision.action == "grant":
             granted[decision.name] += 1
-    # A graph and its copies in each step ask for turns.
+    # Each step requests a grant for its graph and its copies.
     assert min(granted.values()) >= 24
     assert scheduler.snapshot()["idle"]

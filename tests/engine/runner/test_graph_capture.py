@@ -1,11 +1,11 @@
-"""What a captured step may rely on, one condition a test; and what happens where it cannot be."""
+"""Graph capture of steps: what capture relies on, and the fallback where it fails."""
 
 import numpy as np
 import pytest
 from small_models import fixture_engine
 
 from assay.engine import SamplingParams
-from assay.engine.runner import model_runner
+from assay.engine.runner import graph_capture
 from assay.errors import DeviceError
 from assay.runtime import capture_graph
 
@@ -14,13 +14,13 @@ PROMPT = list(range(3, 20))
 
 
 def graphs(engine):
-    """The replays among the records: name and number of each graph."""
+    """The graph replays among the records: name and number of each."""
     engine.device.synchronize()
     records = engine.device.take_records().records
     return [(one.name, one.graph) for one in records if one.kind == "graph"]
 
 
-def test_steps_of_one_size_are_one_graph_whatever_the_length():
+def test_one_graph_serves_all_context_lengths():
     with fixture_engine("llama", overlap="off") as engine:
         engine.add_request(PROMPT, GREEDY)
         engine.step()
@@ -31,57 +31,57 @@ def test_steps_of_one_size_are_one_graph_whatever_the_length():
         replayed = graphs(engine)
         assert len(replayed) == 19
         assert len(set(replayed)) == 1
-        # Lengths are read from memory: the same graph went from one block to three.
+        # Sequence lengths are read from device memory: the same graph served one to three blocks.
         assert engine.device.pool_statistics() == before
 
 
-def test_capturing_touches_neither_cache_nor_outputs():
+def test_capture_writes_neither_cache_nor_outputs():
     with fixture_engine("llama", overlap="off") as engine:
         engine.generate([PROMPT], GREEDY)
-        kv, outputs = engine._parts.kv.memory, engine._parts.runner.workspace.outputs
+        kv, outputs = engine._state.kv.memory, engine._state.runner.workspace.outputs
         before = [np.array(one.to_numpy(), copy=True).tobytes() for one in (kv, *outputs)]
-        engine._parts.runner.close()
+        engine._state.runner.close()
         for sequences in (1, 2, 3):
             engine.operations(sequences)
         assert [one.to_numpy().tobytes() for one in (kv, *outputs)] == before
 
 
-def test_captured_and_queued_steps_are_the_same_operations():
+def test_captured_and_queued_steps_run_the_same_operations():
     with fixture_engine("llama", overlap="off", deterministic=True) as engine:
         [captured] = engine.generate([PROMPT], GREEDY)
         names = [node.label for node in engine.operations()]
         engine.configure({"graph_buckets": 0})
         engine.add_request(PROMPT, GREEDY)
-        said = [token for one in engine.step() for token in one.token_ids]
+        tokens = [token for one in engine.step() for token in one.token_ids]
         engine.device.take_records()
-        said += [token for one in engine.step() for token in one.token_ids]
+        tokens += [token for one in engine.step() for token in one.token_ids]
         launched = [
             one.name for one in engine.device.take_records().records if one.kind == "launch"
         ]
         assert launched == names
         while engine.has_work:
-            said += [token for one in engine.step() for token in one.token_ids]
-        assert tuple(said) == captured.token_ids
+            tokens += [token for one in engine.step() for token in one.token_ids]
+        assert tuple(tokens) == captured.token_ids
 
 
-def test_every_node_is_mapped_to_what_it_computes_of_the_model_and_by_which_operation():
+def test_every_node_has_a_unique_label_and_an_operation():
     with fixture_engine("llama") as engine:
         nodes = engine.operations()
         layers = engine.model.shape.layers
     found = {node.label: node.operation for node in nodes}
-    assert len(found) == len(nodes), "no two nodes have one name"
+    assert len(found) == len(nodes), "labels are unique"
     assert None not in found.values()
     for layer in range(layers):
-        for part in ("attention.qkv", "attention.output", "mlp.down"):
-            assert found[f"layers.{layer}.{part}"] == "linear"
-        attended = found[f"layers.{layer}.attention.paged"]
-        assert attended in ("paged_attention", "decode_attention")
+        for layer_name in ("attention.qkv", "attention.output", "mlp.down"):
+            assert found[f"layers.{layer}.{layer_name}"] == "linear"
+        attention = found[f"layers.{layer}.attention.paged"]
+        assert attention in ("paged_attention", "decode_attention")
     assert found["sample"] == "sample"
 
 
-def test_inputs_are_uploaded_before_a_replay_never_inside_a_graph():
+def test_uploads_cannot_be_captured():
     with fixture_engine("llama") as engine:
-        workspace = engine._parts.runner.workspace
+        workspace = engine._state.runner.workspace
 
         def upload():
             engine.device._context.upload(
@@ -92,26 +92,28 @@ def test_inputs_are_uploaded_before_a_replay_never_inside_a_graph():
             capture_graph(upload, device=engine.device)
 
 
-def test_a_step_that_cannot_be_captured_runs_all_the_same_and_says_so(monkeypatch, caplog):
+def test_step_runs_without_a_graph_where_capture_fails(monkeypatch, caplog):
     with fixture_engine("llama", deterministic=True) as engine:
         [expected] = engine.generate([PROMPT], GREEDY)
 
     def refuse(*_, **__):
         raise DeviceError("capture: expected a device that captures, got one that does not")
 
-    monkeypatch.setattr(model_runner, "capture_graph", refuse)
+    monkeypatch.setattr(graph_capture, "capture_graph", refuse)
     with fixture_engine("llama", deterministic=True) as engine:
         [got] = engine.generate([PROMPT], GREEDY)
-        told = engine.describe()["degradations"]
+        degradations = engine.describe()["degradations"]
     assert got.token_ids == expected.token_ids
-    assert told[0].startswith("step.18x1x1 runs without a graph: capture: expected a device")
-    # One reason, told once to whoever looks at the log, for two sizes of step.
-    assert len(told) > 1
-    assert [one.getMessage() for one in caplog.records] == told[:1]
+    assert degradations[0].startswith(
+        "step.18x1x1 runs without a graph: capture: expected a device"
+    )
+    # Two step shapes fail for one reason, which is logged once.
+    assert len(degradations) > 1
+    assert [one.getMessage() for one in caplog.records] == degradations[:1]
 
 
 @pytest.mark.parametrize(("buckets", "sizes"), [(8, {3}), (1, {4})])
-def test_buckets_decide_how_far_steps_are_padded(buckets, sizes):
+def test_graph_buckets_set_the_padding(buckets, sizes):
     with fixture_engine("llama", graph_buckets=buckets) as engine:
         for _ in range(3):
             engine.add_request(PROMPT, GREEDY)

@@ -1,8 +1,9 @@
-"""Which requests take part in the next step, and with how many tokens each.
+"""The batch scheduler: which requests a step computes, and how many tokens of each.
 
-Requests that decode come first, one token each; what is left of the budget goes to prompts, in
-chunks. When the KV cache has no room, the least urgent request gives its blocks up and is
-computed again later: its tokens are kept, so that its output does not change.
+Continuous batching with chunked prefill: running requests that decode come first, one token each;
+the rest of the token budget goes to prefill, in chunks. When the KV cache has no free block, the
+least urgent request is preempted: it gives its blocks up, keeps its tokens and is computed again
+later, so that its output does not change.
 """
 
 from __future__ import annotations
@@ -19,43 +20,49 @@ from assay.errors import OutOfMemoryError
 Policy = Literal["fcfs", "priority", "shortest"]
 POLICIES: tuple[str, ...] = get_args(Policy)
 
-_ORDERS: dict[str, Callable[[Request], tuple[int, int]]] = {
-    "fcfs": lambda request: (0, request.number),
-    "priority": lambda request: (request.priority, request.number),
-    "shortest": lambda request: (request.remaining, request.number),
+_SORT_KEYS: dict[str, Callable[[Request], tuple[int, int]]] = {
+    "fcfs": lambda request: (0, request.arrival_order),
+    "priority": lambda request: (request.priority, request.arrival_order),
+    "shortest": lambda request: (request.num_uncomputed_tokens, request.arrival_order),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A request's part in a step."""
+class ScheduledSequence:
+    """A request's share of a step."""
 
     request: Request
-    count: int
-    """Tokens to compute, drafts included."""
-    samples: int
-    """How many of its last rows give a token: none while the prompt is not done."""
-    copy: tuple[int, int] | None = None
-    """A KV block to copy before the step, from and to."""
+    num_scheduled_tokens: int
+    """Tokens to compute, draft tokens included."""
+    num_samples: int
+    """How many of its last rows are sampled: none until the step that ends its prefill."""
+    block_copy: tuple[int, int] | None = None
+    """A KV block to copy before the step (copy on write): source and destination."""
 
 
-class Batcher:
-    """The requests that wait and those that run."""
+class BatchScheduler:
+    """The waiting and the running requests."""
 
     def __init__(
-        self, kv: KvCache, *, max_batch: int, token_budget: int, policy: str, speculation: int
+        self,
+        block_manager: KvCache,
+        *,
+        max_batch: int,
+        token_budget: int,
+        policy: str,
+        speculation_depth: int,
     ) -> None:
-        """Begin without requests, over the books of a KV cache."""
-        self.kv = kv
+        """Start without requests; blocks come from this block manager."""
+        self.block_manager = block_manager
         self.max_batch = max_batch
         self.token_budget = token_budget
-        self.speculation = speculation
+        self.speculation_depth = speculation_depth
         self._policy = policy
         self.waiting: list[Request] = []
         self.running: list[Request] = []
-        self.preemptions = 0
-        self.short = False
-        """Whether the last step could have done more with more blocks."""
+        self.num_preemptions = 0
+        self.ran_out_of_blocks = False
+        """Whether the last step could have computed more with more free blocks."""
 
     @property
     def policy(self) -> str:
@@ -65,138 +72,151 @@ class Batcher:
     @policy.setter
     def policy(self, policy: str) -> None:
         self._policy = policy
-        self.waiting.sort(key=_ORDERS[policy])
+        self.waiting.sort(key=_SORT_KEYS[policy])
 
     def add(self, request: Request) -> None:
-        """Put a request in line."""
-        insort(self.waiting, request, key=_ORDERS[self._policy])
+        """Queue a request."""
+        insort(self.waiting, request, key=_SORT_KEYS[self._policy])
 
     def fork(self, source: Request, request: Request) -> None:
-        """Let a request share what another one has in the cache, if both can run."""
-        if source.sequence is None or len(self.running) >= self.max_batch:
+        """Run a request on the blocks of another one, or queue it where that is not possible."""
+        if source.sequence_id is None or len(self.running) >= self.max_batch:
             self.add(request)
             return
-        request.sequence = self.kv.fork(source.sequence)
-        request.computed = source.computed
-        request.cached_tokens = min(source.computed, request.prompt_tokens)
+        request.sequence_id = self.block_manager.fork(source.sequence_id)
+        request.num_computed_tokens = source.num_computed_tokens
+        request.num_cached_tokens = min(source.num_computed_tokens, request.num_prompt_tokens)
         self.running.append(request)
 
     def remove(self, request: Request) -> None:
-        """Take a request out, wherever it is, and give its blocks back."""
-        (self.waiting if request.sequence is None else self.running).remove(request)
-        self._release(request)
+        """Remove a waiting or running request and free its blocks."""
+        (self.waiting if request.sequence_id is None else self.running).remove(request)
+        self._free_blocks(request)
 
     def preempt(self, request: Request) -> None:
-        """Take a request's blocks for a more urgent one; what it computed is computed again."""
+        """Free the blocks of a running request for a more urgent one; it is recomputed later."""
         self.requeue(request)
-        request.preemptions += 1
-        self.preemptions += 1
+        request.num_preemptions += 1
+        self.num_preemptions += 1
 
     def requeue(self, request: Request) -> None:
-        """Put a running request back in line, without its blocks."""
+        """Move a running request back to the queue and free its blocks."""
         self.running.remove(request)
-        self._release(request)
+        self._free_blocks(request)
         self.add(request)
 
     def requeue_all(self) -> None:
-        """Put every running request back in line."""
+        """Move every running request back to the queue."""
         for request in tuple(self.running):
             self.requeue(request)
 
-    def take_over(self, other: Batcher) -> None:
-        """Take the requests of another batcher over the same cache, or over none."""
-        self.preemptions = other.preemptions
+    def adopt_requests(self, other: BatchScheduler) -> None:
+        """Move the requests of another scheduler here; running ones keep their blocks."""
+        self.num_preemptions = other.num_preemptions
         self.running = other.running
         for request in other.waiting:
             self.add(request)
         while len(self.running) > self.max_batch:
             self.requeue(self.running[-1])
 
-    def schedule(self) -> list[Turn]:
-        """The turns of the next step; none when nobody waits or runs."""
-        turns: dict[str, Turn] = {}
-        preemptions = self.preemptions
-        self.short = False
-        left = self.token_budget
-        for request in self._by_urgency():
-            # A request whose blocks went to a more urgent one has no turn any more, and one whose
-            # last token is on its way needs none.
-            if left > 0 and request.sequence is not None and not request.is_full:
-                left -= self._continue(request, left, turns)
-        if self.preemptions == preemptions:
-            self._admit(turns)
-        return list(turns.values())
+    def schedule(self) -> list[ScheduledSequence]:
+        """The sequences of the next step; empty when there is nothing to compute."""
+        scheduled: dict[str, ScheduledSequence] = {}
+        num_preemptions = self.num_preemptions
+        self.ran_out_of_blocks = False
+        budget = self.token_budget
+        for request in self._running_by_urgency():
+            # A preempted request has no sequence any more; one whose last token is pending has
+            # nothing left to compute.
+            if budget > 0 and request.sequence_id is not None and not request.is_full:
+                budget -= self._schedule_running(request, budget, scheduled)
+        if self.num_preemptions == num_preemptions:
+            self._schedule_waiting(scheduled)
+        return list(scheduled.values())
 
-    def _by_urgency(self) -> list[Request]:
-        """The running requests: those that decode first, for their users wait for each token."""
+    def _running_by_urgency(self) -> list[Request]:
+        """The running requests: decode before prefill, since its users wait for each token."""
         if len(self.running) < 2:
             return list(self.running)
-        order = _ORDERS[self._policy]
-        return sorted(self.running, key=lambda request: (request.remaining > 1, order(request)))
+        key = _SORT_KEYS[self._policy]
+        return sorted(
+            self.running, key=lambda request: (request.num_uncomputed_tokens > 1, key(request))
+        )
 
-    def _continue(self, request: Request, left: int, turns: dict[str, Turn]) -> int:
-        """Give a request its turn; returns the tokens it takes, less those that victims give back."""
-        remaining = request.remaining
-        given_back = 0
-        if remaining == 1 and request.lookup is not None and self.speculation:
-            room = min(self.speculation, left - 1, request.most_tokens - len(request.tokens) - 1)
-            request.drafts = request.lookup.guess(room) if room > 0 else []
-        sequence = request.sequence
-        assert sequence is not None
+    def _schedule_running(
+        self, request: Request, budget: int, scheduled: dict[str, ScheduledSequence]
+    ) -> int:
+        """Schedule a running request; returns its tokens less those of requests it preempted."""
+        uncomputed = request.num_uncomputed_tokens
+        num_returned = 0
+        if uncomputed == 1 and request.draft_proposer is not None and self.speculation_depth:
+            depth = min(
+                self.speculation_depth,
+                budget - 1,
+                request.max_total_tokens - request.num_tokens - 1,
+            )
+            request.draft_tokens = request.draft_proposer.propose(depth) if depth > 0 else []
+        sequence_id = request.sequence_id
+        assert sequence_id is not None
         while True:
-            count = min(remaining, left) + len(request.drafts)
+            num_scheduled = min(uncomputed, budget) + len(request.draft_tokens)
             try:
-                copy = self.kv.reserve(sequence, count)
+                block_copy = self.block_manager.reserve(sequence_id, num_scheduled)
             except OutOfMemoryError:
-                if request.drafts:
-                    request.drafts = []
+                if request.draft_tokens:
+                    request.draft_tokens = []
                     continue
-                self.short = True
-                victim = max(self.running, key=_ORDERS[self._policy])
+                self.ran_out_of_blocks = True
+                victim = max(self.running, key=_SORT_KEYS[self._policy])
                 self.preempt(victim)
-                if lost := turns.pop(victim.request_id, None):
-                    given_back += lost.count
+                if dropped := scheduled.pop(victim.request_id, None):
+                    num_returned += dropped.num_scheduled_tokens
                 if victim is request:
-                    return -given_back
+                    return -num_returned
                 continue
-            samples = 1 + len(request.drafts) if remaining <= left else 0
-            turns[request.request_id] = Turn(request, count, samples, copy)
-            return count - given_back
+            num_samples = 1 + len(request.draft_tokens) if uncomputed <= budget else 0
+            scheduled[request.request_id] = ScheduledSequence(
+                request, num_scheduled, num_samples, block_copy
+            )
+            return num_scheduled - num_returned
 
-    def _admit(self, turns: dict[str, Turn]) -> None:
-        left = self.token_budget - sum(turn.count for turn in turns.values())
-        while self.waiting and left > 0 and len(self.running) < self.max_batch:
+    def _schedule_waiting(self, scheduled: dict[str, ScheduledSequence]) -> None:
+        """Start waiting requests while sequences, token budget and blocks last."""
+        budget = self.token_budget - sum(one.num_scheduled_tokens for one in scheduled.values())
+        while self.waiting and budget > 0 and len(self.running) < self.max_batch:
             request = self.waiting[0]
-            cached = self.kv.lookup(request.tokens)
-            count = min(len(request.tokens) - cached, left)
-            if not self._has_room(cached + count):
-                self.short = True
+            num_cached = self.block_manager.lookup(request.tokens)
+            num_scheduled = min(len(request.tokens) - num_cached, budget)
+            if not self._has_free_blocks(num_cached + num_scheduled):
+                self.ran_out_of_blocks = True
                 return
             try:
-                request.sequence, _ = self.kv.open(request.tokens, cached + count)
+                request.sequence_id, _ = self.block_manager.open(
+                    request.tokens, num_cached + num_scheduled
+                )
             except OutOfMemoryError:
-                self.short = True
+                self.ran_out_of_blocks = True
                 return
             del self.waiting[0]
             self.running.append(request)
-            request.computed = cached
-            if request.first_step is None:
-                request.cached_tokens = cached
-            samples = int(cached + count == len(request.tokens))
-            turns[request.request_id] = Turn(request, count, samples)
-            left -= count
+            request.num_computed_tokens = num_cached
+            if request.first_scheduled_time is None:
+                request.num_cached_tokens = num_cached
+            num_samples = int(num_cached + num_scheduled == len(request.tokens))
+            scheduled[request.request_id] = ScheduledSequence(request, num_scheduled, num_samples)
+            budget -= num_scheduled
 
-    def _has_room(self, tokens: int) -> bool:
-        """Whether a block would be left for each running request, so that none is preempted soon."""
+    def _has_free_blocks(self, num_tokens: int) -> bool:
+        """Whether a block stays free for each running request, so that none is preempted soon."""
         if not self.running:
             return True
-        counts = self.kv.statistics()
-        needed = -(-tokens // counts["block_tokens"]) + len(self.running)
+        counts = self.block_manager.statistics()
+        needed = -(-num_tokens // counts["block_tokens"]) + len(self.running)
         return needed <= counts["free"] + counts["cached"]
 
-    def _release(self, request: Request) -> None:
-        if request.sequence is not None:
-            self.kv.close(request.sequence)
-        request.sequence = None
-        request.computed = 0
-        request.drafts = []
+    def _free_blocks(self, request: Request) -> None:
+        if request.sequence_id is not None:
+            self.block_manager.close(request.sequence_id)
+        request.sequence_id = None
+        request.num_computed_tokens = 0
+        request.draft_tokens = []

@@ -1,4 +1,9 @@
-"""The engine: requests in, tokens out, one step at a time."""
+"""The engine: requests in, tokens out, one step at a time.
+
+A request goes through `add_request` (tokenize, queue), `BatchScheduler.schedule` (join a step),
+`ModelRunner.launch` (forward pass and sampling) and `collect_outputs` (append the sampled token,
+detokenize, finish).
+"""
 
 from __future__ import annotations
 
@@ -10,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from assay.engine.core import output_processor, probing
 from assay.engine.core import prompts as prompting
-from assay.engine.core.engine_state import Assembly
+from assay.engine.core.engine_state import EngineState
 from assay.engine.core.knobs import KNOBS, Knob, Settings, Undo
 from assay.engine.core.kv_memory import KvSnapshot
 from assay.engine.core.outputs import Chunk, Completion, StepOutput
 from assay.engine.core.prompts import Prompt
 from assay.engine.core.request import Request
 from assay.engine.core.sampling_params import SamplingParams
-from assay.engine.core.step_loop import COUNTED, Gained, reveal, run_step
+from assay.engine.core.step_loop import COUNTERS, RequestChunks, collect_outputs, run_step
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.models.model import Model
 from assay.errors import InputError
@@ -31,9 +36,9 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """A language model being served; `Engine.load` makes one.
+    """A language model that serves requests; `Engine.load` creates one.
 
-    It is not safe to share between threads: one thread adds requests and steps.
+    Not thread-safe: one thread adds requests and runs steps.
 
     >>> with Engine.load("synthetic") as engine:
     ...     [answer] = engine.generate(["Once"], SamplingParams(max_tokens=3, temperature=0.0))
@@ -50,17 +55,17 @@ class Engine:
         kv_tokens: int | None = None,
         prefix_caching: bool = True,
     ) -> None:
-        """Serve these files; see `load`."""
+        """Serve the model of these files; see `load`."""
         self.files = files
         self.device = device
-        self._parts = Assembly(
+        self._state = EngineState(
             files, device, settings, kv_tokens=kv_tokens, prefix_caching=prefix_caching
         )
         self._requests: dict[str, Request] = {}
-        self._numbers = 0
-        self._counts = Counter(dict.fromkeys(COUNTED, 0))
-        self._ready: list[StepOutput] = []
-        """What came of a step that had to be waited for between two calls of `step`."""
+        self._num_requests = 0
+        self._counters = Counter(dict.fromkeys(COUNTERS, 0))
+        self._undelivered: list[StepOutput] = []
+        """Outputs of a step that was collected between two calls of `step`."""
         self._closed = False
 
     @classmethod
@@ -75,9 +80,9 @@ class Engine:
     ) -> Engine:
         """Load a GGUF file, a Hugging Face folder, or a model known by name.
 
-        `kv_tokens` is how many tokens the KV cache holds; by default it grows as it is needed, up
-        to the model's whole context. The other options are the knobs (`knobs()`), and can be
-        changed later.
+        `kv_tokens` is how many tokens the KV cache holds; by default it grows on demand, up to the
+        model's whole context. The other options are the knobs (`knobs()`), which can be changed
+        later.
         """
         files = source if isinstance(source, ModelFiles) else open_model(source)
         files.prepare()
@@ -91,23 +96,23 @@ class Engine:
 
     @property
     def model(self) -> Model:
-        """The model with its weights, which other engines may share."""
-        return self._parts.model
+        """The model with its weights; engines over the same files share it."""
+        return self._state.model
 
     @property
     def settings(self) -> Settings:
-        """The position of every knob."""
-        return self._parts.settings
+        """The value of every knob."""
+        return self._state.settings
 
     @property
     def context_limit(self) -> int:
-        """Tokens that a prompt and its output may have together."""
-        return self._parts.context_limit
+        """Maximum tokens of a prompt and its output together."""
+        return self._state.context_limit
 
     @property
     def has_work(self) -> bool:
-        """Whether a step would do anything."""
-        return bool(self._requests or self._ready)
+        """Whether any request is unfinished or any output undelivered."""
+        return bool(self._requests or self._undelivered)
 
     def add_request(
         self,
@@ -116,134 +121,134 @@ class Engine:
         request_id: str | None = None,
         priority: int = 0,
     ) -> str:
-        """Put a prompt in line and return the request's name; a lower priority comes first."""
+        """Queue a prompt and return its request ID; a lower priority runs first."""
         self._check_open()
         params = params or SamplingParams()
-        tokens = prompting.token_numbers(self._parts, prompt)
-        most = prompting.most_tokens(self._parts, tokens, params)
-        request = self._admit(tokens, len(tokens), params, request_id, priority, most)
-        self._parts.batcher.add(request)
+        tokens = prompting.token_ids(self._state, prompt)
+        limit = prompting.max_total_tokens(self._state, tokens, params)
+        request = self._new_request(tokens, len(tokens), params, request_id, priority, limit)
+        self._state.scheduler.add(request)
         return request.request_id
 
     def fork(
         self, request_id: str, params: SamplingParams | None = None, new_id: str | None = None
     ) -> str:
-        """Go on from where a request is in a second one too, and return its name.
+        """Copy a running request into a second one and return its request ID.
 
-        It has the same tokens so far; blocks of the KV cache are shared until the two differ.
+        Both have the same tokens so far and share KV blocks until they diverge (copy on write).
         """
         self._check_open()
-        self._settle()
-        source = self._under_way(request_id)
+        self._synchronize()
+        source = self._active_request(request_id)
         params = params or source.params
-        most = prompting.most_tokens(self._parts, source.tokens[: source.prompt_tokens], params)
-        if most <= len(source.tokens):
+        prompt = source.tokens[: source.num_prompt_tokens]
+        limit = prompting.max_total_tokens(self._state, prompt, params)
+        if limit <= len(source.tokens):
             raise InputError(
-                f"max_tokens: expected more than the {source.output_tokens} tokens that "
+                f"max_tokens: expected more than the {source.num_output_tokens} tokens that "
                 f'"{request_id}" has already, got {params.max_tokens}'
             )
-        request = self._admit(
-            list(source.tokens), source.prompt_tokens, params, new_id, source.priority, most
+        request = self._new_request(
+            list(source.tokens), len(prompt), params, new_id, source.priority, limit
         )
-        self._parts.batcher.fork(source, request)
+        self._state.scheduler.fork(source, request)
         return request.request_id
 
     def is_under_way(self, request_id: str) -> bool:
-        """Whether a request of this name was added and has not ended."""
+        """Whether a request of this ID was added and has not finished."""
         return request_id in self._requests
 
     def abort(self, request_id: str) -> StepOutput:
-        """End a request now and give its blocks back; returns what it said since the last step."""
-        request = self._under_way(request_id)
+        """Finish a request now and free its blocks; returns its undelivered output."""
+        request = self._active_request(request_id)
         del self._requests[request_id]
-        self._parts.batcher.remove(request)
-        said = [
-            chunk for one in self._ready if one.request_id == request_id for chunk in one.chunks
-        ]
-        self._ready = [one for one in self._ready if one.request_id != request_id]
-        said.append(output_processor.abort(request))
-        return StepOutput(request_id, tuple(said), output_processor.summary(request))
+        self._state.scheduler.remove(request)
+        mine = [output for output in self._undelivered if output.request_id == request_id]
+        chunks = [chunk for output in mine for chunk in output.chunks]
+        self._undelivered = [one for one in self._undelivered if one.request_id != request_id]
+        chunks.append(output_processor.abort(request))
+        return StepOutput(request_id, tuple(chunks), output_processor.summary(request))
 
     def step(self) -> list[StepOutput]:
-        """Compute once for everything that runs, and return what it added to each request."""
+        """Run one step over all running requests and return what it added to each."""
         self._check_open()
-        if self._ready:
-            ready, self._ready = self._ready, []
-            return ready
-        return self._outputs(run_step(self._parts, self._counts))
+        if self._undelivered:
+            outputs, self._undelivered = self._undelivered, []
+            return outputs
+        return self._deliver(run_step(self._state, self._counters))
 
     def generate(
         self,
         prompts: Prompt | Sequence[Prompt],
         params: SamplingParams | Sequence[SamplingParams] | None = None,
     ) -> list[Completion]:
-        """Complete prompts together, and return when all are done.
+        """Complete prompts as one batch, and return when all have finished.
 
-        One that cannot go on ends with the reason "error" and its `error`; the others go on.
+        A request that fails has the finish reason "error" and its `error`; the others continue.
         """
         self._check_idle("generate")
-        plans = prompting.with_params(prompting.listed(prompts), params)
+        inputs = prompting.with_params(prompting.as_list(prompts), params)
         names: list[str] = []
         try:
-            for prompt, chosen in plans:
-                names.append(self.add_request(prompt, chosen))
+            for prompt, prompt_params in inputs:
+                names.append(self.add_request(prompt, prompt_params))
             chunks: dict[str, list[Chunk]] = {name: [] for name in names}
-            ends: dict[str, StepOutput] = {}
+            last: dict[str, StepOutput] = {}
             while self.has_work:
                 for output in self.step():
                     chunks[output.request_id] += output.chunks
                     if output.finished:
-                        ends[output.request_id] = output
+                        last[output.request_id] = output
         finally:
             for name in names:
                 if name in self._requests:
                     self.abort(name)
-        return [Completion.of(ends[name], chunks[name]) for name in names]
+        return [Completion.of(last[name], chunks[name]) for name in names]
 
     def stream(self, prompt: Prompt, params: SamplingParams | None = None) -> Iterator[Chunk]:
-        """Complete one prompt, token by token; leaving the loop early ends the request.
+        """Complete one prompt, token by token; leaving the loop early aborts the request.
 
-        Raises the request's error where it cannot go on. What requests that are added meanwhile
-        say comes with the next call of `step`.
+        Raises the request's error if it fails. The outputs of requests that are added meanwhile
+        come with the next call of `step`.
         """
         self._check_idle("stream")
         name = self.add_request(prompt, params)
-        others: list[StepOutput] = []
+        other_outputs: list[StepOutput] = []
         try:
             while name in self._requests:
                 for output in self.step():
                     if output.request_id != name:
-                        others.append(output)
+                        other_outputs.append(output)
                         continue
                     yield from output.chunks
                     if output.error is not None:
                         raise output.error
         finally:
-            self._ready += others
+            self._undelivered += other_outputs
             if name in self._requests:
                 self.abort(name)
 
     def logits(self, prompt: Prompt) -> npt.NDArray[np.float32]:
-        """The logits after each token of a prompt, computed afresh: tokens by vocabulary."""
+        """The logits after each token of a prompt, without the prefix cache: tokens by vocabulary."""
         self._check_idle("logits")
-        return probing.logits(self._parts, prompting.token_numbers(self._parts, prompt))
+        return probing.logits(self._state, prompting.token_ids(self._state, prompt))
 
     def knobs(self) -> list[Knob]:
-        """What can be changed while the engine runs."""
+        """The settings that can be changed while the engine runs."""
         return list(KNOBS.values())
 
     def configure(self, changes: Mapping[str, Any]) -> Undo:
-        """Change knobs; requests that run go on and give what they would have given."""
+        """Change knobs; running requests continue with the same output."""
         self._check_open()
-        self._settle()
+        self._synchronize()
         before = self.settings.as_dict()
-        self._parts.change(self.settings.changed(changes))
+        self._state.configure(self.settings.changed(changes))
         for request in self._requests.values():
-            request.guess_ahead(bool(self.settings.speculation_depth))
+            request.set_speculation(bool(self.settings.speculation_depth))
         return Undo(self.configure, {name: before[name] for name in changes})
 
     def describe(self) -> dict[str, Any]:
-        """What is being served, and how."""
+        """The model, its memory, the settings and what is degraded."""
         shape = self.model.shape
         return {
             "model": self.files.name,
@@ -256,49 +261,49 @@ class Engine:
             "weight_format": self.model.weight_format,
             "weight_bytes": self.model.weight_bytes,
             "streamed_bytes": self.model.streamed_bytes,
-            "kv_bytes": self._parts.kv.memory.nbytes,
+            "kv_bytes": self._state.kv.memory.nbytes,
             "notes": [*self.files.notes, *self.model.notes],
-            "degradations": self._parts.degradations,
+            "degradations": self._state.degradations,
             "settings": self.settings.as_dict(),
         }
 
     def statistics(self) -> dict[str, int]:
         """Counts of requests, tokens and blocks."""
         return {
-            "running": len(self._parts.batcher.running),
-            "waiting": len(self._parts.batcher.waiting),
-            "preemptions": self._parts.batcher.preemptions,
-            **self._counts,
-            **self._parts.kv.books.statistics(),
+            "running": len(self._state.scheduler.running),
+            "waiting": len(self._state.scheduler.waiting),
+            "preemptions": self._state.scheduler.num_preemptions,
+            **self._counters,
+            **self._state.kv.block_manager.statistics(),
         }
 
     def operations(self, sequences: int = 1) -> tuple[GraphNode, ...]:
-        """The operations of a decoding step, in order, by the name of what each computes."""
+        """The operations of a decode step, in order, labeled by what each computes."""
         self._check_open()
-        return self._parts.runner.graph(sequences).nodes
+        return self._state.runner.graph(sequences).nodes
 
     def profile(self, sequences: int = 1, context: int = 64) -> list[NodeTime]:
-        """Run a decoding step over made-up texts of so many tokens and time each operation."""
+        """Time each operation of a decode step over dummy sequences of `context` tokens."""
         self._check_idle("profile")
-        return probing.profile(self._parts, sequences, context)
+        return probing.profile(self._state, sequences, context)
 
     def snapshot_kv_cache(self) -> KvSnapshot:
-        """The blocks that later prompts can find, with their keys and values."""
+        """The blocks of the prefix cache with their keys and values, copied to the host."""
         self._check_open()
-        return self._parts.kv.snapshot()
+        return self._state.kv.snapshot()
 
     def restore_kv_cache(self, snapshot: KvSnapshot) -> int:
-        """Put the blocks of a snapshot back; returns how many tokens can be found again."""
+        """Put a snapshot's blocks into the prefix cache; returns how many tokens were restored."""
         self._check_open()
-        return self._parts.kv.restore(snapshot)
+        return self._state.kv.restore(snapshot)
 
     def close(self) -> None:
-        """End all requests and give the memory back; the weights stay for other engines."""
+        """Abort all requests and free the memory; the weights stay for other engines."""
         if self._closed:
             return
         for name in tuple(self._requests):
             self.abort(name)
-        self._parts.close()
+        self._state.close()
         self._closed = True
 
     def __enter__(self) -> Engine:
@@ -312,57 +317,57 @@ class Engine:
     ) -> None:
         self.close()
 
-    def _outputs(self, gained: Sequence[Gained]) -> list[StepOutput]:
-        """What a step added to each request; those that ended are let go."""
+    def _deliver(self, added: Sequence[RequestChunks]) -> list[StepOutput]:
+        """The outputs of a step; finished requests are removed."""
         outputs = []
-        for request, chunks in gained:
+        for request, chunks in added:
             name, summary = request.request_id, None
             if request.finish_reason is not None:
                 del self._requests[name]
-                self._parts.batcher.remove(request)
+                self._state.scheduler.remove(request)
                 summary = output_processor.summary(request)
             if chunks:
                 outputs.append(StepOutput(name, tuple(chunks), summary, request.error))
         return outputs
 
-    def _settle(self) -> None:
-        """Wait for the step that is under way; what it gives comes with the next call of `step`."""
-        flight, self._parts.flight = self._parts.flight, None
-        if flight is not None:
-            self._ready += self._outputs(reveal(self._parts, self._counts, flight))
+    def _synchronize(self) -> None:
+        """Collect the in-flight step; its outputs come with the next call of `step`."""
+        step, self._state.in_flight = self._state.in_flight, None
+        if step is not None:
+            self._undelivered += self._deliver(collect_outputs(self._state, self._counters, step))
 
-    def _admit(
+    def _new_request(
         self,
         tokens: list[int],
-        prompt_tokens: int,
+        num_prompt_tokens: int,
         params: SamplingParams,
         request_id: str | None,
         priority: int,
-        most_tokens: int,
+        max_total_tokens: int,
     ) -> Request:
-        """A request with a name of its own, and room for it in the cache."""
-        self._numbers += 1
-        name = request_id or f"request-{self._numbers}"
+        """A request with a unique ID; the KV cache grows if it could not hold it."""
+        self._num_requests += 1
+        name = request_id or f"request-{self._num_requests}"
         if name in self._requests:
             raise InputError(f'request "{name}": expected a name that is free, got one in use')
         request = Request.of(
             name,
-            self._numbers,
+            self._num_requests,
             tokens,
             params,
             self.files.tokenizer,
-            prompt_tokens=prompt_tokens,
-            most_tokens=most_tokens,
+            num_prompt_tokens=num_prompt_tokens,
+            max_total_tokens=max_total_tokens,
             priority=priority,
         )
-        request.guess_ahead(bool(self.settings.speculation_depth))
-        if self._parts.can_grow(most_tokens):
-            self._settle()
-            self._parts.grow(most_tokens)
+        request.set_speculation(bool(self.settings.speculation_depth))
+        if self._state.can_grow(max_total_tokens):
+            self._synchronize()
+            self._state.grow(max_total_tokens)
         self._requests[name] = request
         return request
 
-    def _under_way(self, request_id: str) -> Request:
+    def _active_request(self, request_id: str) -> Request:
         request = self._requests.get(request_id)
         if request is None:
             raise InputError(f'request "{request_id}": expected one under way, got none')
@@ -374,10 +379,10 @@ class Engine:
 
     def _check_idle(self, what: str) -> None:
         self._check_open()
-        # What a request said last may still wait for `step`, though the request has ended.
-        left = {*self._requests, *(output.request_id for output in self._ready)}
-        if left:
+        # A finished request may still have output that `step` has not delivered.
+        active = {*self._requests, *(output.request_id for output in self._undelivered)}
+        if active:
             raise InputError(
-                f"{what}: expected no requests under way, got {len(left)}",
+                f"{what}: expected no requests under way, got {len(active)}",
                 "step until they are done, or add this one beside them with add_request",
             )

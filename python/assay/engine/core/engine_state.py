@@ -1,4 +1,4 @@
-"""The parts of an engine, built from its settings and built anew when these change."""
+"""The components of an engine, built from its settings and rebuilt when these change."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from assay._native import kernel_threads, limit_kernel_threads
 from assay.engine.core import gpu_limits
-from assay.engine.core.batch_scheduler import Batcher
+from assay.engine.core.batch_scheduler import BatchScheduler
 from assay.engine.core.degradations import Degradations
 from assay.engine.core.knobs import AS_STORED, KNOBS, Settings
 from assay.engine.core.kv_memory import KvMemory
 from assay.engine.loading import ModelFiles
 from assay.engine.models.model import Model
 from assay.engine.models.registry import build_model, fingerprint
-from assay.engine.runner.model_runner import Flight, Runner
+from assay.engine.runner.model_runner import InFlightStep, ModelRunner
 from assay.errors import InputError, OutOfMemoryError
 from assay.lazy_import import LazyModule
 from assay.runtime import Device
@@ -25,11 +25,11 @@ else:
     cuda = LazyModule("assay.runtime.cuda", globals(), "cuda")
 
 FIRST_KV_TOKENS = 2048
-"""Tokens that the KV cache begins with where its size is not given; it grows as it is needed."""
+"""Initial tokens of a KV cache whose size is not given; it grows on demand."""
 
 
-class Assembly:
-    """Model, KV cache, batcher and runner of an engine."""
+class EngineState:
+    """Model, KV memory, batch scheduler, model runner and in-flight step of an engine."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Assembly:
         kv_tokens: int | None,
         prefix_caching: bool,
     ) -> None:
-        """Build everything; without `kv_tokens` the cache grows up to the model's context."""
+        """Build all components; without `kv_tokens` the cache grows up to the model's context."""
         gpu_limits.check_settings(device, settings)
         self.files = files
         self.device = device
@@ -48,48 +48,48 @@ class Assembly:
         self._grows = kv_tokens is None
         self._kv_tokens = kv_tokens
         self._prefix_caching = prefix_caching
-        self._is_stuck = False
+        self._growth_failed = False
         self._degradations = Degradations()
-        # Another engine's limit stands where this one asks for none.
+        # The limit is the process's: without one here, another engine's stays in force.
         if settings.threads:
             limit_kernel_threads(settings.threads)
         self.model = self._build_model()
         gpu_limits.check_shape(device, self.model.shape)
         self.kv = self._build_cache()
-        self.batcher = self._build_batcher()
-        self._runner: Runner | None = self._build_runner()
-        self.flight: Flight | None = None
-        """The step that is under way."""
+        self.scheduler = self._build_scheduler()
+        self._runner: ModelRunner | None = self._build_runner()
+        self.in_flight: InFlightStep | None = None
+        """The step that was launched and whose sampled tokens are not read back yet."""
 
     @property
-    def runner(self) -> Runner:
-        """What runs the steps."""
+    def runner(self) -> ModelRunner:
+        """The model runner."""
         if self._runner is None:
             raise OutOfMemoryError(
-                "engine: expected the memory that steps work in, got none since a change that failed",
-                "close it and load it again",
+                "engine: expected step buffers, got none: a change of settings ran out of memory",
+                "close the engine and load it again",
             )
         return self._runner
 
     @property
-    def overlaps(self) -> bool:
-        """Whether a step is launched before the tokens of the one before it are read."""
-        chosen = self.settings.overlap
-        return chosen == "on" or (chosen == "auto" and self.device.kind == "cuda")
+    def async_scheduling(self) -> bool:
+        """Whether a step is launched before the sampled tokens of the last one are read back."""
+        overlap = self.settings.overlap
+        return overlap == "on" or (overlap == "auto" and self.device.kind == "cuda")
 
     @property
     def must_grow(self) -> bool:
-        """Whether the cache had too few blocks in the last step, and may have more."""
-        if not self.batcher.short or self._is_stuck:
+        """Whether the last step ran out of KV blocks and the cache may grow."""
+        if not self.scheduler.ran_out_of_blocks or self._growth_failed:
             return False
         return self.can_grow(2 * self.kv.capacity)
 
     @property
     def degradations(self) -> list[str]:
-        """What was done less well than asked for, in one line each."""
+        """What the engine does less well than configured, one line each."""
         found = [*self._degradations, *(self._runner.degradations if self._runner else ())]
         if self.device.kind == "cuda" and (absent := cuda.products().missing) is not None:
-            found.append(f"products of many rows run by kernels of Assay's own: {absent}")
+            found.append(f"GEMM of many rows runs on fallback kernels: {absent}")
         return found
 
     @property
@@ -98,86 +98,86 @@ class Assembly:
         context = self.model.shape.context
         return context if self._grows else min(context, self.kv.capacity)
 
-    def change(self, settings: Settings) -> None:
-        """Go over to other settings; requests that ran are put back in line where they must."""
+    def configure(self, settings: Settings) -> None:
+        """Apply other settings; running requests are requeued where the cache is rebuilt."""
         gpu_limits.check_settings(self.device, settings)
         before = self.settings
         now, then = settings.as_dict(), before.as_dict()
         changed = {name for name, value in now.items() if then[name] != value}
 
-        def go_back() -> None:
+        def roll_back() -> None:
             self.settings = before
 
         self.settings = settings
-        self._rebuild({KNOBS[name].rebuilds for name in changed}, go_back)
+        self._rebuild({KNOBS[name].rebuilds for name in changed}, roll_back)
         if "threads" in changed:
             limit_kernel_threads(settings.threads or kernel_threads()[1])
 
-    def grow_if_short(self) -> None:
-        """Give a cache that may grow more blocks, if the last step had too few.
+    def grow_if_out_of_blocks(self) -> None:
+        """Double a cache that may grow, if the last step ran out of blocks.
 
-        Where the device has no memory for them, requests wait for blocks as in a cache that may
-        not grow.
+        If the device is out of memory, requests wait for blocks as in a cache of fixed size.
         """
         if not self.must_grow:
             return
         try:
             self.grow(2 * self.kv.capacity)
         except OutOfMemoryError as error:
-            self._is_stuck = True
-            kept = f"the KV cache stays at {self.kv.capacity} tokens"
-            self._degradations.note(kept, error.message)
+            self._growth_failed = True
+            self._degradations.note(
+                f"the KV cache stays at {self.kv.capacity} tokens", error.message
+            )
 
     def can_grow(self, tokens: int) -> bool:
-        """Whether holding so many tokens would make the cache larger."""
+        """Whether the cache may and must grow to hold this many tokens."""
         return self._grows and self.kv.capacity < min(tokens, self.model.shape.context)
 
     def grow(self, tokens: int) -> None:
-        """Make the cache hold so many tokens, if it may grow that far; its content stays."""
+        """Grow the cache to hold this many tokens, if it may; cached blocks are kept."""
         if not self.can_grow(tokens):
             return
-        kept, before = self.kv.snapshot(), self._kv_tokens
+        snapshot, before = self.kv.snapshot(), self._kv_tokens
 
-        def go_back() -> None:
+        def roll_back() -> None:
             self._kv_tokens = before
 
         self._kv_tokens = min(max(tokens, 2 * self.kv.capacity), self.model.shape.context)
         try:
-            self._rebuild({"cache"}, go_back)
-            self._is_stuck = False
+            self._rebuild({"cache"}, roll_back)
+            self._growth_failed = False
         finally:
-            self.kv.restore(kept)
+            self.kv.restore(snapshot)
 
     def close(self) -> None:
-        """Give the memory back; the weights stay for other engines."""
+        """Free the memory; the weights stay for other engines."""
         self._drop_runner()
         self.kv.free()
 
-    def _rebuild(self, parts: Collection[str], go_back: Callable[[], None]) -> None:
-        """Make parts anew, or as they were before where that fails."""
+    def _rebuild(self, components: Collection[str], roll_back: Callable[[], None]) -> None:
+        """Rebuild components; if that fails, rebuild them with the settings before."""
         try:
-            self._build(parts)
+            self._build(components)
         except BaseException as error:
             if isinstance(error, OutOfMemoryError):
-                # Its frames hold what was built so far, and the memory is needed.
+                # Its frames keep the new components alive, and their memory is needed.
                 error.__traceback__ = None
-            go_back()
-            self._build(parts)
+            roll_back()
+            self._build(components)
             raise
 
-    def _build(self, parts: Collection[str]) -> None:
-        """Make parts anew from the settings, in the memory that those before them had."""
-        before = self.batcher
-        if not {"cache", "weights", "graphs"}.isdisjoint(parts):
+    def _build(self, components: Collection[str]) -> None:
+        """Rebuild components from the settings; the old ones free their memory first."""
+        before = self.scheduler
+        if not {"cache", "weights", "graphs"}.isdisjoint(components):
             self._drop_runner()
-        if not {"cache", "weights"}.isdisjoint(parts):
+        if not {"cache", "weights"}.isdisjoint(components):
             before.requeue_all()
             self.kv.free()
-            if "weights" in parts:
+            if "weights" in components:
                 self.model = self._build_model()
             self.kv = self._build_cache()
-        self.batcher = self._build_batcher()
-        self.batcher.take_over(before)
+        self.scheduler = self._build_scheduler()
+        self.scheduler.adopt_requests(before)
         if self._runner is None:
             self._runner = self._build_runner()
 
@@ -187,8 +187,8 @@ class Assembly:
             self._runner = None
 
     def _build_model(self) -> Model:
-        chosen = self.settings.weight_format
-        return build_model(self.files, self.device, None if chosen == AS_STORED else chosen)
+        format = self.settings.weight_format
+        return build_model(self.files, self.device, None if format == AS_STORED else format)
 
     def _build_cache(self) -> KvMemory:
         tokens = self._kv_tokens
@@ -208,29 +208,29 @@ class Assembly:
             owner=lambda: (fingerprint(files), weight_format),
         )
 
-    def _build_batcher(self) -> Batcher:
+    def _build_scheduler(self) -> BatchScheduler:
         settings = self.settings
-        return Batcher(
-            self.kv.books,
+        return BatchScheduler(
+            self.kv.block_manager,
             max_batch=settings.max_batch,
             token_budget=settings.token_budget,
             policy=settings.policy,
-            speculation=settings.speculation_depth,
+            speculation_depth=settings.speculation_depth,
         )
 
-    def _build_runner(self) -> Runner:
+    def _build_runner(self) -> ModelRunner:
         settings = self.settings
-        samples = settings.max_batch * (1 + settings.speculation_depth)
-        return Runner(
+        max_num_samples = settings.max_batch * (1 + settings.speculation_depth)
+        return ModelRunner(
             self.model,
             self.device,
             self.kv,
-            rows=settings.token_budget,
-            sequences=settings.max_batch,
-            samples=min(samples, settings.token_budget),
-            context=self.context_limit,
-            invariant=settings.deterministic,
-            buckets=settings.graph_buckets,
-            # Where nothing may depend on what else runs, contexts are read in one piece.
-            split=1 if settings.deterministic else settings.attention_split,
+            max_num_tokens=settings.token_budget,
+            max_num_seqs=settings.max_batch,
+            max_num_samples=min(max_num_samples, settings.token_budget),
+            max_model_len=self.context_limit,
+            batch_invariant=settings.deterministic,
+            graph_buckets=settings.graph_buckets,
+            # Splits are summed in another order: deterministic mode reads a context unsplit.
+            num_splits=1 if settings.deterministic else settings.attention_split,
         )

@@ -1,4 +1,4 @@
-"""What the kernels of GPUs ask of settings and models, said before anything is built for them."""
+"""What the GPU kernels require of settings and models, checked before anything is built."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from assay.errors import InputError, UnsupportedError
 from assay.runtime import Device
 
 KV_FORMAT: Final = "bf16"
-HEADS, BLOCK_TOKENS = _native.cuda_attention_limits()
+HEAD_DIMS, BLOCK_TOKENS = _native.cuda_attention_limits()
 
 
 def check_settings(device: Device, settings: Settings) -> None:
-    """Refuse positions of knobs that no kernel of the device is written for."""
+    """Refuse knob values that the device has no kernel for."""
     if device.kind != "cuda":
         return
     if settings.kv_format != KV_FORMAT:
         raise InputError(
             f"kv_format: expected {KV_FORMAT} on {device}, got {settings.kv_format}",
-            "kernels of GPUs read keys and values of the type of activations",
+            "GPU kernels read keys and values in the data type of the activations",
         )
     if settings.block_tokens % BLOCK_TOKENS:
         raise InputError(
@@ -31,10 +31,10 @@ def check_settings(device: Device, settings: Settings) -> None:
 
 
 def check_shape(device: Device, shape: ModelShape) -> None:
-    """Refuse a model whose heads no kernel of the device is written for."""
-    if device.kind == "cuda" and shape.head_dim not in HEADS:
+    """Refuse a model whose head size the device has no attention kernel for."""
+    if device.kind == "cuda" and shape.head_dim not in HEAD_DIMS:
         raise UnsupportedError(
-            f"model: expected heads of {', '.join(map(str, HEADS))} numbers on {device}, "
+            f"model: expected a head size of {', '.join(map(str, HEAD_DIMS))} on {device}, "
             f"got {shape.head_dim}",
             "use the device cpu",
         )

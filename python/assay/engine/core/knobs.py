@@ -1,4 +1,4 @@
-"""What can be changed while the engine runs, in one table, and the way back."""
+"""The knobs: settings that can be changed while the engine runs, in one table, with undo."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, Literal, NamedTuple
 
 from assay.engine.core.batch_scheduler import POLICIES
 from assay.engine.core.kv_memory import FORMATS as KV_FORMATS
-from assay.engine.runner.step_buffers import DEFAULT_BUCKETS
+from assay.engine.runner.graph_capture import DEFAULT_GRAPH_BUCKETS
 from assay.errors import InputError, unknown_name
 from assay.ops.weights import NAMES as WEIGHT_FORMATS
 
 Effect = Literal["bitwise", "tolerance"]
 
 AS_STORED = "file"
-"""Weights stay in the format that the file has."""
+"""Weights keep the format of the file."""
 
 
 class Knob(NamedTuple):
-    """One thing that can be changed."""
+    """One setting that can be changed while the engine runs."""
 
     name: str
     meaning: str
@@ -27,12 +27,12 @@ class Knob(NamedTuple):
     most: int | None = None
     choices: tuple[str, ...] | None = None
     effect: Effect = "bitwise"
-    """What a change does to outputs: nothing in deterministic mode, or rounding."""
+    """What a change does to outputs: nothing in deterministic mode (bitwise), or rounding."""
     rebuilds: Literal["nothing", "graphs", "cache", "weights"] = "nothing"
-    """What has to be made anew; requests that run are computed again where it is the cache."""
+    """What a change rebuilds; rebuilding the cache recomputes the running requests."""
 
     def check(self, value: object) -> int | str | bool:
-        """The value, if it can be meant."""
+        """The value, if it is valid."""
         if self.choices is not None:
             if value not in self.choices:
                 raise InputError(
@@ -54,10 +54,10 @@ class Knob(NamedTuple):
 KNOBS: dict[str, Knob] = {
     knob.name: knob
     for knob in (
-        Knob("max_batch", "requests that run at once", 16, 1, 1024, rebuilds="graphs"),
+        Knob("max_batch", "requests that run in one batch", 16, 1, 1024, rebuilds="graphs"),
         Knob(
             "token_budget",
-            "tokens computed in a step: those of decoding requests, then chunks of prompts",
+            "tokens computed in a step: one for each decoding request, then chunks of prefill",
             512,
             1,
             65_536,
@@ -66,7 +66,7 @@ KNOBS: dict[str, Knob] = {
         Knob("block_tokens", "tokens in a block of the KV cache", 16, 1, 1024, rebuilds="cache"),
         Knob(
             "kv_format",
-            "how keys and values are stored",
+            "data type of keys and values in the cache",
             "bf16",
             choices=tuple(KV_FORMATS),
             effect="tolerance",
@@ -74,7 +74,7 @@ KNOBS: dict[str, Knob] = {
         ),
         Knob(
             "weight_format",
-            "how matrices are stored; file keeps what the model's file has",
+            "format of the weight matrices; file keeps the format of the model's file",
             AS_STORED,
             choices=(AS_STORED, *WEIGHT_FORMATS),
             effect="tolerance",
@@ -82,7 +82,7 @@ KNOBS: dict[str, Knob] = {
         ),
         Knob(
             "attention_split",
-            "parts in which cores share the reading of one long context; 0 is as many as help",
+            "splits of one long context in attention (Flash-Decoding); 0 lets the device choose",
             0,
             0,
             64,
@@ -91,7 +91,7 @@ KNOBS: dict[str, Knob] = {
         ),
         Knob(
             "speculation_depth",
-            "tokens guessed ahead by prompt lookup; 0 guesses none",
+            "draft tokens of speculative decoding by prompt lookup; 0 disables it",
             0,
             0,
             32,
@@ -99,30 +99,30 @@ KNOBS: dict[str, Knob] = {
         ),
         Knob(
             "graph_buckets",
-            "sizes of step between a number and its double that have graphs; 0 runs without any",
-            DEFAULT_BUCKETS,
+            "graph capture sizes between a power of two and the next; 0 runs without graphs",
+            DEFAULT_GRAPH_BUCKETS,
             0,
             64,
             rebuilds="graphs",
         ),
         Knob(
             "overlap",
-            "whether a step is launched before the tokens of the one before it are read; "
-            "auto does so on GPUs",
+            "async scheduling: launch a step before the sampled tokens of the last one are read; "
+            "auto is on for GPUs",
             "auto",
             choices=("auto", "on", "off"),
         ),
-        Knob("policy", "who comes first", "fcfs", choices=POLICIES),
+        Knob("policy", "order in which requests are scheduled", "fcfs", choices=POLICIES),
         Knob(
             "threads",
-            "cores that the processor's kernels use, in this whole process; 0 is all of them",
+            "threads of the CPU kernels, in this whole process; 0 is one for each core",
             0,
             0,
             1024,
         ),
         Knob(
             "deterministic",
-            "outputs do not depend on what else runs, byte for byte",
+            "batch-invariant outputs: the same bytes whatever else is in the batch",
             False,
             effect="tolerance",
             rebuilds="graphs",
@@ -133,7 +133,7 @@ KNOBS: dict[str, Knob] = {
 
 
 class Settings(NamedTuple):
-    """The position of every knob."""
+    """The value of every knob."""
 
     max_batch: int
     token_budget: int
@@ -150,46 +150,46 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Settings:
-        """The defaults with some positions changed."""
+        """The defaults with some values changed."""
         return cls(**{name: knob.default for name, knob in KNOBS.items()}).changed(given)  # type: ignore[arg-type]
 
     def changed(self, changes: Mapping[str, object]) -> Settings:
-        """These settings with some positions changed, checked together."""
+        """These settings with some values changed, checked together."""
         checked: dict[str, Any] = {}
         for name, value in changes.items():
             if name not in KNOBS:
                 raise unknown_name("knob", name, KNOBS)
             checked[name] = KNOBS[name].check(value)
-        made = self._replace(**checked)
-        if made.token_budget < made.max_batch:
+        settings = self._replace(**checked)
+        if settings.token_budget < settings.max_batch:
             raise InputError(
-                f"token_budget: expected at least max_batch {made.max_batch}, "
-                f"got {made.token_budget}",
+                f"token_budget: expected at least max_batch {settings.max_batch}, "
+                f"got {settings.token_budget}",
                 "every request that decodes needs a token in each step",
             )
-        if made.deterministic and made.attention_split > 1:
+        if settings.deterministic and settings.attention_split > 1:
             raise InputError(
                 "attention_split: expected 0 or 1 in deterministic mode, "
-                f"got {made.attention_split}",
-                "parts of a context are added in another order, which rounds differently",
+                f"got {settings.attention_split}",
+                "splits of a context are summed in another order, which rounds differently",
             )
-        return made
+        return settings
 
     def as_dict(self) -> dict[str, Any]:
-        """Positions by name."""
+        """Values by name."""
         return self._asdict()
 
 
 class Undo:
-    """Puts knobs back to where they were before a change."""
+    """Sets knobs back to their values before a change."""
 
     def __init__(
         self, apply: Callable[[Mapping[str, Any]], object], before: dict[str, Any]
     ) -> None:
-        """Remember the positions before a change."""
+        """Keep the values before a change."""
         self.before = before
         self._apply = apply
 
     def __call__(self) -> None:
-        """Go back."""
+        """Set them back."""
         self._apply(self.before)

@@ -1,4 +1,4 @@
-"""The likeliest tokens beside the one that was taken."""
+"""Log-probabilities of the most likely tokens."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ TopLogprobs = tuple[tuple[int, float], ...]
 
 
 def log_softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Log-probabilities of every token of every row, in double precision."""
-    wide = logits.astype(np.float64)
-    shifted = wide - wide.max(axis=1, keepdims=True)
-    chances: npt.NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return chances
+    """Log-probabilities of every token of every row, in float64."""
+    exact = logits.astype(np.float64)
+    shifted = exact - exact.max(axis=1, keepdims=True)
+    normalizer = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    logprobs: npt.NDArray[np.float64] = shifted - normalizer
+    return logprobs
 
 
 def top_logprobs(logits: npt.NDArray[np.float32], count: int) -> list[TopLogprobs]:
-    """Of every row the `count` likeliest tokens with their log-probabilities, best first."""
-    chances = log_softmax(logits)
-    best = np.argsort(-chances, axis=1, kind="stable")[:, :count]
+    """The `count` most likely tokens of each row with their log-probabilities, best first."""
+    logprobs = log_softmax(logits)
+    best = np.argsort(-logprobs, axis=1, kind="stable")[:, :count]
     return [
         tuple((int(token), float(row[token])) for token in tokens)
-        for row, tokens in zip(chances, best, strict=True)
+        for row, tokens in zip(logprobs, best, strict=True)
     ]

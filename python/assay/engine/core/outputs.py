@@ -1,4 +1,4 @@
-"""What the engine gives back: chunks as they come, completions when they are done."""
+"""The outputs of the engine: chunks of a stream, and finished completions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Chunk(NamedTuple):
     """One token of an output, or its end.
 
     `text` is what the token adds to the text. It is empty while a character is incomplete or a
-    stop text may be beginning, and what was held back comes with a later chunk.
+    stop string may be starting; the text held back comes with a later chunk.
     """
 
     text: str
     token_id: int | None
-    """None where an output ends without a token: it was aborted, or it failed."""
+    """None where an output ends without a token: aborted or failed."""
     logprob: float | None = None
     top_logprobs: tuple[tuple[int, float], ...] = ()
     """The most likely tokens with their log-probabilities, best first."""
@@ -27,25 +27,25 @@ class Chunk(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Seconds between the events of a request's life."""
+    """Latencies of a request, in seconds."""
 
     queued: float
-    """From being added to its first step."""
+    """From arrival to the first step."""
     first_token: float
-    """From being added to its first token."""
+    """From arrival to the first token (TTFT)."""
     total: float
-    """From being added to its end."""
+    """From arrival to the end."""
 
 
 class Summary(NamedTuple):
-    """What a finished request took."""
+    """Counts and latencies of a finished request."""
 
     prompt_tokens: int
     output_tokens: int
     cached_tokens: int
-    """Prompt tokens whose keys and values were in the cache already."""
+    """Prompt tokens found in the prefix cache."""
     preemptions: int
-    """How often its blocks went to a more urgent request and were computed again."""
+    """How often it was preempted and recomputed."""
     timing: Timing
 
 
@@ -55,9 +55,9 @@ class StepOutput(NamedTuple):
     request_id: str
     chunks: tuple[Chunk, ...]
     summary: Summary | None = None
-    """Counts and times, when the output has ended."""
+    """Counts and latencies, when the request has finished."""
     error: AssayError | None = None
-    """Why it cannot go on, where the finish reason is an error."""
+    """Why it failed, where the finish reason is an error."""
 
     @property
     def text(self) -> str:
@@ -76,7 +76,7 @@ class StepOutput(NamedTuple):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the request has finished."""
         return self.finish_reason is not None
 
 
@@ -89,20 +89,20 @@ class Completion(NamedTuple):
     finish_reason: FinishReason
     prompt_tokens: int
     cached_tokens: int
-    """Prompt tokens whose keys and values were in the cache already."""
+    """Prompt tokens found in the prefix cache."""
     logprobs: tuple[Chunk, ...] | None
-    """The chunks with log-probabilities, where they were asked for."""
+    """The chunks with log-probabilities, where the request asked for them."""
     timing: Timing
     error: AssayError | None = None
-    """Why it could not go on, where the finish reason is an error; the text is what came before."""
+    """Why it failed, where the finish reason is an error; the text is what came before."""
 
     @classmethod
     def of(cls, end: StepOutput, chunks: Sequence[Chunk]) -> Completion:
-        """The completion that chunks make up whose last came with `end`."""
+        """The completion of all chunks of a request; `end` is its last output."""
         summary, reason = end.summary, end.finish_reason
         assert summary is not None
         assert reason is not None
-        reported = any(chunk.logprob is not None for chunk in chunks)
+        has_logprobs = any(chunk.logprob is not None for chunk in chunks)
         return cls(
             request_id=end.request_id,
             text="".join(chunk.text for chunk in chunks),
@@ -110,7 +110,7 @@ class Completion(NamedTuple):
             finish_reason=reason,
             prompt_tokens=summary.prompt_tokens,
             cached_tokens=summary.cached_tokens,
-            logprobs=tuple(chunks) if reported else None,
+            logprobs=tuple(chunks) if has_logprobs else None,
             timing=summary.timing,
             error=end.error,
         )

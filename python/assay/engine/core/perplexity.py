@@ -1,4 +1,4 @@
-"""How well a model predicts a text, and what a format of weights changes about it."""
+"""Perplexity of a model on a text, and how quantized weights change its predictions."""
 
 from __future__ import annotations
 
@@ -17,43 +17,44 @@ if TYPE_CHECKING:
     from assay.engine.loading import ModelFiles
     from assay.runtime import Device
 
-ROWS = 64
-"""Tokens whose logits a step gives at most: as many rows as the head has to work on."""
+MAX_LOGITS_ROWS = 64
+"""Tokens whose logits a step computes at most: the rows of the output head."""
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
-    """What weights of one format make of a text, beside those of the first format."""
+class FormatQuality:
+    """Predictions with weights of one format, compared with those of the first format."""
 
     weight_format: str
     weight_bytes: int
     perplexity: float
-    """e to the mean of what each token's probability lacks, in nats."""
+    """exp of the mean negative log-likelihood."""
     divergence: float
-    """Mean of the Kullback-Leibler divergence from the first format, in nats per token."""
+    """Mean Kullback-Leibler divergence from the first format, in nats per token."""
     agreement: float
-    """Share of tokens after which the likeliest next one is the same."""
+    """Share of tokens after which the most likely next token is the same."""
     tokens: int
-    """Tokens that were predicted."""
+    """Predicted tokens."""
     notes: tuple[str, ...]
-    """What of the weights is computed on in another format."""
+    """Which weights are computed in another format."""
 
 
 class _Sums:
     def __init__(self) -> None:
-        self.surprise = self.divergence = 0.0
-        self.same = self.tokens = 0
+        self.negative_log_likelihood = self.divergence = 0.0
+        self.agreements = self.tokens = 0
 
     def add(
         self,
-        chances: npt.NDArray[np.float64],
+        logprobs: npt.NDArray[np.float64],
         reference: npt.NDArray[np.float64],
-        following: Sequence[int],
+        next_tokens: Sequence[int],
     ) -> None:
-        self.surprise -= float(chances[np.arange(len(following)), list(following)].sum())
-        self.divergence += float((np.exp(reference) * (reference - chances)).sum())
-        self.same += int((chances.argmax(axis=1) == reference.argmax(axis=1)).sum())
-        self.tokens += len(following)
+        rows = np.arange(len(next_tokens))
+        self.negative_log_likelihood -= float(logprobs[rows, list(next_tokens)].sum())
+        self.divergence += float((np.exp(reference) * (reference - logprobs)).sum())
+        self.agreements += int((logprobs.argmax(axis=1) == reference.argmax(axis=1)).sum())
+        self.tokens += len(next_tokens)
 
 
 def compare_formats(
@@ -63,10 +64,10 @@ def compare_formats(
     formats: Sequence[str],
     *,
     window: int = 256,
-) -> list[Quality]:
-    """Read a text in windows with weights of each format; the first one is what others are held to.
+) -> list[FormatQuality]:
+    """Evaluate a text in windows with weights of each format; the first is the reference.
 
-    A window knows nothing of the one before it. All formats are in memory at once.
+    Windows are independent of each other. All formats are in memory at once.
     """
     if window < 2:
         raise InputError(f"window: expected at least 2 tokens, got {window}")
@@ -75,31 +76,33 @@ def compare_formats(
     if not formats:
         raise InputError("formats: expected at least one, got none")
     bos = files.tokenizer.bos_id if files.tokenizer.add_bos else None
-    begin = [] if bos is None else [bos]
+    prefix = [] if bos is None else [bos]
     engines = [
-        Engine.load(files, device, weight_format=one, max_batch=ROWS, prefix_caching=False)
+        Engine.load(
+            files, device, weight_format=one, max_batch=MAX_LOGITS_ROWS, prefix_caching=False
+        )
         for one in formats
     ]
     sums = [_Sums() for _ in formats]
     try:
         for first in range(0, len(tokens) - 1, window):
             # The first token of a window is given and not predicted.
-            read = list(tokens[first : first + window])
-            if len(read) < 2:
+            chunk = list(tokens[first : first + window])
+            if len(chunk) < 2:
                 break
             reference: npt.NDArray[np.float64] | None = None
             for engine, each in zip(engines, sums, strict=True):
-                logits = engine.logits([*begin, *read])
-                chances = log_softmax(logits[len(begin) : -1])
-                reference = chances if reference is None else reference
-                each.add(chances, reference, read[1:])
+                logits = engine.logits([*prefix, *chunk])
+                logprobs = log_softmax(logits[len(prefix) : -1])
+                reference = logprobs if reference is None else reference
+                each.add(logprobs, reference, chunk[1:])
         return [
-            Quality(
+            FormatQuality(
                 weight_format=one,
                 weight_bytes=engine.model.weight_bytes,
-                perplexity=float(np.exp(each.surprise / each.tokens)),
+                perplexity=float(np.exp(each.negative_log_likelihood / each.tokens)),
                 divergence=each.divergence / each.tokens,
-                agreement=each.same / each.tokens,
+                agreement=each.agreements / each.tokens,
                 tokens=each.tokens,
                 notes=tuple(engine.model.notes),
             )

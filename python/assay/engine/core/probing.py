@@ -1,12 +1,12 @@
-"""What the model makes of a text, and how long its operations take, beside any request."""
+"""Forward passes outside the scheduler: logits of a text, and the profile of a decode step."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from assay.engine.core import prompts
-from assay.engine.core.batch_scheduler import Turn
-from assay.engine.core.engine_state import Assembly
+from assay.engine.core.batch_scheduler import ScheduledSequence
+from assay.engine.core.engine_state import EngineState
 from assay.engine.core.request import Request
 from assay.engine.core.sampling_params import SamplingParams
 from assay.errors import InputError
@@ -20,49 +20,51 @@ else:
     np = LazyModule("numpy", globals(), "np")
 
 
-def logits(parts: Assembly, tokens: list[int]) -> npt.NDArray[np.float32]:
-    """The logits after each token, computed afresh: tokens by vocabulary."""
-    parts.grow(prompts.most_tokens(parts, tokens, SamplingParams(max_tokens=1)))
-    most = min(parts.runner.workspace.most.samples, parts.settings.token_budget)
-    request = Request.probe(tokens)
-    books = parts.kv.books
-    # Nothing may be found in the cache: every row is wanted.
-    request.sequence, _ = books.open([], len(tokens))
+def logits(state: EngineState, tokens: list[int]) -> npt.NDArray[np.float32]:
+    """The logits after each token, without the prefix cache: tokens by vocabulary."""
+    state.grow(prompts.max_total_tokens(state, tokens, SamplingParams(max_tokens=1)))
+    chunk = min(state.runner.workspace.max_shape.num_samples, state.settings.token_budget)
+    request = Request.forward_only(tokens)
+    block_manager = state.kv.block_manager
+    # No prefix is looked up: cached tokens would have no logits.
+    request.sequence_id, _ = block_manager.open([], len(tokens))
     rows = []
     try:
-        while request.remaining:
-            count = min(most, request.remaining)
-            parts.runner.run([Turn(request, count, count)])
-            rows.append(parts.runner.logits(count))
-            books.commit(request.sequence, tokens[request.computed : request.computed + count])
-            request.computed += count
+        while request.num_uncomputed_tokens:
+            count = min(chunk, request.num_uncomputed_tokens)
+            state.runner.run([ScheduledSequence(request, count, count)])
+            rows.append(state.runner.logits(count))
+            first = request.num_computed_tokens
+            block_manager.commit(request.sequence_id, tokens[first : first + count])
+            request.num_computed_tokens += count
     finally:
-        books.close(request.sequence)
+        block_manager.close(request.sequence_id)
     return np.concatenate(rows)
 
 
-def profile(parts: Assembly, sequences: int, context: int) -> list[NodeTime]:
-    """Run a decoding step over made-up texts of so many tokens and time each operation."""
-    settings = parts.settings
+def profile(state: EngineState, sequences: int, context: int) -> list[NodeTime]:
+    """Time each operation of a decode step over dummy sequences of `context` tokens."""
+    settings = state.settings
     if not 1 <= sequences <= settings.max_batch:
         raise InputError(
             f"sequences: expected from 1 to max_batch {settings.max_batch}, got {sequences}"
         )
-    if not 1 <= context <= parts.context_limit:
-        raise InputError(f"context: expected from 1 to {parts.context_limit}, got {context}")
-    parts.grow(sequences * (context + settings.block_tokens))
-    books = parts.kv.books
-    turns: list[Turn] = []
+    if not 1 <= context <= state.context_limit:
+        raise InputError(f"context: expected from 1 to {state.context_limit}, got {context}")
+    state.grow(sequences * (context + settings.block_tokens))
+    block_manager = state.kv.block_manager
+    scheduled: list[ScheduledSequence] = []
     try:
         for index in range(sequences):
-            request = Request.probe([0] * context)
-            request.sequence, request.computed = books.open([], context)[0], context - 1
-            turns.append(Turn(request, 1, 1))
-            # Nothing wrote these blocks, and what memory happens to hold may be no number.
-            parts.kv.clear_blocks(request.sequence)
-            # No token has such a number, so no prompt can find these blocks.
-            books.commit(request.sequence, [2**32 - 1 - index] * (context - 1))
-        return parts.runner.profile(turns)
+            request = Request.forward_only([0] * context)
+            request.sequence_id, _ = block_manager.open([], context)
+            request.num_computed_tokens = context - 1
+            scheduled.append(ScheduledSequence(request, 1, 1))
+            # No step wrote these blocks, and uninitialized memory may hold NaN.
+            state.kv.clear_blocks(request.sequence_id)
+            # No vocabulary has such token IDs, so no prompt can match these blocks.
+            block_manager.commit(request.sequence_id, [2**32 - 1 - index] * (context - 1))
+        return state.runner.profile(scheduled)
     finally:
-        for turn in turns:
-            books.close(turn.request.sequence or 0)
+        for sequence in scheduled:
+            block_manager.close(sequence.request.sequence_id or 0)

@@ -1,4 +1,4 @@
-"""A request on its way through the engine."""
+"""A request: its tokens, how many of them are computed, and how it ended."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from assay.engine.core.output_text import OutputText
 from assay.engine.core.outputs import FinishReason
+from assay.engine.core.pending_token import PendingToken
 from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.speculation import PromptLookup
 from assay.errors import AssayError
@@ -25,125 +26,132 @@ else:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request: its tokens, how far they are computed, and what became of it."""
+    """A prompt, its sampling parameters and the output so far."""
 
     request_id: str
     tokens: list[int]
     """The prompt, then the output."""
-    prompt_tokens: int
+    num_prompt_tokens: int
     params: SamplingParams
     seed: int
     priority: int
-    number: int
+    arrival_order: int
     """Requests are numbered in the order of their arrival."""
-    most_tokens: int
+    max_total_tokens: int
     """Tokens, those of the prompt included, at which it ends."""
-    end_tokens: frozenset[int]
+    stop_token_ids: frozenset[int]
     text: OutputText
-    arrived: float
-    sequence: int | None = None
-    """Its blocks in the KV cache; None while it waits."""
-    computed: int = 0
+    arrival_time: float
+    sequence_id: int | None = None
+    """Its sequence in the block manager; None while it waits."""
+    num_computed_tokens: int = 0
     """Tokens whose keys and values are in the cache."""
-    cached_tokens: int = 0
-    """Prompt tokens that were in the cache when it was first admitted."""
-    first_step: float | None = None
-    first_token: float | None = None
-    finished: float | None = None
+    num_cached_tokens: int = 0
+    """Prompt tokens that were in the prefix cache when it was first scheduled."""
+    pending: PendingToken | None = None
+    """The token after `tokens`, while only the device knows it."""
+    first_scheduled_time: float | None = None
+    first_token_time: float | None = None
+    finish_time: float | None = None
     finish_reason: FinishReason | None = None
     error: AssayError | None = None
-    """Why it cannot go on."""
-    lookup: PromptLookup | None = None
-    drafts: list[int] = field(default_factory=list)
-    """Guessed tokens that the step under way checks."""
-    preemptions: int = 0
-    _counts: npt.NDArray[np.int32] | None = None
-    _prompted: npt.NDArray[np.uint8] | None = None
-    _counted: int = 0
+    """Why it failed, where the finish reason is an error."""
+    draft_proposer: PromptLookup | None = None
+    draft_tokens: list[int] = field(default_factory=list)
+    """Draft tokens that the scheduled step verifies."""
+    num_preemptions: int = 0
+    _output_counts: npt.NDArray[np.int32] | None = None
+    _prompt_mask: npt.NDArray[np.uint8] | None = None
+    _num_counted_tokens: int = 0
 
     @classmethod
     def of(
         cls,
         request_id: str,
-        number: int,
+        arrival_order: int,
         tokens: list[int],
         params: SamplingParams,
         tokenizer: Tokenizer,
         *,
-        prompt_tokens: int,
-        most_tokens: int,
+        num_prompt_tokens: int,
+        max_total_tokens: int,
         priority: int,
     ) -> Request:
-        """A request that arrives now; tokens beyond its prompt were said by another one."""
-        ends = () if params.ignore_eos else tokenizer.stop_ids
+        """A request that arrives now; tokens beyond its prompt are the output of its source."""
+        eos_ids = () if params.ignore_eos else tokenizer.stop_ids
         text = OutputText(tokenizer.detokenizer(), params.stop)
-        for token in tokens[prompt_tokens:]:
+        for token in tokens[num_prompt_tokens:]:
             text.push(token)
         return cls(
             request_id=request_id,
             tokens=tokens,
-            prompt_tokens=prompt_tokens,
+            num_prompt_tokens=num_prompt_tokens,
             params=params,
             seed=_fresh_seed() if params.seed is None else params.seed,
             priority=priority,
-            number=number,
-            most_tokens=most_tokens,
-            end_tokens=frozenset((*ends, *params.stop_token_ids)),
+            arrival_order=arrival_order,
+            max_total_tokens=max_total_tokens,
+            stop_token_ids=frozenset((*eos_ids, *params.stop_token_ids)),
             text=text,
-            arrived=time.perf_counter(),
+            arrival_time=time.perf_counter(),
         )
 
     @classmethod
-    def probe(cls, tokens: list[int]) -> Request:
-        """A request that only asks what the model makes of some tokens."""
+    def forward_only(cls, tokens: list[int]) -> Request:
+        """A request outside the scheduler: its tokens run through the model, nothing more."""
         return cls(
-            request_id="probe",
+            request_id="forward_only",
             tokens=tokens,
-            prompt_tokens=len(tokens),
+            num_prompt_tokens=len(tokens),
             params=SamplingParams(temperature=0.0),
             seed=0,
             priority=0,
-            number=0,
-            most_tokens=len(tokens),
-            end_tokens=frozenset(),
+            arrival_order=0,
+            max_total_tokens=len(tokens),
+            stop_token_ids=frozenset(),
             text=OutputText(),
-            arrived=0.0,
+            arrival_time=0.0,
         )
 
     @property
-    def output_tokens(self) -> int:
-        """Tokens generated so far."""
-        return len(self.tokens) - self.prompt_tokens
+    def num_tokens(self) -> int:
+        """Tokens of prompt and output, a pending one included."""
+        return len(self.tokens) + (self.pending is not None)
 
     @property
-    def remaining(self) -> int:
+    def num_output_tokens(self) -> int:
+        """Tokens of the output, a pending one included."""
+        return len(self.tokens) + (self.pending is not None) - self.num_prompt_tokens
+
+    @property
+    def num_uncomputed_tokens(self) -> int:
         """Tokens whose keys and values are still to be computed."""
-        return len(self.tokens) - self.computed
+        return len(self.tokens) + (self.pending is not None) - self.num_computed_tokens
 
     @property
     def is_full(self) -> bool:
-        """Whether it ends with the last of its tokens, known or on its way."""
-        return len(self.tokens) >= self.most_tokens and self.output_tokens > 0
+        """Whether it ends with the last of its tokens, pending or not."""
+        return self.num_tokens >= self.max_total_tokens and self.num_output_tokens > 0
 
     def token_counts(self, vocabulary: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
         """How often each token is in the output, and whether it is in the prompt."""
-        if self._counts is None or self._prompted is None:
-            self._counts = np.zeros(vocabulary, np.int32)
-            self._prompted = np.zeros(vocabulary, np.uint8)
-            self._prompted[self.tokens[: self.prompt_tokens]] = 1
-            self._counted = self.prompt_tokens
-        for token in self.tokens[self._counted :]:
-            self._counts[token] += 1
-        self._counted = len(self.tokens)
-        return self._counts, self._prompted
+        if self._output_counts is None or self._prompt_mask is None:
+            self._output_counts = np.zeros(vocabulary, np.int32)
+            self._prompt_mask = np.zeros(vocabulary, np.uint8)
+            self._prompt_mask[self.tokens[: self.num_prompt_tokens]] = 1
+            self._num_counted_tokens = self.num_prompt_tokens
+        for token in self.tokens[self._num_counted_tokens :]:
+            self._output_counts[token] += 1
+        self._num_counted_tokens = len(self.tokens)
+        return self._output_counts, self._prompt_mask
 
-    def guess_ahead(self, wanted: bool) -> None:
-        """Begin or cease to guess the next tokens from those so far."""
-        # Penalties change logits with each token of the output, guessed ones included.
-        if not wanted or self.params.penalized:
-            self.lookup = None
-        elif self.lookup is None:
-            self.lookup = PromptLookup(self.tokens)
+    def set_speculation(self, enabled: bool) -> None:
+        """Start or stop proposing draft tokens."""
+        # Penalties change logits with each token of the output, draft tokens included.
+        if not enabled or self.params.penalized:
+            self.draft_proposer = None
+        elif self.draft_proposer is None:
+            self.draft_proposer = PromptLookup(self.tokens)
 
 
 def _fresh_seed() -> int:

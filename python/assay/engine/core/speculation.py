@@ -1,47 +1,48 @@
-"""Guessing the next tokens by looking for the last ones earlier in the same text.
+"""Speculative decoding by prompt lookup: draft tokens come from the request's own text.
 
-A guess costs little where it is wrong and saves a step for each token where it is right: the
-model computes all guessed tokens in one step, and keeps those that it would have chosen itself.
+Prompt lookup (Saxena, 2023; vLLM's n-gram proposer) needs no draft model. The model verifies all
+draft tokens in one step and accepts those that it would have sampled itself: a rejected one costs
+a row of the step, an accepted one saves a step.
 """
 
 from __future__ import annotations
 
-LONGEST = 3
-"""Tokens that are looked for; shorter runs are tried when they are not found."""
+MAX_NGRAM = 3
+"""Longest n-gram that is looked up; shorter ones are tried when it does not occur."""
 
 
 class PromptLookup:
-    """Where each run of tokens was last followed by another token.
+    """The position after the last occurrence of each n-gram.
 
     >>> lookup = PromptLookup([1, 2, 3, 4, 1, 2])
-    >>> lookup.guess(3)
+    >>> lookup.propose(3)
     [3, 4, 1]
     """
 
-    __slots__ = ("_places", "_tokens")
+    __slots__ = ("_next_positions", "_tokens")
 
     def __init__(self, tokens: list[int]) -> None:
-        """Begin with a text; the list is the request's own and may grow."""
+        """Index a text; the list is copied."""
         self._tokens: list[int] = []
-        self._places: dict[tuple[int, ...], int] = {}
+        self._next_positions: dict[tuple[int, ...], int] = {}
         self.extend(tokens)
 
     def extend(self, tokens: list[int]) -> None:
-        """Note tokens that were added."""
+        """Append tokens to the indexed text."""
         known = self._tokens
-        places = self._places
+        positions = self._next_positions
         for token in tokens:
             end = len(known)
-            # Runs are noted when something follows them.
-            for length in range(1, min(LONGEST, end) + 1):
-                places[tuple(known[end - length :])] = end
+            # An n-gram is indexed once a token follows it.
+            for length in range(1, min(MAX_NGRAM, end) + 1):
+                positions[tuple(known[end - length :])] = end
             known.append(token)
 
-    def guess(self, count: int) -> list[int]:
-        """What followed the last tokens when they were there before; at most `count` tokens."""
+    def propose(self, count: int) -> list[int]:
+        """At most `count` draft tokens: those that followed the last n-gram before."""
         known = self._tokens
-        for length in range(min(LONGEST, len(known)), 0, -1):
-            place = self._places.get(tuple(known[-length:]))
-            if place is not None:
-                return known[place : place + count]
+        for length in range(min(MAX_NGRAM, len(known)), 0, -1):
+            position = self._next_positions.get(tuple(known[-length:]))
+            if position is not None:
+                return known[position : position + count]
         return []

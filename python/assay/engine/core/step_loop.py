@@ -1,4 +1,10 @@
-"""One step: who takes part, what the model computes, and what becomes of the tokens it chose."""
+"""One step of the engine: schedule, launch, read back the sampled tokens.
+
+With async scheduling a step is launched before the sampled tokens of the one before it are read
+back: all of its inputs are known but for those tokens, which stay in device memory and stand in
+the requests as pending tokens. A request that turns out to have finished has been computed for
+one step too many; that result is dropped.
+"""
 
 from __future__ import annotations
 
@@ -7,160 +13,175 @@ from collections import Counter
 from collections.abc import Sequence
 
 from assay.engine.core import output_processor
-from assay.engine.core.batch_scheduler import Turn
-from assay.engine.core.engine_state import Assembly
+from assay.engine.core.batch_scheduler import ScheduledSequence
+from assay.engine.core.engine_state import EngineState
 from assay.engine.core.logprobs import TopLogprobs, top_logprobs
 from assay.engine.core.outputs import Chunk
+from assay.engine.core.pending_token import pending_token
 from assay.engine.core.request import Request
-from assay.engine.runner.model_runner import Flight
+from assay.engine.runner.model_runner import InFlightStep
 from assay.errors import AssayError
 
-Gained = tuple[Request, list[Chunk]]
-"""A request, and what a step added to it."""
+RequestChunks = tuple[Request, list[Chunk]]
+"""A request, and what a step added to its output."""
 
-COUNTED = ("steps", "prompt_tokens", "generated_tokens", "drafted_tokens", "accepted_tokens")
-"""What steps count."""
+COUNTERS = ("steps", "prompt_tokens", "generated_tokens", "drafted_tokens", "accepted_tokens")
+"""What the step loop counts."""
 
 
-def run_step(parts: Assembly, counts: Counter[str]) -> list[Gained]:
-    """Compute once for everything that runs; returns the requests with what each gained.
-
-    Where the device works beside the host, the next step is launched before this one's tokens
-    are read: its inputs are known but for those tokens, which it finds in the device's memory. A
-    request that turns out to have ended has taken part in one step too many, which is forgotten.
-    """
-    flight = parts.flight
-    parts.flight = None
-    if flight is None or not any(_is_live(turn) for turn in flight.turns):
-        flight = _launch(parts, None)
-    if flight is None:
+def run_step(state: EngineState, counters: Counter[str]) -> list[RequestChunks]:
+    """Run one step over all running requests; returns what it added to each of them."""
+    step = state.in_flight
+    state.in_flight = None
+    if step is None or not any(_is_unfinished(one) for one in step.scheduled):
+        step = _launch(state, None)
+    if step is None:
         return []
-    if not _can_overlap(parts, flight):
-        return reveal(parts, counts, flight)
-    _assume(parts, counts, flight)
+    if not _can_launch_ahead(state, step):
+        return collect_outputs(state, counters, step)
+    _advance_to_pending(state, counters, step)
     try:
-        parts.flight = _launch(parts, flight)
+        state.in_flight = _launch(state, step)
     except AssayError:
-        # What stands in its way is told where the step is launched for itself, if it is still
-        # there; the tokens of this one must not be lost for it.
-        parts.flight = None
-    return reveal(parts, counts, flight, assumed=True)
+        # The next call launches again and raises the error if it persists; the sampled tokens of
+        # this step must not be lost to it.
+        state.in_flight = None
+    return collect_outputs(state, counters, step, advanced=True)
 
 
-def reveal(
-    parts: Assembly, counts: Counter[str], flight: Flight, *, assumed: bool = False
-) -> list[Gained]:
-    """Wait for a step and give each request the tokens that were chosen for it."""
-    tokens, chances = parts.runner.collect(flight)
+def collect_outputs(
+    state: EngineState, counters: Counter[str], step: InFlightStep, *, advanced: bool = False
+) -> list[RequestChunks]:
+    """Wait for a step and append the sampled tokens to their requests.
+
+    `advanced` says that the requests already count the step's tokens as pending.
+    """
+    tokens, logprobs = state.runner.collect(step)
     top: list[TopLogprobs] = [()] * len(tokens)
-    if reported := _reported(flight.turns):
-        top = top_logprobs(parts.runner.logits(len(tokens)), max(reported))
-    counts["steps"] += 1
-    gained = []
+    if counts := _top_logprobs_counts(step.scheduled):
+        top = top_logprobs(state.runner.logits(len(tokens)), max(counts))
+    counters["steps"] += 1
+    outputs = []
     row = 0
-    for turn in flight.turns:
-        rows = slice(row, row + turn.samples)
-        row += turn.samples
-        if not _is_live(turn):
+    for sequence in step.scheduled:
+        rows = slice(row, row + sequence.num_samples)
+        row += sequence.num_samples
+        if not _is_unfinished(sequence):
             continue
-        request = turn.request
-        if assumed and turn.samples:
-            request.tokens.pop()
-        before = len(request.tokens)
-        chunks = _take(turn, tokens[rows], None if chances is None else chances[rows], top[rows])
-        if not assumed:
-            _commit(parts, counts, turn, before, len(chunks))
-        counts["generated_tokens"] += sum(chunk.token_id is not None for chunk in chunks)
-        gained.append((request, chunks))
-    return gained
+        request = sequence.request
+        request.pending = None
+        num_known = len(request.tokens)
+        chunks = _append_sampled_tokens(
+            sequence, tokens[rows], None if logprobs is None else logprobs[rows], top[rows]
+        )
+        if not advanced:
+            _commit_computed_tokens(state, counters, sequence, num_known, len(chunks))
+        counters["generated_tokens"] += sum(chunk.token_id is not None for chunk in chunks)
+        outputs.append((request, chunks))
+    return outputs
 
 
-def _launch(parts: Assembly, after: Flight | None) -> Flight | None:
-    """Choose who takes part in the next step, and set it going."""
-    began = time.perf_counter()
+def _launch(state: EngineState, after: InFlightStep | None) -> InFlightStep | None:
+    """Schedule the next step and launch it, behind one that may still be in flight."""
+    start = time.perf_counter()
     if after is None:
-        parts.grow_if_short()
-    turns = parts.batcher.schedule()
-    if not turns:
+        state.grow_if_out_of_blocks()
+    scheduled = state.scheduler.schedule()
+    if not scheduled:
         return None
-    for turn in turns:
-        if turn.copy is not None:
-            parts.kv.copy_block(*turn.copy)
-        if turn.request.first_step is None:
-            turn.request.first_step = began
-    wanted = any(turn.samples and turn.request.params.logprobs is not None for turn in turns)
-    return parts.runner.launch(turns, logprobs=wanted, after=after)
+    for sequence in scheduled:
+        if sequence.block_copy is not None:
+            state.kv.copy_block(*sequence.block_copy)
+        if sequence.request.first_scheduled_time is None:
+            sequence.request.first_scheduled_time = start
+    logprobs = any(one.num_samples and one.request.params.logprobs is not None for one in scheduled)
+    return state.runner.launch(scheduled, logprobs=logprobs, after=after)
 
 
-def _is_live(turn: Turn) -> bool:
-    """Whether a turn's request has not ended since the turn was given to it."""
-    return turn.request.finish_reason is None
+def _is_unfinished(sequence: ScheduledSequence) -> bool:
+    """Whether the request has not finished since it was scheduled."""
+    return sequence.request.finish_reason is None
 
 
-def _reported(turns: Sequence[Turn]) -> list[int]:
-    """How many likely tokens each sampled request wants beside its own, where it wants any."""
-    wanted = [turn.request.params.logprobs for turn in turns if turn.samples]
-    return [count for count in wanted if count]
+def _top_logprobs_counts(scheduled: Sequence[ScheduledSequence]) -> list[int]:
+    """How many top tokens each sampled request reports, for those that report any."""
+    counts = [one.request.params.logprobs for one in scheduled if one.num_samples]
+    return [count for count in counts if count]
 
 
-def _can_overlap(parts: Assembly, flight: Flight) -> bool:
-    """Whether the step after this one can be told before this one's tokens are known."""
-    if not parts.overlaps or parts.settings.speculation_depth or parts.must_grow:
+def _can_launch_ahead(state: EngineState, step: InFlightStep) -> bool:
+    """Whether the next step can be launched before this one's sampled tokens are read back."""
+    if not state.async_scheduling or state.settings.speculation_depth or state.must_grow:
         return False
-    # Penalties count the tokens; the likeliest ones are picked from logits that the next step
+    # Penalties count the sampled tokens; top logprobs are computed from logits that the next step
     # would overwrite.
-    if any(turn.request.params.penalized for turn in flight.turns) or _reported(flight.turns):
+    if any(one.request.params.penalized for one in step.scheduled) or _top_logprobs_counts(
+        step.scheduled
+    ):
         return False
-    # With room for everyone nobody is preempted, whose tokens would have to be known.
-    counts = parts.kv.books.statistics()
-    chunk = -(-parts.settings.token_budget // counts["block_tokens"])
-    return counts["free"] + counts["cached"] >= 2 * len(parts.batcher.running) + chunk
+    # With enough free blocks no request is preempted, whose tokens would have to be known.
+    counts = state.kv.block_manager.statistics()
+    chunk = -(-state.settings.token_budget // counts["block_tokens"])
+    return counts["free"] + counts["cached"] >= 2 * len(state.scheduler.running) + chunk
 
 
-def _assume(parts: Assembly, counts: Counter[str], flight: Flight) -> None:
-    """Go on as if a step were over: each sampled request has one more token, not known yet."""
+def _advance_to_pending(state: EngineState, counters: Counter[str], step: InFlightStep) -> None:
+    """Count an in-flight step as computed: each sampled request gains a pending token."""
     row = 0
-    for turn in flight.turns:
-        if _is_live(turn):
-            request = turn.request
-            _commit(parts, counts, turn, len(request.tokens), turn.samples)
-            if turn.samples:
-                # What an embedding takes for the token that the step chose in this row.
-                request.tokens.append(-2 - row)
-        row += turn.samples
+    for sequence in step.scheduled:
+        if _is_unfinished(sequence):
+            request = sequence.request
+            _commit_computed_tokens(
+                state, counters, sequence, len(request.tokens), sequence.num_samples
+            )
+            if sequence.num_samples:
+                request.pending = pending_token(row)
+        row += sequence.num_samples
 
 
-def _take(
-    turn: Turn, tokens: list[int], chances: list[float] | None, top: list[TopLogprobs]
+def _append_sampled_tokens(
+    sequence: ScheduledSequence,
+    tokens: list[int],
+    logprobs: list[float] | None,
+    top: list[TopLogprobs],
 ) -> list[Chunk]:
-    """Add the tokens that a turn chose to its request, up to the first wrong guess."""
-    request = turn.request
-    wants = request.params.logprobs
+    """Append the sampled tokens to their request, up to the first rejected draft token."""
+    request = sequence.request
+    num_top = request.params.logprobs
     chunks: list[Chunk] = []
     for index, token in enumerate(tokens):
         if token < 0:
             chunks.append(output_processor.fail(request))
             break
-        chance = None if chances is None or wants is None else chances[index]
-        chunks.append(output_processor.take(request, token, chance, top[index][: wants or 0]))
-        # What follows a guess that was wrong was computed for another text.
-        guessed = request.drafts[index] if index < len(request.drafts) else None
-        if guessed != token or chunks[-1].finish_reason is not None:
+        logprob = None if logprobs is None or num_top is None else logprobs[index]
+        chunks.append(
+            output_processor.append_token(request, token, logprob, top[index][: num_top or 0])
+        )
+        # The rows after a rejected draft token were computed for another text.
+        draft = request.draft_tokens[index] if index < len(request.draft_tokens) else None
+        if draft != token or chunks[-1].finish_reason is not None:
             break
     return chunks
 
 
-def _commit(parts: Assembly, counts: Counter[str], turn: Turn, before: int, taken: int) -> None:
-    """Commit what a turn computed to the cache's books, and count it."""
-    request = turn.request
-    first = request.computed
-    # Rows of guesses that were not taken are not part of the text.
-    computed = turn.count - max(turn.samples - taken, 0)
-    known = request.tokens[first:before] + request.drafts
-    if request.sequence is not None:
-        parts.kv.books.commit(request.sequence, known[:computed])
-    request.computed += computed
-    counts["prompt_tokens"] += max(min(request.computed, request.prompt_tokens) - first, 0)
-    counts["drafted_tokens"] += len(request.drafts)
-    counts["accepted_tokens"] += max(taken - 1, 0)
-    request.drafts = []
+def _commit_computed_tokens(
+    state: EngineState,
+    counters: Counter[str],
+    sequence: ScheduledSequence,
+    num_known: int,
+    num_accepted: int,
+) -> None:
+    """Commit the tokens that a step computed for a sequence to the block manager."""
+    request = sequence.request
+    first = request.num_computed_tokens
+    # Rows of rejected draft tokens are not part of the text.
+    num_computed = sequence.num_scheduled_tokens - max(sequence.num_samples - num_accepted, 0)
+    known = request.tokens[first:num_known] + request.draft_tokens
+    if request.sequence_id is not None:
+        state.kv.block_manager.commit(request.sequence_id, known[:num_computed])
+    request.num_computed_tokens += num_computed
+    num_prefilled = min(request.num_computed_tokens, request.num_prompt_tokens) - first
+    counters["prompt_tokens"] += max(num_prefilled, 0)
+    counters["drafted_tokens"] += len(request.draft_tokens)
+    counters["accepted_tokens"] += max(num_accepted - 1, 0)
+    request.draft_tokens = []

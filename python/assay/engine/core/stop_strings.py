@@ -1,51 +1,52 @@
-"""Ending an output at a text, without showing any part of it."""
+"""Stop strings: they end an output and are not shown, not even in part."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 
-class StopTexts:
-    """Lets text through until one of the stop texts is complete.
+class StopStrings:
+    """Passes text through until a stop string is complete.
 
-    >>> stops = StopTexts(["END"])
+    >>> stops = StopStrings(["END"])
     >>> [stops.push("the E"), stops.push("N"), stops.push("D of it"), stops.found]
     ['the ', '', '', True]
     """
 
-    __slots__ = ("_held", "_stops", "found")
+    __slots__ = ("_buffer", "_stops", "found")
 
     def __init__(self, stops: Sequence[str]) -> None:
-        """Watch for these texts."""
+        """Watch for these strings."""
         self._stops = tuple(stops)
-        self._held = ""
+        self._buffer = ""
         self.found = False
 
     def push(self, text: str) -> str:
-        """What can be shown now that `text` came; nothing once a stop text was found."""
+        """Append text; returns what can be shown now, nothing once a stop string was found."""
         if not self._stops:
             return text
         if self.found:
             return ""
-        self._held += text
-        first = min((at for stop in self._stops if (at := self._held.find(stop)) >= 0), default=-1)
+        self._buffer += text
+        found = (self._buffer.find(stop) for stop in self._stops)
+        first = min((index for index in found if index >= 0), default=-1)
         if first >= 0:
             self.found = True
-            shown, self._held = self._held[:first], ""
+            shown, self._buffer = self._buffer[:first], ""
             return shown
-        keep = max(self._begun(stop) for stop in self._stops)
-        cut = len(self._held) - keep
-        shown, self._held = self._held[:cut], self._held[cut:]
+        keep = max(self._partial_match(stop) for stop in self._stops)
+        cut = len(self._buffer) - keep
+        shown, self._buffer = self._buffer[:cut], self._buffer[cut:]
         return shown
 
     def flush(self) -> str:
-        """What was held back, when the output ends otherwise."""
-        shown, self._held = self._held, ""
+        """The text held back, when the output ends for another reason."""
+        shown, self._buffer = self._buffer, ""
         return shown
 
-    def _begun(self, stop: str) -> int:
-        """Characters at the end of the held text that may be the beginning of `stop`."""
-        for length in range(min(len(stop) - 1, len(self._held)), 0, -1):
-            if self._held.endswith(stop[:length]):
+    def _partial_match(self, stop: str) -> int:
+        """Characters at the end of the buffer that may start `stop`."""
+        for length in range(min(len(stop) - 1, len(self._buffer)), 0, -1):
+            if self._buffer.endswith(stop[:length]):
                 return length
         return 0

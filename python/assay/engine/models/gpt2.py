@@ -1,4 +1,4 @@
-"""GPT-2: learned positions, norms with a mean and a bias, and a plain feed-forward part."""
+"""GPT-2: learned position embeddings, LayerNorm and an MLP without gate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from assay.engine.models.weights import WeightSource
 from assay.errors import UnsupportedError
 
 ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu": "gelu", "relu": "relu", "silu": "silu"}
-"""Activations by the name configurations give them."""
+"""Activations by their name in configurations."""
 
 
 def build(source: WeightSource) -> Model:

@@ -1,53 +1,53 @@
-"""The layers that architectures are made of: each queues its operations, labeled, on a step."""
+"""The layers of the architectures: each queues its operations, labeled, over a step's buffers."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from assay import ops
-from assay.engine.runner.step_buffers import Step
+from assay.engine.runner.step_buffers import StepBuffers
 from assay.runtime import Array
 
-FEW_HEADS = 32
-"""Heads of keys of all sequences up to which blocks of a GPU that turn them too do not delay others."""
+MAX_FUSED_KV_HEADS = 32
+"""KV heads of all sequences up to which the CTAs that also apply RoPE do not delay the others."""
 
 
 class Norm(NamedTuple):
-    """A norm of rows: by the root mean square, or with a bias and the mean taken off."""
+    """RMSNorm, or LayerNorm: mean subtracted and a bias added."""
 
     weight: Array
     epsilon: float
     bias: Array | None = None
-    centered: bool = False
-    """Whether the mean is taken off first; such a norm is an operation of its own."""
+    is_layer_norm: bool = False
+    """Whether it is a LayerNorm, an operation of its own; RMSNorm is fused into the next GEMM."""
 
-    def run(self, x: Array, out: Array, label: str, *, residual: Array | None = None) -> None:
-        """Write the centered norm of `x`, or of the residual after `x` was added to it."""
+    def forward(self, x: Array, out: Array, label: str, *, residual: Array | None = None) -> None:
+        """Write the LayerNorm of `x`, or of `residual` after `x` is added to it."""
         ops.layer_norm(
             x, self.weight, self.bias, self.epsilon, residual=residual, out=out, label=label
         )
 
 
 class Linear(NamedTuple):
-    """A product with weights, and what is fused to its ends."""
+    """A linear layer, with a fused norm before it and bias, activation and residual behind it."""
 
     weights: ops.Weights
     bias: Array | None = None
     activation: str | None = None
 
-    def run(
+    def forward(
         self,
         x: Array,
         out: Array,
         label: str,
-        step: Step,
+        step: StepBuffers,
         *,
         norm: Norm | None = None,
         residual: Array | None = None,
     ) -> None:
-        """Write the products of all rows, after their norm and with the residual added."""
-        if norm is not None and norm.centered:
-            norm.run(x, step.normed, f"{label}.norm")
+        """Write x @ weights.T of the normed rows, with the epilogue applied."""
+        if norm is not None and norm.is_layer_norm:
+            norm.forward(x, step.normed, f"{label}.norm")
             x, norm = step.normed, None
         ops.linear(
             x,
@@ -59,12 +59,12 @@ class Linear(NamedTuple):
             residual=residual,
             out=out,
             label=label,
-            batch_invariant=step.invariant,
+            batch_invariant=step.batch_invariant,
         )
 
 
 class Attention(NamedTuple):
-    """Self-attention over the paged cache; heads of keys may serve several heads of queries."""
+    """Self-attention over the paged KV cache, grouped-query where there are fewer KV heads."""
 
     qkv: Linear
     output: Linear
@@ -76,32 +76,38 @@ class Attention(NamedTuple):
     key_norm: Array | None = None
     epsilon: float = 0.0
 
-    def run(self, step: Step, layer: int, label: str, norm: Norm) -> None:
-        """Add the attention of `step.hidden` to it, as `step.middle`."""
-        self.qkv.run(step.hidden, step.qkv, f"{label}.qkv", step, norm=norm)
-        if step.size.single and self._turns_while_attending(step):
+    def forward(self, step: StepBuffers, layer: int, label: str, norm: Norm) -> None:
+        """Write `step.attention_residual`: the residual stream plus attention over it."""
+        self.qkv.forward(step.hidden, step.qkv, f"{label}.qkv", step, norm=norm)
+        if step.shape.decode_only and self._fuses_rope(step):
             self._decode(step, layer, label)
         else:
             self._attend(step, layer, label)
-        self.output.run(step.attended, step.middle, f"{label}.output", step, residual=step.hidden)
+        self.output.forward(
+            step.attention_output,
+            step.attention_residual,
+            f"{label}.output",
+            step,
+            residual=step.hidden,
+        )
 
-    def _turns_while_attending(self, step: Step) -> bool:
-        """Whether one kernel of a GPU turns new tokens and attends, and is quicker than two."""
-        whole = self.rotation is None or self.rotation.rotary_dim == self.head_dim
-        few = step.size.sequences * self.kv_heads <= FEW_HEADS
-        return step.qkv.device.kind == "cuda" and whole and few
+    def _fuses_rope(self, step: StepBuffers) -> bool:
+        """Whether decode attention with fused RoPE and cache write is supported and faster."""
+        rotates_all = self.rotation is None or self.rotation.rotary_dim == self.head_dim
+        few_heads = step.shape.num_seqs * self.kv_heads <= MAX_FUSED_KV_HEADS
+        return step.qkv.device.kind == "cuda" and rotates_all and few_heads
 
-    def _decode(self, step: Step, layer: int, label: str) -> None:
-        """One new token of each sequence, in one operation."""
-        keys, values = step.keys[layer], step.values[layer]
+    def _decode(self, step: StepBuffers, layer: int, label: str) -> None:
+        """Decode: RoPE, cache write and attention of one new token per sequence, in one kernel."""
+        keys, values = step.key_caches[layer], step.value_caches[layer]
         ops.decode_attention(
             step.qkv,
             self.rotation,
             keys,
             values,
-            step.tables,
-            step.query_starts,
-            step.lengths,
+            step.block_tables,
+            step.query_start_loc,
+            step.seq_lens,
             heads=self.heads,
             kv_heads=self.kv_heads,
             head_dim=self.head_dim,
@@ -109,18 +115,18 @@ class Attention(NamedTuple):
             query_norm=self.query_norm,
             key_norm=self.key_norm,
             epsilon=self.epsilon,
-            num_splits=step.split,
+            num_splits=step.num_splits,
             metadata_ready=True,
-            out=step.attended,
+            out=step.attention_output,
             label=f"{label}.paged",
         )
 
-    def _attend(self, step: Step, layer: int, label: str) -> None:
-        keys, values = step.keys[layer], step.values[layer]
+    def _attend(self, step: StepBuffers, layer: int, label: str) -> None:
+        keys, values = step.key_caches[layer], step.value_caches[layer]
         ops.rope_write(
             step.qkv,
             step.positions,
-            step.slots,
+            step.slot_mapping,
             self.rotation,
             keys,
             values,
@@ -138,38 +144,42 @@ class Attention(NamedTuple):
             step.queries,
             keys,
             values,
-            step.tables,
-            step.query_starts,
-            step.lengths,
+            step.block_tables,
+            step.query_start_loc,
+            step.seq_lens,
             heads=self.heads,
             kv_heads=self.kv_heads,
             head_dim=self.head_dim,
             block_tokens=keys.shape[1],
-            # A row alone in a mixed step goes the way of the rows of prompts, as beside others.
-            max_query_len=1 if step.size.single else max(step.size.rows, 2),
-            num_splits=step.split,
+            # A batch-invariant step takes the prefill kernel, even for a single row.
+            max_query_len=1 if step.shape.decode_only else max(step.shape.num_tokens, 2),
+            num_splits=step.num_splits,
             metadata_ready=True,
-            out=step.attended,
+            out=step.attention_output,
             label=f"{label}.paged",
         )
 
 
 class Mlp(NamedTuple):
-    """Two products with an activation between them: of each number, or of gates and ups."""
+    """The MLP: up projection with activation (SwiGLU: gate and up in one GEMM), down projection."""
 
     up: Linear
     down: Linear
     name: str
-    """What the first product is called."""
+    """The label of the first GEMM."""
 
-    def run(self, step: Step, label: str, norm: Norm) -> None:
-        """Add what it makes of `step.middle` to it, as `step.hidden`."""
-        self.up.run(step.middle, step.inner, f"{label}.{self.name}", step, norm=norm)
-        self.down.run(step.inner, step.hidden, f"{label}.down", step, residual=step.middle)
+    def forward(self, step: StepBuffers, label: str, norm: Norm) -> None:
+        """Write `step.hidden`: the residual stream plus the MLP of it."""
+        self.up.forward(
+            step.attention_residual, step.intermediate, f"{label}.{self.name}", step, norm=norm
+        )
+        self.down.forward(
+            step.intermediate, step.hidden, f"{label}.down", step, residual=step.attention_residual
+        )
 
 
 class Block(NamedTuple):
-    """Attention and a feed-forward part, each after a norm and added to the residual."""
+    """A transformer block: attention and MLP, each pre-normed and added to the residual."""
 
     attention_norm: Norm
     attention: Attention

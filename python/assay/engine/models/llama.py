@@ -1,4 +1,4 @@
-"""Llama 2 and 3, SmolLM2, TinyLlama; and the parts that Mistral and Qwen share with them."""
+"""Llama 2 and 3, SmolLM2, TinyLlama; Mistral and Qwen are built by the same function."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from assay.engine.loading.tensor_shapes import LM_HEAD
 from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm
 from assay.engine.models.model import Model
 from assay.engine.models.model_shape import llama_shape
-from assay.engine.models.rotary_embedding import rotation
+from assay.engine.models.rotary_embedding import rope_table
 from assay.engine.models.weights import WeightSource
 from assay.errors import UnsupportedError
 
 
 def build(source: WeightSource) -> Model:
-    """A model of the Llama family; biases and norms of heads are there where the file has them."""
+    """A model of the Llama family; biases and QK norms are optional, as the file has them."""
     files = source.files
     config = files.config
     if config["hidden_act"] != "silu":
@@ -21,9 +21,9 @@ def build(source: WeightSource) -> Model:
             f'{files.name}: expected hidden_act "silu", got "{config["hidden_act"]}"'
         )
     shape = llama_shape(config)
-    turns = rotation(files, source.device, shape.context)
+    rope = rope_table(files, source.device, shape.context)
     embedding = source.table("model.embed_tokens")
-    blocks = [_block(source, index, turns) for index in range(shape.layers)]
+    blocks = [_block(source, index, rope) for index in range(shape.layers)]
     head = embedding if config["tie_word_embeddings"] else source.matrix(LM_HEAD[: -len(".weight")])
     return Model(
         architecture=files.architecture,
@@ -39,7 +39,7 @@ def build(source: WeightSource) -> Model:
     )
 
 
-def _block(source: WeightSource, index: int, turns: ops.RopeTable) -> Block:
+def _block(source: WeightSource, index: int, rope: ops.RopeTable) -> Block:
     config = source.files.config
     epsilon = config["rms_norm_eps"]
     base = f"model.layers.{index}"
@@ -54,7 +54,7 @@ def _block(source: WeightSource, index: int, turns: ops.RopeTable) -> Block:
             heads=config["num_attention_heads"],
             kv_heads=config["num_key_value_heads"],
             head_dim=config["head_dim"],
-            rotation=turns,
+            rotation=rope,
             query_norm=source.optional_vector(f"{attention}.q_norm.weight"),
             key_norm=source.optional_vector(f"{attention}.k_norm.weight"),
             epsilon=epsilon,

@@ -1,7 +1,7 @@
-"""Mistral: Llama with heads of a size of their own, and in its first version a window.
+"""Mistral: Llama with an explicit head size, and in its first version a sliding window.
 
-Attention over a window is the same as full attention while the text fits into the window, so a
-model with a window is served up to that length (`shape.llama_shape`).
+Sliding-window attention is full attention while the text fits into the window, so such a model is
+served up to that length (`model_shape.llama_shape`).
 """
 
 from assay.engine.models.llama import build

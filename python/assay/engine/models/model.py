@@ -1,4 +1,4 @@
-"""A decoder: embeddings, blocks, and a head; what differs between architectures is in its parts."""
+"""A decoder-only transformer: embedding, blocks, final norm and output head."""
 
 from __future__ import annotations
 
@@ -8,57 +8,65 @@ from dataclasses import dataclass
 from assay import ops
 from assay.engine.models.layers import Block, Linear, Norm
 from assay.engine.models.model_shape import ModelShape
-from assay.engine.runner.step_buffers import Step
+from assay.engine.runner.step_buffers import StepBuffers
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Model:
-    """Weights in a device's memory and the operations over them; nothing here changes."""
+    """Weights in device memory and the forward pass over them; immutable."""
 
     architecture: str
     shape: ModelShape
     embedding: ops.Weights
     positions: ops.Weights | None
-    """Learned positions, where an architecture has them."""
+    """Learned position embeddings, where an architecture has them."""
     blocks: Sequence[Block]
     norm: Norm
     head: Linear
     weight_format: str
     weight_bytes: int
-    """Bytes of all matrices."""
+    """Bytes of all weight matrices."""
     notes: tuple[str, ...] = ()
 
     @property
     def streamed_bytes(self) -> int:
-        """Bytes of weights that one decoding step must read: all that are not looked up by row."""
-        looked_up = 0
+        """Bytes of weights that one decode step reads: all but tables that are gathered by row."""
+        gathered = 0
         for table in (self.embedding, self.positions):
             if table is not None and table is not self.head.weights:
-                looked_up += table.nbytes
-        return self.weight_bytes - looked_up
+                gathered += table.nbytes
+        return self.weight_bytes - gathered
 
-    def run(self, step: Step) -> None:
-        """Queue everything from token numbers to logits of the rows that are sampled."""
+    def forward(self, step: StepBuffers) -> None:
+        """Queue the forward pass, from input IDs to the logits of the sampled rows."""
         ops.embedding(
-            step.ids, self.embedding, step.hidden, sampled_tokens=step.chosen, label="embedding"
+            step.input_ids,
+            self.embedding,
+            step.hidden,
+            sampled_tokens=step.previous_tokens,
+            label="embedding",
         )
         if self.positions is not None:
-            ops.embedding(step.positions, self.positions, step.middle, label="positions")
-            # A norm adds to its residual in place, which is all that is wanted of it here.
+            ops.embedding(
+                step.positions, self.positions, step.attention_residual, label="positions"
+            )
+            # LayerNorm adds its input to the residual in place; its output is not used.
             first = self.blocks[0].attention_norm
-            first.run(step.middle, step.normed, "add_positions", residual=step.hidden)
+            first.forward(
+                step.attention_residual, step.normed, "add_positions", residual=step.hidden
+            )
         for index, block in enumerate(self.blocks):
             label = f"layers.{index}"
-            block.attention.run(step, index, f"{label}.attention", block.attention_norm)
-            block.mlp.run(step, f"{label}.mlp", block.mlp_norm)
-        if step.samples == 0:
+            block.attention.forward(step, index, f"{label}.attention", block.attention_norm)
+            block.mlp.forward(step, f"{label}.mlp", block.mlp_norm)
+        if step.shape.num_samples == 0:
             return
         rows = step.hidden
-        if self.norm.centered:
-            self.norm.run(rows, step.normed, "norm")
+        if self.norm.is_layer_norm:
+            self.norm.forward(rows, step.normed, "norm")
             rows = step.normed
-        if step.sample_rows is not None:
-            ops.gather_rows(rows, step.sample_rows, step.sampled, label="sampled_rows")
-            rows = step.sampled
-        norm = None if self.norm.centered else self.norm
-        self.head.run(rows, step.logits, "head", step, norm=norm)
+        if step.logits_indices is not None:
+            ops.gather_rows(rows, step.logits_indices, step.sampled_hidden, label="sampled_rows")
+            rows = step.sampled_hidden
+        norm = None if self.norm.is_layer_norm else self.norm
+        self.head.forward(rows, step.logits, "head", step, norm=norm)

@@ -1,4 +1,4 @@
-"""The extents of a model, whatever words its configuration has for them."""
+"""The dimensions of a model, independent of its configuration's spelling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class ModelShape(NamedTuple):
-    """Extents that decide how much memory a model and its cache take."""
+    """Dimensions that decide how much memory a model and its KV cache take."""
 
     vocabulary: int
     hidden: int
@@ -17,18 +17,18 @@ class ModelShape(NamedTuple):
     kv_heads: int
     head_dim: int
     context: int
-    """Positions that the model knows; text beyond it cannot be read."""
+    """Maximum positions: longer texts cannot be computed."""
 
     @property
     def kv_values(self) -> int:
-        """Numbers that one token adds to the KV cache."""
+        """Elements that one token adds to the KV cache."""
         return 2 * self.layers * self.kv_heads * self.head_dim
 
 
 def llama_shape(config: Mapping[str, Any]) -> ModelShape:
-    """The extents of the Llama family, as its configurations spell them."""
+    """The dimensions of the Llama family, from its configuration keys."""
     context = config["max_position_embeddings"]
-    # Attention over a window equals full attention while the text fits into it, and only then.
+    # Sliding-window attention equals full attention only while the text fits into the window.
     window = config.get("sliding_window")
     if window is not None and config.get("use_sliding_window", True):
         context = min(context, window)

@@ -1,7 +1,7 @@
-"""Qwen3: Llama with a norm on every head of queries and keys before it is rotated.
+"""Qwen3: Llama with QK norm: an RMSNorm of each query and key head before RoPE.
 
-`llama.build` takes these norms where the file has them; the file's loader has made sure that it
-has all that a Qwen3 model needs and nothing else.
+`llama.build` uses the norms that the file has; the loader has checked that the file has exactly
+the tensors of a Qwen3 model.
 """
 
 from assay.engine.models.llama import build

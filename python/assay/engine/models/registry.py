@@ -1,4 +1,4 @@
-"""Models from files; equal ones are made once and shared."""
+"""The architectures, and models built from files; engines over the same files share one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARCHITECTURES: dict[str, Callable[[WeightSource], Model]] = {
     "qwen2": qwen2.build,
     "qwen3": qwen3.build,
 }
-"""What builds a model of each architecture."""
+"""The builder of each architecture."""
 
 Key = tuple[object, ...]
 
@@ -28,9 +28,9 @@ _LOCK = threading.Lock()
 
 
 def build_model(files: ModelFiles, device: Device, weight_format: str | None = None) -> Model:
-    """The model of these files on this device; None keeps the format of the file.
+    """The model of these files on this device; `weight_format` None keeps the file's.
 
-    Weights never change, so engines over the same files share one model while any of them lives.
+    Weights are immutable: engines over the same files share one model while any of them lives.
     """
     key = (*_identity(files), id(device), weight_format)
     with _LOCK:
@@ -42,29 +42,29 @@ def build_model(files: ModelFiles, device: Device, weight_format: str | None = N
 
 
 def _identity(files: ModelFiles) -> Key:
-    """What tells files apart; files that were replaced are others."""
+    """A key of the files on disk; it changes when a file is replaced."""
     if files.path is None:
-        return ("made up", files.name, files.nbytes)
+        return ("in memory", files.name, files.nbytes)
     paths = sorted(files.path.iterdir()) if files.path.is_dir() else [files.path]
-    found = [(path.name, path.stat()) for path in paths]
+    stats = [(path.name, path.stat()) for path in paths]
     return (
         files.path.resolve(),
-        *((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in found),
+        *((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in stats),
     )
 
 
-SAMPLED = 4096
+HASHED_BYTES = 4096
 """Bytes at either end of a tensor that its fingerprint covers."""
 
 
 def fingerprint(files: ModelFiles) -> str:
-    """A digest of every tensor's name, format, shape and both ends: other weights have another."""
+    """SHA-256 over every tensor's name, format, shape and first and last bytes."""
     import hashlib
 
     digest = hashlib.sha256()
     for name, tensor in sorted(files.tensors.items()):
         digest.update(f"{name} {tensor.format} {tensor.shape}\n".encode())
         stored = tensor.bytes.cast("B")
-        digest.update(stored[:SAMPLED])
-        digest.update(stored[-SAMPLED:])
+        digest.update(stored[:HASHED_BYTES])
+        digest.update(stored[-HASHED_BYTES:])
     return digest.hexdigest()

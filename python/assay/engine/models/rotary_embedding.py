@@ -1,4 +1,4 @@
-"""The rotation of queries and keys, as a configuration describes it."""
+"""Rotary position embedding (RoPE), as a configuration describes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy", globals(), "np")
 
-_WORDS: dict[str, tuple[str, dict[str, str]]] = {
+_SCALINGS: dict[str, tuple[str, dict[str, str]]] = {
     "default": ("none", {}),
     "linear": ("linear", {"factor": "factor"}),
     "yarn": (
@@ -37,11 +37,11 @@ _WORDS: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
 }
-"""Scalings by the name configurations give them: our name, and our names of what they are told."""
+"""RoPE scalings by their configuration name: our name, and our names of their parameters."""
 
 
-def rotation(files: ModelFiles, device: Device, positions: int) -> ops.RopeTable:
-    """The turns of every position that the model may be asked for."""
+def rope_table(files: ModelFiles, device: Device, positions: int) -> ops.RopeTable:
+    """The cosines and sines of every position of the model's context."""
     config = files.config
     dimensions, base = config["head_dim"], config["rope_theta"]
     interleaved = files.rope_pairs == "interleaved"
@@ -49,14 +49,16 @@ def rotation(files: ModelFiles, device: Device, positions: int) -> ops.RopeTable
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "factors":
         factors = files.tensors[scaling["tensor"]].to_float32().astype(np.float64)
-        return _divided(dimensions, positions, base, factors, interleaved, device)
-    if kind not in _WORDS:
+        return _table_with_factors(dimensions, positions, base, factors, interleaved, device)
+    if kind not in _SCALINGS:
         raise UnsupportedError(
             f'{files.name}: expected a known rope_type, got "{kind}"',
-            f"one of: {', '.join(_WORDS)}",
+            f"one of: {', '.join(_SCALINGS)}",
         )
-    name, words = _WORDS[kind]
-    values = {ours: float(scaling[theirs]) for theirs, ours in words.items() if theirs in scaling}
+    name, parameters = _SCALINGS[kind]
+    values = {
+        ours: float(scaling[theirs]) for theirs, ours in parameters.items() if theirs in scaling
+    }
     try:
         return ops.rope_table(
             dimensions,
@@ -71,11 +73,11 @@ def rotation(files: ModelFiles, device: Device, positions: int) -> ops.RopeTable
         raise InputError(f"{files.name}: rope_scaling: {error.message}", error.hint) from None
 
 
-def _divided(
+def _table_with_factors(
     dimensions: int, positions: int, base: float, factors: Any, interleaved: bool, device: Device
 ) -> ops.RopeTable:
-    """Turns whose frequencies are divided by factors that the file gives, one for each pair."""
+    """A table whose frequencies are divided by the file's factors, one for each pair."""
     frequencies = base ** (-np.arange(0, dimensions, 2) / dimensions) / factors
     angles = np.arange(positions)[:, None] * frequencies
-    turns = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    return ops.RopeTable(launching.store("rotation", device, turns), interleaved)
+    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    return ops.RopeTable(launching.store("rotation", device, table), interleaved)

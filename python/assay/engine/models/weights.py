@@ -1,4 +1,4 @@
-"""From the tensors of a file to weights in a device's memory."""
+"""From the tensors of a file to weights in device memory."""
 
 from __future__ import annotations
 
@@ -21,69 +21,69 @@ else:
     np = LazyModule("numpy", globals(), "np")
 
 DENSE = ("f32", "f16", "bf16")
-"""Formats that hold plain numbers."""
+"""Formats without quantization."""
 
-MIXED = "f16"
-"""What matrices of several formats become when they are joined into one."""
+MIXED_FORMAT = "f16"
+"""The format of a fused matrix whose parts have different formats."""
 
 
-ON_GPU = tuple(name for name in ops.weights.ON_GPU if name not in ("f32", "f16"))
-"""Formats that GPUs multiply activations of bfloat16 by; others become `GPU_DENSE`."""
+GPU_FORMATS = tuple(name for name in ops.weights.ON_GPU if name not in ("f32", "f16"))
+"""Formats that GPU kernels multiply bfloat16 activations by; others become `GPU_DENSE`."""
 
 GPU_DENSE = "bf16"
 
-MADE_ON_GPU = (*ops.weights.BYTES, "int4")
-"""Formats that a GPU makes of the numbers in its memory."""
+QUANTIZED_ON_GPU = (*ops.weights.BYTES, "int4")
+"""Formats that a GPU quantizes to from bfloat16 in its memory."""
 
-UPLOADERS = 4
-"""Threads that copy weights to a GPU at once."""
+UPLOAD_THREADS = 4
+"""Threads that upload weights to a GPU concurrently."""
 
-PIECE_BYTES = 16 << 20
-"""Bytes that one of them copies at a time."""
+UPLOAD_CHUNK_BYTES = 16 << 20
+"""Bytes of one copy."""
 
 
 class WeightSource:
-    """Gives a model its weights: arranged for the device, joined where one product serves several.
+    """Loads weights into device memory; matrices with the same input are fused into one.
 
-    `format` is what matrices are stored in; None keeps the format of the file.
+    `format` is the format of the matrices; None keeps that of the file.
     """
 
     def __init__(self, files: ModelFiles, device: Device, format: str | None) -> None:
-        """Read from these files for this device."""
+        """Load from these files to this device."""
         self.files = files
         self.device = device
         self.format = format
         self.nbytes = 0
-        """Bytes of all matrices so far, each counted once."""
+        """Bytes of all matrices loaded so far, each counted once."""
         self.notes: list[str] = []
         self._tables: dict[str, ops.Weights] = {}
 
-    def matrix(self, *names: str, looked_up: bool = False) -> ops.Weights:
-        """The matrices of these names, one below the other.
+    def matrix(self, *names: str, gathered: bool = False) -> ops.Weights:
+        """The matrices of these names, concatenated by rows.
 
-        Those that are looked up by row have to be dense on a GPU.
+        A matrix that is gathered by row (an embedding) has to be dense on a GPU.
         """
         tensors = [self._tensor(f"{name}.weight") for name in names]
         inputs = _shape(tensors[0])[1]
         outputs = sum(_shape(tensor)[0] for tensor in tensors)
         formats = {tensor.format for tensor in tensors}
         if len(formats) > 1:
-            note = f"{', '.join(sorted(formats))} joined as {MIXED}"
+            note = f"{', '.join(sorted(formats))} fused as {MIXED_FORMAT}"
             if self.format is None and note not in self.notes:
                 self.notes.append(note)
-        format = self.format or (formats.pop() if len(formats) == 1 else MIXED)
+        format = self.format or (formats.pop() if len(formats) == 1 else MIXED_FORMAT)
         on_gpu = self.device.kind == "cuda"
-        if on_gpu and not _fits_gpu(format, inputs, looked_up):
-            note = f"{format} computed on as {GPU_DENSE}"
+        if on_gpu and not _has_gpu_kernel(format, inputs, gathered):
+            note = f"{format} computed as {GPU_DENSE}"
             if note not in self.notes:
                 self.notes.append(note)
             format = GPU_DENSE
         stored_as = {None if tensor.transposed else tensor.format for tensor in tensors}
         same = stored_as == {format}
-        if on_gpu and stored_as == {GPU_DENSE} and format in (GPU_DENSE, *MADE_ON_GPU):
+        if on_gpu and stored_as == {GPU_DENSE} and format in (GPU_DENSE, *QUANTIZED_ON_GPU):
             weights = self._upload(tensors, GPU_DENSE, (outputs, inputs))
             if format != GPU_DENSE:
-                weights = _rounded_there(weights, format)
+                weights = _quantize_on_device(weights, format)
         elif same:
             stored = [tensor.bytes for tensor in tensors]
             weights = ops.pack(stored, format, (outputs, inputs), self.device)
@@ -94,13 +94,13 @@ class WeightSource:
         return weights
 
     def table(self, name: str) -> ops.Weights:
-        """A matrix whose rows are looked up; asked for twice, it is the same one."""
+        """A matrix that is gathered by row; the same name gives the same matrix."""
         if name not in self._tables:
-            self._tables[name] = self.matrix(name, looked_up=True)
+            self._tables[name] = self.matrix(name, gathered=True)
         return self._tables[name]
 
     def vector(self, *names: str) -> Array:
-        """Vectors, one after the other, of the type of activations."""
+        """Concatenated vectors, in the data type of activations."""
         tensors = [self._tensor(name) for name in names]
         kind = activation_type(self.device)
         if any(tensor.format != "f32" for tensor in tensors) or kind is not dtypes.float32:
@@ -115,30 +115,30 @@ class WeightSource:
         return out
 
     def optional_vector(self, *names: str) -> Array | None:
-        """Vectors that a model of this configuration may not have."""
+        """Vectors that are optional for the architecture."""
         if names[0] not in self.files.tensors:
             return None
         return self.vector(*names)
 
     def _upload(self, tensors: list[Tensor], format: str, shape: tuple[int, int]) -> ops.Weights:
-        """Copy matrices from where they are mapped to one below the other in device memory.
+        """Upload mapped matrices into one device buffer, concatenated by rows.
 
-        Records of the copies are called by the names of the tensors.
+        The records of the copies are labeled with the names of the tensors.
         """
         from concurrent.futures import ThreadPoolExecutor
 
         sources = [(one.name, np.frombuffer(one.bytes, np.uint8)) for one in tensors]
         buffer = self.device.allocate(sum(source.nbytes for _, source in sources))
         context = self.device._context
-        pieces, offset = [], 0
+        chunks, offset = [], 0
         for name, source in sources:
-            for first in range(0, source.nbytes, PIECE_BYTES):
-                pieces.append((name, source[first : first + PIECE_BYTES], offset + first))
+            for first in range(0, source.nbytes, UPLOAD_CHUNK_BYTES):
+                chunks.append((name, source[first : first + UPLOAD_CHUNK_BYTES], offset + first))
             offset += source.nbytes
-        # Staging is a copy on the host, and pages of the file may have to be found first.
-        with ThreadPoolExecutor(UPLOADERS, "weights") as threads:
+        # Staging copies on the host, which may fault in pages of the file: several threads overlap.
+        with ThreadPoolExecutor(UPLOAD_THREADS, "weights") as threads:
             uploads = threads.map(
-                lambda piece: context.upload(piece[0], piece[1], buffer, piece[2]), pieces
+                lambda chunk: context.upload(chunk[0], chunk[1], buffer, chunk[2]), chunks
             )
             for _ in uploads:
                 pass
@@ -158,24 +158,24 @@ class WeightSource:
         return values
 
 
-def _fits_gpu(format: str, inputs: int, looked_up: bool) -> bool:
-    """Whether a GPU has kernels for a matrix; rows are looked up only where they are numbers."""
-    if looked_up or format not in ON_GPU:
+def _has_gpu_kernel(format: str, inputs: int, gathered: bool) -> bool:
+    """Whether there is a GPU kernel for a matrix; rows are gathered from dense ones only."""
+    if gathered or format not in GPU_FORMATS:
         return format == GPU_DENSE
     return format != "int4" or inputs % ops.weights.INT4_GROUP == 0
 
 
-def _rounded_there(weights: ops.Weights, format: str) -> ops.Weights:
-    """Numbers in a GPU's memory as weights of fewer bits."""
+def _quantize_on_device(weights: ops.Weights, format: str) -> ops.Weights:
+    """Quantize dense weights in GPU memory."""
     layout = Layout(weights.shape, row_major(weights.shape, 2), 0)
-    numbers = Array(weights.device, weights.buffer, bfloat16, layout)
-    made = ops.pack(numbers, format, weights.shape, weights.device)
+    dense = Array(weights.device, weights.buffer, bfloat16, layout)
+    quantized = ops.pack(dense, format, weights.shape, weights.device)
     weights.free()
-    return made
+    return quantized
 
 
 def pack_values(values: npt.NDArray[np.float32], format: str, device: Device) -> ops.Weights:
-    """Numbers as weights of a format; int8 has one scale for each row."""
+    """Quantize values to a format; int8 has one scale for each row."""
     shape = (values.shape[0], values.shape[1])
     if format != "int8" or device.kind == "cuda":
         return ops.pack(values, format, shape, device)

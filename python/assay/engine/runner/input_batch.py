@@ -1,7 +1,7 @@
-"""What a step is told: everything that changes from step to step, as one array of words.
+"""The input batch: everything that changes from step to step, as one array of words.
 
-Tokens, positions, slots and block tables change each time; how tokens are chosen changes with who
-is sampled.
+Input IDs, positions, slot mapping and block tables change each step; sampling parameters change
+with the set of sampled requests.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
-from assay.engine.core.batch_scheduler import Turn
+from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.kv_memory import KvMemory
+from assay.engine.core.pending_token import PendingToken
 from assay.engine.core.request import Request
-from assay.engine.runner.step_buffers import Inputs, Size, Workspace
+from assay.engine.runner.step_buffers import InputLayout, StepShape, Workspace
 
-_NEUTRAL: Final = {
+PADDING_ID: Final = -1
+"""The input ID of padding rows."""
+
+_PADDING: Final = {
     "temperature": 0.0,
     "top_p": 1.0,
     "min_p": 0.0,
@@ -23,7 +27,7 @@ _NEUTRAL: Final = {
     "presence": 0.0,
     "frequency": 0.0,
 }
-"""What rows that are padding are told."""
+"""The sampling parameters of padding rows."""
 
 _FIELDS: Final = {
     "repetition": "repetition_penalty",
@@ -32,102 +36,125 @@ _FIELDS: Final = {
 }
 
 
-class Telling:
-    """Writes the host's side of a step's inputs and uploads it."""
+def pending_input_id(token: PendingToken) -> int:
+    """The input ID for which `ops.embedding` reads the token from the sampled tokens.
+
+    >>> [pending_input_id(PendingToken(index)) for index in (0, 3)]
+    [-2, -5]
+    """
+    return -2 - token.sample_index
+
+
+class InputBatch:
+    """Writes the inputs of a step to the staging memory and uploads them."""
 
     def __init__(self, workspace: Workspace, kv: KvMemory) -> None:
-        """Write into a workspace, with slots and tables from the books of a cache."""
+        """Write to a workspace, with slots and block tables from a KV cache's block manager."""
         self._workspace = workspace
         self._kv = kv
-        self._size: Size | None = None
-        self._told: tuple[tuple[int, int], ...] = ()
-        """Who was sampled in the last step, and in how many rows."""
+        self._shape: StepShape | None = None
+        self._sampled: tuple[tuple[int, int], ...] = ()
+        """The requests whose sampling parameters are staged, and the rows of each."""
 
-    def upload(self, turns: Sequence[Turn], inputs: Inputs, size: Size, side: int) -> None:
-        """Tell a step of this size its turns; it may run then, and only then."""
-        if size != self._size:
-            # The parts of the inputs lie elsewhere now.
-            self._size, self._told = size, ()
-        self._write_tokens(turns, inputs, size)
-        if size.samples:
-            self._write_sampling(turns, inputs, size)
-        if size.penalties:
-            self._upload_penalties(turns)
+    def upload(
+        self,
+        scheduled: Sequence[ScheduledSequence],
+        layout: InputLayout,
+        shape: StepShape,
+        buffer_index: int,
+    ) -> None:
+        """Upload the inputs of a step; it can be launched once this has returned."""
+        if shape != self._shape:
+            # Another layout: nothing that is staged stays valid.
+            self._shape, self._sampled = shape, ()
+        self._write_tokens(scheduled, layout, shape)
+        if shape.num_samples:
+            self._write_sampling(scheduled, layout, shape)
+        if shape.penalties:
+            self._upload_penalties(scheduled)
         workspace = self._workspace
-        told = workspace.staging[: inputs.words]
-        workspace.device._context.upload("step_inputs", told, workspace.inputs[side].buffer, 0)
+        words = workspace.staging[: layout.num_words]
+        buffer = workspace.inputs[buffer_index].buffer
+        workspace.device._context.upload("step_inputs", words, buffer, 0)
 
-    def _write_tokens(self, turns: Sequence[Turn], inputs: Inputs, size: Size) -> None:
+    def _write_tokens(
+        self, scheduled: Sequence[ScheduledSequence], layout: InputLayout, shape: StepShape
+    ) -> None:
         staging = self._workspace.staging
-        ids: list[int] = []
+        input_ids: list[int] = []
         batch: list[tuple[int, int]] = []
-        for turn in turns:
-            request = turn.request
-            first = request.computed
-            if turn.count == 1:
-                ids.append(request.tokens[first])
+        for sequence in scheduled:
+            request = sequence.request
+            first, count = request.num_computed_tokens, sequence.num_scheduled_tokens
+            if request.pending is not None:
+                # All tokens before a pending one are computed, and no draft follows it.
+                input_ids.append(pending_input_id(request.pending))
+            elif count == 1:
+                input_ids.append(request.tokens[first])
             else:
-                ids += (request.tokens[first:] + request.drafts)[: turn.count]
-            batch.append((request.sequence or 0, turn.count))
-        ids += [-1] * (size.rows - len(ids))
-        staging[inputs.ids] = array("i", ids)
-        sizes = (size.rows, size.sequences, size.columns)
-        self._kv.books.write_step(batch, sizes, staging[inputs.books])
+                input_ids += (request.tokens[first:] + request.draft_tokens)[:count]
+            batch.append((request.sequence_id or 0, count))
+        input_ids += [PADDING_ID] * (shape.num_tokens - len(input_ids))
+        staging[layout.input_ids] = array("i", input_ids)
+        sizes = (shape.num_tokens, shape.num_seqs, shape.block_table_width)
+        self._kv.block_manager.write_step(batch, sizes, staging[layout.attention_metadata])
 
-    def _write_sampling(self, turns: Sequence[Turn], inputs: Inputs, size: Size) -> None:
+    def _write_sampling(
+        self, scheduled: Sequence[ScheduledSequence], layout: InputLayout, shape: StepShape
+    ) -> None:
         staging = self._workspace.staging
-        sampled = [turn for turn in turns if turn.samples]
+        sampled = [sequence for sequence in scheduled if sequence.num_samples]
         steps: list[int] = []
-        for turn in sampled:
-            first = turn.request.output_tokens
-            steps += range(first, first + turn.samples)
-        padding = size.samples - len(steps)
-        staging[inputs.integers["steps"]] = array("i", steps + [0] * padding)
-        if size.gathers:
-            rows = _sample_rows(turns) + [-1] * padding
-            staging[inputs.integers["sample_rows"]] = array("i", rows)
-        # Who is sampled changes seldom: the rest stays as it was told the last time.
-        told = tuple((turn.request.number, turn.samples) for turn in sampled)
-        if told == self._told:
+        for sequence in sampled:
+            first = sequence.request.num_output_tokens
+            steps += range(first, first + sequence.num_samples)
+        padding = shape.num_samples - len(steps)
+        staging[layout.integers["steps"]] = array("i", steps + [0] * padding)
+        if shape.gathers_samples:
+            rows = _logits_indices(scheduled) + [PADDING_ID] * padding
+            staging[layout.integers["logits_indices"]] = array("i", rows)
+        # The set of sampled requests changes seldom: otherwise the rest is staged already.
+        key = tuple((one.request.arrival_order, one.num_samples) for one in sampled)
+        if key == self._sampled:
             return
-        self._told = told
-        each = [turn.request for turn in sampled for _ in range(turn.samples)]
-        reals = self._workspace.staging_reals
-        for name, part in inputs.reals.items():
-            values = [_told_real(request, name) for request in each]
-            reals[part] = array("f", values + [_NEUTRAL[name]] * padding)
-        top_k = [request.params.top_k for request in each]
-        staging[inputs.integers["top_k"]] = array("i", top_k + [0] * padding)
-        seeds = [request.seed for request in each] + [0] * padding
-        staging[inputs.seeds].cast("B").cast("q")[:] = array("q", seeds)
+        self._sampled = key
+        requests = [one.request for one in sampled for _ in range(one.num_samples)]
+        floats = self._workspace.staging_floats
+        for name, words in layout.floats.items():
+            values = [_parameter(request, name) for request in requests]
+            floats[words] = array("f", values + [_PADDING[name]] * padding)
+        top_k = [request.params.top_k for request in requests]
+        staging[layout.integers["top_k"]] = array("i", top_k + [0] * padding)
+        seeds = [request.seed for request in requests] + [0] * padding
+        staging[layout.seeds].cast("B").cast("q")[:] = array("q", seeds)
 
-    def _upload_penalties(self, turns: Sequence[Turn]) -> None:
-        """Upload how often each token was said, for the rows that are told penalties."""
+    def _upload_penalties(self, scheduled: Sequence[ScheduledSequence]) -> None:
+        """Upload the token counts and prompt masks of the rows with penalties."""
         workspace = self._workspace
-        counts, mask = workspace.counts, workspace.prompt_mask
-        if counts is None or mask is None:
+        token_counts, prompt_mask = workspace.token_counts, workspace.prompt_mask
+        if token_counts is None or prompt_mask is None:
             return
-        vocabulary = workspace.shape.vocabulary
+        vocabulary = workspace.model_shape.vocabulary
         context = workspace.device._context
         row = 0
-        for turn in turns:
-            request = turn.request
-            if turn.samples and request.params.penalized:
-                said, prompted = request.token_counts(vocabulary)
-                context.upload("token_counts", said, counts.buffer, row * said.nbytes)
-                context.upload("prompt_mask", prompted, mask.buffer, row * prompted.nbytes)
-            row += turn.samples
+        for sequence in scheduled:
+            request = sequence.request
+            if sequence.num_samples and request.params.penalized:
+                counts, mask = request.token_counts(vocabulary)
+                context.upload("token_counts", counts, token_counts.buffer, row * counts.nbytes)
+                context.upload("prompt_mask", mask, prompt_mask.buffer, row * mask.nbytes)
+            row += sequence.num_samples
 
 
-def _told_real(request: Request, name: str) -> float:
+def _parameter(request: Request, name: str) -> float:
     return float(getattr(request.params, _FIELDS.get(name, name)))
 
 
-def _sample_rows(turns: Sequence[Turn]) -> list[int]:
-    """The last rows of each turn that is sampled."""
+def _logits_indices(scheduled: Sequence[ScheduledSequence]) -> list[int]:
+    """The last rows of each sampled sequence."""
     rows: list[int] = []
     end = 0
-    for turn in turns:
-        end += turn.count
-        rows += range(end - turn.samples, end)
+    for sequence in scheduled:
+        end += sequence.num_scheduled_tokens
+        rows += range(end - sequence.num_samples, end)
     return rows

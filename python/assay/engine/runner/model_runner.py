@@ -1,35 +1,32 @@
-"""Runs steps: one upload, one graph, one read-back.
+"""The model runner: one upload, one graph launch and one read-back for each step.
 
-A step can be launched while the one before it still runs: inputs and outputs lie on two sides, and
-tokens that are not read back yet go from one step to the next in the device's memory.
+A step can be launched while the one before it still runs: inputs and outputs are double-buffered,
+and tokens that are not read back yet pass from one step to the next in device memory.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay import ops
-from assay.engine.core.batch_scheduler import Turn
+from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.degradations import Degradations
 from assay.engine.core.kv_memory import KvMemory
 from assay.engine.models.model import Model
-from assay.engine.runner.input_batch import Telling
-from assay.engine.runner.step_buffers import (
-    DEFAULT_BUCKETS,
-    Inputs,
-    Size,
-    Step,
-    Workspace,
-    bucket,
-    columns_for,
+from assay.engine.runner.graph_capture import (
+    DEFAULT_GRAPH_BUCKETS,
+    GraphCache,
+    StepProgram,
+    block_table_width,
+    capture_size,
 )
-from assay.errors import DeviceError
+from assay.engine.runner.input_batch import InputBatch
+from assay.engine.runner.sampler import sample_tokens
+from assay.engine.runner.step_buffers import StepBuffers, StepShape, Workspace
 from assay.lazy_import import LazyModule
 from assay.runtime import Array, Device
-from assay.runtime.graphs import Graph, NodeTime, capture_graph
+from assay.runtime.graphs import Graph, NodeTime
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,41 +34,23 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy", globals(), "np")
 
-MOST_PROGRAMS = 256
-"""Sizes of step that are kept ready; the one not used for longest goes first."""
 
+class InFlightStep(NamedTuple):
+    """A step that was launched, and whose sampled tokens are not read back yet."""
 
-@dataclass(slots=True)
-class Program:
-    """How a step of one size runs, on one side of inputs and outputs."""
-
-    inputs: Inputs
-    step: Step
-    graph: Graph | None = None
-    """None while it is not captured, and where it cannot be."""
-
-    def close(self) -> None:
-        """Let go of the graph."""
-        if self.graph is not None:
-            self.graph.close()
-
-
-class Flight(NamedTuple):
-    """A step that was launched, and whose tokens are not read yet."""
-
-    turns: Sequence[Turn]
-    side: int
-    size: Size
-    tokens_out: Array
+    scheduled: Sequence[ScheduledSequence]
+    buffer_index: int
+    shape: StepShape
+    sampled_tokens: Array
 
     @property
-    def samples(self) -> int:
-        """Tokens that it chooses."""
-        return sum(turn.samples for turn in self.turns)
+    def num_samples(self) -> int:
+        """Tokens that it samples, padding excluded."""
+        return sum(sequence.num_samples for sequence in self.scheduled)
 
 
-class Runner:
-    """A model with the memory it runs in, and a graph for each size of step."""
+class ModelRunner:
+    """A model, the workspace it runs in, and a captured graph for each step shape."""
 
     def __init__(
         self,
@@ -79,193 +58,165 @@ class Runner:
         device: Device,
         kv: KvMemory,
         *,
-        rows: int,
-        sequences: int,
-        samples: int,
-        context: int,
-        invariant: bool,
-        buckets: int,
-        split: int,
+        max_num_tokens: int,
+        max_num_seqs: int,
+        max_num_samples: int,
+        max_model_len: int,
+        batch_invariant: bool,
+        graph_buckets: int,
+        num_splits: int,
     ) -> None:
-        """Allocate for steps of up to so many rows, sequences and sampled rows.
+        """Allocate for steps of up to this many tokens, sequences and samples.
 
-        Steps of so many sizes between a number and its double have graphs; with none, operations
-        are queued one by one.
+        `graph_buckets` is how many capture sizes there are between a power of two and the next;
+        with 0, operations are queued one by one.
         """
         self.model = model
         self.device = device
         self.kv = kv
-        self.invariant = invariant
-        self.buckets = buckets
+        self.batch_invariant = batch_invariant
+        self.graph_buckets = graph_buckets
+        self.num_splits = num_splits
         self.degradations = Degradations()
-        self.split = split
         self.workspace = Workspace(
             device,
             model.shape,
-            rows=self._bucket(rows),
-            sequences=self._bucket(sequences),
-            samples=self._bucket(samples),
-            table_width=-(-context // kv.keys[0].shape[1]),
+            max_num_tokens=self._capture_size(max_num_tokens),
+            max_num_seqs=self._capture_size(max_num_seqs),
+            max_num_samples=self._capture_size(max_num_samples),
+            max_table_width=-(-max_model_len // kv.keys[0].shape[1]),
         )
-        self._programs: OrderedDict[tuple[Size, int], Program] = OrderedDict()
-        # Operations keep memory to work in for each stream: one serves all graphs.
-        self._stream = device.stream()
-        self._telling = Telling(self.workspace, kv)
+        # Not a bound method: a reference cycle would keep the workspace after the runner is dropped.
+        self._enqueue = partial(_enqueue, model)
+        self._graphs = GraphCache(
+            device, self._enqueue, captures=bool(graph_buckets), degradations=self.degradations
+        )
+        self._input_batch = InputBatch(self.workspace, kv)
 
     def run(
-        self, turns: Sequence[Turn], *, logprobs: bool = False
+        self, scheduled: Sequence[ScheduledSequence], *, logprobs: bool = False
     ) -> tuple[list[int], list[float] | None]:
-        """Compute a step; returns a token for each sampled row, and its log-probability."""
-        return self.collect(self.launch(turns, logprobs=logprobs))
+        """Run a step; returns the sampled tokens and their log-probabilities."""
+        return self.collect(self.launch(scheduled, logprobs=logprobs))
 
     def launch(
-        self, turns: Sequence[Turn], *, logprobs: bool = False, after: Flight | None = None
-    ) -> Flight:
-        """Tell a step and set it going, perhaps behind one that is still under way."""
-        side = 0 if after is None else 1 - after.side
-        program = self._tell(turns, logprobs, side)
+        self,
+        scheduled: Sequence[ScheduledSequence],
+        *,
+        logprobs: bool = False,
+        after: InFlightStep | None = None,
+    ) -> InFlightStep:
+        """Upload the inputs of a step and launch it, behind one that may still be in flight."""
+        buffer_index = 0 if after is None else 1 - after.buffer_index
+        program = self._prepare(scheduled, logprobs, buffer_index)
         if program.graph is None:
-            self._queue(program.step)
+            self._enqueue(program.buffers)
         else:
             program.graph.replay()
-        return Flight(turns, side, program.step.size, program.step.tokens_out)
+        buffers = program.buffers
+        return InFlightStep(scheduled, buffer_index, buffers.shape, buffers.sampled_tokens)
 
-    def collect(self, flight: Flight) -> tuple[list[int], list[float] | None]:
-        """Wait for a step; returns a token for each sampled row, and its log-probability."""
-        size, samples = flight.size, flight.samples
-        if not size.samples:
+    def collect(self, step: InFlightStep) -> tuple[list[int], list[float] | None]:
+        """Wait for a step; returns the sampled tokens and their log-probabilities."""
+        shape, num_samples = step.shape, step.num_samples
+        if not shape.num_samples:
             return [], None
-        words = size.samples * (2 if size.logprobs else 1)
-        read = self.workspace.readback[:words]
-        self.device._context.download("step_outputs", flight.tokens_out.buffer, 0, read)
-        tokens: list[int] = read[:samples].tolist()
-        if not size.logprobs:
+        words = shape.num_samples * (2 if shape.logprobs else 1)
+        outputs = self.workspace.readback[:words]
+        self.device._context.download("step_outputs", step.sampled_tokens.buffer, 0, outputs)
+        tokens: list[int] = outputs[:num_samples].tolist()
+        if not shape.logprobs:
             return tokens, None
-        chances: Any = read[size.samples : size.samples + samples].cast("B").cast("f")
-        return tokens, chances.tolist()
+        first = shape.num_samples
+        logprobs: Any = outputs[first : first + num_samples].cast("B").cast("f")
+        return tokens, logprobs.tolist()
 
-    def profile(self, turns: Sequence[Turn]) -> list[NodeTime]:
-        """Compute a step, timing each operation."""
-        return self._captured(self._tell(turns, False, 0)).profile()
+    def profile(self, scheduled: Sequence[ScheduledSequence]) -> list[NodeTime]:
+        """Run a step and time each operation."""
+        return self._graphs.capture(self._prepare(scheduled, False, 0)).profile()
 
     def logits(self, rows: int) -> npt.NDArray[np.float32]:
-        """The logits of the first sampled rows of the last step, as they were sampled from."""
+        """The first rows of the last step's logits, penalties applied."""
         out = np.empty((rows, self.model.shape.vocabulary), np.float32)
-        into = out.reshape(-1).view(np.uint8)
-        self.device._context.download("logits", self.workspace.logits.buffer, 0, into)
+        data = out.reshape(-1).view(np.uint8)
+        self.device._context.download("logits", self.workspace.logits.buffer, 0, data)
         return out
 
-    def graph(self, rows: int, *, logprobs: bool = False) -> Graph:
-        """The graph of a decoding step of so many sequences."""
-        rows = self._bucket(rows)
-        columns = self._columns(1)
-        size = Size(rows, rows, rows, columns, logprobs=logprobs, single=not self.invariant)
-        return self._captured(self._program(size, 0))
+    def graph(self, sequences: int, *, logprobs: bool = False) -> Graph:
+        """The graph of a decode step of this many sequences."""
+        size = self._capture_size(sequences)
+        shape = StepShape(
+            size,
+            size,
+            size,
+            self._block_table_width(1),
+            logprobs=logprobs,
+            decode_only=not self.batch_invariant,
+        )
+        return self._graphs.capture(self._program(shape, 0))
 
     def close(self) -> None:
-        """Let go of all graphs."""
-        for program in self._programs.values():
-            program.close()
-        self._programs.clear()
+        """Destroy all graphs."""
+        self._graphs.close()
 
-    def _bucket(self, count: int) -> int:
-        return bucket(count, self.buckets or DEFAULT_BUCKETS)
+    def _capture_size(self, count: int) -> int:
+        return capture_size(count, self.graph_buckets or DEFAULT_GRAPH_BUCKETS)
 
-    def _columns(self, tokens: int) -> int:
-        """How wide block tables are where the longest context has so many tokens."""
-        most = self.workspace.most.columns
-        if self.invariant:
-            # Kernels of attention are shaped by it, and may not depend on who else runs.
-            return most
-        return columns_for(-(-tokens // self.kv.keys[0].shape[1]), most)
+    def _block_table_width(self, num_tokens: int) -> int:
+        """The width of block tables where the longest context has this many tokens."""
+        max_width = self.workspace.max_shape.block_table_width
+        if self.batch_invariant:
+            # The grid of attention follows from it, and must not depend on the other sequences.
+            return max_width
+        return block_table_width(-(-num_tokens // self.kv.keys[0].shape[1]), max_width)
 
-    def _tell(self, turns: Sequence[Turn], logprobs: bool, side: int) -> Program:
-        """Upload everything that a step is told; it may run then, and only then."""
-        rows = sum(turn.count for turn in turns)
-        samples = sum(turn.samples for turn in turns)
-        penalties = any(turn.samples and turn.request.params.penalized for turn in turns)
-        # A GPU has a kernel of its own for single tokens, which adds in another order; what a
-        # request says may not depend on whether prompts are in the same step.
-        single = not self.invariant and all(turn.count == 1 for turn in turns)
-        size = Size(
-            self._bucket(rows),
-            self._bucket(len(turns)),
-            self._bucket(samples),
-            self._columns(max(turn.request.computed + turn.count for turn in turns)),
-            gathers=rows != samples,
+    def _prepare(
+        self, scheduled: Sequence[ScheduledSequence], logprobs: bool, buffer_index: int
+    ) -> StepProgram:
+        """Upload the inputs of a step; returns the program to launch."""
+        num_tokens = sum(one.num_scheduled_tokens for one in scheduled)
+        num_samples = sum(one.num_samples for one in scheduled)
+        penalties = any(one.num_samples and one.request.params.penalized for one in scheduled)
+        # Decode attention on a GPU sums in another order than prefill: a batch-invariant step uses
+        # one kernel for both, so that a sequence does not depend on prefill in the same step.
+        decode_only = not self.batch_invariant and all(
+            one.num_scheduled_tokens == 1 for one in scheduled
+        )
+        longest = max(
+            one.request.num_computed_tokens + one.num_scheduled_tokens for one in scheduled
+        )
+        shape = StepShape(
+            self._capture_size(num_tokens),
+            self._capture_size(len(scheduled)),
+            self._capture_size(num_samples),
+            self._block_table_width(longest),
+            gathers_samples=num_tokens != num_samples,
             penalties=penalties,
             logprobs=logprobs,
-            single=single,
+            decode_only=decode_only,
         )
-        program = self._program(size, side)
-        self._telling.upload(turns, program.inputs, size, side)
+        program = self._program(shape, buffer_index)
+        self._input_batch.upload(scheduled, program.layout, shape, buffer_index)
         return program
 
-    def _program(self, size: Size, side: int) -> Program:
-        program = self._programs.get((size, side))
-        if program is not None:
-            self._programs.move_to_end((size, side))
-            return program
-        if size.penalties:
-            self.workspace.need_penalties()
-        step = self.workspace.step(
-            size,
-            side,
-            self.kv.keys,
-            self.kv.values,
-            invariant=self.invariant,
-            split=self.split,
-        )
-        program = Program(Inputs(size), step)
-        if self.buckets:
-            try:
-                self._captured(program)
-            except DeviceError as error:
-                self.degradations.note(f"{_label(size)} runs without a graph", error.message)
-        self._programs[size, side] = program
-        if len(self._programs) > MOST_PROGRAMS:
-            _, oldest = self._programs.popitem(last=False)
-            oldest.close()
-        return program
-
-    def _captured(self, program: Program) -> Graph:
-        """The graph of a program; nothing runs while it is captured."""
-        if program.graph is None:
-            program.graph = capture_graph(
-                lambda: self._queue(program.step),
-                stream=self._stream,
-                label=_label(program.step.size),
+    def _program(self, shape: StepShape, buffer_index: int) -> StepProgram:
+        def make_buffers() -> StepBuffers:
+            if shape.penalties:
+                self.workspace.allocate_penalties()
+            return self.workspace.step_buffers(
+                shape,
+                buffer_index,
+                self.kv.keys,
+                self.kv.values,
+                batch_invariant=self.batch_invariant,
+                num_splits=self.num_splits,
             )
-        return program.graph
 
-    def _queue(self, step: Step) -> None:
-        self.model.run(step)
-        if step.samples == 0:
-            return
-        told = step.sampling
-        if step.counts is not None:
-            ops.penalize(
-                step.logits,
-                step.counts,
-                step.prompt_mask,
-                told["repetition"],
-                told["presence"],
-                told["frequency"],
-                label="penalize",
-            )
-        ops.sample(
-            step.logits,
-            told["temperature"],
-            told["top_k"],
-            told["top_p"],
-            told["min_p"],
-            told["seeds"],
-            told["steps"],
-            tokens_out=step.tokens_out,
-            logprobs_out=step.logprobs_out,
-            label="sample",
-        )
+        return self._graphs.get(shape, buffer_index, make_buffers)
 
 
-def _label(size: Size) -> str:
-    return f"step.{size.rows}x{size.sequences}x{size.samples}"
+def _enqueue(model: Model, buffers: StepBuffers) -> None:
+    """Queue the operations of a step."""
+    model.forward(buffers)
+    if buffers.shape.num_samples:
+        sample_tokens(buffers)

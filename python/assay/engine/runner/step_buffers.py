@@ -1,7 +1,7 @@
-"""The memory of a step: what it is told, its activations, and what it gives back.
+"""The device memory of a step: inputs, activations, logits and sampled tokens.
 
-Everything is allocated once, for the largest step. A step of fewer rows uses the beginning of
-each array, so that a captured graph finds its memory where it was, and no step allocates.
+Everything is allocated once, for the largest step. A smaller step uses the beginning of each
+array: a captured graph finds its buffers at the same addresses, and no step allocates.
 """
 
 from __future__ import annotations
@@ -14,264 +14,225 @@ from assay.runtime import Array, Device, dtypes, launching
 from assay.runtime.dtypes import DType
 from assay.runtime.layout import Layout, row_major
 
-SAMPLING_INTEGERS = ("sample_rows", "top_k", "steps")
-SAMPLING_REALS = ("temperature", "top_p", "min_p", "repetition", "presence", "frequency")
+SAMPLING_INTEGERS = ("logits_indices", "top_k", "steps")
+SAMPLING_FLOATS = ("temperature", "top_p", "min_p", "repetition", "presence", "frequency")
+
+BUFFER_COUNT = 2
+"""Inputs and outputs are double-buffered: one set is written while the other step runs."""
 
 
-class Size(NamedTuple):
-    """How large a step is: what a captured graph is made for."""
+class StepShape(NamedTuple):
+    """The padded size of a step and the options that change its operations: a graph's key."""
 
-    rows: int
-    """Tokens."""
-    sequences: int
-    samples: int
-    """Rows whose next token is chosen."""
-    columns: int
-    """Blocks in a row of the block tables: the longest context that the step can have."""
-    gathers: bool = False
-    """Whether the sampled rows are not simply all rows in order."""
+    num_tokens: int
+    num_seqs: int
+    num_samples: int
+    """Rows that are sampled."""
+    block_table_width: int
+    """Blocks in a row of the block tables, which bounds the longest context of the step."""
+    gathers_samples: bool = False
+    """Whether sampled rows are gathered; False where they are all rows in order."""
     penalties: bool = False
     logprobs: bool = False
-    single: bool = False
-    """Whether no sequence has more than one new token."""
+    decode_only: bool = False
+    """Whether every sequence has one new token."""
 
 
-class Step(NamedTuple):
-    """The arrays that the operations of one size of step work on."""
+class StepBuffers(NamedTuple):
+    """The arrays that the operations of a step of one shape work on."""
 
-    size: Size
-    invariant: bool
-    """Whether a row's result must not depend on the rows beside it."""
-    split: int
-    """In how many parts attention reads a long context; 0 leaves it to the device."""
-    ids: Array
-    chosen: Array
-    """Tokens that the step before chose, for ids that stand for them."""
+    shape: StepShape
+    batch_invariant: bool
+    """Whether a row's result must not depend on the other rows of the batch."""
+    num_splits: int
+    """Splits of a long context in attention; 0 lets the device choose."""
+    input_ids: Array
+    previous_tokens: Array
+    """Tokens that the step before sampled, for the input IDs of pending tokens."""
     positions: Array
-    slots: Array
-    query_starts: Array
-    lengths: Array
-    tables: Array
-    sample_rows: Array | None
+    slot_mapping: Array
+    query_start_loc: Array
+    seq_lens: Array
+    block_tables: Array
+    logits_indices: Array | None
     """Rows that are sampled; None where they are all rows in order."""
     hidden: Array
-    """What layers add to."""
-    middle: Array
-    """The same between attention and feed-forward part."""
+    """The residual stream."""
+    attention_residual: Array
+    """The residual stream after attention, before the MLP."""
     normed: Array
     qkv: Array
     queries: Array
-    attended: Array
-    inner: Array
-    sampled: Array
+    attention_output: Array
+    intermediate: Array
+    sampled_hidden: Array
     logits: Array
     sampling: dict[str, Array]
-    counts: Array | None
+    token_counts: Array | None
     prompt_mask: Array | None
-    tokens_out: Array
-    logprobs_out: Array | None
-    keys: tuple[Array, ...]
-    values: tuple[Array, ...]
-
-    @property
-    def samples(self) -> int:
-        """Rows whose next token is chosen."""
-        return self.size.samples
+    sampled_tokens: Array
+    sampled_logprobs: Array | None
+    key_caches: tuple[Array, ...]
+    value_caches: tuple[Array, ...]
 
 
 def activation_type(device: Device) -> DType:
-    """What activations are kept in: GPUs read and write half as much of bfloat16."""
+    """The data type of activations: bfloat16 halves the bytes that GPUs read and write."""
     return dtypes.bfloat16 if device.kind == "cuda" else dtypes.float32
 
 
-class Inputs:
-    """One array of 32-bit words that holds everything a step is told, uploaded at once.
+class InputLayout:
+    """Where each input of a step starts in one array of 32-bit words, uploaded at once.
 
-    The words lie in the order: seeds (two words each), token numbers, positions, slots, query
-    starts, lengths, block tables, then what is told for each sampled row.
+    The order is: seeds (two words each), input IDs, attention metadata (positions, slot mapping,
+    query start locations, sequence lengths, block tables), then the parameters of each sample.
     """
 
-    def __init__(self, size: Size) -> None:
-        """Lay the parts out for a size of step."""
-        rows, sequences, samples = size.rows, size.sequences, size.samples
-        at = 0
+    def __init__(self, shape: StepShape) -> None:
+        """Lay out the inputs of a step of this shape."""
+        tokens, seqs, samples = shape.num_tokens, shape.num_seqs, shape.num_samples
+        end = 0
 
-        def part(words: int) -> slice:
-            nonlocal at
-            at += words
-            return slice(at - words, at)
+        def words(count: int) -> slice:
+            nonlocal end
+            end += count
+            return slice(end - count, end)
 
-        self.seeds = part(2 * samples)
-        self.ids = part(rows)
-        books = at
-        self.positions, self.slots = part(rows), part(rows)
-        self.query_starts, self.lengths = part(sequences + 1), part(sequences)
-        self.tables = part(sequences * size.columns)
-        self.books = slice(books, at)
-        """What the books of the KV cache write."""
-        self.integers = {name: part(samples) for name in SAMPLING_INTEGERS}
-        self.reals = {name: part(samples) for name in SAMPLING_REALS}
-        self.words = at
-
-
-SIDES = 2
-"""Inputs and outputs are there twice, so that a step can be told while the one before it runs."""
+        self.seeds = words(2 * samples)
+        self.input_ids = words(tokens)
+        metadata = end
+        self.positions, self.slot_mapping = words(tokens), words(tokens)
+        self.query_start_loc, self.seq_lens = words(seqs + 1), words(seqs)
+        self.block_tables = words(seqs * shape.block_table_width)
+        self.attention_metadata = slice(metadata, end)
+        """What the block manager writes."""
+        self.integers = {name: words(samples) for name in SAMPLING_INTEGERS}
+        self.floats = {name: words(samples) for name in SAMPLING_FLOATS}
+        self.num_words = end
 
 
 class Workspace:
-    """The memory of the largest step, cut to the size of each."""
+    """The memory of the largest step; `step_buffers` cuts it to a shape."""
 
     def __init__(
         self,
         device: Device,
-        shape: ModelShape,
+        model_shape: ModelShape,
         *,
-        rows: int,
-        sequences: int,
-        samples: int,
-        table_width: int,
+        max_num_tokens: int,
+        max_num_seqs: int,
+        max_num_samples: int,
+        max_table_width: int,
     ) -> None:
-        """Allocate for steps of up to so many rows, sequences and sampled rows."""
+        """Allocate for steps of up to this many tokens, sequences and samples."""
         self.device = device
-        self.shape = shape
-        self.most = Size(rows, sequences, samples, table_width)
-        words = Inputs(self.most).words
+        self.model_shape = model_shape
+        self.max_shape = StepShape(max_num_tokens, max_num_seqs, max_num_samples, max_table_width)
+        words = InputLayout(self.max_shape).num_words
         self.staging = memoryview(array("i", bytes(4 * words)))
-        """The host's side of the inputs."""
-        self.staging_reals = self.staging.cast("B").cast("f")
-        self.inputs = [self._array((words,), dtypes.int32) for _ in range(SIDES)]
-        self.outputs = [self._array((2 * samples,), dtypes.int32) for _ in range(SIDES)]
-        self.readback = memoryview(array("i", bytes(8 * samples)))
-        """The host's side of the outputs: tokens, then the bits of their log-probabilities."""
-        width, inner = shape.hidden, shape.inner
-        attention = shape.heads * shape.head_dim
-        kv = shape.kv_heads * shape.head_dim
+        """The inputs in host memory."""
+        self.staging_floats = self.staging.cast("B").cast("f")
+        self.inputs = [self._array((words,), dtypes.int32) for _ in range(BUFFER_COUNT)]
+        self.outputs = [
+            self._array((2 * max_num_samples,), dtypes.int32) for _ in range(BUFFER_COUNT)
+        ]
+        self.readback = memoryview(array("i", bytes(8 * max_num_samples)))
+        """The outputs in host memory: tokens, then the bits of their log-probabilities."""
+        hidden = model_shape.hidden
+        attention = model_shape.heads * model_shape.head_dim
+        kv = model_shape.kv_heads * model_shape.head_dim
         self.widths = {
-            "hidden": width,
-            "middle": width,
-            "normed": width,
+            "hidden": hidden,
+            "attention_residual": hidden,
+            "normed": hidden,
             "qkv": attention + 2 * kv,
             "queries": attention,
-            "attended": attention,
-            "inner": inner,
+            "attention_output": attention,
+            "intermediate": model_shape.inner,
         }
-        self.real = activation_type(device)
-        self.rows = {
-            name: self._array((rows, columns), self.real) for name, columns in self.widths.items()
+        self.activation_type = activation_type(device)
+        self.activations = {
+            name: self._array((max_num_tokens, width), self.activation_type)
+            for name, width in self.widths.items()
         }
-        self.sampled = self._array((samples, width), self.real)
-        self.logits = self._array((samples, shape.vocabulary))
-        self.counts: Array | None = None
+        self.sampled_hidden = self._array((max_num_samples, hidden), self.activation_type)
+        self.logits = self._array((max_num_samples, model_shape.vocabulary))
+        self.token_counts: Array | None = None
         self.prompt_mask: Array | None = None
 
-    def need_penalties(self) -> None:
-        """Allocate what penalties need, when the first request asks for them."""
-        if self.counts is None:
-            extents = (self.most.samples, self.shape.vocabulary)
-            self.counts = self._array(extents, dtypes.int32)
+    def allocate_penalties(self) -> None:
+        """Allocate the inputs of penalties, when the first request needs them."""
+        if self.token_counts is None:
+            extents = (self.max_shape.num_samples, self.model_shape.vocabulary)
+            self.token_counts = self._array(extents, dtypes.int32)
             self.prompt_mask = self._array(extents, dtypes.uint8)
 
-    def step(
+    def step_buffers(
         self,
-        size: Size,
-        side: int,
-        keys: tuple[Array, ...],
-        values: tuple[Array, ...],
+        shape: StepShape,
+        buffer_index: int,
+        key_caches: tuple[Array, ...],
+        value_caches: tuple[Array, ...],
         *,
-        invariant: bool,
-        split: int,
-    ) -> Step:
-        """The arrays of one size of step, on one side of inputs and outputs."""
-        inputs = Inputs(size)
-        samples = size.samples
-        words, outputs = self.inputs[side], self.outputs[side]
-        before = self.outputs[1 - side]
+        batch_invariant: bool,
+        num_splits: int,
+    ) -> StepBuffers:
+        """The arrays of a step of this shape, over one set of input and output buffers."""
+        layout = InputLayout(shape)
+        samples = shape.num_samples
+        inputs, outputs = self.inputs[buffer_index], self.outputs[buffer_index]
+        previous_outputs = self.outputs[1 - buffer_index]
 
-        def integers(part: slice, *extents: int) -> Array:
-            return _cut(words, dtypes.int32, extents or (part.stop - part.start,), part.start)
+        def integers(words: slice, *extents: int) -> Array:
+            return _view(inputs, dtypes.int32, extents or (words.stop - words.start,), words.start)
 
-        sampling = {name: integers(inputs.integers[name]) for name in ("top_k", "steps")}
-        for name, part in inputs.reals.items():
-            sampling[name] = _cut(words, dtypes.float32, (samples,), part.start)
-        sampling["seeds"] = _cut(words, dtypes.int64, (samples,), inputs.seeds.start)
-        vocabulary = self.shape.vocabulary
-        counts = prompt_mask = None
-        if size.penalties and self.counts is not None and self.prompt_mask is not None:
-            counts = _cut(self.counts, dtypes.int32, (samples, vocabulary))
-            prompt_mask = _cut(self.prompt_mask, dtypes.uint8, (samples, vocabulary))
-        return Step(
-            size=size,
-            invariant=invariant,
-            split=split,
-            ids=integers(inputs.ids),
-            chosen=_cut(before, dtypes.int32, (self.most.samples,)),
-            positions=integers(inputs.positions),
-            slots=integers(inputs.slots),
-            query_starts=integers(inputs.query_starts),
-            lengths=integers(inputs.lengths),
-            tables=integers(inputs.tables, size.sequences, size.columns),
-            sample_rows=integers(inputs.integers["sample_rows"]) if size.gathers else None,
-            sampled=_cut(self.sampled, self.real, (samples, self.shape.hidden)),
-            logits=_cut(self.logits, dtypes.float32, (samples, vocabulary)),
-            sampling=sampling,
-            counts=counts,
-            prompt_mask=prompt_mask,
-            tokens_out=_cut(outputs, dtypes.int32, (samples,)),
-            logprobs_out=_cut(outputs, dtypes.float32, (samples,), samples)
-            if size.logprobs
+        sampling = {name: integers(layout.integers[name]) for name in ("top_k", "steps")}
+        for name, words in layout.floats.items():
+            sampling[name] = _view(inputs, dtypes.float32, (samples,), words.start)
+        sampling["seeds"] = _view(inputs, dtypes.int64, (samples,), layout.seeds.start)
+        vocabulary = self.model_shape.vocabulary
+        token_counts = prompt_mask = None
+        if shape.penalties and self.token_counts is not None and self.prompt_mask is not None:
+            token_counts = _view(self.token_counts, dtypes.int32, (samples, vocabulary))
+            prompt_mask = _view(self.prompt_mask, dtypes.uint8, (samples, vocabulary))
+        return StepBuffers(
+            shape=shape,
+            batch_invariant=batch_invariant,
+            num_splits=num_splits,
+            input_ids=integers(layout.input_ids),
+            previous_tokens=_view(previous_outputs, dtypes.int32, (self.max_shape.num_samples,)),
+            positions=integers(layout.positions),
+            slot_mapping=integers(layout.slot_mapping),
+            query_start_loc=integers(layout.query_start_loc),
+            seq_lens=integers(layout.seq_lens),
+            block_tables=integers(layout.block_tables, shape.num_seqs, shape.block_table_width),
+            logits_indices=integers(layout.integers["logits_indices"])
+            if shape.gathers_samples
             else None,
-            keys=keys,
-            values=values,
+            sampled_hidden=_view(
+                self.sampled_hidden, self.activation_type, (samples, self.model_shape.hidden)
+            ),
+            logits=_view(self.logits, dtypes.float32, (samples, vocabulary)),
+            sampling=sampling,
+            token_counts=token_counts,
+            prompt_mask=prompt_mask,
+            sampled_tokens=_view(outputs, dtypes.int32, (samples,)),
+            sampled_logprobs=_view(outputs, dtypes.float32, (samples,), samples)
+            if shape.logprobs
+            else None,
+            key_caches=key_caches,
+            value_caches=value_caches,
             **{
-                name: _cut(array, self.real, (size.rows, self.widths[name]))
-                for name, array in self.rows.items()
+                name: _view(array, self.activation_type, (shape.num_tokens, self.widths[name]))
+                for name, array in self.activations.items()
             },
         )
 
-    def _array(self, shape: tuple[int, ...], dtype: DType = dtypes.float32) -> Array:
-        return launching.empty(self.device, shape, dtype, "workspace")
+    def _array(self, extents: tuple[int, ...], dtype: DType = dtypes.float32) -> Array:
+        return launching.empty(self.device, extents, dtype, "workspace")
 
 
-def _cut(array: Array, dtype: DType, shape: tuple[int, ...], first: int = 0) -> Array:
-    """The beginning of an array, or what follows its first words, as another shape and type."""
-    layout = Layout(shape, row_major(shape, dtype.itemsize), array.offset + 4 * first)
+def _view(array: Array, dtype: DType, extents: tuple[int, ...], first: int = 0) -> Array:
+    """A view of an array from its word `first` on, with another shape and data type."""
+    layout = Layout(extents, row_major(extents, dtype.itemsize), array.offset + 4 * first)
     return Array(array.device, array.buffer, dtype, layout)
-
-
-DEFAULT_BUCKETS = 8
-
-
-def bucket(count: int, buckets: int = DEFAULT_BUCKETS) -> int:
-    """The size that a graph is captured for: few sizes, and little padding at each.
-
-    Up to `buckets` every size is one; beyond, there are about so many between a number and its
-    double.
-
-    >>> [bucket(count) for count in (0, 1, 5, 8, 9, 33, 100, 500)]
-    [0, 1, 5, 8, 10, 36, 104, 512]
-    >>> [bucket(count, 1) for count in (1, 2, 3, 5, 9, 100)]
-    [1, 2, 4, 8, 16, 128]
-    """
-    if count <= buckets:
-        return count
-    step = 2
-    while count > 2 * buckets * step:
-        step *= 2
-    return -(-count // step) * step
-
-
-FEWEST_COLUMNS = 64
-
-
-def columns_for(blocks: int, most: int) -> int:
-    """How wide block tables are for contexts of up to so many blocks: few widths, four times apart.
-
-    Kernels of attention are shaped by the longest context that tables can hold.
-
-    >>> [columns_for(blocks, 1000) for blocks in (1, 64, 65, 257)]
-    [64, 64, 256, 1000]
-    """
-    columns = FEWEST_COLUMNS
-    while columns < blocks:
-        columns *= 4
-    return min(columns, most)

@@ -1,0 +1,132 @@
+"""Captured graphs of steps, one for each step shape, padded to a few capture sizes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from assay.engine.core.degradations import Degradations
+from assay.engine.runner.step_buffers import InputLayout, StepBuffers, StepShape
+from assay.errors import DeviceError
+from assay.runtime import Device
+from assay.runtime.graphs import Graph, capture_graph
+
+MAX_PROGRAMS = 256
+"""Step programs that are kept; the least recently used one is dropped first."""
+
+DEFAULT_GRAPH_BUCKETS = 8
+
+MIN_TABLE_WIDTH = 64
+
+
+def capture_size(count: int, buckets: int = DEFAULT_GRAPH_BUCKETS) -> int:
+    """The capture size that a count is padded to: few sizes, and little padding at each.
+
+    Up to `buckets` every count is a size; beyond, there are about `buckets` sizes between a power
+    of two and the next.
+
+    >>> [capture_size(count) for count in (0, 1, 5, 8, 9, 33, 100, 500)]
+    [0, 1, 5, 8, 10, 36, 104, 512]
+    >>> [capture_size(count, 1) for count in (1, 2, 3, 5, 9, 100)]
+    [1, 2, 4, 8, 16, 128]
+    """
+    if count <= buckets:
+        return count
+    stride = 2
+    while count > 2 * buckets * stride:
+        stride *= 2
+    return -(-count // stride) * stride
+
+
+def block_table_width(blocks: int, max_width: int) -> int:
+    """The width of block tables for sequences of up to `blocks` blocks: few widths, 4x apart.
+
+    Attention kernels choose their grid by the longest context that the tables can hold.
+
+    >>> [block_table_width(blocks, 1000) for blocks in (1, 64, 65, 257)]
+    [64, 64, 256, 1000]
+    """
+    width = MIN_TABLE_WIDTH
+    while width < blocks:
+        width *= 4
+    return min(width, max_width)
+
+
+@dataclass(slots=True)
+class StepProgram:
+    """What runs a step of one shape, over one of the two sets of input and output buffers."""
+
+    layout: InputLayout
+    buffers: StepBuffers
+    graph: Graph | None = None
+    """None before capture, and where capture failed or is disabled."""
+
+    def close(self) -> None:
+        """Destroy the graph."""
+        if self.graph is not None:
+            self.graph.close()
+
+
+class GraphCache:
+    """Step programs by shape and buffer index, each captured when it is first needed.
+
+    `enqueue` queues the operations of a step. Without capture they are queued anew every step.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        enqueue: Callable[[StepBuffers], None],
+        *,
+        captures: bool,
+        degradations: Degradations,
+    ) -> None:
+        """Start empty."""
+        self._enqueue = enqueue
+        self._captures = captures
+        self._degradations = degradations
+        self._programs: OrderedDict[tuple[StepShape, int], StepProgram] = OrderedDict()
+        # Operations keep scratch memory for each stream: one stream serves all captures.
+        self._stream = device.stream()
+
+    def get(
+        self, shape: StepShape, buffer_index: int, make_buffers: Callable[[], StepBuffers]
+    ) -> StepProgram:
+        """The program of a step shape, captured if it can be."""
+        key = (shape, buffer_index)
+        program = self._programs.get(key)
+        if program is not None:
+            self._programs.move_to_end(key)
+            return program
+        program = StepProgram(InputLayout(shape), make_buffers())
+        if self._captures:
+            try:
+                self.capture(program)
+            except DeviceError as error:
+                self._degradations.note(f"{_label(shape)} runs without a graph", error.message)
+        self._programs[key] = program
+        if len(self._programs) > MAX_PROGRAMS:
+            _, oldest = self._programs.popitem(last=False)
+            oldest.close()
+        return program
+
+    def capture(self, program: StepProgram) -> Graph:
+        """The graph of a program; capturing runs no kernel."""
+        if program.graph is None:
+            program.graph = capture_graph(
+                lambda: self._enqueue(program.buffers),
+                stream=self._stream,
+                label=_label(program.buffers.shape),
+            )
+        return program.graph
+
+    def close(self) -> None:
+        """Destroy all graphs."""
+        for program in self._programs.values():
+            program.close()
+        self._programs.clear()
+
+
+def _label(shape: StepShape) -> str:
+    return f"step.{shape.num_tokens}x{shape.num_seqs}x{shape.num_samples}"
