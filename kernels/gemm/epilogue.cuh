@@ -1,5 +1,5 @@
 // What kernels of linear layers do beside multiplying, nothing unless told: NORM, PAIRED, and to their sums
-// ACTIVATE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu).
+// ACTIVATE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu): the codes of `Activation` in the operations crate.
 #pragma once
 #include "prelude.cuh"
 

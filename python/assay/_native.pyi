@@ -17,10 +17,12 @@ from typing_extensions import Buffer as Bytes
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "ACTIVATIONS",
+    "BLOCK_FORMATS",
     "FORMATS",
     "OPERATIONS",
-    "STORED_FORMATS",
     "TAPE_OPS",
+    "BlockFormat",
     "Buffer",
     "Context",
     "GgufFile",
@@ -85,6 +87,29 @@ OPERATIONS: Final[dict[str, tuple[list[str], list[tuple[str, bool]]]]]
 
 FORMATS: Final[dict[str, int]]
 """Code of each element format by name."""
+
+ACTIVATIONS: Final[dict[str, int]]
+"""Code of each activation by name; "none" has one too."""
+
+@final
+class BlockFormat:
+    """The sizes of an element or block format."""
+
+    @property
+    def bits(self) -> int:
+        """Bits of one value's code, scales excluded."""
+    @property
+    def values(self) -> int:
+        """Values per block; 1 where each element stands alone."""
+    @property
+    def bytes(self) -> int:
+        """Bytes per block."""
+    @property
+    def gguf_code(self) -> int | None:
+        """The type number in GGUF files, if it has one."""
+
+BLOCK_FORMATS: Final[dict[str, BlockFormat]]
+"""Block sizes of every element format by name."""
 
 class TapeError(ValueError):
     """A tape's program, stored bytes or arguments are wrong."""
@@ -907,9 +932,6 @@ class KvCache:
     def verify(self) -> None:
         """Check the books against each other; slow."""
 
-STORED_FORMATS: Final[dict[str, tuple[int, int]]]
-"""Numbers in a block and bytes of a block for every format of stored tensors, by name."""
-
 @final
 class StoredTensor:
     """One tensor of a mapped file; `memoryview` of it shows its bytes without copying them."""
@@ -919,7 +941,7 @@ class StoredTensor:
         """Its name in the file."""
     @property
     def format(self) -> str:
-        """How its numbers are stored: a key of `STORED_FORMATS`."""
+        """How its numbers are stored: a key of `BLOCK_FORMATS`."""
     @property
     def shape(self) -> tuple[int, ...]:
         """Its extents, the slowest first."""

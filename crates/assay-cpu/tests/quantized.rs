@@ -3,11 +3,11 @@
 mod common;
 
 use assay_cpu::ops::{Context, Epilogue};
-use assay_cpu::quant::{Activations, Format, PackedWeights, dequantize, quantize};
+use assay_cpu::quant::{Activations, BlockFormat, PackedWeights, dequantize, quantize};
 use common::{Numbers, assert_close, everywhere, linear_reference};
 use proptest::prelude::*;
 
-fn round_trip(format: Format, values: &[f32]) -> Vec<f32> {
+fn round_trip(format: BlockFormat, values: &[f32]) -> Vec<f32> {
     let context = Context::best();
     let bytes = format.bytes("test", values.len()).expect("whole blocks");
     let mut blocks = vec![0; bytes];
@@ -28,11 +28,11 @@ fn relative_error(values: &[f32], back: &[f32]) -> f32 {
 fn errors_are_those_of_the_bits() {
     let values = Numbers(3).vector(256 * 64);
     for (format, bound) in [
-        (Format::Q8_0, 0.0065),
-        (Format::Q4_0, 0.095),
-        (Format::Q4_1, 0.085),
-        (Format::Q4K, 0.079),
-        (Format::Q6K, 0.019),
+        (BlockFormat::Q8_0, 0.0065),
+        (BlockFormat::Q4_0, 0.095),
+        (BlockFormat::Q4_1, 0.085),
+        (BlockFormat::Q4K, 0.079),
+        (BlockFormat::Q6K, 0.019),
     ] {
         let error = relative_error(&values, &round_trip(format, &values));
         assert!(error < bound, "{format}: {error}");
@@ -46,9 +46,9 @@ fn errors_are_those_of_the_bits() {
 /// Expected values by the Python package gguf 0.19.0, `gguf.quants.dequantize`.
 #[test]
 fn blocks_mean_what_they_mean_in_gguf() {
-    let cases: [(Format, &[usize], [f32; 5], f64); 5] = [
+    let cases: [(BlockFormat, &[usize], [f32; 5], f64); 5] = [
         (
-            Format::Q8_0,
+            BlockFormat::Q8_0,
             &[0],
             [
                 8.497_925,
@@ -60,7 +60,7 @@ fn blocks_mean_what_they_mean_in_gguf() {
             -807.802_734_375,
         ),
         (
-            Format::Q4_0,
+            BlockFormat::Q4_0,
             &[0],
             [
                 -0.299_926_76,
@@ -72,7 +72,7 @@ fn blocks_mean_what_they_mean_in_gguf() {
             -51.787_353_515_625,
         ),
         (
-            Format::Q4_1,
+            BlockFormat::Q4_1,
             &[0, 2],
             [
                 1.599_609_4,
@@ -84,13 +84,13 @@ fn blocks_mean_what_they_mean_in_gguf() {
             450.989_868_164_062_5,
         ),
         (
-            Format::Q4K,
+            BlockFormat::Q4K,
             &[0, 2],
             [28.992_92, -5.098_755, -5.098_755, 37.790_77, 3.099_243_2],
             709_539.530_273_437_5,
         ),
         (
-            Format::Q6K,
+            BlockFormat::Q6K,
             &[208],
             [-143.065_06, 169.558_6, 51.187_5, -12.996_826, -5.998_535],
             78_422.849_121_093_75,
@@ -116,7 +116,7 @@ fn blocks_mean_what_they_mean_in_gguf() {
 
 #[test]
 fn zeros_constants_and_steps_survive() {
-    for format in Format::ALL {
+    for format in BlockFormat::ALL {
         assert_eq!(round_trip(format, &[0.0; 256]), [0.0; 256], "{format}");
         let back = round_trip(format, &[1.5; 256]);
         assert!(
@@ -126,12 +126,12 @@ fn zeros_constants_and_steps_survive() {
         );
     }
     let steps: Vec<f32> = (0..32).map(|index| (index % 16) as f32).collect();
-    assert_eq!(round_trip(Format::Q4_1, &steps), steps);
+    assert_eq!(round_trip(BlockFormat::Q4_1, &steps), steps);
 }
 
 #[test]
 fn what_is_not_finite_stays_visible() {
-    for format in Format::ALL {
+    for format in BlockFormat::ALL {
         for bad in [f32::NAN, f32::INFINITY] {
             let mut values = [1.0; 256];
             values[5] = bad;
@@ -142,7 +142,7 @@ fn what_is_not_finite_stays_visible() {
 }
 
 /// What the kernels compute, from the same blocks and bytes: only rounding of sums differs.
-fn reference(format: Format, blocks: &[u8], x: &[f32], inputs: usize) -> Vec<f64> {
+fn reference(format: BlockFormat, blocks: &[u8], x: &[f32], inputs: usize) -> Vec<f64> {
     let count = blocks.len() / format.block_bytes() * format.block_values();
     let mut weights = vec![0.0; count];
     dequantize(Context::best(), format, blocks, &mut weights).expect("lengths fit");
@@ -165,7 +165,7 @@ proptest! {
         rows in 0_usize..12, blocks in 1_usize..4, outputs in 0_usize..140, seed: u64,
     ) {
         let mut numbers = Numbers(seed);
-        for format in Format::ALL {
+        for format in BlockFormat::ALL {
             let inputs = blocks * format.block_values();
             let values = numbers.vector(outputs * inputs);
             let x = numbers.vector(rows * inputs);
@@ -195,12 +195,12 @@ fn exact(x: &[f32], weights: &[f32], inputs: usize) -> (Vec<f64>, Vec<f64>) {
 fn tiles_round_to_bfloat16_and_are_nearer_than_bytes() {
     let mut numbers = Numbers(77);
     for (format, rows, blocks, outputs) in [
-        (Format::Q8_0, 48, 3, 33),
-        (Format::Q4_0, 50, 21, 16),
-        (Format::Q4_1, 80, 45, 70),
-        (Format::Q4K, 49, 1, 32),
-        (Format::Q4K, 64, 3, 47),
-        (Format::Q6K, 63, 3, 40),
+        (BlockFormat::Q8_0, 48, 3, 33),
+        (BlockFormat::Q4_0, 50, 21, 16),
+        (BlockFormat::Q4_1, 80, 45, 70),
+        (BlockFormat::Q4K, 49, 1, 32),
+        (BlockFormat::Q4K, 64, 3, 47),
+        (BlockFormat::Q6K, 63, 3, 40),
     ] {
         let inputs = blocks * format.block_values();
         let x = numbers.vector(rows * inputs);
@@ -290,7 +290,7 @@ fn extreme_codes_do_not_overflow() {
         .map(|index| if index % 2 == 0 { 1.0 } else { -1.0 })
         .collect();
     everywhere(|context| {
-        let weights = PackedWeights::new(context, Format::Q8_0, &blocks, 1, inputs).unwrap();
+        let weights = PackedWeights::new(context, BlockFormat::Q8_0, &blocks, 1, inputs).unwrap();
         for (x, expected) in [(vec![1.0; inputs], -128.0 * 4096.0), (x.clone(), 0.0)] {
             let mut activations = Activations::new();
             activations.quantize(context, &x, 1, inputs).unwrap();
@@ -342,12 +342,12 @@ fn int8_rows_carry_their_own_scale() {
 #[test]
 fn a_value_that_is_not_finite_reaches_every_output() {
     let mut blocks = vec![0; 34 * 3];
-    quantize(Context::best(), Format::Q8_0, &[1.0; 96], &mut blocks).unwrap();
+    quantize(Context::best(), BlockFormat::Q8_0, &[1.0; 96], &mut blocks).unwrap();
     for bad in [f32::NAN, f32::INFINITY] {
         let mut x = [1.0; 32];
         x[7] = bad;
         everywhere(|context| {
-            let weights = PackedWeights::new(context, Format::Q8_0, &blocks, 3, 32).unwrap();
+            let weights = PackedWeights::new(context, BlockFormat::Q8_0, &blocks, 3, 32).unwrap();
             let mut activations = Activations::new();
             activations.quantize(context, &x, 1, 32).unwrap();
             let mut out = [0.0; 3];
@@ -363,17 +363,17 @@ fn a_value_that_is_not_finite_reaches_every_output() {
 fn what_does_not_fit_is_named() {
     let context = Context::best();
     let mut out = [0; 34];
-    let short = quantize(context, Format::Q8_0, &[0.0; 33], &mut out).unwrap_err();
+    let short = quantize(context, BlockFormat::Q8_0, &[0.0; 33], &mut out).unwrap_err();
     assert_eq!(
         short.to_string(),
-        "invalid values in quantize: expected a multiple of 32 for Q8_0, got 33"
+        "invalid values in quantize: expected a multiple of 32 for q8_0, got 33"
     );
-    let few = PackedWeights::new(context, Format::Q4K, &[0; 100], 1, 256).unwrap_err();
+    let few = PackedWeights::new(context, BlockFormat::Q4K, &[0; 100], 1, 256).unwrap_err();
     assert_eq!(
         few.to_string(),
         "shape mismatch in pack weights: expected blocks of [1, 144] elements, got 100 elements"
     );
-    let weights = PackedWeights::new(context, Format::Q8_0, &out, 1, 32).unwrap();
+    let weights = PackedWeights::new(context, BlockFormat::Q8_0, &out, 1, 32).unwrap();
     let mut activations = Activations::new();
     activations.quantize(context, &[0.0; 64], 1, 64).unwrap();
     let wide = weights.linear(context, &activations, Epilogue::default(), &mut [0.0]);

@@ -4,14 +4,13 @@
 //! range of the mapping: nothing is copied and nothing of the file's claimed sizes is allocated.
 //! What is wrong with a file is said as the field, what was expected there, and what was got.
 
-mod element;
 mod error;
 pub mod gguf;
 mod mapping;
 pub mod safetensors;
 mod tensor;
 
-pub use element::Element;
+pub use assay_operations::ElementFormat;
 pub use error::{Fault, FormatError, Result};
 pub use gguf::Gguf;
 pub use mapping::Mapping;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::element::Element;
 use crate::error::{Fault, FormatError, Result, quoted};
+use assay_operations::ElementFormat;
 
 /// Name, type, shape and place of one tensor.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,7 +11,7 @@ pub struct Tensor {
     /// Its name, unique in the file.
     pub name: String,
     /// How its numbers are stored.
-    pub element: Element,
+    pub format: ElementFormat,
     /// Its extents, the slowest first, as in NumPy.
     pub shape: Vec<u64>,
     /// Its bytes in the file; inside it, and shared with no other tensor.
@@ -19,7 +19,7 @@ pub struct Tensor {
 }
 
 /// Numbers in a tensor and the bytes they take; `field` names the tensor.
-pub(crate) fn sizes(field: &str, element: Element, shape: &[u64]) -> Result<u64> {
+pub(crate) fn sizes(field: &str, format: ElementFormat, shape: &[u64]) -> Result<u64> {
     let values = shape
         .iter()
         .try_fold(1_u64, |product, extent| product.checked_mul(*extent))
@@ -33,23 +33,23 @@ pub(crate) fn sizes(field: &str, element: Element, shape: &[u64]) -> Result<u64>
         })?;
     // A block lies within a row, so the fastest extent has to fill whole blocks.
     let row = shape.last().copied().unwrap_or(1);
-    if !row.is_multiple_of(element.block_values()) {
+    if !row.is_multiple_of(format.block_values()) {
         return Err(FormatError::new(
             Fault::Shape,
             format_args!("{field} shape"),
             format_args!(
-                "rows of a multiple of {} elements for {element}",
-                element.block_values()
+                "rows of a multiple of {} elements for {format}",
+                format.block_values()
             ),
             format_args!("{shape:?}"),
         ));
     }
-    element.bytes(values).ok_or_else(|| {
+    format.bytes(values).ok_or_else(|| {
         FormatError::new(
             Fault::Shape,
             format_args!("{field} shape"),
             "a number of bytes below 2^64",
-            format_args!("{shape:?} of {element}"),
+            format_args!("{shape:?} of {format}"),
         )
     })
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use assay_formats::gguf::{Array, Kind, Scalar, Value};
-use assay_formats::{Element, Gguf};
+use assay_formats::{ElementFormat, Gguf};
 use common::{entry, gguf, gguf_counted, sound_gguf, tensor, text};
 
 #[test]
@@ -61,7 +61,7 @@ fn tensors_are_ranges_of_the_file() {
         .map(|tensor| {
             (
                 tensor.name.as_str(),
-                tensor.element,
+                tensor.format,
                 tensor.shape.clone(),
                 tensor.range.clone(),
             )
@@ -70,9 +70,9 @@ fn tensors_are_ranges_of_the_file() {
     assert_eq!(
         found,
         [
-            ("a", Element::F32, vec![2, 4], data..data + 32),
-            ("b", Element::Q8_0, vec![2, 32], data + 32..data + 100),
-            ("c", Element::BF16, vec![3], data + 128..data + 134),
+            ("a", ElementFormat::F32, vec![2, 4], data..data + 32),
+            ("b", ElementFormat::Q8_0, vec![2, 32], data + 32..data + 100),
+            ("c", ElementFormat::Bf16, vec![3], data + 128..data + 134),
         ]
     );
     assert_eq!(

@@ -2,7 +2,7 @@
 
 mod common;
 
-use assay_formats::{Element, SafeTensors};
+use assay_formats::{ElementFormat, SafeTensors};
 use common::{safetensors, sound_safetensors};
 
 #[test]
@@ -17,7 +17,7 @@ fn tensors_are_ranges_of_the_file() {
         .map(|tensor| {
             (
                 tensor.name.as_str(),
-                tensor.element,
+                tensor.format,
                 tensor.shape.clone(),
                 tensor.range.clone(),
             )
@@ -26,9 +26,9 @@ fn tensors_are_ranges_of_the_file() {
     assert_eq!(
         found,
         [
-            ("b", Element::BF16, vec![2, 2], data + 8..data + 16),
-            ("a", Element::F32, vec![2], data..data + 8),
-            ("empty", Element::U8, vec![0, 7], data + 16..data + 16),
+            ("b", ElementFormat::Bf16, vec![2, 2], data + 8..data + 16),
+            ("a", ElementFormat::F32, vec![2], data..data + 8),
+            ("empty", ElementFormat::U8, vec![0, 7], data + 16..data + 16),
         ]
     );
 }

@@ -7,12 +7,14 @@
 
 #![forbid(unsafe_code)]
 
+mod activation;
 mod call;
 pub mod expressions;
 mod format;
 mod signature;
 mod table;
 
+pub use activation::Activation;
 pub use call::{Arguments, CallError, Number, Operand, encode};
 pub use format::ElementFormat;
 pub use signature::{Access, MOST_AXES, NumberKind, NumberRule, OperandRule, Signature};

@@ -6,10 +6,10 @@ use super::signature::{
 
 /// All operations; backends register their kernels in this order.
 pub static TABLE: [Signature; 34] = [
-    // out = activation(x @ weights.T + bias) + residual. Activation codes are, in order: none,
-    // silu, gelu, gelu_tanh, relu, swiglu. swiglu halves the outputs: silu(first half) * second
-    // half. With a gain, the rows of x pass through RMSNorm first. `batch_invariant` makes a row's
-    // result independent of the other rows of the batch.
+    // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
+    // `Activation`; swiglu halves the outputs: silu(first half) * second half. With a gain, the rows
+    // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
+    // other rows of the batch.
     Signature {
         name: "linear",
         operands: &[

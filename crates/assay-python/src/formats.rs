@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use assay_formats::gguf::{Array, Kind, Scalar, Value};
-use assay_formats::{Element, FormatError, Gguf, Mapping, SafeTensors, Tensor};
+use assay_formats::{FormatError, Gguf, Mapping, SafeTensors, Tensor};
 use pyo3::exceptions::{PyBufferError, PyKeyError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -19,13 +19,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<GgufFile>()?;
     module.add_class::<SafeTensorsFile>()?;
     module.add_class::<StoredTensor>()?;
-    module.add_class::<StoredTexts>()?;
-    let formats = PyDict::new(module.py());
-    for element in Element::ALL {
-        let block = (element.block_values(), element.block_bytes());
-        formats.set_item(element.name(), block)?;
-    }
-    module.add("STORED_FORMATS", formats)
+    module.add_class::<StoredTexts>()
 }
 
 fn refused(error: &FormatError) -> PyErr {
@@ -50,7 +44,7 @@ impl StoredTensor {
     /// How its numbers are stored.
     #[getter]
     fn format(&self) -> &'static str {
-        self.tensor.element.name()
+        self.tensor.format.name()
     }
 
     /// Its extents, the slowest first.
@@ -107,11 +101,11 @@ impl StoredTensor {
     fn __repr__(&self) -> String {
         let Tensor {
             name,
-            element,
+            format,
             shape,
             ..
         } = &self.tensor;
-        format!("StoredTensor({name:?}, {element}, {shape:?})")
+        format!("StoredTensor({name:?}, {format}, {shape:?})")
     }
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay._native import FORMATS
+from assay._native import ACTIVATIONS, FORMATS
 from assay.errors import DTypeError, InputError, ShapeError
 from assay.ops import counting
 from assay.ops.calling import CODES, call, check, nbytes, result
@@ -13,21 +13,20 @@ from assay.ops.weights import Weights
 from assay.runtime import dtypes
 from assay.runtime.array import Array
 
-ACTIVATIONS: Final = {None: 0, "silu": 1, "gelu": 2, "gelu_tanh": 3, "relu": 4}
-"""Activations of single numbers, and their codes in calls."""
+_GATED: Final = "swiglu"
+"""The activation that halves the outputs; the others are elementwise."""
 
-SWIGLU: Final = 5
-"""The code of the activation that multiplies one half of the outputs by silu of the other."""
+_ELEMENTWISE: Final = tuple(name for name in ACTIVATIONS if name not in ("none", _GATED))
 
 
 def activation_code(operation: str, name: str | None) -> int:
-    """The number of an activation."""
-    if name not in ACTIVATIONS:
-        known = ", ".join(str(each) for each in ACTIVATIONS if each)
+    """The code of an elementwise activation in calls."""
+    if name is not None and name not in _ELEMENTWISE:
         raise InputError(
-            f'{operation}: expected an activation, got "{name}"', f"one of: {known}, or None"
+            f'{operation}: expected an activation, got "{name}"',
+            f"one of: {', '.join(_ELEMENTWISE)}, or None",
         )
-    return ACTIVATIONS[name]
+    return ACTIVATIONS[name or "none"]
 
 
 def linear(
@@ -74,13 +73,13 @@ def linear(
         check("linear", "bias", bias, (outputs,))
     if residual is not None:
         check("linear", "residual", residual, (rows, outputs))
-    gated = activation == "swiglu"
+    gated = activation == _GATED
     if gated and (outputs % 2 or residual is not None):
         raise ShapeError(
             "linear: expected an even number of outputs and no residual for swiglu, got "
             f"{outputs} outputs {'and' if residual is not None else 'without'} a residual"
         )
-    code = SWIGLU if gated else activation_code("linear", activation)
+    code = ACTIVATIONS[_GATED] if gated else activation_code("linear", activation)
     made = outputs // 2 if gated else outputs
     if x.device is not weights.device:
         raise ShapeError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from assay._native import FORMATS, Buffer
+from assay._native import BLOCK_FORMATS, FORMATS, Buffer
 from assay.errors import ShapeError
 from assay.lazy_import import LazyModule
 from assay.ops import counting
@@ -31,20 +31,20 @@ else:
 
 _PIECE_BITS: Final = 1024
 """Rows of weights in groups are whole pieces of so many bits."""
-_PLAIN: Final = {"f32": 4, "f16": 2, "bf16": 2}
-_GROUPS: Final = {"int4": (4, 128), "q8_0": (8, 32), "q4_0": (4, 32), "q4_1": (4, 32)}
-"""Formats with groups: bits of a weight, and weights that share a scale and a minimum."""
+_DENSE: Final = ("f32", "f16", "bf16")
+_GROUPED: Final = ("int4", "q8_0", "q4_0", "q4_1")
+"""Formats with groups: weights of a block share a scale and a minimum."""
 
 
 def row_parts(format: str, inputs: int) -> tuple[int, ...]:
     """Bytes that a row has on a GPU: of weights, and of what lies behind all rows of weights."""
-    if format in _PLAIN:
-        return (inputs * _PLAIN[format],)
-    if format not in _GROUPS:
+    block = BLOCK_FORMATS[format]
+    if format in _DENSE:
+        return (inputs * block.bytes,)
+    if format not in _GROUPED:
         return (inputs, 4)
-    bits, group = _GROUPS[format]
-    pieces = -(-inputs * bits // _PIECE_BITS)
-    return (pieces * _PIECE_BITS // 8, inputs // group * 4)
+    pieces = -(-inputs * block.bits // _PIECE_BITS)
+    return (pieces * _PIECE_BITS // 8, inputs // block.values * 4)
 
 
 def upload(
@@ -73,7 +73,7 @@ def _uploaded(device: Device, parts: Sequence[Stored]) -> Buffer:
 
 def pack_numbers(device: Device, data: Any, format: str, shape: tuple[int, int]) -> Weights:
     """Numbers, rounded there: those of an array on the device, or of the host's memory."""
-    unit = _GROUPS[format][1] if format in _GROUPS else 32
+    unit = BLOCK_FORMATS[format].values if format in _GROUPED else 32
     if shape[1] % unit:
         raise ShapeError(
             f"pack: expected inputs in multiples of {unit} for {format}, got {shape[1]}"

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from assay import _native
-from assay._native import FORMATS, Buffer
+from assay._native import BLOCK_FORMATS, FORMATS, Buffer
 from assay.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from assay.lazy_import import LazyModule
 from assay.ops import counting, packing
@@ -26,22 +26,19 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy", globals(), "np")
 
-DENSE: Final = {"f32": 4, "f16": 2, "bf16": 2}
+DENSE: Final = {name: BLOCK_FORMATS[name].bytes for name in ("f32", "f16", "bf16")}
 """Dense formats and the bytes of a number."""
 
 BLOCKS: Final = {
-    "q8_0": (32, 34),
-    "q4_0": (32, 18),
-    "q4_1": (32, 20),
-    "q4_k": (256, 144),
-    "q6_k": (256, 210),
+    name: (BLOCK_FORMATS[name].values, BLOCK_FORMATS[name].bytes)
+    for name in ("q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
 }
-"""Block formats: numbers in a block and its bytes, as GGUF has them."""
+"""Block formats with kernels: values and bytes per block, as in GGUF."""
 
 BYTES: Final = ("int8", "fp8")
 """Formats of one byte with a scale for each output: signed integers, and e4m3 floats."""
 
-INT4_GROUP: Final = 128
+INT4_GROUP: Final = BLOCK_FORMATS["int4"].values
 """Weights of int4 that share a scale and a minimum."""
 
 NAMES: Final = (*DENSE, *BYTES, "int4", *BLOCKS)
@@ -52,9 +49,6 @@ ON_GPU: Final = (*DENSE, *BYTES, "int4", "q8_0", "q4_0", "q4_1")
 ON_CPU: Final = (*DENSE, "int8", *BLOCKS)
 """Formats that processors have kernels for."""
 
-_BITS: Final = {
-    "int8": 8, "fp8": 8, "int4": 4, "q8_0": 8, "q4_0": 4, "q4_1": 4, "q4_k": 4, "q6_k": 6,
-}  # fmt: skip
 _TYPES: Final = {"f32": dtypes.float32, "f16": dtypes.float16, "bf16": dtypes.bfloat16}
 
 
@@ -87,8 +81,7 @@ class Weights:
     @property
     def bits(self) -> int:
         """Bits of one weight, without scales."""
-        dense = self.dtype
-        return 8 * dense.itemsize if dense is not None else _BITS[self.format]
+        return BLOCK_FORMATS[self.format].bits
 
     @property
     def dtype(self) -> DType | None:

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from assay._native import STORED_FORMATS, GgufFile, SafeTensorsFile
+from assay._native import BLOCK_FORMATS, GgufFile, SafeTensorsFile
 from assay.errors import InputError
 
 
-def test_block_sizes_are_the_format_s_own() -> None:
-    # Types that only came and went, or that our table does not list, are not compared.
-    known = {one.name.lower(): size for one, size in gguf.GGML_QUANT_SIZES.items()}
-    shared = STORED_FORMATS.keys() & known.keys()
-    assert {name: STORED_FORMATS[name] for name in shared} == {name: known[name] for name in shared}
+def test_block_sizes_and_codes_match_the_gguf_package() -> None:
+    # Removed types and types that our table does not list are not compared.
+    known = {one.name.lower(): (int(one), *size) for one, size in gguf.GGML_QUANT_SIZES.items()}
+    ours = {
+        name: (block.gguf_code, block.values, block.bytes) for name, block in BLOCK_FORMATS.items()
+    }
+    shared = ours.keys() & known.keys()
+    assert {name: ours[name] for name in shared} == {name: known[name] for name in shared}
     assert {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"} <= shared
 
 

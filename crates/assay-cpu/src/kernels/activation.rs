@@ -1,7 +1,7 @@
 //! Activations, the gated product and softmax.
 
 use super::call::{Call, refused};
-use super::weights::activation;
+use super::weights::elementwise_activation;
 use crate::ops::{self, Context};
 use assay_runtime::backend::Result;
 
@@ -19,7 +19,7 @@ pub(super) fn swiglu(context: Context, call: &Call<'_>) -> Result<()> {
 
 pub(super) fn activate(context: Context, call: &Call<'_>) -> Result<()> {
     let count = call.size("count")?;
-    let activation = activation(call)?;
+    let activation = elementwise_activation(call)?;
     let x = call.span::<f32>("x", &[count])?;
     let out = call.span::<f32>("out", &[count])?;
     if !call.runs() {

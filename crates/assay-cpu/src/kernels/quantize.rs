@@ -3,12 +3,12 @@
 use super::call::{Call, for_element, refused};
 use super::weights::block_format;
 use crate::ops::{Context, Element};
-use crate::quant::{self, Format};
+use crate::quant::{self, BlockFormat};
 use assay_operations::ElementFormat;
 use assay_runtime::backend::Result;
 
 /// The block format of an operand, unless it is a dense one.
-fn blocks(call: &Call<'_>, name: &str) -> Result<Option<Format>> {
+fn blocks(call: &Call<'_>, name: &str) -> Result<Option<BlockFormat>> {
     match call.format(name)? {
         ElementFormat::Int8 => Err(call.error(name, "of a dense or a block format", "int8")),
         format => Ok(block_format(format)),

@@ -5,29 +5,26 @@
 
 use super::call::{Call, Span, for_element, refused};
 use crate::error::{OpError, check_length};
-use crate::ops::{Activation, Context, Epilogue, LinearShape};
-use crate::quant::{Activations, Format, PackedView, int8_blocks, pack_into, packed_bytes};
-use assay_operations::ElementFormat;
+use crate::ops::{Context, Epilogue, LinearShape};
+use crate::quant::{Activations, BlockFormat, PackedView, int8_blocks, pack_into, packed_bytes};
+use assay_operations::{Activation, ElementFormat};
 use assay_runtime::backend::Result;
 use std::cell::RefCell;
 
 /// The block format behind an element format, if it is one.
-pub(super) fn block_format(format: ElementFormat) -> Option<Format> {
+pub(super) fn block_format(format: ElementFormat) -> Option<BlockFormat> {
     match format {
-        // Signed bytes are blocks whose own scales are one.
-        ElementFormat::Q8_0 | ElementFormat::Int8 => Some(Format::Q8_0),
-        ElementFormat::Q4_0 => Some(Format::Q4_0),
-        ElementFormat::Q4_1 => Some(Format::Q4_1),
-        ElementFormat::Q4K => Some(Format::Q4K),
-        ElementFormat::Q6K => Some(Format::Q6K),
-        _ => None,
+        // Signed bytes are Q8_0 blocks with a scale of one.
+        ElementFormat::Int8 => Some(BlockFormat::Q8_0),
+        format => BlockFormat::of(format),
     }
 }
 
 fn dense_bytes(format: ElementFormat) -> Option<usize> {
     match format {
-        ElementFormat::F32 => Some(4),
-        ElementFormat::F16 | ElementFormat::Bf16 => Some(2),
+        ElementFormat::F32 | ElementFormat::F16 | ElementFormat::Bf16 => {
+            Some(format.block_bytes() as usize)
+        }
         _ => None,
     }
 }
@@ -191,18 +188,21 @@ thread_local! {
     static GATED: RefCell<Vec<f32>> = RefCell::default();
 }
 
-/// The number of the activation that halves the outputs.
-const SWIGLU: usize = 5;
+/// The call's activation.
+fn activation(call: &Call<'_>) -> Result<Activation> {
+    let code = call.size("activation")?;
+    let known = u32::try_from(code).ok().and_then(Activation::from_code);
+    let last = Activation::ALL.len() - 1;
+    known.ok_or_else(|| call.error("activation", format_args!("from 0 to {last}"), code))
+}
 
-pub(super) fn activation(call: &Call<'_>) -> Result<Activation> {
-    match call.size("activation")? {
-        0 => Ok(Activation::None),
-        1 => Ok(Activation::Silu),
-        2 => Ok(Activation::Gelu),
-        3 => Ok(Activation::GeluTanh),
-        4 => Ok(Activation::Relu),
-        other => Err(call.error("activation", "from 0 to 4", other)),
+/// The call's activation, which must be elementwise.
+pub(super) fn elementwise_activation(call: &Call<'_>) -> Result<Activation> {
+    let activation = activation(call)?;
+    if activation.is_gated() {
+        return Err(call.error("an elementwise", "activation", activation));
     }
+    Ok(activation)
 }
 
 pub(super) fn linear(context: Context, call: &Call<'_>) -> Result<()> {
@@ -216,7 +216,8 @@ pub(super) fn linear(context: Context, call: &Call<'_>) -> Result<()> {
         inputs,
         outputs,
     } = shape;
-    let gated = call.size("activation")? == SWIGLU;
+    let activation = activation(call)?;
+    let gated = activation.is_gated();
     if gated && !outputs.is_multiple_of(2) {
         return Err(call.error("outputs", "even, for gates and ups", outputs));
     }
@@ -225,7 +226,7 @@ pub(super) fn linear(context: Context, call: &Call<'_>) -> Result<()> {
     let x = call.span::<f32>("x", &[rows, inputs])?;
     let gain = call.optional::<f32>("gain", &[inputs])?;
     let out = call.span::<f32>("out", &[rows, made])?;
-    let product = Product::new(call, shape, gated)?;
+    let product = Product::new(call, shape, activation)?;
     if !call.runs() {
         return Ok(());
     }
@@ -262,14 +263,14 @@ struct Product<'c, 'a> {
 }
 
 impl<'c, 'a> Product<'c, 'a> {
-    fn new(call: &'c Call<'a>, shape: LinearShape, gated: bool) -> Result<Self> {
+    fn new(call: &'c Call<'a>, shape: LinearShape, activation: Activation) -> Result<Self> {
         let LinearShape {
             rows,
             inputs,
             outputs,
         } = shape;
         let residual = call.optional::<f32>("residual", &[rows, outputs])?;
-        if gated && residual.is_some() {
+        if activation.is_gated() && residual.is_some() {
             return Err(call.error("swiglu", "without a residual", "one"));
         }
         match block_format(call.format("weights")?) {
@@ -281,10 +282,11 @@ impl<'c, 'a> Product<'c, 'a> {
         Ok(Product {
             call,
             shape,
-            activation: if gated {
+            // A gated activation is applied to the whole result.
+            activation: if activation.is_gated() {
                 Activation::None
             } else {
-                activation(call)?
+                activation
             },
             invariant: call.flag("batch_invariant")?,
             bias: call.optional::<f32>("bias", &[outputs])?,

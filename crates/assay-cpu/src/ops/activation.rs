@@ -1,31 +1,17 @@
 //! Activations, one number at a time: SiLU, GELU, and the gated product.
 
 use super::Context;
-use crate::error::{Result, check_length};
+use crate::error::{Result, check_length, check_value};
 use crate::simd::{Kernel, LANES, Vector, error_function, load_part, logistic, store_part, tanh};
 use crate::threads::Disjoint;
-
-/// What is applied to each number.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Activation {
-    /// Nothing.
-    #[default]
-    None,
-    /// x / (1 + e^-x).
-    Silu,
-    /// x Phi(x), by the error function.
-    Gelu,
-    /// x Phi(x), by the hyperbolic tangent that several models were trained with.
-    GeluTanh,
-    /// The larger of x and 0.
-    Relu,
-}
+use assay_operations::Activation;
 
 #[inline(always)]
 fn apply<V: Vector>(v: V, activation: Activation, x: V::F) -> V::F {
     let (half, one) = (v.splat(0.5), v.splat(1.0));
     match activation {
-        Activation::None => x,
+        // Gated activations are refused before a kernel runs.
+        Activation::None | Activation::Swiglu => x,
         Activation::Silu => v.mul(x, logistic(v, x)),
         Activation::Gelu => {
             let scaled = v.mul(x, v.splat(std::f32::consts::FRAC_1_SQRT_2));
@@ -54,6 +40,18 @@ pub(super) fn activate_in_place<V: Vector>(v: V, activation: Activation, out: &m
     store_part(v, last, rest);
 }
 
+/// Refuses an activation that is not elementwise.
+pub(super) fn check_elementwise(operation: &'static str, activation: Activation) -> Result<()> {
+    let elementwise = !activation.is_gated();
+    check_value(
+        operation,
+        "activation",
+        elementwise,
+        "an elementwise one",
+        activation,
+    )
+}
+
 /// Numbers a thread is worth waking for.
 const LEAST: usize = 8_192;
 
@@ -65,6 +63,7 @@ pub fn activate(
     out: &mut [f32],
 ) -> Result<()> {
     check_length("activate", "out", out.len(), &[x.len()])?;
+    check_elementwise("activate", activation)?;
     let out = Disjoint::new(out);
     context.threads.ranges(x.len(), LEAST, &|range| {
         // SAFETY: ranges do not overlap.

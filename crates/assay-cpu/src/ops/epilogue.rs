@@ -1,8 +1,9 @@
 //! What a linear layer does to its sums before they leave the cache.
 
-use super::activation::{Activation, activate_in_place};
+use super::activation::{activate_in_place, check_elementwise};
 use crate::error::{Result, check_length};
 use crate::simd::{LANES, Vector, load_part, store_part};
+use assay_operations::Activation;
 use std::ops::Range;
 
 /// A bias for each output, then an activation, then a residual; each may be left out.
@@ -18,6 +19,7 @@ pub struct Epilogue<'a> {
 
 impl Epilogue<'_> {
     pub(crate) fn check(&self, operation: &'static str, rows: usize, outputs: usize) -> Result<()> {
+        check_elementwise(operation, self.activation)?;
         if let Some(bias) = self.bias {
             check_length(operation, "bias", bias.len(), &[outputs])?;
         }

@@ -26,7 +26,8 @@ mod sampling;
 mod softmax;
 mod tiles;
 
-pub use activation::{Activation, activate, swiglu};
+pub use activation::{activate, swiglu};
+pub use assay_operations::Activation;
 pub use attention_paged::{PagedBatch, paged_attention};
 pub use attention_prefill::{AttentionShape, prefill_attention};
 pub(crate) use element::narrow;

@@ -25,73 +25,70 @@ pub use view::PackedView;
 use crate::error::{Result, check_length, check_value};
 use crate::ops::Context;
 use crate::threads::Disjoint;
+use assay_operations::ElementFormat;
 use std::fmt;
 
-/// How numbers are stored in blocks.
+/// A block format that the CPU has kernels for; [`ElementFormat`] has its name and sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Format {
-    /// 32 signed bytes and a scale.
+pub enum BlockFormat {
+    /// Signed 8-bit codes, a scale per 32.
     Q8_0,
-    /// 32 times 4 bits counted from 8, and a scale.
+    /// 4-bit codes with zero point 8, a scale per 32.
     Q4_0,
-    /// 32 times 4 bits, a scale and a minimum.
+    /// 4-bit codes, a scale and a minimum per 32.
     Q4_1,
-    /// 256 times 4 bits; a 6-bit scale and minimum for each 32.
+    /// 4-bit codes; a 6-bit scale and minimum per 32 in superblocks of 256.
     Q4K,
-    /// 256 times 6 bits counted from 32; an 8-bit scale for each 16.
+    /// 6-bit codes; an 8-bit scale per 16 in superblocks of 256.
     Q6K,
 }
 
-/// One layout: numbers to a block and back.
+/// One block layout: quantizes values to a block and dequantizes it.
 pub(crate) trait Block {
-    const VALUES: usize;
-    const BYTES: usize;
+    const FORMAT: ElementFormat;
+    const VALUES: usize = Self::FORMAT.block_values() as usize;
+    const BYTES: usize = Self::FORMAT.block_bytes() as usize;
     /// `values` and `block` are as long as the constants say.
     fn quantize(values: &[f32], block: &mut [u8]);
     fn dequantize(block: &[u8], values: &mut [f32]);
 }
 
-impl Format {
+impl BlockFormat {
     /// All formats.
-    pub const ALL: [Format; 5] = [
-        Format::Q8_0,
-        Format::Q4_0,
-        Format::Q4_1,
-        Format::Q4K,
-        Format::Q6K,
+    pub const ALL: [BlockFormat; 5] = [
+        BlockFormat::Q8_0,
+        BlockFormat::Q4_0,
+        BlockFormat::Q4_1,
+        BlockFormat::Q4K,
+        BlockFormat::Q6K,
     ];
 
-    /// The name GGUF gives it.
-    pub const fn name(self) -> &'static str {
+    /// The block format that an element format is, if the CPU has kernels for it.
+    pub fn of(format: ElementFormat) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|block| block.element_format() == format)
+    }
+
+    /// The format's row in the table of all formats.
+    pub const fn element_format(self) -> ElementFormat {
         match self {
-            Format::Q8_0 => "Q8_0",
-            Format::Q4_0 => "Q4_0",
-            Format::Q4_1 => "Q4_1",
-            Format::Q4K => "Q4_K",
-            Format::Q6K => "Q6_K",
+            BlockFormat::Q8_0 => Q8_0::FORMAT,
+            BlockFormat::Q4_0 => Q4_0::FORMAT,
+            BlockFormat::Q4_1 => Q4_1::FORMAT,
+            BlockFormat::Q4K => Q4K::FORMAT,
+            BlockFormat::Q6K => Q6K::FORMAT,
         }
     }
 
-    /// Numbers in a block.
+    /// Values per block.
     pub const fn block_values(self) -> usize {
-        match self {
-            Format::Q8_0 => Q8_0::VALUES,
-            Format::Q4_0 => Q4_0::VALUES,
-            Format::Q4_1 => Q4_1::VALUES,
-            Format::Q4K => Q4K::VALUES,
-            Format::Q6K => Q6K::VALUES,
-        }
+        self.element_format().block_values() as usize
     }
 
-    /// Bytes of a block.
+    /// Bytes per block.
     pub const fn block_bytes(self) -> usize {
-        match self {
-            Format::Q8_0 => Q8_0::BYTES,
-            Format::Q4_0 => Q4_0::BYTES,
-            Format::Q4_1 => Q4_1::BYTES,
-            Format::Q4K => Q4K::BYTES,
-            Format::Q6K => Q6K::BYTES,
-        }
+        self.element_format().block_bytes() as usize
     }
 
     /// Bytes of so many numbers, which must fill whole blocks.
@@ -107,9 +104,9 @@ impl Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for BlockFormat {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
+        formatter.write_str(self.element_format().name())
     }
 }
 
@@ -117,31 +114,41 @@ impl fmt::Display for Format {
 const LEAST_BLOCKS: usize = 256;
 
 /// Turns numbers into blocks; what is not finite gives a block that is not finite either.
-pub fn quantize(context: Context, format: Format, values: &[f32], out: &mut [u8]) -> Result<()> {
+pub fn quantize(
+    context: Context,
+    format: BlockFormat,
+    values: &[f32],
+    out: &mut [u8],
+) -> Result<()> {
     let operation = "quantize";
     let bytes = format.bytes(operation, values.len())?;
     check_length(operation, "out", out.len(), &[bytes])?;
     match format {
-        Format::Q8_0 => quantize_all::<Q8_0>(context, values, out),
-        Format::Q4_0 => quantize_all::<Q4_0>(context, values, out),
-        Format::Q4_1 => quantize_all::<Q4_1>(context, values, out),
-        Format::Q4K => quantize_all::<Q4K>(context, values, out),
-        Format::Q6K => quantize_all::<Q6K>(context, values, out),
+        BlockFormat::Q8_0 => quantize_all::<Q8_0>(context, values, out),
+        BlockFormat::Q4_0 => quantize_all::<Q4_0>(context, values, out),
+        BlockFormat::Q4_1 => quantize_all::<Q4_1>(context, values, out),
+        BlockFormat::Q4K => quantize_all::<Q4K>(context, values, out),
+        BlockFormat::Q6K => quantize_all::<Q6K>(context, values, out),
     }
     Ok(())
 }
 
 /// Turns blocks back into numbers.
-pub fn dequantize(context: Context, format: Format, blocks: &[u8], out: &mut [f32]) -> Result<()> {
+pub fn dequantize(
+    context: Context,
+    format: BlockFormat,
+    blocks: &[u8],
+    out: &mut [f32],
+) -> Result<()> {
     let operation = "dequantize";
     let bytes = format.bytes(operation, out.len())?;
     check_length(operation, "blocks", blocks.len(), &[bytes])?;
     match format {
-        Format::Q8_0 => dequantize_all::<Q8_0>(context, blocks, out),
-        Format::Q4_0 => dequantize_all::<Q4_0>(context, blocks, out),
-        Format::Q4_1 => dequantize_all::<Q4_1>(context, blocks, out),
-        Format::Q4K => dequantize_all::<Q4K>(context, blocks, out),
-        Format::Q6K => dequantize_all::<Q6K>(context, blocks, out),
+        BlockFormat::Q8_0 => dequantize_all::<Q8_0>(context, blocks, out),
+        BlockFormat::Q4_0 => dequantize_all::<Q4_0>(context, blocks, out),
+        BlockFormat::Q4_1 => dequantize_all::<Q4_1>(context, blocks, out),
+        BlockFormat::Q4K => dequantize_all::<Q4K>(context, blocks, out),
+        BlockFormat::Q6K => dequantize_all::<Q6K>(context, blocks, out),
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Quantized weights repacked for the processor, in memory of their own.
 
 use super::packing::{OPERATION, int8_blocks, pack_into, packed_bytes};
-use super::{Activations, Format, PackedView};
+use super::{Activations, BlockFormat, PackedView};
 use crate::aligned::Aligned;
 use crate::error::{Result, check_length};
 use crate::ops::{Context, Epilogue};
@@ -10,11 +10,11 @@ use crate::ops::{Context, Epilogue};
 ///
 /// ```
 /// use assay_cpu::ops::{Context, Epilogue};
-/// use assay_cpu::quant::{Activations, Format, PackedWeights, quantize};
+/// use assay_cpu::quant::{Activations, BlockFormat, PackedWeights, quantize};
 /// let context = Context::best();
 /// let mut blocks = [0; 34];
-/// quantize(context, Format::Q8_0, &[0.5; 32], &mut blocks)?;
-/// let weights = PackedWeights::new(context, Format::Q8_0, &blocks, 1, 32)?;
+/// quantize(context, BlockFormat::Q8_0, &[0.5; 32], &mut blocks)?;
+/// let weights = PackedWeights::new(context, BlockFormat::Q8_0, &blocks, 1, 32)?;
 /// let mut activations = Activations::new();
 /// activations.quantize(context, &[2.0; 32], 1, 32)?;
 /// let mut out = [0.0];
@@ -24,7 +24,7 @@ use crate::ops::{Context, Epilogue};
 /// ```
 #[derive(Clone)]
 pub struct PackedWeights {
-    format: Format,
+    format: BlockFormat,
     outputs: usize,
     inputs: usize,
     panels: Aligned,
@@ -36,7 +36,7 @@ impl PackedWeights {
     /// Repacks `outputs` rows of `inputs` weights from blocks as they are in a file.
     pub fn new(
         context: Context,
-        format: Format,
+        format: BlockFormat,
         blocks: &[u8],
         outputs: usize,
         inputs: usize,
@@ -62,7 +62,7 @@ impl PackedWeights {
     ) -> Result<Self> {
         check_length(OPERATION, "scales", scales.len(), &[outputs])?;
         let blocks = int8_blocks(values, outputs, inputs)?;
-        let mut packed = Self::new(context, Format::Q8_0, &blocks, outputs, inputs)?;
+        let mut packed = Self::new(context, BlockFormat::Q8_0, &blocks, outputs, inputs)?;
         packed.row_scales = Some(scales.to_vec());
         Ok(packed)
     }
@@ -79,7 +79,7 @@ impl PackedWeights {
     }
 
     /// The format the weights came in.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> BlockFormat {
         self.format
     }
 

@@ -1,7 +1,7 @@
 //! Repacking of weights: blocks as they are in a file to panels of sixteen rows, and back.
 
 use super::panels::{Q4KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
-use super::{Block, Format, Panel};
+use super::{Block, BlockFormat, Panel, Q6K};
 use crate::error::{Result, check_length};
 use crate::ops::Context;
 use crate::simd::LANES;
@@ -13,23 +13,23 @@ pub(super) const OPERATION: &str = "pack weights";
 macro_rules! for_panel {
     ($format:expr, $panel:ident => $body:expr) => {
         match $format {
-            Format::Q8_0 => {
+            BlockFormat::Q8_0 => {
                 type $panel = Q8Panel;
                 $body
             }
-            Format::Q4_0 => {
+            BlockFormat::Q4_0 => {
                 type $panel = Q40Panel;
                 $body
             }
-            Format::Q4_1 => {
+            BlockFormat::Q4_1 => {
                 type $panel = Q41Panel;
                 $body
             }
-            Format::Q4K => {
+            BlockFormat::Q4K => {
                 type $panel = Q4KPanel;
                 $body
             }
-            Format::Q6K => {
+            BlockFormat::Q6K => {
                 type $panel = Q6KPanel;
                 $body
             }
@@ -38,7 +38,7 @@ macro_rules! for_panel {
 }
 
 /// Bytes of `outputs` rows of `inputs` weights once they are repacked.
-pub fn packed_bytes(format: Format, outputs: usize, inputs: usize) -> Result<usize> {
+pub fn packed_bytes(format: BlockFormat, outputs: usize, inputs: usize) -> Result<usize> {
     let row_bytes = format.bytes(OPERATION, inputs)?;
     let per_row = row_bytes / format.block_bytes();
     let panel = for_panel!(format, P => P::BYTES);
@@ -52,7 +52,7 @@ pub fn packed_bytes(format: Format, outputs: usize, inputs: usize) -> Result<usi
 /// Repacks rows of weights into `out`, which has [`packed_bytes`] bytes.
 pub fn pack_into(
     context: Context,
-    format: Format,
+    format: BlockFormat,
     blocks: &[u8],
     outputs: usize,
     inputs: usize,
@@ -69,9 +69,9 @@ pub fn pack_into(
 /// Signed bytes as blocks whose own scales are one.
 pub fn int8_blocks(values: &[i8], outputs: usize, inputs: usize) -> Result<Vec<u8>> {
     check_length(OPERATION, "values", values.len(), &[outputs, inputs])?;
-    let row_bytes = Format::Q8_0.bytes(OPERATION, inputs)?;
+    let row_bytes = BlockFormat::Q8_0.bytes(OPERATION, inputs)?;
     let mut blocks = Vec::with_capacity(outputs * row_bytes);
-    for group in values.chunks_exact(Format::Q8_0.block_values()) {
+    for group in values.chunks_exact(BlockFormat::Q8_0.block_values()) {
         blocks.extend(crate::number::f32_to_f16(1.0).to_le_bytes());
         blocks.extend(group.iter().map(|value| *value as u8));
     }
@@ -111,12 +111,12 @@ fn pack_all<P: Panel>(
 }
 
 /// The numbers of one row of packed weights.
-pub(super) fn unpack_row(format: Format, panels: &[u8], row: usize, out: &mut [f32]) {
+pub(super) fn unpack_row(format: BlockFormat, panels: &[u8], row: usize, out: &mut [f32]) {
     for_panel!(format, P => unpack_row_of::<P>(panels, row, out));
 }
 
 /// Bytes of the longest block of a row.
-const LONGEST_BLOCK: usize = 210;
+const LONGEST_BLOCK: usize = Q6K::BYTES;
 
 fn unpack_row_of<P: Panel>(panels: &[u8], row: usize, out: &mut [f32]) {
     let length = out.len() / P::Source::VALUES * P::BYTES;

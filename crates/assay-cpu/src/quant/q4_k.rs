@@ -1,6 +1,7 @@
 //! Q4_K: 256 values in eight parts of 32, each with a 6-bit scale and a 6-bit minimum.
 
 use super::{Block, half, inverse, poison, store_half};
+use assay_operations::ElementFormat;
 
 pub(crate) struct Q4K;
 
@@ -81,8 +82,7 @@ fn refine(values: &[f32], scale: f32, least: f32) -> (f32, f32) {
 }
 
 impl Block for Q4K {
-    const VALUES: usize = PARTS * PART;
-    const BYTES: usize = 144;
+    const FORMAT: ElementFormat = ElementFormat::Q4K;
 
     fn quantize(values: &[f32], block: &mut [u8]) {
         let mut fitted = [(0.0, 0.0); PARTS];

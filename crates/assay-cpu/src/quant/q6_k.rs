@@ -1,6 +1,7 @@
 //! Q6_K: 256 values in sixteen parts of 16, each with an 8-bit scale.
 
 use super::{Block, half, inverse, poison, store_half};
+use assay_operations::ElementFormat;
 
 pub(crate) struct Q6K;
 
@@ -79,8 +80,7 @@ fn code(value: f32, scale: f32) -> f32 {
 }
 
 impl Block for Q6K {
-    const VALUES: usize = 256;
-    const BYTES: usize = 210;
+    const FORMAT: ElementFormat = ElementFormat::Q6K;
 
     fn quantize(values: &[f32], block: &mut [u8]) {
         let mut fitted = [0.0_f32; 16];

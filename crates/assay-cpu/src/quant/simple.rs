@@ -1,12 +1,12 @@
 //! Blocks of 32 with one scale: Q8_0, Q4_0 and Q4_1.
 
 use super::{Block, half, inverse, poison, store_half};
+use assay_operations::ElementFormat;
 
 pub(crate) struct Q8_0;
 
 impl Block for Q8_0 {
-    const VALUES: usize = 32;
-    const BYTES: usize = 34;
+    const FORMAT: ElementFormat = ElementFormat::Q8_0;
 
     fn quantize(values: &[f32], block: &mut [u8]) {
         let largest = values
@@ -31,8 +31,7 @@ impl Block for Q8_0 {
 pub(crate) struct Q4_0;
 
 impl Block for Q4_0 {
-    const VALUES: usize = 32;
-    const BYTES: usize = 18;
+    const FORMAT: ElementFormat = ElementFormat::Q4_0;
 
     fn quantize(values: &[f32], block: &mut [u8]) {
         // The value of largest magnitude becomes -8, which 4 bits reach on that side only.
@@ -59,8 +58,7 @@ impl Block for Q4_0 {
 pub(crate) struct Q4_1;
 
 impl Block for Q4_1 {
-    const VALUES: usize = 32;
-    const BYTES: usize = 20;
+    const FORMAT: ElementFormat = ElementFormat::Q4_1;
 
     fn quantize(values: &[f32], block: &mut [u8]) {
         let least = values.iter().fold(f32::INFINITY, |a, b| a.min(*b));

@@ -3,7 +3,7 @@
 use super::packing::{OPERATION, for_panel, packed_bytes, unpack_row};
 use super::panels::{Q4KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
 use super::tiles::Columns;
-use super::{Activations, Block, Format, Group, Panel};
+use super::{Activations, Block, BlockFormat, Group, Panel};
 use crate::error::{Result, check_length, check_value};
 use crate::ops::{Context, Epilogue, Finish, TILE_ROWS, multiply, with_narrow_rows};
 use crate::simd::{Kernel, LANES, Vector, prefetch, store_part};
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// A matrix of quantized weights, repacked by [`pack_into`](super::pack_into).
 #[derive(Clone, Copy)]
 pub struct PackedView<'a> {
-    pub(super) format: Format,
+    pub(super) format: BlockFormat,
     pub(super) outputs: usize,
     pub(super) inputs: usize,
     pub(super) panels: &'a [u8],
@@ -24,7 +24,7 @@ pub struct PackedView<'a> {
 impl<'a> PackedView<'a> {
     /// Weights in memory that [`pack_into`](super::pack_into) filled.
     pub fn new(
-        format: Format,
+        format: BlockFormat,
         panels: &'a [u8],
         row_scales: Option<&'a [f32]>,
         outputs: usize,

@@ -357,7 +357,7 @@ mod tests {
             .find(|(name, _)| *name == "expressions.cuh")
             .map(|(_, text)| *text)
             .unwrap();
-        for format in ElementFormat::ALL {
+        for &format in ElementFormat::ALL {
             let Some(name) = element_type(format) else {
                 continue;
             };

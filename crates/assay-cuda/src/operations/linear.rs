@@ -15,11 +15,8 @@ use super::some_rows::some_rows;
 use super::tools::Tools;
 use crate::blas;
 use crate::device::Queue;
-use assay_operations::{ElementFormat, Operand};
+use assay_operations::{Activation, ElementFormat, Operand};
 use assay_runtime::backend::Result;
-
-/// The number of the activation that halves the outputs.
-const SWIGLU: i64 = 5;
 
 /// One call of `linear`, read and checked.
 #[derive(Clone, Copy)]
@@ -38,7 +35,7 @@ pub(super) struct Linear {
     pub residual: Option<Operand>,
     pub out: Operand,
     /// Of the products, unless they are gated.
-    pub activation: u64,
+    pub activation: Activation,
     /// Whether the outputs are gates and then as many ups, of which half as many numbers are made.
     pub gated: bool,
 }
@@ -72,7 +69,8 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     }
     let x = call.operand("x", &[rows, inputs])?;
     let (weights, packed) = weights(call, x.format, outputs, inputs)?;
-    let gated = call.integer("activation")? == SWIGLU;
+    let activation = activation(call)?;
+    let gated = activation.is_gated();
     let made = if gated { outputs / 2 } else { outputs };
     let given = Linear {
         rows,
@@ -86,7 +84,7 @@ pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         bias: call.optional_of("bias", x.format, &[outputs])?,
         residual: call.optional_of("residual", x.format, &[rows, outputs])?,
         out: call.operand("out", &[rows, made])?,
-        activation: if gated { 0 } else { activation(call)? },
+        activation: if gated { Activation::None } else { activation },
         gated,
     };
     if gated && (!outputs.is_multiple_of(2) || given.residual.is_some()) {

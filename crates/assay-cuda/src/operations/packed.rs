@@ -30,9 +30,10 @@ impl Packing {
         let (weight, group) = match format {
             ElementFormat::Int8 => (8, 0),
             ElementFormat::Fp8 => (80, 0),
-            ElementFormat::Int4 => (4, 128),
-            ElementFormat::Q8_0 => (8, 32),
-            ElementFormat::Q4_0 | ElementFormat::Q4_1 => (4, 32),
+            ElementFormat::Int4
+            | ElementFormat::Q8_0
+            | ElementFormat::Q4_0
+            | ElementFormat::Q4_1 => (format.bits(), format.block_values()),
             _ => return None,
         };
         Some(Packing { weight, group })
@@ -185,13 +186,13 @@ impl Packed {
         call: &Call<'_>,
         blocks: Operand,
     ) -> Result<()> {
-        let (source, block_bytes) = match blocks.format {
-            ElementFormat::Q8_0 => (80u64, 34),
-            ElementFormat::Q4_0 => (40, 18),
-            ElementFormat::Q4_1 => (41, 20),
+        let source: u64 = match blocks.format {
+            ElementFormat::Q8_0 => 80,
+            ElementFormat::Q4_0 => 40,
+            ElementFormat::Q4_1 => 41,
             other => return Err(call.error("blocks of q8_0, q4_0 or q4_1", other)),
         };
-        let bytes = self.inputs / 32 * block_bytes;
+        let bytes = self.inputs / blocks.format.block_values() * blocks.format.block_bytes();
         if blocks.bytes < self.outputs * bytes {
             let wanted = format_args!("x of {} bytes", self.outputs * bytes);
             return Err(call.error(wanted, blocks.bytes));

@@ -4,15 +4,12 @@ use super::call::{Call, element_bytes};
 use super::linear::Linear;
 use super::own_products;
 use super::packed::{Packed, Packing};
-use super::rows::{activate_into, activation};
+use super::rows::{activate_into, elementwise_activation};
 use super::tools::Tools;
 use crate::blas::{self, Element, Epilogue, Matrix, Places, Product};
 use crate::device::Queue;
-use assay_operations::{ElementFormat, Operand};
+use assay_operations::{Activation, ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, Result};
-
-const GELU_TANH: u64 = 3;
-const RELU: u64 = 4;
 
 fn element(call: &Call<'_>, name: &str, format: ElementFormat) -> Result<Element> {
     match format {
@@ -72,7 +69,7 @@ pub(super) fn both_fp8(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Res
         bias: call.optional_of("bias", out.format, &[outputs])?,
         residual: call.optional_of("residual", out.format, &[rows, outputs])?,
         out,
-        activation: activation(call)?,
+        activation: elementwise_activation(call)?,
         gated: false,
     };
     if rows * outputs == 0 {
@@ -146,13 +143,13 @@ fn describe(
         x.format
     };
     let epilogue = match (activation, residual) {
-        (GELU_TANH, None) => Some(Epilogue::GeluTanh),
-        (RELU, None) => Some(Epilogue::Relu),
-        (0, _) => Some(Epilogue::Plain),
+        (Activation::GeluTanh, None) => Some(Epilogue::GeluTanh),
+        (Activation::Relu, None) => Some(Epilogue::Relu),
+        (Activation::None, _) => Some(Epilogue::Plain),
         _ => None,
     };
     // The residual comes after the activation; the library would add it before.
-    let fused = residual.filter(|_| activation == 0 && out.format == plain);
+    let fused = residual.filter(|_| activation == Activation::None && out.format == plain);
     let product = Product {
         batch: 1,
         rows,

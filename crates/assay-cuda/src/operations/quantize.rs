@@ -9,37 +9,31 @@ use assay_runtime::backend::Result;
 
 const THREADS: u64 = 256;
 
-/// A format of blocks: its number in the kernels' options, numbers in a block, and bytes.
+/// A block format and the value of the kernels' `SOURCE` option that selects it.
 struct Blocks {
     source: u64,
-    numbers: u64,
-    bytes: u64,
+    format: ElementFormat,
 }
 
 fn blocks(format: ElementFormat) -> Option<Blocks> {
-    let (source, numbers, bytes) = match format {
-        ElementFormat::Q8_0 => (80, 32, 34),
-        ElementFormat::Q4_0 => (40, 32, 18),
-        ElementFormat::Q4_1 => (41, 32, 20),
-        ElementFormat::Q4K => (45, 256, 144),
-        ElementFormat::Q6K => (65, 256, 210),
+    let source = match format {
+        ElementFormat::Q8_0 => 80,
+        ElementFormat::Q4_0 => 40,
+        ElementFormat::Q4_1 => 41,
+        ElementFormat::Q4K => 45,
+        ElementFormat::Q6K => 65,
         _ => return None,
     };
-    Some(Blocks {
-        source,
-        numbers,
-        bytes,
-    })
+    Some(Blocks { source, format })
 }
 
 /// The operand of this name as `count` numbers in blocks.
 fn held(call: &Call<'_>, name: &'static str, count: u64, blocks: &Blocks) -> Result<Operand> {
     let found = call.raw(name)?;
-    if !count.is_multiple_of(blocks.numbers) {
-        let wanted = format_args!("numbers in multiples of {}", blocks.numbers);
+    let Some(wanted) = blocks.format.bytes(count) else {
+        let wanted = format_args!("numbers in multiples of {}", blocks.format.block_values());
         return Err(call.error(wanted, count));
-    }
-    let wanted = count / blocks.numbers * blocks.bytes;
+    };
     match found.bytes < wanted {
         true => Err(call.error(format_args!("{name} of {wanted} bytes"), found.bytes)),
         false => Ok(found),
@@ -79,7 +73,7 @@ pub(super) fn quantize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Res
         return convert(tools, queue, call, count);
     }
     // Scales of the longer blocks are searched for, which is a processor's work.
-    let Some(blocks) = blocks(format).filter(|blocks| blocks.numbers == 32) else {
+    let Some(blocks) = blocks(format).filter(|blocks| blocks.format.block_values() == 32) else {
         return Err(call.error("out of f32, f16, bf16, q8_0, q4_0 or q4_1", format));
     };
     let x = call.operand("x", &[count])?;

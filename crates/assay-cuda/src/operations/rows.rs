@@ -3,7 +3,7 @@
 use super::call::{Call, at, at_or_null, int, vector};
 use super::tools::{Setting, Tools};
 use crate::device::{Extent, Queue};
-use assay_operations::{ElementFormat, Operand};
+use assay_operations::{Activation, ElementFormat, Operand};
 use assay_runtime::backend::{KernelArgument, Result};
 
 /// Threads of a block that walks along one row of any width.
@@ -228,7 +228,7 @@ pub(super) fn activate_into(
     let vector = vector(x.format, count, &[Some(x), residual, Some(out)]);
     let settings: [Setting; 3] = [
         ("NUMBER", call.numbers("x", x)?.into()),
-        ("ACTIVATE", activation(call)?.into()),
+        ("ACTIVATE", elementwise_activation(call)?.into()),
         ("VECTOR", vector.into()),
     ];
     let function = tools.function(queue, "activate", &settings)?;
@@ -240,12 +240,21 @@ pub(super) fn activate_into(
     )
 }
 
-/// The number of the call's activation, which the kernels count alike.
-pub(super) fn activation(call: &Call<'_>) -> Result<u64> {
-    match call.integer("activation")? {
-        known @ 0..=4 => Ok(known.cast_unsigned()),
-        other => Err(call.error("an activation from 0 to 4", other)),
+/// The call's activation.
+pub(super) fn activation(call: &Call<'_>) -> Result<Activation> {
+    let code = call.integer("activation")?;
+    let known = u32::try_from(code).ok().and_then(Activation::from_code);
+    let last = Activation::ALL.len() - 1;
+    known.ok_or_else(|| call.error(format_args!("an activation from 0 to {last}"), code))
+}
+
+/// The call's activation, which must be elementwise.
+pub(super) fn elementwise_activation(call: &Call<'_>) -> Result<Activation> {
+    let activation = activation(call)?;
+    if activation.is_gated() {
+        return Err(call.error("an elementwise activation", activation));
     }
+    Ok(activation)
 }
 
 pub(super) fn embedding(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {

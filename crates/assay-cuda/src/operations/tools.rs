@@ -4,6 +4,7 @@ use super::refused;
 use crate::compiler::Source;
 use crate::device::{Function, LaunchOptions, Queue};
 use crate::sources;
+use assay_operations::Activation;
 use assay_runtime::backend::{DevicePointer, Result, StreamId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -28,6 +29,12 @@ impl From<u64> for Value {
 impl From<bool> for Value {
     fn from(flag: bool) -> Self {
         Value::Number(u64::from(flag))
+    }
+}
+
+impl From<Activation> for Value {
+    fn from(activation: Activation) -> Self {
+        Value::Number(u64::from(activation.code()))
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use super::SMALLEST_TENSOR;
 use super::cursor::Cursor;
-use crate::element::Element;
 use crate::error::{Fault, FormatError, Result, quoted};
 use crate::tensor::{Tensor, check_overlaps, sizes};
+use assay_operations::ElementFormat;
 
 /// Bytes of the longest name, as the format says.
 const LONGEST_NAME: usize = 64;
@@ -15,7 +15,7 @@ const MOST_DIMENSIONS: u32 = 4;
 /// A description whose place in the file is not known yet.
 struct Described {
     name: String,
-    element: Element,
+    format: ElementFormat,
     shape: Vec<u64>,
     bytes: u64,
     offset: u64,
@@ -71,7 +71,7 @@ fn describe(cursor: &mut Cursor<'_>, index: u64) -> Result<Described> {
     // The file lists the fastest extent first.
     shape.reverse();
     let code = cursor.u32(&format!("{field} type"))?;
-    let element = Element::from_gguf_code(code).ok_or_else(|| {
+    let format = ElementFormat::from_gguf_code(code).ok_or_else(|| {
         FormatError::new(
             Fault::Type,
             format_args!("{field} type"),
@@ -80,10 +80,10 @@ fn describe(cursor: &mut Cursor<'_>, index: u64) -> Result<Described> {
         )
     })?;
     let offset = cursor.u64(&format!("{field} offset"))?;
-    let bytes = sizes(&field, element, &shape)?;
+    let bytes = sizes(&field, format, &shape)?;
     Ok(Described {
         name: name.to_owned(),
-        element,
+        format,
         shape,
         bytes,
         offset,
@@ -105,7 +105,7 @@ fn place(one: Described, data: u64, alignment: u64, total: u64) -> Result<Tensor
     match (start, end) {
         (Some(start), Some(end)) if end <= total => Ok(Tensor {
             name: one.name,
-            element: one.element,
+            format: one.format,
             shape: one.shape,
             // Below the size of a mapping, which fits into the address space.
             range: start as usize..end as usize,

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::element::Element;
 use crate::error::{Fault, FormatError, Result, quoted};
+use assay_operations::ElementFormat;
 
 const METADATA: &str = "__metadata__";
 /// More dimensions than any library can hold.
@@ -16,7 +16,7 @@ const MOST_DIMENSIONS: usize = 32;
 /// What the header says of a tensor.
 pub(super) struct Described {
     pub name: String,
-    pub element: Element,
+    pub format: ElementFormat,
     pub shape: Vec<u64>,
     pub offsets: [u64; 2],
 }
@@ -48,10 +48,10 @@ pub(super) fn parse(text: &str) -> Result<Header> {
 
 fn describe(name: String, raw: &str) -> Result<Described> {
     let field = format!("tensor {}", quoted(&name));
-    let (mut element, mut shape, mut offsets) = (None, None, None);
+    let (mut format, mut shape, mut offsets) = (None, None, None);
     for (key, raw) in object(&field, raw)? {
         match key.as_str() {
-            "dtype" => element = Some(read_type(&format!("{field} dtype"), raw)?),
+            "dtype" => format = Some(read_type(&format!("{field} dtype"), raw)?),
             "shape" => {
                 let extents: Vec<u64> =
                     json(&format!("{field} shape"), "extents from 0 to 2^64 - 1", raw)?;
@@ -96,32 +96,32 @@ fn describe(name: String, raw: &str) -> Result<Described> {
         )
     };
     Ok(Described {
-        element: element.ok_or_else(|| missing("dtype"))?,
+        format: format.ok_or_else(|| missing("dtype"))?,
         shape: shape.ok_or_else(|| missing("shape"))?,
         offsets: offsets.ok_or_else(|| missing("data_offsets"))?,
         name,
     })
 }
 
-fn read_type(field: &str, raw: &str) -> Result<Element> {
+fn read_type(field: &str, raw: &str) -> Result<ElementFormat> {
     let name: String = json(field, "the name of a type", raw)?;
     Ok(match name.as_str() {
-        "BOOL" => Element::Bool,
-        "U8" => Element::U8,
-        "I8" => Element::I8,
-        "F8_E4M3" => Element::F8E4M3,
-        "F8_E5M2" => Element::F8E5M2,
-        "F8_E8M0" => Element::F8E8M0,
-        "U16" => Element::U16,
-        "I16" => Element::I16,
-        "F16" => Element::F16,
-        "BF16" => Element::BF16,
-        "U32" => Element::U32,
-        "I32" => Element::I32,
-        "F32" => Element::F32,
-        "U64" => Element::U64,
-        "I64" => Element::I64,
-        "F64" => Element::F64,
+        "BOOL" => ElementFormat::Bool,
+        "U8" => ElementFormat::U8,
+        "I8" => ElementFormat::I8,
+        "F8_E4M3" => ElementFormat::F8E4M3,
+        "F8_E5M2" => ElementFormat::F8E5M2,
+        "F8_E8M0" => ElementFormat::F8E8M0,
+        "U16" => ElementFormat::U16,
+        "I16" => ElementFormat::I16,
+        "F16" => ElementFormat::F16,
+        "BF16" => ElementFormat::Bf16,
+        "U32" => ElementFormat::U32,
+        "I32" => ElementFormat::I32,
+        "F32" => ElementFormat::F32,
+        "U64" => ElementFormat::U64,
+        "I64" => ElementFormat::I64,
+        "F64" => ElementFormat::F64,
         _ => {
             return Err(FormatError::new(
                 Fault::Type,

@@ -106,7 +106,7 @@ fn header_text(bytes: &[u8]) -> Result<&str> {
 
 fn place(described: header::Described, data: usize, total: usize) -> Result<Tensor> {
     let field = format!("tensor {}", quoted(&described.name));
-    let bytes = sizes(&field, described.element, &described.shape)?;
+    let bytes = sizes(&field, described.format, &described.shape)?;
     let [start, end] = described.offsets;
     let offsets = format!("{field} data_offsets");
     let room = (total - data) as u64;
@@ -124,14 +124,14 @@ fn place(described: header::Described, data: usize, total: usize) -> Result<Tens
             offsets,
             format_args!(
                 "{bytes} bytes for {:?} of {}",
-                described.shape, described.element
+                described.shape, described.format
             ),
             format_args!("{} bytes", end - start),
         ));
     }
     Ok(Tensor {
         name: described.name,
-        element: described.element,
+        format: described.format,
         shape: described.shape,
         range: data + start as usize..data + end as usize,
     })

@@ -53,9 +53,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stream::PyStream>()?;
     module.add_class::<stream::PyEvent>()?;
     module.add_class::<graph::PyGraph>()?;
-    let (operations, formats) = operate::describe(module.py())?;
-    module.add("OPERATIONS", operations)?;
-    module.add("FORMATS", formats)?;
+    operate::register_tables(module)?;
     module.add_function(wrap_pyfunction!(weights::weights_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(weights::pack_weights, module)?)?;
     module.add_function(wrap_pyfunction!(weights::dequantize_weights, module)?)?;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use assay_operations::{
-    Arguments, ElementFormat, Number, NumberKind, Operand, Signature, TABLE, encode, find,
+    Activation, Arguments, ElementFormat, Number, NumberKind, Operand, Signature, TABLE, encode,
+    find,
 };
 use assay_runtime::backend::{DevicePointer, KernelArgument, KernelId, Launch};
 use assay_runtime::dispatch::{Work, WorkRequest};
@@ -172,8 +173,10 @@ pub(super) fn simulated(link: Link) -> impl Iterator<Item = SimKernel> {
 /// The kernels of all operations, in the order of the table.
 pub(super) type Operations = Vec<KernelId>;
 
-/// Operand and number names of every operation, and the code of every format.
-pub(super) fn describe(py: Python<'_>) -> PyResult<(Bound<'_, PyDict>, Bound<'_, PyDict>)> {
+/// Adds the tables of the operations crate: operand and number names of every operation, codes of
+/// formats and of activations, and block sizes.
+pub(super) fn register_tables(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
     let operations = PyDict::new(py);
     for signature in &TABLE {
         let operands: Vec<_> = signature.operands.iter().map(|rule| rule.name).collect();
@@ -184,9 +187,42 @@ pub(super) fn describe(py: Python<'_>) -> PyResult<(Bound<'_, PyDict>, Bound<'_,
             .collect();
         operations.set_item(signature.name, (operands, numbers))?;
     }
-    let formats = PyDict::new(py);
+    module.add("OPERATIONS", operations)?;
+    let (formats, blocks) = (PyDict::new(py), PyDict::new(py));
     for format in ElementFormat::ALL {
         formats.set_item(format.name(), format.code())?;
+        blocks.set_item(format.name(), BlockFormat::of(*format))?;
     }
-    Ok((operations, formats))
+    module.add("FORMATS", formats)?;
+    module.add_class::<BlockFormat>()?;
+    module.add("BLOCK_FORMATS", blocks)?;
+    let activations = PyDict::new(py);
+    for activation in Activation::ALL {
+        activations.set_item(activation.name(), activation.code())?;
+    }
+    module.add("ACTIVATIONS", activations)
+}
+
+/// The sizes of an element or block format.
+#[pyclass(module = "assay._native", frozen, get_all)]
+struct BlockFormat {
+    /// Bits of one value's code, scales excluded.
+    bits: u64,
+    /// Values per block; 1 where each element stands alone.
+    values: u64,
+    /// Bytes per block.
+    bytes: u64,
+    /// The type number in GGUF files, if it has one.
+    gguf_code: Option<u32>,
+}
+
+impl BlockFormat {
+    fn of(format: ElementFormat) -> Self {
+        BlockFormat {
+            bits: format.bits(),
+            values: format.block_values(),
+            bytes: format.block_bytes(),
+            gguf_code: format.gguf_code(),
+        }
+    }
 }
