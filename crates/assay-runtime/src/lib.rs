@@ -1,7 +1,7 @@
 //! The device runtime, independent of Python and of any device library.
 //!
-//! [`backend`] is the contract every device implements and [`sim`] the simulated device. On top of
-//! it: [`memory`] (caching allocator, quotas, residency), [`scheduler`] (weighted fair queueing of
+//! [`backend`] is the contract every device implements, [`streams`] the stream and event state
+//! machine of devices that run in this process, and [`sim`] the simulated device. On top of it: [`memory`] (caching allocator, quotas, residency), [`scheduler`] (weighted fair queueing of
 //! tasks over the device's lanes), [`dispatch`] (streams, captured graphs, timing) and [`transfer`]
 //! (staged copies).
 
@@ -11,5 +11,6 @@ pub mod dispatch;
 pub mod memory;
 pub mod scheduler;
 pub mod sim;
+pub mod streams;
 mod sync;
 pub mod transfer;

@@ -1,13 +1,14 @@
 //! The processor as a [`Backend`].
 
+use super::CpuDevice;
 use super::kernel::KernelCall;
-use super::queue::{Command, Mark, State, Work};
-use super::{CpuDevice, DEFAULT_STREAM};
+use super::queue::Work;
 use assay_runtime::backend::{
     Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
     Launch, MemoryInfo, Operation, Result, Space, StreamId, StreamPriority,
 };
 use assay_runtime::clock::Clock;
+use assay_runtime::streams::DEFAULT_STREAM;
 use std::sync::Arc;
 
 impl CpuDevice {
@@ -16,14 +17,11 @@ impl CpuDevice {
         let memory = &self.shared.memory;
         memory.check_start(operation, address)?;
         // Held over the free, so that nothing is queued on the memory meanwhile.
-        let _state = self.shared.run_until(self.shared.lock(), State::is_idle);
+        let _state = self
+            .shared
+            .run_until(self.shared.lock(), |state| state.streams.is_idle());
         memory.free(operation, address)
     }
-}
-
-fn mark(state: &State, operation: Operation, event: EventId) -> Result<&Mark> {
-    let found = state.events.get(&event);
-    found.ok_or(BackendError::UnknownEvent { operation, event })
 }
 
 impl Backend for CpuDevice {
@@ -97,35 +95,22 @@ impl Backend for CpuDevice {
 
     fn create_stream(&self, priority: StreamPriority) -> Result<StreamId> {
         self.start_worker()?;
-        Ok(self.shared.lock().create_stream(priority))
+        Ok(self.shared.lock().streams.create_stream(priority))
     }
 
     fn destroy_stream(&self, stream: StreamId) -> Result<()> {
-        if stream == DEFAULT_STREAM {
-            return Err(BackendError::DefaultStream { stream });
-        }
-        let mut state = self.shared.lock();
-        state.outside_capture(Operation::DestroyStream, stream)?;
-        state.close_stream(stream);
-        Ok(())
+        self.shared.lock().streams.destroy_stream(stream)
     }
 
     fn query_stream(&self, stream: StreamId) -> Result<bool> {
-        let operation = Operation::QueryStream;
-        let mut state = self.shared.lock();
-        state.outside_capture(operation, stream)?;
-        let found = state.stream(operation, stream)?;
-        match found.failure.clone() {
-            Some(failure) => Err(failure.into()),
-            None => Ok(found.is_idle()),
-        }
+        self.shared.lock().streams.query_stream(stream)
     }
 
     fn recover_stream(&self, stream: StreamId) -> Result<()> {
-        let operation = Operation::RecoverStream;
         let mut state = self.shared.lock();
-        state.outside_capture(operation, stream)?;
-        state.recover(stream, self.shared.clock.now_ns());
+        let now_ns = self.shared.clock.now_ns();
+        state.streams.recover(stream, now_ns)?;
+        state.streams.settle(now_ns);
         self.shared.wake(&state);
         Ok(())
     }
@@ -133,107 +118,54 @@ impl Backend for CpuDevice {
     fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
         let operation = Operation::SynchronizeStream;
         let mut state = self.shared.lock();
-        state.outside_capture(operation, stream)?;
+        state.streams.check_not_capturing(operation, stream)?;
         let state = self
             .shared
-            .run_until(state, |state| state.is_stream_idle(stream));
-        let failure = state
-            .streams
-            .get(&stream)
-            .and_then(|found| found.failure.clone());
-        failure.map_or(Ok(()), |failure| Err(failure.into()))
+            .run_until(state, |state| state.streams.is_stream_idle(stream));
+        state.streams.stream_result(stream)
     }
 
     fn create_event(&self) -> Result<EventId> {
-        let mut state = self.shared.lock();
-        let event = EventId(state.fresh_number());
-        state.events.insert(event, Mark::Never);
-        Ok(event)
+        Ok(self.shared.lock().streams.create_event())
     }
 
     fn destroy_event(&self, event: EventId) -> Result<()> {
-        let operation = Operation::DestroyEvent;
-        let removed = self.shared.lock().events.remove(&event);
-        removed
-            .map(|_| ())
-            .ok_or(BackendError::UnknownEvent { operation, event })
+        self.shared.lock().streams.destroy_event(event)
     }
 
     fn record_event(&self, event: EventId, stream: StreamId) -> Result<()> {
-        let operation = Operation::RecordEvent;
         let mut state = self.shared.lock();
-        mark(&state, operation, event)?;
-        if state.capture_record(event, stream)? {
-            return Ok(());
+        if state.streams.record_event(event, stream)? {
+            self.shared.progress(state, stream);
         }
-        state.record(event, stream);
-        self.shared.progress(state, stream);
         Ok(())
     }
 
     fn wait_event(&self, stream: StreamId, event: EventId) -> Result<()> {
-        let operation = Operation::WaitEvent;
         let mut state = self.shared.lock();
-        let mark = mark(&state, operation, event)?.clone();
-        if let Mark::Captured { capture, seen, .. } = &mark {
-            return state.capture_wait(stream, *capture, seen);
+        if state.streams.wait_event(stream, event)? {
+            self.shared.progress(state, stream);
         }
-        let captured = state.stream(operation, stream)?.capture.is_some();
-        match mark {
-            // A graph cannot depend on work outside it.
-            Mark::Pending { .. } | Mark::Finished { .. } | Mark::Failed(_) if captured => {
-                Err(BackendError::Capturing { operation, stream })
-            }
-            Mark::Pending { ticket } => {
-                state.enqueue(stream, Command::Wait { ticket });
-                self.shared.progress(state, stream);
-                Ok(())
-            }
-            Mark::Failed(failure) => Err(failure.into()),
-            Mark::Never | Mark::Finished { .. } | Mark::Captured { .. } => Ok(()),
-        }
+        Ok(())
     }
 
     fn query_event(&self, event: EventId) -> Result<bool> {
-        let operation = Operation::QueryEvent;
-        let state = self.shared.lock();
-        match mark(&state, operation, event)? {
-            Mark::Never | Mark::Finished { .. } => Ok(true),
-            Mark::Pending { .. } => Ok(false),
-            Mark::Failed(failure) => Err(failure.clone().into()),
-            Mark::Captured { stream, .. } => Err(BackendError::Capturing {
-                operation,
-                stream: *stream,
-            }),
-        }
+        self.shared.lock().streams.query_event(event)
     }
 
     fn synchronize_event(&self, event: EventId) -> Result<()> {
         let operation = Operation::SynchronizeEvent;
         let mut state = self.shared.lock();
-        if let Mark::Pending { ticket } = *mark(&state, operation, event)? {
+        if let Some(ticket) = state.streams.pending_ticket(operation, event)? {
             state = self
                 .shared
-                .run_until(state, |state| !state.is_pending(ticket));
+                .run_until(state, |state| !state.streams.is_pending(ticket));
         }
-        match mark(&state, operation, event)? {
-            Mark::Failed(failure) => Err(failure.clone().into()),
-            Mark::Captured { stream, .. } => Err(BackendError::Capturing {
-                operation,
-                stream: *stream,
-            }),
-            Mark::Never | Mark::Pending { .. } | Mark::Finished { .. } => Ok(()),
-        }
+        state.streams.event_result(operation, event)
     }
 
     fn elapsed_ns(&self, first: EventId, last: EventId) -> Result<u64> {
-        let operation = Operation::Elapsed;
-        let state = self.shared.lock();
-        let time = |event| match mark(&state, operation, event)? {
-            Mark::Finished { time_ns } => Ok(*time_ns),
-            _ => Err(BackendError::EventNotFinished { operation, event }),
-        };
-        Ok(time(last)?.saturating_sub(time(first)?))
+        self.shared.lock().streams.elapsed_ns(first, last)
     }
 
     fn copy(
@@ -245,7 +177,7 @@ impl Backend for CpuDevice {
     ) -> Result<()> {
         let operation = Operation::Copy;
         let mut state = self.shared.lock();
-        state.stream(operation, stream)?;
+        state.streams.check_stream(operation, stream)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -269,7 +201,7 @@ impl Backend for CpuDevice {
     fn fill(&self, stream: StreamId, destination: Address, value: u8, bytes: u64) -> Result<()> {
         let operation = Operation::Fill;
         let mut state = self.shared.lock();
-        state.stream(operation, stream)?;
+        state.streams.check_stream(operation, stream)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -284,7 +216,9 @@ impl Backend for CpuDevice {
 
     fn launch(&self, stream: StreamId, launch: &Launch) -> Result<()> {
         let operation = Operation::Launch;
-        self.shared.lock().stream(operation, stream)?;
+        let mut state = self.shared.lock();
+        state.streams.check_stream(operation, stream)?;
+        drop(state);
         let kernel = self.shared.kernel(launch.kernel)?;
         if kernel.parameters != launch.arguments.len() {
             return Err(BackendError::ArgumentCount {
@@ -311,7 +245,7 @@ impl Backend for CpuDevice {
     }
 
     fn begin_capture(&self, stream: StreamId) -> Result<()> {
-        self.shared.lock().begin_capture(stream)
+        self.shared.lock().streams.begin_capture(stream)
     }
 
     fn end_capture(&self, stream: StreamId) -> Result<GraphId> {
@@ -319,25 +253,18 @@ impl Backend for CpuDevice {
     }
 
     fn is_capturing(&self, stream: StreamId) -> Result<bool> {
-        let mut state = self.shared.lock();
-        let found = state.stream(Operation::IsCapturing, stream)?;
-        Ok(found.capture.is_some())
+        self.shared.lock().streams.is_capturing(stream)
     }
 
     fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<()> {
-        let operation = Operation::LaunchGraph;
         let mut state = self.shared.lock();
-        state.outside_capture(operation, stream)?;
-        let works = state.graphs.get(&graph).cloned();
-        let works = works.ok_or(BackendError::UnknownGraph { operation, graph })?;
-        self.shared.submit(state, stream, Work::Graph(works))
+        let operation = Operation::LaunchGraph;
+        state.streams.check_not_capturing(operation, stream)?;
+        let graph = Work::Graph(state.graph(graph)?);
+        self.shared.submit(state, stream, graph)
     }
 
     fn destroy_graph(&self, graph: GraphId) -> Result<()> {
-        let operation = Operation::DestroyGraph;
-        let removed = self.shared.lock().graphs.remove(&graph);
-        removed
-            .map(|_| ())
-            .ok_or(BackendError::UnknownGraph { operation, graph })
+        self.shared.lock().destroy_graph(graph)
     }
 }

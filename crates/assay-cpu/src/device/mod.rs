@@ -4,7 +4,6 @@
 //! few worker threads take from; whoever waits for a stream or an event takes from them too, so
 //! nothing depends on a worker being there.
 
-mod capture;
 mod copying;
 mod implementation;
 mod kernel;
@@ -16,7 +15,7 @@ pub use kernel::{CpuKernel, KernelCall};
 pub use memory::CpuMemory;
 
 use assay_runtime::backend::{
-    BackendError, DeviceKind, DeviceProperties, KernelId, Operation, Result, StreamId,
+    BackendError, DeviceKind, DeviceProperties, KernelId, Operation, Result,
 };
 use assay_runtime::clock::MonotonicClock;
 use queue::State;
@@ -81,7 +80,7 @@ impl Shared {
         if state.waiters > 0 {
             self.changed.notify_all();
         }
-        if !state.is_drained() {
+        if !state.streams.is_drained() {
             self.work.notify_all();
         }
     }
@@ -109,9 +108,6 @@ pub struct CpuDevice {
 /// Every allocation begins on a cache line, which is also the widest vector.
 const ALIGNMENT_BYTES: u64 = 64;
 
-/// The stream that always exists and whose work is done in the caller's thread.
-const DEFAULT_STREAM: StreamId = StreamId(0);
-
 impl CpuDevice {
     /// A device over the machine's memory.
     pub fn new(options: CpuOptions) -> Result<Self> {
@@ -134,7 +130,7 @@ impl CpuDevice {
         }
         Ok(CpuDevice {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::new(DEFAULT_STREAM)),
+                state: Mutex::new(State::default()),
                 changed: Condvar::new(),
                 work: Condvar::new(),
                 memory: CpuMemory::new(memory_bytes),
@@ -159,7 +155,7 @@ impl CpuDevice {
 
     /// Makes a kernel launchable.
     pub fn register_kernel(&self, kernel: CpuKernel) -> KernelId {
-        let id = KernelId(self.shared.lock().fresh_number());
+        let id = KernelId(self.shared.lock().streams.new_id());
         let mut kernels = self
             .shared
             .kernels
@@ -197,8 +193,10 @@ impl CpuDevice {
 impl Drop for CpuDevice {
     fn drop(&mut self) {
         let state = self.shared.lock();
-        let mut state = self.shared.run_until(state, State::is_idle);
-        state.ends = true;
+        let mut state = self
+            .shared
+            .run_until(state, |state| state.streams.is_idle());
+        state.shut_down = true;
         drop(state);
         self.shared.changed.notify_all();
         self.shared.work.notify_all();

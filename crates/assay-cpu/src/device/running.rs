@@ -1,10 +1,11 @@
 //! Taking work from the queues and doing it, in workers and in threads that wait.
 
 use super::kernel::{CpuKernel, KernelCall};
-use super::queue::{Failure, State, Work};
-use super::{DEFAULT_STREAM, Shared, copying};
+use super::queue::{State, Work};
+use super::{Shared, copying};
 use assay_runtime::backend::{BackendError, KernelId, Launch, Operation, Result, StreamId};
 use assay_runtime::clock::Clock;
+use assay_runtime::streams::{Command, DEFAULT_STREAM, StreamFailure};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -18,11 +19,14 @@ impl Shared {
     /// A worker's life.
     pub fn work_until_the_end(&self) {
         let mut state = self.lock();
-        while !state.ends {
-            state.settle(self.clock.now_ns());
+        while !state.shut_down {
+            state.streams.settle(self.clock.now_ns());
             // The default stream's work belongs to the threads that queue it.
-            state = match state.take_ready(|stream| stream != DEFAULT_STREAM) {
-                Some((stream, work)) => self.run(state, stream, &work),
+            state = match state
+                .streams
+                .take_ready(|stream, _| stream != DEFAULT_STREAM)
+            {
+                Some(ready) => self.run(state, ready.stream, &ready.work),
                 None => self.wait_for_work(state),
             };
         }
@@ -35,12 +39,12 @@ impl Shared {
         reached: impl Fn(&State) -> bool,
     ) -> MutexGuard<'a, State> {
         loop {
-            state.settle(self.clock.now_ns());
+            state.streams.settle(self.clock.now_ns());
             if reached(&state) {
                 return state;
             }
-            state = match state.take_ready(|_| true) {
-                Some((stream, work)) => self.run(state, stream, &work),
+            state = match state.streams.take_ready(|_, _| true) {
+                Some(ready) => self.run(state, ready.stream, &ready.work),
                 None => self.wait(state),
             };
         }
@@ -58,9 +62,10 @@ impl Shared {
         self.finish(stream, failure)
     }
 
-    fn finish(&self, stream: StreamId, failure: Option<Failure>) -> MutexGuard<'_, State> {
+    fn finish(&self, stream: StreamId, failure: Option<StreamFailure>) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        state.finish(stream, failure, self.clock.now_ns());
+        state.streams.finish(stream, failure);
+        state.streams.settle(self.clock.now_ns());
         self.wake(&state);
         state
     }
@@ -72,13 +77,14 @@ impl Shared {
         stream: StreamId,
         work: Work,
     ) -> Result<()> {
-        if state.capture_work(stream, &work)? {
+        let operation = work.operation();
+        let Some(work) = state.streams.capture_work(operation, stream, work)? else {
             return Ok(());
-        }
+        };
         if stream == DEFAULT_STREAM {
             return self.run_inline(state, &work);
         }
-        state.enqueue(stream, super::queue::Command::Work(work));
+        state.streams.enqueue(stream, Command::Work(work));
         self.progress(state, stream);
         Ok(())
     }
@@ -87,13 +93,12 @@ impl Shared {
     /// itself does not fail.
     fn run_inline(&self, state: MutexGuard<'_, State>, work: &Work) -> Result<()> {
         let stream = DEFAULT_STREAM;
-        let mut state = self.run_until(state, |state| state.is_stream_idle(stream));
-        let found = state.stream(work.operation(), stream)?;
-        // What it waited for failed: nothing else comes after that, so it is told and over.
-        if let Some(failure) = found.failure.take() {
+        let mut state = self.run_until(state, |state| state.streams.is_stream_idle(stream));
+        // The failure of an event it waited for: reported once, then the stream goes on.
+        if let Some(failure) = state.streams.take_failure(stream) {
             return Err(failure.into());
         }
-        found.running = true;
+        state.streams.start(stream);
         drop(state);
         let outcome = self.perform(stream, work);
         drop(self.finish(stream, None));
@@ -103,7 +108,7 @@ impl Shared {
     /// Wakes workers for what was queued; the default stream is served here and now.
     pub fn progress(&self, state: MutexGuard<'_, State>, stream: StreamId) {
         if stream == DEFAULT_STREAM {
-            let idle = self.run_until(state, |state| state.is_stream_idle(stream));
+            let idle = self.run_until(state, |state| state.streams.is_stream_idle(stream));
             self.wake(&idle);
         } else {
             self.wake(&state);
@@ -111,7 +116,7 @@ impl Shared {
     }
 
     /// Does the work, or tells what went wrong and at which piece of a graph.
-    fn perform(&self, stream: StreamId, work: &Work) -> std::result::Result<(), Failure> {
+    fn perform(&self, stream: StreamId, work: &Work) -> std::result::Result<(), StreamFailure> {
         let outcome = match work {
             Work::Copy {
                 source,
@@ -126,15 +131,16 @@ impl Shared {
             Work::Launch(launch) => self.call(launch),
             Work::Graph(works) => {
                 for (node, work) in (0..).zip(works.iter()) {
-                    self.perform(stream, work).map_err(|failure| Failure {
-                        node: Some(node),
-                        ..failure
-                    })?;
+                    self.perform(stream, work)
+                        .map_err(|failure| StreamFailure {
+                            node: Some(node),
+                            ..failure
+                        })?;
                 }
                 Ok(())
             }
         };
-        outcome.map_err(|error| Failure {
+        outcome.map_err(|error| StreamFailure {
             operation: work.operation(),
             stream,
             node: None,

@@ -6,13 +6,13 @@
 use super::CudaDevice;
 use super::gpu::Gpu;
 use super::stream::{Event, Mark, Stream, lock};
-use assay_runtime::backend::{BackendError, CaptureLanes, EventId, GraphId, Operation, Result};
+use assay_runtime::backend::{BackendError, CaptureClocks, EventId, GraphId, Operation, Result};
 use cudarc::driver::sys::{CUgraphExec, CUstreamCaptureMode};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
 /// A capture under way; `None` once it is over.
-pub(super) type Lanes = Mutex<Option<CaptureLanes>>;
+pub(super) type Lanes = Mutex<Option<CaptureClocks>>;
 
 /// A stream's part in a capture.
 pub(super) struct Membership {
@@ -88,7 +88,7 @@ impl CudaDevice {
         let status = unsafe { (driver.cuStreamBeginCapture_v2)(stream.handle(), mode) };
         stream.check(operation, status)?;
         *membership = Some(Membership {
-            capture: Arc::new(Mutex::new(Some(CaptureLanes::begin(stream.id)))),
+            capture: Arc::new(Mutex::new(Some(CaptureClocks::new(stream.id)))),
             lane: 0,
             before,
         });
@@ -107,7 +107,7 @@ impl CudaDevice {
         if let Some(membership) = &*lock(&stream.capture)
             && let Some(lanes) = &mut *lock(&membership.capture)
         {
-            lanes.advance(membership.lane);
+            lanes.tick(membership.lane);
         }
     }
 
@@ -119,7 +119,7 @@ impl CudaDevice {
             let lanes = lock(&membership.capture);
             Some(CapturedMark {
                 capture: Arc::clone(&membership.capture),
-                seen: lanes.as_ref()?.seen(membership.lane),
+                seen: lanes.as_ref()?.clock(membership.lane),
                 stream: Arc::clone(stream),
             })
         });
@@ -157,7 +157,7 @@ impl CudaDevice {
             None => {
                 let before = self.mark_before(stream)?;
                 event.hold(operation, stream)?;
-                let lane = lanes.enter(stream.id);
+                let lane = lanes.add_branch(stream.id);
                 *membership = Some(Membership {
                     capture: Arc::clone(&mark.capture),
                     lane,
@@ -166,7 +166,7 @@ impl CudaDevice {
                 lane
             }
         };
-        lanes.come_after(lane, &mark.seen);
+        lanes.merge(lane, &mark.seen);
         Ok(())
     }
 

@@ -11,14 +11,14 @@
 
 #![forbid(unsafe_code)]
 
+mod capture_clocks;
 pub mod contract;
 mod error;
-mod lanes;
 mod operation;
 mod types;
 
+pub use capture_clocks::CaptureClocks;
 pub use error::BackendError;
-pub use lanes::CaptureLanes;
 pub use operation::Operation;
 pub use types::{
     Address, CopyDirection, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId,

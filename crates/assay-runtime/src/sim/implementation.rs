@@ -1,14 +1,15 @@
 //! The simulated device as a [`Backend`].
 
 use super::SimBackend;
-use super::command::{Command, Work};
-use super::device::{Device, Mark};
+use super::device::Device;
 use super::fault::FaultMoment;
+use super::work::{QueuedWork, Work};
 use crate::backend::{
     Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
     Launch, MemoryInfo, Operation, Result, Space, StreamId, StreamPriority,
 };
 use crate::clock::Clock;
+use crate::streams::{Command, DEFAULT_STREAM};
 use std::sync::{Arc, MutexGuard};
 
 impl SimBackend {
@@ -63,7 +64,7 @@ impl SimBackend {
         })?;
         device.memory.check(operation, address, 0)?;
         device.advance_until(|_| false);
-        self.clock.advance_to_ns(device.frontier_ns);
+        self.clock.advance_to_ns(device.now_ns);
         device.memory.free(operation, address)
     }
 
@@ -72,26 +73,18 @@ impl SimBackend {
         mut device: MutexGuard<'_, Device>,
         stream: StreamId,
         work: Work,
-        fails: bool,
+        injected_failure: bool,
     ) -> Result<()> {
-        if !device.capture_work(stream, &work)? {
-            let node = None;
-            device.enqueue(stream, Command::Work { work, fails, node });
+        let operation = work.operation();
+        let queued = QueuedWork {
+            work,
+            injected_failure,
+            node: None,
+        };
+        if let Some(queued) = device.streams.capture_work(operation, stream, queued)? {
+            device.streams.enqueue(stream, Command::Work(queued));
         }
         Ok(())
-    }
-
-    fn mark(device: &Device, operation: Operation, event: EventId) -> Result<Mark> {
-        let mark = device.events.get(&event).cloned();
-        mark.ok_or(BackendError::UnknownEvent { operation, event })
-    }
-
-    /// Refuses calls that would wait for captured work, which does not run.
-    fn outside_capture(device: &mut Device, operation: Operation, stream: StreamId) -> Result<()> {
-        match device.stream(operation, stream)?.capture {
-            Some(_) => Err(BackendError::Capturing { operation, stream }),
-            None => Ok(()),
-        }
     }
 }
 
@@ -149,140 +142,77 @@ impl Backend for SimBackend {
     }
 
     fn default_stream(&self) -> StreamId {
-        self.default_stream
+        DEFAULT_STREAM
     }
 
     fn create_stream(&self, priority: StreamPriority) -> Result<StreamId> {
         let (mut device, _) = self.begin_enqueue(Operation::CreateStream)?;
-        Ok(device.create_stream(priority, false))
+        Ok(device.streams.create_stream(priority))
     }
 
     fn destroy_stream(&self, stream: StreamId) -> Result<()> {
-        let operation = Operation::DestroyStream;
-        let (mut device, _) = self.begin_enqueue(operation)?;
-        if stream == self.default_stream {
-            return Err(BackendError::DefaultStream { stream });
-        }
-        Self::outside_capture(&mut device, operation, stream)?;
-        device.close_stream(stream);
-        Ok(())
+        let (mut device, _) = self.begin_enqueue(Operation::DestroyStream)?;
+        device.streams.destroy_stream(stream)
     }
 
     fn query_stream(&self, stream: StreamId) -> Result<bool> {
-        let operation = Operation::QueryStream;
-        let mut device = self.begin_query(operation)?;
-        Self::outside_capture(&mut device, operation, stream)?;
-        match device.failure(stream) {
-            Some(failure) => Err(failure.into()),
-            None => Ok(device.is_idle(stream)),
-        }
+        let mut device = self.begin_query(Operation::QueryStream)?;
+        device.streams.query_stream(stream)
     }
 
     fn recover_stream(&self, stream: StreamId) -> Result<()> {
-        let operation = Operation::RecoverStream;
-        let mut device = self.begin_query(operation)?;
-        Self::outside_capture(&mut device, operation, stream)?;
-        device.recover(stream);
-        Ok(())
+        let mut device = self.begin_query(Operation::RecoverStream)?;
+        let now_ns = device.now_ns;
+        device.streams.recover(stream, now_ns)
     }
 
     fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
         let operation = Operation::SynchronizeStream;
         let mut device = self.begin_query(operation)?;
-        Self::outside_capture(&mut device, operation, stream)?;
-        device.advance_until(|device| device.is_idle(stream));
-        self.clock.advance_to_ns(device.frontier_ns);
-        match device.failure(stream) {
-            Some(failure) => Err(failure.into()),
-            None => Ok(()),
-        }
+        device.streams.check_not_capturing(operation, stream)?;
+        device.advance_until(|device| device.streams.is_stream_idle(stream));
+        self.clock.advance_to_ns(device.now_ns);
+        device.streams.stream_result(stream)
     }
 
     fn create_event(&self) -> Result<EventId> {
         let (mut device, _) = self.begin_enqueue(Operation::CreateEvent)?;
-        let event = EventId(device.fresh_number());
-        device.events.insert(event, Mark::Never);
-        Ok(event)
+        Ok(device.streams.create_event())
     }
 
     fn destroy_event(&self, event: EventId) -> Result<()> {
-        let operation = Operation::DestroyEvent;
-        let (mut device, _) = self.begin_enqueue(operation)?;
-        let removed = device.events.remove(&event);
-        removed
-            .map(|_| ())
-            .ok_or(BackendError::UnknownEvent { operation, event })
+        let (mut device, _) = self.begin_enqueue(Operation::DestroyEvent)?;
+        device.streams.destroy_event(event)
     }
 
     fn record_event(&self, event: EventId, stream: StreamId) -> Result<()> {
-        let operation = Operation::RecordEvent;
-        let (mut device, _) = self.begin_enqueue(operation)?;
-        Self::mark(&device, operation, event)?;
-        if device.capture_record(event, stream)? {
-            return Ok(());
-        }
-        let ticket = device.fresh_ticket();
-        device.events.insert(event, Mark::Pending { ticket });
-        let event = Some(event);
-        device.enqueue(stream, Command::Record { ticket, event });
-        Ok(())
+        let (mut device, _) = self.begin_enqueue(Operation::RecordEvent)?;
+        device.streams.record_event(event, stream).map(|_| ())
     }
 
     fn wait_event(&self, stream: StreamId, event: EventId) -> Result<()> {
-        let operation = Operation::WaitEvent;
-        let (mut device, _) = self.begin_enqueue(operation)?;
-        let mark = Self::mark(&device, operation, event)?;
-        if let Mark::Captured { capture, local, .. } = mark {
-            return device.capture_wait(stream, capture, local);
-        }
-        let captured = device.stream(operation, stream)?.capture.is_some();
-        match mark {
-            // A graph cannot depend on work outside it.
-            Mark::Pending { .. } | Mark::Finished { .. } | Mark::Failed(_) if captured => {
-                Err(BackendError::Capturing { operation, stream })
-            }
-            Mark::Pending { ticket } => {
-                device.enqueue(stream, Command::Wait { ticket });
-                Ok(())
-            }
-            Mark::Failed(failure) => Err(failure.into()),
-            Mark::Never | Mark::Finished { .. } | Mark::Captured { .. } => Ok(()),
-        }
+        let (mut device, _) = self.begin_enqueue(Operation::WaitEvent)?;
+        device.streams.wait_event(stream, event).map(|_| ())
     }
 
     fn query_event(&self, event: EventId) -> Result<bool> {
-        let operation = Operation::QueryEvent;
-        let device = self.begin_query(operation)?;
-        match Self::mark(&device, operation, event)? {
-            Mark::Never | Mark::Finished { .. } => Ok(true),
-            Mark::Pending { .. } => Ok(false),
-            Mark::Failed(failure) => Err(failure.into()),
-            Mark::Captured { stream, .. } => Err(BackendError::Capturing { operation, stream }),
-        }
+        let device = self.begin_query(Operation::QueryEvent)?;
+        device.streams.query_event(event)
     }
 
     fn synchronize_event(&self, event: EventId) -> Result<()> {
         let operation = Operation::SynchronizeEvent;
         let mut device = self.begin_query(operation)?;
-        if let Mark::Pending { ticket } = Self::mark(&device, operation, event)? {
-            device.advance_until(|device| !device.is_pending(ticket));
-            self.clock.advance_to_ns(device.frontier_ns);
+        if let Some(ticket) = device.streams.pending_ticket(operation, event)? {
+            device.advance_until(|device| !device.streams.is_pending(ticket));
+            self.clock.advance_to_ns(device.now_ns);
         }
-        match Self::mark(&device, operation, event)? {
-            Mark::Failed(failure) => Err(failure.into()),
-            Mark::Captured { stream, .. } => Err(BackendError::Capturing { operation, stream }),
-            Mark::Never | Mark::Pending { .. } | Mark::Finished { .. } => Ok(()),
-        }
+        device.streams.event_result(operation, event)
     }
 
     fn elapsed_ns(&self, first: EventId, last: EventId) -> Result<u64> {
-        let operation = Operation::Elapsed;
-        let device = self.begin_query(operation)?;
-        let time = |event| match Self::mark(&device, operation, event)? {
-            Mark::Finished { time_ns } => Ok(time_ns),
-            _ => Err(BackendError::EventNotFinished { operation, event }),
-        };
-        Ok(time(last)?.saturating_sub(time(first)?))
+        let device = self.begin_query(Operation::Elapsed)?;
+        device.streams.elapsed_ns(first, last)
     }
 
     fn copy(
@@ -293,8 +223,8 @@ impl Backend for SimBackend {
         bytes: u64,
     ) -> Result<()> {
         let operation = Operation::Copy;
-        let (mut device, fails) = self.begin_enqueue(operation)?;
-        device.stream(operation, stream)?;
+        let (mut device, injected_failure) = self.begin_enqueue(operation)?;
+        device.streams.check_stream(operation, stream)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -314,13 +244,13 @@ impl Backend for SimBackend {
             destination,
             bytes,
         };
-        self.enqueue_work(device, stream, work, fails)
+        self.enqueue_work(device, stream, work, injected_failure)
     }
 
     fn fill(&self, stream: StreamId, destination: Address, value: u8, bytes: u64) -> Result<()> {
         let operation = Operation::Fill;
-        let (mut device, fails) = self.begin_enqueue(operation)?;
-        device.stream(operation, stream)?;
+        let (mut device, injected_failure) = self.begin_enqueue(operation)?;
+        device.streams.check_stream(operation, stream)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -330,12 +260,12 @@ impl Backend for SimBackend {
             value,
             bytes,
         };
-        self.enqueue_work(device, stream, work, fails)
+        self.enqueue_work(device, stream, work, injected_failure)
     }
 
     fn launch(&self, stream: StreamId, launch: &Launch) -> Result<()> {
-        let (mut device, fails) = self.begin_enqueue(Operation::Launch)?;
-        device.stream(Operation::Launch, stream)?;
+        let (mut device, injected_failure) = self.begin_enqueue(Operation::Launch)?;
+        device.streams.check_stream(Operation::Launch, stream)?;
         let kernel = launch.kernel;
         let Some(found) = device.kernels.get(&kernel) else {
             return Err(BackendError::UnknownKernel { kernel });
@@ -355,12 +285,12 @@ impl Backend for SimBackend {
             });
         }
         let work = Work::Launch(Arc::new(launch.clone()));
-        self.enqueue_work(device, stream, work, fails)
+        self.enqueue_work(device, stream, work, injected_failure)
     }
 
     fn begin_capture(&self, stream: StreamId) -> Result<()> {
         let (mut device, _) = self.begin_enqueue(Operation::BeginCapture)?;
-        device.begin_capture(stream)
+        device.streams.begin_capture(stream)
     }
 
     fn end_capture(&self, stream: StreamId) -> Result<GraphId> {
@@ -369,9 +299,8 @@ impl Backend for SimBackend {
     }
 
     fn is_capturing(&self, stream: StreamId) -> Result<bool> {
-        let operation = Operation::IsCapturing;
-        let mut device = self.begin_query(operation)?;
-        Ok(device.stream(operation, stream)?.capture.is_some())
+        let mut device = self.begin_query(Operation::IsCapturing)?;
+        device.streams.is_capturing(stream)
     }
 
     fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<()> {

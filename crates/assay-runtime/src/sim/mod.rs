@@ -11,25 +11,25 @@
 
 #![forbid(unsafe_code)]
 
-mod advance;
-mod command;
 mod device;
+mod event_loop;
 mod fault;
 mod graph;
+mod graph_replay;
 mod implementation;
 mod kernel;
 mod memory;
 mod profile;
+mod work;
 
-pub use command::{Engine, SimSpan};
 pub use fault::{Fault, FaultMoment};
 pub use kernel::{KernelBody, KernelDuration, SimKernel};
 pub use memory::{Contents, FRESH_BYTE, SimMemory};
 pub use profile::{Link, MemoryModel, SimProfile};
+pub use work::{Engine, SimSpan};
 
 use crate::backend::{
     Address, BackendError, DeviceKind, DeviceProperties, KernelId, Operation, Result, Space,
-    StreamId, StreamPriority,
 };
 use crate::clock::{Clock, VirtualClock};
 use device::Device;
@@ -76,7 +76,6 @@ impl Default for SimOptions {
 pub struct SimBackend {
     properties: DeviceProperties,
     clock: VirtualClock,
-    default_stream: StreamId,
     device: Mutex<Device>,
 }
 
@@ -94,11 +93,9 @@ impl SimBackend {
         let memory = SimMemory::new(options.contents, profile.alignment_bytes);
         let mut device = Device::new(profile, memory, options.record_timeline);
         device.advance_to(options.clock.now_ns());
-        let default_stream = device.create_stream(StreamPriority::Normal, false);
         Ok(SimBackend {
             properties,
             clock: options.clock,
-            default_stream,
             device: Mutex::new(device),
         })
     }
@@ -111,7 +108,7 @@ impl SimBackend {
     /// Makes code launchable.
     pub fn register_kernel(&self, kernel: SimKernel) -> Result<KernelId> {
         let mut device = self.lock(Operation::Launch)?;
-        let id = KernelId(device.fresh_number());
+        let id = KernelId(device.streams.new_id());
         device.kernels.insert(id, kernel);
         Ok(id)
     }

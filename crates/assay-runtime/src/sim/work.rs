@@ -1,9 +1,9 @@
-//! What waits in a simulated stream, and what is remembered of it once run.
+//! Work of the simulated device, the engines that run it, and spans of the timeline.
 
-use crate::backend::{Address, CopyDirection, EventId, KernelId, Launch, Operation, StreamId};
+use crate::backend::{Address, CopyDirection, KernelId, Launch, Operation, StreamId};
 use std::sync::Arc;
 
-/// The parts of the device that run one thing at a time.
+/// A unit of the device that runs one operation at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Engine {
     /// Copies to the device.
@@ -85,23 +85,17 @@ impl Work {
     }
 }
 
-/// One entry of a stream's queue.
+/// Work as a stream queues it.
 #[derive(Clone, Debug)]
-pub(super) enum Command {
-    Work {
-        work: Work,
-        /// A fault plan has this work fail.
-        fails: bool,
-        /// The stream that a graph was launched on and which piece of it this is, if it is one.
-        node: Option<(StreamId, u32)>,
-    },
-    /// Resolves the ticket; the event is told the time if it still carries that ticket.
-    Record { ticket: u64, event: Option<EventId> },
-    /// Holds the stream until the ticket is resolved.
-    Wait { ticket: u64 },
+pub(super) struct QueuedWork {
+    pub work: Work,
+    /// The fault plan has this work fail on the device.
+    pub injected_failure: bool,
+    /// For a node of a graph, the stream the graph was launched on and the node's index.
+    pub node: Option<(StreamId, u32)>,
 }
 
-/// One finished piece of work, as a row of the device's timeline.
+/// One finished operation on the device's timeline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SimSpan {
     /// The stream it was queued on.

@@ -1,0 +1,158 @@
+//! The discrete-event loop: streams feed engines, virtual time moves from completion to completion.
+//!
+//! Work takes effect on memory when it completes, not when it is queued. Code that reuses memory
+//! too early, or reads it too soon, therefore sees wrong bytes here as it would on a device.
+
+use super::device::{Device, Running};
+use super::kernel::SimKernel;
+use super::work::{Engine, SimSpan, Work};
+use crate::backend::{BackendError, CopyDirection, Result};
+use crate::streams::StreamFailure;
+
+impl Device {
+    /// Processes all completions up to `instant_ns`.
+    pub fn advance_to(&mut self, instant_ns: u64) {
+        loop {
+            self.start_ready();
+            match self.next_completion() {
+                Some((end_ns, engine)) if end_ns <= instant_ns => self.complete(engine),
+                _ => break,
+            }
+        }
+        self.now_ns = self.now_ns.max(instant_ns);
+    }
+
+    /// Processes completions until `reached` holds or nothing runs.
+    pub fn advance_until(&mut self, reached: impl Fn(&Device) -> bool) {
+        loop {
+            self.start_ready();
+            if reached(self) {
+                return;
+            }
+            let Some((_, engine)) = self.next_completion() else {
+                return;
+            };
+            self.complete(engine);
+        }
+    }
+
+    pub fn next_completion_ns(&mut self) -> Option<u64> {
+        self.start_ready();
+        self.next_completion().map(|(end_ns, _)| end_ns)
+    }
+
+    /// The earliest completion of the running work; of equals, the one queued first.
+    fn next_completion(&self) -> Option<(u64, Engine)> {
+        let running = Engine::ALL.into_iter().filter_map(|engine| {
+            let running = self.engines[engine as usize].as_ref()?;
+            Some((running.end_ns, running.sequence, engine))
+        });
+        running.min().map(|(end_ns, _, engine)| (end_ns, engine))
+    }
+
+    fn start_ready(&mut self) {
+        loop {
+            let mut progressed = self.streams.resolve_heads(self.now_ns);
+            for engine in Engine::ALL {
+                progressed |= self.engines[engine as usize].is_none() && self.start_on(engine);
+            }
+            if !progressed {
+                return;
+            }
+        }
+    }
+
+    fn start_on(&mut self, engine: Engine) -> bool {
+        let ready = self
+            .streams
+            .take_ready(|_, queued| queued.work.engine() == engine);
+        let Some(ready) = ready else {
+            return false;
+        };
+        let duration_ns = self.duration_ns(&ready.work.work);
+        self.engines[engine as usize] = Some(Running {
+            stream: ready.stream,
+            sequence: ready.sequence,
+            queued: ready.work,
+            start_ns: self.now_ns,
+            end_ns: self.now_ns.saturating_add(duration_ns),
+        });
+        true
+    }
+
+    fn duration_ns(&self, work: &Work) -> u64 {
+        match work {
+            Work::Copy {
+                source,
+                destination,
+                bytes,
+            } => {
+                let direction = CopyDirection::between(*source, *destination);
+                self.profile.link(direction).duration_ns(*bytes)
+            }
+            Work::Fill {
+                destination, bytes, ..
+            } => {
+                let link = self.profile.fill_link(destination.space());
+                link.duration_ns(*bytes)
+            }
+            Work::Launch(launch) => match self.kernels.get(&launch.kernel) {
+                Some(kernel) => (kernel.duration_ns)(launch),
+                None => 0,
+            },
+        }
+    }
+
+    fn complete(&mut self, engine: Engine) {
+        let Some(running) = self.engines[engine as usize].take() else {
+            return;
+        };
+        let (stream, queued) = (running.stream, running.queued);
+        self.now_ns = self.now_ns.max(running.end_ns);
+        let outcome = match queued.injected_failure {
+            true => Err("a fault plan had it fail".to_owned()),
+            false => self
+                .take_effect(&queued.work)
+                .map_err(BackendError::into_words),
+        };
+        let failure = outcome.err().map(|message| StreamFailure {
+            operation: queued.work.operation(),
+            stream: queued.node.map_or(stream, |(launched_on, _)| launched_on),
+            node: queued.node.map(|(_, node)| node),
+            message: message.into(),
+        });
+        self.streams.finish(stream, failure);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push(SimSpan {
+                stream,
+                operation: queued.work.operation(),
+                engine,
+                kernel: queued.work.kernel(),
+                bytes: queued.work.bytes(),
+                start_ns: running.start_ns,
+                end_ns: running.end_ns,
+            });
+        }
+    }
+
+    fn take_effect(&mut self, work: &Work) -> Result<()> {
+        match work {
+            Work::Copy {
+                source,
+                destination,
+                bytes,
+            } => self.memory.copy(*source, *destination, *bytes),
+            Work::Fill {
+                destination,
+                value,
+                bytes,
+            } => self.memory.fill(*destination, *value, *bytes),
+            Work::Launch(launch) => match self.kernels.get(&launch.kernel) {
+                Some(SimKernel {
+                    body: Some(body), ..
+                }) => body(launch, &mut self.memory),
+                _ => Ok(()),
+            },
+        }
+    }
+}
