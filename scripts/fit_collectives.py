@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from assay import json_records
 from assay.stack import collectives
 from assay.validate.collectives import tables
 from assay.validate.collectives.tables import ENGINES, SYSTEMS, Measured
@@ -277,7 +277,7 @@ def main() -> None:
     if options.write:
         for system, document in documents([rows.where(~rows.held_out) for rows in every]).items():
             path = options.write / f"links_{system}.json"
-            path.write_text(json.dumps(document, indent=1) + "\n")
+            path.write_text(json_records.dumps(document, depth=3) + "\n")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from assay import json_records
 from assay.validate.kernels.operations import KINDS, Prediction, device
 from assay.validate.kernels.tables import FRAMEWORKS, Table, load, write_sample
 from assay.validate.measured_package import PACKAGE, VERSION
@@ -319,7 +320,7 @@ def main() -> None:
         document = Document(system, json.loads(path.read_text()) if options.only else None)
         for operation in options.only.split(",") if options.only else PRIORS:
             document.add(operation)
-        path.write_text(json.dumps(document.data(), indent=1) + "\n")
+        path.write_text(json_records.dumps(document.data(), depth=3) + "\n")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from assay import json_records
 from assay.catalog import engines, models
 from assay.errors import AssayError
 from assay.stack import registry
@@ -393,7 +394,7 @@ def write(found: dict[str, Any], left: Sequence[tuple[str, str, str, float]], co
                 "method": "nine in ten held-out figures are missed by less, as a logarithm",
             }  # fmt: skip
     data["provenance"] |= {"figures": counts, "date": datetime.date.today().isoformat()}
-    path.write_text(json.dumps(data, indent=1) + "\n")
+    path.write_text(json_records.dumps(data, depth=4) + "\n")
 
 
 def main() -> None:

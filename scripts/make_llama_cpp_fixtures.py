@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from assay import json_records
 
 PROMPTS = (
     "Gravity is the force that",
@@ -87,7 +88,7 @@ def main() -> None:
         "model_sha256": hashlib.sha256(arguments.model.read_bytes()).hexdigest(),
         "cases": [decode(model, prompt) for prompt in PROMPTS],
     }
-    PAGE.write_text(json.dumps(data, indent=1, ensure_ascii=True) + "\n")
+    PAGE.write_text(json_records.dumps(data, depth=2) + "\n")
     for case in data["cases"]:
         print(f"{min(case['gap']):.4f} smallest gap  {case['text']!r}")
 

@@ -7,10 +7,9 @@ against the registry.
 from __future__ import annotations
 
 import base64
-import json
 from pathlib import Path
 
-from assay import stack
+from assay import json_records, stack
 
 TARGET = Path(__file__).parent.parent / "python" / "assay" / "ops" / "counts.json"
 
@@ -40,5 +39,5 @@ def counts() -> dict[str, dict[str, object]]:
 
 
 if __name__ == "__main__":
-    TARGET.write_text(json.dumps(counts(), indent=1) + "\n", encoding="ascii")
+    TARGET.write_text(json_records.dumps(counts(), depth=1) + "\n", encoding="ascii")
     print(f"wrote {TARGET.name}")

@@ -5,7 +5,6 @@ anything, a test failed, or a kernel was left out.
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
+
+from assay import json_records
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TESTS: Final = (
@@ -187,7 +188,7 @@ def main() -> int:
         print("\n".join([*one["report"], *one["tail"]]))
     if asked.save:
         asked.save.write_text(
-            json.dumps({"machine": machine(asked.commit), "runs": runs}, indent=1)
+            json_records.dumps({"machine": machine(asked.commit), "runs": runs}, depth=2)
         )
     return 0 if sound else 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay import json_records
 from training_priors import FACTS, H100, PRIORS, Prior
 
 _UNITS = {"interconnect.nic.latency": "s", "training.step_start": "s"}
@@ -68,7 +68,7 @@ def _file(
         },
         "constants": constants,
     }
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    path.write_text(json_records.dumps(document, depth=3) + "\n")
 
 
 def counts(suites: Sequence[str]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from assay import paths
+from assay import json_records, paths
 from assay.bench.harness.case import UNITS
 from assay.bench.harness.statistics import median, median_interval, quantile
 from assay.errors import InputError
@@ -179,8 +179,9 @@ class Result:
         }
 
     def save(self, path: Path) -> None:
-        """Write the whole file or none of it."""
-        paths.write_atomically(path, (json.dumps(_json(self.to_data()), indent=1) + "\n").encode())
+        """Write the whole file or none of it, one figure a line."""
+        text = json_records.dumps(_json(self.to_data()), depth=2)
+        paths.write_atomically(path, f"{text}\n".encode())
 
 
 def _json(data: Any) -> Any:
