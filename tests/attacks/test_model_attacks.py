@@ -1,4 +1,4 @@
-"""Model files changed at random: opened, or refused with an error of ours that names something."""
+"""Randomly corrupted model files: opened, or refused with an `AssayError`."""
 
 import json
 from pathlib import Path
@@ -26,10 +26,10 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A small GGUF file, whole."""
+def valid_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A small valid GGUF file."""
     model = synthetic_model("llama", config=SMALL)
-    path = tmp_path_factory.mktemp("sound") / "model.gguf"
+    path = tmp_path_factory.mktemp("valid") / "model.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_embedding_length(32)
     writer.add_feed_forward_length(32)
@@ -68,7 +68,7 @@ def use(path: Path) -> None:
 
 
 def refusal(path: Path) -> str | None:
-    """What is said of a file that is refused; anything but an error of ours is a failure."""
+    """The message of a refused file; any error but an `AssayError` fails the test."""
     try:
         use(path)
     except AssayError as error:
@@ -76,8 +76,8 @@ def refusal(path: Path) -> str | None:
     return None
 
 
-def test_the_sound_file_is_sound(sound: bytes, tmp_path: Path) -> None:
-    (tmp_path / "model.gguf").write_bytes(sound)
+def test_valid_file_is_opened(valid_file: bytes, tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(valid_file)
     use(tmp_path / "model.gguf")
 
 
@@ -97,21 +97,21 @@ CHANGES = st.lists(
 
 @settings(max_examples=300)
 @given(changes=CHANGES, end=st.one_of(st.none(), st.integers(0, 20_000)))
-def test_changed_gguf_files(
-    sound: bytes,
+def test_corrupted_gguf_is_opened_or_refused(
+    valid_file: bytes,
     tmp_path_factory: pytest.TempPathFactory,
     changes: list[tuple[int, bytes]],
     end: int | None,
 ) -> None:
-    data = bytearray(sound)
-    for place, new in changes:
-        data[place : place + len(new)] = new
+    data = bytearray(valid_file)
+    for offset, new in changes:
+        data[offset : offset + len(new)] = new
     path = tmp_path_factory.getbasetemp() / "changed.gguf"
     # A new file each time: an open mapping must never see its file change.
     path.unlink(missing_ok=True)
     path.write_bytes(data[:end])
-    said = refusal(path)
-    assert said is None or 0 < len(said) < 1000
+    message = refusal(path)
+    assert message is None or 0 < len(message) < 1000
 
 
 JUNK = st.recursive(
@@ -132,13 +132,13 @@ KEYS = sorted(json.loads(json.dumps(dict(synthetic_model("llama").config))))
 
 @settings(max_examples=200)
 @given(changes=st.dictionaries(st.sampled_from(KEYS), JUNK, min_size=1, max_size=2))
-def test_changed_configurations(
+def test_corrupted_configuration_is_opened_or_refused(
     tmp_path_factory: pytest.TempPathFactory, changes: dict[str, object]
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "changed"
     if not folder.exists():
         write_folder(folder, "llama", config=SMALL)
-        (folder / "config.json").rename(folder / "sound.json")
-    config = json.loads((folder / "sound.json").read_text())
+        (folder / "config.json").rename(folder / "valid.json")
+    config = json.loads((folder / "valid.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | changes))
     assert refusal(folder) != ""

@@ -1,4 +1,4 @@
-"""A server holds out against a crowd: nothing leaks, nothing sticks, who behaves is answered."""
+"""A server under hostile clients: nothing leaks or hangs, and healthy requests are answered."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ from assay.engine.server import Limits, create_app, listen, serve
 
 listener = listen("127.0.0.1", 0)
 print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-# Closing an engine ends what runs: what is left under way is counted before.
+# Closing an engine aborts its requests: leaks are counted before.
 close, left = engine.close, []
 engine.close = lambda: (left.append((engine.statistics()["used"], engine.has_work)), close())
 serve(create_app(engine, model, limits=Limits(requests=4096)), listener)
@@ -44,7 +44,7 @@ def server(
         [sys.executable, "-c", request.param + PROGRAM],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         stdout=subprocess.PIPE,
-        # Every malformed request is a warning of uvicorn's.
+        # uvicorn warns of every malformed request.
         stderr=subprocess.DEVNULL,
         text=True,
     )
@@ -66,12 +66,16 @@ def server(
     ],
     indirect=["server"],
 )
-def test_a_crowd(server: tuple[str, "subprocess.Popen[str]"], clients: int, seconds: float) -> None:
+def test_hostile_clients_leak_nothing(
+    server: tuple[str, "subprocess.Popen[str]"], clients: int, seconds: float
+) -> None:
     url, child = server
-    tally = attack(url, clients, seconds)
-    assert tally.wrong == []
-    assert tally.done["healthy"] >= clients // 20
-    assert all(tally.done[act] > 0 for act in ("cancel_stream", "cancel_whole", "garbage", "half"))
+    report = attack(url, clients, seconds)
+    assert report.wrong == []
+    assert report.done["healthy"] >= clients // 20
+    assert all(
+        report.done[action] > 0 for action in ("cancel_stream", "cancel_whole", "garbage", "half")
+    )
     child.terminate()
     assert child.wait(30) == 0
     assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""assay chat, as a user meets it."""
+"""The `assay chat` command."""
 
 import json
 import re
@@ -8,18 +8,20 @@ import sys
 from assay.engine import Engine, SamplingParams
 
 
-def test_chat_keeps_the_conversation_and_tells_its_speed() -> None:
-    words = ["chat", "synthetic", "--greedy", "--max-tokens", "16"]
+def test_chat_keeps_the_conversation_and_reports_its_speed() -> None:
+    arguments = ["chat", "synthetic", "--greedy", "--max-tokens", "16"]
     done = subprocess.run(
-        [sys.executable, "-m", "assay", *words],
+        [sys.executable, "-m", "assay", *arguments],
         input="hello\nagain\n\n/reset\nhello\n/exit\nnever\n",
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    told = re.findall(r"^(\d+) tokens, [\d.]+ tok/s, \d+% of the floor$", done.stderr, re.MULTILINE)
-    assert len(told) == 3
+    reports = re.findall(
+        r"^(\d+) tokens, [\d.]+ tok/s, \d+% of the floor$", done.stderr, re.MULTILINE
+    )
+    assert len(reports) == 3
     with Engine.load("synthetic") as engine:
         template, tokenizer = engine.files.chat_template, engine.files.tokenizer
         assert template is not None
@@ -30,10 +32,10 @@ def test_chat_keeps_the_conversation_and_tells_its_speed() -> None:
     assert done.stdout.endswith(f"{answer.text}\n")
 
 
-def test_answers_as_json() -> None:
-    words = ["chat", "synthetic", "--greedy", "--max-tokens", "5", "--json"]
+def test_chat_as_json() -> None:
+    arguments = ["chat", "synthetic", "--greedy", "--max-tokens", "5", "--json"]
     done = subprocess.run(
-        [sys.executable, "-m", "assay", *words],
+        [sys.executable, "-m", "assay", *arguments],
         input="hello\nagain\n",
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""generate, chat and serve, as a user meets them."""
+"""The commands `assay generate` and `assay serve`."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return code, captured.out, captured.err
 
 
-def test_generate_prints_only_the_continuation(capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate_prints_only_the_completion(capsys: pytest.CaptureFixture[str]) -> None:
     with Engine.load("synthetic") as engine:
         (answer,) = engine.generate(["Once"], GREEDY)
     code, out, err = outcome(
@@ -40,22 +40,22 @@ def test_generate_prints_only_the_continuation(capsys: pytest.CaptureFixture[str
     assert err == 'note: the model "synthetic-llama" is made up: its text means nothing\n'
 
 
-def test_a_gpu_that_is_left_idle_is_named_once_and_only_where_no_device_is(
+def test_idle_gpu_is_noted_when_no_device_is_given(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("assay.runtime.cuda.names", lambda: ("cuda:0", "cuda:1"))
-    words = ("generate", "synthetic", "--prompt", "Once", "--max-tokens", "1", "--greedy")
-    code, _, err = outcome(capsys, *words)
+    options = ("generate", "synthetic", "--prompt", "Once", "--max-tokens", "1", "--greedy")
+    code, _, err = outcome(capsys, *options)
     assert code == 0
     assert err.splitlines()[0] == "note: computing on cpu; --device cuda:0 computes on the GPU"
-    assert "GPU" not in outcome(capsys, *words, "--device", "cpu")[2]
+    assert "GPU" not in outcome(capsys, *options, "--device", "cpu")[2]
 
 
 def test_generate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     with Engine.load("synthetic") as engine:
         (answer,) = engine.generate(["Once"], GREEDY)
-    words = ("--prompt", "Once", "--max-tokens", "12", "--greedy", "--json")
-    code, out, _ = outcome(capsys, "generate", "synthetic", *words)
+    options = ("--prompt", "Once", "--max-tokens", "12", "--greedy", "--json")
+    code, out, _ = outcome(capsys, "generate", "synthetic", *options)
     data = json.loads(out)
     assert code == 0
     assert data["text"] == answer.text
@@ -66,19 +66,19 @@ def test_generate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (data["notes"], data["degradations"]) == ([], [])
 
 
-def test_what_is_computed_in_another_format_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_substituted_weight_format_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     files = SimpleNamespace(synthetic=False, name="some")
     model = SimpleNamespace(notes=["q4_k computed as bf16"])
     sampling.show_notes(cast(Engine, SimpleNamespace(files=files, model=model)))
     assert capsys.readouterr().err == "note: q4_k computed as bf16\n"
 
 
-def test_a_seed_repeats_what_was_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    def drawn(seed: str) -> str:
-        words = ("--prompt", "a", "--max-tokens", "30", "--seed", seed)
-        return outcome(capsys, "generate", "synthetic", *words)[1]
+def test_seed_repeats_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    def sampled(seed: str) -> str:
+        options = ("--prompt", "a", "--max-tokens", "30", "--seed", seed)
+        return outcome(capsys, "generate", "synthetic", *options)[1]
 
-    assert drawn("7") == drawn("7") != drawn("8")
+    assert sampled("7") == sampled("7") != sampled("8")
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,15 @@ def test_wrong_arguments_are_one_line(
     assert message in line
 
 
-def test_the_greedy_text_of_smollm2(
+def test_greedy_output_of_smollm2(
     smollm2: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cases = json.loads((root / "tests" / "data" / "llama_cpp_smollm2.json").read_text())["cases"]
     case = cases[0]
-    words = ("--prompt", case["prompt"], "--max-tokens", "21", "--greedy", "--json")
-    code, out, err = outcome(capsys, "generate", "smollm2", *words)
+    options = ("--prompt", case["prompt"], "--max-tokens", "21", "--greedy", "--json")
+    code, out, err = outcome(capsys, "generate", "smollm2", *options)
     assert (code, err) == (0, "")
-    # The next token but one is a near tie in llama.cpp itself: its builds part ways there.
+    # Token 22 is a near tie in llama.cpp itself, whose builds differ there.
     assert json.loads(out)["token_ids"] == case["token_ids"][:21]
 
 
@@ -119,8 +119,8 @@ def serving(*options: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     child = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     try:
-        said = "".join(iter(child.stdout.readline, "}\n")) + "}"
-        yield json.loads(said)["url"], child
+        text = "".join(iter(child.stdout.readline, "}\n")) + "}"
+        yield json.loads(text)["url"], child
     finally:
         child.kill()
         child.communicate()
@@ -133,7 +133,7 @@ def client_of(url: str, key: str = "none") -> openai.OpenAI:
     )
 
 
-def test_serve_answers_what_the_engine_answers_and_drains() -> None:
+def test_serve_matches_the_engine_and_drains() -> None:
     with Engine.load("synthetic") as engine:
         (expected,) = engine.generate(["Once"], GREEDY)
     with serving("--name", "small") as (url, child), client_of(url) as client:
@@ -164,7 +164,7 @@ def test_serve_answers_what_the_engine_answers_and_drains() -> None:
         assert child.wait(60) == 0
 
 
-def test_serve_asks_for_a_key() -> None:
+def test_serve_requires_the_api_key() -> None:
     os.environ["ASSAY_API_KEY"] = "sesame"
     try:
         with serving() as (url, _), client_of(url, "sesame") as right, client_of(url) as wrong:
@@ -175,24 +175,24 @@ def test_serve_asks_for_a_key() -> None:
         del os.environ["ASSAY_API_KEY"]
 
 
-def test_a_crowd_leaves_the_engine_whole() -> None:
-    """The cache is far smaller than what the crowd asks for, so requests wait and are set back."""
+def test_serve_survives_many_misbehaving_clients() -> None:
+    """The cache is far smaller than the clients need, so requests wait and are preempted."""
     options = ("--kv-tokens", "1024", "--knob", "deterministic=true", "--max-requests", "4096")
     with serving(*options) as (url, child):
-        tally = attack(url, clients=60, seconds=3)
-        assert tally.wrong == []
-        assert tally.done["healthy"] >= 3
+        report = attack(url, clients=60, seconds=3)
+        assert report.wrong == []
+        assert report.done["healthy"] >= 3
         child.send_signal(signal.SIGTERM)
         assert child.wait(60) == 0
 
 
-def test_a_taken_port_is_told_before_the_model_is_loaded(
+def test_port_in_use_is_reported_before_the_model_is_loaded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from assay.engine.server import listen
 
-    with listen("127.0.0.1", 0) as taken:
-        port = str(taken.getsockname()[1])
+    with listen("127.0.0.1", 0) as listener:
+        port = str(listener.getsockname()[1])
         code, _, err = outcome(capsys, "serve", "no_such_model", "--port", port)
     assert code == 2
     assert "in use" in err

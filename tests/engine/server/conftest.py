@@ -1,4 +1,4 @@
-"""Servers that end with the tests."""
+"""Servers for the tests of one module or one test."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from steady_engine import SteadyEngine
 
 @pytest.fixture
 def serving() -> Iterator[Serving]:
-    """Starts servers that end with the test."""
+    """Starts servers that stop after the test."""
     with ExitStack() as stack:
 
         def start(engine: SteadyEngine | None = None, **options: object) -> Running:
@@ -22,13 +22,13 @@ def serving() -> Iterator[Serving]:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Running]:
-    """A server with everything left as it is."""
+    """A server with default options."""
     with running(SteadyEngine()) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def http(served: Running) -> Iterator[httpx.Client]:
-    """A plain HTTP client of that server."""
+    """An HTTP client of that server."""
     with httpx.Client(base_url=served.url, timeout=10, trust_env=False) as client:
         yield client

@@ -1,4 +1,4 @@
-"""A real server on a free port in a thread of the tests' own process."""
+"""A real server on a free port, in a thread of the test process."""
 
 import asyncio
 import socket
@@ -12,19 +12,19 @@ import uvicorn
 from steady_engine import SteadyEngine, steady_model
 
 from assay.engine.server import Limits, create_app, listen
-from assay.engine.server.guards import PatientProtocol
+from assay.engine.server.guards import TimeoutProtocol
 
 
 @dataclass
 class Running:
-    """A server that answers, and the engine behind it."""
+    """A running server and its engine."""
 
     url: str
     port: int
     engine: SteadyEngine
 
-    def settled(self, seconds: float = 5.0) -> bool:
-        """Wait until nothing is under way; whether that came about."""
+    def wait_idle(self, seconds: float = 5.0) -> bool:
+        """Wait until no request is left; whether that happened in time."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if not self.engine.has_work and self.engine.free == self.engine.blocks:
@@ -43,12 +43,12 @@ def running(
     api_key: str | None = None,
     limits: Limits | None = None,
     with_template: bool = True,
-    protocol: type[PatientProtocol] = PatientProtocol,
+    protocol: type[TimeoutProtocol] = TimeoutProtocol,
 ) -> Iterator[Running]:
     model = steady_model(with_template=with_template)
     app = create_app(engine, model, api_key=api_key, limits=limits)
     listener = listen("127.0.0.1", 0)
-    # A client that does not read is noticed when the buffers are full: small ones fill sooner.
+    # A client that does not read is noticed when the send buffer is full: a small one fills sooner.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     port = listener.getsockname()[1]
     config = uvicorn.Config(app, http=protocol, ws="none", lifespan="on", log_level="error")

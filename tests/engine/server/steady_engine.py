@@ -1,8 +1,8 @@
-"""A small engine that keeps the protocol of the real one and whose every answer is known.
+"""A fake engine with the protocol of the real one and predictable outputs.
 
-A token is a byte. The answer to a prompt is the prompt's letters again, in capitals, over and
-over; it ends at `max_tokens`, at a stop text, or at the token END if the prompt held a full stop.
-Blocks of the KV cache are counted as the real ones are, so that a leak shows.
+A token is a byte. The output is the prompt in upper case, repeated; it ends at `max_tokens`, at a
+stop string, or with the token END where the prompt has a full stop. KV blocks are counted as in
+the real engine, so that a leak shows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CACHED = 2
 
 
 def expected_text(prompt: str, tokens: int) -> str:
-    """The first letters of the answer to a prompt without a full stop."""
+    """The first characters of the output for a prompt without a full stop."""
     return (prompt.upper() * (tokens // len(prompt) + 1))[:tokens]
 
 
@@ -35,13 +35,17 @@ class _Request:
     prompt: list[int]
     params: SamplingParams
     blocks: int = 0
-    made: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
 
     def next_token(self) -> int:
-        at = len(self.made)
-        if not self.params.ignore_eos and at < len(self.prompt) and self.prompt[at] == ord("."):
+        index = len(self.tokens)
+        if (
+            not self.params.ignore_eos
+            and index < len(self.prompt)
+            and self.prompt[index] == ord(".")
+        ):
             return END
-        return ord(chr(self.prompt[at % len(self.prompt)]).upper()) % 256
+        return ord(chr(self.prompt[index % len(self.prompt)]).upper()) % 256
 
 
 class SteadyEngine:
@@ -118,12 +122,12 @@ class SteadyEngine:
 
     def _advance(self, request: _Request) -> StepOutput:
         token = request.next_token()
-        request.made.append(token)
+        request.tokens.append(token)
         params = request.params
         text = "" if token == END else chr(token)
-        so_far = bytes(t for t in request.made if t != END).decode("latin-1")
+        so_far = bytes(t for t in request.tokens if t != END).decode("latin-1")
         reason: FinishReason | None = None
-        if len(request.made) == params.max_tokens:
+        if len(request.tokens) == params.max_tokens:
             reason = "length"
         if token == END or any(so_far.endswith(stop) for stop in params.stop):
             reason, text = "stop", ""
@@ -133,13 +137,13 @@ class SteadyEngine:
         logprob = None if params.logprobs is None else LOGPROB
         summary = None
         if reason:
-            counts = (len(request.prompt), len(request.made), CACHED, 0)
+            counts = (len(request.prompt), len(request.tokens), CACHED, 0)
             summary = Summary(*counts, Timing(queued=0.0, first_token=0.0, total=0.0))
         return StepOutput(request.name, (Chunk(text, token, logprob, top, reason),), summary)
 
 
 def steady_model(*, with_template: bool = True) -> ServedModel:
-    """The model that goes with the engine."""
+    """The served model of the fake engine."""
 
     def token_bytes(token: int) -> bytes:
         return bytes([token]) if token < END else b""

@@ -1,4 +1,4 @@
-"""A server in a process of its own, told to end."""
+"""Graceful shutdown of a server process."""
 
 import signal
 import subprocess
@@ -58,7 +58,7 @@ def wait_for_health(url: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_what_was_let_in_is_answered(number: signal.Signals) -> None:
+def test_accepted_requests_are_completed(number: signal.Signals) -> None:
     body = {"model": "steady", "prompt": "abc", "max_tokens": 60, "stream": True}
     with (
         process(20) as (child, url),
@@ -77,7 +77,7 @@ def test_what_was_let_in_is_answered(number: signal.Signals) -> None:
         assert child.stdout.read() == "blocks 0 closed True\n"
 
 
-def test_what_takes_too_long_is_ended_with_an_error() -> None:
+def test_requests_beyond_the_drain_time_end_with_an_error() -> None:
     body = {"model": "steady", "prompt": "abc", "max_tokens": 500, "stream": True}
     with (
         process(0.2) as (child, url),

@@ -1,8 +1,8 @@
-"""Whose fault an error is: the status that a client gets for each kind."""
+"""The HTTP status of each kind of error."""
 
 import pytest
 
-from assay.engine.server.errors import ApiError, describe
+from assay.engine.server.errors import ApiError, as_api_error
 from assay.engine.server.worker import OverloadedError, StoppedError
 from assay.errors import DeviceError, InputError, ModelError, OutOfMemoryError
 
@@ -20,9 +20,9 @@ KINDS = [
 
 @pytest.mark.parametrize(("error", "status", "code"), KINDS, ids=lambda value: str(value))
 def test_each_kind_of_error_has_its_status(error, status, code, caplog):
-    told = describe(error)
-    assert (told.status, told.code) == (status, code)
-    # What is our own fault is logged and not told.
+    api_error = as_api_error(error)
+    assert (api_error.status, api_error.code) == (status, code)
+    # Internal errors are logged and not disclosed.
     hidden = code == "internal_error"
     assert bool(caplog.records) is hidden
-    assert (str(error) in told.message) is not hidden
+    assert (str(error) in api_error.message) is not hidden

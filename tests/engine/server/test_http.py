@@ -1,4 +1,4 @@
-"""HTTP as it comes: errors, limits, clients that leave, linger or say nothing."""
+"""HTTP errors, limits, disconnects and timeouts."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from running_server import Running, Serving
 from steady_engine import SteadyEngine
 
 from assay.engine.server import Limits
-from assay.engine.server.guards import PatientProtocol
+from assay.engine.server.guards import TimeoutProtocol
 
 PROMPT = {"model": "steady", "prompt": "abc"}
 
@@ -83,7 +83,7 @@ def test_malformed_bodies_are_refused(http: httpx.Client, body: bytes) -> None:
     assert error_of(answer)["type"] == "invalid_request_error"
 
 
-def test_a_refused_parameter_is_named(http: httpx.Client) -> None:
+def test_unsupported_parameter_is_named(http: httpx.Client) -> None:
     answer = http.post("/v1/completions", json={**PROMPT, "logit_bias": {}})
     error = error_of(answer)
     assert error["param"] == "logit_bias"
@@ -100,7 +100,7 @@ def test_chat_without_a_template_is_refused(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_body_too_large_is_refused(serving: Serving, declared: bool) -> None:
+def test_too_large_body_is_refused(serving: Serving, declared: bool) -> None:
     served = serving(limits=Limits(body_bytes=1000))
     body = b"x" * 2000
     content = body if declared else iter([body[:900], body[900:]])
@@ -121,7 +121,7 @@ def test_a_body_too_large_is_refused(serving: Serving, declared: bool) -> None:
         ("bearer sesame", 200),
     ],
 )
-def test_the_key(key_served: Running, header: str | None, status: int) -> None:
+def test_api_key(key_served: Running, header: str | None, status: int) -> None:
     headers = {"Authorization": header.encode("latin-1")} if header else {}
     answer = httpx.get(f"{key_served.url}/v1/models", headers=headers, trust_env=False)
     assert answer.status_code == status
@@ -133,7 +133,7 @@ def key_served(serving: Serving) -> Running:
     return serving(api_key="sesame")
 
 
-def test_metrics_count_under_both_names(serving: Serving) -> None:
+def test_metrics_have_vllm_and_opentelemetry_names(serving: Serving) -> None:
     served = serving()
     body = {**PROMPT, "max_tokens": 5}
     httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False)
@@ -164,18 +164,18 @@ def test_metrics_count_under_both_names(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_leaves_frees_its_blocks(serving: Serving, stream: bool) -> None:
+def test_disconnect_frees_blocks(serving: Serving, stream: bool) -> None:
     engine = SteadyEngine(step_seconds=0.01)
     served = serving(engine)
     body = {**PROMPT, "max_tokens": 500, "stream": stream, "n": 2}
     with socket.create_connection(("127.0.0.1", served.port)) as connection:
         connection.sendall(request_bytes(body))
         wait_until(lambda: engine.statistics()["running"] == 2)
-    assert served.settled()
+    assert served.wait_idle()
     assert engine.aborted == 2
 
 
-def test_a_client_that_leaves_the_queue_is_forgotten(serving: Serving) -> None:
+def test_disconnect_removes_a_waiting_request(serving: Serving) -> None:
     engine = SteadyEngine(step_seconds=0.01, batch=1)
     served = serving(engine)
     body = {**PROMPT, "max_tokens": 400}
@@ -187,33 +187,31 @@ def test_a_client_that_leaves_the_queue_is_forgotten(serving: Serving) -> None:
             wait_until(lambda: engine.statistics()["waiting"] == 1)
         wait_until(lambda: engine.statistics()["waiting"] == 0)
         assert engine.statistics()["running"] == 1
-    assert served.settled()
+    assert served.wait_idle()
 
 
-class Impatient(PatientProtocol):
-    request_seconds = 0.2  # type: ignore[misc]
-    reading_seconds = 0.2  # type: ignore[misc]
+class ShortTimeouts(TimeoutProtocol):
+    request_timeout_seconds = 0.2  # type: ignore[misc]
+    read_timeout_seconds = 0.2  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "request_start",
     [
         b"",
         b"POST /v1/comp",
         b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
     ],
 )
-def test_a_client_that_does_not_finish_its_request_is_hung_up_on(
-    serving: Serving, said: bytes
-) -> None:
-    served = serving(protocol=Impatient)
+def test_incomplete_request_times_out(serving: Serving, request_start: bytes) -> None:
+    served = serving(protocol=ShortTimeouts)
     with socket.create_connection(("127.0.0.1", served.port), timeout=5) as connection:
-        connection.sendall(said)
+        connection.sendall(request_start)
         assert_closed(connection)
 
 
-def test_half_a_second_request_is_hung_up_on_too(serving: Serving) -> None:
-    served = serving(protocol=Impatient)
+def test_incomplete_second_request_times_out(serving: Serving) -> None:
+    served = serving(protocol=ShortTimeouts)
     with socket.create_connection(("127.0.0.1", served.port), timeout=5) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = b""
@@ -223,15 +221,15 @@ def test_half_a_second_request_is_hung_up_on_too(serving: Serving) -> None:
         assert_closed(connection)
 
 
-def test_a_slow_engine_is_waited_for(serving: Serving) -> None:
-    served = serving(SteadyEngine(step_seconds=0.1), protocol=Impatient)
+def test_slow_engine_does_not_time_out(serving: Serving) -> None:
+    served = serving(SteadyEngine(step_seconds=0.1), protocol=ShortTimeouts)
     body = {**PROMPT, "max_tokens": 6}
     answer = httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False)
     assert answer.json()["choices"][0]["text"] == "ABCABC"
 
 
-def test_a_client_that_stops_reading_is_hung_up_on(serving: Serving) -> None:
-    served = serving(protocol=Impatient)
+def test_client_that_stops_reading_times_out(serving: Serving) -> None:
+    served = serving(protocol=ShortTimeouts)
     body = {**PROMPT, "max_tokens": 400, "stream": True, "n": 4, "logprobs": 20}
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -241,7 +239,7 @@ def test_a_client_that_stops_reading_is_hung_up_on(serving: Serving) -> None:
         assert connection.recv(10)
         time.sleep(1.5)
         assert b"[DONE]" not in read_all(connection)
-    assert served.settled()
+    assert served.wait_idle()
 
 
 @pytest.mark.parametrize(
@@ -254,9 +252,7 @@ def test_a_client_that_stops_reading_is_hung_up_on(serving: Serving) -> None:
         b"\x16\x03\x01\x02\x00\x01\x00",
     ],
 )
-def test_what_is_not_http_is_refused_and_harms_nobody(
-    served: Running, http: httpx.Client, garbage: bytes
-) -> None:
+def test_malformed_http_is_refused(served: Running, http: httpx.Client, garbage: bytes) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=5) as connection:
         connection.sendall(garbage)
         assert b"400 Bad Request" in connection.recv(4096)
@@ -266,7 +262,7 @@ def test_what_is_not_http_is_refused_and_harms_nobody(
 def wait_until(condition, seconds: float = 5.0) -> None:  # type: ignore[no-untyped-def]
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.005)
 
 

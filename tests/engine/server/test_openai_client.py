@@ -1,4 +1,4 @@
-"""The official client, unchanged, against a real server."""
+"""The official OpenAI client against a real server."""
 
 import asyncio
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def test_completion(client: openai.OpenAI) -> None:
     assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (3, 7, 10)
 
 
-def test_completion_generates_sixteen_tokens_unless_told(client: openai.OpenAI) -> None:
+def test_completion_generates_sixteen_tokens_by_default(client: openai.OpenAI) -> None:
     answer = client.completions.create(model="steady", prompt="abc")
     assert answer.choices[0].text == expected_text("abc", 16)
 
@@ -60,7 +60,7 @@ def test_prompts_of_every_kind(client: openai.OpenAI, prompt: object, texts: lis
     assert [choice.index for choice in answer.choices] == list(range(len(texts)))
 
 
-def test_several_answers_and_echo(client: openai.OpenAI) -> None:
+def test_several_choices_and_echo(client: openai.OpenAI) -> None:
     answer = client.completions.create(
         model="steady", prompt=["ab", "c"], max_tokens=2, n=2, echo=True
     )
@@ -71,7 +71,7 @@ def test_several_answers_and_echo(client: openai.OpenAI) -> None:
     assert answer.usage.prompt_tokens_details.cached_tokens == 2 * CACHED
 
 
-def test_stop_text(client: openai.OpenAI) -> None:
+def test_stop_string(client: openai.OpenAI) -> None:
     answer = client.completions.create(model="steady", prompt="abc", max_tokens=50, stop=["C", "z"])
     assert answer.choices[0].text == "AB"
     assert answer.choices[0].finish_reason == "stop"
@@ -79,13 +79,13 @@ def test_stop_text(client: openai.OpenAI) -> None:
 
 def test_completion_logprobs(client: openai.OpenAI) -> None:
     answer = client.completions.create(model="steady", prompt="abc", max_tokens=3, logprobs=2)
-    told = answer.choices[0].logprobs
-    assert told is not None
-    assert told.tokens == ["A", "B", "C"]
-    assert told.token_logprobs == [LOGPROB] * 3
-    assert told.text_offset == [0, 1, 2]
-    assert told.top_logprobs is not None
-    assert told.top_logprobs[0] == {"A": LOGPROB, "B": LOGPROB - 1}
+    logprobs = answer.choices[0].logprobs
+    assert logprobs is not None
+    assert logprobs.tokens == ["A", "B", "C"]
+    assert logprobs.token_logprobs == [LOGPROB] * 3
+    assert logprobs.text_offset == [0, 1, 2]
+    assert logprobs.top_logprobs is not None
+    assert logprobs.top_logprobs[0] == {"A": LOGPROB, "B": LOGPROB - 1}
 
 
 def test_completion_stream(client: openai.OpenAI) -> None:
@@ -131,7 +131,7 @@ def test_chat(client: openai.OpenAI) -> None:
     assert choice.logprobs.content[0].top_logprobs[0].bytes == [ord("B")]
 
 
-def test_chat_ends_by_itself(client: openai.OpenAI) -> None:
+def test_chat_ends_at_the_eos_token(client: openai.OpenAI) -> None:
     answer = client.chat.completions.create(
         model="steady", messages=[{"role": "user", "content": "yes. no"}]
     )
@@ -158,8 +158,8 @@ def test_chat_stream(client: openai.OpenAI) -> None:
         assert [c.finish_reason for c in own if c.finish_reason] == ["length"]
 
 
-def test_asynchronous_client_streams_side_by_side(served: Running) -> None:
-    async def all_of_them() -> list[str]:
+def test_async_client_streams_concurrently(served: Running) -> None:
+    async def all_texts() -> list[str]:
         http = httpx.AsyncClient(trust_env=False)
         async with openai.AsyncOpenAI(
             base_url=f"{served.url}/v1", api_key="none", http_client=http, max_retries=0
@@ -173,7 +173,7 @@ def test_asynchronous_client_streams_side_by_side(served: Running) -> None:
 
             return await asyncio.gather(*(one(letter) for letter in "abcdefgh"))
 
-    assert asyncio.run(all_of_them()) == [letter * 40 for letter in "ABCDEFGH"]
+    assert asyncio.run(all_texts()) == [letter * 40 for letter in "ABCDEFGH"]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_asynchronous_client_streams_side_by_side(served: Running) -> None:
         ({"prompt": "refused"}, openai.BadRequestError, None),
     ],
 )
-def test_refusals_are_the_errors_that_the_client_knows(
+def test_refusals_raise_the_matching_client_error(
     client: openai.OpenAI, options: dict[str, object], error: type[openai.APIStatusError], code: str
 ) -> None:
     for stream in (False, True):
@@ -198,12 +198,12 @@ def test_refusals_are_the_errors_that_the_client_knows(
         assert caught.value.code == code
 
 
-def test_the_limit_of_the_context_is_named(client: openai.OpenAI) -> None:
+def test_context_limit_is_named(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="context is 512 tokens: 600 in the prompt"):
         client.completions.create(model="steady", prompt="a" * 600)
 
 
-def test_a_key_is_asked_for(serving: Serving) -> None:
+def test_api_key_is_required(serving: Serving) -> None:
     served = serving(api_key="sesame")
     with make_client(served, "sesame") as right, make_client(served, "guess") as wrong:
         assert right.models.list().data
@@ -211,13 +211,13 @@ def test_a_key_is_asked_for(serving: Serving) -> None:
             wrong.models.list()
 
 
-def test_no_room_is_told_as_a_rate_limit(serving: Serving) -> None:
+def test_too_many_requests_is_a_rate_limit_error(serving: Serving) -> None:
     served = serving(SteadyEngine(), limits=Limits(requests=2))
     with make_client(served) as client, pytest.raises(openai.RateLimitError, match="at most 2"):
         client.completions.create(model="steady", prompt="a", n=3)
 
 
-def test_an_engine_that_fails_is_told_and_lets_nothing_more_in(serving: Serving) -> None:
+def test_failed_engine_is_reported_and_refuses_requests(serving: Serving) -> None:
     engine = SteadyEngine()
     engine.fails_at_step = 5
     served = serving(engine)

@@ -1,4 +1,4 @@
-"""The engine's thread: what goes in comes out once, and nothing is left behind."""
+"""The worker thread: every request is delivered once, and no block leaks."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ from assay.errors import InputError
 
 
 class Reader:
-    """Collects what a worker gives out."""
+    """Collects the outputs of a worker."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -65,7 +65,7 @@ def tokens(text: str) -> list[int]:
     return list(text.encode())
 
 
-def test_answers_come_from_the_engines_thread(worker: EngineWorker, reader: Reader) -> None:
+def test_outputs_come_from_the_worker_thread(worker: EngineWorker, reader: Reader) -> None:
     params = SamplingParams(max_tokens=20)
     names = worker.submit([tokens("abc"), tokens("xy")], [params, params])
     reader.wait_for(names)
@@ -77,7 +77,7 @@ def test_answers_come_from_the_engines_thread(worker: EngineWorker, reader: Read
     assert worker.under_way == 0
 
 
-def test_no_more_than_the_limit_is_let_in_and_all_or_none(
+def test_limit_accepts_all_or_none_of_a_submission(
     worker: EngineWorker, engine: SteadyEngine, reader: Reader
 ) -> None:
     engine.step_seconds = 0.005
@@ -90,7 +90,7 @@ def test_no_more_than_the_limit_is_let_in_and_all_or_none(
     assert len(reader.reasons) == 8
 
 
-def test_a_cancelled_request_says_nothing_more(
+def test_cancelled_request_has_no_more_output(
     worker: EngineWorker, engine: SteadyEngine, reader: Reader
 ) -> None:
     engine.step_seconds = 0.005
@@ -99,14 +99,14 @@ def test_a_cancelled_request_says_nothing_more(
         time.sleep(0.001)
     worker.cancel([name, name, "request-999"])
     assert worker.call(lambda: engine.free).result(5) == engine.blocks
-    said = reader.texts[name]
+    text = reader.texts[name]
     time.sleep(0.03)
-    assert reader.texts[name] == said
+    assert reader.texts[name] == text
     assert name not in reader.reasons
     assert worker.under_way == 0
 
 
-def test_what_the_engine_refuses_fails_alone(worker: EngineWorker, reader: Reader) -> None:
+def test_refused_request_fails_alone(worker: EngineWorker, reader: Reader) -> None:
     params = SamplingParams(max_tokens=3)
     names = worker.submit([tokens("refused"), tokens("a")], [params, params])
     reader.wait_for(names)
@@ -115,7 +115,7 @@ def test_what_the_engine_refuses_fails_alone(worker: EngineWorker, reader: Reade
     assert worker.refusing is None
 
 
-def test_a_failing_step_ends_everything_and_is_remembered(
+def test_failed_step_ends_all_requests_and_refuses_new_ones(
     worker: EngineWorker, engine: SteadyEngine, reader: Reader, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine.fails_at_step = 3
@@ -124,20 +124,20 @@ def test_a_failing_step_ends_everything_and_is_remembered(
     assert {type(error) for error in reader.failures.values()} == {StoppedError}
     with pytest.raises(StoppedError, match="the engine failed: RuntimeError: the test said so"):
         worker.submit([tokens("a")], [SamplingParams()])
-    # Clients are told one line; where it happened is for whoever runs the server.
+    # Clients get one line; the traceback is in the log.
     [logged] = caplog.records
     assert logged.exc_info is not None
     assert str(logged.exc_info[1]) == "the test said so"
 
 
-def test_calls_run_between_steps_and_bring_back_errors(worker: EngineWorker) -> None:
+def test_calls_run_between_steps_and_return_errors(worker: EngineWorker) -> None:
     assert worker.call(lambda: threading.current_thread().name).result(5) == "assay-engine"
     failing: Future[float] = worker.call(lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         failing.result(5)
 
 
-def test_closing_tells_what_was_under_way(engine: SteadyEngine, reader: Reader) -> None:
+def test_close_fails_unfinished_requests(engine: SteadyEngine, reader: Reader) -> None:
     engine.step_seconds = 0.005
     worker = EngineWorker(engine, reader.sink)
     names = worker.submit([tokens("a")] * 3, [SamplingParams(max_tokens=400)] * 3)
@@ -151,7 +151,7 @@ def test_closing_tells_what_was_under_way(engine: SteadyEngine, reader: Reader) 
         worker.call(lambda: None)
 
 
-def test_finishing_waits_for_what_is_under_way(engine: SteadyEngine, reader: Reader) -> None:
+def test_finish_waits_for_unfinished_requests(engine: SteadyEngine, reader: Reader) -> None:
     engine.step_seconds = 0.002
     worker = EngineWorker(engine, reader.sink)
     names = worker.submit([tokens("a")] * 3, [SamplingParams(max_tokens=50)] * 3)
@@ -160,7 +160,7 @@ def test_finishing_waits_for_what_is_under_way(engine: SteadyEngine, reader: Rea
     assert not reader.failures
 
 
-def test_finishing_does_not_wait_for_ever(engine: SteadyEngine, reader: Reader) -> None:
+def test_finish_stops_waiting_after_its_timeout(engine: SteadyEngine, reader: Reader) -> None:
     engine.step_seconds = 0.01
     worker = EngineWorker(engine, reader.sink)
     worker.submit([tokens("a")], [SamplingParams(max_tokens=400)])
@@ -168,25 +168,25 @@ def test_finishing_does_not_wait_for_ever(engine: SteadyEngine, reader: Reader) 
     assert [str(error) for error in reader.failures.values()] == ["the server is shutting down"]
 
 
-def test_many_threads_at_once(engine: SteadyEngine, reader: Reader) -> None:
+def test_many_threads_submit_and_cancel(engine: SteadyEngine, reader: Reader) -> None:
     worker = EngineWorker(engine, reader.sink)
-    kept: list[str] = []
+    finishing: list[str] = []
 
     def use(number: int) -> None:
-        for turn in range(20):
-            (name,) = worker.submit([tokens("abc")], [SamplingParams(max_tokens=10 + turn)])
-            if (number + turn) % 3 == 0:
+        for round_number in range(20):
+            (name,) = worker.submit([tokens("abc")], [SamplingParams(max_tokens=10 + round_number)])
+            if (number + round_number) % 3 == 0:
                 worker.cancel([name])
             else:
-                kept.append(name)
+                finishing.append(name)
 
     threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    reader.wait_for(kept)
+    reader.wait_for(finishing)
     worker.finish(5)
     assert engine.free == engine.blocks
     assert not engine.has_work
-    assert all(reader.reasons[name] == "length" for name in kept)
+    assert all(reader.reasons[name] == "length" for name in finishing)

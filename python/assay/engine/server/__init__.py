@@ -1,4 +1,4 @@
-"""The engine behind OpenAI's HTTP interface."""
+"""An OpenAI-compatible HTTP server over the engine."""
 
 from assay.engine.server.app import Limits, create_app
 from assay.engine.server.http_server import listen, serve

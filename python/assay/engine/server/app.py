@@ -1,4 +1,4 @@
-"""The routes, and what they stand on."""
+"""The FastAPI application: its routes, limits and lifespan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from assay.engine.server import errors, response_schemas
-from assay.engine.server.async_engine import Frontend
+from assay.engine.server.async_engine import AsyncEngine
 from assay.engine.server.chat import chat
 from assay.engine.server.completions import complete
 from assay.engine.server.guards import Guards
@@ -25,16 +25,16 @@ from assay.engine.server.worker import SteppedEngine
 
 @dataclass(frozen=True)
 class Limits:
-    """How much the server takes on."""
+    """Limits of the server."""
 
     requests: int = 1024
-    """Answers under way at once, waiting ones included; beyond it clients are told to come back."""
+    """Running and waiting requests at once; beyond it the server responds with status 429."""
     body_bytes: int = 1 << 20
-    """Bytes of one request."""
+    """Maximum bytes of a request body."""
 
 
-_REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": errors.ErrorAnswer} for status in (400, 401, 404, 413, 429, 500, 503)
+_ERROR_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": errors.ErrorResponse} for status in (400, 401, 404, 413, 429, 500, 503)
 }
 _STREAM: Final[dict[str, Any]] = {"text/event-stream": {"schema": {"type": "string"}}}
 
@@ -46,68 +46,68 @@ def create_app(
     api_key: str | None = None,
     limits: Limits | None = None,
 ) -> FastAPI:
-    """An application that serves one model; it owns the engine and closes it at the end."""
+    """An application that serves one model; it owns the engine and closes it on shutdown."""
     limits = limits or Limits()
     metrics = Metrics(model.name)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        frontend = Frontend(engine, metrics, limit=limits.requests)
-        app.state.service = Service(model, frontend)
+        async_engine = AsyncEngine(engine, metrics, limit=limits.requests)
+        app.state.service = Service(model, async_engine)
         try:
             yield
         finally:
-            await asyncio.to_thread(frontend.worker.close)
+            await asyncio.to_thread(async_engine.worker.close)
 
-    # Its pages of documentation would load scripts from elsewhere.
+    # FastAPI's documentation pages would load scripts from other hosts.
     app = FastAPI(title="Assay", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_middleware(Guards, api_key=api_key, body_limit=limits.body_bytes)
     errors.install(app)
 
-    @app.get("/health", responses=_REFUSALS)
+    @app.get("/health", responses=_ERROR_RESPONSES)
     async def health(service: FromService) -> dict[str, str]:
-        """Whether requests are let in."""
-        if refusing := service.frontend.worker.refusing:
+        """Whether the server accepts requests."""
+        if refusing := service.async_engine.worker.refusing:
             raise refusing
         return {"status": "ok"}
 
-    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}, **_REFUSALS})
+    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}, **_ERROR_RESPONSES})
     async def metrics_text(service: FromService) -> Response:
-        """Figures for Prometheus."""
-        statistics = await asyncio.wrap_future(service.frontend.worker.call(engine.statistics))
+        """Metrics in Prometheus text format."""
+        statistics = await asyncio.wrap_future(service.async_engine.worker.call(engine.statistics))
         return Response(metrics.text(statistics), media_type=CONTENT_TYPE_LATEST)
 
-    @app.get("/v1/models", responses=_REFUSALS)
+    @app.get("/v1/models", responses=_ERROR_RESPONSES)
     async def models(service: FromService) -> response_schemas.Models:
-        """The model that is served."""
-        return response_schemas.Models(data=[_described(service.model)])
+        """The served model."""
+        return response_schemas.Models(data=[_model_card(service.model)])
 
-    @app.get("/v1/models/{name:path}", responses=_REFUSALS)
+    @app.get("/v1/models/{name:path}", responses=_ERROR_RESPONSES)
     async def model_by_name(name: str, service: FromService) -> response_schemas.Model:
-        """The model that is served, by its name."""
+        """The served model, by its name."""
         service.check_model(name)
-        return _described(service.model)
+        return _model_card(service.model)
 
     @app.post(
         "/v1/completions",
         response_model=response_schemas.Completion,
-        responses={200: {"content": _STREAM}, **_REFUSALS},
+        responses={200: {"content": _STREAM}, **_ERROR_RESPONSES},
     )
     async def completions(
         body: CompletionRequest, request: Request, service: FromService
     ) -> Response:
-        """Continue prompts."""
+        """Complete prompts."""
         return await complete(service, body, request)
 
     @app.post(
         "/v1/chat/completions",
         response_model=response_schemas.ChatCompletion,
-        responses={200: {"content": _STREAM}, **_REFUSALS},
+        responses={200: {"content": _STREAM}, **_ERROR_RESPONSES},
     )
     async def chat_completions(
         body: ChatRequest, request: Request, service: FromService
     ) -> Response:
-        """Answer a conversation."""
+        """Complete a conversation."""
         return await chat(service, body, request)
 
     return app
@@ -121,7 +121,7 @@ async def _service(request: Request) -> Service:
 FromService = Annotated[Service, Depends(_service)]
 
 
-def _described(model: ServedModel) -> response_schemas.Model:
+def _model_card(model: ServedModel) -> response_schemas.Model:
     return response_schemas.Model(
         id=model.name, created=model.created, max_model_len=model.context_limit
     )

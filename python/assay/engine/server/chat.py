@@ -1,4 +1,4 @@
-"""/v1/chat/completions: a conversation put into the model's own template and continued."""
+"""/v1/chat/completions: a conversation rendered with the model's chat template and completed."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from assay.engine.server.async_engine import Piece
+from assay.engine.server.async_engine import OutputDelta
 from assay.engine.server.errors import ApiError
 from assay.engine.server.request_schemas import ChatRequest
 from assay.engine.server.response_schemas import (
-    ChatAnswerMessage,
     ChatChoice,
     ChatChunk,
     ChatChunkChoice,
     ChatCompletion,
     ChatLogprob,
     ChatLogprobs,
+    ChatResponseMessage,
     TopLogprob,
     Usage,
 )
 from assay.engine.server.responses import respond
-from assay.engine.server.service import Service, beside_loop, new_name
+from assay.engine.server.service import Service, new_response_id, run_off_loop
 
 
 async def chat(service: Service, body: ChatRequest, request: Request) -> Response:
-    """Answer a request for the next turn of a conversation."""
+    """Respond to a chat completion request."""
     service.check_model(body.model)
     if body.top_logprobs and not body.logprobs:
         raise ApiError("top_logprobs needs logprobs to be true", param="top_logprobs")
@@ -37,10 +37,10 @@ async def chat(service: Service, body: ChatRequest, request: Request) -> Respons
             "max_tokens and max_completion_tokens mean the same: give one of them",
             param="max_completion_tokens",
         )
-    messages = [message.plain() for message in body.messages]
+    messages = [message.for_template() for message in body.messages]
     characters = sum(len(message["content"]) for message in messages)
-    prompt = await beside_loop(characters, _prompt, service, messages)
-    order = service.order(
+    prompt = await run_off_loop(characters, _prompt, service, messages)
+    generation = service.generation_request(
         "chat",
         body,
         [prompt],
@@ -48,8 +48,8 @@ async def chat(service: Service, body: ChatRequest, request: Request) -> Respons
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
         param="messages",
     )
-    wording = ChatWording(service, has_logprobs=bool(body.logprobs))
-    return await respond(service, order, wording, body, request)
+    formatter = ChatFormatter(service, has_logprobs=bool(body.logprobs))
+    return await respond(service, generation, formatter, body, request)
 
 
 def _prompt(service: Service, messages: Sequence[Mapping[str, str]]) -> Sequence[int]:
@@ -62,28 +62,28 @@ def _prompt(service: Service, messages: Sequence[Mapping[str, str]]) -> Sequence
     return service.model.encode_rendered(service.model.render_chat(messages))
 
 
-class ChatWording:
-    """Chat answers in OpenAI's words."""
+class ChatFormatter:
+    """Formats chat completions as OpenAI's API does."""
 
     def __init__(self, service: Service, *, has_logprobs: bool) -> None:
         self._service = service
         self._has_logprobs = has_logprobs
-        self._begun: set[int] = set()
-        self._name = new_name("chatcmpl")
+        self._started: set[int] = set()
+        self._name = new_response_id("chatcmpl")
         self._created = int(time.time())
 
-    def chunks(self, index: int, piece: Piece) -> Iterator[ChatChunk]:
-        """The role first, then an event for each piece, the last with its reason."""
-        if index not in self._begun:
-            self._begun.add(index)
+    def chunks(self, index: int, delta: OutputDelta) -> Iterator[ChatChunk]:
+        """The role first, then an event for each delta, then the finish reason."""
+        if index not in self._started:
+            self._started.add(index)
             yield self._chunk(index, {"role": "assistant", "content": ""})
-        if piece.text or (self._has_logprobs and piece.token_count):
-            yield self._chunk(index, {"content": piece.text}, logprobs=self._logprobs(piece))
-        if piece.finish_reason is not None:
-            yield self._chunk(index, {}, finish_reason=piece.finish_reason)
+        if delta.text or (self._has_logprobs and delta.token_count):
+            yield self._chunk(index, {"content": delta.text}, logprobs=self._logprobs(delta))
+        if delta.finish_reason is not None:
+            yield self._chunk(index, {}, finish_reason=delta.finish_reason)
 
-    def closing(self, usage: Usage) -> ChatChunk:
-        """An event without choices."""
+    def usage_chunk(self, usage: Usage) -> ChatChunk:
+        """An event with the usage and no choices."""
         return ChatChunk(
             id=self._name,
             created=self._created,
@@ -92,16 +92,16 @@ class ChatWording:
             usage=usage,
         )
 
-    def whole(self, answers: Sequence[Piece], usage: Usage) -> ChatCompletion:
-        """Every choice and the usage."""
+    def full(self, outputs: Sequence[OutputDelta], usage: Usage) -> ChatCompletion:
+        """All choices and the usage."""
         choices = [
             ChatChoice(
                 index=index,
-                message=ChatAnswerMessage(content=answer.text),
-                logprobs=self._logprobs(answer),
-                finish_reason=answer.finish_reason or "stop",
+                message=ChatResponseMessage(content=output.text),
+                logprobs=self._logprobs(output),
+                finish_reason=output.finish_reason or "stop",
             )
-            for index, answer in enumerate(answers)
+            for index, output in enumerate(outputs)
         ]
         return ChatCompletion(
             id=self._name,
@@ -119,7 +119,7 @@ class ChatWording:
             choices=[ChatChunkChoice(index=index, delta=delta, **rest)],
         )
 
-    def _logprobs(self, piece: Piece) -> ChatLogprobs | None:
+    def _logprobs(self, delta: OutputDelta) -> ChatLogprobs | None:
         if not self._has_logprobs:
             return None
         content = [
@@ -127,7 +127,7 @@ class ChatWording:
                 **self._token(token, logprob),
                 top_logprobs=[TopLogprob(**self._token(*other)) for other in top],
             )
-            for token, logprob, top in piece.logprobs
+            for token, logprob, top in delta.logprobs
         ]
         return ChatLogprobs(content=content)
 

@@ -1,4 +1,4 @@
-"""/v1/completions: prompts continued as they stand, without a chat template."""
+"""/v1/completions: prompts completed without a chat template."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from assay.engine.server.async_engine import Piece
+from assay.engine.server.async_engine import OutputDelta
 from assay.engine.server.errors import ApiError
 from assay.engine.server.request_schemas import CompletionRequest
 from assay.engine.server.response_schemas import (
@@ -18,14 +18,14 @@ from assay.engine.server.response_schemas import (
     Usage,
 )
 from assay.engine.server.responses import respond
-from assay.engine.server.service import Service, new_name
+from assay.engine.server.service import Service, new_response_id
 
 DEFAULT_MAX_TOKENS = 16
-"""What OpenAI's endpoint generates when it is not told."""
+"""OpenAI's default for this endpoint."""
 
 
 async def complete(service: Service, body: CompletionRequest, request: Request) -> Response:
-    """Answer a request for completions."""
+    """Respond to a completion request."""
     service.check_model(body.model)
     if body.echo and body.logprobs is not None:
         raise ApiError("echo cannot be joined with logprobs: prompts have none", param="echo")
@@ -34,7 +34,7 @@ async def complete(service: Service, body: CompletionRequest, request: Request) 
     prompts = [
         await service.encode(one) if isinstance(one, str) else one for one in texts_or_tokens
     ]
-    order = service.order(
+    generation = service.generation_request(
         "text_completion",
         body,
         prompts,
@@ -42,41 +42,41 @@ async def complete(service: Service, body: CompletionRequest, request: Request) 
         logprobs=body.logprobs,
         param="prompt",
     )
-    echoes = [""] * len(order.prompts)
+    echoes = [""] * len(generation.prompts)
     if body.echo:
         texts = [
             one if isinstance(one, str) else service.model.decode(one) for one in texts_or_tokens
         ]
         echoes = [text for text in texts for _ in range(body.n or 1)]
-    wording = CompletionWording(service, echoes, has_logprobs=body.logprobs is not None)
-    return await respond(service, order, wording, body, request)
+    formatter = CompletionFormatter(service, echoes, has_logprobs=body.logprobs is not None)
+    return await respond(service, generation, formatter, body, request)
 
 
-class CompletionWording:
-    """Completions in OpenAI's words; `echoes` is what each answer starts with."""
+class CompletionFormatter:
+    """Formats completions as OpenAI's API does; `echoes` are the prompts that choices start with."""
 
     def __init__(self, service: Service, echoes: list[str], *, has_logprobs: bool) -> None:
         self._service = service
         self._echoes = echoes
         self._offsets = [0] * len(echoes)
         self._has_logprobs = has_logprobs
-        self._name = new_name("cmpl")
+        self._name = new_response_id("cmpl")
         self._created = int(time.time())
 
-    def chunks(self, index: int, piece: Piece) -> Iterator[Completion]:
-        """One event for each piece."""
-        yield self._answer([self._choice(index, piece)])
+    def chunks(self, index: int, delta: OutputDelta) -> Iterator[Completion]:
+        """One event for each delta."""
+        yield self._response([self._choice(index, delta)])
 
-    def closing(self, usage: Usage) -> Completion:
-        """An event without choices."""
-        return self._answer([], usage)
+    def usage_chunk(self, usage: Usage) -> Completion:
+        """An event with the usage and no choices."""
+        return self._response([], usage)
 
-    def whole(self, answers: Sequence[Piece], usage: Usage) -> Completion:
-        """Every choice and the usage."""
-        choices = [self._choice(index, answer) for index, answer in enumerate(answers)]
-        return self._answer(choices, usage)
+    def full(self, outputs: Sequence[OutputDelta], usage: Usage) -> Completion:
+        """All choices and the usage."""
+        choices = [self._choice(index, output) for index, output in enumerate(outputs)]
+        return self._response(choices, usage)
 
-    def _answer(self, choices: list[CompletionChoice], usage: Usage | None = None) -> Completion:
+    def _response(self, choices: list[CompletionChoice], usage: Usage | None = None) -> Completion:
         return Completion(
             id=self._name,
             created=self._created,
@@ -85,29 +85,29 @@ class CompletionWording:
             usage=usage,
         )
 
-    def _choice(self, index: int, piece: Piece) -> CompletionChoice:
-        text = self._echoes[index] + piece.text
+    def _choice(self, index: int, delta: OutputDelta) -> CompletionChoice:
+        text = self._echoes[index] + delta.text
         self._echoes[index] = ""
         return CompletionChoice(
             index=index,
             text=text,
-            logprobs=self._logprobs(index, piece) if self._has_logprobs else None,
-            finish_reason=piece.finish_reason,
+            logprobs=self._logprobs(index, delta) if self._has_logprobs else None,
+            finish_reason=delta.finish_reason,
         )
 
-    def _logprobs(self, index: int, piece: Piece) -> CompletionLogprobs:
-        told = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
-        for token, logprob, top in piece.logprobs:
+    def _logprobs(self, index: int, delta: OutputDelta) -> CompletionLogprobs:
+        logprobs = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
+        for token, logprob, top in delta.logprobs:
             text = self._text(token)
-            told.tokens.append(text)
-            told.token_logprobs.append(logprob)
-            told.top_logprobs.append({self._text(other): value for other, value in top})
-            told.text_offset.append(self._offsets[index])
+            logprobs.tokens.append(text)
+            logprobs.token_logprobs.append(logprob)
+            logprobs.top_logprobs.append({self._text(other): value for other, value in top})
+            logprobs.text_offset.append(self._offsets[index])
             self._offsets[index] += len(text)
-        return told
+        return logprobs
 
     def _text(self, token: int) -> str:
-        """A token's text; part of a character is written as its bytes, as OpenAI does."""
+        """A token's text; an incomplete character is written as its bytes, as OpenAI does."""
         piece = self._service.model.token_bytes(token)
         try:
             return piece.decode()

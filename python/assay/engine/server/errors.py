@@ -1,4 +1,4 @@
-"""Errors in the shape that clients of OpenAI's API expect."""
+"""Error responses in the shape of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RETRY_SECONDS: Final = "1"
 
 
 class ErrorBody(BaseModel):
-    """What went wrong."""
+    """The fields of an error."""
 
     message: str
     type: str
@@ -35,14 +35,14 @@ class ErrorBody(BaseModel):
     code: str | None = None
 
 
-class ErrorAnswer(BaseModel):
-    """The body of every answer that is an error."""
+class ErrorResponse(BaseModel):
+    """The body of every error response."""
 
     error: ErrorBody
 
 
 class ApiError(AssayError):
-    """A request that is refused, with its HTTP status."""
+    """A refused request, with its HTTP status."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class ApiError(AssayError):
         self.code = code
 
 
-def describe(error: BaseException) -> ApiError:
-    """The error as one for the client; what is our own fault is logged and not told."""
+def as_api_error(error: BaseException) -> ApiError:
+    """The error for the client; internal errors are logged and not disclosed."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, OverloadedError):
@@ -76,7 +76,7 @@ def describe(error: BaseException) -> ApiError:
     return ApiError("the server failed on this request", status=500, code="internal_error")
 
 
-def body(error: ApiError) -> dict[str, Any]:
+def error_body(error: ApiError) -> dict[str, Any]:
     """The JSON of an error."""
     kind = _TYPES.get(error.status, "invalid_request_error")
     details = ErrorBody(
@@ -85,46 +85,46 @@ def body(error: ApiError) -> dict[str, Any]:
         param=error.param and _sendable(error.param),
         code=error.code,
     )
-    return ErrorAnswer(error=details).model_dump()
+    return ErrorResponse(error=details).model_dump()
 
 
 def _sendable(text: str) -> str:
-    """The text without what UTF-8 lacks: JSON can hold half of a surrogate pair."""
+    """The text with unpaired surrogates escaped: JSON can hold them, UTF-8 cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def answer(error: BaseException) -> JSONResponse:
-    """The HTTP answer that tells of an error."""
-    told = describe(error)
-    headers = {"Retry-After": _RETRY_SECONDS} if told.status in (429, 503) else {}
-    if told.status == 401:
+def error_response(error: BaseException) -> JSONResponse:
+    """The HTTP response of an error."""
+    api_error = as_api_error(error)
+    headers = {"Retry-After": _RETRY_SECONDS} if api_error.status in (429, 503) else {}
+    if api_error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(body(told), told.status, headers)
+    return JSONResponse(error_body(api_error), api_error.status, headers)
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of the app in this shape."""
+    """Respond to every error of the app in this shape."""
 
     @app.exception_handler(AssayError)
     async def refused(_: Request, error: AssayError) -> JSONResponse:
-        return answer(error)
+        return error_response(error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        field = ".".join(str(part) for part in first["loc"] if part != "body")
         message, code = str(first["msg"]), str(first["type"])
         if code == "extra_forbidden":
             message, code = "this server does not support it", "unsupported_parameter"
-        message = f"{place}: {message}" if place else message
-        return answer(ApiError(message, param=place or None, code=code))
+        message = f"{field}: {message}" if field else message
+        return error_response(ApiError(message, param=field or None, code=code))
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> JSONResponse:
-        told = answer(ApiError(str(error.detail), status=error.status_code))
-        told.headers.update(error.headers or {})
-        return told
+        response = error_response(ApiError(str(error.detail), status=error.status_code))
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:
-        return answer(error)
+        return error_response(error)

@@ -1,4 +1,4 @@
-"""What stands before the routes: the key, the size of a body, and patience with slow clients."""
+"""Checks before the routes: API key, body size, and timeouts of slow clients."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from assay.engine.server.errors import ApiError, answer
+from assay.engine.server.errors import ApiError, error_response
 
 
 class Guards:
-    """Refuses a request without the key or with too large a body before anything reads it."""
+    """Middleware that refuses requests without the API key or with too large a body."""
 
     def __init__(self, app: ASGIApp, *, api_key: str | None, body_limit: int) -> None:
         self._app = app
@@ -21,15 +21,15 @@ class Guards:
         self._body_limit = body_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its whole body read, or answer it here."""
+        """Pass the request on with its full body, or respond with an error."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         try:
             self._check_key(scope)
-            first = await self._whole_body(scope, receive)
+            first = await self._full_body(scope, receive)
         except ApiError as error:
-            await answer(error)(scope, receive, send)
+            await error_response(error)(scope, receive, send)
             return
         unread = [first]
 
@@ -42,11 +42,11 @@ class Guards:
         if self._api_key is None or not scope["path"].startswith("/v1/"):
             return
         scheme, _, given = _header(scope, b"authorization").partition(b" ")
-        # Comparing in constant time tells nothing of how much of a guess was right.
+        # A constant-time comparison leaks nothing about a partly correct key.
         if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._api_key):
             raise ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
 
-    async def _whole_body(self, scope: Scope, receive: Receive) -> Message:
+    async def _full_body(self, scope: Scope, receive: Receive) -> Message:
         declared = _header(scope, b"content-length")
         if declared.isdigit() and int(declared[:20]) > self._body_limit:
             raise self._too_large()
@@ -74,57 +74,59 @@ def _header(scope: Scope, name: bytes) -> bytes:
     return found
 
 
-class PatientProtocol(H11Protocol):
-    """HTTP that hangs up on a client which neither finishes its request nor reads its answer.
+class TimeoutProtocol(H11Protocol):
+    """HTTP with timeouts for receiving a request and for a client that stops reading.
 
-    uvicorn waits for both without end: a thousand clients that say nothing would hold a thousand
-    connections, and one that stops reading would keep a drain from ending.
+    uvicorn has neither: a thousand silent clients would hold a thousand connections, and one that
+    stops reading would keep a drain from ending.
     """
 
-    request_seconds: Final = 30.0
-    """Time for a whole request to arrive, from its first byte or the connection's start."""
-    reading_seconds: Final = 60.0
-    """Time for a client to read on when what was sent to it has filled the connection."""
+    request_timeout_seconds: Final = 30.0
+    """Time to receive a full request, from its first byte or the start of the connection."""
+    read_timeout_seconds: Final = 60.0
+    """Time for a client to resume reading once the send buffer is full."""
 
-    _arriving: asyncio.TimerHandle | None = None
-    _stalled: asyncio.TimerHandle | None = None
+    _request_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for the first request."""
+        """Start the timer of the first request."""
         super().connection_made(transport)
-        self._arriving = self.loop.call_later(self.request_seconds, transport.abort)
+        self._request_timer = self.loop.call_later(self.request_timeout_seconds, transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Stop waiting once the request is whole; start anew with the next one."""
+        """Stop the timer once the request is complete; restart it with the next one."""
         super().data_received(data)
         cycle: Any = self.cycle
         if cycle is None or cycle.response_complete or cycle.more_body:
-            if self._arriving is None:
-                self._arriving = self.loop.call_later(self.request_seconds, self.transport.abort)
+            if self._request_timer is None:
+                self._request_timer = self.loop.call_later(
+                    self.request_timeout_seconds, self.transport.abort
+                )
         else:
-            _stop(self._arriving)
-            self._arriving = None
+            _cancel(self._request_timer)
+            self._request_timer = None
 
     def pause_writing(self) -> None:
-        """Wait for the client to read on."""
+        """Start the timer of a client that stopped reading."""
         super().pause_writing()
-        self._stalled = self._stalled or self.loop.call_later(
-            self.reading_seconds, self.transport.abort
+        self._read_timer = self._read_timer or self.loop.call_later(
+            self.read_timeout_seconds, self.transport.abort
         )
 
     def resume_writing(self) -> None:
-        """The client read on."""
+        """The client reads again: stop the timer."""
         super().resume_writing()
-        _stop(self._stalled)
-        self._stalled = None
+        _cancel(self._read_timer)
+        self._read_timer = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any longer."""
-        _stop(self._arriving)
-        _stop(self._stalled)
+        """Stop both timers."""
+        _cancel(self._request_timer)
+        _cancel(self._read_timer)
         super().connection_lost(exc)
 
 
-def _stop(timer: asyncio.TimerHandle | None) -> None:
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()

@@ -1,4 +1,4 @@
-"""Listening: one process, one address, and an orderly end."""
+"""Listening, serving and graceful shutdown: one process, one address."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
-from assay.engine.server.guards import PatientProtocol
+from assay.engine.server.guards import TimeoutProtocol
 
 _GRACE_SECONDS: Final = 5
-"""Time after the drain for clients to read what was sent to them."""
+"""Time after the drain for clients to read their responses."""
 
 
 class DrainingServer(uvicorn.Server):
-    """A server that answers what it has let in before it ends, and then ends with success.
+    """A server that drains its requests on shutdown and then exits with success.
 
-    On SIGTERM or SIGINT it stops listening and lets nothing more in. What is still under way
-    after `drain_seconds` is ended with an error that says so. A second SIGINT ends at once.
+    On SIGTERM or SIGINT it stops listening and accepts no more requests. Requests that are
+    unfinished after `drain_seconds` end with an error. A second SIGINT exits at once.
     """
 
     def __init__(self, app: FastAPI, config: uvicorn.Config, drain_seconds: float) -> None:
@@ -33,7 +33,7 @@ class DrainingServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals while serving; uvicorn's own would die of them once it has drained."""
+        """Handle signals while serving; uvicorn would raise them again after the drain."""
         signals = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self.handle_exit) for number in signals}
         try:
@@ -43,28 +43,28 @@ class DrainingServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish what is under way, and end what takes too long."""
-        worker = self._app.state.service.frontend.worker
-        finishing = asyncio.create_task(asyncio.to_thread(worker.finish, self._drain_seconds))
+        """Drain running requests; abort those that take too long."""
+        worker = self._app.state.service.async_engine.worker
+        drain = asyncio.create_task(asyncio.to_thread(worker.finish, self._drain_seconds))
         await super().shutdown(sockets)
-        await finishing
+        await drain
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes a free one. Fails before the model is loaded."""
+    """A listening socket; port 0 picks a free one. It fails before a model is loaded."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=2048)
 
 
 def serve(app: FastAPI, listener: socket.socket, *, drain_seconds: float = 30.0) -> None:
-    """Serve until a signal ends it."""
+    """Serve until SIGTERM or SIGINT."""
     _raise_file_limit()
     config = uvicorn.Config(
         app,
-        http=PatientProtocol,
+        http=TimeoutProtocol,
         ws="none",
         lifespan="on",
-        # What is no HTTP is answered, not logged: who sends it could fill a disk.
+        # Malformed HTTP is refused and not logged: its senders could fill a disk.
         log_level="error",
         timeout_graceful_shutdown=int(drain_seconds) + _GRACE_SECONDS,
         server_header=False,
@@ -74,7 +74,7 @@ def serve(app: FastAPI, listener: socket.socket, *, drain_seconds: float = 30.0)
 
 
 def _raise_file_limit() -> None:
-    """Every connection is an open file, and the usual limit of 1,024 is soon reached."""
+    """Raise the limit of open files: each connection is one, and the usual limit is 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,7 +1,7 @@
-"""What the server counts, in Prometheus text: vLLM's names and OpenTelemetry's for GenAI.
+"""Prometheus metrics under vLLM's names and OpenTelemetry's names for generative AI.
 
-Dashboards made for vLLM read the first, those made for OpenTelemetry the second; the dots of
-OpenTelemetry's names are written as underscores, as its own exporter to Prometheus does.
+Dashboards made for vLLM read the first, those made for OpenTelemetry the second. Dots in
+OpenTelemetry's names become underscores, as in its Prometheus exporter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-# The buckets that OpenTelemetry's conventions for generative AI advise.
+# The buckets of OpenTelemetry's semantic conventions for generative AI.
 _FIRST_TOKEN: Final = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
 )
@@ -36,73 +36,73 @@ class Metrics:
     def __init__(self, model: str) -> None:
         self._model = model
         self._registry = CollectorRegistry()
-        self._prompt_tokens = self._count("prompt_tokens", "Prompt tokens taken in.")
-        self._tokens = self._count("generation_tokens", "Tokens generated.")
-        self._ended = self._count(
-            "request_success", "Requests that ended, by how they ended.", "finished_reason"
+        self._prompt_tokens = self._counter("prompt_tokens", "Prompt tokens received.")
+        self._tokens = self._counter("generation_tokens", "Tokens generated.")
+        self._finished = self._counter(
+            "request_success", "Finished requests by finish reason.", "finished_reason"
         )
-        self._prompt_length = self._spread(
+        self._prompt_length = self._histogram(
             "vllm:request_prompt_tokens", "Tokens of a prompt.", _TOKENS
         )
-        self._length = self._spread(
-            "vllm:request_generation_tokens", "Tokens of an answer.", _TOKENS
+        self._length = self._histogram(
+            "vllm:request_generation_tokens", "Tokens of an output.", _TOKENS
         )
-        self._queue = self._spread(
+        self._queue = self._histogram(
             "vllm:request_queue_time_seconds", "Seconds from arrival to the first step.", _DURATION
         )
         first = "Seconds from arrival to the first token."
-        self._first = self._spread("vllm:time_to_first_token_seconds", first, _FIRST_TOKEN)
-        self._first_otel = self._spread(
+        self._first = self._histogram("vllm:time_to_first_token_seconds", first, _FIRST_TOKEN)
+        self._first_otel = self._histogram(
             "gen_ai_server_time_to_first_token_seconds", first, _FIRST_TOKEN, _OTEL
         )
-        self._gap = self._spread(
+        self._gap = self._histogram(
             "vllm:inter_token_latency_seconds", "Seconds from token to token.", _FIRST_TOKEN
         )
-        self._gap_otel = self._spread(
+        self._gap_otel = self._histogram(
             "gen_ai_server_time_per_output_token_seconds",
-            "Seconds for each token after the first, averaged over an answer.",
+            "Seconds for each token after the first, averaged over an output.",
             _NEXT_TOKEN,
             _OTEL,
         )
-        whole = "Seconds from arrival to the last token."
-        self._whole = self._spread("vllm:e2e_request_latency_seconds", whole, _DURATION)
-        self._whole_otel = self._spread(
-            "gen_ai_server_request_duration_seconds", whole, _DURATION, (*_OTEL, "error_type")
+        latency = "Seconds from arrival to the last token."
+        self._latency = self._histogram("vllm:e2e_request_latency_seconds", latency, _DURATION)
+        self._latency_otel = self._histogram(
+            "gen_ai_server_request_duration_seconds", latency, _DURATION, (*_OTEL, "error_type")
         )
 
     def arrived(self, prompt_tokens: int) -> None:
-        """A prompt was let in."""
+        """A prompt was accepted."""
         self._prompt_tokens.labels(self._model).inc(prompt_tokens)
         self._prompt_length.labels(self._model).observe(prompt_tokens)
 
-    def waited(self, seconds: float) -> None:
-        """A request that has ended waited so long for its first step."""
+    def queued(self, seconds: float) -> None:
+        """A finished request was queued for this long before its first step."""
         self._queue.labels(self._model).observe(seconds)
 
     def first_token(self, operation: str, seconds: float, tokens: int) -> None:
-        """The first tokens of an answer came."""
+        """The first tokens of an output arrived."""
         self._tokens.labels(self._model).inc(tokens)
         self._first.labels(self._model).observe(seconds)
         self._first_otel.labels(*self._otel(operation)).observe(seconds)
 
     def next_tokens(self, seconds: float, tokens: int) -> None:
-        """More tokens of an answer came, this long after those before."""
+        """More tokens of an output arrived, this long after the last ones."""
         self._tokens.labels(self._model).inc(tokens)
         self._gap.labels(self._model).observe(seconds / tokens)
 
-    def ended(self, operation: str, reason: str, tokens: int, first: float, last: float) -> None:
-        """An answer ended: how, its tokens, and when its first and last came after arrival."""
-        self._ended.labels(self._model, reason).inc()
+    def finished(self, operation: str, reason: str, tokens: int, first: float, last: float) -> None:
+        """A request finished: why, its tokens, and its seconds to the first and to the last one."""
+        self._finished.labels(self._model, reason).inc()
         self._length.labels(self._model).observe(tokens)
-        self._whole.labels(self._model).observe(last)
+        self._latency.labels(self._model).observe(last)
         error = reason if reason in ("abort", "error") else ""
-        self._whole_otel.labels(*self._otel(operation), error).observe(last)
+        self._latency_otel.labels(*self._otel(operation), error).observe(last)
         if tokens > 1:
             each = (last - first) / (tokens - 1)
             self._gap_otel.labels(*self._otel(operation)).observe(each)
 
     def text(self, statistics: Mapping[str, Any]) -> bytes:
-        """Everything in Prometheus' text format, beside what the engine says of itself."""
+        """All metrics in Prometheus text format, with the engine's statistics."""
         engine = CollectorRegistry()
         engine.register(_Engine(self._model, statistics))
         return generate_latest(engine) + generate_latest(self._registry)
@@ -110,17 +110,17 @@ class Metrics:
     def _otel(self, operation: str) -> tuple[str, ...]:
         return (operation, "assay", self._model, self._model)
 
-    def _count(self, name: str, meaning: str, *labels: str) -> Counter:
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(f"vllm:{name}", meaning, (*_VLLM, *labels), registry=self._registry)
 
-    def _spread(
+    def _histogram(
         self, name: str, meaning: str, buckets: Sequence[float], labels: Sequence[str] = _VLLM
     ) -> Histogram:
         return Histogram(name, meaning, labels, registry=self._registry, buckets=buckets)
 
 
 class _Engine(Collector):
-    """What the engine says of itself, as a registry asks for it."""
+    """Collects the engine's statistics for a registry."""
 
     def __init__(self, model: str, statistics: Mapping[str, Any]) -> None:
         self._model = model
@@ -131,17 +131,17 @@ class _Engine(Collector):
 
 
 def engine_families(model: str, statistics: Mapping[str, Any]) -> Iterator[Metric]:
-    """The engine's own figures under vLLM's names."""
+    """The engine's statistics under vLLM's names."""
     used = statistics["used"] / statistics["blocks"]
     gauges = {
         "num_requests_running": ("Requests in the running batch.", statistics["running"]),
-        "num_requests_waiting": ("Requests that wait for room.", statistics["waiting"]),
+        "num_requests_waiting": ("Requests in the waiting queue.", statistics["waiting"]),
         "kv_cache_usage_perc": ("Share of the KV cache in use; 1 is all.", used),
     }
     counters = {
-        "num_preemptions": ("Requests set back to free KV blocks.", statistics["preemptions"]),
+        "num_preemptions": ("Requests preempted to free KV blocks.", statistics["preemptions"]),
         "prefix_cache_queries": ("Prompt tokens looked up.", statistics["queried_tokens"]),
-        "prefix_cache_hits": ("Prompt tokens found computed.", statistics["hit_tokens"]),
+        "prefix_cache_hits": ("Prompt tokens found in the prefix cache.", statistics["hit_tokens"]),
     }
     for name, (meaning, value) in gauges.items():
         gauge = GaugeMetricFamily(f"vllm:{name}", meaning, labels=_VLLM)

@@ -1,7 +1,7 @@
-"""What clients send, in OpenAI's words and a few of vLLM's.
+"""Request bodies: OpenAI's fields and a few of vLLM's.
 
-A field that is not listed is refused by name: ignoring it would change the answer quietly. Null
-means the same as leaving a field out.
+An unknown field is refused by name: ignoring it would silently change the output. Null means the
+same as leaving a field out.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ Seed = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 Count = Annotated[StrictInt, Field(ge=1, lt=2**31)]
 TokenId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
 Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False, strict=True)]
-StopText = Annotated[Text, Field(min_length=1, max_length=1024)]
+StopString = Annotated[Text, Field(min_length=1, max_length=1024)]
 
 
 class Strict(BaseModel):
-    """A body in which every field is known."""
+    """A body without unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class StreamOptions(Strict):
-    """How a stream ends."""
+    """Options of a stream."""
 
     include_usage: StrictBool | None = None
 
 
 class Sampling(Strict):
-    """What both endpoints take: how tokens are chosen, and how the answer is sent."""
+    """Fields of both endpoints: sampling parameters and streaming."""
 
     model: Text
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False, strict=True)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, strict=True)] | None = None
     n: Annotated[StrictInt, Field(ge=1, le=128)] | None = None
-    stop: StopText | Annotated[list[StopText], Field(max_length=16)] | None = None
+    stop: StopString | Annotated[list[StopString], Field(max_length=16)] | None = None
     seed: Seed | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
 
-    # Words of vLLM's for what OpenAI has no word for.
+    # Fields of vLLM that OpenAI does not have.
     top_k: Annotated[StrictInt, Field(ge=-1, lt=2**31)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)] | None = None
     repetition_penalty: (
@@ -62,7 +62,7 @@ class Sampling(Strict):
     stop_token_ids: Annotated[list[TokenId], Field(max_length=16)] | None = None
     ignore_eos: StrictBool | None = None
 
-    # Notes of the client's own, which change no answer.
+    # Accepted and ignored: they do not change the output.
     user: Text | None = None
     metadata: dict[str, Text] | None = None
     store: StrictBool | None = None
@@ -71,13 +71,13 @@ class Sampling(Strict):
     prompt_cache_key: Text | None = None
 
     def stops(self) -> tuple[str, ...]:
-        """The stop texts as one tuple."""
+        """The stop strings as a tuple."""
         if self.stop is None:
             return ()
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
     def wants_usage(self) -> bool:
-        """Whether a stream ends with its usage."""
+        """Whether a stream ends with a usage event."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
@@ -105,14 +105,14 @@ class TextPart(Strict):
 
 
 class ChatMessage(Strict):
-    """One turn of a conversation."""
+    """One message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: Text | list[TextPart]
     name: Text | None = None
 
-    def plain(self) -> dict[str, str]:
-        """The message as chat templates read it; a developer speaks as the system."""
+    def for_template(self) -> dict[str, str]:
+        """The message for the chat template; the role developer becomes system."""
         content = self.content
         if not isinstance(content, str):
             content = "".join(part.text for part in content)
@@ -121,7 +121,7 @@ class ChatMessage(Strict):
 
 
 class TextFormat(Strict):
-    """The only format of answers that there is."""
+    """The only supported response format."""
 
     type: Literal["text"]
 

@@ -1,4 +1,4 @@
-"""What the server sends back, in OpenAI's words."""
+"""Response bodies, as OpenAI's API defines them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 
 class Model(BaseModel):
-    """A model that is served."""
+    """The served model."""
 
     id: str
     object: Literal["model"] = "model"
@@ -18,20 +18,20 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
-    """Every model that is served."""
+    """The list of served models."""
 
     object: Literal["list"] = "list"
     data: list[Model]
 
 
 class PromptTokensDetails(BaseModel):
-    """Where the work on the prompts was saved."""
+    """How many prompt tokens came from the prefix cache."""
 
     cached_tokens: int
 
 
 class Usage(BaseModel):
-    """Tokens read and written for a request."""
+    """Token counts of a request."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -40,7 +40,7 @@ class Usage(BaseModel):
 
     @classmethod
     def of(cls, prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> Usage:
-        """Count both and their sum."""
+        """The counts and their sum."""
         return cls(
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
@@ -59,7 +59,7 @@ class CompletionLogprobs(BaseModel):
 
 
 class CompletionChoice(BaseModel):
-    """One completion, or a piece of it."""
+    """One completion, or a chunk of it."""
 
     index: int
     text: str
@@ -68,7 +68,7 @@ class CompletionChoice(BaseModel):
 
 
 class Completion(BaseModel):
-    """The answer of /v1/completions, and each event of its stream."""
+    """The response of /v1/completions, and each event of its stream."""
 
     id: str
     object: Literal["text_completion"] = "text_completion"
@@ -79,7 +79,7 @@ class Completion(BaseModel):
 
 
 class TopLogprob(BaseModel):
-    """A token that could have stood in a place."""
+    """A likely token at one position."""
 
     token: str
     logprob: float
@@ -87,20 +87,20 @@ class TopLogprob(BaseModel):
 
 
 class ChatLogprob(TopLogprob):
-    """A token of an answer and its rivals."""
+    """A token of the output with its alternatives."""
 
     top_logprobs: list[TopLogprob]
 
 
 class ChatLogprobs(BaseModel):
-    """Log-probabilities of a chat answer."""
+    """Log-probabilities of a chat completion."""
 
     content: list[ChatLogprob]
     refusal: None = None
 
 
-class ChatAnswerMessage(BaseModel):
-    """The assistant's turn."""
+class ChatResponseMessage(BaseModel):
+    """The assistant's message."""
 
     role: Literal["assistant"] = "assistant"
     content: str
@@ -108,16 +108,16 @@ class ChatAnswerMessage(BaseModel):
 
 
 class ChatChoice(BaseModel):
-    """One answer."""
+    """One choice."""
 
     index: int
-    message: ChatAnswerMessage
+    message: ChatResponseMessage
     logprobs: ChatLogprobs | None = None
     finish_reason: str
 
 
 class ChatCompletion(BaseModel):
-    """The answer of /v1/chat/completions."""
+    """The response of /v1/chat/completions."""
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
@@ -128,7 +128,7 @@ class ChatCompletion(BaseModel):
 
 
 class ChatChunkChoice(BaseModel):
-    """A piece of one answer."""
+    """A chunk of one choice."""
 
     index: int
     delta: dict[str, Any]
@@ -137,7 +137,7 @@ class ChatChunkChoice(BaseModel):
 
 
 class ChatChunk(BaseModel):
-    """An event of a chat answer's stream."""
+    """An event of a chat completion stream."""
 
     id: str
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"

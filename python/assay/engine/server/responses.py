@@ -1,4 +1,4 @@
-"""From an order to an HTTP answer, the same for every endpoint: whole, or piece by piece."""
+"""From a generation request to an HTTP response, full or streamed, for every endpoint."""
 
 from __future__ import annotations
 
@@ -9,63 +9,79 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from assay.engine.server.async_engine import Exchange, Piece
+from assay.engine.server.async_engine import OutputDelta, OutputStream
 from assay.engine.server.request_schemas import Sampling
 from assay.engine.server.response_schemas import Usage
-from assay.engine.server.service import Order, Service
-from assay.engine.server.streaming import DONE, ClientLeftError, EventStream, event, unless_left
+from assay.engine.server.service import GenerationRequest, Service
+from assay.engine.server.streaming import (
+    DONE,
+    ClientDisconnectedError,
+    EventStream,
+    cancel_on_disconnect,
+    event,
+)
 
 CLIENT_CLOSED_REQUEST = 499
-"""What web servers log for a client that left; nobody is there to read it."""
+"""The status that web servers log for a client that disconnected; it is never sent."""
 
 
-class Wording(Protocol):
-    """How an endpoint words its answers."""
+class ResponseFormatter(Protocol):
+    """Formats the outputs of an endpoint."""
 
-    def chunks(self, index: int, piece: Piece) -> Iterable[BaseModel]:
-        """The events that tell what answer `index` gained."""
+    def chunks(self, index: int, delta: OutputDelta) -> Iterable[BaseModel]:
+        """The events for the new output of choice `index`."""
 
-    def closing(self, usage: Usage) -> BaseModel:
-        """The event that ends a stream with its usage."""
+    def usage_chunk(self, usage: Usage) -> BaseModel:
+        """The last event of a stream, with its usage."""
 
-    def whole(self, answers: Sequence[Piece], usage: Usage) -> BaseModel:
-        """All answers in one."""
+    def full(self, choices: Sequence[OutputDelta], usage: Usage) -> BaseModel:
+        """The response with all choices."""
 
 
 async def respond(
-    service: Service, order: Order, wording: Wording, body: Sampling, request: Request
+    service: Service,
+    generation: GenerationRequest,
+    formatter: ResponseFormatter,
+    body: Sampling,
+    request: Request,
 ) -> Response:
-    """Answer the way the client asked for; if it leaves, so does its order."""
+    """Respond in full or as a stream; a client that disconnects aborts its generation."""
     if body.stream:
-        return EventStream(_events(service, order, wording, with_usage=body.wants_usage()))
+        return EventStream(_events(service, generation, formatter, with_usage=body.wants_usage()))
     try:
-        return await unless_left(request.receive, _whole(service, order, wording))
-    except ClientLeftError:
+        return await cancel_on_disconnect(request.receive, _full(service, generation, formatter))
+    except ClientDisconnectedError:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
-async def _whole(service: Service, order: Order, wording: Wording) -> Response:
-    with service.open(order) as exchange:
-        answers = await exchange.whole()
-    tokens = sum(answer.token_count for answer in answers)
-    return JSONResponse(wording.whole(answers, _usage(order, exchange, tokens)).model_dump())
+async def _full(
+    service: Service, generation: GenerationRequest, formatter: ResponseFormatter
+) -> Response:
+    with service.open(generation) as stream:
+        choices = await stream.collect()
+    tokens = sum(choice.token_count for choice in choices)
+    return JSONResponse(formatter.full(choices, _usage(generation, stream, tokens)).model_dump())
 
 
 async def _events(
-    service: Service, order: Order, wording: Wording, *, with_usage: bool
+    service: Service,
+    generation: GenerationRequest,
+    formatter: ResponseFormatter,
+    *,
+    with_usage: bool,
 ) -> AsyncGenerator[bytes, None]:
     tokens = 0
-    with service.open(order) as exchange:
-        async for index, piece in exchange.pieces():
-            tokens += piece.token_count
-            for chunk in wording.chunks(index, piece):
+    with service.open(generation) as stream:
+        async for index, delta in stream.deltas():
+            tokens += delta.token_count
+            for chunk in formatter.chunks(index, delta):
                 yield event(chunk.model_dump())
     if with_usage:
-        yield event(wording.closing(_usage(order, exchange, tokens)).model_dump())
+        yield event(formatter.usage_chunk(_usage(generation, stream, tokens)).model_dump())
     yield DONE
 
 
-def _usage(order: Order, exchange: Exchange, tokens: int) -> Usage:
-    # A prompt counts once, by its first answer; the others find all of it in the cache.
-    cached = sum(exchange.cached_tokens[:: order.answers])
-    return Usage.of(order.prompt_tokens, tokens, cached)
+def _usage(generation: GenerationRequest, stream: OutputStream, tokens: int) -> Usage:
+    # A prompt counts once, by its first choice; the others find all of it in the prefix cache.
+    cached = sum(stream.cached_tokens[:: generation.choices_per_prompt])
+    return Usage.of(generation.prompt_tokens, tokens, cached)

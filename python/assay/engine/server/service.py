@@ -1,4 +1,4 @@
-"""What the routes share: the model that is served, its limits, and requests made from bodies."""
+"""What the routes share: the served model, its limits, and generation requests from bodies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from assay.engine.core.sampling_params import SamplingParams
-from assay.engine.server.async_engine import Exchange, Frontend
+from assay.engine.server.async_engine import AsyncEngine, OutputStream
 from assay.engine.server.errors import ApiError
 from assay.engine.server.request_schemas import Sampling
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SHORT: Final = 4096
-"""Characters that become tokens within a millisecond or two."""
+INLINE_CHARACTERS: Final = 4096
+"""Characters that are tokenized within a millisecond or two."""
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model as the server sees it: a name, its limits, and its text as tokens."""
+    """The served model: its name, limits, tokenizer and chat template."""
 
     name: str
     context_limit: int
     vocabulary: int
     encode: Callable[[str], Sequence[int]]
-    """A prompt's tokens; the file's rule decides on a first token."""
+    """Tokenizes a prompt; a BOS token is added where the model's files ask for it."""
     encode_rendered: Callable[[str], Sequence[int]]
-    """Tokens of what a chat template made, in which special tokens stand written out."""
+    """Tokenizes a rendered chat template, which spells special tokens out."""
     token_bytes: Callable[[int], bytes]
     decode: Callable[[Sequence[int]], str]
     render_chat: Callable[[Sequence[Mapping[str, str]]], str] | None
-    """Messages through the model's chat template; None if it has none."""
+    """Renders messages with the chat template; None if the model has none."""
     created: int = field(default_factory=lambda: int(time.time()))
 
 
 def served_model(engine: Engine, name: str) -> ServedModel:
-    """An engine's model, under the name that clients are to use."""
+    """An engine's model, under the name that clients use."""
     tokenizer, template = engine.files.tokenizer, engine.files.chat_template
-    # Many prompts will come: the first should not wait for it.
+    # Built now, so that the first prompt does not wait for it.
     tokenizer.build()
     return ServedModel(
         name=name,
@@ -60,28 +60,27 @@ def served_model(engine: Engine, name: str) -> ServedModel:
 
 
 @dataclass(frozen=True)
-class Order:
-    """Prompts and how each is to be answered, ready for the engine."""
+class GenerationRequest:
+    """Prompts with their sampling parameters, ready for the engine."""
 
     operation: str
     prompts: Sequence[Sequence[int]]
     params: Sequence[SamplingParams]
     prompt_tokens: int
-    """To account for: each prompt once, however many answers it gets."""
-    answers: int
-    """Answers to each prompt."""
+    """For the usage: each prompt counts once, however many choices it has."""
+    choices_per_prompt: int
 
 
 class Service:
     """One model behind one engine."""
 
-    def __init__(self, model: ServedModel, frontend: Frontend) -> None:
+    def __init__(self, model: ServedModel, async_engine: AsyncEngine) -> None:
         self.model = model
-        self.frontend = frontend
+        self.async_engine = async_engine
 
-    def open(self, order: Order) -> Exchange:
-        """Put an order before the engine."""
-        return self.frontend.open(order.operation, order.prompts, order.params)
+    def open(self, request: GenerationRequest) -> OutputStream:
+        """Submit a generation request to the engine."""
+        return self.async_engine.open(request.operation, request.prompts, request.params)
 
     def check_model(self, name: str) -> None:
         """Refuse a model that is not served."""
@@ -94,10 +93,10 @@ class Service:
             )
 
     async def encode(self, text: str) -> Sequence[int]:
-        """A prompt's tokens, made beside the loop if it is long."""
-        return await beside_loop(len(text), self.model.encode, text)
+        """Tokenize a prompt; a long one in a thread, off the event loop."""
+        return await run_off_loop(len(text), self.model.encode, text)
 
-    def order(
+    def generation_request(
         self,
         operation: str,
         body: Sampling,
@@ -106,23 +105,24 @@ class Service:
         max_tokens: int | None,
         logprobs: int | None,
         param: str,
-    ) -> Order:
-        """An order for these prompts, each answered `n` times.
+    ) -> GenerationRequest:
+        """A generation request for these prompts, with `n` choices each.
 
-        No `max_tokens` means as many as the context has room for.
+        Without `max_tokens` a choice may use the rest of the context.
         """
-        answers = body.n or 1
-        every: list[Sequence[int]] = []
+        choices = body.n or 1
+        repeated: list[Sequence[int]] = []
         params: list[SamplingParams] = []
         for prompt in prompts:
-            room = self._room(prompt, max_tokens, param)
-            for _ in range(answers):
-                every.append(prompt)
-                params.append(sampling(body, room, logprobs, len(params)))
-        return Order(operation, every, params, sum(map(len, prompts)), answers)
+            limit = self._max_tokens(prompt, max_tokens, param)
+            for _ in range(choices):
+                repeated.append(prompt)
+                params.append(sampling_params(body, limit, logprobs, len(params)))
+        prompt_tokens = sum(map(len, prompts))
+        return GenerationRequest(operation, repeated, params, prompt_tokens, choices)
 
-    def _room(self, prompt: Sequence[int], max_tokens: int | None, param: str) -> int:
-        """Tokens that may follow the prompt, or a refusal that names the limit."""
+    def _max_tokens(self, prompt: Sequence[int], max_tokens: int | None, param: str) -> int:
+        """Tokens that may follow the prompt; raises if it does not fit into the context."""
         limit = self.model.context_limit
         if not prompt:
             raise ApiError("the prompt is empty: at least one token is needed", param=param)
@@ -131,19 +131,21 @@ class Service:
                 f"token {wrong} is not in the vocabulary of {self.model.vocabulary} tokens",
                 param=param,
             )
-        wanted = max_tokens or 1
-        if len(prompt) + wanted > limit:
+        requested = max_tokens or 1
+        if len(prompt) + requested > limit:
             raise ApiError(
                 f"this model's context is {limit} tokens: {len(prompt)} in the prompt and "
-                f"{wanted} to generate do not fit",
+                f"{requested} to generate do not fit",
                 param=param,
                 code="context_length_exceeded",
             )
         return max_tokens or limit - len(prompt)
 
 
-def sampling(body: Sampling, max_tokens: int, logprobs: int | None, number: int) -> SamplingParams:
-    """The engine's parameters for answer `number` of a request."""
+def sampling_params(
+    body: Sampling, max_tokens: int, logprobs: int | None, index: int
+) -> SamplingParams:
+    """The engine's parameters for choice `index` of a request."""
 
     def given(value: T | None, default: T) -> T:
         return default if value is None else value
@@ -157,8 +159,8 @@ def sampling(body: Sampling, max_tokens: int, logprobs: int | None, number: int)
         repetition_penalty=given(body.repetition_penalty, 1.0),
         presence_penalty=given(body.presence_penalty, 0.0),
         frequency_penalty=given(body.frequency_penalty, 0.0),
-        # Answers to one prompt differ only in their seed.
-        seed=None if body.seed is None else (body.seed + number) % 2**63,
+        # Choices of one prompt differ only in their seed.
+        seed=None if body.seed is None else (body.seed + index) % 2**63,
         logprobs=logprobs,
         stop=body.stops(),
         stop_token_ids=tuple(body.stop_token_ids or ()),
@@ -166,16 +168,16 @@ def sampling(body: Sampling, max_tokens: int, logprobs: int | None, number: int)
     )
 
 
-async def beside_loop(characters: int, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function that takes longer the more characters there are.
+async def run_off_loop(characters: int, function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function whose time grows with the characters; for long texts in a thread.
 
-    Other clients wait while the loop works; a short text is done before a thread would start.
+    Other clients wait while the event loop works; a short text takes less time than a thread.
     """
-    if characters < SHORT:
+    if characters < INLINE_CHARACTERS:
         return function(*arguments)
     return await asyncio.to_thread(function, *arguments)
 
 
-def new_name(kind: str) -> str:
-    """A name for an answer."""
+def new_response_id(kind: str) -> str:
+    """A unique ID of a response."""
     return f"{kind}-{uuid.uuid4().hex}"

@@ -1,4 +1,4 @@
-"""Answers that end when their client leaves."""
+"""Server-sent events, and responses that stop when their client disconnects."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ T = TypeVar("T")
 DONE: Final = b"data: [DONE]\n\n"
 
 
-class ClientLeftError(Exception):
-    """The client closed its connection before its answer was whole."""
+class ClientDisconnectedError(Exception):
+    """The client disconnected before its response was complete."""
 
 
-async def unless_left(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Do the work, or stop it as soon as the client disconnects."""
+async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Await the work; cancel it as soon as the client disconnects."""
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(receive))
+    disconnecting = asyncio.ensure_future(_disconnected(receive))
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working, disconnecting), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise ClientLeftError
+            raise ClientDisconnectedError
         return working.result()
     finally:
         working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        disconnecting.cancel()
+        await asyncio.gather(working, disconnecting, return_exceptions=True)
 
 
-async def _left(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -48,10 +48,10 @@ def event(data: dict[str, Any]) -> bytes:
 
 
 class EventStream(Response):
-    """Server-sent events from a generator, which is closed however the answer ends.
+    """Server-sent events from a generator, which is closed however the response ends.
 
-    The first event is awaited before the answer starts, so that what goes wrong until then has
-    an HTTP status of its own; later errors are an event, as OpenAI's clients expect.
+    The first event is awaited before the response starts, so that an error before it has its own
+    HTTP status; a later error is sent as an event, as OpenAI's clients expect.
     """
 
     media_type = "text/event-stream"
@@ -62,18 +62,18 @@ class EventStream(Response):
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events until they end or the client leaves."""
+        """Send the events until they end or the client disconnects."""
         async with aclosing(self._events):
             try:
-                await unless_left(receive, self._send(scope, receive, send))
-            except ClientLeftError:
+                await cancel_on_disconnect(receive, self._send(scope, receive, send))
+            except ClientDisconnectedError:
                 return
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             first = await anext(self._events)
         except Exception as error:
-            await errors.answer(error)(scope, receive, send)
+            await errors.error_response(error)(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await _body(send, first)
@@ -81,7 +81,7 @@ class EventStream(Response):
             async for data in self._events:
                 await _body(send, data)
         except Exception as error:
-            await _body(send, event(errors.body(errors.describe(error))))
+            await _body(send, event(errors.error_body(errors.as_api_error(error))))
         await _body(send, b"", more=False)
 
 

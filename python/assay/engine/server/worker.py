@@ -1,9 +1,8 @@
-"""The one thread that owns an engine: it takes requests in, steps, and hands what came out on.
+"""The worker thread that owns an engine: it accepts requests, runs steps and delivers outputs.
 
-An engine is not safe to share between threads. Everything that wants something from it from
-outside (the HTTP server, a shell) goes through here: `submit`, `cancel`, and `call` for the rest.
-What an engine gives out goes to one `sink`, once per step, so that a step that moves eight
-requests on wakes the reader once.
+An engine is not thread-safe. Other threads (the HTTP server, a shell) use it through `submit`,
+`cancel`, and `call` for the rest. Outputs go to one `sink`, once per step, so that a step of eight
+requests wakes the reader once.
 """
 
 from __future__ import annotations
@@ -30,40 +29,40 @@ T = TypeVar("T")
 
 
 class SteppedEngine(Protocol):
-    """What the worker needs of an engine."""
+    """What the worker requires of an engine."""
 
     @property
     def has_work(self) -> bool:
-        """Whether a step would do anything."""
+        """Whether there is anything to compute or deliver."""
 
     def add_request(
         self, prompt: Sequence[int], params: SamplingParams, request_id: str | None = None
     ) -> str:
-        """Queue a prompt; refusing it raises and leaves nothing behind."""
+        """Queue a prompt; raises without side effects if it is refused."""
 
     def step(self) -> Sequence[StepOutput]:
-        """Compute once for everything that is running."""
+        """Run one step over all running requests."""
 
     def abort(self, request_id: str) -> object:
-        """Forget a request and free what it holds."""
+        """Abort a request and free its blocks."""
 
     def statistics(self) -> Mapping[str, Any]:
-        """How busy it is."""
+        """Counts of requests, tokens and blocks."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A request that ends without an answer, and why."""
+    """A failed request, and why it failed."""
 
     request_id: str
     error: BaseException
 
 
 def _event(output: StepOutput) -> StepOutput | Failure:
-    """What a step gave a request, or the end of one that cannot go on."""
+    """The output of a step, or the failure of a request."""
     return output if output.error is None else Failure(output.request_id, output.error)
 
 
@@ -71,18 +70,18 @@ Sink = Callable[[Sequence["StepOutput | Failure"]], None]
 
 
 class OverloadedError(AssayError):
-    """As many requests are under way as are let in; later there may be room."""
+    """The limit of concurrent requests is reached; a later request may be accepted."""
 
 
 class StoppedError(AssayError):
-    """The worker takes no more requests: it is draining, closed, or its engine failed."""
+    """The worker accepts no requests: it is draining, closed, or its engine failed."""
 
 
 class EngineWorker:
-    """Runs an engine in a thread of its own.
+    """Runs an engine in its own thread.
 
-    `sink` is called from that thread with the outputs and failures of each step; it must hand
-    them on and return. At most `limit` requests are under way, waiting ones included.
+    `sink` is called from that thread with the outputs and failures of each step; it must not
+    block. At most `limit` requests are unfinished at once, waiting ones included.
     """
 
     def __init__(self, engine: SteppedEngine, sink: Sink, *, limit: int = 1024) -> None:
@@ -91,10 +90,10 @@ class EngineWorker:
         self.limit = limit
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._live: set[str] = set()
-        """Requests let in that have not ended; the thread removes, everyone counts."""
+        self._unfinished: set[str] = set()
+        """Unfinished requests; only the worker thread removes them."""
         self._names = itertools.count(1)
-        self._refusing: AssayError | None = None
+        self._refusal: AssayError | None = None
         self._closing = False
         self._ended = False
         self._idle = threading.Event()
@@ -104,41 +103,41 @@ class EngineWorker:
 
     @property
     def under_way(self) -> int:
-        """Requests that were let in and have not ended."""
-        return len(self._live)
+        """The number of unfinished requests."""
+        return len(self._unfinished)
 
     @property
     def refusing(self) -> AssayError | None:
-        """Why no request is let in, if none is."""
-        return self._refusing
+        """Why requests are refused, if they are."""
+        return self._refusal
 
     def submit(
         self, prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams]
     ) -> list[str]:
-        """Let requests in together, or none of them, and return their names."""
+        """Accept all of these requests or none, and return their IDs."""
         with self._lock:
-            if self._refusing is not None:
-                raise StoppedError(self._refusing.message)
-            if len(self._live) + len(prompts) > self.limit:
+            if self._refusal is not None:
+                raise StoppedError(self._refusal.message)
+            if len(self._unfinished) + len(prompts) > self.limit:
                 raise OverloadedError(
-                    f"{len(self._live)} requests are under way and {len(prompts)} more were asked "
-                    f"for: at most {self.limit} are let in",
+                    f"{len(self._unfinished)} requests are under way and {len(prompts)} more were "
+                    f"submitted: at most {self.limit} are accepted",
                     "try again later, or raise the limit",
                 )
             names = [f"request-{next(self._names)}" for _ in prompts]
-            self._live.update(names)
+            self._unfinished.update(names)
             self._idle.clear()
             for request in zip(names, prompts, params, strict=True):
                 self._commands.put(partial(self._add, *request))
         return names
 
     def cancel(self, names: Sequence[str]) -> None:
-        """End requests early; those that ended by themselves are passed over."""
+        """Abort requests; finished ones are skipped."""
         if names:
             self._commands.put(partial(self._abort, names))
 
     def call(self, function: Callable[[], T]) -> Future[T]:
-        """Run a function in the engine's thread, between steps."""
+        """Run a function in the worker thread, between steps."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -155,19 +154,19 @@ class EngineWorker:
         return future
 
     def finish(self, seconds: float) -> None:
-        """Let nothing more in, wait this long for what is under way, and close."""
+        """Accept no more requests, wait this long for the unfinished ones, and close."""
         with self._lock:
-            self._refusing = self._refusing or StoppedError("the server is shutting down")
+            self._refusal = self._refusal or StoppedError("the server is shutting down")
         self._idle.wait(seconds)
         self.close()
 
     def close(self) -> None:
-        """End what is under way, stop the thread and close the engine."""
+        """Abort unfinished requests, stop the thread and close the engine."""
         with self._lock:
             if self._closing:
                 return
             self._closing = True
-            self._refusing = self._refusing or StoppedError("the engine is closed")
+            self._refusal = self._refusal or StoppedError("the engine is closed")
         self._commands.put(lambda: None)
         self._thread.join()
         self._engine.close()
@@ -179,13 +178,13 @@ class EngineWorker:
                     self._commands.get()()
                 self._run_commands()
                 if self._engine.has_work:
-                    self._hand_on(self._engine.step())
+                    self._deliver(self._engine.step())
             self._run_commands()
-            for name in self._live:
+            for name in self._unfinished:
                 self._engine.abort(name)
-            self._end_all(self._refusing or StoppedError("the engine is closed"))
+            self._end_all(self._refusal or StoppedError("the engine is closed"))
         except Exception as error:
-            # What a failure leaves behind cannot be trusted: nothing is let in again.
+            # The engine's state is unknown after a failure: no request is accepted again.
             _LOGGER.error("the engine failed", exc_info=error)
             self._end_all(StoppedError(f"the engine failed: {type(error).__name__}: {error}"))
         with self._lock:
@@ -193,12 +192,12 @@ class EngineWorker:
         self._run_commands()
 
     def _run_commands(self) -> None:
-        """Do what was asked since the last step, and not what is asked meanwhile."""
+        """Run the commands queued so far, but none that are queued meanwhile."""
         for _ in range(self._commands.qsize()):
             self._commands.get()()
 
     def _add(self, name: str, prompt: Sequence[int], params: SamplingParams) -> None:
-        if name not in self._live:
+        if name not in self._unfinished:
             return
         try:
             self._engine.add_request(prompt, params, request_id=name)
@@ -208,26 +207,26 @@ class EngineWorker:
 
     def _abort(self, names: Sequence[str]) -> None:
         for name in names:
-            if name in self._live:
+            if name in self._unfinished:
                 self._engine.abort(name)
                 self._forget([name])
 
-    def _hand_on(self, outputs: Sequence[StepOutput]) -> None:
-        known = [output for output in outputs if output.request_id in self._live]
+    def _deliver(self, outputs: Sequence[StepOutput]) -> None:
+        known = [output for output in outputs if output.request_id in self._unfinished]
         self._forget([output.request_id for output in known if output.finished])
         if known:
             self._sink([_event(output) for output in known])
 
     def _forget(self, names: Sequence[str]) -> None:
         with self._lock:
-            self._live.difference_update(names)
-            if not self._live:
+            self._unfinished.difference_update(names)
+            if not self._unfinished:
                 self._idle.set()
 
     def _end_all(self, error: AssayError) -> None:
         with self._lock:
-            self._refusing = error
-            names = sorted(self._live)
+            self._refusal = error
+            names = sorted(self._unfinished)
         self._forget(names)
         if names:
             self._sink([Failure(name, error) for name in names])
