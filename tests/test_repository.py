@@ -16,6 +16,15 @@ ASCII_NAMES = {"Makefile", "run", ".gitignore"}
 # Folders that exist on one machine and not on the next.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:home|root|Users|tmp|work|workspace|mnt|opt)/\w+")
 
+# Words that only this project used for things that have a name in the field, and British spelling.
+PRIVATE_WORDS = re.compile(
+    r"few_rows|some_rows|matrix unit|start_next_kernel|extreme_place|\b(?:TAKEN|MADE|EVEN)\b|"
+    r"neighbou?rs?_?(?=pair)|NEIGHBO|Telling|\bFlight\b|\breveal|\bAssembly\b|\w*[Bb]ooks\b|\bchances\b|"
+    r"[Ww]hoever|(?:quant|normal|optim|initial|minim|vector|token)is(?:e|ed|es|er|ing|ation)\b|"
+    r"[Bb]ehaviour|[Cc]olour|[Nn]eighbour|[Cc]entre\b|[Cc]atalogue|[Mm]odelled"
+)
+WORDS_KEPT = ("CHANGELOG.md", "LICENSE", "tests/data/", "tests/test_repository.py", "bench/results/")
+
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 ASSAY_COMMAND = re.compile(r"^\$? ?(?:\.venv/bin/|python -m )?assay ([a-z][a-z-]*)", re.MULTILINE)
@@ -64,6 +73,11 @@ def test_no_file_names_a_folder_of_one_machine(tracked: dict[str, str]) -> None:
     assert lines_with(MACHINE_PATH, tracked) == []
 
 
+def test_no_file_uses_a_private_word(tracked: dict[str, str]) -> None:
+    texts = {name: text for name, text in tracked.items() if not name.startswith(WORDS_KEPT)}
+    assert lines_with(PRIVATE_WORDS, texts) == []
+
+
 @pytest.mark.parametrize(
     ("line", "is_machine_path"),
     [
@@ -93,8 +107,7 @@ def test_relative_links_resolve(root: Path, tracked: dict[str, str]) -> None:
 
 def test_readme_names_commands_that_exist(tracked: dict[str, str]) -> None:
     named = set(ASSAY_COMMAND.findall(code_blocks(tracked["README.md"])))
-    if not named:
-        return
+    assert named
     plain = os.environ | {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
     listing = subprocess.run(
         [sys.executable, "-m", "assay", "--help"], env=plain, capture_output=True, text=True
