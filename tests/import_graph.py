@@ -76,7 +76,8 @@ def _python_imports(tree: ast.Module) -> Iterator[str]:
             case ast.ImportFrom(level=0):
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
             case ast.Call(
-                func=ast.Name(id="LazyModule" | "import_module") | ast.Attribute(attr="import_module"),
+                func=ast.Name(id="LazyModule" | "import_module")
+                | ast.Attribute(attr="import_module"),
                 args=[ast.Constant(value=str(name)), *_],
             ):
                 yield name

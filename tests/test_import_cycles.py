@@ -50,7 +50,9 @@ def test_every_kind_of_python_import_counts(tmp_path: Path, second: str, is_cycl
     ],
 )
 def test_every_kind_of_rust_path_counts(tmp_path: Path, second: str, is_cycle: bool) -> None:
-    (tmp_path / "lib.rs").write_text("mod first;\nmod second;\npub use first::One;\npub struct Own;\n")
+    (tmp_path / "lib.rs").write_text(
+        "mod first;\nmod second;\npub use first::One;\npub struct Own;\n"
+    )
     (tmp_path / "first.rs").write_text("use super::second::Two;\npub struct One(Two);\n")
     (tmp_path / "second.rs").write_text(f"{second}\npub struct Two;\n")
     assert cycles(rust_graph(tmp_path)) == ([["first.rs", "second.rs"]] if is_cycle else [])

@@ -23,7 +23,13 @@ PRIVATE_WORDS = re.compile(
     r"[Ww]hoever|(?:quant|normal|optim|initial|minim|vector|token)is(?:e|ed|es|er|ing|ation)\b|"
     r"[Bb]ehaviour|[Cc]olour|[Nn]eighbour|[Cc]entre\b|[Cc]atalogue|[Mm]odelled"
 )
-WORDS_KEPT = ("CHANGELOG.md", "LICENSE", "tests/data/", "tests/test_repository.py", "bench/results/")
+WORDS_KEPT = (
+    "CHANGELOG.md",
+    "LICENSE",
+    "tests/data/",
+    "tests/test_repository.py",
+    "bench/results/",
+)
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")

@@ -42,16 +42,16 @@ clock = scope.variable(
     reference=_H100, boundary="primitive",
 )  # fmt: skip
 peak_flops = scope.variable(
-    "peak_flops", "P_peak", "FLOP/(s*GPU)", "peak rate of dense 16-bit products at the boost clock",
+    "peak_flops", "P_peak", "FLOP/(s*GPU)", "peak rate of dense 16-bit GEMMs at the boost clock",
     display="TFLOP/(s*GPU)", equals=multiprocessors * flops_per_cycle * clock, reference=_H100,
     target=True,
 )  # fmt: skip
 rate_8bit = scope.variable(
-    "rate_8bit", "m_8", "1", "peak rate of 8-bit products over 16-bit ones; 1 without such units",
+    "rate_8bit", "m_8", "1", "peak rate of 8-bit GEMMs over 16-bit ones; 1 without such units",
     bounds=POSITIVE, reference=_H100, boundary="primitive",
 )  # fmt: skip
 rate_4bit = scope.variable(
-    "rate_4bit", "m_4", "1", "peak rate of 4-bit products over 16-bit ones; 1 without such units",
+    "rate_4bit", "m_4", "1", "peak rate of 4-bit GEMMs over 16-bit ones; 1 without such units",
     bounds=POSITIVE, reference=_H100, boundary="primitive",
 )  # fmt: skip
 
@@ -93,7 +93,7 @@ power_idle = scope.variable(
     boundary="primitive",
 )  # fmt: skip
 activity = scope.variable(
-    "activity", "a", "1", "switching of the workload over that of dense products of random numbers",
+    "activity", "a", "1", "switching of the workload over that of dense GEMMs of random numbers",
     reference=_DYNAMIC, boundary="scenario",
 )  # fmt: skip
 memory_duty = scope.variable(

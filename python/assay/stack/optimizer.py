@@ -21,7 +21,7 @@ def _size(name: str, symbol: str, meaning: str, reference: Reference) -> Variabl
     )  # fmt: skip
 
 
-weight_bytes = _size("weight_bytes", "b_w", "bytes of a weight that products use", _MIXED)
+weight_bytes = _size("weight_bytes", "b_w", "bytes of a weight that GEMMs use", _MIXED)
 gradient_bytes = _size("gradient_bytes", "b_g", "bytes of a gradient that is summed up", _MIXED)
 master_bytes = _size("master_bytes", "b_m", "bytes of a weight that updates are added to", _MIXED)
 moment_bytes = _size("moment_bytes", "b_v", "bytes of one running mean of gradients", _ADAM)

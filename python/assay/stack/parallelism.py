@@ -168,7 +168,7 @@ ffn_width = scope.variable(
 )  # fmt: skip
 shared_width = scope.variable(
     "activation.whole", "w_0", "byte",
-    "bytes kept of a token in a layer that tensor ranks all hold: inputs of products and norms, "
+    "bytes kept of a token in a layer that tensor ranks all hold: inputs of GEMMs and norms, "
     "masks of dropout",
     equals=number("10 byte") * architecture.hidden, reference=_ACTIVATIONS,
 )  # fmt: skip

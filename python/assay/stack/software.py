@@ -45,7 +45,7 @@ overlap = _feature(
 )
 fused_accumulation = _feature(
     "fused_accumulation", "u_w",
-    "1: products add gradients of weights to their sums; 0: a pass over all weights does", 1,
+    "1: GEMMs add gradients of weights to their sums; 0: a pass over all weights does", 1,
     _ACCUMULATION,
 )  # fmt: skip
 gradient_all_reduce = _feature(

@@ -33,7 +33,7 @@ projection_parameters = s.scope.variable(
     reference=_SCALING,
 )  # fmt: skip
 projection_flops = _count(
-    "projection.flops_per_token", "c_p", "products with layer weights, forward",
+    "projection.flops_per_token", "c_p", "GEMMs with layer weights, forward",
     _MULTIPLY_ADD * projection_parameters, _SCALING,
 )  # fmt: skip
 seen_tokens = s.scope.variable(
@@ -73,7 +73,7 @@ linear_flops = _count(
     s.LINEAR,
 )  # fmt: skip
 logit_flops = _count(
-    "logit.flops_per_token", "c_v", "product with the output table, forward",
+    "logit.flops_per_token", "c_v", "GEMM with the output table, forward",
     _MULTIPLY_ADD * s.vocabulary * s.hidden, _MEGATRON,
 )  # fmt: skip
 forward_flops = _count(

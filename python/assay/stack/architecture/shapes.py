@@ -45,7 +45,7 @@ INDEX = cited(
     "DeepSeek-AI 2025, DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models",
     "sec. 2.1, prototype of DSA",
 )
-_BIAS = by_definition("the model's configuration file: which products add a bias")
+_BIAS = by_definition("the model's configuration file: which GEMMs add a bias")
 _FILE = by_definition("the model's configuration file")
 
 _AT_LEAST_ONE = (1, None)
@@ -114,7 +114,7 @@ index_size = _shape("index.size", "d_i", "elements of such a head", INDEX)
 index_tokens = _shape("index.tokens", "n_i", "tokens chosen at most; 0: all are attended to", INDEX)
 
 attention_gate = _shape(
-    "attention.gate", "b_g", "1: a product of the hidden state gates the attention's output",
+    "attention.gate", "b_g", "1: a GEMM of the hidden state gates the attention's output",
     cited("Qiu et al. 2025, Gated Attention for Large Language Models: Non-linearity, Sparsity, and "
           "Attention-Sink-Free"), _FLAG,
 )  # fmt: skip

@@ -7,7 +7,6 @@ from assay.stack.kernels import (
     experts,
     gemm,
     passes,
-    product,
 )
 
 SCOPES = (
@@ -20,4 +19,4 @@ SCOPES = (
 )
 """The scopes of this package in the order of loading; they refer to `gpu` below them."""
 
-__all__ = ["SCOPES", "product"]
+__all__ = ["SCOPES", "gemm"]

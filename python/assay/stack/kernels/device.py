@@ -18,7 +18,7 @@ cache_capacity = scope.variable(
     display="MB", equals=Symbol("gpu.cache.capacity") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
 )  # fmt: skip
 peak_flops = scope.variable(
-    "peak_flops", "P", "FLOP/s", "peak rate of 16-bit products", display="TFLOP/s",
+    "peak_flops", "P", "FLOP/s", "peak rate of 16-bit GEMMs", display="TFLOP/s",
     equals=Symbol("gpu.peak_flops") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
 )  # fmt: skip
 memory_bandwidth = scope.variable(

@@ -1,4 +1,4 @@
-"""Products of experts: which weights a batch touches, FLOPs, bytes and time.
+"""Grouped GEMM of experts: which weights a batch touches, FLOPs, bytes and time.
 
 Tokens are sent to experts as evenly as chance allows. Each touched expert's rows fill tiles of
 their own, so that few tokens per expert cost as much as a tile of them.
@@ -18,10 +18,11 @@ from assay.model import (
     number,
     where,
 )
-from assay.stack.kernels import device, fitted, gemm
+from assay.stack.kernels import device, fitted
+from assay.stack.kernels import gemm_constants as constants
 from assay.stack.kernels.combine import declare_interval, overlap, transfer_time
 
-scope = Scope("kernels.experts", "Products of experts")
+scope = Scope("kernels.experts", "Grouped GEMM of experts")
 
 _SWITCH = cited(
     "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
@@ -44,7 +45,7 @@ launch_time = fitted.constant(
     "t_0",
     "s",
     "us",
-    "time of a grouped product with nothing to do",
+    "time of a grouped GEMM with nothing to do",
     (0, None),
 )
 sustained_share = fitted.constant(
@@ -59,7 +60,7 @@ activation_share = fitted.constant(
 )  # fmt: skip
 eight_bit_share = fitted.constant(
     scope, "eight_bit_share", "r_8", "1", "1",
-    "rate of full tiles of 8-bit products over that of 16-bit ones, each over its peak",
+    "rate of full tiles of 8-bit GEMMs over that of 16-bit ones, each over its peak",
 )  # fmt: skip
 eight_bit_time = fitted.constant(
     scope, "eight_bit_time", "t_8", "s", "us", "time of casting to 8 bits and of scales", (0, None)
@@ -68,12 +69,12 @@ tile_rows = fitted.constant(
     scope, "tile_rows", "b_m", "1", "1", "rows of a tile of one expert", (1, None)
 )
 spread = fitted.spread(scope)
-eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit products")
+eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit GEMMs")
 
 
 @dataclass(frozen=True)
 class ExpertsShape:
-    """One product of every expert that lies on the GPU.
+    """One GEMM of every expert that lies on the GPU.
 
     `tokens` are those of the batch that choose among these `experts`, `chosen` how many of them
     each takes on average; `columns` and `depth` are the sides of one expert's weights.
@@ -91,7 +92,7 @@ class ExpertsShape:
 
 @dataclass(frozen=True)
 class Experts:
-    """The variables of one declared product of experts."""
+    """The variables of one declared grouped GEMM of experts."""
 
     touched: Variable
     flops: Variable
@@ -102,7 +103,7 @@ class Experts:
 def declare(
     into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "experts", library: bool = False
 ) -> Experts:
-    """Declare touched experts, FLOPs, bytes and time of a grouped product."""
+    """Declare touched experts, FLOPs, bytes and time of a grouped GEMM."""
     touched = into.variable(
         f"{prefix}touched", "E_t", "1", f"of {what}, those that at least one token is sent to",
         equals=shape.experts * (1 - (1 - shape.chosen / shape.experts) ** shape.tokens),
@@ -133,14 +134,14 @@ def declare(
     read_time = into.variable(
         f"{prefix}read_time", "t_r", "s", f"time to read the touched weights of {what}",
         display="us",
-        equals=transfer_time(weights, read_share * device.memory_bandwidth, gemm.ramp),
+        equals=transfer_time(weights, read_share * device.memory_bandwidth, constants.ramp),
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
     time = into.variable(
         f"{prefix}time", "t", "s", f"time of {what}", display="us",
         equals=launch_time
         + where(shape.bits > 8, number("0 s"), eight_bit_time)
-        + overlap(compute_time, read_time, gemm.overlap_exponent)
+        + overlap(compute_time, read_time, constants.overlap_exponent)
         + activations / (activation_share * device.memory_bandwidth),
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
@@ -155,12 +156,12 @@ shape = ExpertsShape(
     tokens=_free("tokens", "n", "1", "tokens of the batch"),
     experts=_free("experts", "E", "1", "experts whose weights lie on the GPU"),
     chosen=_free("chosen", "k", "1", "experts that a token is sent to"),
-    columns=_free("columns", "n_c", "1", "features out of one expert's product"),
-    depth=_free("depth", "n_k", "1", "features into one expert's product"),
+    columns=_free("columns", "n_c", "1", "features out of one expert's GEMM"),
+    depth=_free("depth", "n_k", "1", "features into one expert's GEMM"),
     bits=_free("bits", "b", "1", "bits of an operand in the tensor core"),
     weight_element=_free("weight_element", "b_W", "byte", "bytes of a weight"),
     activation_element=_free("activation_element", "b_A", "byte", "bytes of an activation"),
 )
 standalone = declare(scope, "", shape, library=True)
-"""A product of experts of any shape."""
+"""A grouped GEMM of experts of any shape."""
 declare_interval(scope, standalone.time, where(shape.bits > 8, spread, eight_bit_spread))

@@ -1,78 +1,272 @@
-"""Constants of matrix products, fitted per accelerator.
+"""One GEMM: FLOPs, bytes, tiles, waves and time.
 
-Rates are shares of the data sheet's, so that they hold for another clock or another memory, and
-an accelerator without measurements can borrow them. `docs/design/kernel-model.md` says how they
-were fitted and how well they predict; `assay.stack.kernels.product` declares products on them.
+A GEMM of M x K activations by N x K weights (rows, columns and depth below) is cut into output
+tiles. Each CTA computes one tile, in waves over the SMs; split-K lets several CTAs share a tile along
+K. Libraries choose the fastest of many tile shapes, so the time is the minimum over a few shapes.
 """
 
 from __future__ import annotations
 
-from assay.model import Scope, Variable
-from assay.stack.kernels import fitted
+from dataclasses import dataclass
 
-scope = Scope("kernels.gemm", "Matrix products")
+from assay.model import (
+    Expression,
+    Scope,
+    Variable,
+    by_definition,
+    ceil,
+    cited,
+    floor,
+    maximum,
+    minimum,
+    number,
+    where,
+)
+from assay.stack.kernels import device, fitted
+from assay.stack.kernels import gemm_constants as constants
+from assay.stack.kernels.combine import (
+    cold_share,
+    declare_interval,
+    exposed,
+    overlap,
+    sharp_maximum,
+    transfer_time,
+)
+
+scope = constants.scope
+
+TILES = ((64, 64), (64, 128), (128, 128), (128, 256))
+"""Output tiles, rows by columns; more shapes did not predict better."""
+
+MIN_SPLIT_DEPTH = 128
+"""The smallest K of a split-K slice."""
+
+MAX_SPLITS = 32
+
+_ROOFLINE = cited(
+    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
+    "for multicore architectures",
+    "The Roofline Model",
+)
+_GUIDE = "NVIDIA Matrix Multiplication Background User's Guide, DU-09799-001 2023"
+_BOUNDS = cited(_GUIDE, "ch. 2 Math And Memory Bounds")
+_TILES = cited(_GUIDE, "sec. 2.3 Typical Tile Dimensions In cuBLAS And Performance")
+_STREAM_K = cited(
+    "Osama et al. 2023, Stream-K: work-centric parallel decomposition for dense matrix-matrix "
+    "multiplication on the GPU",
+    "sec. 3.2 and 3.3, data-parallel and fixed-split",
+)
+_POWER = by_definition("operations over the rate that the power limit leaves")
+
+# Constant operands toggle fewer wires: at the power limit such GEMMs ran this much faster.
+_CONSTANT_DATA_GAIN = 0.04
+# The power controller averages: the clock drops over milliseconds.
+_THROTTLE_TIME = number("2 ms")
+_ONE = number("1")
+# Split-K partial sums are fp32, written once and read once.
+_PARTIAL_BYTES = number("8 byte")
+
+_BANDWIDTH = device.memory_bandwidth
 
 
-def _constant(
-    name: str, symbol: str, unit: str, display: str, meaning: str, bounds: fitted.Bounds = (0, None)
+@dataclass(frozen=True)
+class GemmShape:
+    """Problem size and operands of a GEMM.
+
+    `bits` is the operand width in the tensor core, which may exceed the width in memory. A
+    footprint is the bytes touched between two uses of the weights or of the activations: it decides
+    whether they are still in the L2 cache. `toggling` is 1 for random operands, as real ones are,
+    and 0 for constant ones, which draw less power. `casting` is 1 where a separate kernel casts
+    16-bit activations to the low-precision operand format, 0 where they arrive in that format.
+    """
+
+    rows: Expression
+    columns: Expression
+    depth: Expression
+    bits: Expression
+    weight_element: Expression
+    activation_element: Expression
+    output_element: Expression
+    weight_footprint: Expression
+    activation_footprint: Expression
+    toggling: Expression
+    casting: Expression = _ONE
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """The variables of one declared GEMM."""
+
+    flops: Variable
+    size: Variable
+    time: Variable
+
+
+def declare(
+    scope: Scope,
+    prefix: str,
+    shape: GemmShape,
+    *,
+    what: str = "a GEMM",
+    library: bool = False,
+) -> Gemm:
+    """Declare FLOPs, bytes and time of a GEMM in a scope, under names with a prefix."""
+    flops = scope.variable(
+        f"{prefix}flops", "F", "FLOP", f"floating-point operations of {what}", display="GFLOP",
+        equals=number("2 FLOP") * shape.rows * shape.columns * shape.depth, reference=_BOUNDS,
+        library=library,
+    )  # fmt: skip
+    weights = shape.columns * shape.depth * shape.weight_element
+    activations = shape.rows * shape.depth * shape.activation_element
+    outputs = shape.rows * shape.columns * shape.output_element
+    size = scope.variable(
+        f"{prefix}size", "S", "byte", f"minimum bytes that {what} moves", display="MB",
+        equals=weights + activations + outputs, reference=_BOUNDS, library=library,
+    )  # fmt: skip
+    capacity = constants.reach_share * device.cache_capacity
+    cold = weights * cold_share(shape.weight_footprint, capacity) + activations * cold_share(
+        shape.activation_footprint, capacity
+    )
+    read_time = scope.variable(
+        f"{prefix}read_time", "t_r", "s", f"time of {what} to read cold operands", display="us",
+        equals=transfer_time(cold, constants.read_share * _BANDWIDTH, constants.ramp), reference=_ROOFLINE,
+        library=library,
+    )  # fmt: skip
+    write_time = scope.variable(
+        f"{prefix}write_time", "t_w", "s", f"time of {what} to write the outputs", display="us",
+        equals=transfer_time(outputs, constants.read_share * _BANDWIDTH, constants.ramp),
+        reference=_ROOFLINE, library=library,
+    )  # fmt: skip
+    multiple = device.rate_multiple(shape.bits)
+    sustained = where(shape.bits > 8, 1, constants.eight_bit_share) * constants.sustained_share
+    data_gain = 1 + _CONSTANT_DATA_GAIN * (1 - shape.toggling)
+    power_time = scope.variable(
+        f"{prefix}power_time", "t_P", "s", f"time of {what} under the power limit", display="us",
+        equals=flops / (sustained * multiple * device.peak_flops * device.clock_ratio * data_gain),
+        reference=_POWER, library=library,
+    )  # fmt: skip
+    limits = _Limits(shape, multiple, power_time, read_time, write_time)
+    tiled = [_declare_tile(scope, prefix, limits, *tile, what, library) for tile in TILES]
+    best = minimum(*tiled)
+    sunk = shape.toggling * constants.throttle_depth * best / (best + _THROTTLE_TIME)
+    # A separate kernel casts the 16-bit activations.
+    cast_size = shape.rows * shape.depth * (number("2 byte") + shape.activation_element)
+    rows_cast = constants.cast_time + shape.rows * constants.cast_row_time
+    cast = shape.casting * (rows_cast + cast_size / (constants.cast_share * _BANDWIDTH))
+    time = scope.variable(
+        f"{prefix}time", "t", "s", f"time of {what}, with the fastest tile shape", display="us",
+        equals=constants.launch_time + best * (1 + sunk) + where(shape.bits > 8, number("0 s"), cast),
+        reference=_TILES, library=library,
+    )  # fmt: skip
+    return Gemm(flops, size, time)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Bounds of a GEMM that do not depend on the tile shape."""
+
+    shape: GemmShape
+    multiple: Expression
+    power_time: Variable
+    read_time: Variable
+    write_time: Variable
+
+
+def _declare_tile(
+    scope: Scope, prefix: str, limits: _Limits, rows: int, columns: int, what: str, library: bool
 ) -> Variable:
-    return fitted.constant(scope, name, symbol, unit, display, meaning, bounds)
+    shape = limits.shape
+    tiles = ceil(shape.rows / rows) * ceil(shape.columns / columns)
+    operands = rows * shape.activation_element + columns * shape.weight_element
+    computing = number(f"{2 * rows * columns} FLOP") / constants.tile_share
+    narrow = where(shape.bits > 8, 1, constants.eight_bit_step)
+    stepping = constants.step_work * narrow / limits.multiple
+    feeding = operands * constants.ingest_intensity
+    per_depth = maximum(computing / limits.multiple + feeding, stepping) / device.tile_peak
+    cache_time = tiles * shape.depth * operands * constants.cache_intensity / device.peak_flops
+
+    def with_splits(splits: Expression | None = None) -> Expression:
+        ctas = tiles if splits is None else tiles * splits
+        depth = shape.depth if splits is None else shape.depth / splits
+        busy = waves_of(ctas, constants.tail_cost) * depth * per_depth
+        inner = sharp_maximum(busy, cache_time, limits.power_time)
+        time = (
+            overlap(inner, limits.read_time, constants.overlap_exponent)
+            + constants.block_time * ctas
+        )
+        if splits is not None:
+            reduction = (
+                shape.rows
+                * shape.columns
+                * _PARTIAL_BYTES
+                * splits
+                / (constants.read_share * _BANDWIDTH)
+            )
+            time = time + where(splits > 1, constants.split_time + reduction, number("0 s"))
+        return exposed(time, limits.write_time, constants.write_exposure)
+
+    return scope.variable(
+        f"{prefix}tile_{rows}x{columns}.time", "t_t", "s",
+        f"time of {what} in tiles of {rows} by {columns}", display="us",
+        equals=minimum(
+            with_splits(), *(with_splits(splits) for splits in _split_counts(tiles, shape.depth))
+        ),
+        reference=_STREAM_K, library=library,
+    )  # fmt: skip
 
 
-launch_time = _constant("launch_time", "t_0", "s", "us", "time of an empty kernel in a graph")
-tile_share = _constant(
-    "tile_share", "r_t", "1", "1", "rate on a tile that needs no operands, over the peak"
-)
-sustained_share = _constant(
-    "sustained_share", "r_P", "1", "1", "rate that the power limit leaves, over the peak"
-)
-eight_bit_share = _constant(
-    "eight_bit_share", "r_8", "1", "1", "sustained share of 8-bit products over that of 16-bit ones"
-)
-eight_bit_step = _constant(
-    "eight_bit_step", "s_8", "1", "1", "least work of a tile in 8 bits over that in 16 bits"
-)
-cast_time = _constant(
-    "cast_time", "t_8", "s", "us", "time of casting activations to 8 bits, besides their bytes"
-)
-cast_share = _constant(
-    "cast_share", "r_c", "1", "1", "rate of casting activations to 8 bits, over the memory's"
-)
-cast_row_time = _constant(
-    "cast_row_time", "tau_8", "s", "ns", "time of casting a row of activations, besides its bytes"
-)
-step_work = _constant(
-    "step_work", "w_k", "FLOP", "FLOP",
-    "operations per unit of depth below which a tile takes no less time, at the peak",
+def _split_counts(tiles: Expression, depth: Expression) -> list[Expression]:
+    """Candidate split-K factors: those that fill one, two or four waves."""
+    most = minimum(MAX_SPLITS, floor(depth / MIN_SPLIT_DEPTH))
+    return [
+        maximum(1, minimum(floor(waves * device.multiprocessors / tiles), most))
+        for waves in (1, 2, 4)
+    ]
+
+
+def waves_of(ctas: Expression, tail_cost: Expression) -> Expression:
+    """Waves of CTAs at one CTA per SM (wave quantization).
+
+    A partial last wave costs `tail_cost` of a full one plus the rest in proportion to its fill: 1
+    where CTAs wait for each other, 0 where finer tiles balance the load.
+    """
+    waves = ctas / device.multiprocessors
+    rest = waves - floor(waves)
+    tail = where(rest > 0, tail_cost + (1 - tail_cost) * rest, 0)
+    return maximum(floor(waves) + tail, 1)
+
+
+def _free(name: str, symbol: str, unit: str, meaning: str) -> Variable:
+    return fitted.free(constants.scope, name, symbol, unit, meaning)
+
+
+shape = GemmShape(
+    rows=_free("rows", "m", "1", "rows of the activations: tokens"),
+    columns=_free("columns", "n", "1", "columns of the outputs: features out"),
+    depth=_free("depth", "k", "1", "length of the sums: features in"),
+    bits=_free("bits", "b", "1", "bits of an operand in the tensor core"),
+    weight_element=_free("weight_element", "b_W", "byte", "bytes of a weight"),
+    activation_element=_free("activation_element", "b_A", "byte", "bytes of an activation"),
+    output_element=_free("output_element", "b_C", "byte", "bytes of an output"),
+    weight_footprint=_free(
+        "weight_footprint", "f_W", "byte", "bytes touched between two uses of the weights"
+    ),
+    activation_footprint=_free(
+        "activation_footprint", "f_A", "byte", "bytes touched between two uses of the activations"
+    ),
+    toggling=fitted.free(
+        constants.scope, "toggling", "u", "1", "1 for operands that look random, 0 for constant ones",
+        fitted.SHARE,
+    ),
+    casting=fitted.free(
+        constants.scope, "casting", "c", "1", "1 where narrow activations are cast first, 0 where not",
+        fitted.SHARE,
+    ),
 )  # fmt: skip
-ingest_intensity = _constant(
-    "ingest_intensity", "I_SM", "FLOP/byte", "FLOP/byte",
-    "peak over the rate at which a multiprocessor takes operands",
-)  # fmt: skip
-cache_intensity = _constant(
-    "cache_intensity", "I_L2", "FLOP/byte", "FLOP/byte",
-    "peak over the rate of the cache toward all multiprocessors",
-)  # fmt: skip
-read_share = _constant(
-    "read_share", "r_r", "1", "1", "rate of the memory in large products, over the data sheet's"
+standalone = declare(constants.scope, "", shape, library=True)
+"""A GEMM of any shape."""
+declare_interval(
+    constants.scope,
+    standalone.time,
+    where(shape.bits > 8, constants.spread, constants.eight_bit_spread),
 )
-overlap_exponent = _constant(
-    "overlap_exponent", "p", "1", "1", "how well reading hides behind computing", (1, None)
-)
-block_time = _constant("block_time", "tau_b", "s", "ns", "time to start one more block of threads")
-split_time = _constant("split_time", "t_s", "s", "us", "time to join the parts of split tiles")
-write_exposure = _constant(
-    "write_exposure", "o_w", "1", "1", "share of writing that computing does not hide", fitted.SHARE
-)
-tail_cost = _constant(
-    "tail_cost", "a", "1", "1", "least cost of a part-filled last wave, in waves", fitted.SHARE
-)
-throttle_depth = _constant(
-    "throttle_depth", "h", "1", "1", "slowdown of kernels so long that the clock sinks"
-)
-reach_share = _constant(
-    "reach_share", "r_h", "1", "1", "operands that stay in the GPU's cache, over its capacity"
-)
-ramp = _constant("ramp", "x_0", "byte", "kB", "size at which a transfer reaches half its rate")
-spread = fitted.spread(scope)
-eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit products")

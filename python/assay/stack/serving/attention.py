@@ -1,4 +1,4 @@
-"""Attention of an iteration: the products around it, new tokens, prompts, fixed states."""
+"""Attention of an iteration: the GEMMs around it, new tokens, prompts, fixed states."""
 
 from __future__ import annotations
 
@@ -16,29 +16,27 @@ _KV_HEADS = maximum(model.kv_heads / d.attention_ranks, 1)
 
 
 def projections(step: Step) -> Work:
-    """Products around the attention of all layers."""
+    """GEMMs around the attention of all layers."""
     query = where(model.query_width > 0, model.query_width, _HEADS * model.head_size)
     grouped = (1 + model.attention_gate) * _HEADS * model.head_size + _KV_HEADS * (
         model.head_size + model.value_size
     )
-    into = step.product(
+    into = step.gemm(
         "qkv", "queries, keys and values", step.own,
         where(_IS_LATENT, query + model.latent_width + model.rotary_width, grouped), model.hidden,
     )  # fmt: skip
-    queries = step.product(
+    queries = step.gemm(
         "latent_query", "queries from their latent", step.own, _HEADS * model.head_size,
         model.query_width,
     )  # fmt: skip
-    expanded = step.product(
+    expanded = step.gemm(
         "latent_values", "keys and values from their latent", step.own,
         _HEADS * (model.head_size - model.rotary_width + model.value_size), model.latent_width,
         wide=True,
     )  # fmt: skip
-    out = step.product(
-        "out", "attention outputs", step.own, model.hidden, _HEADS * model.value_size
-    )
+    out = step.gemm("out", "attention outputs", step.own, model.hidden, _HEADS * model.value_size)
     latent = only_where(_IS_LATENT, expanded + only_where(model.query_width > 0, queries))
-    # Layers with a fixed state have products of other shapes; their time goes by their weights.
+    # Layers with a fixed state have GEMMs of other shapes; their time goes by their weights.
     linear = model.linear_layers * model.linear_matrices / model.attention_matrices
     return (into + latent + out).times(model.attention_layers) + (into + out).times(linear)
 

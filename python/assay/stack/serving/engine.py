@@ -40,13 +40,13 @@ reduction_wait = _fitted(
     "reduction_wait", "t_w", "s", "us", "time that GPUs wait for each other before a sum"
 )
 expert_slowdown = _fitted(
-    "expert_slowdown", "z_x", "1", "1", "time of the engine's expert products over the fitted ones"
+    "expert_slowdown", "z_x", "1", "1", "time of the engine's expert GEMMs over the fitted ones"
 )
 wide_expert_slowdown = _fitted(
     "wide_expert_slowdown", "z_w", "1", "1", "the same for experts that are multiplied in 16 bits"
 )
 prompt_expert_slowdown = _fitted(
-    "prompt_expert_slowdown", "z_p", "1", "1", "further slowdown of expert products with prompts"
+    "prompt_expert_slowdown", "z_p", "1", "1", "further slowdown of expert GEMMs with prompts"
 )
 decode_slowdown = _fitted(
     "decode_slowdown", "z_d", "1", "1", "time of the engine's decode attention over the fitted one"

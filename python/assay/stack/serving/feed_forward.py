@@ -26,8 +26,8 @@ def feed_forward(step: Step) -> Work:
         model.plain_layers,
     )
     gates = model.ffn_matrices - 1
-    up = step.product("ffn_up", "feed-forwards, up", step.tokens, gates * width, model.hidden)
-    down = step.product("ffn_down", "feed-forwards, down", step.tokens, model.hidden, width)
+    up = step.gemm("ffn_up", "feed-forwards, up", step.tokens, gates * width, model.hidden)
+    down = step.gemm("ffn_down", "feed-forwards, down", step.tokens, model.hidden, width)
     routed = _experts(step, "experts_up", gates * _WIDTH, model.hidden) + _experts(
         step, "experts_down", model.hidden, _WIDTH
     )

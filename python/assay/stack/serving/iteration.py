@@ -72,7 +72,7 @@ def declare(prefix: str, what: str, load: Load) -> Iteration:
 def _logits(step: Step) -> Work:
     """Logits of the tokens that are sampled: one a request, one a finished prompt."""
     prompts = step.prompt_tokens / maximum(step.load.prompt / ONE_TOKEN, 1)
-    return step.product(
+    return step.gemm(
         "logits", "logits", step.decoding + prompts, model.vocabulary / d.tensor, model.hidden,
         wide=True,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from assay.model import (
     number,
     where,
 )
-from assay.stack.kernels import product
+from assay.stack.kernels import gemm
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
@@ -99,20 +99,20 @@ class Step:
             display={"s": "ms", "byte": "GB", "FLOP": "TFLOP"}.get(unit),
         )  # fmt: skip
 
-    def product(
+    def gemm(
         self, name: str, what: str, rows: Expression, columns: Expression, depth: Expression,
         wide: bool = False,
     ) -> Work:  # fmt: skip
-        """Declare a product with weights; `wide` ones stay in 16 bits."""
+        """Declare a GEMM with weights; `wide` ones stay in 16 bits."""
         bits = WIDE_BITS if wide else d.compute_bits
-        shape = product.ProductShape(
+        shape = gemm.GemmShape(
             rows=maximum(rows, 1), columns=maximum(columns, 1), depth=maximum(depth, 1),
             bits=bits, weight_element=WIDE if wide else d.weight_bytes,
             activation_element=bits / 8 * BYTE, output_element=WIDE, weight_footprint=COLD,
             activation_footprint=maximum(rows, 1) * maximum(depth, 1) * WIDE, toggling=number("1"),
             casting=engine.casting,
         )  # fmt: skip
-        made = product.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
+        made = gemm.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
         return Work(made.time, made.size, made.flops)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.model import Expression, by_definition, cited, number, where
 from assay.stack import architecture, parallelism, software
-from assay.stack.kernels import attention_prefill, device, passes, product
+from assay.stack.kernels import attention_prefill, device, gemm, passes
 from assay.stack.training.job import scope
 from assay.stack.training.layer import wide_stretch
 
@@ -97,9 +97,9 @@ fused_time = scope.variable(
 )  # fmt: skip
 
 _score_rows = sequences * _heads * _length
-score_product = product.declare(
+score_gemm = gemm.declare(
     scope, "attention.score_product.",
-    product.ProductShape(
+    gemm.GemmShape(
         rows=_score_rows, columns=_length, depth=architecture.head_size, bits=number("16"),
         weight_element=_HALF, activation_element=_HALF, output_element=_HALF,
         weight_footprint=_score_rows * _length * _HALF,
@@ -118,14 +118,14 @@ def _declare_scores(name: str, each: str, what: str) -> passes.Pass:
 forward_scores = _declare_scores("forward_scores", "9 byte", "softmax and dropout, forward")
 # Backward: dropout (read, its mask, write), softmax (two reads, write).
 backward_scores = _declare_scores("backward_scores", "11 byte", "softmax and dropout, backward")
-_unfused_product = wide_stretch * score_product.time
+_unfused_gemm = wide_stretch * score_gemm.time
 unfused_forward = scope.variable(
     "attention.unfused_forward", "t_u", "s", "attention of a layer, unfused, forward", display="us",
-    equals=2 * _unfused_product + forward_scores.time, reference=_UNFUSED,
+    equals=2 * _unfused_gemm + forward_scores.time, reference=_UNFUSED,
 )  # fmt: skip
 unfused_backward = scope.variable(
     "attention.unfused_backward", "t_ub", "s", "attention of a layer, unfused, backward",
-    display="us", equals=4 * _unfused_product + backward_scores.time, reference=_UNFUSED,
+    display="us", equals=4 * _unfused_gemm + backward_scores.time, reference=_UNFUSED,
 )  # fmt: skip
 _is_unfused = software.attention < 0.5
 forward_time = scope.variable(
@@ -134,7 +134,7 @@ forward_time = scope.variable(
 )  # fmt: skip
 backward_time = scope.variable(
     "attention.backward_time", "t_ab", "s",
-    "attention of a layer, backward: five products for two where scores are computed again",
+    "attention of a layer, backward: five GEMMs for two where scores are computed again",
     display="us",
     equals=where(_is_unfused, unfused_backward, 2.5 * fused_time / backward_share),
     reference=_FLASH2,

@@ -23,11 +23,11 @@ batch = scope.variable(
     boundary="scenario", family="training",
 )  # fmt: skip
 compute_bits = scope.variable(
-    "compute_bits", "b_c", "1", "bits of the operands of layer products", bounds=(4, 16),
+    "compute_bits", "b_c", "1", "bits of the operands of layer GEMMs", bounds=(4, 16),
     reference=_FP8, boundary="scenario", family="training",
 )  # fmt: skip
 operand_bytes = scope.variable(
-    "operand_bytes", "b_x", "byte", "bytes of an operand of layer products",
+    "operand_bytes", "b_x", "byte", "bytes of an operand of layer GEMMs",
     equals=number("1 byte") * compute_bits / 8, reference=by_definition("eight bits to a byte"),
 )  # fmt: skip
 tokens_per_step = scope.variable(

@@ -1,4 +1,4 @@
-"""One layer on one pass: its products, its passes over activations, forward and backward.
+"""One layer on one pass: its GEMMs, its passes over activations, forward and backward.
 
 Layers of different kinds are averaged: a stage holds some of each.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from assay.model import Expression, Variable, by_definition, cited, number, where
 from assay.stack import architecture, optimizer, parallelism, software
 from assay.stack.kernels import experts as expert_kernels
-from assay.stack.kernels import passes, product
+from assay.stack.kernels import gemm, passes
 from assay.stack.training.job import compute_bits, operand_bytes, scope
 
 _COUNTED = cited(
@@ -38,7 +38,7 @@ is_narrow = compute_bits < 15.5
 
 narrow_share = scope.variable(
     "narrow_share", "r_8", "1",
-    "rate of narrow products with one scale a tensor over that of the engines' measured ones",
+    "rate of narrow GEMMs with one scale a tensor over that of the engines' measured ones",
     bounds=("positive", None), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 load_share = scope.variable(
@@ -52,7 +52,7 @@ wide_stretch = scope.variable(
     equals=1 / (software.maturity * load_share), reference=_FITTED,
 )  # fmt: skip
 stretch = scope.variable(
-    "product_stretch", "s_p", "1", "the same of a product with the operands of layers",
+    "product_stretch", "s_p", "1", "the same of a GEMM with the operands of layers",
     equals=wide_stretch / where(is_narrow, narrow_share, 1), reference=_FITTED,
 )  # fmt: skip
 # A sum is written in its own format, and read while tiles compute; a gradient that a later pass
@@ -65,7 +65,7 @@ _stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
 
 @dataclass(frozen=True)
 class Weight:
-    """A weight matrix in use: a product forward, two backward."""
+    """A weight matrix in use: a GEMM forward, two backward."""
 
     forward: Variable
     backward: Variable
@@ -77,19 +77,19 @@ def declare_weight(
     name: str, columns: Expression, depth: Expression, bits: Expression, what: str, *,
     is_repeated: bool = True,
 ) -> Weight:  # fmt: skip
-    """Declare the three products with a matrix of `columns` features out and `depth` in.
+    """Declare the three GEMMs with a matrix of `columns` features out and `depth` in.
 
-    `is_repeated` says whether computing layers again repeats the product forward.
+    `is_repeated` says whether computing layers again repeats the GEMM forward.
     """
     element = where(bits < 15.5, operand_bytes, _HALF)
     activations = tokens * (columns + depth) * _HALF
 
     def one(
         part: str, rows: Expression, out: Expression, into: Expression, *, is_gradient: bool
-    ) -> product.Product:
-        return product.declare(
+    ) -> gemm.Gemm:
+        return gemm.declare(
             scope, f"{name}.{part}.",
-            product.ProductShape(
+            gemm.GemmShape(
                 rows=rows, columns=out, depth=into, bits=bits, weight_element=element,
                 activation_element=element,
                 output_element=_gradient_output if is_gradient else _HALF,
@@ -97,7 +97,7 @@ def declare_weight(
                 activation_footprint=activations, toggling=_RANDOM,
                 casting=number("0"),
             ),
-            what=f"{part} product of {what}",
+            what=f"{part} GEMM of {what}",
         )  # fmt: skip
 
     forward = one("forward", tokens, columns, depth, is_gradient=False)
@@ -105,11 +105,11 @@ def declare_weight(
     weights = one("weights", columns, depth, tokens, is_gradient=True)
     slow = stretch if bits is compute_bits else wide_stretch
     forward_time = scope.variable(
-        f"{name}.forward_time", "t_f", "s", f"forward product of {what}", display="us",
+        f"{name}.forward_time", "t_f", "s", f"forward GEMM of {what}", display="us",
         equals=slow * forward.time, reference=_BACKWARD,
     )  # fmt: skip
     backward_time = scope.variable(
-        f"{name}.backward_time", "t_b", "s", f"products backward of {what}: inputs and weights",
+        f"{name}.backward_time", "t_b", "s", f"GEMMs backward of {what}: inputs and weights",
         display="us", equals=slow * (inputs.time + weights.time), reference=_BACKWARD,
     )  # fmt: skip
     made = where(parallelism.recompute > 1.5, 2, 1) if is_repeated else 1
@@ -187,11 +187,11 @@ expert_share = scope.variable(
     equals=architecture.expert_layers / architecture.layers, reference=_SWITCH,
 )  # fmt: skip
 expert_time = scope.variable(
-    "expert_time", "t_e", "s", "products of a layer's experts, forward", display="us",
+    "expert_time", "t_e", "s", "GEMMs of a layer's experts, forward", display="us",
     equals=stretch * (expert_up.time + expert_down.time), reference=_SWITCH,
 )  # fmt: skip
 products_forward = scope.variable(
-    "layer.products_forward", "t_pf", "s", "products of a layer, forward", display="us",
+    "layer.products_forward", "t_pf", "s", "GEMMs of a layer, forward", display="us",
     equals=projection.forward
     + output.forward
     + (1 - expert_share) * (up.forward + down.forward)
@@ -199,7 +199,7 @@ products_forward = scope.variable(
     reference=_BACKWARD,
 )  # fmt: skip
 products_backward = scope.variable(
-    "layer.products_backward", "t_pb", "s", "products of a layer, backward", display="us",
+    "layer.products_backward", "t_pb", "s", "GEMMs of a layer, backward", display="us",
     equals=projection.backward
     + output.backward
     + (1 - expert_share) * (up.backward + down.backward)
@@ -245,7 +245,7 @@ elementwise_size = scope.variable(
     reference=_COUNTED,
 )  # fmt: skip
 cast_elements = scope.variable(
-    "layer.cast_elements", "n_8", "1", "inputs of products that passes cast to a narrow format",
+    "layer.cast_elements", "n_8", "1", "inputs of GEMMs that passes cast to a narrow format",
     equals=where(
         is_narrow,
         tokens

@@ -57,7 +57,7 @@ model_flops_utilisation = scope.variable(
     equals=achieved_flops / peak_flops, reference=_PALM, target=True,
 )  # fmt: skip
 tensor_peak = scope.variable(
-    "tensor_peak", "P_t", "FLOP/s", "data-sheet peak of all GPUs for the format of layer products",
+    "tensor_peak", "P_t", "FLOP/s", "data-sheet peak of all GPUs for the format of layer GEMMs",
     display="TFLOP/s", equals=gpus * gpu.peak_flops * device.rate_multiple(compute_bits),
     reference=_PALM,
 )  # fmt: skip

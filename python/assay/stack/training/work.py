@@ -19,7 +19,7 @@ _ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics"
 _recomputes = parallelism.recompute > 1.5
 _is_unfused = software.attention < 0.5
 _expert_directions = where(_recomputes, 4, 3)
-# Attention is computed again where anything is; backward it takes five products for two when fused.
+# Attention is computed again where anything is; backward it takes five GEMMs for two when fused.
 _attention_forwards = where(parallelism.recompute > 0.5, 2, 1)
 
 layer_flops = scope.variable(
@@ -33,7 +33,7 @@ layer_flops = scope.variable(
     * (layer.expert_up.flops + layer.expert_down.flops)
     + where(
         _is_unfused,
-        (2 * _attention_forwards + 4) * attention.score_product.flops,
+        (2 * _attention_forwards + 4) * attention.score_gemm.flops,
         (_attention_forwards + 2.5) * attention.flops,
     ),
     reference=_COUNT,
@@ -51,7 +51,7 @@ layer_size = scope.variable(
     + layer.backward_passes.size
     + where(
         _is_unfused,
-        (2 * _attention_forwards + 4) * attention.score_product.size
+        (2 * _attention_forwards + 4) * attention.score_gemm.size
         + _attention_forwards * attention.forward_scores.size
         + attention.backward_scores.size,
         (_attention_forwards + 2) * attention.size,

@@ -1,0 +1,78 @@
+"""Constants of GEMMs, fitted per accelerator.
+
+Rates are shares of the data sheet's, so that they hold for another clock or another memory, and
+an accelerator without measurements can borrow them. `docs/design/kernel-model.md` says how they
+were fitted and how well they predict; `assay.stack.kernels.gemm` declares GEMMs on them.
+"""
+
+from __future__ import annotations
+
+from assay.model import Scope, Variable
+from assay.stack.kernels import fitted
+
+scope = Scope("kernels.gemm", "GEMMs")
+
+
+def _constant(
+    name: str, symbol: str, unit: str, display: str, meaning: str, bounds: fitted.Bounds = (0, None)
+) -> Variable:
+    return fitted.constant(scope, name, symbol, unit, display, meaning, bounds)
+
+
+launch_time = _constant("launch_time", "t_0", "s", "us", "time of an empty kernel in a graph")
+tile_share = _constant(
+    "tile_share", "r_t", "1", "1", "rate on a tile that needs no operands, over the peak"
+)
+sustained_share = _constant(
+    "sustained_share", "r_P", "1", "1", "rate that the power limit leaves, over the peak"
+)
+eight_bit_share = _constant(
+    "eight_bit_share", "r_8", "1", "1", "sustained share of 8-bit GEMMs over that of 16-bit ones"
+)
+eight_bit_step = _constant(
+    "eight_bit_step", "s_8", "1", "1", "least work of a tile in 8 bits over that in 16 bits"
+)
+cast_time = _constant(
+    "cast_time", "t_8", "s", "us", "time of casting activations to 8 bits, besides their bytes"
+)
+cast_share = _constant(
+    "cast_share", "r_c", "1", "1", "rate of casting activations to 8 bits, over the memory's"
+)
+cast_row_time = _constant(
+    "cast_row_time", "tau_8", "s", "ns", "time of casting a row of activations, besides its bytes"
+)
+step_work = _constant(
+    "step_work", "w_k", "FLOP", "FLOP",
+    "operations per unit of depth below which a tile takes no less time, at the peak",
+)  # fmt: skip
+ingest_intensity = _constant(
+    "ingest_intensity", "I_SM", "FLOP/byte", "FLOP/byte",
+    "peak over the rate at which a multiprocessor takes operands",
+)  # fmt: skip
+cache_intensity = _constant(
+    "cache_intensity", "I_L2", "FLOP/byte", "FLOP/byte",
+    "peak over the rate of the cache toward all multiprocessors",
+)  # fmt: skip
+read_share = _constant(
+    "read_share", "r_r", "1", "1", "rate of the memory in large GEMMs, over the data sheet's"
+)
+overlap_exponent = _constant(
+    "overlap_exponent", "p", "1", "1", "how well reading hides behind computing", (1, None)
+)
+block_time = _constant("block_time", "tau_b", "s", "ns", "time to start one more block of threads")
+split_time = _constant("split_time", "t_s", "s", "us", "time to join the parts of split tiles")
+write_exposure = _constant(
+    "write_exposure", "o_w", "1", "1", "share of writing that computing does not hide", fitted.SHARE
+)
+tail_cost = _constant(
+    "tail_cost", "a", "1", "1", "least cost of a part-filled last wave, in waves", fitted.SHARE
+)
+throttle_depth = _constant(
+    "throttle_depth", "h", "1", "1", "slowdown of kernels so long that the clock sinks"
+)
+reach_share = _constant(
+    "reach_share", "r_h", "1", "1", "operands that stay in the GPU's cache, over its capacity"
+)
+ramp = _constant("ramp", "x_0", "byte", "kB", "size at which a transfer reaches half its rate")
+spread = fitted.spread(scope)
+eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit GEMMs")
