@@ -84,7 +84,7 @@ def hierarchical_all_reduce(size: Expression, span: Span) -> Expression:
 
 
 def hierarchical_all_to_all(size: Expression, span: Span) -> Expression:
-    """All-to-all inside the nodes by destination, then between ranks of the same place."""
+    """Hierarchical all-to-all: inside nodes by destination, then between ranks of equal local index."""
     inside = direct_all_to_all(size, span.local_ranks, span.local)
     return inside + direct_all_to_all(size, span.nodes, span.across)
 

@@ -71,7 +71,8 @@ site_embodied = scope.variable(
     reference=_LLM, boundary="primitive",
 )  # fmt: skip
 embodied_rate = scope.variable(
-    "embodied.rate", "g_emb", "kg/(s*GPU)", "emissions of making what one GPU needs, by time held",
+    "embodied.rate", "g_emb", "kg/(s*GPU)",
+    "embodied emissions of one GPU and its share of the site, per time allocated",
     display="kg/(h*GPU)",
     equals=(
         (gpu_embodied + node_embodied / cluster.node_gpus) / econ.machine_lifetime

@@ -32,7 +32,7 @@ bits = scope.variable(
     equals=1 + exponent_bits + mantissa_bits, reference=_IEEE, library=True,
 )  # fmt: skip
 bias = scope.variable(
-    "bias", "e_0", "1", "what is taken from the exponent field", equals=2 ** (exponent_bits - 1) - 1,
+    "bias", "e_0", "1", "value subtracted from the exponent field", equals=2 ** (exponent_bits - 1) - 1,
     reference=_IEEE, library=True,
 )  # fmt: skip
 largest_exponent = scope.variable(

@@ -64,7 +64,7 @@ memory_capacity = scope.variable(
     equals=hbm.stacks * hbm.stack_capacity, reference=_H100,
 )  # fmt: skip
 cache_capacity = scope.variable(
-    "cache.capacity", "C_L2", "byte/GPU", "capacity of the cache between multiprocessors and memory",
+    "cache.capacity", "C_L2", "byte/GPU", "capacity of the L2 cache",
     display="MB/GPU", reference=_H100, boundary="primitive",
 )  # fmt: skip
 

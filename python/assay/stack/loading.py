@@ -46,8 +46,8 @@ SCOPE_MODULES = (
 def registry() -> Registry:
     """The registry of the whole stack, loaded once per process.
 
-    The checked registry is kept as a data file and read back while no source file of the
-    stack or of the equation language has changed.
+    The checked registry is cached as a data file, keyed by the source files of the stack and
+    of the equation language.
     """
     path = cache("registry") / f"{store.fingerprint_files(_sources())}.json"
     if (cached := _read_cached(path)) is not None:
@@ -66,7 +66,7 @@ def _read_cached(path: Path) -> Registry | None:
         loaded = Registry(data["registry"])
         loaded.key = data["key"]
     except (AssayError, AttributeError, KeyError, TypeError, ValueError):
-        # Damaged, though still JSON: it can be made again.
+        # Damaged, though still JSON: rebuild it.
         return None
     return loaded
 

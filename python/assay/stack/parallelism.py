@@ -72,7 +72,9 @@ def _choice(
 
 tensor = _choice("tensor", "t", "ranks that split every layer's weights", _TENSOR)
 pipeline = _choice("pipeline", "p", "stages that split the layers", _SPLIT)
-interleave = _choice("interleave", "v", "parts of the model that a stage holds in turn", _BUBBLE)
+interleave = _choice(
+    "interleave", "v", "virtual pipeline stages per rank (interleaved 1F1B)", _BUBBLE
+)
 context = _choice("context", "c", "ranks that split every sequence", _CONTEXT)
 expert = _choice(
     "expert", "e", "ranks, out of those that split the batch, that split the experts", _EXPERTS
@@ -186,7 +188,7 @@ split_width = scope.variable(
     reference=_ACTIVATIONS,
 )  # fmt: skip
 score_width = scope.variable(
-    "activation.scores", "w_2", "byte", "bytes kept of a token's attention scores in a layer",
+    "activation.scores", "w_2", "byte", "activation bytes of a token's attention scores in a layer",
     equals=where(
         (software.attention < 0.5) & (recompute < 0.5),
         number("5 byte/token") * architecture.heads * architecture.sequence,
@@ -195,7 +197,7 @@ score_width = scope.variable(
     reference=_ACTIVATIONS,
 )  # fmt: skip
 activation_width = scope.variable(
-    "activation.width", "w_a", "byte", "bytes kept of a token in a layer on one rank",
+    "activation.width", "w_a", "byte", "activation bytes of a token in a layer on one rank",
     equals=where(
         recompute > 1.5,
         number("2 byte") * architecture.hidden,

@@ -15,21 +15,22 @@ def _elements(
 
 
 layer_elements = _elements(
-    "kv.layer_elements_per_token", "k_l", "elements kept of one token in one layer with keys",
+    "kv.layer_elements_per_token", "k_l", "KV-cache elements of one token in one attention layer",
     number("1 1/token")
     * (where(s.latent_width > 0, s.latent_width + s.rotary_width, p.kv_size) + s.index_size),
     s.LATENT,
 )  # fmt: skip
 full_elements = _elements(
-    "kv.full_elements_per_token", "k_f", "elements kept in layers that see every token",
+    "kv.full_elements_per_token", "k_f", "KV-cache elements of one token in full-attention layers",
     p.full_layers * layer_elements, s.GROUPED,
 )  # fmt: skip
 window_elements = _elements(
-    "kv.window_elements_per_token", "k_w", "elements kept in windowed layers, while in the window",
+    "kv.window_elements_per_token", "k_w",
+    "KV-cache elements of one token in sliding-window layers, inside the window",
     p.window_layers * layer_elements, s.WINDOW,
 )  # fmt: skip
 elements_per_token = _elements(
-    "kv.elements_per_token", "k", "elements kept of one token in all layers",
+    "kv.elements_per_token", "k", "KV-cache elements of one token in all layers",
     full_elements + window_elements, s.GROUPED,
 )  # fmt: skip
 state_elements = s.scope.variable(

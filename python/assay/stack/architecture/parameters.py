@@ -207,7 +207,7 @@ s.scope.inequality(
     reference=s.GROUPED,
 )  # fmt: skip
 s.scope.inequality(
-    "routed", s.experts_per_token <= s.experts, "a token goes to no more experts than there are",
+    "routed", s.experts_per_token <= s.experts, "a token is routed to no more experts than exist",
     reference=s.EXPERTS,
 )  # fmt: skip
 s.scope.inequality(

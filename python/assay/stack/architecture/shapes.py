@@ -73,7 +73,11 @@ head_size = _shape("head_size", "d_h", "elements of a query or key head", ATTENT
 value_size = _shape("value_size", "d_v", "elements of a value head", ATTENTION, _AT_LEAST_ONE)
 ffn = _shape("ffn", "f", "width of the dense feed-forward", ATTENTION)
 ffn_matrices = _shape(
-    "ffn_matrices", "n_f", "matrices of a feed-forward: 2 plain, 3 gated", GATED, (2, 3)
+    "ffn_matrices",
+    "n_f",
+    "matrices of a feed-forward layer: 2 without gate, 3 gated",
+    GATED,
+    (2, 3),
 )
 vocabulary = _shape("vocabulary", "V", "rows of the embedding table", _FILE, _AT_LEAST_ONE)
 embedding_tables = _shape(

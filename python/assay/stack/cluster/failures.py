@@ -75,7 +75,7 @@ checkpoint_time = scope.variable(
     reference=_STORAGE,
 )  # fmt: skip
 hidden_share = scope.variable(
-    "checkpoint.hidden_share", "s_hid", "1", "share of writing during which training goes on",
+    "checkpoint.hidden_share", "s_hid", "1", "share of checkpoint writing that overlaps training",
     bounds=(0, 1), reference=_STORAGE, boundary="scenario",
 )  # fmt: skip
 checkpoint_stall = scope.variable(
@@ -88,7 +88,7 @@ restart_delay = scope.variable(
     reference=_RELIABILITY, boundary="scenario",
 )  # fmt: skip
 restart_time = scope.variable(
-    "job.restart_time", "R", "s", "time from an interruption until training goes on", display="min",
+    "job.restart_time", "R", "s", "time from an interruption to resumed training", display="min",
     equals=restart_delay + checkpoint_time, reference=_DALY_TIME,
 )  # fmt: skip
 interval = scope.variable(
@@ -113,7 +113,7 @@ planned_share = scope.variable(
     bounds=(0, 1), reference=_LLAMA, boundary="scenario",
 )  # fmt: skip
 availability = scope.variable(
-    "run.availability", "A", "1", "share of the wall-clock time that ends as kept training",
+    "run.availability", "A", "1", "share of wall-clock time spent on training that is not lost",
     bounds=(0, 1),
     equals=(1 - planned_share)
     * interval
@@ -122,7 +122,7 @@ availability = scope.variable(
 )  # fmt: skip
 productive_share = scope.variable(
     "run.productive_share", "s_prod", "1",
-    "share of the time between interruptions that goes into optimizer steps, not into evaluation",
+    "share of the time between interruptions spent on optimizer steps, not on evaluation",
     bounds=("positive", 1), reference=_RELIABILITY, boundary="scenario",
 )  # fmt: skip
 scope.equation(

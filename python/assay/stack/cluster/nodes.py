@@ -26,7 +26,7 @@ gpus = scope.variable(
 
 # A node without its GPUs: every part may be pinned where only its power is known.
 liquid_share = scope.variable(
-    "node.liquid_share", "s_liq", "1", "share of a node's heat that leaves in liquid",
+    "node.liquid_share", "s_liq", "1", "share of a node's heat removed by liquid",
     bounds=(0, 1), reference=by_definition("heat into liquid over all heat"), boundary="scenario",
 )  # fmt: skip
 cpus = scope.variable(

@@ -80,7 +80,7 @@ class Ways:
         return [eager, fast, bulk]
 
     def switch(self) -> Expression:
-        """Reductions inside the switch: everything goes there once and comes back once."""
+        """In-switch reduction (NVLS/SHARP): every byte is sent up once and received once."""
         reduced = c.switch_start_ratio * c.start + self.ranks * self.part / maximum(
             c.switch_share, _LEAST_SHARE
         )

@@ -26,7 +26,7 @@ EXCHANGES = Medium(
 
 
 def span_of(ranks: Expression, local_ranks: Expression) -> Span:
-    """Ranks of which so many lie in one node, over its links and rails."""
+    """A group of ranks spread over nodes, over links inside and rails between them."""
     return Span(local_ranks, ranks / local_ranks, LINKS, RAILS)
 
 

@@ -19,13 +19,13 @@ _SERVING = cited(
 )
 
 serving_load = scope.variable(
-    "serving.load", "u_s", "1", "tokens asked for over those the deployment could give",
+    "serving.load", "u_s", "1", "demanded tokens over the deployment's capacity",
     display="%", bounds=("positive", 1), reference=_SERVING, boundary="scenario",
 )  # fmt: skip
 serving_power = scope.variable(
     "serving.dc_power", "P_s", "W", "power at the meter attributed to the deployment",
     equals=serving.deployment.gpus / cluster.gpus * thermal.site_power,
-    reference=by_definition("in proportion to GPUs held"), target=True,
+    reference=by_definition("in proportion to allocated GPUs"), target=True,
 )  # fmt: skip
 serving_rate = scope.variable(
     "serving.rate", "c_s", "USD/s", "cost of the deployment", display="USD/day",

@@ -61,7 +61,7 @@ ownership_rate = scope.variable(
     reference=_ANNUAL,
 )  # fmt: skip
 utilisation = scope.variable(
-    "utilisation", "u", "1", "share of the time for which the site's GPUs are let to somebody",
+    "utilisation", "u", "1", "share of the time that the site's GPUs are rented out",
     display="%", bounds=("positive", 1), reference=_BURDEN, boundary="scenario",
 )  # fmt: skip
 gpu_ownership_rate = scope.variable(

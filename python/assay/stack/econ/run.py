@@ -29,7 +29,7 @@ job_share = scope.variable(
 )  # fmt: skip
 job_power = scope.variable(
     "job.dc_power", "P_job", "W", "power at the meter attributed to the job",
-    equals=job_share * thermal.site_power, reference=by_definition("in proportion to GPUs held"),
+    equals=job_share * thermal.site_power, reference=by_definition("in proportion to allocated GPUs"),
     target=True,
 )  # fmt: skip
 capex_rate = scope.variable(

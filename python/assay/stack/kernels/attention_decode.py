@@ -82,7 +82,7 @@ query_share = _constant(
 regroup_time = _constant("regroup_time", "t_g", "s", "us", "time of copying queries into groups")
 tile_rows = _constant("tile_rows", "b_m", "1", "1", "query heads that one tile can hold", (1, None))
 most_group = _constant(
-    "most_group", "g_max", "1", "1", "query heads per key head above which each goes alone",
+    "most_group", "g_max", "1", "1", "query heads per key head above which each head has its own CTA",
     (1, None),
 )  # fmt: skip
 splits_single = _constant(

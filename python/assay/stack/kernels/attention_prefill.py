@@ -64,7 +64,7 @@ cache_share = _constant(
     "cache_share", "r_c", "1", "1", "rate of filling the cache, over the memory's"
 )
 sustained_share = _constant(
-    "sustained_share", "r_P", "1", "1", "rate that the power limit leaves, over the peak"
+    "sustained_share", "r_P", "1", "1", "sustained rate under the power limit, over the peak"
 )
 imbalance = _constant(
     "imbalance", "kappa", "1", "1", "share of the longest tile that others wait for"

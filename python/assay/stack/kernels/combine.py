@@ -1,4 +1,4 @@
-"""How times that overlap, and data that grows cold, are put together in an expression."""
+"""Combining rules for times and caches: overlap, smooth maximum, cold misses, intervals."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ QUANTILES = cited(
 
 
 def sharp_maximum(*times: Expression) -> Expression:
-    """The largest of several limits that act on one pipeline, rounded where they meet."""
+    """Smooth maximum (p-norm) of several limits on one pipeline."""
     largest = maximum(*times)
     return largest * total(*((time / largest) ** SHARP for time in times)) ** Fraction(1, SHARP)
 
 
 def overlap(first: Expression, second: Expression, exponent: Expression) -> Expression:
-    """Two activities that hide each other: not at all at exponent 1, the better the higher."""
+    """Time of two overlapping activities: no overlap at exponent 1, full overlap as it grows."""
     larger, smaller = maximum(first, second), minimum(first, second)
     return larger * (1 + (smaller / larger) ** exponent) ** (1 / exponent)
 
 
 def exposed(first: Expression, second: Expression, share: Expression) -> Expression:
-    """The longer of two activities and the share of the shorter that shows."""
+    """The longer of two activities plus the exposed share of the shorter."""
     return maximum(first, second) + share * minimum(first, second)
 
 
 def cold_share(footprint: Expression, capacity: Expression) -> Expression:
-    """Share of data that has left a cache since its last use.
+    """Share of data evicted from a cache since its last use.
 
-    `footprint` is what was touched in between. A cyclic sweep over more than the capacity
+    `footprint` is the bytes touched in between. A cyclic sweep over more than the capacity
     evicts everything; the fourth power spans that change within a factor of two in size.
     """
     ratio = (footprint / capacity) ** 4
@@ -62,7 +62,7 @@ def transfer_time(size: Expression, bandwidth: Expression, ramp: Expression) -> 
 
 
 def declare_interval(scope: Scope, time: Variable, spread: Expression) -> None:
-    """Declare the ends of the interval that holds nine in ten measurements."""
+    """Declare the 90 % interval of a time."""
     scope.variable(
         "time_low", "t_5", "s", f"one in twenty is faster: {time.meaning}", display="us",
         equals=time * exp(-QUANTILE_95 * spread), reference=QUANTILES, library=True,

@@ -1,20 +1,20 @@
-"""What kernels see of the GPU they run on: the rates that their shares are shares of."""
+"""Device ceilings that the kernel models scale: peak FLOP/s, memory bandwidth, L2, SMs."""
 
 from __future__ import annotations
 
 from assay.model import POSITIVE, Expression, Scope, Symbol, by_definition, number, where
 
-scope = Scope("kernels.device", "The GPU as its kernels see it")
+scope = Scope("kernels.device", "Device ceilings of one GPU")
 
 _ONE_GPU = by_definition("a kernel runs on one GPU")
 _GPU = number("1 GPU")
 
 multiprocessors = scope.variable(
-    "multiprocessors", "n_SM", "1", "multiprocessors that a kernel's blocks are spread over",
+    "multiprocessors", "n_SM", "1", "SMs over which the CTAs of a kernel are distributed",
     equals=Symbol("gpu.multiprocessors") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
 )  # fmt: skip
 cache_capacity = scope.variable(
-    "cache_capacity", "C_L2", "byte", "capacity of the cache between multiprocessors and memory",
+    "cache_capacity", "C_L2", "byte", "capacity of the L2 cache",
     display="MB", equals=Symbol("gpu.cache.capacity") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
 )  # fmt: skip
 peak_flops = scope.variable(
@@ -36,10 +36,10 @@ clock_ratio = scope.variable(
 )  # fmt: skip
 
 tile_peak = peak_flops / multiprocessors
-"""Peak rate of one multiprocessor on 16-bit operands."""
+"""Peak rate of one SM on 16-bit operands."""
 
 
 def rate_multiple(bits: Expression) -> Expression:
-    """How much faster than 16 bits the tensor cores multiply operands of `bits` bits."""
+    """Tensor-core rate on operands of `bits` bits, over that on 16-bit operands."""
     narrow = where(bits > 4, Symbol("gpu.rate_8bit"), Symbol("gpu.rate_4bit"))
     return where(bits > 8, 1, narrow)

@@ -1,6 +1,6 @@
 """Grouped GEMM of experts: which weights a batch touches, FLOPs, bytes and time.
 
-Tokens are sent to experts as evenly as chance allows. Each touched expert's rows fill tiles of
+Tokens are routed to experts uniformly at random. Each touched expert's rows fill tiles of
 their own, so that few tokens per expert cost as much as a tile of them.
 """
 
@@ -74,7 +74,7 @@ eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit GEMMs")
 
 @dataclass(frozen=True)
 class ExpertsShape:
-    """One GEMM of every expert that lies on the GPU.
+    """One GEMM per expert on the GPU.
 
     `tokens` are those of the batch that choose among these `experts`, `chosen` how many of them
     each takes on average; `columns` and `depth` are the sides of one expert's weights.
@@ -154,7 +154,7 @@ def _free(name: str, symbol: str, unit: str, meaning: str) -> Variable:
 
 shape = ExpertsShape(
     tokens=_free("tokens", "n", "1", "tokens of the batch"),
-    experts=_free("experts", "E", "1", "experts whose weights lie on the GPU"),
+    experts=_free("experts", "E", "1", "experts whose weights are on the GPU"),
     chosen=_free("chosen", "k", "1", "experts that a token is sent to"),
     columns=_free("columns", "n_c", "1", "features out of one expert's GEMM"),
     depth=_free("depth", "n_k", "1", "features into one expert's GEMM"),

@@ -1,4 +1,4 @@
-"""How constants and free shapes of kernels are declared."""
+"""Declarations of fitted constants and free problem sizes of kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def constant(
     scope: Scope, name: str, symbol: str, unit: str, display: str, meaning: str,
     bounds: Bounds = POSITIVE,
 ) -> Variable:  # fmt: skip
-    """Declare what is fitted per accelerator."""
+    """Declare a constant that is fitted per accelerator."""
     return scope.variable(
         name, symbol, unit, meaning, display=display, bounds=bounds, reference=_FITTED,
         boundary="needs-source",
@@ -26,7 +26,7 @@ def constant(
 def free(
     scope: Scope, name: str, symbol: str, unit: str, meaning: str, bounds: Bounds = POSITIVE
 ) -> Variable:
-    """Declare one side of the shape of an operation that stands on its own."""
+    """Declare one dimension of a standalone operation."""
     return scope.variable(
         name, symbol, unit, meaning, bounds=bounds, reference=_SHAPE, boundary="scenario",
         library=True,

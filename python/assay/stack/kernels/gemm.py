@@ -259,7 +259,7 @@ shape = GemmShape(
         fitted.SHARE,
     ),
     casting=fitted.free(
-        constants.scope, "casting", "c", "1", "1 where narrow activations are cast first, 0 where not",
+        constants.scope, "casting", "c", "1", "1 where activations are cast to low precision first, 0 where not",
         fitted.SHARE,
     ),
 )  # fmt: skip

@@ -19,12 +19,16 @@ def _constant(
     return fitted.constant(scope, name, symbol, unit, display, meaning, bounds)
 
 
-launch_time = _constant("launch_time", "t_0", "s", "us", "time of an empty kernel in a graph")
+launch_time = _constant("launch_time", "t_0", "s", "us", "time of an empty kernel in a CUDA graph")
 tile_share = _constant(
-    "tile_share", "r_t", "1", "1", "rate on a tile that needs no operands, over the peak"
+    "tile_share",
+    "r_t",
+    "1",
+    "1",
+    "rate on a tile whose operands are in shared memory, over the peak",
 )
 sustained_share = _constant(
-    "sustained_share", "r_P", "1", "1", "rate that the power limit leaves, over the peak"
+    "sustained_share", "r_P", "1", "1", "sustained rate under the power limit, over the peak"
 )
 eight_bit_share = _constant(
     "eight_bit_share", "r_8", "1", "1", "sustained share of 8-bit GEMMs over that of 16-bit ones"
@@ -47,31 +51,41 @@ step_work = _constant(
 )  # fmt: skip
 ingest_intensity = _constant(
     "ingest_intensity", "I_SM", "FLOP/byte", "FLOP/byte",
-    "peak over the rate at which a multiprocessor takes operands",
+    "peak over the rate at which an SM loads operands",
 )  # fmt: skip
 cache_intensity = _constant(
     "cache_intensity", "I_L2", "FLOP/byte", "FLOP/byte",
-    "peak over the rate of the cache toward all multiprocessors",
+    "peak over the aggregate L2 bandwidth to all SMs",
 )  # fmt: skip
 read_share = _constant(
-    "read_share", "r_r", "1", "1", "rate of the memory in large GEMMs, over the data sheet's"
+    "read_share", "r_r", "1", "1", "achieved memory bandwidth in large GEMMs, over the data sheet's"
 )
 overlap_exponent = _constant(
-    "overlap_exponent", "p", "1", "1", "how well reading hides behind computing", (1, None)
+    "overlap_exponent",
+    "p",
+    "1",
+    "1",
+    "overlap of loads with computation; higher hides more",
+    (1, None),
 )
-block_time = _constant("block_time", "tau_b", "s", "ns", "time to start one more block of threads")
-split_time = _constant("split_time", "t_s", "s", "us", "time to join the parts of split tiles")
+block_time = _constant("block_time", "tau_b", "s", "ns", "time to launch one more CTA")
+split_time = _constant("split_time", "t_s", "s", "us", "time of the split-K reduction")
 write_exposure = _constant(
-    "write_exposure", "o_w", "1", "1", "share of writing that computing does not hide", fitted.SHARE
+    "write_exposure",
+    "o_w",
+    "1",
+    "1",
+    "share of the epilogue's writes that computation does not hide",
+    fitted.SHARE,
 )
 tail_cost = _constant(
-    "tail_cost", "a", "1", "1", "least cost of a part-filled last wave, in waves", fitted.SHARE
+    "tail_cost", "a", "1", "1", "minimum cost of a partial last wave, in waves", fitted.SHARE
 )
 throttle_depth = _constant(
-    "throttle_depth", "h", "1", "1", "slowdown of kernels so long that the clock sinks"
+    "throttle_depth", "h", "1", "1", "slowdown of kernels long enough to throttle the clock"
 )
 reach_share = _constant(
-    "reach_share", "r_h", "1", "1", "operands that stay in the GPU's cache, over its capacity"
+    "reach_share", "r_h", "1", "1", "operand bytes that stay in L2, over its capacity"
 )
 ramp = _constant("ramp", "x_0", "byte", "kB", "size at which a transfer reaches half its rate")
 spread = fitted.spread(scope)

@@ -1,4 +1,4 @@
-"""Passes over activations that only move bytes: norms, activations, rotations, casts, copies."""
+"""Memory-bound elementwise passes: norms, activations, RoPE, casts, copies."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _ROOFLINE = cited(
 )
 
 launch_time = fitted.constant(
-    scope, "launch_time", "t_0", "s", "us", "time of an empty kernel in a graph", (0, None)
+    scope, "launch_time", "t_0", "s", "us", "time of an empty kernel in a CUDA graph", (0, None)
 )
 share = fitted.constant(
-    scope, "share", "r", "1", "1", "rate of reading and writing memory, over the data sheet's"
+    scope, "share", "r", "1", "1", "achieved memory bandwidth, over the data sheet's"
 )
 cached_share = fitted.constant(
-    scope, "cached_share", "r_c", "1", "1", "rate inside the GPU's cache, over the memory's"
+    scope, "cached_share", "r_c", "1", "1", "L2 bandwidth over memory bandwidth"
 )
 reach_share = fitted.constant(
-    scope, "reach_share", "r_h", "1", "1", "bytes that stay in the GPU's cache, over its capacity"
+    scope, "reach_share", "r_h", "1", "1", "bytes that stay in L2, over its capacity"
 )
 spread = fitted.spread(scope)
 
@@ -51,7 +51,7 @@ def declare(
         f"{prefix}size", "S", "byte", f"bytes read and written in {what}", display="MB",
         equals=size, reference=_FUSION, library=library,
     )  # fmt: skip
-    # What one kernel writes the next one reads, from the cache where it fits.
+    # A kernel reads what the previous one wrote, from L2 where it fits.
     cold = cold_share(moved / kernels, reach_share * device.cache_capacity)
     per_byte = (cold / share + (1 - cold) / cached_share) / device.memory_bandwidth
     time = into.variable(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.model import Expression, maximum, minimum, number, where
 from assay.stack import architecture as model
-from assay.stack.kernels import attention_decode, attention_prefill, device, gemm, passes
+from assay.stack.kernels import attention_decode, attention_prefill, device, gemm_constants, passes
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
@@ -36,7 +36,7 @@ def projections(step: Step) -> Work:
     )  # fmt: skip
     out = step.gemm("out", "attention outputs", step.own, model.hidden, _HEADS * model.value_size)
     latent = only_where(_IS_LATENT, expanded + only_where(model.query_width > 0, queries))
-    # Layers with a fixed state have GEMMs of other shapes; their time goes by their weights.
+    # Linear-attention (SSM) layers have GEMMs of other shapes; their time scales with their weights.
     linear = model.linear_layers * model.linear_matrices / model.attention_matrices
     return (into + latent + out).times(model.attention_layers) + (into + out).times(linear)
 
@@ -74,10 +74,10 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
     made = attention_decode.declare(
         scope, f"{step.prefix}decode_{name}.", shape, what=f"attention of new tokens in {step.what}"
     )
-    # The template is fitted on 16-bit keys; whether narrow ones are faster is the engine's.
+    # The template is fitted on 16-bit KV; the engine says how much faster 8-bit KV is.
     narrow = where(d.kv_bytes < WIDE, engine.narrow_key_time, 1)
     size = made.size * (d.kv_bytes / WIDE)
-    streamed = size / (gemm.read_share * device.memory_bandwidth)
+    streamed = size / (gemm_constants.read_share * device.memory_bandwidth)
     time = maximum(engine.decode_slowdown * narrow * made.time, streamed)
     return Work(time, size, made.flops)
 

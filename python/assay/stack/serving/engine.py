@@ -80,7 +80,7 @@ reserved_memory = _fitted(
     "reserved_memory", "M_r", "byte", "GB", "memory of a GPU for activations and the software"
 )
 reserved_output = scope.variable(
-    "reserved_output", "kappa", "1", "share of an answer whose cache is taken on average",
+    "reserved_output", "kappa", "1", "average share of an answer whose KV cache is allocated",
     bounds=(0, 1), reference=_PAGED, boundary="needs-source",
 )  # fmt: skip
 group_limit = scope.variable(

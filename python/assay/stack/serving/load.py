@@ -103,7 +103,7 @@ class Step:
         self, name: str, what: str, rows: Expression, columns: Expression, depth: Expression,
         wide: bool = False,
     ) -> Work:  # fmt: skip
-        """Declare a GEMM with weights; `wide` ones stay in 16 bits."""
+        """Declare a GEMM with weights; `wide` ones keep 16-bit operands."""
         bits = WIDE_BITS if wide else d.compute_bits
         shape = gemm.GemmShape(
             rows=maximum(rows, 1), columns=maximum(columns, 1), depth=maximum(depth, 1),

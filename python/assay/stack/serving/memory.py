@@ -73,11 +73,11 @@ def sequence_memory(tokens: Expression) -> Expression:
 
 
 held_tokens = scope.variable(
-    "kv.held_tokens", "s_h", "token", "tokens of a request whose keys are held, on average",
+    "kv.held_tokens", "s_h", "token", "average KV-cache tokens of a request",
     equals=d.prompt + engine.reserved_output * d.output, reference=_PAGED,
 )  # fmt: skip
 request_memory = scope.variable(
-    "kv.request_memory", "m_c", "byte", "keys and values held for one request, all copies",
+    "kv.request_memory", "m_c", "byte", "KV cache of one request, all replicas",
     display="MB", equals=cache_copies * sequence_memory(held_tokens), reference=_PAGED,
 )  # fmt: skip
 token_memory = scope.variable(

@@ -58,6 +58,6 @@ makeup = scope.variable(
     equals=total(evaporation, drift, blowdown), reference=_MAKEUP,
 )  # fmt: skip
 wue = scope.variable(
-    "dc.wue", "WUE", "m^3/J", "water taken over the energy of the machines", display="L/kWh",
+    "dc.wue", "WUE", "m^3/J", "water consumption over IT energy (WUE)", display="L/kWh",
     equals=makeup / cluster.it_power, reference=_WUE, target=True,
 )  # fmt: skip

@@ -38,7 +38,7 @@ is_narrow = compute_bits < 15.5
 
 narrow_share = scope.variable(
     "narrow_share", "r_8", "1",
-    "rate of narrow GEMMs with one scale a tensor over that of the engines' measured ones",
+    "rate of low-precision GEMMs with per-tensor scales over that of the engines' measured ones",
     bounds=("positive", None), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 load_share = scope.variable(
@@ -245,7 +245,7 @@ elementwise_size = scope.variable(
     reference=_COUNTED,
 )  # fmt: skip
 cast_elements = scope.variable(
-    "layer.cast_elements", "n_8", "1", "inputs of GEMMs that passes cast to a narrow format",
+    "layer.cast_elements", "n_8", "1", "GEMM inputs that separate passes cast to a low-precision format",
     equals=where(
         is_narrow,
         tokens

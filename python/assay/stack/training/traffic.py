@@ -54,7 +54,7 @@ tensor_reduction = collectives.node_all_reduce(
 tensor_scatter = collectives.node_reduce_scatter(
     scope, "tensor.scatter.", size=_stream * _HALF, ranks=model_ranks
 )
-# Narrow operands are gathered as they are; sums need 16 bits.
+# Low-precision operands are gathered as they are; sums need 16 bits.
 tensor_gather = collectives.node_all_gather(
     scope, "tensor.gather.", size=_stream * operand_bytes, ranks=model_ranks
 )
@@ -110,7 +110,7 @@ context_time = scope.variable(
 _expert_nodes = maximum(1, parallelism.expert * model_ranks / interconnect.node_ranks)
 expert_copies = scope.variable(
     "expert.copies", "n_x", "1",
-    "nodes that a token's experts lie on: one copy is sent to each and shared out inside",
+    "nodes that hold a token's experts: one copy is sent to each and forwarded inside",
     equals=_expert_nodes * (1 - (1 - 1 / _expert_nodes) ** architecture.experts_per_token),
     reference=_NODE_LIMIT,
 )  # fmt: skip
