@@ -29,6 +29,7 @@ __all__ = [
     "KvCache",
     "NativeArray",
     "NativeEvent",
+    "NativeGrant",
     "NativeGraph",
     "NativeKernel",
     "NativeMemory",
@@ -39,7 +40,6 @@ __all__ = [
     "NativeScheduler",
     "NativeStream",
     "NativeTask",
-    "NativeTurn",
     "SafeTensorsFile",
     "StoredTensor",
     "StoredTexts",
@@ -562,7 +562,7 @@ class NativeReservation:
 
 @final
 class NativeScheduler:
-    """Admission, turns and decisions for one device."""
+    """Admission, grants and decisions for one device."""
 
     def __new__(
         cls,
@@ -601,7 +601,7 @@ class NativeScheduler:
         memory_bytes: int,
         reserved: dict[str, tuple[int, int]],
         limits: dict[str, tuple[int, int]],
-        turns: dict[str, tuple[int, int]],
+        grant_limits: dict[str, tuple[int, int]],
         deadline: tuple[int, bool] | None,
         assumed_ns: int,
     ) -> NativeTask:
@@ -637,9 +637,9 @@ class NativeTask:
     def wait_admitted(self) -> None:
         """Wait until it has its reservations."""
     def start(self) -> None:
-        """Let it ask for turns; it must be admitted."""
+        """Start it; it must be admitted."""
     def pause(self, keep: bool) -> None:
-        """Give it no turns for now; without `keep` it gives its reservations back."""
+        """Pause its grants; without `keep` its reservation is released."""
     def resume(self) -> str:
         """Let it go on; returns its state, pending or admitted if it gave reservations back."""
     def finish(self) -> None:
@@ -649,18 +649,18 @@ class NativeTask:
     def cancel(self) -> None:
         """End it because it is no longer wanted."""
     def bind(self, stream: NativeStream) -> None:
-        """Have every piece of work of a stream ask for a turn of this task, and be charged."""
+        """Have all work of a stream request grants of this task, and be charged to it."""
     def unbind(self, stream: NativeStream) -> None:
-        """Let work of a stream go without turns again."""
-    def turn(self, lane: str, units: int) -> NativeTurn:
-        """Wait for a turn of so many units in a lane."""
+        """Let work of a stream run without grants again."""
+    def request_grant(self, lane: str, units: int) -> NativeGrant:
+        """Request a grant of `units` in a lane, and wait for it."""
 
 @final
-class NativeTurn:
-    """A turn that was given: the work may go now."""
+class NativeGrant:
+    """The right to queue one piece of work."""
 
     def end(self, measured_units: int | None = None) -> None:
-        """Give the turn back, at the measured cost if one is given; again changes nothing."""
+        """End the grant, at the measured cost if one is given; idempotent."""
 
 @final
 class Context:
@@ -857,10 +857,10 @@ def measure_scheduler(
     units_per_second: int = 1_000_000_000,
     virtual_ns: int = 1_000_000_000,
 ) -> dict[str, Any]:
-    """Run tasks that always want turns against each other in virtual time.
+    """Run backlogged tasks against each other in virtual time.
 
-    A load is class, weight, reserved units a second (0 for none), units of each turn and turns
-    asked for at once. Returns a dictionary: `units`, `turns` and `longest_wait_ns` for each load,
+    A load is class, weight, reserved units a second (0 for none), units of each grant and
+    requests outstanding. Returns a dictionary: `units`, `grants` and `longest_wait_ns` of each load,
     `decisions`, and `elapsed_ns` of real time.
     """
 

@@ -1,4 +1,4 @@
-"""Tasks: admission, turns, shares, pacing, decisions, and reservations released on every path."""
+"""Tasks: admission, grants, shares, pacing, decisions, and reservations released on every path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_operations_inside_a_task_wait_for_turns_and_are_charged_to_it(fresh: De
     assert task.state == "done"
     assert float(x[0]) == 10.0
     lane = task.snapshot()["lanes"]["compute"]
-    assert lane["granted_turns"] == 10
+    assert lane["grants"] == 10
     assert lane["measured_units"] > 0
     charged = [one for one in fresh.take_records().records if one.task == task.number]
     assert [one.kind for one in charged] == ["launch"] * 10
@@ -61,8 +61,8 @@ def test_a_task_can_gate_the_stream_that_work_already_uses(own: Device) -> None:
         )
         graph.replay()
         x += 1.0
-    turns = task.snapshot()["lanes"]["compute"]["granted_turns"]
-    assert turns == 2  # the replay is one turn, and so is the addition
+    grants = task.snapshot()["lanes"]["compute"]["grants"]
+    assert grants == 2  # one for the replay and one for the addition
     assert float(x[99]) == 1.0
     other = tasks.task("second")
     other.bind(own.default_stream)
@@ -212,7 +212,7 @@ def test_launches_are_paced_by_count(sim: Device) -> None:
     tasks = scheduler(sim)
     x = xp.zeros(64, dtype=xp.uint8, device=sim)
     sim.synchronize()
-    with tasks.task("slow", turns={"compute": Rate(1000, 1)}) as task:
+    with tasks.task("slow", grant_limits={"compute": Rate(1000, 1)}) as task:
         start = sim.now_ns()
         for _ in range(11):
             sim._context.fill("f", x.buffer, 0, 1, 64, task.stream._native)
@@ -242,11 +242,11 @@ def test_a_paused_task_gets_no_turns_until_it_is_resumed(own: Device) -> None:
 def test_a_turn_by_hand_is_kept_for_the_block(fresh: Device) -> None:
     tasks = scheduler(fresh)
     with tasks.task("by hand") as task:
-        with task.turn("upload", 1000):
-            assert task.snapshot()["turns_under_way"] == 1
-        with pytest.raises(ValueError, match="mine"), task.turn("download", 10):
+        with task.request_grant("upload", 1000):
+            assert task.snapshot()["grants_in_flight"] == 1
+        with pytest.raises(ValueError, match="mine"), task.request_grant("download", 10):
             raise ValueError("mine")
-        assert task.snapshot()["turns_under_way"] == 0
+        assert task.snapshot()["grants_in_flight"] == 0
     assert task.snapshot()["lanes"]["upload"]["granted_units"] == 1000
 
 

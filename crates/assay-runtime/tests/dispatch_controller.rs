@@ -579,7 +579,7 @@ fn a_guaranteed_tenant_is_hardly_slowed_by_a_flood() {
         p99 as f64 <= 1.2 * alone as f64,
         "{p99} ns beside a flood, {alone} ns alone"
     );
-    let served = flood.snapshot().expect("alive").lanes.compute.granted_turns;
+    let served = flood.snapshot().expect("alive").lanes.compute.grants;
     assert!(served > 1_000, "the flood got only {served} turns");
 }
 
@@ -587,8 +587,8 @@ fn a_guaranteed_tenant_is_hardly_slowed_by_a_flood() {
 fn waiting_for_one_stream_moves_on_those_that_hold_the_turns_it_needs() {
     let world = world(options(4, 100, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {
-        options.lanes.compute.window_turns = 1;
-        options.lanes.upload.window_turns = 1;
+        options.lanes.compute.window_grants = 1;
+        options.lanes.upload.window_grants = 1;
     });
     let tasks: Vec<_> = (0..2)
         .map(|_| started(&scheduler, TaskOptions::new("task", partition)))
@@ -639,7 +639,7 @@ fn waiting_for_one_stream_moves_on_those_that_hold_the_turns_it_needs() {
 fn waiting_for_a_transfer_moves_on_the_dispatch_that_holds_its_turn_and_the_other_way_round() {
     let world = world(options(4, 100, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {
-        options.lanes.upload.window_turns = 1;
+        options.lanes.upload.window_grants = 1;
     });
     let recorder = Arc::clone(world.controller.recorder());
     let transfers = TransferOptions {
@@ -688,7 +688,7 @@ fn waiting_for_a_transfer_moves_on_the_dispatch_that_holds_its_turn_and_the_othe
 fn cancelling_a_task_fails_its_waiting_work_and_no_other() {
     let world = world(options(64, 100, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {
-        options.lanes.compute.window_turns = 1;
+        options.lanes.compute.window_grants = 1;
     });
     let task = started(&scheduler, TaskOptions::new("task", partition));
     let stream = world.stream();
@@ -759,7 +759,7 @@ fn a_controller_that_goes_away_waits_for_work_in_flight_and_records_the_rest() {
 fn many_threads_submit_to_shared_and_own_streams() {
     let world = world(options(8, 10_000, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {
-        options.lanes.compute.window_turns = 4;
+        options.lanes.compute.window_grants = 4;
     });
     let shared = world.stream();
     std::thread::scope(|scope| {

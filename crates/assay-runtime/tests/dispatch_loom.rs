@@ -73,7 +73,7 @@ fn threads_that_need_the_one_turn_both_get_it() {
         let memory = device.allocate_device(1).expect("room");
         let mut options = SchedulerOptions::new(0, PerLane::from_fn(|_| 1_000));
         options.decisions = 4;
-        options.lanes.compute.window_turns = 1;
+        options.lanes.compute.window_grants = 1;
         let whole = options.whole_device("whole");
         let scheduler = Scheduler::new(options, Arc::new(VirtualClock::new())).expect("valid");
         let partition = scheduler.add_partition(whole).expect("fits");

@@ -1,4 +1,4 @@
-//! Admission, deadlines, pausing and waiting: what is decided, in which order, and why.
+//! Admission, deadlines, pausing and waiting: decisions, their order and their reasons.
 
 use assay_runtime::backend::Space;
 use assay_runtime::clock::{Clock, MonotonicClock, VirtualClock};
@@ -59,11 +59,11 @@ impl World {
         task
     }
 
-    /// The decisions since last time.
+    /// The decisions since the last call.
     fn decisions(&self) -> Vec<String> {
-        let taken = self.scheduler.take_decisions().expect("sound");
-        assert_eq!(taken.dropped, 0);
-        taken.records.iter().map(ToString::to_string).collect()
+        let drained = self.scheduler.take_decisions().expect("sound");
+        assert_eq!(drained.dropped, 0);
+        drained.records.iter().map(ToString::to_string).collect()
     }
 }
 
@@ -72,7 +72,7 @@ fn state(task: &Task) -> TaskState {
 }
 
 #[test]
-fn a_life_reads_as_a_list_of_decisions_with_reasons() {
+fn lifecycle_is_recorded_as_decisions_with_reasons() {
     let world = world();
     let mut options = world.options("decode", 60);
     options.lanes.compute.limit = Some(Rate {
@@ -81,29 +81,31 @@ fn a_life_reads_as_a_list_of_decisions_with_reasons() {
     });
     let task = world.started(options);
     let waiting = world.submit(world.options("other", 50));
-    task.turn(Lane::Compute, 1_000)
-        .expect("turn")
+    task.request_grant(Lane::Compute, 1_000)
+        .expect("grant")
         .end_measured(700);
-    let turn = task.turn(Lane::Compute, 1_000).expect("after the limit");
-    drop(turn);
+    let grant = task
+        .request_grant(Lane::Compute, 1_000)
+        .expect("after the limit");
+    drop(grant);
     task.finish().expect("running");
     drop(waiting);
     assert_eq!(
         world.decisions(),
         [
-            "0 ns: submit decode: asked for",
-            "0 ns: admit decode: everything asked for is free",
-            "0 ns: start decode: asked for",
-            "0 ns: submit other: asked for",
-            "0 ns: defer other: 50 bytes of memory asked for, 40 free",
+            "0 ns: submit decode: requested",
+            "0 ns: admit decode: everything requested is free",
+            "0 ns: start decode: requested",
+            "0 ns: submit other: requested",
+            "0 ns: defer other: 50 bytes of memory requested, 40 free",
             "0 ns: grant decode compute 1000 ns: next by weight",
-            "0 ns: return decode compute 1000 ns: over, measured at 700",
+            "0 ns: return decode compute 1000 ns: ended, measured at 700",
             "0 ns: hold decode compute 1000 ns: limit of the task until 700 ns",
             "700 ns: grant decode compute 1000 ns: next by weight",
-            "700 ns: return decode compute 1000 ns: over, at its assumed cost",
-            "700 ns: finish decode: asked for",
+            "700 ns: return decode compute 1000 ns: ended, at its assumed cost",
+            "700 ns: finish decode: requested",
             "700 ns: release decode: task ended",
-            "700 ns: admit other: everything asked for is free",
+            "700 ns: admit other: everything requested is free",
             "700 ns: cancel other: handle dropped",
             "700 ns: release other: task ended",
         ]
@@ -111,15 +113,15 @@ fn a_life_reads_as_a_list_of_decisions_with_reasons() {
 }
 
 #[test]
-fn the_ring_of_decisions_is_bounded_and_counts_what_it_dropped() {
+fn decision_log_is_bounded_and_counts_dropped_records() {
     let world = world_with(|options| options.decisions = 10);
     for _ in 0..25 {
         drop(world.submit(world.options("short", 0)));
     }
-    let taken = world.scheduler.take_decisions().expect("sound");
-    // Each life is submit, admit, cancel, release.
-    assert_eq!((taken.records.len(), taken.dropped), (10, 90));
-    let sequences: Vec<u64> = taken
+    let drained = world.scheduler.take_decisions().expect("sound");
+    // Each task records submit, admit, cancel, release.
+    assert_eq!((drained.records.len(), drained.dropped), (10, 90));
+    let sequences: Vec<u64> = drained
         .records
         .iter()
         .map(|decision| decision.sequence)
@@ -130,11 +132,11 @@ fn the_ring_of_decisions_is_bounded_and_counts_what_it_dropped() {
 }
 
 #[test]
-fn the_first_that_does_not_fit_is_not_delayed_by_those_behind_it() {
+fn backfill_never_delays_the_first_blocked_task() {
     let world = world();
     let holder = world.submit(world.guaranteed("holder", 60, 400_000_000));
     let first = world.submit(world.guaranteed("first", 30, 700_000_000));
-    // First lacks bandwidth and needs 30 of the 40 bytes left: 10 can be spared, 11 cannot.
+    // First lacks bandwidth and needs 30 of the 40 bytes left: 10 can be backfilled, 11 cannot.
     let small = world.submit(world.options("small", 10));
     let large = world.submit(world.options("large", 11));
     let reserving = world.submit(world.guaranteed("reserving", 0, 1));
@@ -155,7 +157,7 @@ fn the_first_that_does_not_fit_is_not_delayed_by_those_behind_it() {
 }
 
 #[test]
-fn admission_goes_by_class_delay_so_that_waiting_counts() {
+fn admission_order_is_submission_time_plus_class_delay() {
     let world = world_with(|options| options.best_effort.admission_delay_ns = 1_000);
     let holder = world.submit(world.options("holder", 100));
     let patient = world.submit(world.options("patient", 100));
@@ -182,7 +184,7 @@ fn admission_goes_by_class_delay_so_that_waiting_counts() {
 }
 
 #[test]
-fn what_can_never_fit_is_refused_with_the_limit() {
+fn requests_above_capacity_are_rejected_with_the_limit() {
     let world = world();
     let cases = [
         (
@@ -250,45 +252,45 @@ fn what_can_never_fit_is_refused_with_the_limit() {
 }
 
 #[test]
-fn turns_under_way_keep_the_memory_of_an_ended_task() {
+fn memory_of_an_ended_task_is_held_until_its_last_grant_ends() {
     let world = world();
     let task = world.started(world.options("task", 100));
-    let turn = task.turn(Lane::Compute, 10).expect("turn");
-    let refused = task.ask(Lane::Compute, SPEED).expect("running");
+    let grant = task.request_grant(Lane::Compute, 10).expect("grant");
+    let refused = task.request(Lane::Compute, SPEED).expect("running");
     let heir = world.submit(world.options("heir", 100));
     task.cancel().expect("running");
     assert_eq!(state(&heir), TaskState::Pending, "the kernel still uses it");
     let error = refused.wait().expect_err("cancelled");
     assert_eq!(
         error.to_string(),
-        "task \"task\" ended: expected it to go on, got cancelled (asked for)"
+        "task \"task\" ended: expected it to be alive, got cancelled (requested)"
     );
     drop(task);
     assert_eq!(state(&heir), TaskState::Pending);
-    drop(turn);
+    drop(grant);
     assert_eq!(state(&heir), TaskState::Admitted);
 }
 
 #[test]
-fn a_paused_task_keeps_or_gives_back_what_it_reserved() {
+fn paused_task_keeps_or_releases_its_reservation() {
     let world = world();
     let task = world.started(world.options("task", 100));
     let heir = world.submit(world.options("heir", 100));
-    let waiting = task.ask(Lane::Compute, 10).expect("granted at once");
-    task.pause(Holding::Keep).expect("running");
-    let error = task.ask(Lane::Compute, 10).expect_err("paused");
+    let waiting = task.request(Lane::Compute, 10).expect("granted at once");
+    task.pause(PausePolicy::Keep).expect("running");
+    let error = task.request(Lane::Compute, 10).expect_err("paused");
     assert_eq!(
         error.to_string(),
-        "turn for task \"task\": expected it to be running, got paused\nhint: start or resume it \
+        "grant for task \"task\": expected it to be running, got paused\nhint: start or resume it \
          first"
     );
     assert_eq!(task.resume(), Ok(TaskState::Running));
     drop(waiting);
 
-    let turn = task.turn(Lane::Compute, 10).expect("turn");
-    task.pause(Holding::Release).expect("running");
-    assert_eq!(state(&heir), TaskState::Pending, "a turn is under way");
-    drop(turn);
+    let grant = task.request_grant(Lane::Compute, 10).expect("grant");
+    task.pause(PausePolicy::Release).expect("running");
+    assert_eq!(state(&heir), TaskState::Pending, "a grant is in flight");
+    drop(grant);
     assert_eq!(state(&heir), TaskState::Admitted);
     assert_eq!(task.resume(), Ok(TaskState::Pending));
     drop(heir);
@@ -297,27 +299,27 @@ fn a_paused_task_keeps_or_gives_back_what_it_reserved() {
     let again = task.start().expect_err("running");
     assert_eq!(
         again.to_string(),
-        "illegal transition of task \"task\": expected a step allowed from running, got running"
+        "illegal transition of task \"task\": expected a transition allowed from running, got running"
     );
 }
 
 #[test]
-fn turns_waiting_while_paused_come_after_resuming() {
-    let world = world_with(|options| options.lanes.compute.window_turns = 1);
+fn requests_that_wait_while_paused_are_granted_after_resuming() {
+    let world = world_with(|options| options.lanes.compute.window_grants = 1);
     let task = world.started(world.options("task", 0));
-    let first = task.turn(Lane::Compute, 10).expect("turn");
-    let second = task.ask(Lane::Compute, 10).expect("running");
-    task.pause(Holding::Keep).expect("running");
+    let first = task.request_grant(Lane::Compute, 10).expect("grant");
+    let second = task.request(Lane::Compute, 10).expect("running");
+    task.pause(PausePolicy::Keep).expect("running");
     drop(first);
-    let Poll::Waiting(second) = second.poll().expect("alive") else {
-        panic!("a paused task got a turn");
+    let Poll::Pending(second) = second.poll().expect("alive") else {
+        panic!("a paused task got a grant");
     };
     task.resume().expect("paused");
     assert!(matches!(second.poll(), Ok(Poll::Ready(_))));
 }
 
 #[test]
-fn a_missed_deadline_fails_what_has_not_started_and_otherwise_follows_the_policy() {
+fn missed_deadline_fails_unstarted_tasks_and_follows_the_policy_otherwise() {
     let world = world();
     let with = |name, policy| {
         let mut options = world.options(name, 0);
@@ -353,7 +355,7 @@ fn a_missed_deadline_fails_what_has_not_started_and_otherwise_follows_the_policy
 }
 
 #[test]
-fn a_pool_keeps_what_a_task_reserves_and_gets_it_back() {
+fn pool_backs_a_reservation_and_gets_it_back() {
     let device = Arc::new(SimBackend::new(SimOptions::default()).expect("valid"));
     let options = PoolOptions::new(Space::Device, 1 << 30);
     let pool = Arc::new(Pool::new(device.clone(), options).expect("valid"));
@@ -390,8 +392,8 @@ fn a_pool_keeps_what_a_task_reserves_and_gets_it_back() {
 }
 
 #[test]
-fn turns_due_under_reservations_go_by_deadline() {
-    let world = world_with(|options| options.lanes.upload.window_turns = 1);
+fn requests_due_under_reservations_are_granted_by_deadline() {
+    let world = world_with(|options| options.lanes.upload.window_grants = 1);
     let mut hurried = world.guaranteed("hurried", 0, 1_000);
     hurried.deadline = Some(Deadline {
         instant_ns: 5_000,
@@ -401,39 +403,39 @@ fn turns_due_under_reservations_go_by_deadline() {
     let slow = world.started(world.guaranteed("slow", 0, 1_000));
     let hurried = world.started(hurried);
     let blocker = world.started(world.options("blocker", 0));
-    let turn = blocker.turn(Lane::Upload, 1).expect("turn");
-    let mut tickets: Vec<_> = [&slow, &fast, &hurried]
+    let grant = blocker.request_grant(Lane::Upload, 1).expect("grant");
+    let mut pending: Vec<_> = [&slow, &fast, &hurried]
         .map(|task| {
             (
                 task.name().to_owned(),
-                task.ask(Lane::Upload, 10).expect("running"),
+                task.request(Lane::Upload, 10).expect("running"),
             )
         })
         .into();
-    drop(turn);
+    drop(grant);
     let mut order = Vec::new();
-    while !tickets.is_empty() {
+    while !pending.is_empty() {
         let mut waiting = Vec::new();
         let mut granted = None;
-        for (name, ticket) in tickets {
-            match ticket.poll().expect("alive") {
-                Poll::Ready(turn) => granted = Some((name, turn)),
-                Poll::Waiting(ticket) => waiting.push((name, ticket)),
+        for (name, request) in pending {
+            match request.poll().expect("alive") {
+                Poll::Ready(grant) => granted = Some((name, grant)),
+                Poll::Pending(request) => waiting.push((name, request)),
             }
         }
-        let (name, _turn) = granted.expect("one is under way");
+        let (name, _grant) = granted.expect("one is in flight");
         order.push(name);
-        tickets = waiting;
+        pending = waiting;
     }
     assert_eq!(order, ["hurried", "fast", "slow"]);
 }
 
 #[test]
-fn running_a_closure_ends_the_task_by_its_outcome() {
+fn run_ends_the_task_by_the_closures_result() {
     let world = world();
     let outcome = world
         .submit(world.options("good", 10))
-        .run(|task| task.turn(Lane::Compute, 1).map(|_| 7));
+        .run(|task| task.request_grant(Lane::Compute, 1).map(|_| 7));
     assert_eq!(outcome, Ok(Ok(7)));
     let failed: Result<std::result::Result<(), &str>> = world
         .submit(world.options("bad", 10))
@@ -457,7 +459,7 @@ fn running_a_closure_ends_the_task_by_its_outcome() {
     assert_eq!(
         ends,
         [
-            ("good".to_owned(), Reason::Asked),
+            ("good".to_owned(), Reason::Requested),
             ("bad".to_owned(), Reason::Reported),
             ("worse".to_owned(), Reason::Panicked),
         ]
@@ -466,31 +468,31 @@ fn running_a_closure_ends_the_task_by_its_outcome() {
 }
 
 #[test]
-fn too_many_waiting_turns_are_refused() {
+fn requests_beyond_the_queue_capacity_are_refused() {
     let world = world_with(|options| {
-        options.waiting_turns = 2;
-        options.lanes.compute.window_turns = 1;
+        options.max_waiting_requests = 2;
+        options.lanes.compute.window_grants = 1;
     });
     let task = world.started(world.options("task", 0));
-    let held: Vec<Ticket> = (0..3)
+    let held: Vec<PendingGrant> = (0..3)
         .map(|_| {
-            task.ask(Lane::Compute, 1)
+            task.request(Lane::Compute, 1)
                 .expect("one granted, two waiting")
         })
         .collect();
-    let error = task.ask(Lane::Compute, 1).expect_err("full");
+    let error = task.request(Lane::Compute, 1).expect_err("full");
     assert_eq!(
         error.to_string(),
-        "too many turns of task \"task\" waiting for compute: expected at most 2, got one \
-         more\nhint: wait for a turn before asking for the next"
+        "too many requests of task \"task\" waiting for compute: expected at most 2, got one \
+         more\nhint: wait for a grant before requesting the next"
     );
     drop(held);
 }
 
 #[test]
-fn threads_wait_for_turns_and_cancellation_wakes_them() {
+fn threads_block_on_grants_and_cancellation_wakes_them() {
     let mut options = SchedulerOptions::new(0, PerLane::from_fn(|_| SPEED));
-    options.lanes.compute.window_turns = 1;
+    options.lanes.compute.window_grants = 1;
     let whole = options.whole_device("whole");
     let scheduler = Scheduler::new(options, Arc::new(MonotonicClock::new())).expect("valid");
     let partition = scheduler.add_partition(whole).expect("fits");
@@ -505,12 +507,12 @@ fn threads_wait_for_turns_and_cancellation_wakes_them() {
                         .expect("fits");
                     task.start().expect("admitted");
                     for _ in 0..500 {
-                        let turn = task.turn(Lane::Compute, 1_000).expect("turn");
+                        let grant = task.request_grant(Lane::Compute, 1_000).expect("grant");
                         assert!(!overlap.swap(true, Ordering::SeqCst), "two at once");
                         overlap.store(false, Ordering::SeqCst);
-                        drop(turn);
+                        drop(grant);
                     }
-                    task.snapshot().expect("alive").lanes.compute.granted_turns
+                    task.snapshot().expect("alive").lanes.compute.grants
                 })
             })
             .collect();
@@ -525,25 +527,25 @@ fn threads_wait_for_turns_and_cancellation_wakes_them() {
         .submit(TaskOptions::new("holder", partition))
         .expect("fits");
     holder.start().expect("admitted");
-    let turn = holder.turn(Lane::Compute, 1).expect("turn");
+    let grant = holder.request_grant(Lane::Compute, 1).expect("grant");
     let blocked = scheduler
         .submit(TaskOptions::new("blocked", partition))
         .expect("fits");
     blocked.start().expect("admitted");
     let id = blocked.id();
     let outcome = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| blocked.turn(Lane::Compute, 1));
+        let waiting = scope.spawn(|| blocked.request_grant(Lane::Compute, 1));
         std::thread::sleep(Duration::from_millis(5));
         scheduler.cancel(id).expect("running");
         waiting.join().expect("no panic")
     });
     assert_eq!(outcome.map_err(|error| error.code()).err(), Some("ended"));
-    drop((turn, holder, blocked));
+    drop((grant, holder, blocked));
     assert!(scheduler.snapshot().expect("sound").is_idle());
 }
 
 #[test]
-fn waiting_for_a_limit_moves_a_virtual_clock_and_nothing_else_does() {
+fn only_waiting_for_a_limit_advances_a_virtual_clock() {
     let world = world();
     let mut options = world.options("paced", 0);
     options.lanes.upload.limit = Some(Rate {
@@ -552,33 +554,33 @@ fn waiting_for_a_limit_moves_a_virtual_clock_and_nothing_else_does() {
     });
     let task = world.started(options);
     for _ in 0..101 {
-        drop(task.turn(Lane::Upload, 10).expect("turn"));
+        drop(task.request_grant(Lane::Upload, 10).expect("grant"));
     }
     assert_eq!(world.clock.now_ns(), 1_000_000_000);
 }
 
 #[test]
-fn a_due_turn_stands_behind_one_of_its_own_and_behind_no_other() {
+fn due_request_may_follow_its_own_grant_only() {
     let world = world_with(|options| options.lanes.upload.window_units = 100);
-    let promised = world.started(world.guaranteed("promised", 0, SPEED / 2));
+    let reserved = world.started(world.guaranteed("reserved", 0, SPEED / 2));
     let other = world.started(world.options("other", 0));
     world.clock.advance_ns(1_000_000);
-    let poll = |ticket: Ticket| match ticket.poll().expect("alive") {
-        Poll::Ready(turn) => Ok(turn),
-        Poll::Waiting(ticket) => Err(ticket),
+    let poll = |request: PendingGrant| match request.poll().expect("alive") {
+        Poll::Ready(grant) => Ok(grant),
+        Poll::Pending(request) => Err(request),
     };
-    let ask = |task: &Task| poll(task.ask(Lane::Upload, 100).expect("running"));
+    let request = |task: &Task| poll(task.request(Lane::Upload, 100).expect("running"));
 
-    let theirs = ask(&other).expect("nothing under way");
-    let waiting = ask(&promised).expect_err("another's turn is under way");
+    let theirs = request(&other).expect("nothing in flight");
+    let waiting = request(&reserved).expect_err("another's grant is in flight");
     assert!(
-        ask(&other).is_err(),
-        "only a guaranteed task's turn follows"
+        request(&other).is_err(),
+        "only a guaranteed task's grant follows"
     );
     drop(theirs);
     let first = poll(waiting).expect("due");
-    let second = ask(&promised).expect("follows the first");
-    let third = ask(&promised).expect_err("two are under way");
+    let second = request(&reserved).expect("follows the first");
+    let third = request(&reserved).expect_err("two are in flight");
     drop(first);
     let third = poll(third).expect("follows the second");
     drop((second, third));

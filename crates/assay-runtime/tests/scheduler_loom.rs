@@ -1,4 +1,4 @@
-//! Models of the scheduler's lock, in every order its threads can take.
+//! Loom models of the scheduler's lock, over every interleaving.
 //!
 //! Run with: RUSTFLAGS="--cfg loom" cargo test -p assay-runtime --test scheduler_loom
 #![cfg(loom)]
@@ -11,7 +11,7 @@ use std::sync::Arc;
 fn scheduler() -> (Scheduler, PartitionId) {
     let mut options = SchedulerOptions::new(10, PerLane::from_fn(|_| 1_000));
     options.decisions = 4;
-    options.lanes.compute.window_turns = 1;
+    options.lanes.compute.window_grants = 1;
     let whole = options.whole_device("whole");
     let scheduler = Scheduler::new(options, Arc::new(VirtualClock::new())).expect("valid");
     let partition = scheduler.add_partition(whole).expect("fits");
@@ -27,14 +27,14 @@ fn started(scheduler: &Scheduler, partition: PartitionId, memory_bytes: u64) -> 
 }
 
 #[test]
-fn the_end_of_a_turn_always_wakes_the_thread_that_waits_for_the_next() {
+fn ending_a_grant_wakes_the_thread_that_waits_for_the_next() {
     loom::model(|| {
         let (scheduler, partition) = scheduler();
         let first = started(&scheduler, partition, 0);
         let second = started(&scheduler, partition, 0);
-        let turn = first.turn(Lane::Compute, 1).expect("turn");
-        let waiting = thread::spawn(move || second.turn(Lane::Compute, 1).map(drop));
-        drop(turn);
+        let grant = first.request_grant(Lane::Compute, 1).expect("grant");
+        let waiting = thread::spawn(move || second.request_grant(Lane::Compute, 1).map(drop));
+        drop(grant);
         assert_eq!(waiting.join().expect("no panic"), Ok(()));
         drop(first);
         assert!(scheduler.snapshot().expect("sound").is_idle());
@@ -42,25 +42,25 @@ fn the_end_of_a_turn_always_wakes_the_thread_that_waits_for_the_next() {
 }
 
 #[test]
-fn cancelling_beside_the_end_of_a_turn_releases_exactly_once() {
+fn cancel_racing_with_the_end_of_a_grant_releases_once() {
     loom::model(|| {
         let (scheduler, partition) = scheduler();
         let task = started(&scheduler, partition, 10);
-        let turn = task.turn(Lane::Compute, 1).expect("turn");
+        let grant = task.request_grant(Lane::Compute, 1).expect("grant");
         let (elsewhere, id) = (scheduler.clone(), task.id());
         let cancelling = thread::spawn(move || elsewhere.cancel(id));
-        turn.end_measured(3);
+        grant.end_measured(3);
         let dropping = thread::spawn(move || drop(task));
         dropping.join().expect("no panic");
         let outcome = cancelling.join().expect("no panic");
-        // Whoever came second found the task ended or forgotten.
+        // The second thread found the task ended or removed.
         assert!(outcome.is_ok() || outcome.map_err(|error| error.code()) == Err("unknown_task"));
         assert!(scheduler.snapshot().expect("sound").is_idle());
     });
 }
 
 #[test]
-fn a_release_always_wakes_the_thread_that_waits_for_admission() {
+fn release_wakes_the_thread_that_waits_for_admission() {
     loom::model(|| {
         let (scheduler, partition) = scheduler();
         let holder = started(&scheduler, partition, 10);

@@ -553,7 +553,7 @@ fn a_task_paces_its_transfers_and_its_end_fails_them() {
             .expect("sound")
             .lanes
             .upload
-            .turns_under_way,
+            .grants_in_flight,
         0
     );
 }

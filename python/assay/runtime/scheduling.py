@@ -1,4 +1,4 @@
-"""Who may use a device, how much of it and when: partitions, tasks, turns and decisions."""
+"""Sharing a device among tasks: partitions, admission, grants and decisions."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ class Partition:
 
 
 class Task:
-    """Work that reserves memory and bandwidth and asks for turns; `Scheduler.task` makes one.
+    """Work that reserves memory and bandwidth and requests grants; `Scheduler.task` makes one.
 
     Inside `with task:` it is admitted and runs, and the operations of its device go to its stream,
-    where each waits for a turn and is charged. Leaving ends the task: done, failed if an exception
+    where each waits for a grant and is charged. Leaving ends the task: done, failed if an exception
     passes, cancelled if that is a cancellation or the task is paused. Its reservations are released
     on every path.
     """
@@ -121,21 +121,21 @@ class Task:
 
     @property
     def stream(self) -> Stream:
-        """The stream whose work asks for this task's turns."""
+        """The stream whose work requests this task's grants."""
         if self._stream is None:
             self.bind(self.scheduler.device.stream(URGENCY[self.qos]))
         assert self._stream is not None
         return self._stream
 
     def bind(self, stream: Stream) -> None:
-        """Have the work of this stream ask for turns, instead of a stream of the task's own."""
+        """Have the work of this stream request grants, instead of a stream of the task's own."""
         self._native.bind(stream._native)
         if self._stream is not None:
             self._native.unbind(self._stream._native)
         self._stream = stream
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything known of it: state, reason of its end, turns and units of each lane."""
+        """Everything known of it: state, reason of its end, grants and units of each lane."""
         return self._native.snapshot()
 
     def wait_admitted(self) -> None:
@@ -143,11 +143,11 @@ class Task:
         self._native.wait_admitted()
 
     def start(self) -> None:
-        """Let it ask for turns; it must be admitted."""
+        """Start it; it must be admitted."""
         self._native.start()
 
     def pause(self, *, keep: bool = True) -> None:
-        """Give it no turns for now; without `keep` it gives its reservations back."""
+        """Pause its grants; without `keep` its reservation is released."""
         self._native.pause(keep)
 
     def resume(self) -> str:
@@ -166,17 +166,17 @@ class Task:
         self._native.fail(message)
 
     def cancel(self) -> None:
-        """End it because it is no longer wanted; what waits for its turns is refused."""
+        """Cancel it; requests that wait for grants are refused."""
         self._native.cancel()
 
     @contextmanager
-    def turn(self, lane: Lane, units: int) -> Iterator[None]:
-        """Wait for a turn and keep it while the block runs, for work that no stream knows of."""
-        turn = self._native.turn(lane, units)
+    def request_grant(self, lane: Lane, units: int) -> Iterator[None]:
+        """Wait for a grant and hold it while the block runs, for work outside any stream."""
+        grant = self._native.request_grant(lane, units)
         try:
             yield
         finally:
-            turn.end()
+            grant.end()
 
     def __enter__(self) -> Task:
         if self._entered is not None:
@@ -306,15 +306,15 @@ class Scheduler:
         memory_bytes: int = 0,
         reserved: Rates | None = None,
         limits: Rates | None = None,
-        turns: Rates | None = None,
+        grant_limits: Rates | None = None,
         deadline_ns: int | None = None,
         fail_on_miss: bool = False,
         assumed_ns: int = 100_000,
     ) -> Task:
-        """Take a task on; it is admitted at once if what it asks for is free.
+        """Submit a task; it is admitted at once if what it requests is free.
 
-        `reserved` are promised rates and `limits` the most it gets, in units a second; `turns`
-        paces its launches and copies by count. A launch is charged `assumed_ns` until the device
+        `reserved` are guaranteed rates and `limits` the most it gets, in units a second;
+        `grant_limits` paces its launches and copies by count. A launch is charged `assumed_ns` until the device
         has told how long work of its name takes. Without a partition it belongs to the whole device.
         """
         home = partition or self._device_partition()
@@ -326,7 +326,7 @@ class Scheduler:
             memory_bytes=memory_bytes,
             reserved=_rates(reserved),
             limits=_rates(limits),
-            turns=_rates(turns),
+            grant_limits=_rates(grant_limits),
             deadline=None if deadline_ns is None else (deadline_ns, fail_on_miss),
             assumed_ns=assumed_ns,
         )

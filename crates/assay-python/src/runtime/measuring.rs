@@ -5,7 +5,7 @@ use std::sync::Arc;
 use assay_runtime::backend::{Backend, Space};
 use assay_runtime::memory::throughput::{self, Workload};
 use assay_runtime::memory::{Pool, PoolOptions};
-use assay_runtime::scheduler::sharing::{self, Load};
+use assay_runtime::scheduler::share_simulation::{self, Load};
 use assay_runtime::scheduler::{
     Class, Lane, PartitionId, PerLane, Rate, SchedulerOptions, TaskOptions,
 };
@@ -63,13 +63,13 @@ fn measure_pool(
     })
 }
 
-/// Class, weight, reserved units a second (0 for none), units of a turn, turns asked for at once.
+/// Class, weight, reserved units a second (0 for none), units of a grant, requests outstanding.
 type LoadTuple = (String, u32, u64, u64, usize);
 
-/// Run tasks that always want turns against each other in virtual time.
+/// Run backlogged tasks against each other in virtual time.
 ///
-/// A load is class, weight, reserved units a second (0 for none), units of each turn and turns
-/// asked for at once. Returns a dictionary: `units`, `turns` and `longest_wait_ns` for each load,
+/// A load is class, weight, reserved units a second (0 for none), units of each grant and
+/// requests outstanding. Returns a dictionary: `units`, `grants` and `longest_wait_ns` of each load,
 /// `decisions`, and `elapsed_ns` of real time.
 #[pyfunction]
 #[pyo3(signature = (loads, *, units_per_second=1_000_000_000, virtual_ns=1_000_000_000))]
@@ -81,22 +81,22 @@ fn measure_scheduler(
 ) -> PyResult<Bound<'_, PyDict>> {
     guarded("measure_scheduler", || {
         let loads: Vec<Load> = loads.into_iter().map(load).collect::<PyResult<_>>()?;
-        let sharing = py.detach(|| {
+        let report = py.detach(|| {
             let rates = PerLane::from_fn(|_| units_per_second);
             let options = SchedulerOptions::new(1 << 30, rates);
-            sharing::measure(options, Lane::Upload, loads, virtual_ns)
+            share_simulation::simulate(options, Lane::Upload, loads, virtual_ns)
         });
-        let sharing = sharing.map_err(|error| errors::scheduler(&error))?;
-        let served = &sharing.served;
+        let report = report.map_err(|error| errors::scheduler(&error))?;
+        let service = &report.service;
         let found = PyDict::new(py);
-        let units: Vec<u64> = served.iter().map(|one| one.units).collect();
-        let turns: Vec<u64> = served.iter().map(|one| one.turns).collect();
-        let waits: Vec<u64> = served.iter().map(|one| one.longest_wait_ns).collect();
+        let units: Vec<u64> = service.iter().map(|one| one.units).collect();
+        let grants: Vec<u64> = service.iter().map(|one| one.grants).collect();
+        let waits: Vec<u64> = service.iter().map(|one| one.longest_wait_ns).collect();
         found.set_item("units", units)?;
-        found.set_item("turns", turns)?;
+        found.set_item("grants", grants)?;
         found.set_item("longest_wait_ns", waits)?;
-        found.set_item("decisions", sharing.decisions)?;
-        found.set_item("elapsed_ns", sharing.elapsed_ns)?;
+        found.set_item("decisions", report.decisions)?;
+        found.set_item("elapsed_ns", report.elapsed_ns)?;
         Ok(found)
     })
 }

@@ -60,7 +60,7 @@ fn per_lane(rates: &Rates) -> PyResult<PerLane<Option<Rate>>> {
     Ok(lanes)
 }
 
-/// Admission, turns and decisions for one device.
+/// Admission, grants and decisions for one device.
 #[pyclass(name = "NativeScheduler", module = "assay._native", frozen)]
 pub(super) struct PyScheduler {
     machine: Arc<Machine>,
@@ -156,7 +156,7 @@ impl PyScheduler {
 
     /// Take a task on; it is admitted at once if what it asks for is free.
     #[pyo3(signature = (
-        name, *, partition, qos, weight, memory_bytes, reserved, limits, turns, deadline,
+        name, *, partition, qos, weight, memory_bytes, reserved, limits, grant_limits, deadline,
         assumed_ns,
     ))]
     #[allow(clippy::too_many_arguments)]
@@ -170,7 +170,7 @@ impl PyScheduler {
         memory_bytes: u64,
         reserved: Rates,
         limits: Rates,
-        turns: Rates,
+        grant_limits: Rates,
         deadline: Option<(u64, bool)>,
         assumed_ns: u64,
     ) -> PyResult<PyTask> {
@@ -181,11 +181,11 @@ impl PyScheduler {
             options.weight = weight;
             options.memory_bytes = memory_bytes;
             let reserved = per_lane(&reserved)?;
-            let (limits, turns) = (per_lane(&limits)?, per_lane(&turns)?);
+            let (limits, grant_limits) = (per_lane(&limits)?, per_lane(&grant_limits)?);
             options.lanes = PerLane::from_fn(|lane| TaskLane {
                 reserved: reserved[lane],
                 limit: limits[lane],
-                turns: turns[lane],
+                grant_limit: grant_limits[lane],
             });
             options.deadline = deadline.map(|(instant_ns, fails)| Deadline {
                 instant_ns,
@@ -286,13 +286,13 @@ pub(super) fn task<'py>(py: Python<'py>, task: &TaskSnapshot) -> PyResult<Bound<
     row.set_item("holds_reservation", task.holds_reservation)?;
     row.set_item("missed_deadline", task.missed_deadline)?;
     row.set_item("submitted_ns", task.submitted_ns)?;
-    row.set_item("turns_under_way", task.turns_under_way)?;
+    row.set_item("grants_in_flight", task.grants_in_flight)?;
     let lanes = PyDict::new(py);
     for lane in Lane::ALL {
         let figures = &task.lanes[lane];
         let one = PyDict::new(py);
-        one.set_item("waiting_turns", figures.waiting_turns)?;
-        one.set_item("granted_turns", figures.granted_turns)?;
+        one.set_item("waiting_requests", figures.waiting_requests)?;
+        one.set_item("grants", figures.grants)?;
         one.set_item("granted_units", figures.granted_units)?;
         one.set_item("reserved_units", figures.reserved_units)?;
         one.set_item("measured_units", figures.measured_units)?;

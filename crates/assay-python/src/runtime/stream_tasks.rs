@@ -15,7 +15,7 @@ use super::errors;
 #[derive(Default)]
 pub(super) struct StreamTasks {
     bound: Mutex<HashMap<StreamId, (Arc<Task>, u64)>>,
-    /// How many there are, so that none takes no lock.
+    /// How many there are, so that charging takes no lock when there are none.
     count: AtomicUsize,
 }
 
@@ -25,7 +25,7 @@ impl StreamTasks {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the work of a stream ask for turns of a task.
+    /// Has the work of a stream request grants of a task.
     pub fn bind(&self, stream: StreamId, task: &Arc<Task>, assumed_ns: u64) -> PyResult<()> {
         let mut bound = self.lock();
         match bound.get(&stream) {
@@ -42,7 +42,7 @@ impl StreamTasks {
         }
     }
 
-    /// Lets the work of a stream go without turns, if it asked for this task's.
+    /// Lets the work of a stream run without grants, if it was bound to this task.
     pub fn unbind(&self, stream: StreamId, task: &Arc<Task>) {
         self.retain(|other, bound| *other != stream || !Arc::ptr_eq(bound, task));
     }

@@ -1,8 +1,8 @@
-//! A task of the scheduler, and its turns, for Python.
+//! A task of the scheduler, and its grants, for Python.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_runtime::scheduler::{Holding, Task, TaskState, Turn};
+use assay_runtime::scheduler::{Grant, PausePolicy, Task, TaskState};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -11,7 +11,7 @@ use super::machine::{Machine, outside_operation};
 use super::scheduler::{lane_named, task, told};
 use super::stream::PyStream;
 
-/// A task; its life ends with this object at the latest.
+/// A task; it ends with this object at the latest.
 #[pyclass(name = "NativeTask", module = "assay._native", frozen)]
 pub(super) struct PyTask {
     machine: Arc<Machine>,
@@ -31,13 +31,13 @@ impl PyTask {
 
 #[pymethods]
 impl PyTask {
-    /// Its number.
+    /// Its id.
     #[getter]
     fn number(&self) -> u64 {
         self.task.id().0
     }
 
-    /// Where it stands.
+    /// Its state.
     #[getter]
     fn state(&self, py: Python<'_>) -> PyResult<&'static str> {
         guarded(
@@ -46,14 +46,14 @@ impl PyTask {
         )
     }
 
-    /// Everything known of it.
+    /// A snapshot of it.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("snapshot", || {
             task(py, &told(py.detach(|| self.task.snapshot()))?)
         })
     }
 
-    /// Wait until it has its reservations.
+    /// Wait until it is admitted.
     fn wait_admitted(&self, py: Python<'_>) -> PyResult<()> {
         guarded("wait_admitted", || {
             outside_operation("wait_admitted")?;
@@ -61,28 +61,28 @@ impl PyTask {
         })
     }
 
-    /// Let it ask for turns; it must be admitted.
+    /// Start it; it must be admitted.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         guarded("start", || told(py.detach(|| self.task.start())))
     }
 
-    /// Give it no turns for now; without `keep` it gives its reservations back.
+    /// Pause its grants; without `keep` its reservation is released.
     fn pause(&self, py: Python<'_>, keep: bool) -> PyResult<()> {
-        let holding = match keep {
-            true => Holding::Keep,
-            false => Holding::Release,
+        let policy = match keep {
+            true => PausePolicy::Keep,
+            false => PausePolicy::Release,
         };
-        guarded("pause", || told(py.detach(|| self.task.pause(holding))))
+        guarded("pause", || told(py.detach(|| self.task.pause(policy))))
     }
 
-    /// Let it go on; returns its state, which is pending or admitted if it gave reservations back.
+    /// Resume it; returns its state, pending or admitted if its reservation was released.
     fn resume(&self, py: Python<'_>) -> PyResult<&'static str> {
         guarded("resume", || {
             Ok(told(py.detach(|| self.task.resume()))?.name())
         })
     }
 
-    /// End it well.
+    /// End it successfully.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         guarded("finish", || told(py.detach(|| self.task.finish())))
     }
@@ -92,7 +92,7 @@ impl PyTask {
         guarded("fail", || told(py.detach(|| self.task.fail(message))))
     }
 
-    /// End it because it is no longer wanted.
+    /// Cancel it.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
         guarded("cancel", || told(py.detach(|| self.task.cancel())))
     }
@@ -105,7 +105,7 @@ impl PyTask {
         })
     }
 
-    /// Have every piece of work of a stream ask for a turn of this task, and be charged to it.
+    /// Have all work of a stream request grants of this task, and be charged to it.
     fn bind(&self, stream: PyRef<'_, PyStream>) -> PyResult<()> {
         guarded("bind", || {
             let id = stream.on(&self.machine, "bind")?;
@@ -113,19 +113,19 @@ impl PyTask {
         })
     }
 
-    /// Let work of a stream go without turns again.
+    /// Let work of a stream run without grants again.
     fn unbind(&self, stream: PyRef<'_, PyStream>) {
         self.machine.tasks.unbind(stream.id, &self.task);
     }
 
-    /// Wait for a turn of so many units in a lane.
-    fn turn(&self, py: Python<'_>, lane: &str, units: u64) -> PyResult<PyTurn> {
-        guarded("turn", || {
-            outside_operation("turn")?;
+    /// Request a grant of `units` in a lane, and wait for it.
+    fn request_grant(&self, py: Python<'_>, lane: &str, units: u64) -> PyResult<PyGrant> {
+        guarded("request_grant", || {
+            outside_operation("request_grant")?;
             let lane = lane_named(lane)?;
-            let turn = told(py.detach(|| self.task.turn(lane, units)))?;
-            Ok(PyTurn {
-                held: Mutex::new(Some(turn)),
+            let grant = told(py.detach(|| self.task.request_grant(lane, units)))?;
+            Ok(PyGrant {
+                grant: Mutex::new(Some(grant)),
             })
         })
     }
@@ -134,7 +134,7 @@ impl PyTask {
 impl Drop for PyTask {
     fn drop(&mut self) {
         self.machine.tasks.unbind_all(&self.task);
-        // Work in line may hold the task longer than Python does.
+        // Queued work may hold the task longer than Python does.
         if self
             .task
             .state()
@@ -145,23 +145,25 @@ impl Drop for PyTask {
     }
 }
 
-/// A turn that was given: the work may go now.
-#[pyclass(name = "NativeTurn", module = "assay._native", frozen)]
-pub(super) struct PyTurn {
-    held: Mutex<Option<Turn>>,
+/// The right to queue one piece of work.
+#[pyclass(name = "NativeGrant", module = "assay._native", frozen)]
+pub(super) struct PyGrant {
+    grant: Mutex<Option<Grant>>,
 }
 
 #[pymethods]
-impl PyTurn {
-    /// Give the turn back, at the measured cost if one is given; again changes nothing.
+impl PyGrant {
+    /// End the grant, at the measured cost if one is given; idempotent.
     #[pyo3(signature = (measured_units=None))]
     fn end(&self, py: Python<'_>, measured_units: Option<u64>) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = held.take();
-        drop(held);
-        py.detach(|| match (turn, measured_units) {
-            (Some(turn), Some(units)) => turn.end_measured(units),
-            (turn, _) => drop(turn),
+        let grant = self
+            .grant
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        py.detach(|| match (grant, measured_units) {
+            (Some(grant), Some(units)) => grant.end_measured(units),
+            (grant, _) => drop(grant),
         });
     }
 }

@@ -10,7 +10,7 @@ use super::record::{Recorder, WorkRecord};
 use super::timeline::{Anchor, Timeline};
 use super::work::{Work, WorkRequest};
 use crate::backend::{Backend, BackendError, StreamId};
-use crate::scheduler::{Lane, Turn};
+use crate::scheduler::{Grant, Lane};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +23,7 @@ pub(super) struct Issued {
     graph: Option<Arc<Graph>>,
     start: Option<(Arc<Anchor>, Arc<Mark>)>,
     end: Option<Arc<Mark>>,
-    turn: Option<(Turn, Lane)>,
+    turn: Option<(Grant, Lane)>,
 }
 
 /// Work that the device refused, with its record.
@@ -177,7 +177,7 @@ impl StreamBooks {
         sequence: u64,
         request: WorkRequest,
         submitted_ns: u64,
-        turn: Option<Turn>,
+        turn: Option<Grant>,
     ) -> Result<(), Box<Unissued>> {
         let stream = request.stream;
         // What a task is charged is measured; other work is where everything is.

@@ -9,7 +9,7 @@
 //! that the window holds as much time as it says, whatever kernels a task brings.
 
 use super::record::Span;
-use crate::scheduler::{TaskId, Turn};
+use crate::scheduler::{Grant, TaskId};
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -23,7 +23,7 @@ type Kind = (TaskId, Arc<str>);
 #[derive(Default)]
 struct Open {
     /// Turns of work that is over, to be charged once all that ended before is known.
-    turns: Vec<(Span, Turn, Kind)>,
+    turns: Vec<(Span, Grant, Kind)>,
     /// Time up to here is charged.
     charged_up_to_ns: u64,
     /// What work of each kind cost, newer pieces counting more.
@@ -51,7 +51,7 @@ impl Meter {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn add(&self, span: Span, turn: Turn, kind: Kind) {
+    pub fn add(&self, span: Span, turn: Grant, kind: Kind) {
         self.lock().turns.push((span, turn, kind));
     }
 
@@ -69,14 +69,14 @@ impl Meter {
         let mut open = self.lock();
         let mut turns = std::mem::take(&mut open.turns);
         turns.sort_by_key(|(span, ..)| (span.end_ns, span.start_ns));
-        let charge = |(span, turn, kind): (Span, Turn, Kind)| {
+        let charge = |(span, turn, kind): (Span, Grant, Kind)| {
             let from = span.start_ns.max(open.charged_up_to_ns);
             open.charged_up_to_ns = open.charged_up_to_ns.max(span.end_ns);
             let charged_ns = span.end_ns.saturating_sub(from);
             open.learn(kind, charged_ns);
             (charged_ns, turn)
         };
-        let charged: Vec<(u64, Turn)> = turns.into_iter().map(charge).collect();
+        let charged: Vec<(u64, Grant)> = turns.into_iter().map(charge).collect();
         drop(open);
         for (nanoseconds, turn) in charged {
             turn.end_measured(nanoseconds);

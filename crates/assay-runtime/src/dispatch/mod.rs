@@ -38,7 +38,7 @@ pub use work::{Work, WorkId, WorkRequest};
 
 use crate::backend::{Backend, StreamId, StreamPriority};
 use crate::memory::{MemoryError, MemoryResource, Residency};
-use crate::scheduler::Driver;
+use crate::scheduler::ProgressEngine;
 use crate::sync::{Mutex, MutexGuard};
 use capture::CaptureBooks;
 use flight::Tools;
@@ -187,14 +187,14 @@ impl DispatchController {
     /// An error that an earlier piece met while it stood in line is returned by the next call for
     /// its stream.
     pub fn submit(&self, request: WorkRequest) -> Result<WorkId> {
-        self.add_driver(&request);
+        self.add_progress_engine(&request);
         let submitted = self.shared.submit(request);
         submitted.map_err(|refused| refused.error)
     }
 
     /// Queues work, blocking while the line of its stream is full.
     pub fn submit_blocking(&self, mut request: WorkRequest) -> Result<WorkId> {
-        self.add_driver(&request);
+        self.add_progress_engine(&request);
         loop {
             let refused = match self.shared.submit(request) {
                 Ok(work) => return Ok(work),
@@ -210,10 +210,10 @@ impl DispatchController {
         }
     }
 
-    fn add_driver(&self, request: &WorkRequest) {
+    fn add_progress_engine(&self, request: &WorkRequest) {
         if let Some(task) = &request.task {
-            let driver: Arc<dyn Driver> = self.shared.clone();
-            task.add_driver(&driver);
+            let engine: Arc<dyn ProgressEngine> = self.shared.clone();
+            task.add_progress_engine(&engine);
         }
     }
 

@@ -8,7 +8,7 @@ use super::mark::Mark;
 use super::record::WorkRecord;
 use super::work::{WorkId, WorkRequest};
 use crate::backend::StreamId;
-use crate::scheduler::{Lane, Poll, TaskId, Ticket, Turn};
+use crate::scheduler::{Grant, Lane, PendingGrant, Poll, TaskId};
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ pub(super) enum Gate {
     Open,
     /// Not asked for yet.
     Closed,
-    Asked(Ticket),
+    Asked(PendingGrant),
     /// A thread waits with the ticket in hand.
     Elsewhere,
-    Granted(Turn),
+    Granted(Grant),
 }
 
 /// Work that has not been queued on the device.
@@ -54,7 +54,7 @@ pub(super) enum Status {
 pub(super) enum Blocked {
     Nothing,
     InFlight,
-    Turn,
+    Grant,
     /// These are to be looked up without this stream's lock.
     Dependencies(u64, Vec<WorkId>),
 }
@@ -202,7 +202,7 @@ impl StreamBooks {
                 return Blocked::Nothing;
             };
             if !matches!(first.gate, Gate::Open | Gate::Granted(_)) {
-                return Blocked::Turn;
+                return Blocked::Grant;
             }
             if !has_room {
                 return Blocked::InFlight;
@@ -225,7 +225,7 @@ impl Waiting {
         let polled = match std::mem::replace(&mut self.gate, Gate::Elsewhere) {
             Gate::Closed => match (&request.task, request.work.cost(request.cost_ns)) {
                 (Some(task), Some((lane, units))) => {
-                    task.ask(lane, units).and_then(|ticket| ticket.poll())
+                    task.request(lane, units).and_then(|ticket| ticket.poll())
                 }
                 _ => {
                     self.gate = Gate::Open;
@@ -240,7 +240,7 @@ impl Waiting {
         };
         match polled {
             Ok(Poll::Ready(turn)) => self.gate = Gate::Granted(turn),
-            Ok(Poll::Waiting(ticket)) => self.gate = Gate::Asked(ticket),
+            Ok(Poll::Pending(ticket)) => self.gate = Gate::Asked(ticket),
             Err(source) => {
                 return Err(DispatchError::Task {
                     name: request.name.to_string(),

@@ -5,7 +5,7 @@ use super::queue::{Blocked, Gate, Status, StreamQueue};
 use super::work::{Place, WorkId};
 use super::{Shared, lock};
 use crate::backend::{BackendError, StreamId};
-use crate::scheduler::{Driver, Lane};
+use crate::scheduler::{Lane, ProgressEngine};
 use std::sync::Arc;
 
 impl Shared {
@@ -79,7 +79,7 @@ impl Shared {
                 let oldest = lock(&queue.books)?.oldest();
                 oldest.map_or(Ok(()), |oldest| self.wait_in_flight(queue, oldest))
             }
-            Blocked::Turn => self.wait_for_turn(queue),
+            Blocked::Grant => self.wait_for_turn(queue),
             Blocked::Dependencies(_, unresolved) => {
                 // Work comes after older work only, so this chain ends.
                 for work in unresolved {
@@ -183,13 +183,13 @@ impl Drop for Shared {
     }
 }
 
-impl Driver for Shared {
-    fn drive(&self) {
+impl ProgressEngine for Shared {
+    fn make_progress(&self) {
         // Whoever waits for the work meets the error.
         let _ = self.poll();
     }
 
-    fn wait_for_turn_end(&self, lane: Option<Lane>) -> bool {
+    fn wait_for_grant_end(&self, lane: Option<Lane>) -> bool {
         let Ok(queues) = self.all_queues() else {
             return false;
         };

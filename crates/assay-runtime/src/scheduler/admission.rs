@@ -1,22 +1,24 @@
-//! Who gets memory and reserved bandwidth, and in which order.
+//! Admission control: reserves memory and bandwidth for tasks, in order.
 //!
 //! Each partition has its own memory and its own reservable rates, so partitions do not wait for
-//! each other. Within one, tasks queue by the moment they were submitted plus the delay of their
-//! class; a deadline shortens that delay. The first task that does not fit blocks what it needs:
-//! later ones are let past only when they leave enough of everything for it, so it is never
-//! delayed by them, and nobody waits forever.
+//! each other. Within one, tasks queue by submission time plus the delay of their class; a deadline
+//! shortens that delay. The first task that does not fit blocks the queue. Later tasks backfill:
+//! they are admitted only when they leave enough of every resource for the blocked one, so they
+//! never delay it, and no task starves.
 
-use super::books::{Books, PartitionBooks, Reservation, TaskBooks};
+use super::decision::{Action, Reason};
 use super::error::SchedulerError;
+use super::ids::{PartitionId, TaskId};
 use super::lane::{Lane, PerLane};
-use super::life::TaskState;
-use super::options::{PartitionId, PartitionOptions, TaskOptions};
-use super::record::{Action, Reason};
+use super::options::{PartitionOptions, TaskOptions};
+use super::state::{PartitionEntry, Reservation, SchedulerState, TaskEntry};
+use super::task_state::TaskState;
 
-/// Tasks looked at behind the first that does not fit, so that a long queue costs little.
-const LOOK_BEHIND: usize = 16;
+/// Tasks tried for backfill behind the first that does not fit, which bounds the cost of a long
+/// queue.
+const BACKFILL_DEPTH: usize = 16;
 
-/// Memory and reserved rates, asked for or free.
+/// Memory and reservable rates, requested or free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Amounts {
     memory_bytes: u64,
@@ -24,14 +26,14 @@ struct Amounts {
 }
 
 impl Amounts {
-    fn asked(options: &TaskOptions) -> Self {
+    fn requested(options: &TaskOptions) -> Self {
         Amounts {
             memory_bytes: options.memory_bytes,
             per_second: PerLane::from_fn(|lane| options.reserved_per_second(lane)),
         }
     }
 
-    fn free(partition: &PartitionBooks) -> Self {
+    fn free(partition: &PartitionEntry) -> Self {
         let options = &partition.options;
         Amounts {
             memory_bytes: options
@@ -44,7 +46,7 @@ impl Amounts {
         }
     }
 
-    /// What is missing for this, if anything.
+    /// The first resource that `free` has too little of, if any.
     fn shortage(&self, free: &Amounts) -> Option<Reason> {
         if self.memory_bytes > free.memory_bytes {
             return Some(Reason::Memory {
@@ -62,10 +64,10 @@ impl Amounts {
         })
     }
 
-    /// Whether taking this leaves, of everything it takes, enough for `first`.
-    fn spares(&self, first: &Amounts, free: &Amounts) -> bool {
-        let enough = |taken: u64, needed: u64, free: u64| {
-            taken == 0 || free.checked_sub(taken).is_some_and(|left| left >= needed)
+    /// Whether admitting this leaves, of every resource it uses, enough for `first`.
+    fn leaves_room_for(&self, first: &Amounts, free: &Amounts) -> bool {
+        let enough = |used: u64, needed: u64, free: u64| {
+            used == 0 || free.checked_sub(used).is_some_and(|left| left >= needed)
         };
         enough(self.memory_bytes, first.memory_bytes, free.memory_bytes)
             && Lane::ALL.into_iter().all(|lane| {
@@ -78,13 +80,13 @@ impl Amounts {
     }
 }
 
-impl Books {
-    /// Refuses a partition for which the device has not enough left.
+impl SchedulerState {
+    /// Rejects a partition that exceeds what the device has left.
     pub fn check_partition(&self, options: &PartitionOptions) -> Result<(), SchedulerError> {
         options.validate()?;
-        let others = || self.all_partitions().map(|(_, books)| &books.options);
-        let given: u64 = others().map(|other| other.memory_bytes).sum();
-        let limit = self.options.memory_bytes.saturating_sub(given);
+        let others = || self.all_partitions().map(|(_, entry)| &entry.options);
+        let assigned: u64 = others().map(|other| other.memory_bytes).sum();
+        let limit = self.options.memory_bytes.saturating_sub(assigned);
         if options.memory_bytes > limit {
             return Err(SchedulerError::MemoryNeverFits {
                 name: options.name.clone(),
@@ -94,9 +96,9 @@ impl Books {
         }
         for lane in Lane::ALL {
             let rate = |options: &PartitionOptions| options.lanes[lane].reservable_per_second;
-            let given: u64 = others().map(rate).sum();
-            let whole = self.options.lanes[lane].reservable_per_second();
-            let limit = whole.saturating_sub(given);
+            let assigned: u64 = others().map(rate).sum();
+            let total = self.options.lanes[lane].reservable_per_second();
+            let limit = total.saturating_sub(assigned);
             if rate(options) > limit {
                 return Err(SchedulerError::BandwidthNeverFits {
                     name: options.name.clone(),
@@ -109,14 +111,14 @@ impl Books {
         Ok(())
     }
 
-    /// Refuses a task that its partition could not hold even if it were empty.
+    /// Rejects a task that its partition could not admit even when empty.
     pub fn check_task(&self, options: &TaskOptions) -> Result<(), SchedulerError> {
         options.validate()?;
         let partition = options.partition;
-        let Some(books) = self.partition(partition) else {
+        let Some(entry) = self.partition(partition) else {
             return Err(SchedulerError::UnknownPartition { partition });
         };
-        let limit = books.options.memory_bytes;
+        let limit = entry.options.memory_bytes;
         if options.memory_bytes > limit {
             return Err(SchedulerError::MemoryNeverFits {
                 name: options.name.clone(),
@@ -126,7 +128,7 @@ impl Books {
         }
         for lane in Lane::ALL {
             let requested = options.reserved_per_second(lane);
-            let limit = books.options.lanes[lane].reservable_per_second;
+            let limit = entry.options.lanes[lane].reservable_per_second;
             if requested > limit {
                 return Err(SchedulerError::BandwidthNeverFits {
                     name: options.name.clone(),
@@ -139,155 +141,164 @@ impl Books {
         Ok(())
     }
 
-    /// Takes a task on and admits it at once if it fits.
+    /// Adds a task and admits it at once if it fits.
     pub fn submit(&mut self, options: TaskOptions) -> u64 {
         let partition = options.partition;
         let class_weight = self.options.class(options.class).weight;
         let deadline = options.deadline;
         let key = self
             .tasks
-            .insert(TaskBooks::new(options, class_weight, self.now_ns));
+            .insert(TaskEntry::new(options, class_weight, self.now_ns));
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline.instant_ns, key));
         }
-        if let Some(books) = self.partition_mut(partition) {
-            books.tasks += 1;
+        if let Some(entry) = self.partition_mut(partition) {
+            entry.tasks += 1;
         }
-        self.note(key, Action::Submit, Reason::Asked);
+        self.record(key, Action::Submit, Reason::Requested);
         self.queue_for_admission(key);
         self.admit(partition);
         key
     }
 
-    /// Puts a pending task into its partition's queue.
+    /// Puts a pending task into its partition's admission queue.
     pub fn queue_for_admission(&mut self, task: u64) {
-        let Some(books) = self.tasks.get_mut(task) else {
+        let Some(entry) = self.tasks.get_mut(task) else {
             return;
         };
-        let mut delay = self.options.class(books.options.class).admission_delay_ns;
-        if let Some(deadline) = books.options.deadline {
+        let mut delay = self.options.class(entry.options.class).admission_delay_ns;
+        if let Some(deadline) = entry.options.deadline {
             delay = delay.min(deadline.instant_ns.saturating_sub(self.now_ns));
         }
-        let queue_key = (self.now_ns.saturating_add(delay), self.submissions);
+        let admission_key = (self.now_ns.saturating_add(delay), self.submissions);
         self.submissions += 1;
-        books.queue_key = Some(queue_key);
-        books.deferred = None;
-        if let Some(partition) = self.partitions[books.options.partition.0 as usize].as_mut() {
-            partition.pending.insert(queue_key, task);
+        entry.admission_key = Some(admission_key);
+        entry.deferred = None;
+        if let Some(partition) = self.partitions[entry.options.partition.0 as usize].as_mut() {
+            partition.pending.insert(admission_key, task);
         }
     }
 
-    /// Admits everyone who fits now, in order.
+    /// Admits every task that fits now, in order.
     pub fn admit(&mut self, partition: PartitionId) {
         let mut first_blocked: Option<(u64, Amounts)> = None;
-        let mut looked_behind = 0;
+        let mut backfill_attempts = 0;
         let mut after = None;
         loop {
-            let Some(books) = self.partition(partition) else {
+            let Some(entry) = self.partition(partition) else {
                 return;
             };
-            let free = Amounts::free(books);
+            let free = Amounts::free(entry);
             let next = match after {
-                None => books.pending.first_key_value(),
-                Some(key) => books
+                None => entry.pending.first_key_value(),
+                Some(key) => entry
                     .pending
                     .range((std::ops::Bound::Excluded(key), std::ops::Bound::Unbounded))
                     .next(),
             };
-            let Some((&queue_key, &task)) = next else {
+            let Some((&admission_key, &task)) = next else {
                 return;
             };
-            after = Some(queue_key);
-            let Some(asked) = self
+            after = Some(admission_key);
+            let Some(requested) = self
                 .tasks
                 .get(task)
-                .map(|task| Amounts::asked(&task.options))
+                .map(|task| Amounts::requested(&task.options))
             else {
                 continue;
             };
             let refusal = match &first_blocked {
-                Some((first, needed)) if !asked.spares(needed, &free) => Some(Reason::Behind {
-                    task: super::options::TaskId(*first),
-                }),
-                _ => asked
+                Some((first, needed)) if !requested.leaves_room_for(needed, &free) => {
+                    Some(Reason::Behind {
+                        task: TaskId(*first),
+                    })
+                }
+                _ => requested
                     .shortage(&free)
-                    .or_else(|| self.reserve(partition, task, &asked)),
+                    .or_else(|| self.reserve(partition, task, &requested)),
             };
             let Some(reason) = refusal else {
                 continue;
             };
             self.defer(task, reason);
-            looked_behind += usize::from(first_blocked.is_some());
-            first_blocked.get_or_insert((task, asked));
-            if looked_behind >= LOOK_BEHIND {
+            backfill_attempts += usize::from(first_blocked.is_some());
+            first_blocked.get_or_insert((task, requested));
+            if backfill_attempts >= BACKFILL_DEPTH {
                 return;
             }
         }
     }
 
-    /// Gives a task its reservations, or says why the memory behind them is not to be had.
-    fn reserve(&mut self, partition: PartitionId, task: u64, asked: &Amounts) -> Option<Reason> {
-        let books = self.partitions[partition.0 as usize].as_mut()?;
-        let hold = match &books.options.memory {
-            Some(source) if asked.memory_bytes > 0 => match source.reserve(asked.memory_bytes) {
-                Ok(hold) => Some(hold),
-                Err(free) => {
-                    return Some(Reason::Memory {
-                        requested: asked.memory_bytes,
-                        free,
-                    });
+    /// Reserves a task's resources and admits it, or returns why the memory source cannot.
+    fn reserve(
+        &mut self,
+        partition: PartitionId,
+        task: u64,
+        requested: &Amounts,
+    ) -> Option<Reason> {
+        let entry = self.partitions[partition.0 as usize].as_mut()?;
+        let memory = match &entry.options.memory {
+            Some(source) if requested.memory_bytes > 0 => {
+                match source.reserve(requested.memory_bytes) {
+                    Ok(memory) => Some(memory),
+                    Err(free) => {
+                        return Some(Reason::Memory {
+                            requested: requested.memory_bytes,
+                            free,
+                        });
+                    }
                 }
-            },
+            }
             _ => None,
         };
-        books.reserved_bytes += asked.memory_bytes;
+        entry.reserved_bytes += requested.memory_bytes;
         for lane in Lane::ALL {
-            books.lanes[lane].reserved_per_second += asked.per_second[lane];
+            entry.lanes[lane].reserved_per_second += requested.per_second[lane];
         }
-        let task_books = self.tasks.get_mut(task)?;
-        if let Some(key) = task_books.queue_key.take() {
-            books.pending.remove(&key);
+        let task_entry = self.tasks.get_mut(task)?;
+        if let Some(key) = task_entry.admission_key.take() {
+            entry.pending.remove(&key);
         }
-        task_books.reservation = Some(Reservation {
-            memory_bytes: asked.memory_bytes,
-            per_second: asked.per_second,
-            hold,
+        task_entry.reservation = Some(Reservation {
+            memory_bytes: requested.memory_bytes,
+            per_second: requested.per_second,
+            memory,
         });
-        task_books.state = TaskState::Admitted;
+        task_entry.state = TaskState::Admitted;
         self.changed = true;
-        self.note(task, Action::Admit, Reason::Fits);
+        self.record(task, Action::Admit, Reason::Fits);
         None
     }
 
     fn defer(&mut self, task: u64, reason: Reason) {
-        let Some(books) = self.tasks.get_mut(task) else {
+        let Some(entry) = self.tasks.get_mut(task) else {
             return;
         };
         let kind = std::mem::discriminant(&reason);
-        if books.deferred.map(|last| std::mem::discriminant(&last)) != Some(kind) {
-            books.deferred = Some(reason);
-            self.note(task, Action::Defer, reason);
+        if entry.deferred.map(|last| std::mem::discriminant(&last)) != Some(kind) {
+            entry.deferred = Some(reason);
+            self.record(task, Action::Defer, reason);
         }
     }
 
-    /// Gives back what a task holds and lets others have it.
+    /// Releases a task's reservation and admits the tasks that now fit.
     pub fn release(&mut self, task: u64, reason: Reason) {
-        let Some(books) = self.tasks.get_mut(task) else {
+        let Some(entry) = self.tasks.get_mut(task) else {
             return;
         };
-        let Some(reservation) = books.reservation.take() else {
+        let Some(reservation) = entry.reservation.take() else {
             return;
         };
-        let partition = books.options.partition;
+        let partition = entry.options.partition;
         if let Some(partition) = self.partition_mut(partition) {
             partition.reserved_bytes -= reservation.memory_bytes;
             for lane in Lane::ALL {
                 partition.lanes[lane].reserved_per_second -= reservation.per_second[lane];
             }
         }
-        // Before anyone is admitted, who may want the same bytes from the same source.
-        drop(reservation.hold);
-        self.note(task, Action::Release, reason);
+        // First, because a task admitted next may reserve the same bytes from the same source.
+        drop(reservation.memory);
+        self.record(task, Action::Release, reason);
         self.admit(partition);
     }
 }

@@ -1,9 +1,10 @@
-//! Everything the scheduler can refuse, one variant per refusal.
+//! The scheduler's errors, one variant per failure.
 
+use super::class::Class;
+use super::decision::Reason;
+use super::ids::{PartitionId, TaskId};
 use super::lane::Lane;
-use super::life::TaskState;
-use super::options::{Class, PartitionId, TaskId};
-use super::record::Reason;
+use super::task_state::TaskState;
 use std::fmt;
 
 /// Why a call of the scheduler failed.
@@ -14,18 +15,18 @@ pub enum SchedulerError {
     InvalidOption {
         /// Its name.
         name: &'static str,
-        /// What is allowed.
+        /// What is valid.
         expected: &'static str,
         /// What was given.
         got: u64,
     },
-    /// The reserved rates do not go with the class.
+    /// The reserved rates contradict the class.
     ClassMismatch {
         /// The task.
         task: String,
         /// Its class.
         class: Class,
-        /// What that class asks for.
+        /// What that class requires.
         expected: &'static str,
     },
     /// There is no such partition.
@@ -33,7 +34,7 @@ pub enum SchedulerError {
         /// The partition given.
         partition: PartitionId,
     },
-    /// There is no such task, or it has ended and was forgotten.
+    /// There is no such task, or it has ended and was removed.
     UnknownTask {
         /// The task given.
         task: TaskId,
@@ -45,43 +46,43 @@ pub enum SchedulerError {
         /// How many tasks it has.
         tasks: usize,
     },
-    /// More memory than there is, now and ever.
+    /// The memory exceeds the partition's or device's total.
     MemoryNeverFits {
         /// The task or partition.
         name: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
-        /// Bytes there are for it.
+        /// Bytes available to it at most.
         limit: u64,
     },
-    /// A higher reserved rate than there is, now and ever.
+    /// The reserved rate exceeds the partition's or device's total.
     BandwidthNeverFits {
         /// The task or partition.
         name: String,
         /// The lane.
         lane: Lane,
-        /// Units a second asked for.
+        /// Units a second requested.
         requested: u64,
-        /// Units a second there are for it.
+        /// Units a second available to it at most.
         limit: u64,
     },
-    /// The task cannot go from the one state to the other.
+    /// The transition between the two states is not allowed.
     IllegalTransition {
         /// The task.
         task: String,
         /// Its state.
         from: TaskState,
-        /// The state asked for.
+        /// The state requested.
         to: TaskState,
     },
-    /// Only a running task asks for turns.
+    /// Only a running task may request grants.
     NotRunning {
         /// The task.
         task: String,
         /// Its state.
         state: TaskState,
     },
-    /// The task ended while something waited for it.
+    /// The task ended while a thread waited on it.
     Ended {
         /// The task.
         task: String,
@@ -90,16 +91,16 @@ pub enum SchedulerError {
         /// Why.
         reason: Reason,
     },
-    /// The task has as many turns waiting as it may.
+    /// The task's request queue of the lane is full.
     TooManyWaiting {
         /// The task.
         task: String,
         /// The lane.
         lane: Lane,
-        /// The most it may have.
+        /// Its capacity.
         limit: usize,
     },
-    /// A thread panicked inside the scheduler, whose books can no longer be trusted.
+    /// A thread panicked while it changed the scheduler's state.
     Poisoned,
 }
 
@@ -177,12 +178,12 @@ impl fmt::Display for SchedulerError {
             ),
             SchedulerError::IllegalTransition { task, from, to } => write!(
                 f,
-                "illegal transition of task \"{task}\": expected a step allowed from {from}, got \
+                "illegal transition of task \"{task}\": expected a transition allowed from {from}, got \
                  {to}"
             ),
             SchedulerError::NotRunning { task, state } => write!(
                 f,
-                "turn for task \"{task}\": expected it to be running, got {state}\nhint: start or \
+                "grant for task \"{task}\": expected it to be running, got {state}\nhint: start or \
                  resume it first"
             ),
             SchedulerError::Ended {
@@ -191,15 +192,15 @@ impl fmt::Display for SchedulerError {
                 reason,
             } => write!(
                 f,
-                "task \"{task}\" ended: expected it to go on, got {state} ({reason})"
+                "task \"{task}\" ended: expected it to be alive, got {state} ({reason})"
             ),
             SchedulerError::TooManyWaiting { task, lane, limit } => write!(
                 f,
-                "too many turns of task \"{task}\" waiting for {lane}: expected at most {limit}, \
-                 got one more\nhint: wait for a turn before asking for the next"
+                "too many requests of task \"{task}\" waiting for {lane}: expected at most {limit}, \
+                 got one more\nhint: wait for a grant before requesting the next"
             ),
             SchedulerError::Poisoned => f.write_str(
-                "scheduler is unusable: expected consistent books, got a panic in the middle of a \
+                "scheduler is unusable: expected consistent state, got a panic in the middle of a \
                  change",
             ),
         }

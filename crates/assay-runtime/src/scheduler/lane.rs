@@ -1,9 +1,9 @@
-//! The three things of a device that tasks share, and a value for each of them.
+//! The hardware queues of a device that tasks share, and one value per queue.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
-/// A part of the device that runs one thing at a time and is shared by asking for turns.
+/// A hardware queue of the device: the compute engine or one of the copy engines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Lane {
     /// Kernels, and copies within device memory; counted in nanoseconds of device time.
@@ -27,7 +27,7 @@ impl Lane {
         }
     }
 
-    /// What the lane's figures count.
+    /// The unit the lane's work is counted in.
     pub const fn unit(self) -> &'static str {
         match self {
             Lane::Compute => "ns",
@@ -61,7 +61,7 @@ pub struct PerLane<T> {
 }
 
 impl<T> PerLane<T> {
-    /// The value that `make` gives for each lane.
+    /// The value that `make` returns for each lane.
     pub fn from_fn(mut make: impl FnMut(Lane) -> T) -> Self {
         PerLane {
             compute: make(Lane::Compute),

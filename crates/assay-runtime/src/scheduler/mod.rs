@@ -1,64 +1,69 @@
-//! Who may use the device, how much of it, and when.
+//! Shares one device among tasks: admission control and weighted fair queueing.
 //!
-//! A [`Task`] reserves memory and bandwidth when it is admitted, and asks for a [`Turn`] in a
-//! [`Lane`] for every launch and copy. Reservations are floors, limits are ceilings, and what is
-//! left goes by weight: first among partitions, then among the tasks of each. Every decision is
-//! recorded with its reason. `docs/design/scheduler.md` gives the bounds and why it is so.
+//! A [`Task`] reserves memory and bandwidth when it is admitted, and requests a [`Grant`] in a
+//! [`Lane`] for every launch and copy. Reservations are floors, limits are ceilings, and the rest is
+//! shared by weight: first among partitions, then among the tasks of each. Every decision is
+//! recorded with its reason. `docs/design/scheduler.md` states the bounds and the rationale.
 //!
-//! Nothing runs by itself here: decisions are made by whichever thread calls, for all who wait.
+//! There is no scheduler thread: the calling thread makes the decisions, for all waiting threads.
 //! Time comes from a [`Clock`], so the same scheduler runs on a device and in virtual time.
 
 #![forbid(unsafe_code)]
 
 mod admission;
-mod books;
-mod bucket;
-mod driver;
+mod candidate;
+mod class;
+mod decision;
 mod error;
-mod fair;
+mod fair_queue;
+mod grant;
+mod grants;
+mod ids;
 mod lane;
-mod life;
-mod lives;
-mod memory;
+mod lifecycle;
+mod memory_source;
 mod options;
-mod record;
-mod service;
+mod progress;
+mod selection;
+pub mod share_simulation;
 mod shared;
-pub mod sharing;
 mod snapshot;
+mod state;
 mod task;
-mod ticket;
-mod turns;
+mod task_state;
+mod token_bucket;
 
 pub use assay_collections::Drained;
-pub use bucket::Rate;
-pub use driver::Driver;
+pub use class::Class;
+pub use decision::{Action, Decision, Reason};
 pub use error::SchedulerError;
+pub use grant::{Grant, PendingGrant, Poll};
+pub use ids::{PartitionId, TaskId};
 pub use lane::{Lane, PerLane};
-pub use life::TaskState;
-pub use lives::Holding;
-pub use memory::{MemoryHold, MemorySource, PoolTenant};
+pub use lifecycle::PausePolicy;
+pub use memory_source::{MemoryReservation, MemorySource, PoolTenant};
 pub use options::{
-    Class, ClassOptions, Deadline, DeadlinePolicy, LaneOptions, PartitionId, PartitionLane,
-    PartitionOptions, SchedulerOptions, TaskId, TaskLane, TaskOptions,
+    ClassOptions, Deadline, DeadlinePolicy, LaneOptions, PartitionLane, PartitionOptions,
+    SchedulerOptions, TaskLane, TaskOptions,
 };
-pub use record::{Action, Decision, Reason};
+pub use progress::ProgressEngine;
 pub use snapshot::{
     LaneSnapshot, PartitionSnapshot, SchedulerSnapshot, TaskLaneSnapshot, TaskSnapshot,
 };
 pub use task::Task;
-pub use ticket::{Poll, Ticket, Turn};
+pub use task_state::TaskState;
+pub use token_bucket::Rate;
 
 use crate::clock::Clock;
-use books::{Books, PartitionBooks};
 use shared::Shared;
+use state::{PartitionEntry, SchedulerState};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a call of the scheduler gives.
+/// Result of a scheduler call.
 pub type Result<T> = std::result::Result<T, SchedulerError>;
 
-/// The scheduler of one device. Clones are handles of the same one.
+/// The scheduler of one device. Clones share the same state.
 #[derive(Clone)]
 pub struct Scheduler {
     shared: Arc<Shared>,
@@ -69,34 +74,30 @@ impl Scheduler {
     pub fn new(options: SchedulerOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         options.validate()?;
         Ok(Scheduler {
-            shared: Arc::new(Shared::new(Books::new(options), clock)),
+            shared: Arc::new(Shared::new(SchedulerState::new(options), clock)),
         })
     }
 
-    fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    /// The clock it decides by.
+    /// Its clock.
     pub fn clock(&self) -> &dyn Clock {
         self.shared.clock()
     }
 
-    /// Gives a part of the device a name, its own memory and reservable rates, and a weight.
+    /// Adds a partition: a share of the device's memory and reservable rates, and a weight.
     pub fn add_partition(&self, options: PartitionOptions) -> Result<PartitionId> {
-        self.shared.with(|books| {
-            books.check_partition(&options)?;
-            let id = PartitionId(books.partitions.len() as u32);
-            let partition = Box::new(PartitionBooks::new(options));
-            books.partitions.push(Some(partition));
+        self.shared.with(|state| {
+            state.check_partition(&options)?;
+            let id = PartitionId(state.partitions.len() as u32);
+            let partition = Box::new(PartitionEntry::new(options));
+            state.partitions.push(Some(partition));
             Ok(id)
         })?
     }
 
-    /// Takes a partition without tasks away.
+    /// Removes a partition that has no tasks.
     pub fn remove_partition(&self, partition: PartitionId) -> Result<()> {
-        self.shared.with(|books| {
-            let Some(found) = books.partition(partition) else {
+        self.shared.with(|state| {
+            let Some(found) = state.partition(partition) else {
                 return Err(SchedulerError::UnknownPartition { partition });
             };
             if found.tasks > 0 {
@@ -105,68 +106,70 @@ impl Scheduler {
                     tasks: found.tasks,
                 });
             }
-            books.partitions[partition.0 as usize] = None;
+            state.partitions[partition.0 as usize] = None;
             Ok(())
         })?
     }
 
-    /// Takes a task on; it is admitted at once if what it asks for is free.
+    /// Submits a task; it is admitted at once if what it requests is free.
     ///
-    /// A task that could never be admitted is refused.
+    /// Fails if the task could never be admitted.
     pub fn submit(&self, options: TaskOptions) -> Result<Task> {
         let name: Arc<str> = Arc::from(options.name.as_str());
         let key = self
             .shared
-            .with(|books| match books.check_task(&options) {
-                Ok(()) => Ok(books.submit(options)),
+            .with(|state| match state.check_task(&options) {
+                Ok(()) => Ok(state.submit(options)),
                 Err(error) => {
-                    books.note_refusal(&options, &error);
+                    state.record_refusal(&options, &error);
                     Err(error)
                 }
             })??;
         Ok(Task::new(Arc::clone(&self.shared), key, name))
     }
 
-    /// Cancels a task by its number, whoever holds it.
+    /// Cancels a task by its id.
     pub fn cancel(&self, task: TaskId) -> Result<()> {
         self.shared
-            .with(|books| books.end(task.0, TaskState::Cancelled, Reason::Asked))?
+            .with(|state| state.end(task.0, TaskState::Cancelled, Reason::Requested))?
     }
 
-    /// Lets everything happen that is due by now; every other call does so too.
+    /// Applies everything due by now, as every other call does, and retries admission.
     pub fn poll(&self) -> Result<()> {
-        self.shared.with(|books| {
-            let partitions: Vec<PartitionId> = books.all_partitions().map(|(id, _)| id).collect();
+        self.shared.with(|state| {
+            let partitions: Vec<PartitionId> = state.all_partitions().map(|(id, _)| id).collect();
             for partition in partitions {
-                books.admit(partition);
+                state.admit(partition);
             }
         })
     }
 
-    /// When something will be due that time alone brings, if anything; for driving virtual time.
+    /// The next time at which time alone changes something, if any; for driving a virtual clock.
     pub fn next_event_ns(&self) -> Result<Option<u64>> {
-        self.shared.with(|books| books.next_event_ns())
+        self.shared.with(|state| state.next_event_ns())
     }
 
-    /// Everything known of a task that is not yet forgotten.
+    /// A snapshot of a task that is not yet removed.
     pub fn task(&self, task: TaskId) -> Result<TaskSnapshot> {
         self.shared
-            .with(|books| books.task_snapshot(task.0))?
+            .with(|state| state.task_snapshot(task.0))?
             .ok_or(SchedulerError::UnknownTask { task })
     }
 
-    /// Everything as it stands.
+    /// A snapshot of everything.
     pub fn snapshot(&self) -> Result<SchedulerSnapshot> {
-        self.shared.with(|books| books.snapshot())
+        self.shared.with(|state| state.snapshot())
     }
 
-    /// Takes the decisions recorded since the last call, and how many were forgotten meanwhile.
+    /// Drains the decisions recorded since the last call, and counts those dropped meanwhile.
     pub fn take_decisions(&self) -> Result<Drained<Decision>> {
-        let capacity = self.shared.with(|books| books.ring.capacity())?;
-        let fresh = VecDeque::with_capacity(capacity);
-        let (taken, dropped) = self.shared.with(|books| books.ring.take(fresh))?;
+        let capacity = self.shared.with(|state| state.decisions.capacity())?;
+        let replacement = VecDeque::with_capacity(capacity);
+        let (records, dropped) = self
+            .shared
+            .with(|state| state.decisions.take(replacement))?;
         Ok(Drained {
-            records: taken.into(),
+            records: records.into(),
             dropped,
         })
     }

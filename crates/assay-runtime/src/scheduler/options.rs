@@ -1,110 +1,77 @@
-//! What a scheduler, a partition and a task are told when they are made.
+//! Options of a scheduler, a partition and a task.
 
-use super::bucket::Rate;
+use super::class::Class;
 use super::error::SchedulerError;
+use super::ids::PartitionId;
 use super::lane::{Lane, PerLane};
-use super::memory::MemorySource;
-use std::fmt;
+use super::memory_source::MemorySource;
+use super::token_bucket::Rate;
 use std::sync::Arc;
 
-/// How much a task may rely on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Class {
-    /// Reserves bandwidth and gets it before all others.
-    Guaranteed,
-    /// May reserve some bandwidth and shares in what is left.
-    Burstable,
-    /// Reserves no bandwidth and shares in what is left.
-    BestEffort,
-}
-
-impl Class {
-    /// The class of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        let all = [Class::Guaranteed, Class::Burstable, Class::BestEffort];
-        all.into_iter().find(|class| class.name() == name)
-    }
-
-    /// The class's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Guaranteed => "guaranteed",
-            Class::Burstable => "burstable",
-            Class::BestEffort => "best-effort",
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How the scheduler treats a class of tasks.
+/// Options of a class of tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassOptions {
     /// Multiplies the weights of its tasks.
     pub weight: u32,
     /// Tasks of this class queue for admission as if they had come this much later.
     ///
-    /// A difference in time, unlike a rank, cannot starve: whoever waited longer goes first.
+    /// A delay, unlike a strict priority, cannot starve a task.
     pub admission_delay_ns: u64,
 }
 
-/// A lane as a whole.
+/// Options of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaneOptions {
-    /// What the device does in a second; limits what can be reserved, not what can be done.
+    /// The device's rate; it bounds what can be reserved, not what can be done.
     pub units_per_second: u64,
-    /// Units that may be under way at once. A turn larger than that goes alone; one that is due to a
-    /// guaranteed task may also stand behind a turn of that task which is alone.
+    /// Units that may be in flight at once. A larger grant is issued alone; one that is due to a
+    /// guaranteed task may also follow the only grant in flight if that is the same task's.
     ///
-    /// Work under way cannot be called back, so this is also how long the most urgent turn waits.
+    /// Work in flight cannot be preempted, so this also bounds how long the most urgent request waits.
     pub window_units: u64,
-    /// Turns that may be under way at once.
-    pub window_turns: u32,
-    /// Thousandths of the lane that cannot be reserved, so that nobody starves; at least 1.
+    /// Grants that may be in flight at once.
+    pub window_grants: u32,
+    /// Thousandths of the lane that cannot be reserved, so that no task starves; at least 1.
     pub unreserved_permille: u32,
 }
 
 impl LaneOptions {
-    /// Units a second that reservations may add up to.
+    /// The most units a second that reservations may sum to.
     pub fn reservable_per_second(&self) -> u64 {
         let share = u128::from(1_000 - self.unreserved_permille.min(1_000));
         u64::try_from(u128::from(self.units_per_second) * share / 1_000).unwrap_or(u64::MAX)
     }
 
-    /// Thousandths of units that the unreserved part can have had in advance: ten milliseconds' worth.
-    pub(super) fn advance(&self) -> i128 {
+    /// The most credit of the unreserved part in milliunits: ten milliseconds' worth.
+    pub(super) fn max_unreserved_credit(&self) -> i128 {
         i128::from(self.units_per_second) * i128::from(self.unreserved_permille) / 100
     }
 }
 
-/// How to make a [`Scheduler`](super::Scheduler).
+/// Options of a [`Scheduler`](super::Scheduler).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SchedulerOptions {
-    /// Device memory that partitions can be given.
+    /// Device memory to divide among partitions.
     pub memory_bytes: u64,
     /// The lanes.
     pub lanes: PerLane<LaneOptions>,
-    /// Treatment of guaranteed tasks.
+    /// Options of the guaranteed class.
     pub guaranteed: ClassOptions,
-    /// Treatment of burstable tasks.
+    /// Options of the burstable class.
     pub burstable: ClassOptions,
-    /// Treatment of best-effort tasks.
+    /// Options of the best-effort class.
     pub best_effort: ClassOptions,
-    /// Decisions kept for inspection; older ones are dropped and counted.
+    /// Capacity of the decision log; older decisions are dropped and counted.
     pub decisions: usize,
-    /// Turns a task may have waiting in one lane.
-    pub waiting_turns: usize,
+    /// Requests a task may have waiting in one lane.
+    pub max_waiting_requests: usize,
 }
 
 impl SchedulerOptions {
-    /// Options for a device with this memory and these rates, the rest as usual.
+    /// Options for a device with this memory and these rates, with defaults for the rest.
     ///
-    /// The windows hold a millisecond of work, 5 % of each lane cannot be reserved, and class
-    /// weights stand at 4 : 2 : 1.
+    /// The windows hold a millisecond of work, 5 % of each lane cannot be reserved, and the class
+    /// weights are 4 : 2 : 1.
     pub fn new(memory_bytes: u64, units_per_second: PerLane<u64>) -> Self {
         let class = |weight, admission_delay_ns| ClassOptions {
             weight,
@@ -115,18 +82,18 @@ impl SchedulerOptions {
             lanes: PerLane::from_fn(|lane| LaneOptions {
                 units_per_second: units_per_second[lane],
                 window_units: units_per_second[lane] / 1_000,
-                window_turns: 1_024,
+                window_grants: 1_024,
                 unreserved_permille: 50,
             }),
             guaranteed: class(4, 0),
             burstable: class(2, 1_000_000_000),
             best_effort: class(1, 10_000_000_000),
             decisions: 4_096,
-            waiting_turns: 1_024,
+            max_waiting_requests: 1_024,
         }
     }
 
-    /// A partition that is the whole device.
+    /// A partition that spans the whole device.
     pub fn whole_device(&self, name: &str) -> PartitionOptions {
         PartitionOptions {
             name: name.to_owned(),
@@ -140,7 +107,7 @@ impl SchedulerOptions {
         }
     }
 
-    /// How a class is treated.
+    /// The options of a class.
     pub fn class(&self, class: Class) -> ClassOptions {
         match class {
             Class::Guaranteed => self.guaranteed,
@@ -154,7 +121,7 @@ impl SchedulerOptions {
             let options = &self.lanes[lane];
             at_least_one("lanes.units_per_second", options.units_per_second)?;
             at_least_one("lanes.window_units", options.window_units)?;
-            at_least_one("lanes.window_turns", options.window_turns.into())?;
+            at_least_one("lanes.window_grants", options.window_grants.into())?;
             if !(1..=1_000).contains(&options.unreserved_permille) {
                 return Err(SchedulerError::InvalidOption {
                     name: "lanes.unreserved_permille",
@@ -167,29 +134,29 @@ impl SchedulerOptions {
             at_least_one("class weight", class.weight.into())?;
         }
         at_least_one("decisions", self.decisions as u64)?;
-        at_least_one("waiting_turns", self.waiting_turns as u64)
+        at_least_one("max_waiting_requests", self.max_waiting_requests as u64)
     }
 }
 
-/// A lane as seen from a partition.
+/// A partition's options in one lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PartitionLane {
     /// Units a second that the partition's tasks may reserve together.
     pub reservable_per_second: u64,
-    /// The most the partition gets, if limited.
+    /// The most units the partition is granted, if limited.
     pub limit: Option<Rate>,
 }
 
-/// A part of the device: its own memory and reservable bandwidth, and a share in what is left.
+/// A partition of the device: its own memory and reservable bandwidth, and a share of the rest.
 #[derive(Clone, Debug)]
 pub struct PartitionOptions {
     /// Its name.
     pub name: String,
-    /// Its share of unreserved bandwidth, beside the other partitions.
+    /// Its weight among the partitions.
     pub weight: u32,
     /// Memory its tasks may reserve together.
     pub memory_bytes: u64,
-    /// Where that memory is promised for real, such as a pool; none counts bytes only.
+    /// What backs that memory, such as a pool; without one, bytes are only counted.
     pub memory: Option<Arc<dyn MemorySource>>,
     /// Its lanes.
     pub lanes: PerLane<PartitionLane>,
@@ -209,54 +176,54 @@ impl PartitionOptions {
     }
 }
 
-/// A lane as seen from a task.
+/// A task's options in one lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TaskLane {
-    /// The rate promised to the task, if any.
+    /// The rate reserved for the task, if any.
     pub reserved: Option<Rate>,
-    /// The most units it gets, if limited.
+    /// The most units it is granted, if limited.
     pub limit: Option<Rate>,
-    /// The most turns it gets, if limited: paces launches whatever each of them costs.
-    pub turns: Option<Rate>,
+    /// The most grants it is issued, if limited: paces launches independently of their cost.
+    pub grant_limit: Option<Rate>,
 }
 
 /// What happens when a task's deadline passes before its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeadlinePolicy {
-    /// The miss is recorded; a running task goes on, one not yet started fails.
+    /// The miss is recorded; a running task continues, one not yet started fails.
     Record,
     /// The task fails.
     Fail,
 }
 
-/// A moment by which a task should be over.
+/// The time by which a task should end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deadline {
-    /// The moment, by the scheduler's clock.
+    /// The time, by the scheduler's clock.
     pub instant_ns: u64,
-    /// What happens then.
+    /// What happens when it passes.
     pub policy: DeadlinePolicy,
 }
 
-/// What a task needs and may rely on.
+/// Options of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskOptions {
     /// Its name, for records and errors.
     pub name: String,
     /// The partition it belongs to.
     pub partition: PartitionId,
-    /// How much it may rely on.
+    /// Its class.
     pub class: Class,
-    /// Its share of unreserved bandwidth, beside other tasks of its partition and class.
+    /// Its weight among the tasks of its partition and class.
     pub weight: u32,
     /// Memory it reserves.
     pub memory_bytes: u64,
     /// Its lanes.
     pub lanes: PerLane<TaskLane>,
-    /// By when it should be over, if that matters.
+    /// By when it should end, if that matters.
     ///
-    /// Earlier deadlines are admitted first within a class and served first among turns that are
-    /// due under a reservation. A deadline buys no share of unreserved bandwidth.
+    /// Earlier deadlines are admitted first within a class and served first among requests due
+    /// under a reservation. A deadline does not change the share of unreserved bandwidth.
     pub deadline: Option<Deadline>,
 }
 
@@ -285,13 +252,15 @@ impl TaskOptions {
         at_least_one("task weight", self.weight.into())?;
         let mut reserved = 0;
         for lane in Lane::ALL {
-            let TaskLane { limit, turns, .. } = self.lanes[lane];
+            let TaskLane {
+                limit, grant_limit, ..
+            } = self.lanes[lane];
             let rate = self.reserved_per_second(lane);
             if self.lanes[lane].reserved.is_some() {
                 at_least_one("reserved.units_per_second", rate)?;
             }
             validate_limit(limit, rate)?;
-            validate_limit(turns, 1)?;
+            validate_limit(grant_limit, 1)?;
             reserved |= rate;
         }
         let expected = match (self.class, reserved) {
@@ -307,14 +276,6 @@ impl TaskOptions {
     }
 }
 
-/// The number of a partition.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PartitionId(pub u32);
-
-/// The number of a task; never used twice by a scheduler.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TaskId(pub u64);
-
 fn at_least_one(name: &'static str, got: u64) -> Result<(), SchedulerError> {
     match got {
         0 => Err(SchedulerError::InvalidOption {
@@ -326,7 +287,7 @@ fn at_least_one(name: &'static str, got: u64) -> Result<(), SchedulerError> {
     }
 }
 
-/// A ceiling below the floor could not be kept, and one of zero would never let anything through.
+/// A limit below the reserved rate contradicts it, and one of zero would admit nothing.
 fn validate_limit(limit: Option<Rate>, floor: u64) -> Result<(), SchedulerError> {
     match limit {
         Some(rate) if rate.units_per_second < floor.max(1) => Err(SchedulerError::InvalidOption {

@@ -1,53 +1,53 @@
-//! The lock around the books, and waiting for them to change.
+//! The lock around the scheduler's state, and blocking until it changes.
 
-use super::books::Books;
-use super::driver::Driver;
 use super::error::SchedulerError;
 use super::lane::Lane;
+use super::progress::ProgressEngine;
+use super::state::SchedulerState;
 use crate::clock::Clock;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-/// The longest sleep before a waiting thread looks again whether it is still wanted.
+/// The longest sleep before a blocked thread checks again.
 const SLICE_NS: u64 = 1_000_000;
 
-/// What a waiting thread waits for.
-pub(super) enum Outlook<T> {
-    /// It is there.
+/// What a blocked thread waits for.
+pub(super) enum WaitStatus<T> {
+    /// The condition holds.
     Ready(T),
-    /// It comes with time, at this moment, if nothing else happens.
+    /// It holds at this time, if nothing else happens.
     At(u64),
-    /// It comes when a turn ends, in this lane if one is named, or someone changes something.
+    /// It may hold when a grant ends, in this lane if one is named, or another call changes the state.
     OnChange(Option<Lane>),
 }
 
-/// What a thread that waits for a change has tried.
+/// How far a thread that waits for a change has escalated.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tried {
-    Nothing,
-    Driving,
-    Blocking,
+enum WaitStage {
+    Initial,
+    Polled,
+    Blocked,
 }
 
-/// The books with their lock and clock, shared by every handle.
+/// The state with its lock and clock, shared by every handle.
 ///
-/// One lock guards everything. It is held for the length of a decision, a fraction of a
-/// microsecond, and no foreign code but [`MemorySource`](super::MemorySource) runs under it.
+/// One lock guards everything. It is held for one decision, a fraction of a microsecond, and no
+/// foreign code but [`MemorySource`](super::MemorySource) runs under it.
 pub(super) struct Shared {
-    books: Mutex<Books>,
+    state: Mutex<SchedulerState>,
     changed: Condvar,
     clock: Arc<dyn Clock>,
-    drivers: Mutex<Vec<Weak<dyn Driver>>>,
+    engines: Mutex<Vec<Weak<dyn ProgressEngine>>>,
 }
 
 impl Shared {
-    pub fn new(books: Books, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(state: SchedulerState, clock: Arc<dyn Clock>) -> Self {
         Shared {
-            books: Mutex::new(books),
+            state: Mutex::new(state),
             changed: Condvar::new(),
             clock,
-            drivers: Mutex::new(Vec::new()),
+            engines: Mutex::new(Vec::new()),
         }
     }
 
@@ -55,114 +55,118 @@ impl Shared {
         &*self.clock
     }
 
-    /// Works on the books as they are now.
-    pub fn with<T>(&self, work: impl FnOnce(&mut Books) -> T) -> Result<T, SchedulerError> {
+    /// Runs `work` on the state, advanced to now.
+    pub fn with<T>(
+        &self,
+        work: impl FnOnce(&mut SchedulerState) -> T,
+    ) -> Result<T, SchedulerError> {
         let now_ns = self.clock.now_ns();
-        let mut books = self.books.lock().map_err(|_| SchedulerError::Poisoned)?;
-        books.advance(now_ns);
-        let result = work(&mut books);
-        self.unlock(books);
+        let mut state = self.state.lock().map_err(|_| SchedulerError::Poisoned)?;
+        state.advance(now_ns);
+        let result = work(&mut state);
+        self.unlock(state);
         Ok(result)
     }
 
-    /// Works on the books even if a thread panicked over them, for giving things back.
-    pub fn with_always(&self, work: impl FnOnce(&mut Books)) {
+    /// Runs `work` even if a thread panicked under the lock, so that resources are released.
+    pub fn with_always(&self, work: impl FnOnce(&mut SchedulerState)) {
         let now_ns = self.clock.now_ns();
-        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
-        books.advance(now_ns);
-        work(&mut books);
-        self.unlock(books);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.advance(now_ns);
+        work(&mut state);
+        self.unlock(state);
     }
 
-    fn unlock(&self, mut books: MutexGuard<'_, Books>) {
-        let wake = std::mem::take(&mut books.changed) && books.waiters > 0;
-        drop(books);
+    fn unlock(&self, mut state: MutexGuard<'_, SchedulerState>) {
+        let wake = std::mem::take(&mut state.changed) && state.waiters > 0;
+        drop(state);
         if wake {
             self.changed.notify_all();
         }
     }
 
-    /// Remembers someone who holds turns while work runs.
-    pub fn add_driver(&self, driver: &Arc<dyn Driver>) {
-        let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
-        let known =
-            |other: &Weak<dyn Driver>| std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(driver));
-        if !drivers.iter().any(known) {
-            drivers.retain(|other| other.strong_count() > 0);
-            drivers.push(Arc::downgrade(driver));
+    /// Registers an engine that holds grants while work runs.
+    pub fn add_progress_engine(&self, engine: &Arc<dyn ProgressEngine>) {
+        let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = |other: &Weak<dyn ProgressEngine>| {
+            std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(engine))
+        };
+        if !engines.iter().any(known) {
+            engines.retain(|other| other.strong_count() > 0);
+            engines.push(Arc::downgrade(engine));
         }
     }
 
-    fn drivers(&self) -> Vec<Arc<dyn Driver>> {
-        let drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
-        drivers.iter().filter_map(Weak::upgrade).collect()
+    fn live_engines(&self) -> Vec<Arc<dyn ProgressEngine>> {
+        let engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        engines.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Blocks until `look` finds what it looks for.
+    /// Blocks until `check` returns [`WaitStatus::Ready`].
     ///
-    /// Waiting for time goes through the clock, so that it also ends on a clock that moves only
-    /// when someone sleeps on it. Waiting for a turn to end moves on those who hold turns.
+    /// Waiting for time sleeps on the clock, so that it also ends on a virtual clock, which advances
+    /// only when a thread sleeps on it. Waiting for a grant to end makes the engines progress.
     pub fn wait<T>(
         &self,
-        mut look: impl FnMut(&mut Books) -> Outlook<T>,
+        mut check: impl FnMut(&mut SchedulerState) -> WaitStatus<T>,
     ) -> Result<T, SchedulerError> {
-        let mut tried = Tried::Nothing;
-        let mut books = self.books.lock().map_err(|_| SchedulerError::Poisoned)?;
+        let mut stage = WaitStage::Initial;
+        let mut state = self.state.lock().map_err(|_| SchedulerError::Poisoned)?;
         loop {
             let now_ns = self.clock.now_ns();
-            books.advance(now_ns);
-            match look(&mut books) {
-                Outlook::Ready(value) => {
-                    self.unlock(books);
+            state.advance(now_ns);
+            match check(&mut state) {
+                WaitStatus::Ready(value) => {
+                    self.unlock(state);
                     return Ok(value);
                 }
-                Outlook::At(instant_ns) => {
-                    self.unlock(books);
+                WaitStatus::At(instant_ns) => {
+                    self.unlock(state);
                     let slice = now_ns.saturating_add(SLICE_NS);
                     self.clock.sleep_until_ns(instant_ns.min(slice));
-                    books = self.books.lock().map_err(|_| SchedulerError::Poisoned)?;
+                    state = self.state.lock().map_err(|_| SchedulerError::Poisoned)?;
                 }
-                Outlook::OnChange(_) if tried == Tried::Blocking => {
-                    books = self.sleep(books)?;
-                    tried = Tried::Nothing;
+                WaitStatus::OnChange(_) if stage == WaitStage::Blocked => {
+                    state = self.sleep(state)?;
+                    stage = WaitStage::Initial;
                 }
-                Outlook::OnChange(lane) => {
-                    self.unlock(books);
-                    tried = self.drive(tried, lane);
-                    books = self.books.lock().map_err(|_| SchedulerError::Poisoned)?;
+                WaitStatus::OnChange(lane) => {
+                    self.unlock(state);
+                    stage = self.make_progress(stage, lane);
+                    state = self.state.lock().map_err(|_| SchedulerError::Poisoned)?;
                 }
             }
         }
     }
 
-    /// Moves on those who hold turns: first without waiting, then by waiting for one of them.
-    fn drive(&self, tried: Tried, lane: Option<Lane>) -> Tried {
-        let drivers = self.drivers();
-        if tried == Tried::Nothing {
-            drivers.iter().for_each(|driver| driver.drive());
-            return Tried::Driving;
+    /// Makes the engines progress: first by polling them, then by blocking on one of them.
+    fn make_progress(&self, stage: WaitStage, lane: Option<Lane>) -> WaitStage {
+        let engines = self.live_engines();
+        if stage == WaitStage::Initial {
+            engines.iter().for_each(|engine| engine.make_progress());
+            return WaitStage::Polled;
         }
-        match drivers.iter().any(|driver| driver.wait_for_turn_end(lane)) {
-            true => Tried::Nothing,
-            false => Tried::Blocking,
+        match engines.iter().any(|engine| engine.wait_for_grant_end(lane)) {
+            true => WaitStage::Initial,
+            false => WaitStage::Blocked,
         }
     }
 
-    /// Sleeps until someone changes something, or for a while: another thread may queue work
-    /// under a turn and never look at it again.
+    /// Sleeps until the state changes, or for a slice: another thread may queue work under a grant
+    /// and never poll it again.
     fn sleep<'a>(
         &'a self,
-        mut books: MutexGuard<'a, Books>,
-    ) -> Result<MutexGuard<'a, Books>, SchedulerError> {
-        // Whatever this thread changed on the way, others must hear of before it sleeps.
-        if std::mem::take(&mut books.changed) && books.waiters > 0 {
+        mut state: MutexGuard<'a, SchedulerState>,
+    ) -> Result<MutexGuard<'a, SchedulerState>, SchedulerError> {
+        // Other threads must be woken for what this thread changed before it sleeps.
+        if std::mem::take(&mut state.changed) && state.waiters > 0 {
             self.changed.notify_all();
         }
-        books.waiters += 1;
+        state.waiters += 1;
         let slice = Duration::from_nanos(SLICE_NS);
-        let woken = self.changed.wait_timeout(books, slice);
-        let (mut books, _) = woken.map_err(|_| SchedulerError::Poisoned)?;
-        books.waiters -= 1;
-        Ok(books)
+        let woken = self.changed.wait_timeout(state, slice);
+        let (mut state, _) = woken.map_err(|_| SchedulerError::Poisoned)?;
+        state.waiters -= 1;
+        Ok(state)
     }
 }

@@ -1,30 +1,31 @@
-//! The books as they stand, for whoever wants to look.
+//! Read-only copies of the scheduler's state.
 
-use super::books::Books;
+use super::class::Class;
+use super::decision::Reason;
+use super::ids::{PartitionId, TaskId};
 use super::lane::{Lane, PerLane};
-use super::life::TaskState;
-use super::options::{Class, PartitionId, TaskId};
-use super::record::Reason;
+use super::state::SchedulerState;
+use super::task_state::TaskState;
 
-/// What one task has asked for and got in one lane.
+/// One task's requests and grants in one lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TaskLaneSnapshot {
-    /// Turns that wait.
-    pub waiting_turns: usize,
-    /// Turns given so far.
-    pub granted_turns: u64,
-    /// Units given so far, as assumed when asked for.
+    /// Requests that wait.
+    pub waiting_requests: usize,
+    /// Grants issued so far.
+    pub grants: u64,
+    /// Units granted so far, at assumed cost.
     pub granted_units: u64,
-    /// Of these, units given under the reservation.
+    /// Of these, units granted under the reservation.
     pub reserved_units: u64,
-    /// Units measured so far, of turns that were measured.
+    /// Measured units so far, of grants that were measured.
     pub measured_units: u64,
 }
 
 /// One task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskSnapshot {
-    /// Its number.
+    /// Its id.
     pub task: TaskId,
     /// Its name.
     pub name: String,
@@ -32,20 +33,20 @@ pub struct TaskSnapshot {
     pub partition: PartitionId,
     /// Its class.
     pub class: Class,
-    /// Where it stands.
+    /// Its state.
     pub state: TaskState,
     /// Why it ended, if it has.
     pub ended: Option<Reason>,
-    /// What its owner said when it failed.
+    /// The error its owner reported when it failed.
     pub message: Option<String>,
-    /// Whether it holds its reservations.
+    /// Whether it holds its reservation.
     pub holds_reservation: bool,
     /// Whether its deadline passed before its end.
     pub missed_deadline: bool,
     /// When it was submitted.
     pub submitted_ns: u64,
-    /// Turns under way in all lanes.
-    pub turns_under_way: u32,
+    /// Grants in flight in all lanes.
+    pub grants_in_flight: u32,
     /// Its lanes.
     pub lanes: PerLane<TaskLaneSnapshot>,
 }
@@ -53,37 +54,37 @@ pub struct TaskSnapshot {
 /// One partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionSnapshot {
-    /// Its number.
+    /// Its id.
     pub partition: PartitionId,
     /// Its name.
     pub name: String,
-    /// Tasks not yet forgotten.
+    /// Tasks not yet removed.
     pub tasks: usize,
     /// Tasks that wait for admission.
     pub pending: usize,
-    /// Memory its tasks have reserved.
+    /// Memory reserved by its tasks.
     pub reserved_bytes: u64,
-    /// Rates its tasks have reserved.
+    /// Rates reserved by its tasks.
     pub reserved_per_second: PerLane<u64>,
 }
 
 /// One lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LaneSnapshot {
-    /// Tasks with turns waiting.
+    /// Backlogged tasks.
     pub waiting_tasks: usize,
-    /// Turns under way.
-    pub turns_under_way: u32,
-    /// Units under way.
-    pub units_under_way: u64,
+    /// Grants in flight.
+    pub grants_in_flight: u32,
+    /// Units in flight.
+    pub units_in_flight: u64,
 }
 
-/// The whole scheduler.
+/// The scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SchedulerSnapshot {
-    /// When this was.
+    /// When the snapshot was taken.
     pub time_ns: u64,
-    /// Every task not yet forgotten, in no particular order.
+    /// Every task not yet removed, unordered.
     pub tasks: Vec<TaskSnapshot>,
     /// Every partition.
     pub partitions: Vec<PartitionSnapshot>,
@@ -92,7 +93,7 @@ pub struct SchedulerSnapshot {
 }
 
 impl SchedulerSnapshot {
-    /// Whether nothing is reserved, waiting or under way, and no task is remembered.
+    /// Whether nothing is reserved, waiting or in flight, and there is no task.
     pub fn is_idle(&self) -> bool {
         self.tasks.is_empty()
             && self.partitions.iter().all(|partition| {
@@ -105,29 +106,29 @@ impl SchedulerSnapshot {
     }
 }
 
-impl Books {
+impl SchedulerState {
     pub fn task_snapshot(&self, task: u64) -> Option<TaskSnapshot> {
-        let books = self.tasks.get(task)?;
+        let entry = self.tasks.get(task)?;
         Some(TaskSnapshot {
             task: TaskId(task),
-            name: books.name.to_string(),
-            partition: books.options.partition,
-            class: books.options.class,
-            state: books.state,
-            ended: books.ended,
-            message: books.message.clone(),
-            holds_reservation: books.reservation.is_some(),
-            missed_deadline: books.missed_deadline,
-            submitted_ns: books.submitted_ns,
-            turns_under_way: books.turns_under_way,
+            name: entry.name.to_string(),
+            partition: entry.options.partition,
+            class: entry.options.class,
+            state: entry.state,
+            ended: entry.ended,
+            message: entry.message.clone(),
+            holds_reservation: entry.reservation.is_some(),
+            missed_deadline: entry.missed_deadline,
+            submitted_ns: entry.submitted_ns,
+            grants_in_flight: entry.grants_in_flight,
             lanes: PerLane::from_fn(|lane| {
-                let terms = &books.lanes[lane];
+                let task_lane = &entry.lanes[lane];
                 TaskLaneSnapshot {
-                    waiting_turns: terms.waiting.len(),
-                    granted_turns: terms.granted_turns,
-                    granted_units: terms.granted_units,
-                    reserved_units: terms.reserved_units,
-                    measured_units: terms.measured_units,
+                    waiting_requests: task_lane.waiting.len(),
+                    grants: task_lane.grants,
+                    granted_units: task_lane.granted_units,
+                    reserved_units: task_lane.reserved_units,
+                    measured_units: task_lane.measured_units,
                 }
             }),
         })
@@ -143,23 +144,23 @@ impl Books {
                 .collect(),
             partitions: self
                 .all_partitions()
-                .map(|(id, books)| PartitionSnapshot {
+                .map(|(id, entry)| PartitionSnapshot {
                     partition: id,
-                    name: books.options.name.clone(),
-                    tasks: books.tasks,
-                    pending: books.pending.len(),
-                    reserved_bytes: books.reserved_bytes,
+                    name: entry.options.name.clone(),
+                    tasks: entry.tasks,
+                    pending: entry.pending.len(),
+                    reserved_bytes: entry.reserved_bytes,
                     reserved_per_second: PerLane::from_fn(|lane| {
-                        books.lanes[lane].reserved_per_second
+                        entry.lanes[lane].reserved_per_second
                     }),
                 })
                 .collect(),
             lanes: PerLane::from_fn(|lane: Lane| {
-                let books = &self.lanes[lane];
+                let entry = &self.lanes[lane];
                 LaneSnapshot {
-                    waiting_tasks: books.backlog.len(),
-                    turns_under_way: books.turns_under_way,
-                    units_under_way: books.units_under_way,
+                    waiting_tasks: entry.backlog.len(),
+                    grants_in_flight: entry.grants_in_flight,
+                    units_in_flight: entry.units_in_flight,
                 }
             }),
         }

@@ -1,23 +1,22 @@
-//! A task in its owner's hands. Dropping it ends it, on every path.
+//! The owner's handle of a task. Dropping it ends the task, on every path.
 
-use super::Scheduler;
-use super::driver::Driver;
+use super::decision::Reason;
 use super::error::SchedulerError;
+use super::grant::{Grant, PendingGrant};
+use super::ids::TaskId;
 use super::lane::Lane;
-use super::life::TaskState;
-use super::lives::Holding;
-use super::options::TaskId;
-use super::record::Reason;
-use super::shared::{Outlook, Shared};
+use super::lifecycle::PausePolicy;
+use super::progress::ProgressEngine;
+use super::shared::{Shared, WaitStatus};
 use super::snapshot::TaskSnapshot;
-use super::ticket::{Ticket, Turn};
+use super::task_state::TaskState;
 use std::fmt;
 use std::sync::Arc;
 
-/// A task. Its life ends with this value at the latest: cancelled, or failed if a panic drops it.
+/// A task. It ends with this value at the latest: cancelled, or failed if a panic drops it.
 ///
-/// What it reserved is released when it has ended and its last turn is over, because work under
-/// way still uses the memory.
+/// Its reservation is released when it has ended and its last grant has ended, because work in
+/// flight still uses the memory.
 ///
 /// ```
 /// use assay_runtime::clock::VirtualClock;
@@ -25,13 +24,13 @@ use std::sync::Arc;
 /// use std::sync::Arc;
 /// let rates = PerLane { compute: 1_000_000_000, upload: 25_000_000_000, download: 25_000_000_000 };
 /// let options = SchedulerOptions::new(16 << 30, rates);
-/// let whole = options.whole_device("whole");
+/// let device = options.whole_device("device");
 /// let scheduler = Scheduler::new(options, Arc::new(VirtualClock::new()))?;
-/// let partition = scheduler.add_partition(whole)?;
+/// let partition = scheduler.add_partition(device)?;
 /// let task = scheduler.submit(TaskOptions::new("training", partition))?;
 /// task.start()?;
-/// let turn = task.turn(Lane::Compute, 50_000)?;
-/// turn.end_measured(48_000);
+/// let grant = task.request_grant(Lane::Compute, 50_000)?;
+/// grant.end_measured(48_000);
 /// task.finish()?;
 /// assert_eq!(task.state()?, TaskState::Done);
 /// # Ok::<(), assay_runtime::scheduler::SchedulerError>(())
@@ -47,7 +46,7 @@ impl Task {
         Task { shared, key, name }
     }
 
-    /// Its number.
+    /// Its id.
     pub fn id(&self) -> TaskId {
         TaskId(self.key)
     }
@@ -57,111 +56,113 @@ impl Task {
         &self.name
     }
 
-    /// Everything known of it.
+    /// A snapshot of the task.
     pub fn snapshot(&self) -> Result<TaskSnapshot, SchedulerError> {
         let unknown = SchedulerError::UnknownTask { task: self.id() };
         self.shared
-            .with(|books| books.task_snapshot(self.key))?
+            .with(|state| state.task_snapshot(self.key))?
             .ok_or(unknown)
     }
 
-    /// Where it stands.
+    /// Its state.
     pub fn state(&self) -> Result<TaskState, SchedulerError> {
         let unknown = SchedulerError::UnknownTask { task: self.id() };
         self.shared
-            .with(|books| books.tasks.get(self.key).map(|task| task.state))?
+            .with(|state| state.tasks.get(self.key).map(|task| task.state))?
             .ok_or(unknown)
     }
 
-    /// Blocks until it has its reservations, or has ended.
+    /// Blocks until it is admitted, or has ended.
     pub fn wait_admitted(&self) -> Result<(), SchedulerError> {
-        self.shared.wait(|books| {
-            let Some(task) = books.tasks.get(self.key) else {
-                return Outlook::Ready(Err(SchedulerError::UnknownTask { task: self.id() }));
+        self.shared.wait(|state| {
+            let Some(task) = state.tasks.get(self.key) else {
+                return WaitStatus::Ready(Err(SchedulerError::UnknownTask { task: self.id() }));
             };
             match task.state {
                 TaskState::Pending => {}
-                state if state.is_final() => return Outlook::Ready(Err(books.ended(self.key))),
-                _ => return Outlook::Ready(Ok(())),
+                ended if ended.is_final() => {
+                    return WaitStatus::Ready(Err(state.ended_error(self.key)));
+                }
+                _ => return WaitStatus::Ready(Ok(())),
             }
             let partition = task.options.partition;
             let deadline = task.options.deadline.map(|deadline| deadline.instant_ns);
-            let memory = books
+            let memory = state
                 .partition(partition)
                 .and_then(|partition| partition.options.memory.as_ref());
             if memory.is_some() {
-                // A memory source does not say when memory comes back, so it is asked again.
-                books.admit(partition);
-                return Outlook::At(u64::MAX);
+                // A memory source does not notify of freed memory, so admission is retried.
+                state.admit(partition);
+                return WaitStatus::At(u64::MAX);
             }
-            deadline.map_or(Outlook::OnChange(None), Outlook::At)
+            deadline.map_or(WaitStatus::OnChange(None), WaitStatus::At)
         })?
     }
 
-    /// Lets it ask for turns; it must be admitted.
+    /// Starts it; it must be admitted.
     pub fn start(&self) -> Result<(), SchedulerError> {
-        self.shared.with(|books| books.start(self.key))?
+        self.shared.with(|state| state.start(self.key))?
     }
 
-    /// Stops its turns; those under way go on to their end.
-    pub fn pause(&self, holding: Holding) -> Result<(), SchedulerError> {
-        self.shared.with(|books| books.pause(self.key, holding))?
+    /// Pauses it; grants in flight continue to their end.
+    pub fn pause(&self, policy: PausePolicy) -> Result<(), SchedulerError> {
+        self.shared.with(|state| state.pause(self.key, policy))?
     }
 
-    /// Lets it go on, and says in which state it is now.
+    /// Resumes it and returns its new state.
     ///
-    /// If it gave its reservations back it is pending or admitted and must be started again.
+    /// If it released its reservation it is pending or admitted and must be started again.
     pub fn resume(&self) -> Result<TaskState, SchedulerError> {
-        self.shared.with(|books| books.resume(self.key))?
+        self.shared.with(|state| state.resume(self.key))?
     }
 
-    /// Ends it well; turns still waiting are refused.
+    /// Ends it successfully; waiting requests are refused.
     pub fn finish(&self) -> Result<(), SchedulerError> {
-        self.end(TaskState::Done, Reason::Asked)
+        self.end(TaskState::Done, Reason::Requested)
     }
 
     /// Ends it with an error.
     pub fn fail(&self, message: &str) -> Result<(), SchedulerError> {
-        self.shared.with(|books| {
-            books.end(self.key, TaskState::Failed, Reason::Reported)?;
-            if let Some(task) = books.tasks.get_mut(self.key) {
+        self.shared.with(|state| {
+            state.end(self.key, TaskState::Failed, Reason::Reported)?;
+            if let Some(task) = state.tasks.get_mut(self.key) {
                 task.message = Some(message.to_owned());
             }
             Ok(())
         })?
     }
 
-    /// Ends it because it is no longer wanted.
+    /// Cancels it.
     pub fn cancel(&self) -> Result<(), SchedulerError> {
-        self.end(TaskState::Cancelled, Reason::Asked)
+        self.end(TaskState::Cancelled, Reason::Requested)
     }
 
     fn end(&self, to: TaskState, reason: Reason) -> Result<(), SchedulerError> {
-        self.shared.with(|books| books.end(self.key, to, reason))?
+        self.shared.with(|state| state.end(self.key, to, reason))?
     }
 
-    /// Asks for a turn of this many units in a lane, without waiting for it.
-    pub fn ask(&self, lane: Lane, units: u64) -> Result<Ticket, SchedulerError> {
+    /// Requests a grant of this many units in a lane, without blocking.
+    pub fn request(&self, lane: Lane, units: u64) -> Result<PendingGrant, SchedulerError> {
         if units == 0 {
             return Err(SchedulerError::InvalidOption {
-                name: "units of a turn",
+                name: "units of a grant",
                 expected: "at least 1",
                 got: 0,
             });
         }
-        let (key, granted) = self.shared.with(|books| {
-            let key = books.ask(self.key, lane, units)?;
-            Ok((key, books.is_granted(key)))
+        let (key, granted) = self.shared.with(|state| {
+            let key = state.request(self.key, lane, units)?;
+            Ok((key, state.is_granted(key)))
         })??;
-        Ok(Ticket::new(Arc::clone(&self.shared), key, granted))
+        Ok(PendingGrant::new(Arc::clone(&self.shared), key, granted))
     }
 
-    /// Asks for a turn and blocks until it comes.
-    pub fn turn(&self, lane: Lane, units: u64) -> Result<Turn, SchedulerError> {
-        self.ask(lane, units)?.wait()
+    /// Requests a grant and blocks until it is issued.
+    pub fn request_grant(&self, lane: Lane, units: u64) -> Result<Grant, SchedulerError> {
+        self.request(lane, units)?.wait()
     }
 
-    /// Waits for admission, runs `work`, and ends the task by how that went.
+    /// Waits for admission, runs `work`, and ends the task by its result.
     pub fn run<T, E: fmt::Display>(
         self,
         work: impl FnOnce(&Task) -> Result<T, E>,
@@ -169,7 +170,7 @@ impl Task {
         self.wait_admitted()?;
         self.start()?;
         let outcome = work(&self);
-        // Someone else may have cancelled it meanwhile, or a deadline failed it.
+        // Another thread may have cancelled it meanwhile, or a deadline failed it.
         if !self.state()?.is_final() {
             match &outcome {
                 Ok(_) => self.finish()?,
@@ -179,16 +180,11 @@ impl Task {
         Ok(outcome)
     }
 
-    /// Names someone who will hold this task's turns while work runs on the device.
+    /// Registers an engine that holds this task's grants while work runs on the device.
     ///
-    /// Threads that wait for turns of the same scheduler move it on.
-    pub fn add_driver(&self, driver: &Arc<dyn Driver>) {
-        self.shared.add_driver(driver);
-    }
-
-    /// Whether this task belongs to that scheduler.
-    pub fn belongs_to(&self, scheduler: &Scheduler) -> bool {
-        Arc::ptr_eq(&self.shared, scheduler.shared())
+    /// Threads that wait for grants of the same scheduler make it progress.
+    pub fn add_progress_engine(&self, engine: &Arc<dyn ProgressEngine>) {
+        self.shared.add_progress_engine(engine);
     }
 }
 
@@ -202,6 +198,6 @@ impl Drop for Task {
     fn drop(&mut self) {
         let panicking = std::thread::panicking();
         self.shared
-            .with_always(|books| books.drop_task(self.key, panicking));
+            .with_always(|state| state.drop_task(self.key, panicking));
     }
 }

@@ -91,7 +91,7 @@ impl Books {
         let polled = match std::mem::replace(&mut job.gate, Gate::Elsewhere) {
             Gate::Open => {
                 let (lane, cost) = job.cost(bytes, self.options.device_copy_bytes_per_second);
-                task.ask(lane, cost).and_then(|ticket| ticket.poll())
+                task.request(lane, cost).and_then(|ticket| ticket.poll())
             }
             Gate::Asked(ticket) => ticket.poll(),
             Gate::Granted(turn) => Ok(Poll::Ready(turn)),
@@ -102,7 +102,7 @@ impl Books {
                 job.gate = Gate::Granted(turn);
                 true
             }
-            Ok(Poll::Waiting(ticket)) => {
+            Ok(Poll::Pending(ticket)) => {
                 job.gate = Gate::Asked(ticket);
                 false
             }

@@ -9,7 +9,7 @@ use super::error::TransferError;
 use super::job::{Chunk, ChunkError, Route, Way};
 use super::{Shared, lock};
 use crate::backend::BackendError;
-use crate::scheduler::{Driver, Lane};
+use crate::scheduler::{Lane, ProgressEngine};
 
 /// What a thread that drives has in hand.
 enum InHand {
@@ -49,13 +49,13 @@ impl Shared {
     }
 }
 
-impl Driver for Shared {
-    fn drive(&self) {
+impl ProgressEngine for Shared {
+    fn make_progress(&self) {
         // Whoever waits for one of the transfers meets the error.
         let _ = Shared::drive(self);
     }
 
-    fn wait_for_turn_end(&self, lane: Option<Lane>) -> bool {
+    fn wait_for_grant_end(&self, lane: Option<Lane>) -> bool {
         let Ok(books) = lock(&self.books) else {
             return false;
         };
@@ -70,7 +70,7 @@ impl Driver for Shared {
         drop(books);
         // A failure shows again, with its chunk, when the books are next brought up to date.
         let _ = mark.wait();
-        Driver::drive(self);
+        ProgressEngine::make_progress(self);
         true
     }
 }

@@ -5,7 +5,7 @@ use super::job::{BufferSink, Gate};
 use super::{Shared, lock};
 use crate::backend::{EventId, StreamId};
 use crate::dispatch::mark::Mark;
-use crate::scheduler::Ticket;
+use crate::scheduler::PendingGrant;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
@@ -35,7 +35,7 @@ enum Obstacle {
     Chunk(Arc<Mark>),
     Stream(StreamId),
     Event(EventId),
-    Turn(Ticket),
+    Grant(PendingGrant),
     /// Another thread has something in hand.
     Thread,
 }
@@ -74,7 +74,7 @@ impl Transfer {
             Obstacle::Chunk(mark) => drop(mark.wait()),
             Obstacle::Stream(stream) => drop(self.shared.backend.synchronize_stream(stream)),
             Obstacle::Event(event) => drop(self.shared.backend.synchronize_event(event)),
-            Obstacle::Turn(ticket) => self.wait_for_turn(ticket)?,
+            Obstacle::Grant(ticket) => self.wait_for_turn(ticket)?,
             Obstacle::Thread => self.wait_for_thread()?,
         }
         Ok(None)
@@ -102,7 +102,7 @@ impl Transfer {
             return Err(TransferError::Poisoned);
         };
         match std::mem::replace(&mut job.gate, Gate::Elsewhere) {
-            Gate::Asked(ticket) => Ok(Obstacle::Turn(ticket)),
+            Gate::Asked(ticket) => Ok(Obstacle::Grant(ticket)),
             other => {
                 job.gate = other;
                 Ok(Obstacle::Thread)
@@ -111,7 +111,7 @@ impl Transfer {
     }
 
     /// Waits for the scheduler outside the lock and brings the turn back.
-    fn wait_for_turn(&self, ticket: Ticket) -> Result<(), TransferError> {
+    fn wait_for_turn(&self, ticket: PendingGrant) -> Result<(), TransferError> {
         let turn = ticket.wait();
         let mut books = lock(&self.shared.books)?;
         if let Some(job) = books.jobs.get_mut(self.key) {

@@ -6,7 +6,7 @@ use super::staging::Slot;
 use crate::backend::{Address, Backend, CopyDirection, DevicePointer};
 use crate::dispatch::mark::Mark;
 use crate::dispatch::timeline::Anchor;
-use crate::scheduler::{Lane, Ticket, Turn};
+use crate::scheduler::{Grant, Lane, PendingGrant};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Pageable host memory to read from.
@@ -108,10 +108,10 @@ impl Route {
 pub(super) enum Gate {
     /// Not asked for, or not needed.
     Open,
-    Asked(Ticket),
+    Asked(PendingGrant),
     /// A thread waits with the ticket in hand.
     Elsewhere,
-    Granted(Turn),
+    Granted(Grant),
 }
 
 pub(super) struct Job {
@@ -167,7 +167,7 @@ pub(super) struct Chunk {
     pub bytes: u64,
     pub slot: Option<Slot>,
     /// Kept until the chunk is over, then given back to the scheduler.
-    pub turn: Option<Turn>,
+    pub turn: Option<Grant>,
     /// Reached when the copy is over; none when recording it failed.
     pub mark: Option<Arc<Mark>>,
 }

@@ -29,7 +29,7 @@ use crate::backend::{Address, Backend, BackendError, DevicePointer, HostPointer,
 use crate::dispatch::Recorder;
 use crate::dispatch::mark::MarkPool;
 use crate::dispatch::timeline::Timeline;
-use crate::scheduler::Driver;
+use crate::scheduler::ProgressEngine;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use assay_collections::Slab;
 use books::{Books, WayBooks};
@@ -196,8 +196,8 @@ impl TransferEngine {
         terms: TransferTerms,
     ) -> Result<Transfer> {
         if let Some(task) = &terms.task {
-            let driver: Arc<dyn Driver> = self.shared.clone();
-            task.add_driver(&driver);
+            let engine: Arc<dyn ProgressEngine> = self.shared.clone();
+            task.add_progress_engine(&engine);
         }
         let submitted_ns = self.shared.backend.clock().now_ns();
         let key = {

@@ -1,29 +1,29 @@
-//! Where the memory that tasks reserve is promised for real.
+//! Memory sources that back the reservations of tasks.
 
 use crate::memory::{MemoryError, Pool, TenantId};
 use std::fmt;
 use std::sync::Arc;
 
-/// A promise of memory, kept until dropped.
-pub type MemoryHold = Box<dyn Send>;
+/// Reserved memory, released when dropped.
+pub type MemoryReservation = Box<dyn Send>;
 
-/// Something that promises memory, such as a pool.
+/// Something that reserves memory, such as a pool.
 ///
-/// It is asked, and its holds are dropped, while the scheduler's lock is held: it must not call
-/// the scheduler.
+/// It is called, and its reservations are dropped, under the scheduler's lock: it must not call the
+/// scheduler.
 pub trait MemorySource: Send + Sync + fmt::Debug {
-    /// Promises the bytes, or gives how many could be promised now.
-    fn reserve(&self, bytes: u64) -> Result<MemoryHold, u64>;
+    /// Reserves the bytes, or returns how many could be reserved now.
+    fn reserve(&self, bytes: u64) -> Result<MemoryReservation, u64>;
 }
 
-/// A tenant of a memory pool, for a partition whose reservations the pool is to keep.
+/// A tenant of a memory pool, which backs the reservations of a partition.
 pub struct PoolTenant {
     pool: Arc<Pool>,
     tenant: TenantId,
 }
 
 impl PoolTenant {
-    /// This tenant of this pool.
+    /// Reserves as this tenant of the pool.
     pub fn new(pool: Arc<Pool>, tenant: TenantId) -> Self {
         PoolTenant { pool, tenant }
     }
@@ -36,7 +36,7 @@ impl fmt::Debug for PoolTenant {
 }
 
 impl MemorySource for PoolTenant {
-    fn reserve(&self, bytes: u64) -> Result<MemoryHold, u64> {
+    fn reserve(&self, bytes: u64) -> Result<MemoryReservation, u64> {
         match self.pool.reserve(self.tenant, bytes) {
             Ok(reservation) => Ok(Box::new(reservation)),
             Err(MemoryError::Reserved { available, .. }) => Err(available),

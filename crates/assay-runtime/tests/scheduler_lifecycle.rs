@@ -1,4 +1,4 @@
-//! Random lives of tasks with panics, cancellations and failures: nothing stays reserved.
+//! Random task lifecycles with panics, cancellations and failures: nothing stays reserved.
 
 use assay_runtime::clock::VirtualClock;
 use assay_runtime::scheduler::*;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 const MEMORY: u64 = 1_000;
 const RATE: u64 = 1_000_000;
 
-/// The states from which a task can still be ended by others.
+/// The states from which a task can be cancelled.
 const ALIVE: [TaskState; 4] = [
     TaskState::Pending,
     TaskState::Admitted,
@@ -18,11 +18,11 @@ const ALIVE: [TaskState; 4] = [
     TaskState::Paused,
 ];
 
-/// A pool that counts what it has promised and refuses now and then.
+/// A memory source that counts reserved bytes and refuses one request in seven.
 #[derive(Debug, Default)]
 struct Ledger {
-    promised: Arc<AtomicI64>,
-    asked: AtomicU64,
+    reserved_bytes: Arc<AtomicI64>,
+    calls: AtomicU64,
 }
 
 struct Promise(Arc<AtomicI64>, i64);
@@ -34,12 +34,16 @@ impl Drop for Promise {
 }
 
 impl MemorySource for Ledger {
-    fn reserve(&self, bytes: u64) -> std::result::Result<MemoryHold, u64> {
-        if self.asked.fetch_add(1, Ordering::Relaxed) % 7 == 3 {
+    fn reserve(&self, bytes: u64) -> std::result::Result<MemoryReservation, u64> {
+        if self.calls.fetch_add(1, Ordering::Relaxed) % 7 == 3 {
             return Err(0);
         }
-        self.promised.fetch_add(bytes as i64, Ordering::Relaxed);
-        Ok(Box::new(Promise(Arc::clone(&self.promised), bytes as i64)))
+        self.reserved_bytes
+            .fetch_add(bytes as i64, Ordering::Relaxed);
+        Ok(Box::new(Promise(
+            Arc::clone(&self.reserved_bytes),
+            bytes as i64,
+        )))
     }
 }
 
@@ -57,13 +61,13 @@ enum Step {
     Finish(usize),
     Fail(usize),
     Cancel(usize),
-    CancelByNumber(usize),
+    CancelById(usize),
     DropTask(usize),
-    Ask(usize, u8, u64),
-    PollTicket(usize),
-    DropTicket(usize),
+    Request(usize, u8, u64),
+    PollRequest(usize),
+    DropRequest(usize),
     EndTurn(usize, Option<u64>),
-    /// A panic unwinds through a task, a ticket and a turn.
+    /// A panic unwinds through a task, a request and a grant.
     Panic(usize, usize, usize),
     Advance(u64),
 }
@@ -80,26 +84,26 @@ fn step() -> impl Strategy<Value = Step> {
         1 => one().prop_map(Step::Finish),
         1 => one().prop_map(Step::Fail),
         1 => one().prop_map(Step::Cancel),
-        1 => one().prop_map(Step::CancelByNumber),
+        1 => one().prop_map(Step::CancelById),
         2 => one().prop_map(Step::DropTask),
-        6 => (one(), 0_u8..3, 1_u64..3_000).prop_map(|(task, lane, units)| Step::Ask(task, lane, units)),
-        5 => one().prop_map(Step::PollTicket),
-        1 => one().prop_map(Step::DropTicket),
-        3 => (one(), prop::option::of(0_u64..5_000)).prop_map(|(turn, cost)| Step::EndTurn(turn, cost)),
+        6 => (one(), 0_u8..3, 1_u64..3_000).prop_map(|(task, lane, units)| Step::Request(task, lane, units)),
+        5 => one().prop_map(Step::PollRequest),
+        1 => one().prop_map(Step::DropRequest),
+        3 => (one(), prop::option::of(0_u64..5_000)).prop_map(|(grant, cost)| Step::EndTurn(grant, cost)),
         1 => (one(), one(), one()).prop_map(|(a, b, c)| Step::Panic(a, b, c)),
         2 => (0_u64..2_000_000).prop_map(Step::Advance),
     ]
 }
 
-/// The scheduler under test with every handle that the steps have made.
+/// The scheduler under test with every handle that the steps created.
 struct World {
     clock: VirtualClock,
     scheduler: Scheduler,
     partition: PartitionId,
-    promised: Arc<AtomicI64>,
+    reserved_bytes: Arc<AtomicI64>,
     tasks: Vec<Task>,
-    tickets: Vec<Ticket>,
-    turns: Vec<Turn>,
+    pending: Vec<PendingGrant>,
+    grants: Vec<Grant>,
     lives: u64,
 }
 
@@ -111,11 +115,11 @@ impl World {
     fn new() -> Self {
         let mut options = SchedulerOptions::new(MEMORY, PerLane::from_fn(|_| 2 * RATE));
         options.decisions = 64;
-        options.waiting_turns = 4;
-        options.lanes.compute.window_turns = 2;
+        options.max_waiting_requests = 4;
+        options.lanes.compute.window_grants = 2;
         let clock = VirtualClock::new();
         let ledger = Ledger::default();
-        let promised = Arc::clone(&ledger.promised);
+        let reserved_bytes = Arc::clone(&ledger.reserved_bytes);
         let mut whole = options.whole_device("whole");
         whole.memory = Some(Arc::new(ledger));
         let scheduler = Scheduler::new(options, Arc::new(clock.clone())).expect("valid");
@@ -124,10 +128,10 @@ impl World {
             clock,
             scheduler,
             partition,
-            promised,
+            reserved_bytes,
             tasks: Vec::new(),
-            tickets: Vec::new(),
-            turns: Vec::new(),
+            pending: Vec::new(),
+            grants: Vec::new(),
             lives: 0,
         }
     }
@@ -150,7 +154,7 @@ impl World {
         options
     }
 
-    /// Does a step that is allowed from these states only, and checks that it was or was not.
+    /// Applies a transition that only these states allow, and checks the result.
     fn change(&self, which: usize, from: &[TaskState], step: impl Fn(&Task) -> Result<()>) {
         let Some(task) = self.tasks.get(which % self.tasks.len().max(1)) else {
             return;
@@ -185,12 +189,12 @@ impl World {
             }
             Step::Start(task) => self.change(task, &[TaskState::Admitted], Task::start),
             Step::Pause(task, keep) => {
-                let holding = if keep {
-                    Holding::Keep
+                let policy = if keep {
+                    PausePolicy::Keep
                 } else {
-                    Holding::Release
+                    PausePolicy::Release
                 };
-                self.change(task, &[TaskState::Running], |task| task.pause(holding));
+                self.change(task, &[TaskState::Running], |task| task.pause(policy));
             }
             Step::Resume(task) => {
                 self.change(task, &[TaskState::Paused], |task| task.resume().map(|_| ()));
@@ -198,36 +202,38 @@ impl World {
             Step::Finish(task) => self.change(task, &[TaskState::Running], Task::finish),
             Step::Fail(task) => self.change(task, &ALIVE, |task| task.fail("injected")),
             Step::Cancel(task) => self.change(task, &ALIVE, Task::cancel),
-            Step::CancelByNumber(task) => {
+            Step::CancelById(task) => {
                 self.change(task, &ALIVE, |task| self.scheduler.cancel(task.id()))
             }
             Step::DropTask(task) => drop(take(&mut self.tasks, task)),
-            Step::Ask(task, lane, units) => {
+            Step::Request(task, lane, units) => {
                 if let Some(task) = self.tasks.get(task % self.tasks.len().max(1)) {
                     let running = task.state().expect("alive") == TaskState::Running;
-                    match task.ask(Lane::ALL[lane as usize], units) {
-                        Ok(ticket) => self.tickets.push(ticket),
+                    match task.request(Lane::ALL[lane as usize], units) {
+                        Ok(request) => self.pending.push(request),
                         Err(SchedulerError::TooManyWaiting { .. }) => assert!(running),
                         Err(_) => assert!(!running),
                     }
                 }
             }
-            Step::PollTicket(which) => match take(&mut self.tickets, which).map(Ticket::poll) {
-                Some(Ok(Poll::Ready(turn))) => self.turns.push(turn),
-                Some(Ok(Poll::Waiting(ticket))) => self.tickets.push(ticket),
-                Some(Err(error)) => assert_eq!(error.code(), "ended"),
-                None => {}
+            Step::PollRequest(which) => {
+                match take(&mut self.pending, which).map(PendingGrant::poll) {
+                    Some(Ok(Poll::Ready(grant))) => self.grants.push(grant),
+                    Some(Ok(Poll::Pending(request))) => self.pending.push(request),
+                    Some(Err(error)) => assert_eq!(error.code(), "ended"),
+                    None => {}
+                }
+            }
+            Step::DropRequest(which) => drop(take(&mut self.pending, which)),
+            Step::EndTurn(which, measured) => match (take(&mut self.grants, which), measured) {
+                (Some(grant), Some(units)) => grant.end_measured(units),
+                (grant, _) => drop(grant),
             },
-            Step::DropTicket(which) => drop(take(&mut self.tickets, which)),
-            Step::EndTurn(which, measured) => match (take(&mut self.turns, which), measured) {
-                (Some(turn), Some(units)) => turn.end_measured(units),
-                (turn, _) => drop(turn),
-            },
-            Step::Panic(task, ticket, turn) => {
+            Step::Panic(task, request, grant) => {
                 let held = (
                     take(&mut self.tasks, task),
-                    take(&mut self.tickets, ticket),
-                    take(&mut self.turns, turn),
+                    take(&mut self.pending, request),
+                    take(&mut self.grants, grant),
                 );
                 // Unlike panic!, this does not print.
                 let outcome = catch_unwind(AssertUnwindSafe(move || {
@@ -243,21 +249,21 @@ impl World {
         }
     }
 
-    /// What must hold after every step.
+    /// Invariants that hold after every step.
     fn check(&self) {
         let snapshot = self.scheduler.snapshot().expect("sound");
         let partition = &snapshot.partitions[0];
-        let mut under_way = 0;
+        let mut in_flight = 0;
         let mut pending = 0;
         for task in &snapshot.tasks {
             let entitled = match task.state {
                 TaskState::Pending => false,
                 TaskState::Admitted | TaskState::Running => true,
                 TaskState::Paused => task.holds_reservation,
-                _ => task.holds_reservation && task.turns_under_way > 0,
+                _ => task.holds_reservation && task.grants_in_flight > 0,
             };
             assert_eq!(task.holds_reservation, entitled, "{task:?}");
-            under_way += task.turns_under_way;
+            in_flight += task.grants_in_flight;
             pending += usize::from(task.state == TaskState::Pending);
         }
         let lanes = [
@@ -266,39 +272,39 @@ impl World {
             snapshot.lanes.download,
         ];
         assert_eq!(
-            under_way,
-            lanes.iter().map(|lane| lane.turns_under_way).sum::<u32>()
+            in_flight,
+            lanes.iter().map(|lane| lane.grants_in_flight).sum::<u32>()
         );
         assert_eq!(pending, partition.pending);
         assert!(partition.reserved_bytes <= MEMORY);
         assert!(partition.reserved_per_second.upload <= 2 * RATE * 95 / 100);
-        // Every byte counted here is promised there, tasks without memory aside.
+        // Every reserved byte is backed by the memory source.
         assert_eq!(
             partition.reserved_bytes as i64,
-            self.promised.load(Ordering::Relaxed)
+            self.reserved_bytes.load(Ordering::Relaxed)
         );
     }
 }
 
-fn live(steps: &[Step]) -> u64 {
+fn run_lifecycle(steps: &[Step]) -> u64 {
     let mut world = World::new();
     for step in steps {
         world.apply(*step);
         world.check();
     }
-    // What is left goes in the order that is worst: turns under way outlive their tasks.
+    // Worst-case drop order: grants in flight outlive their tasks.
     world.tasks.clear();
     world.check();
-    world.tickets.clear();
-    world.turns.clear();
+    world.pending.clear();
+    world.grants.clear();
     let snapshot = world.scheduler.snapshot().expect("sound");
     assert!(snapshot.is_idle(), "{snapshot:?}");
-    assert_eq!(world.promised.load(Ordering::Relaxed), 0);
+    assert_eq!(world.reserved_bytes.load(Ordering::Relaxed), 0);
     assert_eq!(world.scheduler.remove_partition(world.partition), Ok(()));
     world.lives
 }
 
-fn random_lives(cases: u32, at_least: u64) {
+fn random_lifecycles(cases: u32, at_least: u64) {
     let lives = std::cell::Cell::new(0);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases,
@@ -306,7 +312,7 @@ fn random_lives(cases: u32, at_least: u64) {
         ..ProptestConfig::default()
     });
     let outcome = runner.run(&prop::collection::vec(step(), 1..1_000), |steps| {
-        lives.set(lives.get() + live(&steps));
+        lives.set(lives.get() + run_lifecycle(&steps));
         Ok(())
     });
     if let Err(error) = outcome {
@@ -316,12 +322,12 @@ fn random_lives(cases: u32, at_least: u64) {
 }
 
 #[test]
-fn every_reservation_is_released_in_random_lives() {
-    random_lives(150, 5_000);
+fn every_reservation_is_released_in_random_lifecycles() {
+    random_lifecycles(150, 5_000);
 }
 
 #[test]
-#[ignore = "takes tens of seconds; run with: cargo test -p assay-runtime --test scheduler_lives -- --ignored"]
-fn every_reservation_is_released_in_a_hundred_thousand_random_lives() {
-    random_lives(2_000, 100_000);
+#[ignore = "takes tens of seconds; run with: cargo test -p assay-runtime --test scheduler_lifecycle -- --ignored"]
+fn every_reservation_is_released_in_a_hundred_thousand_random_lifecycles() {
+    random_lifecycles(2_000, 100_000);
 }

@@ -1,36 +1,36 @@
-//! What the scheduler decides, and the reasons it gives.
+//! The scheduler's decisions and their reasons.
 
+use super::ids::{PartitionId, TaskId};
 use super::lane::Lane;
-use super::options::{PartitionId, TaskId};
 use std::fmt;
 use std::sync::Arc;
 
-/// What was decided.
+/// The kind of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// The task was taken on and waits for its reservations.
+    /// The task was accepted and waits for admission.
     Submit,
-    /// The task was not taken on.
+    /// The task was rejected at submission.
     Refuse,
-    /// The task got its reservations.
+    /// The task was admitted.
     Admit,
-    /// The task must wait for its reservations.
+    /// The task waits for admission.
     Defer,
-    /// The task may ask for turns.
+    /// The task may request grants.
     Start,
-    /// The task gets no more turns for now.
+    /// The task gets no grants until it resumes.
     Pause,
-    /// The task goes on.
+    /// The task resumed.
     Resume,
-    /// A turn was given.
+    /// A grant was issued.
     Grant,
-    /// A turn must wait.
+    /// A limit holds a request.
     Hold,
-    /// A turn is over.
+    /// A grant ended.
     Return,
-    /// A turn was given up before it came.
+    /// A request was withdrawn.
     Withdraw,
-    /// The task ended well.
+    /// The task finished.
     Finish,
     /// The task failed.
     Fail,
@@ -38,7 +38,7 @@ pub enum Action {
     Cancel,
     /// The task's deadline passed.
     Miss,
-    /// The task's reservations were given back.
+    /// The task's reservation was released.
     Release,
 }
 
@@ -66,16 +66,16 @@ impl Action {
     }
 }
 
-/// Why it was decided.
+/// The reason of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// The owner of the task asked for it.
-    Asked,
-    /// Everything asked for is free.
+    /// The task's owner requested it.
+    Requested,
+    /// Everything requested is free.
     Fits,
     /// Memory is short.
     Memory {
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
         /// Bytes free.
         free: u64,
@@ -84,44 +84,44 @@ pub enum Reason {
     Bandwidth {
         /// The lane.
         lane: Lane,
-        /// Units a second asked for.
+        /// Units a second requested.
         requested: u64,
         /// Units a second free.
         free: u64,
     },
-    /// It would take what a task that waits longer needs.
+    /// Admission would delay a task that is ahead in the queue.
     Behind {
         /// That task.
         task: TaskId,
     },
-    /// The turn is due under the task's reservation.
+    /// The request is due under the task's reservation.
     Reserved {
-        /// By when it should be over.
+        /// By when its grant should end.
         deadline_ns: u64,
     },
-    /// The turn is next by weight.
+    /// The request has the smallest start tag.
     Share,
-    /// The turn is next by weight, and the unreserved part of the lane is owed to such turns.
+    /// The request has the smallest start tag, and the lane's unreserved floor is in deficit.
     Floor,
-    /// The task's own limit.
+    /// The task's own limit throttles it.
     TaskLimit {
-        /// When it lets the turn through.
+        /// When the limit admits the request.
         until_ns: u64,
     },
-    /// The partition's limit.
+    /// The partition's limit throttles it.
     PartitionLimit {
-        /// When it lets the turn through.
+        /// When the limit admits the request.
         until_ns: u64,
     },
-    /// The turn ended and its cost was measured.
+    /// The grant ended at its measured cost.
     Measured {
         /// Units measured.
         units: u64,
     },
-    /// The turn ended at its assumed cost.
+    /// The grant ended at its assumed cost.
     Assumed,
-    /// The last turn of an ended task is over.
-    LastTurnOver,
+    /// The last grant of an ended task has ended.
+    LastGrantEnded,
     /// The handle was dropped.
     Dropped,
     /// The handle was dropped by a panic.
@@ -135,17 +135,17 @@ pub enum Reason {
     },
     /// The task ended.
     TaskEnded,
-    /// Its options contradict each other or name what does not exist.
+    /// Its options are invalid.
     Invalid,
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Asked => f.write_str("asked for"),
-            Reason::Fits => f.write_str("everything asked for is free"),
+            Reason::Requested => f.write_str("requested"),
+            Reason::Fits => f.write_str("everything requested is free"),
             Reason::Memory { requested, free } => {
-                write!(f, "{requested} bytes of memory asked for, {free} free")
+                write!(f, "{requested} bytes of memory requested, {free} free")
             }
             Reason::Bandwidth {
                 lane,
@@ -153,10 +153,10 @@ impl fmt::Display for Reason {
                 free,
             } => write!(
                 f,
-                "{requested} {unit}/s of {lane} asked for, {free} free",
+                "{requested} {unit}/s of {lane} requested, {free} free",
                 unit = lane.unit()
             ),
-            Reason::Behind { task } => write!(f, "task {} waits longer for the same", task.0),
+            Reason::Behind { task } => write!(f, "task {} is ahead in the queue", task.0),
             Reason::Reserved { deadline_ns } => {
                 write!(f, "due under its reservation by {deadline_ns} ns")
             }
@@ -166,9 +166,9 @@ impl fmt::Display for Reason {
             Reason::PartitionLimit { until_ns } => {
                 write!(f, "limit of the partition until {until_ns} ns")
             }
-            Reason::Measured { units } => write!(f, "over, measured at {units}"),
-            Reason::Assumed => f.write_str("over, at its assumed cost"),
-            Reason::LastTurnOver => f.write_str("last turn over"),
+            Reason::Measured { units } => write!(f, "ended, measured at {units}"),
+            Reason::Assumed => f.write_str("ended, at its assumed cost"),
+            Reason::LastGrantEnded => f.write_str("last grant ended"),
             Reason::Dropped => f.write_str("handle dropped"),
             Reason::Panicked => f.write_str("handle dropped by a panic"),
             Reason::Reported => f.write_str("error reported by its owner"),
@@ -176,7 +176,7 @@ impl fmt::Display for Reason {
                 write!(f, "deadline of {deadline_ns} ns passed")
             }
             Reason::TaskEnded => f.write_str("task ended"),
-            Reason::Invalid => f.write_str("options cannot be used"),
+            Reason::Invalid => f.write_str("invalid options"),
         }
     }
 }
@@ -188,17 +188,17 @@ pub struct Decision {
     pub sequence: u64,
     /// When it was made.
     pub time_ns: u64,
-    /// The task's number; none when it was refused before it got one.
+    /// The task's id; none when it was rejected before it got one.
     pub task: Option<TaskId>,
     /// The task's name.
     pub name: Arc<str>,
     /// The task's partition.
     pub partition: PartitionId,
-    /// The lane, for decisions on turns.
+    /// The lane, for decisions on grants.
     pub lane: Option<Lane>,
-    /// Units of the lane, for decisions on turns.
+    /// Units of the lane, for decisions on grants.
     pub units: u64,
-    /// What was decided.
+    /// The kind of a decision.
     pub action: Action,
     /// Why.
     pub reason: Reason,

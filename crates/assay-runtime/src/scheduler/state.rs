@@ -1,169 +1,172 @@
-//! The scheduler's books: partitions, tasks, turns and lanes, all behind one lock.
+//! The scheduler's state: partitions, tasks, grants and lanes, all behind one lock.
 
-use super::bucket::{ReservedRate, TokenBucket};
+use super::candidate::Candidate;
+use super::decision::{Action, Decision, Reason};
 use super::error::SchedulerError;
-use super::fair::{FairClock, Flow};
+use super::fair_queue::{Flow, VirtualTime};
+use super::ids::{PartitionId, TaskId};
 use super::lane::{Lane, PerLane};
-use super::life::TaskState;
-use super::memory::MemoryHold;
-use super::options::{
-    LaneOptions, PartitionId, PartitionOptions, SchedulerOptions, TaskId, TaskOptions,
-};
-use super::record::{Action, Decision, Reason};
-use super::turns::Candidate;
+use super::memory_source::MemoryReservation;
+use super::options::{LaneOptions, PartitionOptions, SchedulerOptions, TaskOptions};
+use super::task_state::TaskState;
+use super::token_bucket::{ReservedRate, TokenBucket};
 use assay_collections::RingBuffer;
 use assay_collections::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// A turn asked for: waiting, given, or refused because its task ended.
-pub(super) struct TurnBooks {
+/// A request for a grant: waiting, granted, or refused because its task ended.
+pub(super) struct GrantEntry {
     pub task: u64,
     pub lane: Lane,
     pub units: u64,
-    pub asked_ns: u64,
-    pub state: TurnState,
+    pub requested_ns: u64,
+    pub state: GrantState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TurnState {
+pub(super) enum GrantState {
     /// In the task's queue.
     Waiting,
-    /// Under way, charged to the reservation or to the fair share.
+    /// In flight, charged to the reservation or to the fair share.
     Granted { reserved: bool },
     /// The task ended first.
     Refused,
 }
 
-/// A lane as one task sees it.
-pub(super) struct TaskLaneBooks {
+/// One task's queue and accounting in one lane.
+pub(super) struct TaskLaneState {
     pub waiting: VecDeque<u64>,
-    /// Where the task stands in the lane's backlog, if it does.
+    /// Index of the task's candidate in the lane's backlog, if it has one.
     pub backlog_position: Option<usize>,
     pub flow: Flow,
     pub reserved: Option<ReservedRate>,
     pub limit: Option<TokenBucket>,
-    pub turns: Option<TokenBucket>,
-    pub granted_turns: u64,
+    pub grant_limit: Option<TokenBucket>,
+    pub grants: u64,
     pub granted_units: u64,
     pub reserved_units: u64,
     pub measured_units: u64,
-    pub turns_under_way: u32,
+    pub grants_in_flight: u32,
 }
 
-/// What a task holds from admission until it is released.
+/// Resources a task holds from admission until release.
 pub(super) struct Reservation {
     pub memory_bytes: u64,
     pub per_second: PerLane<u64>,
-    pub hold: Option<MemoryHold>,
+    pub memory: Option<MemoryReservation>,
 }
 
-pub(super) struct TaskBooks {
+/// One task.
+pub(super) struct TaskEntry {
     pub name: Arc<str>,
     pub options: TaskOptions,
     pub state: TaskState,
     pub reservation: Option<Reservation>,
-    /// A paused task that wants its reservation released once its last turn is over.
+    /// Paused with [`PausePolicy::Release`](super::PausePolicy): the reservation is released when
+    /// the last grant ends.
     pub releasing: bool,
-    pub lanes: PerLane<TaskLaneBooks>,
-    /// Place in the partition's queue for admission, while pending.
-    pub queue_key: Option<(u64, u64)>,
-    /// Why admission was last put off, so that the same reason is recorded once.
+    pub lanes: PerLane<TaskLaneState>,
+    /// Key in the partition's admission queue, while pending.
+    pub admission_key: Option<(u64, u64)>,
+    /// The last deferral's reason, so that the same reason is recorded once.
     pub deferred: Option<Reason>,
     pub submitted_ns: u64,
-    pub turns_under_way: u32,
-    /// Handles of turns, whatever their state; the books are kept as long as one exists.
-    pub turn_handles: u32,
+    pub grants_in_flight: u32,
+    /// Grant handles in any state; the entry is kept as long as one exists.
+    pub grant_handles: u32,
     pub handle_dropped: bool,
     pub missed_deadline: bool,
     pub ended: Option<Reason>,
     pub message: Option<String>,
 }
 
-/// A lane as one partition sees it.
-pub(super) struct PartitionLaneBooks {
+/// One partition's flow and accounting in one lane.
+pub(super) struct PartitionLaneState {
     pub flow: Flow,
-    pub fair: FairClock,
+    pub virtual_time: VirtualTime,
     pub limit: Option<TokenBucket>,
     pub reserved_per_second: u64,
-    /// Tasks with turns waiting.
+    /// Backlogged tasks.
     pub waiting_tasks: usize,
-    pub turns_under_way: u32,
+    pub grants_in_flight: u32,
 }
 
-pub(super) struct PartitionBooks {
+/// One partition.
+pub(super) struct PartitionEntry {
     pub options: PartitionOptions,
     pub reserved_bytes: u64,
-    pub lanes: PerLane<PartitionLaneBooks>,
-    /// Pending tasks in the order of admission: moment, then submission.
+    pub lanes: PerLane<PartitionLaneState>,
+    /// Pending tasks in admission order: queueing time, then submission.
     pub pending: BTreeMap<(u64, u64), u64>,
     pub tasks: usize,
 }
 
-/// A lane as a whole.
-pub(super) struct LaneBooks {
+/// The device-wide state of one lane.
+pub(super) struct LaneState {
     pub options: LaneOptions,
-    /// The next turns of running tasks, in no particular order.
+    /// The head request of each backlogged task, unordered.
     pub backlog: Vec<Candidate>,
-    pub fair: FairClock,
-    pub units_under_way: u64,
-    pub turns_under_way: u32,
-    /// Thousandths of units that the unreserved part is behind by, while reserved turns go first.
-    pub owed: i128,
-    /// When a held turn may next go.
+    pub virtual_time: VirtualTime,
+    pub units_in_flight: u64,
+    pub grants_in_flight: u32,
+    /// Milliunits that unreserved grants are behind their floor while reserved grants go first.
+    pub unreserved_deficit: i128,
+    /// When the first throttled request becomes ready.
     pub next_ns: Option<u64>,
 }
 
-pub(super) struct Books {
+/// Everything the scheduler knows.
+pub(super) struct SchedulerState {
     pub options: SchedulerOptions,
     pub now_ns: u64,
-    /// By number; a partition taken away leaves its place empty.
-    pub partitions: Vec<Option<Box<PartitionBooks>>>,
-    pub tasks: Slab<TaskBooks>,
-    pub turns: Slab<TurnBooks>,
-    pub lanes: PerLane<LaneBooks>,
+    /// Indexed by id; a removed partition leaves an empty slot.
+    pub partitions: Vec<Option<Box<PartitionEntry>>>,
+    pub tasks: Slab<TaskEntry>,
+    pub grants: Slab<GrantEntry>,
+    pub lanes: PerLane<LaneState>,
     pub deadlines: BTreeSet<(u64, u64)>,
-    pub ring: RingBuffer<Decision>,
+    pub decisions: RingBuffer<Decision>,
     pub submissions: u64,
-    /// Threads that wait for a change.
+    /// Threads blocked on a change.
     pub waiters: usize,
-    /// Something changed that a waiting thread may wait for.
+    /// Something changed that a blocked thread may be waiting for.
     pub changed: bool,
 }
 
-impl TaskLaneBooks {
+impl TaskLaneState {
     fn new(options: &TaskOptions, class_weight: u32, lane: Lane) -> Self {
-        let terms = options.lanes[lane];
-        TaskLaneBooks {
+        let lane_options = options.lanes[lane];
+        TaskLaneState {
             waiting: VecDeque::new(),
             backlog_position: None,
             flow: Flow::new(u64::from(class_weight) * u64::from(options.weight)),
-            reserved: terms.reserved.map(ReservedRate::new),
-            limit: terms.limit.map(TokenBucket::new),
-            turns: terms.turns.map(TokenBucket::new),
-            granted_turns: 0,
+            reserved: lane_options.reserved.map(ReservedRate::new),
+            limit: lane_options.limit.map(TokenBucket::new),
+            grant_limit: lane_options.grant_limit.map(TokenBucket::new),
+            grants: 0,
             granted_units: 0,
             reserved_units: 0,
-            turns_under_way: 0,
+            grants_in_flight: 0,
             measured_units: 0,
         }
     }
 }
 
-impl TaskBooks {
+impl TaskEntry {
     pub fn new(options: TaskOptions, class_weight: u32, now_ns: u64) -> Self {
-        TaskBooks {
+        TaskEntry {
             name: Arc::from(options.name.as_str()),
             state: TaskState::Pending,
             reservation: None,
             releasing: false,
-            lanes: PerLane::from_fn(|lane| TaskLaneBooks::new(&options, class_weight, lane)),
+            lanes: PerLane::from_fn(|lane| TaskLaneState::new(&options, class_weight, lane)),
             options,
-            queue_key: None,
+            admission_key: None,
             deferred: None,
             submitted_ns: now_ns,
-            turns_under_way: 0,
-            turn_handles: 0,
+            grants_in_flight: 0,
+            grant_handles: 0,
             handle_dropped: false,
             missed_deadline: false,
             ended: None,
@@ -172,17 +175,17 @@ impl TaskBooks {
     }
 }
 
-impl PartitionBooks {
+impl PartitionEntry {
     pub fn new(options: PartitionOptions) -> Self {
-        PartitionBooks {
+        PartitionEntry {
             reserved_bytes: 0,
-            lanes: PerLane::from_fn(|lane| PartitionLaneBooks {
+            lanes: PerLane::from_fn(|lane| PartitionLaneState {
                 flow: Flow::new(options.weight.into()),
-                fair: FairClock::default(),
+                virtual_time: VirtualTime::default(),
                 limit: options.lanes[lane].limit.map(TokenBucket::new),
                 reserved_per_second: 0,
                 waiting_tasks: 0,
-                turns_under_way: 0,
+                grants_in_flight: 0,
             }),
             pending: BTreeMap::new(),
             tasks: 0,
@@ -191,24 +194,24 @@ impl PartitionBooks {
     }
 }
 
-impl Books {
+impl SchedulerState {
     pub fn new(options: SchedulerOptions) -> Self {
-        Books {
+        SchedulerState {
             now_ns: 0,
             partitions: Vec::new(),
             tasks: Slab::default(),
-            turns: Slab::default(),
-            lanes: PerLane::from_fn(|lane| LaneBooks {
+            grants: Slab::default(),
+            lanes: PerLane::from_fn(|lane| LaneState {
                 options: options.lanes[lane],
                 backlog: Vec::new(),
-                fair: FairClock::default(),
-                units_under_way: 0,
-                turns_under_way: 0,
-                owed: 0,
+                virtual_time: VirtualTime::default(),
+                units_in_flight: 0,
+                grants_in_flight: 0,
+                unreserved_deficit: 0,
                 next_ns: None,
             }),
             deadlines: BTreeSet::new(),
-            ring: RingBuffer::new(options.decisions),
+            decisions: RingBuffer::new(options.decisions),
             submissions: 0,
             waiters: 0,
             changed: false,
@@ -216,29 +219,29 @@ impl Books {
         }
     }
 
-    pub fn partition(&self, partition: PartitionId) -> Option<&PartitionBooks> {
+    pub fn partition(&self, partition: PartitionId) -> Option<&PartitionEntry> {
         self.partitions.get(partition.0 as usize)?.as_deref()
     }
 
-    pub fn partition_mut(&mut self, partition: PartitionId) -> Option<&mut PartitionBooks> {
+    pub fn partition_mut(&mut self, partition: PartitionId) -> Option<&mut PartitionEntry> {
         self.partitions
             .get_mut(partition.0 as usize)?
             .as_deref_mut()
     }
 
-    /// Every partition with its number.
-    pub fn all_partitions(&self) -> impl Iterator<Item = (PartitionId, &PartitionBooks)> {
+    /// Every partition with its id.
+    pub fn all_partitions(&self) -> impl Iterator<Item = (PartitionId, &PartitionEntry)> {
         let numbered = (0..).map(PartitionId).zip(&self.partitions);
-        numbered.filter_map(|(id, books)| Some((id, books.as_deref()?)))
+        numbered.filter_map(|(id, entry)| Some((id, entry.as_deref()?)))
     }
 
-    /// Records a decision on a task as a whole.
-    pub fn note(&mut self, task: u64, action: Action, reason: Reason) {
-        self.note_turn(task, None, 0, action, reason);
+    /// Records a decision about a task.
+    pub fn record(&mut self, task: u64, action: Action, reason: Reason) {
+        self.record_grant(task, None, 0, action, reason);
     }
 
-    /// Records a decision on one of a task's turns.
-    pub fn note_turn(
+    /// Records a decision about one of a task's grants.
+    pub fn record_grant(
         &mut self,
         task: u64,
         lane: Option<Lane>,
@@ -246,15 +249,15 @@ impl Books {
         action: Action,
         reason: Reason,
     ) {
-        let Some(books) = self.tasks.get(task) else {
+        let Some(entry) = self.tasks.get(task) else {
             return;
         };
-        self.ring.push(|sequence| Decision {
+        self.decisions.push(|sequence| Decision {
             sequence,
             time_ns: self.now_ns,
             task: Some(TaskId(task)),
-            name: Arc::clone(&books.name),
-            partition: books.options.partition,
+            name: Arc::clone(&entry.name),
+            partition: entry.options.partition,
             lane,
             units,
             action,
@@ -262,8 +265,8 @@ impl Books {
         });
     }
 
-    /// Records that a task was not taken on.
-    pub fn note_refusal(&mut self, options: &TaskOptions, error: &SchedulerError) {
+    /// Records that a task was rejected at submission.
+    pub fn record_refusal(&mut self, options: &TaskOptions, error: &SchedulerError) {
         let reason = match *error {
             SchedulerError::MemoryNeverFits {
                 requested, limit, ..
@@ -283,7 +286,7 @@ impl Books {
             },
             _ => Reason::Invalid,
         };
-        self.ring.push(|sequence| Decision {
+        self.decisions.push(|sequence| Decision {
             sequence,
             time_ns: self.now_ns,
             task: None,
@@ -296,21 +299,21 @@ impl Books {
         });
     }
 
-    /// Lets everything happen that is due by now.
+    /// Applies everything due by `now_ns`: missed deadlines, throttled requests now ready.
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
-        self.pass_deadlines();
+        self.expire_deadlines();
         for lane in Lane::ALL {
             if self.lanes[lane]
                 .next_ns
                 .is_some_and(|next| next <= self.now_ns)
             {
-                self.serve(lane);
+                self.issue_grants(lane);
             }
         }
     }
 
-    /// When something will be due, if anything.
+    /// The next time at which [`advance`](Self::advance) has something to do.
     pub fn next_event_ns(&self) -> Option<u64> {
         let deadline = self.deadlines.first().map(|(instant_ns, _)| *instant_ns);
         let lanes = Lane::ALL

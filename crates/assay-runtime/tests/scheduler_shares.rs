@@ -1,4 +1,4 @@
-//! Floors, ceilings and shares of bandwidth, measured in virtual time on a lane of known speed.
+//! Reservations, limits and weighted shares, measured in virtual time on a lane of known speed.
 
 use assay_runtime::clock::{Clock, VirtualClock};
 use assay_runtime::scheduler::*;
@@ -11,27 +11,27 @@ const MB: u64 = 1_000_000;
 /// The lane's real speed, in bytes a second.
 const SPEED: u64 = 1_000 * MB;
 
-/// One task that always has `depth` turns of `units` asked for.
+/// A backlogged task with `depth` requests of `units` outstanding.
 struct Load {
     task: Task,
     units: u64,
     depth: usize,
-    tickets: VecDeque<Ticket>,
+    pending: VecDeque<PendingGrant>,
     served: u64,
     grants: Vec<(u64, u64)>,
     longest_wait_ns: u64,
-    /// Asks again only when a turn is over.
+    /// Requests again only when a grant has ended.
     closed: bool,
-    under_way: usize,
+    in_flight: usize,
 }
 
-/// A lane that does one turn after the other at a fixed speed.
+/// A lane that executes one grant after the other at a fixed speed.
 struct Bench {
     clock: VirtualClock,
     scheduler: Scheduler,
     options: SchedulerOptions,
     loads: Vec<Load>,
-    under_way: VecDeque<(u64, usize, Turn)>,
+    in_flight: VecDeque<(u64, usize, Grant)>,
     speed: u64,
     free_at_ns: u64,
 }
@@ -48,7 +48,7 @@ impl Bench {
             scheduler,
             options,
             loads: Vec::new(),
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             speed: SPEED,
             free_at_ns: 0,
         }
@@ -67,39 +67,42 @@ impl Bench {
             task,
             units,
             depth,
-            tickets: VecDeque::new(),
+            pending: VecDeque::new(),
             served: 0,
             grants: Vec::new(),
             longest_wait_ns: 0,
             closed: false,
-            under_way: 0,
+            in_flight: 0,
         });
         self.loads.len() - 1
     }
 
-    /// Asks for what is missing and puts what was granted onto the device.
+    /// Tops up the outstanding requests and starts what was granted.
     fn feed(&mut self) {
         loop {
             let mut moved = false;
             let now = self.clock.now_ns();
             for (index, load) in self.loads.iter_mut().enumerate() {
-                let counted = if load.closed { load.under_way } else { 0 };
-                while load.tickets.len() + counted < load.depth {
-                    let ticket = load.task.ask(Lane::Upload, load.units).expect("running");
-                    load.tickets.push_back(ticket);
+                let counted = if load.closed { load.in_flight } else { 0 };
+                while load.pending.len() + counted < load.depth {
+                    let request = load
+                        .task
+                        .request(Lane::Upload, load.units)
+                        .expect("running");
+                    load.pending.push_back(request);
                 }
-                while let Some(ticket) = load.tickets.pop_front() {
-                    match ticket.poll().expect("running") {
-                        Poll::Waiting(ticket) => {
-                            load.tickets.push_front(ticket);
+                while let Some(request) = load.pending.pop_front() {
+                    match request.poll().expect("running") {
+                        Poll::Pending(request) => {
+                            load.pending.push_front(request);
                             break;
                         }
-                        Poll::Ready(turn) => {
+                        Poll::Ready(grant) => {
                             moved = true;
-                            load.under_way += 1;
+                            load.in_flight += 1;
                             let nanoseconds = (load.units * SECOND).div_ceil(self.speed);
                             self.free_at_ns = self.free_at_ns.max(now) + nanoseconds;
-                            self.under_way.push_back((self.free_at_ns, index, turn));
+                            self.in_flight.push_back((self.free_at_ns, index, grant));
                             let last = load.grants.last().map_or(0, |(time, _)| *time);
                             load.longest_wait_ns = load.longest_wait_ns.max(now - last);
                             load.grants.push((now, load.units));
@@ -117,7 +120,7 @@ impl Bench {
         let end = self.clock.now_ns() + nanoseconds;
         loop {
             self.feed();
-            let done = self.under_way.front().map(|(time, ..)| *time);
+            let done = self.in_flight.front().map(|(time, ..)| *time);
             let due = self.scheduler.next_event_ns().expect("sound");
             let next = done.into_iter().chain(due).min().expect("something to do");
             if next > end {
@@ -126,14 +129,14 @@ impl Bench {
             }
             self.clock.advance_to_ns(next);
             while self
-                .under_way
+                .in_flight
                 .front()
                 .is_some_and(|(time, ..)| *time <= next)
             {
-                let (_, index, turn) = self.under_way.pop_front().expect("seen");
+                let (_, index, grant) = self.in_flight.pop_front().expect("seen");
                 self.loads[index].served += self.loads[index].units;
-                self.loads[index].under_way -= 1;
-                drop(turn);
+                self.loads[index].in_flight -= 1;
+                drop(grant);
             }
         }
     }
@@ -163,7 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn guaranteed_tasks_keep_their_reservation_beside_any_best_effort_load(
+    fn guaranteed_tasks_keep_their_reservation_under_any_best_effort_load(
         permille in prop::collection::vec(20_u64..400, 1..4),
         reserved_units in 100_000_u64..1_000_000,
         crowd in prop::collection::vec((100_000_u64..8_000_000, 1_usize..9, 1_u32..1_000), 1..10),
@@ -178,7 +181,7 @@ proptest! {
         for (units, depth, weight) in &crowd {
             bench.add(best_effort(partition, *weight), *units, *depth);
         }
-        // Enough waiting that none of it is gone when the largest turn ends and the window opens.
+        // A backlog deep enough to outlast the largest grant, until the window opens.
         let largest = crowd.iter().map(|(units, ..)| *units).max().unwrap_or(0);
         let blocked = bench.options.lanes.upload.window_units + largest + reserved_units;
         let depth = 1 + (blocked / reserved_units) as usize;
@@ -218,7 +221,7 @@ proptest! {
         }
         for (index, (weight, units)) in loads.iter().enumerate() {
             let part = index % parts.len();
-            // Enough waiting that the end of a large turn of another finds the next ones there.
+            // A backlog deep enough to outlast a large grant of another task.
             let depth = 1 + (1_000_000 / units) as usize;
             let load = bench.add(best_effort(parts[part].2, *weight), *units, depth);
             parts[part].1.push((load, *weight));
@@ -240,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_starves_beside_full_reservations_even_on_a_device_half_as_fast_as_told(
+    fn no_task_starves_under_full_reservations_even_at_half_the_nominal_speed(
         crowd in prop::collection::vec((1_u32..200, 100_000_u64..2_000_000), 1..6),
         reserved_units in 100_000_u64..1_000_000,
         slow in any::<bool>(),
@@ -254,7 +257,7 @@ proptest! {
             bench.add(best_effort(partition, *weight), *units, 2);
         }
         bench.run(10 * SECOND);
-        // The guaranteed task has class weight 4 and shares in what is not reserved.
+        // The guaranteed task has class weight 4 and shares the unreserved part.
         let weights: f64 = 4.0 + crowd.iter().map(|(weight, _)| f64::from(*weight)).sum::<f64>();
         let largest: f64 = reserved_units as f64
             + crowd.iter().map(|(_, units)| *units as f64).sum::<f64>();
@@ -270,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn limits_hold_over_every_interval_and_are_used_up(
+    fn limits_hold_over_every_interval_and_are_fully_used(
         limit in 1_u64..400,
         burst in 100_000_u64..5_000_000,
         units in 20_000_u64..2_000_000,
@@ -309,11 +312,11 @@ proptest! {
 }
 
 #[test]
-fn launches_are_paced_by_count_whatever_they_cost() {
+fn grant_limit_paces_launches_independently_of_cost() {
     let mut bench = Bench::new(|_| {});
     let partition = bench.partition(|_| {});
     let mut options = best_effort(partition, 1);
-    options.lanes.upload.turns = Some(Rate {
+    options.lanes.upload.grant_limit = Some(Rate {
         units_per_second: 50,
         burst_units: 1,
     });
@@ -327,7 +330,7 @@ fn launches_are_paced_by_count_whatever_they_cost() {
 }
 
 #[test]
-fn unreserved_bandwidth_goes_by_weight_on_top_of_reservations() {
+fn unreserved_bandwidth_is_shared_by_weight_on_top_of_reservations() {
     let mut bench = Bench::new(|options| options.guaranteed.weight = 1);
     let partition = bench.partition(|_| {});
     let rate = Rate::per_second(400 * MB);
@@ -343,13 +346,13 @@ fn unreserved_bandwidth_goes_by_weight_on_top_of_reservations() {
 }
 
 #[test]
-fn a_task_that_asks_again_only_after_each_turn_keeps_a_rate_that_its_turns_can_carry() {
+fn closed_loop_task_keeps_a_rate_that_its_grant_size_supports() {
     let (window, largest) = (500_000, 1_000_000);
     for (permille, units) in [(100, 300_000), (300, 1_000_000), (500, 2_000_000)] {
         let mut bench = Bench::new(|options| options.lanes.upload.window_units = window);
         let partition = bench.partition(|_| {});
         let rate = SPEED / 1_000 * permille;
-        // What it asks for is more than its rate in the time from being due to being over.
+        // Each request exceeds the reserved rate times its latency.
         assert!(units * SPEED >= rate * (window + largest + units));
         let burst_units = window + largest;
         let options = guaranteed(
@@ -370,7 +373,7 @@ fn a_task_that_asks_again_only_after_each_turn_keeps_a_rate_that_its_turns_can_c
 }
 
 #[test]
-fn a_late_comer_gets_its_share_and_does_not_catch_up() {
+fn late_task_gets_its_share_without_catching_up() {
     let mut bench = Bench::new(|_| {});
     let partition = bench.partition(|_| {});
     let first = bench.add(best_effort(partition, 1), 200_000, 4);
@@ -383,11 +386,11 @@ fn a_late_comer_gets_its_share_and_does_not_catch_up() {
 }
 
 #[test]
-fn measured_costs_replace_assumed_ones_in_the_shares() {
+fn measured_costs_replace_assumed_costs_in_the_shares() {
     // Both assume the same cost; the second really costs three times as much.
-    let bench = Bench::new(|options| options.lanes.compute.window_turns = 1);
+    let bench = Bench::new(|options| options.lanes.compute.window_grants = 1);
     let partition = bench.partition(|_| {});
-    let mut turns = [0_u64; 2];
+    let mut grants = [0_u64; 2];
     let tasks: Vec<Task> = (0..2)
         .map(|_| {
             let task = bench
@@ -398,26 +401,26 @@ fn measured_costs_replace_assumed_ones_in_the_shares() {
             task
         })
         .collect();
-    let mut tickets: Vec<Vec<Ticket>> = (0..2).map(|_| Vec::new()).collect();
+    let mut pending: Vec<Vec<PendingGrant>> = (0..2).map(|_| Vec::new()).collect();
     for _ in 0..4_000 {
-        for (task, tickets) in tasks.iter().zip(&mut tickets) {
-            while tickets.len() < 2 {
-                tickets.push(task.ask(Lane::Compute, 1_000).expect("running"));
+        for (task, pending) in tasks.iter().zip(&mut pending) {
+            while pending.len() < 2 {
+                pending.push(task.request(Lane::Compute, 1_000).expect("running"));
             }
         }
         let mut granted = None;
-        for (index, waiting) in tickets.iter_mut().enumerate() {
+        for (index, waiting) in pending.iter_mut().enumerate() {
             match waiting.remove(0).poll().expect("running") {
-                Poll::Ready(turn) => granted = Some((index, turn)),
-                Poll::Waiting(ticket) => waiting.insert(0, ticket),
+                Poll::Ready(grant) => granted = Some((index, grant)),
+                Poll::Pending(request) => waiting.insert(0, request),
             }
         }
-        let (index, turn) = granted.expect("one at a time");
-        turns[index] += 1;
-        turn.end_measured([1_000, 3_000][index]);
+        let (index, grant) = granted.expect("one at a time");
+        grants[index] += 1;
+        grant.end_measured([1_000, 3_000][index]);
     }
-    let ratio = turns[0] as f64 / turns[1] as f64;
-    assert!((ratio - 3.0).abs() < 0.01, "turns {turns:?}");
+    let ratio = grants[0] as f64 / grants[1] as f64;
+    assert!((ratio - 3.0).abs() < 0.01, "grants {grants:?}");
     let measured = |task: &Task| task.snapshot().expect("alive").lanes.compute.measured_units;
     assert!(measured(&tasks[0]).abs_diff(measured(&tasks[1])) <= 4_000);
 }

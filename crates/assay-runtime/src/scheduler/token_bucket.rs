@@ -1,22 +1,22 @@
-//! Rates kept exactly: a ceiling that paces, and a floor that promises.
+//! Exact rates: a token bucket that limits, and a reserved rate that guarantees.
 //!
-//! Both keep one number, the moment up to which the rate is used up. It is stored multiplied by
-//! the rate, so that a cost of n units moves it by exactly n * 10^9 and nothing is ever rounded:
-//! pacing a million turns drifts by nothing.
+//! Both keep one number, the time up to which the rate is used up (as in the generic cell rate
+//! algorithm). It is stored multiplied by the rate, so that a cost of n units moves it by exactly
+//! n * 10^9 and nothing is rounded: pacing a million grants does not drift.
 
 const NANOSECONDS: u128 = 1_000_000_000;
 
-/// So many units a second on average, and so many at once.
+/// An average rate and a burst size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// The average.
+    /// The average rate.
     pub units_per_second: u64,
-    /// How much may go at once after a rest.
+    /// The most units at once after an idle period.
     pub burst_units: u64,
 }
 
 impl Rate {
-    /// This average, with bursts of ten milliseconds' worth.
+    /// This average rate, with bursts of ten milliseconds' worth.
     pub const fn per_second(units_per_second: u64) -> Self {
         Rate {
             units_per_second,
@@ -28,7 +28,7 @@ impl Rate {
         u128::from(instant_ns) * u128::from(self.units_per_second)
     }
 
-    /// The first whole nanosecond at or after a scaled moment.
+    /// The first whole nanosecond at or after a scaled time.
     fn instant_ns(self, scaled: u128) -> u64 {
         let instant = scaled.div_ceil(u128::from(self.units_per_second.max(1)));
         u64::try_from(instant).unwrap_or(u64::MAX)
@@ -39,8 +39,8 @@ fn scaled_units(units: u64) -> u128 {
     u128::from(units) * NANOSECONDS
 }
 
-/// A token bucket: over any t seconds lets through at most burst + rate * t, plus at most one turn
-/// that is itself larger than the burst.
+/// A token bucket: over any t seconds admits at most burst + rate * t, plus at most one grant that
+/// is itself larger than the burst.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
     rate: Rate,
@@ -56,31 +56,31 @@ impl TokenBucket {
         }
     }
 
-    /// When this many units may go; a moment already past means now.
+    /// When this many units are admitted; a time in the past means now.
     ///
-    /// More units than the burst go when the bucket is full, and leave it in debt.
+    /// A cost above the burst is admitted when the bucket is full, and leaves it in debt.
     pub fn ready_ns(&self, units: u64) -> u64 {
         let missing = scaled_units(self.rate.burst_units.saturating_sub(units));
         self.rate
             .instant_ns(self.used_up_to.saturating_sub(missing))
     }
 
-    /// Takes the units out.
+    /// Consumes the units.
     pub fn charge(&mut self, now_ns: u64, units: u64) {
         self.used_up_to = self.used_up_to.max(self.rate.scaled(now_ns)) + scaled_units(units);
     }
 
-    /// Corrects an earlier charge by what the turn was found to cost.
+    /// Replaces an earlier charge by the measured cost.
     pub fn correct(&mut self, charged: u64, measured: u64) {
         self.used_up_to =
             (self.used_up_to + scaled_units(measured)).saturating_sub(scaled_units(charged));
     }
 }
 
-/// A reserved rate: says when the next turn is due, however late the earlier ones came.
+/// A reserved rate: tells when the next request is due, however late the earlier ones were served.
 ///
-/// A task with turns waiting loses nothing of its reservation to delays. One that asks only after
-/// the last turn ended may be late by up to the burst without loss.
+/// A backlogged task loses nothing of its reservation to delays. One that requests only after the
+/// last grant ended may be late by up to the burst without loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReservedRate {
     rate: Rate,
@@ -95,31 +95,31 @@ impl ReservedRate {
         }
     }
 
-    fn start(&self, asked_ns: u64) -> u128 {
+    fn start(&self, requested_ns: u64) -> u128 {
         self.served_up_to.max(
             self.rate
-                .scaled(asked_ns)
+                .scaled(requested_ns)
                 .saturating_sub(scaled_units(self.rate.burst_units)),
         )
     }
 
-    /// From when on a turn asked for at `asked_ns` belongs to the reservation.
-    pub fn due_ns(&self, asked_ns: u64) -> u64 {
-        self.rate.instant_ns(self.start(asked_ns))
+    /// From when on a request made at `requested_ns` is covered by the reservation.
+    pub fn due_ns(&self, requested_ns: u64) -> u64 {
+        self.rate.instant_ns(self.start(requested_ns))
     }
 
-    /// By when that turn should be over to keep the reserved rate.
-    pub fn deadline_ns(&self, asked_ns: u64, units: u64) -> u64 {
+    /// By when its grant should end to keep the reserved rate.
+    pub fn deadline_ns(&self, requested_ns: u64, units: u64) -> u64 {
         self.rate
-            .instant_ns(self.start(asked_ns) + scaled_units(units))
+            .instant_ns(self.start(requested_ns) + scaled_units(units))
     }
 
-    /// Counts a turn as served under the reservation.
-    pub fn charge(&mut self, asked_ns: u64, units: u64) {
-        self.served_up_to = self.start(asked_ns) + scaled_units(units);
+    /// Charges a grant to the reservation.
+    pub fn charge(&mut self, requested_ns: u64, units: u64) {
+        self.served_up_to = self.start(requested_ns) + scaled_units(units);
     }
 
-    /// Corrects an earlier charge by what the turn was found to cost.
+    /// Replaces an earlier charge by the measured cost.
     pub fn correct(&mut self, charged: u64, measured: u64) {
         self.served_up_to =
             (self.served_up_to + scaled_units(measured)).saturating_sub(scaled_units(charged));
@@ -136,7 +136,7 @@ mod tests {
     };
 
     #[test]
-    fn a_bucket_lets_the_burst_through_and_then_keeps_the_rate() {
+    fn bucket_admits_the_burst_then_keeps_the_rate_without_drift() {
         let mut bucket = TokenBucket::new(RATE);
         assert_eq!(bucket.ready_ns(10), 0);
         bucket.charge(0, 10);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_burst_goes_from_a_full_bucket_and_is_paid_back() {
+    fn cost_above_the_burst_leaves_a_full_bucket_in_debt() {
         let mut bucket = TokenBucket::new(RATE);
         assert_eq!(bucket.ready_ns(30), 0);
         bucket.charge(0, 30);
@@ -160,26 +160,26 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_saves_up_no_more_than_the_burst() {
+    fn idle_time_accumulates_at_most_the_burst() {
         let mut bucket = TokenBucket::new(RATE);
         bucket.charge(1_000_000_000_000, 10);
         assert_eq!(bucket.ready_ns(1), 1_000_333_333_334);
     }
 
     #[test]
-    fn a_waiting_turn_loses_nothing_and_a_late_one_loses_what_exceeds_the_burst() {
+    fn reserved_rate_is_kept_while_backlogged_and_lost_beyond_the_burst_when_late() {
         let mut reserved = ReservedRate::new(Rate {
             units_per_second: 10,
             burst_units: 5,
         });
         let second = 1_000_000_000;
-        // Asked for at once, served late: due moments stay a second apart all the same.
-        for turn in 0..100 {
-            assert_eq!(reserved.due_ns(0), turn * second);
-            assert_eq!(reserved.deadline_ns(0, 10), (turn + 1) * second);
+        // Requested at once, served late: due times stay a second apart.
+        for grant in 0..100 {
+            assert_eq!(reserved.due_ns(0), grant * second);
+            assert_eq!(reserved.deadline_ns(0, 10), (grant + 1) * second);
             reserved.charge(0, 10);
         }
-        // Asked for 0.4 s late, within the burst of 0.5 s; then 10 s late.
+        // Requested 0.4 s late, within the burst of 0.5 s; then 10 s late.
         assert_eq!(reserved.due_ns(100 * second + 400_000_000), 100 * second);
         assert_eq!(reserved.due_ns(110 * second), 109 * second + 500_000_000);
     }

@@ -1,23 +1,23 @@
-//! The states of a task's life and the steps allowed between them.
+//! The states of a task and the transitions allowed between them.
 
 use std::fmt;
 
-/// Where a task stands.
+/// A task's state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TaskState {
-    /// Waiting for its reservations.
+    /// Waiting for admission.
     Pending,
-    /// Holds its reservations and may start.
+    /// Holds its reservation and may start.
     Admitted,
-    /// May ask for turns.
+    /// May request grants.
     Running,
-    /// Gets no turns until resumed.
+    /// Gets no grants until resumed.
     Paused,
-    /// Ended well.
+    /// Finished successfully.
     Done,
     /// Ended by an error, a panic or a missed deadline.
     Failed,
-    /// Ended because someone no longer wanted it.
+    /// Ended by cancellation.
     Cancelled,
 }
 
@@ -46,7 +46,7 @@ impl TaskState {
         }
     }
 
-    /// Whether nothing follows this state.
+    /// Whether no transition leaves this state.
     pub const fn is_final(self) -> bool {
         matches!(
             self,
@@ -54,9 +54,9 @@ impl TaskState {
         )
     }
 
-    /// Whether a task may go from this state to that one.
+    /// Whether the transition from this state to `next` is allowed.
     ///
-    /// A paused task that gave its reservations back goes through [`TaskState::Pending`] again.
+    /// A paused task that released its reservation goes through [`TaskState::Pending`] again.
     pub const fn allows(self, next: TaskState) -> bool {
         use TaskState::*;
         match self {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_the_listed_steps_are_allowed() {
+    fn only_the_listed_transitions_are_allowed() {
         let allowed = [
             "pending admitted",
             "pending failed",
