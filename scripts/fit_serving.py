@@ -1,9 +1,12 @@
 """Fit the constants of serving engines, score them on models left out, and write them.
 
     python scripts/fit_serving.py CASES POINTS [--rows FILE] [--write]
+    python scripts/fit_serving.py CASES POINTS --no-rows --write-folds
 
 CASES is a file of published cases, POINTS measured decode steps; the rows of the installed
 tables (extra `validate`) are added. Kernel and link constants are taken as they are.
+`--write-folds` writes the constants of the fits that leave one group of cases out, which
+`assay validate` predicts that group with.
 """
 
 from __future__ import annotations
@@ -342,17 +345,58 @@ def labeled(problem: Problem, logs: Vector) -> list[tuple[str, str, str, float]]
     return found
 
 
-def held_out(deployments: Sequence[Deployment]) -> list[tuple[str, str, str, float]]:
-    """Errors of every group with constants fitted without it."""
-    found = []
+@dataclass(frozen=True)
+class Fold:
+    """Cases left out of a fit together, the constants of the fit without them, and their errors."""
+
+    group: str
+    cases: tuple[str, ...]
+    constants: dict[str, dict[str, dict[str, float]]]
+    """Values by engine, by client (empty for all), by name."""
+    errors: list[tuple[str, str, str, float]]
+
+
+def held_out(deployments: Sequence[Deployment]) -> list[Fold]:
+    """For every group, constants fitted without it, and its errors with them."""
+    folds = []
     for group in dict.fromkeys(map(group_of, deployments)):
         rest = [d for d in deployments if group_of(d) != group]
         left = [d for d in deployments if group_of(d) == group]
-        unknowns = Problem(thinned(rest)).solve()
-        own = labeled(Problem(left), unknowns)
-        score("left out", [(g, q, e) for g, _, q, e in own])
-        found += own
+        problem = Problem(thinned(rest))
+        unknowns = problem.solve()
+        errors = labeled(Problem(left), unknowns)
+        score("left out", [(g, q, e) for g, _, q, e in errors])
+        cases = tuple(d.case.id for d in left)
+        folds.append(Fold(group, cases, _fold_constants(problem, unknowns), errors))
+    return folds
+
+
+def _fold_constants(problem: Problem, unknowns: Vector) -> dict[str, dict[str, dict[str, float]]]:
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for (free, engine, _), value in zip(problem.uses, problem.values(unknowns), strict=True):
+        for client in SERVER if free.client == "server" else (free.client,):
+            named = found.setdefault(engine, {}).setdefault(client, {})
+            named[f"serving.{free.name}"] = float(f"{value:.5g}")
     return found
+
+
+def write_folds(folds: Sequence[Fold], counts: str) -> None:
+    """Write the constants of every fold beside the calibration files."""
+    document = {
+        "provenance": {
+            "kind": "fitted",
+            "date": datetime.date.today().isoformat(),
+            "command": "python scripts/fit_serving.py CASES POINTS --no-rows --write-folds",
+            "method": "as engines.json, each time without one group of cases",
+            "figures": counts,
+        },
+        "folds": [
+            {"group": fold.group, "cases": list(fold.cases), "constants": fold.constants}
+            for fold in folds
+        ],
+    }
+    path = Path(engines.__file__).parent / "calibration" / "held_out_serving.json"
+    path.write_text(json_records.dumps(document, depth=2) + "\n")
 
 
 def constants_of(problem: Problem, unknowns: Vector) -> dict[str, Any]:
@@ -403,11 +447,17 @@ def main() -> None:
     parser.add_argument("cases", type=Path)
     parser.add_argument("points", type=Path)
     parser.add_argument("--rows", type=Path, help="rows of another file than the installed one")
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--no-rows", action="store_true", help="leave the tables' rows out")
+    parser.add_argument("--write", action="store_true", help="write the calibration file")
+    parser.add_argument("--write-folds", action="store_true", help="write held-out constants")
     parser.add_argument("--quick", action="store_true", help="do not leave models out")
     options = parser.parse_args()
     published = [c for c in read_cases(options.cases) if c.kind == "inference"]
-    rows = measured_rows.read_rows(options.rows or measured_rows.rows_file(), SYSTEMS)
+    rows = (
+        []
+        if options.no_rows
+        else measured_rows.read_rows(options.rows or measured_rows.rows_file(), SYSTEMS)
+    )
     seen = {case.id for case in rows}
     own = [case for case in published if case.id not in seen and case.tier == "A"]
     own = [case for case in own if case.inputs.get("system", "h100_sxm") in SYSTEMS]
@@ -420,16 +470,18 @@ def main() -> None:
         print(
             f"constant  {engine:8} {free.name:22} {free.client:12} {value:.4g} ({free.value:.4g})"
         )
-    left = [] if options.quick else held_out(deployments)
+    folds = [] if options.quick else held_out(deployments)
+    left = [error for fold in folds for error in fold.errors]
     if left:
         score("held out", [(t, q, e) for _, t, q, e in left])
         _print_coverage(left)
+    counts = f"{len(deployments)} cases" + (
+        ", without rows of the tables" if options.no_rows else ", rows on H100 and H200"
+    )
+    if options.write_folds:
+        write_folds(folds, counts)
     if options.write:
-        write(
-            constants_of(problem, unknowns),
-            left,
-            f"{len(deployments)} cases, rows on H100 and H200",
-        )
+        write(constants_of(problem, unknowns), left, counts)
 
 
 def _print_coverage(left: Sequence[tuple[str, str, str, float]]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from assay.validate.training import evaluation as training
 from assay.validate.training.figures import Figure
 from assay.validate.training.jobs import Job, read_job
 from assay.validate.training.shapes import Gap
-from training_document import counts, write
+from training_document import Fold, counts, write, write_folds
 from training_priors import PRIORS
 
 Array = NDArray[np.float64]
@@ -298,6 +298,7 @@ def hold_out(
         share, share_spread = run_yield(everything, tiers, logs)
         print(f"yield     {share:.3f}, log spread {share_spread:.3f} (tiers {tiers})")
     if folder:
+        write_folds(folder, _folds(cases, found, without, logs, ideal))
         provenance = {
             "method": "most probable constants, log residuals, scale 0.05, suites weigh the same",
             "tier": "A",
@@ -309,6 +310,24 @@ def hold_out(
             "training.yield_spread": share_spread,
         }
         write(folder, logs, standard_errors(cases, logs), measured, provenance)
+
+
+def _folds(
+    cases: Sequence[Observed],
+    found: Sequence[training_hours.Run],
+    without: dict[str, Array],
+    logs: Array,
+    ideal: Callable[[str], Array],
+) -> list[Fold]:
+    """For each group of cases, the constants that a fit without the group gives."""
+    folds = []
+    for group in dict.fromkeys([*without, *(run.family for run in found)]):
+        fitted = [case.job.case.id for case in cases if case.suite == group]
+        fitted += [run.job.case.id for run in found if run.family == group]
+        share = training_hours.yield_without(group, found, ideal(group))
+        point = without.get(group, logs)
+        folds.append(Fold(group, tuple(dict.fromkeys(fitted)), point, share))
+    return folds
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from assay import json_records
 from training_priors import FACTS, H100, PRIORS, Prior
 
+FOLDS = "held_out_training.json"
 _UNITS = {"interconnect.nic.latency": "s", "training.step_start": "s"}
 
 
@@ -69,6 +71,42 @@ def _file(
         "constants": constants,
     }
     path.write_text(json_records.dumps(document, depth=3) + "\n")
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Cases that are left out of a fit together, and what the fit without them gives."""
+
+    group: str
+    cases: tuple[str, ...]
+    logs: NDArray[np.float64]
+    run_yield: float
+
+
+def write_folds(folder: Path, folds: Sequence[Fold]) -> None:
+    """Write the constants of every fold, by the accelerator that they belong to."""
+    document = {
+        "provenance": {
+            "kind": "fitted",
+            "date": datetime.date.today().isoformat(),
+            "command": "python scripts/fit_training.py",
+            "method": "as training.json, each time without one group of cases",
+        },
+        "folds": [_fold(fold) for fold in folds],
+    }
+    (folder / FOLDS).write_text(json_records.dumps(document, depth=2) + "\n")
+
+
+def _fold(fold: Fold) -> dict[str, Any]:
+    constants: dict[str, dict[str, float]] = {"common": {}}
+    for prior, log in zip(PRIORS, fold.logs, strict=True):
+        value = float(f"{math.exp(log):.6g}")
+        if prior.system in ("", H100):
+            constants["common"][prior.name] = value
+        if prior.system:
+            constants.setdefault(prior.system, {})[prior.name] = value
+    constants["common"]["training.run_yield"] = float(f"{fold.run_yield:.4g}")
+    return {"group": fold.group, "cases": list(fold.cases), "constants": constants}
 
 
 def counts(suites: Sequence[str]) -> dict[str, int]:

@@ -83,14 +83,19 @@ def yields(found: Sequence[Run], ideal: Array) -> tuple[float, float]:
     return float(np.exp(middle)), float(np.quantile(np.abs(everything), 0.9) / 1.645)
 
 
+def yield_without(family: str, found: Sequence[Run], ideal: Array) -> float:
+    """The yield of all runs but those of one family."""
+    others = [(run, hours) for run, hours in zip(found, ideal, strict=True) if run.family != family]
+    return yields([run for run, _ in others], np.array([hours for _, hours in others]))[0]
+
+
 def report(found: Sequence[Run], ideal: Callable[[str], Array]) -> None:
     """Print every run and the medians; `ideal` gives hours by constants without a family."""
     families = list(dict.fromkeys(run.family for run in found))
     errors, rules = [], []
     for name in families:
         hours = ideal(name)
-        others = [(r, h) for r, h in zip(found, hours, strict=True) if r.family != name]
-        share, _ = yields([r for r, _ in others], np.array([h for _, h in others]))
+        share = yield_without(name, found, hours)
         for run, value in zip(found, hours, strict=True):
             if run.family != name:
                 continue

@@ -13,7 +13,9 @@ from assay.json_records import dumps
 ROOT = Path(__file__).parents[1]
 FILES = {
     "python/assay/catalog/cases/*.json": 1,
-    "python/assay/catalog/calibration/[!e]*.json": 3,
+    "python/assay/catalog/calibration/[!eh]*.json": 3,
+    "python/assay/catalog/calibration/h[12]*.json": 3,
+    "python/assay/catalog/calibration/held_out_*.json": 2,
     "python/assay/catalog/calibration/engines.json": 4,
     "python/assay/ops/counts.json": 1,
     "bench/results/*.json": 2,

@@ -394,12 +394,14 @@ ANSWERS.append(
             {
                 "suite": TEXT, "pool": FLAG, "cases": COUNT, "covered": COUNT, "mape": NUMBER,
                 "median": NUMBER, "p90": NUMBER, "coverage90": NUMBER, "baselines": Keyed(_ERRORS),
+                "in_sample": _ERRORS, "held_out": _ERRORS, "held_out_coverage90": NUMBER,
                 "rows": Each(
                     {
                         "case": TEXT, "suite": TEXT, "quantity": TEXT, "unit": TEXT,
                         "observed": NUMBER, "predicted": NUMBER, "lo": NUMBER, "hi": NUMBER,
                         "error": NUMBER, "terms": Keyed(NUMBER), "baselines": Keyed(NUMBER),
                         "gap": TEXT, "notes": Each(TEXT, some=False),
+                        "in_sample": FLAG, "held_out": NUMBER,
                     },
                     some=False,
                 ),

@@ -57,6 +57,38 @@ def test_baselines_are_scored_like_predictions() -> None:
     assert suite.baselines["rule"].count == 1
 
 
+def test_in_sample_and_held_out_errors_are_apart() -> None:
+    rows = [
+        row("a-1", "a", 10, 11, in_sample=True, held_out=13.0, lo=10.0, hi=12.0),
+        row("a-2", "a", 10, 12),
+        row("a-3", "a", 10, 14, in_sample=True),
+    ]
+    suite = score_suite("a", rows)
+    assert suite.errors is not None
+    assert suite.in_sample is not None
+    assert suite.held_out is not None
+    assert suite.errors.mape == pytest.approx((0.1 + 0.2 + 0.4) / 3)
+    assert (suite.in_sample.count, suite.in_sample.mape) == (2, pytest.approx(0.25))
+    # The third entered the fit and has no held-out prediction.
+    assert (suite.held_out.count, suite.held_out.mape) == (2, pytest.approx(0.25))
+    # 10 to 12 around 11 is 11.8 to 14.2 around 13, which does not hold 10.
+    assert (suite.coverage90, suite.held_out_coverage90) == (1.0, 0.0)
+    data = suite.to_data()
+    assert data["in_sample"]["cases"] == data["held_out"]["cases"] == 2
+    assert [item["in_sample"] for item in data["rows"]] == [True, False, True]
+    assert data["rows"][0]["held_out"] == 13.0
+
+
+def test_a_pool_averages_held_out_errors_of_suites() -> None:
+    seen = score_suite("a", [row("a-1", "a", 10, 10, in_sample=True, held_out=12.0)])
+    unseen = score_suite("b", [row("b-1", "b", 10, 14)])
+    pool = score_pool("training", [seen, unseen])
+    assert pool.in_sample is not None
+    assert pool.held_out is not None
+    assert pool.in_sample.mape == 0.0
+    assert pool.held_out.mape == pytest.approx(0.3)
+
+
 def test_each_quantity_has_a_score_and_a_pool_where_there_are_several() -> None:
     rows = [
         row("a-1", "a", 10, 11, quantity="x"),

@@ -27,8 +27,8 @@ from assay.errors import InputError
 if TYPE_CHECKING:
     from assay.validate.score import Errors, Row, Score
 
-_FAR = 0.2
-"""Relative error from which a line is marked."""
+_LARGE_ERROR = 0.2
+"""Relative error above which a line is highlighted."""
 
 
 def validate_command(
@@ -58,7 +58,9 @@ def validate_command(
     """Predict published figures and score the predictions.
 
     Every case shows what is predicted, its 90 % interval, what was observed, and what the
-    prediction is made of. Beside the error of each suite stand those of simpler rules.
+    prediction is made of. The errors of each suite are split: `in-sample` are cases that the
+    constants were fitted on, `held-out` are errors of constants that have not seen the case.
+    Beside them stand the errors of simpler rules.
     """
     from assay.validate.run import validate
 
@@ -88,7 +90,7 @@ def _row_lines(row: "Row", canvas: Canvas) -> Iterator[Line]:
     if row.predicted is None or row.error is None:
         yield (f"  {row.case}  ", ("not predicted", WARN), f": {row.gap}")
         return
-    style = BAD if abs(row.error) > _FAR else VALUE
+    style = BAD if abs(row.error) > _LARGE_ERROR else VALUE
     interval = "" if row.lo is None else f" ({row.lo:.4g} to {row.hi:.4g})"
     yield (f"  {row.case}  {row.quantity}",)
     yield (
@@ -96,13 +98,14 @@ def _row_lines(row: "Row", canvas: Canvas) -> Iterator[Line]:
         (f"{row.predicted:.4g} {row.unit}", VALUE),
         f"{interval}, observed {row.observed:.4g}: ",
         (f"{row.error:+.1%}", style),
+        _sample(row),
     )
     largest = sorted(row.terms.items(), key=lambda item: -abs(item[1]))
     if largest:
         parts = ", ".join(f"{name} {value:.3g}" for name, value in largest)
         yield from wrapped(parts, canvas, "      ", FAINT)
     for note in row.notes:
-        yield from wrapped(f"taken: {note}", canvas, "      ", FAINT)
+        yield from wrapped(f"assumed: {note}", canvas, "      ", FAINT)
 
 
 def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
@@ -114,12 +117,18 @@ def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
                 (score.name, NAME if score.is_pool else ""),
                 f"{score.covered}/{score.cases}",
                 *(_share(errors, name) for name in ("mape", "median", "p90")),
+                _share(score.in_sample, "mape"),
+                _share(score.held_out, "mape"),
                 "-" if score.coverage90 is None else f"{score.coverage90:.0%}",
                 ", ".join(f"{name} {e.mape:.1%}" for name, e in score.baselines.items()) or "-",
             )
         )
-    header = ("suite", "covered", "mean", "median", "p90", "in 90 %", "mean error of simpler rules")
-    yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5))
+    header = (
+        "suite", "covered", "mean", "median", "p90", "in-sample", "held-out", "in 90 %",
+        "mean error of simpler rules",
+    )  # fmt: skip
+    yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5, 6, 7))
+    yield "in-sample, held-out: mean error of fitted cases, and of constants that saw none of them"
     gaps = sum(
         score.cases - score.covered
         for score in found
@@ -127,6 +136,14 @@ def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
     )
     if gaps:
         yield f"{count(gaps, 'case')} not predicted; each says why above, or with --json"
+
+
+def _sample(row: "Row") -> str:
+    """Whether the constants have seen the case, and the error of constants that have not."""
+    if not row.in_sample:
+        return ""
+    held_out = row.held_out_error
+    return " in-sample" if held_out is None else f" in-sample, {held_out:+.1%} held-out"
 
 
 def _share(errors: "Errors | None", name: str) -> str:

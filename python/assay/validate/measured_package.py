@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError
+from assay.validate.cases import Case
 
 PACKAGE = "aiconfigurator-core"
 VERSION = "0.12.0"
 HELD_OUT = 0.3
 """Share of groups of rows that no fit sees."""
+
+URL = "https://github.com/ai-dynamo/aiconfigurator"
 
 _HINT = "pip install 'assay[validate]'"
 
@@ -28,6 +31,11 @@ def package_folder() -> Path:
     if installed != VERSION:
         raise InputError(f"{PACKAGE} {installed} is installed, expected {VERSION}", _HINT)
     return Path(found.origin).parent / "systems" / "data"
+
+
+def is_package_row(case: Case) -> bool:
+    """Whether a case is a row of the package, which the fits of kernels and links may have seen."""
+    return case.source.get("url") == URL
 
 
 def read_parquet(path: Path) -> dict[str, list[Any]]:

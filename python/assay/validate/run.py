@@ -1,4 +1,4 @@
-"""Which cases are predicted by which part of the stack, and the scores of all."""
+"""Predicts the cases of every kind, and scores the predictions."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def _chosen(suite: str, cases: Sequence[Case]) -> list[Case]:
 def _predict(name: str, cases: Sequence[Case]) -> list[Row]:
     module = importlib.import_module(f"assay.validate.{_FOLDERS[name]}.predict")
     rows: list[Row] = module.predict(cases)
-    told = {row.case for row in rows}
+    predicted = {row.case for row in rows}
     return rows + [
         Row(case.id, case.suite, "nothing", "", 0.0, None, gap="states no figure to predict")
         for case in cases
-        if case.id not in told
+        if case.id not in predicted
     ]

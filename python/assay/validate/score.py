@@ -16,7 +16,9 @@ class Row:
 
     `lo` and `hi` bound the interval that holds nine in ten; `terms` are named parts of the
     prediction, `baselines` what simpler rules predict, all in the unit of the figure. `notes`
-    say which defaults stood in for what the case does not state.
+    say which defaults stood in for what the case does not state. `in_sample` says that the case
+    entered the fit of the constants; `held_out` is then the prediction by constants fitted
+    without the case and its group, where there are such.
     """
 
     case: str
@@ -31,6 +33,8 @@ class Row:
     baselines: dict[str, float] = field(default_factory=dict)
     gap: str = ""
     notes: tuple[str, ...] = ()
+    in_sample: bool = False
+    held_out: float | None = None
 
     def __post_init__(self) -> None:
         if (self.predicted is None) != bool(self.gap):
@@ -44,11 +48,26 @@ class Row:
         return _error(self.predicted, self.observed)
 
     @property
+    def held_out_error(self) -> float | None:
+        """The error of constants that have not seen the case; None where there are none."""
+        return _error(self.held_out, self.observed) if self.in_sample else self.error
+
+    @property
     def is_inside(self) -> bool | None:
         """Whether the interval holds what was observed; None where there is no interval."""
         if self.lo is None or self.hi is None:
             return None
         return self.lo <= self.observed <= self.hi
+
+    @property
+    def is_inside_held_out(self) -> bool | None:
+        """Whether an interval as wide around the held-out prediction holds what was observed."""
+        if not self.in_sample:
+            return self.is_inside
+        if self.lo is None or self.hi is None or not self.predicted or self.held_out is None:
+            return None
+        scale = self.held_out / self.predicted
+        return scale * self.lo <= self.observed <= scale * self.hi
 
     def to_data(self) -> dict[str, Any]:
         """The row as plain data."""
@@ -57,6 +76,7 @@ class Row:
             "observed": self.observed, "predicted": self.predicted, "lo": self.lo, "hi": self.hi,
             "error": self.error, "terms": self.terms, "baselines": self.baselines,
             "gap": self.gap, "notes": list(self.notes),
+            "in_sample": self.in_sample, "held_out": self.held_out,
         }  # fmt: skip
 
 
@@ -70,9 +90,10 @@ class Errors:
     p90: float
 
     @classmethod
-    def of(cls, errors: Iterable[float]) -> Errors | None:
-        """Mean, median and ninth decile; None without any error."""
-        sizes = np.abs(np.fromiter(errors, dtype=np.float64))
+    def of(cls, errors: Iterable[float | None]) -> Errors | None:
+        """Mean, median and ninth decile of the errors that there are; None without any."""
+        known = (error for error in errors if error is not None)
+        sizes = np.abs(np.fromiter(known, dtype=np.float64))
         if not len(sizes):
             return None
         return cls(
@@ -80,14 +101,19 @@ class Errors:
         )
 
     @classmethod
-    def macro(cls, parts: Sequence[Errors]) -> Errors | None:
+    def macro(cls, parts: Iterable[Errors | None]) -> Errors | None:
         """The mean of each figure over several groups, however large each group is."""
-        if not parts:
+        known = [part for part in parts if part is not None]
+        if not known:
             return None
         return cls(
-            sum(part.count for part in parts),
-            *(float(np.mean([getattr(p, name) for p in parts])) for name in _FIGURES),
+            sum(part.count for part in known),
+            *(float(np.mean([getattr(p, name) for p in known])) for name in _FIGURES),
         )
+
+    def to_data(self) -> dict[str, Any]:
+        """The errors as plain data."""
+        return {"cases": self.count, "mape": self.mape, "median": self.median, "p90": self.p90}
 
 
 _FIGURES = ("mape", "median", "p90")
@@ -97,15 +123,20 @@ _FIGURES = ("mape", "median", "p90")
 class Score:
     """The verdict on one suite, on one quantity of it, or on a pool of suites.
 
-    A pool's errors are means over its suites, so that a suite of many cases weighs no more
-    than a small one.
+    `errors` are those of the constants that Assay ships. `in_sample` are the errors among them of
+    figures that entered the fit of these constants; `held_out` are the errors of constants that
+    have not seen the figure. A pool's errors are means over its suites, so that a suite of many
+    cases weighs no more than a small one.
     """
 
     name: str
     rows: tuple[Row, ...]
     errors: Errors | None
+    in_sample: Errors | None
+    held_out: Errors | None
     baselines: dict[str, Errors]
     coverage90: float | None
+    held_out_coverage90: float | None
     is_pool: bool = False
 
     @property
@@ -126,10 +157,10 @@ class Score:
             "suite": self.name, "pool": self.is_pool, "cases": self.cases, "covered": self.covered,
             "mape": errors and errors.mape, "median": errors and errors.median,
             "p90": errors and errors.p90, "coverage90": self.coverage90,
-            "baselines": {
-                name: {"cases": e.count, "mape": e.mape, "median": e.median, "p90": e.p90}
-                for name, e in self.baselines.items()
-            },
+            "in_sample": self.in_sample and self.in_sample.to_data(),
+            "held_out": self.held_out and self.held_out.to_data(),
+            "held_out_coverage90": self.held_out_coverage90,
+            "baselines": {name: e.to_data() for name, e in self.baselines.items()},
             "rows": [] if self.is_pool else [row.to_data() for row in self.rows],
         }  # fmt: skip
 
@@ -138,20 +169,18 @@ def score_suite(name: str, rows: Sequence[Row]) -> Score:
     """Score the rows of one suite, or a part of them."""
     baselines = {}
     for baseline in sorted({name for row in rows for name in row.baselines}):
-        found = [
-            error
-            for row in rows
-            if (error := _error(row.baselines.get(baseline), row.observed)) is not None
-        ]
+        found = [_error(row.baselines.get(baseline), row.observed) for row in rows]
         if (errors := Errors.of(found)) is not None:
             baselines[baseline] = errors
-    inside = [row.is_inside for row in rows if row.is_inside is not None]
     return Score(
         name,
         tuple(rows),
-        Errors.of(row.error for row in rows if row.error is not None),
+        Errors.of(row.error for row in rows),
+        Errors.of(row.error for row in rows if row.in_sample),
+        Errors.of(row.held_out_error for row in rows),
         baselines,
-        float(np.mean(inside)) if inside else None,
+        _mean(row.is_inside for row in rows),
+        _mean(row.is_inside_held_out for row in rows),
     )
 
 
@@ -160,16 +189,18 @@ def score_pool(name: str, suites: Sequence[Score]) -> Score:
     names = sorted({baseline for suite in suites for baseline in suite.baselines})
     baselines = {}
     for baseline in names:
-        parts = [suite.baselines[baseline] for suite in suites if baseline in suite.baselines]
+        parts = [suite.baselines.get(baseline) for suite in suites]
         if (errors := Errors.macro(parts)) is not None:
             baselines[baseline] = errors
-    covered = [suite.coverage90 for suite in suites if suite.coverage90 is not None]
     return Score(
         name,
         tuple(row for suite in suites for row in suite.rows),
-        Errors.macro([suite.errors for suite in suites if suite.errors is not None]),
+        Errors.macro(suite.errors for suite in suites),
+        Errors.macro(suite.in_sample for suite in suites),
+        Errors.macro(suite.held_out for suite in suites),
         baselines,
-        float(np.mean(covered)) if covered else None,
+        _mean(suite.coverage90 for suite in suites),
+        _mean(suite.held_out_coverage90 for suite in suites),
         is_pool=True,
     )
 
@@ -197,6 +228,11 @@ def scores(pool: str, rows: Sequence[Row]) -> list[Score]:
     if len(by_quantity) > 1:
         found += [score_pool(f"{pool}/{name}", parts) for name, parts in by_quantity.items()]
     return [*found, score_pool(pool, suites)] if suites else []
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _error(predicted: float | None, observed: float) -> float | None:

@@ -28,7 +28,10 @@ def rows() -> list[Row]:
     )
     unseen = [case for case, out in zip(cases, measured.held_out, strict=True) if out]
     assert len(unseen) >= 16
-    return predict(unseen)
+    rows = predict(cases)
+    held_out = {case.id for case in unseen}
+    assert {row.case for row in rows if not row.in_sample} == held_out
+    return [row for row in rows if row.case in held_out]
 
 
 def test_held_out_collectives(rows: list[Row]) -> None:

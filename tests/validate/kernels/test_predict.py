@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.validate.cases import Case
+from assay.validate.cases import Case, read_cases
 from assay.validate.kernels.operations import KINDS
 from assay.validate.kernels.predict import predict
 from assay.validate.kernels.scores import Score, errors, score_sample
 from assay.validate.kernels.tables import read_sample
+from assay.validate.run import published_cases
 
 SAMPLE = Path(__file__).parents[2] / "data" / "kernels_sample.csv"
 
@@ -82,6 +83,21 @@ def test_a_product_of_a_published_table() -> None:
     assert rate.predicted is not None
     assert time.predicted is not None
     assert rate.predicted == pytest.approx(2 * 4096**3 / (time.predicted * 1e-3) / 1e12)
+
+
+def test_rows_of_the_fitted_package_are_in_sample_unless_their_shape_is_held_out() -> None:
+    cases = [one for one in read_cases(published_cases()) if one.inputs.get("op") == "gemm"]
+    rows = predict(cases)
+    seen = {row.case: row.in_sample for row in rows}
+    package = [one for one in cases if one.suite == "aic"]
+    # Weights (n, k) are drawn by the hash of their shape: all rows of one are on the same side.
+    by_weight: dict[tuple[int, int], set[bool]] = {}
+    for one in package:
+        weight = (one.inputs["n"], one.inputs["k"])
+        by_weight.setdefault(weight, set()).add(seen[one.id])
+    assert all(len(sides) == 1 for sides in by_weight.values())
+    assert set.union(*by_weight.values()) == {True, False}
+    assert not any(seen[one.id] for one in cases if one.suite != "aic")
 
 
 def test_predictions_do_not_depend_on_the_suite() -> None:

@@ -49,36 +49,60 @@ def times(cases: list[Case], rows: list[Row], tier: str) -> list[Row]:
     ]
 
 
-def test_steps_of_tier_a_are_within_nine_percent(cases: list[Case], rows: list[Row]) -> None:
-    gate = times(cases, rows, "A")
-    assert len(gate) == 253
-    assert macro(gate) < 0.09
+def held_out(rows: list[Row]) -> list[Row]:
+    """The same figures, predicted by constants that have not seen them."""
+    return [replace(row, predicted=row.held_out) if row.in_sample else row for row in rows]
 
 
-def test_gpu_hours_of_published_runs(cases: list[Case], rows: list[Row]) -> None:
+def test_every_fitted_step_is_marked_in_sample(cases: list[Case], rows: list[Row]) -> None:
+    fitted = times(cases, rows, "A")
+    assert len(fitted) == 253
+    assert all(row.in_sample and row.held_out is not None for row in fitted)
+    unseen = [row for row in times(cases, rows, "B") if row.quantity == "step_time"]
+    assert not any(row.in_sample for row in unseen)
+
+
+def test_held_out_steps_of_tier_a_are_within_nine_percent(
+    cases: list[Case], rows: list[Row]
+) -> None:
+    fitted = times(cases, rows, "A")
+    assert macro(fitted) < macro(held_out(fitted)) < 0.09
+
+
+def test_held_out_steps_of_tier_b_are_within_fifteen_percent(
+    cases: list[Case], rows: list[Row]
+) -> None:
+    steps = [row for row in times(cases, rows, "B") if row.quantity == "step_time"]
+    assert len(steps) == 32
+    assert macro(held_out(steps)) < 0.15
+
+
+def test_held_out_gpu_hours_of_published_runs(cases: list[Case], rows: list[Row]) -> None:
     names = {case.id for case in cases if case.tier in "AB"}
     hours = {
-        row.case: abs(row.error or 0.0)
+        row.case: abs(row.held_out_error or 0.0)
         for row in rows
         if row.case in names and row.unit == "GPU*h" and row.predicted is not None
     }
     assert len(hours) == 25
     assert np.median(list(hours.values())) < 0.18
     # Touvron et al. 2023, Table 15.
-    assert max(hours[f"llama1-{size}"] for size in ("7B", "13B", "33B", "65B")) < 0.18
+    assert max(hours[f"llama1-{size}"] for size in ("7B", "13B", "33B", "65B")) < 0.36
 
 
-def test_rules_of_thumb_do_worse(cases: list[Case], rows: list[Row]) -> None:
+def test_simpler_rules_are_worse_than_held_out_predictions(
+    cases: list[Case], rows: list[Row]
+) -> None:
     gate = times(cases, rows, "A")
     for name in ("constant_mfu", "rule_6nd", "roofline"):
         errors = [replace(row, predicted=row.baselines[name]) for row in gate]
-        assert macro(errors) > 2 * macro(gate)
+        assert macro(errors) > 2 * macro(held_out(gate))
 
 
-def test_intervals_hold_what_was_observed(cases: list[Case], rows: list[Row]) -> None:
+def test_held_out_intervals_hold_what_was_observed(cases: list[Case], rows: list[Row]) -> None:
     inside: dict[str, list[bool]] = {}
     for row in times(cases, rows, "A"):
-        inside.setdefault(row.suite, []).append(bool(row.is_inside))
+        inside.setdefault(row.suite, []).append(bool(row.is_inside_held_out))
     assert np.mean([np.mean(group) for group in inside.values()]) >= 0.8
 
 
@@ -94,18 +118,18 @@ def test_terms_add_up(rows: list[Row]) -> None:
             assert sum(row.terms.values()) == pytest.approx(row.predicted, rel=1e-9)
 
 
-def test_no_rule_looks_at_the_name_of_a_suite(cases: list[Case], rows: list[Row]) -> None:
-    gate = {case.id for case in cases if case.tier == "A"}
+def test_predictions_do_not_depend_on_the_ids_of_cases(cases: list[Case], rows: list[Row]) -> None:
     new = {case.id: f"other-{number}" for number, case in enumerate(cases)}
     renamed = []
     for case in cases:
         inputs = dict(case.inputs)
-        if inputs.get("same_config_as"):
-            inputs["same_config_as"] = new[inputs["same_config_as"]]
+        for reference in ("same_config_as", "same_model_as"):
+            if inputs.get(reference):
+                inputs[reference] = new[inputs[reference]]
         renamed.append(replace(case, id=new[case.id], inputs=inputs))
-    before = {(new[row.case], row.quantity): row.predicted for row in rows if row.case in gate}
+    before = {(new[row.case], row.quantity): row.predicted for row in rows}
     after = {(row.case, row.quantity): row.predicted for row in predict(renamed)}
-    assert {key: after[key] for key in before} == before
+    assert after == before
 
 
 def test_a_model_by_name_on_an_accelerator_without_training_data() -> None:
@@ -154,3 +178,9 @@ def test_what_cannot_be_predicted_is_a_named_gap(change: dict[str, object], reas
 )
 def test_dates_come_from_the_source(source: dict[str, str], date: float | None) -> None:
     assert stated_date(replace(LLAMA_70B, source=source)) == date
+
+
+def test_a_stated_date_wins_over_the_source_and_the_id_says_nothing() -> None:
+    dated = replace(LLAMA_70B, inputs={**LLAMA_70B.inputs, "stated_date": 2021.9})
+    assert stated_date(dated) == 2021.9
+    assert stated_date(replace(LLAMA_70B, id="bloom-opt-175b")) == stated_date(LLAMA_70B)

@@ -21,6 +21,7 @@ from assay.validate.collectives.tables import (
     reducible_in_switch,
     spread_of,
 )
+from assay.validate.measured_package import is_package_row
 from assay.validate.score import Row
 
 QUANTILE_95 = 1.645
@@ -80,6 +81,7 @@ def _row(case: Case, quantity: str, unit: str, scale: float, observed: float) ->
         hi=time * scale * float(np.exp(QUANTILE_95 * spread)),
         terms={"latency": least * scale, "transfer": (time - least) * scale},
         baselines={"roofline": floor * scale}, notes=tuple(notes),
+        in_sample=is_package_row(case) and not row.held_out[0],
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from assay.validate.collectives import predict as collectives
 from assay.validate.kernels import datasheets
 from assay.validate.kernels.operations import KINDS, Prediction, constants_of, device
 from assay.validate.kernels.tables import FRAMEWORKS, Table
+from assay.validate.measured_package import is_package_row
 from assay.validate.score import Row
 
 QUANTILE_95 = 1.645
@@ -106,6 +107,7 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
     if engine is None:
         spread = math.hypot(spread, UNSTATED_SPREAD)
     launch = min(values[f"{scope}.launch_time"], time)
+    in_sample = is_package_row(case) and not bool(table.held_out[0])
     if quantity in _RATES:
         scale = _RATES[quantity]
         rate = flops / time
@@ -113,7 +115,7 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
         return Row(
             case.id, case.suite, quantity, "TFLOP/s", observed, rate * scale,
             low * scale, high * scale, {}, {"roofline": flops / roofline * scale}, "",
-            (*notes, *known.notes),
+            (*notes, *known.notes), in_sample,
         )  # fmt: skip
     scale = _TIMES[quantity]
     terms = {
@@ -125,7 +127,7 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
         case.id, case.suite, quantity, unit, observed, time * scale,
         time * math.exp(-QUANTILE_95 * spread) * scale,
         time * math.exp(QUANTILE_95 * spread) * scale,
-        terms, {"roofline": roofline * scale}, "", (*notes, *known.notes),
+        terms, {"roofline": roofline * scale}, "", (*notes, *known.notes), in_sample,
     )  # fmt: skip
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from assay.validate.cases import Case
-from assay.validate.measured_package import PACKAGE, VERSION, package_folder
+from assay.validate.measured_package import PACKAGE, URL, VERSION, package_folder
 
 _PLACEMENTS = ("", "prefill_", "decode_")
 _SOURCE = {
     "title": f"{PACKAGE} {VERSION}, silicon_sample.csv",
-    "url": "https://github.com/ai-dynamo/aiconfigurator",
+    "url": URL,
 }
 
 

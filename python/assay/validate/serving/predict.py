@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -14,6 +15,7 @@ from assay.errors import AssayError
 from assay.model.tapes.compile import Compiled
 from assay.stack import registry
 from assay.validate.cases import Case
+from assay.validate.folds import Fold, folds_by_case
 from assay.validate.score import Row
 from assay.validate.serving.deployments import Deployment, Figure, deployment_of
 
@@ -44,12 +46,20 @@ _OWN_KERNELS = ("collectives.direct_start", "collectives.direct_share")
 _CLOCK = {"kernels.device.clock_ratio": 1.0}
 
 
-def values_of(deployment: Deployment, prompts: bool = False) -> dict[str, float]:
-    """Everything that the graph is given for a deployment, or for its GPUs that run prompts."""
+def values_of(
+    deployment: Deployment, prompts: bool = False, fold: Fold | None = None
+) -> dict[str, float]:
+    """Everything that the graph is given for a deployment, or for its GPUs that run prompts.
+
+    With a fold, constants of the engine are those of the fit without the fold's cases.
+    """
     own = deployment.prompt_values if prompts else None
+    fitted = fold.constants[deployment.engine] if fold is not None else {}
     return {
         **hardware(deployment.system, deployment.engine),
         **engines.given(deployment.engine, deployment.client),
+        **fitted.get("", {}),
+        **fitted.get(deployment.client, {}),
         **(own or deployment.values),
     }
 
@@ -78,10 +88,19 @@ def compiled(names: tuple[str, ...]) -> Compiled:
 class Points:
     """Deployments as columns of inputs to the graph."""
 
-    def __init__(self, deployments: Sequence[Deployment], prompts: int = 0) -> None:
-        """Collect the values of all deployments, of the last `prompts` those that run prompts."""
+    def __init__(
+        self, deployments: Sequence[Deployment], prompts: int = 0, *, held_out: bool = False
+    ) -> None:
+        """Collect the values of all deployments, of the last `prompts` those that run prompts.
+
+        With `held_out`, cases that entered the fit have the constants of a fit without them.
+        """
         first = len(deployments) - prompts
-        rows = [values_of(found, index >= first) for index, found in enumerate(deployments)]
+        folds = folds_by_case("serving") if held_out else {}
+        rows = [
+            values_of(found, index >= first, folds.get(found.case.id))
+            for index, found in enumerate(deployments)
+        ]
         self.names = tuple(sorted({name for row in rows for name in row}))
         self.columns: Matrix = np.array(
             [[row.get(name, 0.0) for row in rows] for name in self.names], dtype=np.float64
@@ -114,13 +133,28 @@ def predict(cases: Sequence[Case]) -> list[Row]:
         )  # fmt: skip
     if not found:
         return rows
-    outputs, prompts = Points(found).outputs(), Points(found, len(found)).outputs()
+    shipped, held_out = (_Outputs(found, held_out=held_out) for held_out in (False, True))
     for index, deployment in enumerate(found):
-        own = {name: float(column[index]) for name, column in outputs.items()}
-        there = {name: float(column[index]) for name, column in prompts.items()}
         for figure in deployment.figures:
-            rows.append(_row(deployment, figure, there if _is_prompt(figure) else own))
+            row = _row(deployment, figure, shipped.of(index, figure))
+            if deployment.case.id in folds_by_case("serving"):
+                value = held_out.of(index, figure)[figure.variable] * figure.scale
+                row = replace(row, in_sample=True, held_out=value)
+            rows.append(row)
     return rows
+
+
+class _Outputs:
+    """Outputs of deployments, of those GPUs that a figure is about."""
+
+    def __init__(self, deployments: Sequence[Deployment], *, held_out: bool) -> None:
+        count = len(deployments)
+        self.decoding = Points(deployments, held_out=held_out).outputs()
+        self.prompts = Points(deployments, count, held_out=held_out).outputs()
+
+    def of(self, index: int, figure: Figure) -> dict[str, float]:
+        columns = self.prompts if _is_prompt(figure) else self.decoding
+        return {name: float(column[index]) for name, column in columns.items()}
 
 
 def _is_prompt(figure: Figure) -> bool:

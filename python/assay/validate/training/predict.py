@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
+import numpy as np
+
 from assay.catalog import constants
 from assay.errors import AssayError
 from assay.validate.cases import Case
+from assay.validate.folds import Fold, folds_by_case
 from assay.validate.score import Row
 from assay.validate.training.evaluation import (
     STEP,
@@ -50,13 +53,15 @@ def predict(cases: Sequence[Case]) -> list[Row]:
         except (KeyError, TypeError, ValueError) as error:
             rows += _gaps(case, f"a field cannot be read: {error}")
     found = predict_jobs(jobs)
+    held_out = _held_out(jobs)
     shares = _shares(found)
     for predicted in found:
         known = figures(predicted)
         if missing := _missing(predicted):
             rows += _gaps(predicted.job.case, f"nothing known of {', '.join(missing)}")
         elif known:
-            rows += [_row(predicted, figure, shares) for figure in known]
+            without = held_out.get(predicted.job.case.id)
+            rows += [_row(predicted, figure, shares, without) for figure in known]
         else:
             rows += _gaps(predicted.job.case, "states no time, hours, memory or operations")
     order = {case.id: position for position, case in enumerate(cases)}
@@ -81,7 +86,27 @@ def _gaps(case: Case, reason: str) -> list[Row]:
     return [Row(case.id, case.suite, name, "", value, None, gap=reason)]
 
 
-def _row(found: Predicted, figure: Figure, shares: dict[tuple[str, float], list[float]]) -> Row:
+def _held_out(jobs: Sequence[Job]) -> dict[str, Predicted]:
+    """Jobs that entered the fit, by case, predicted with the constants of a fit without them."""
+    folds = folds_by_case("training")
+    fitted = [job for job in jobs if job.case.id in folds]
+    values = [_fold_constants(folds[job.case.id], job.system) for job in fitted]
+    names = dict.fromkeys(name for constant in values for name in constant)
+    override = {name: np.array([constant[name] for constant in values]) for name in names}
+    return {found.job.case.id: found for found in predict_jobs(fitted, override)}
+
+
+def _fold_constants(fold: Fold, system: str) -> dict[str, float]:
+    own = fold.constants.get(constants.lender(system), {})
+    return {**fold.constants[constants.COMMON], **own}
+
+
+def _row(
+    found: Predicted,
+    figure: Figure,
+    shares: dict[tuple[str, float], list[float]],
+    without: Predicted | None,
+) -> Row:
     value = _value(found, figure)
     job = found.job
     spread = _spread(found, figure)
@@ -91,7 +116,14 @@ def _row(found: Predicted, figure: Figure, shares: dict[tuple[str, float], list[
         job.case.id, job.case.suite, figure.quantity, figure.unit, figure.observed, value,
         *interval, terms=_terms(found, figure, value), baselines=_baselines(found, figure, shares),
         notes=(*figure.notes, *job.notes, *calibration.notes),
+        in_sample=without is not None and _is_timed(figure),
+        held_out=_value(without, figure) if without is not None and _is_timed(figure) else None,
     )  # fmt: skip
+
+
+def _is_timed(figure: Figure) -> bool:
+    """Whether fitted constants have a part in it: memory and operations are counted."""
+    return figure.kind in ("step", *_HOURS)
 
 
 def _value(found: Predicted, figure: Figure) -> float:
@@ -129,7 +161,7 @@ def _memory(found: Predicted, kind: str) -> float:
 def _spread(found: Predicted, figure: Figure) -> float:
     """Log spread of a figure: exact counts have a little, hours that of the yield besides."""
     values = constants.find(found.job.system)
-    if figure.kind not in ("step", *_HOURS):
+    if not _is_timed(figure):
         return COUNTED_SPREAD
     spread = values.values["training.spread"]
     if values.notes:
@@ -140,7 +172,7 @@ def _spread(found: Predicted, figure: Figure) -> float:
 
 
 def _terms(found: Predicted, figure: Figure, value: float) -> dict[str, float]:
-    if figure.kind not in ("step", *_HOURS):
+    if not _is_timed(figure):
         return {}
     scale = value / found.values[STEP]
     terms = {name: found.values[variable] * scale for name, variable in TERMS.items()}
@@ -177,7 +209,7 @@ def _shares(found: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:
     shares: dict[tuple[str, float], list[float]] = {}
     for predicted in found:
         for figure in figures(predicted):
-            is_timed = figure.kind in ("step", *_HOURS) and figure.observed > 0
+            is_timed = _is_timed(figure) and figure.observed > 0
             if is_timed and math.isfinite(predicted.values[STEP]):
                 share = _rule(predicted, figure) / figure.observed
                 shares.setdefault(_key(predicted), []).append(share)
@@ -189,7 +221,7 @@ def _baselines(
 ) -> dict[str, float]:
     if figure.kind == "flops":
         return {"rule_6nd": _rule(found, figure)}
-    if figure.kind not in ("step", *_HOURS):
+    if not _is_timed(figure):
         return {}
     at_peak = _rule(found, figure)
     return {

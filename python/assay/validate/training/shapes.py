@@ -106,16 +106,14 @@ def shapes_of(case: Case, notes: list[str]) -> dict[str, float]:
 
 
 def _named_model(case: Case) -> models.Model:
-    """The model that a case names, in its field or at the end of its id."""
-    parts = case.id.split("-")
-    endings = ["-".join(parts[start:]) for start in range(1, len(parts))]
-    stated = [str(case.inputs["model"])] if case.inputs.get("model") else endings
-    for name in stated:
-        try:
-            return models.find(name)
-        except AssayError as error:
-            reason = error.message
-    raise Gap(reason if case.inputs.get("model") else "neither shapes nor a known model are stated")
+    """The model that a case names."""
+    name = case.inputs.get("model")
+    if not name:
+        raise Gap("neither shapes nor a model are stated")
+    try:
+        return models.find(str(name))
+    except AssayError as error:
+        raise Gap(error.message) from None
 
 
 def _latent(words: str, notes: list[str]) -> dict[str, Any]:

@@ -74,15 +74,17 @@ class Software:
 
 
 def text_of(case: Case) -> str:
-    """Everything a case says in words, in lower case."""
+    """Everything a case says in words, in lower case; its id is a name and says nothing."""
     fields = ("framework", "scheme", "schedule", "parallel", "sharding", "precision", "model")
-    parts = [case.id, *(str(case.inputs.get(name, "")) for name in fields)]
+    parts = [str(case.inputs.get(name, "")) for name in fields]
     parts += [str(value) for name, value in case.source.items() if name != "provenance"]
     return " ".join(parts).lower()
 
 
 def stated_date(case: Case) -> float | None:
-    """When the software was current, in years, if the source says or implies it."""
+    """When the software was current, in years: as the case states it, or as its source implies."""
+    if (stated := case.inputs.get("stated_date")) is not None:
+        return float(stated)
     source = " ".join(str(case.source.get(name, "")) for name in ("url", "title", "where"))
     return _date_in(source, text_of(case))
 
