@@ -1,8 +1,8 @@
 """Write small random models of every architecture with the logits that transformers gives them.
 
-Needs torch and transformers, which nothing else here does: run it once in an environment of its
-own and commit what it writes, `tests/data/engine/<name>/`: config.json, model.safetensors (bf16),
-expected.safetensors (tokens, logits in single precision, and greedy tokens after them).
+Needs torch and transformers, which nothing else here does: run it once in a separate
+environment and commit its output, `tests/data/engine/<name>/`: config.json, model.safetensors (bf16),
+expected.safetensors (tokens, logits in float32, and greedy tokens after them).
 
     python scripts/make_engine_fixtures.py tests/data/engine
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 TOKENS = 40
-"""Length of the text that is run."""
+"""Length of the prompt."""
 GREEDY = 16
 """Greedy tokens after it."""
 
@@ -25,7 +25,7 @@ SMALL = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    # Heads of 64 and 128 numbers are those that every device has kernels for.
+    # Every device has kernels for head sizes 64 and 128.
     "head_dim": 64,
     "max_position_embeddings": 128,
     "tie_word_embeddings": False,
@@ -65,7 +65,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def make(name: str, folder: Path) -> None:
-    """Write one model and what it says."""
+    """Write one model and its expected outputs."""
     import torch
     import transformers
     from safetensors.torch import save_file
@@ -77,8 +77,8 @@ def make(name: str, folder: Path) -> None:
     model = getattr(transformers, f"{family}{kind}")(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            # Larger than at the start of training, so that attention is not uniform; and numbers
-            # that bfloat16 holds, so that the stored model is the one that was run.
+            # Larger than at initialization, so that attention is not uniform; rounded to bfloat16,
+            # so that the stored model equals the one that is run.
             if parameter.ndim > 1:
                 parameter.mul_(4)
             else:
@@ -86,21 +86,21 @@ def make(name: str, folder: Path) -> None:
             parameter.copy_(parameter.to(torch.bfloat16).to(torch.float32))
         tokens = torch.randint(3, settings["vocab_size"], (1, TOKENS))
         logits = model(tokens).logits[0]
-        said = tokens
+        output = tokens
         for _ in range(GREEDY):
-            best = model(said).logits[0, -1].argmax()
-            said = torch.cat([said, best.view(1, 1)], dim=1)
+            best = model(output).logits[0, -1].argmax()
+            output = torch.cat([output, best.view(1, 1)], dim=1)
     where = folder / name
     where.mkdir(parents=True, exist_ok=True)
-    kept = model.to(torch.bfloat16)
-    kept.config.torch_dtype = None
-    kept.save_pretrained(where)
+    stored = model.to(torch.bfloat16)
+    stored.config.torch_dtype = None
+    stored.save_pretrained(where)
     for extra in where.glob("generation_config.json"):
         extra.unlink()
     expected = {
         "tokens": tokens[0].to(torch.int32),
         "logits": logits.contiguous(),
-        "greedy": said[0, TOKENS:].to(torch.int32).contiguous(),
+        "greedy": output[0, TOKENS:].to(torch.int32).contiguous(),
     }
     save_file(expected, str(where / "expected.safetensors"))
     print(name, sum(parameter.numel() for parameter in model.parameters()), "parameters")

@@ -1,10 +1,10 @@
-"""Write what llama.cpp decodes greedily, as an outside oracle for the engine.
+"""Write llama.cpp's greedy output, as an independent oracle for the engine.
 
     python scripts/make_llama_cpp_fixtures.py SmolLM2-135M-Instruct.Q4_1.gguf
 
-needs `llama-cpp-python`, which is no dependency of Assay: install it in an environment of its own.
-Each step keeps the two largest logits, so that a token which differs elsewhere can be told from
-a mistake: a gap within rounding proves nothing, a wide one does.
+needs `llama-cpp-python`, which is not a dependency of Assay: install it in a separate environment.
+Each step records the two largest logits: a token that differs is an error only where their gap
+is larger than the rounding.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAGE = Path(__file__).resolve().parent.parent / "tests" / "data" / "llama_cpp_sm
 
 
 def decode(model: Any, prompt: str) -> dict[str, Any]:
-    """The prompt's tokens and the greedy continuation, with the two largest logits per step."""
+    """The prompt's tokens and the greedy completion, with the two largest logits per step."""
     model.reset()
     prompt_ids = model.tokenize(prompt.encode(), add_bos=True, special=False)
     model.eval(prompt_ids)
@@ -82,7 +82,7 @@ def main() -> None:
     )
     data = {
         "made_by": f"llama-cpp-python {llama_cpp.__version__}, greedy",
-        # Builds for other processors round otherwise, and part ways where a gap is small.
+        # Builds for other CPUs round differently, and diverge where a gap is small.
         "processor": llama_cpp.llama_print_system_info().decode(),
         "model": arguments.model.name,
         "model_sha256": hashlib.sha256(arguments.model.read_bytes()).hexdigest(),

@@ -1,8 +1,8 @@
-"""Writes tests/data/llama_cpp_tokens.json: texts and the tokens that llama.cpp makes of them.
+"""Writes tests/data/llama_cpp_tokens.json: texts and their llama.cpp tokens.
 
 Run once, where `llama_cpp` (llama-cpp-python), `gguf` and `tokenizers` are installed, with the path
-of SmolLM2's GGUF file: its vocabulary is tokenized under every way of splitting text, and a small
-vocabulary of SentencePiece pieces besides.
+of SmolLM2's GGUF file: its vocabulary is used with every pre-tokenizer, besides a small
+SentencePiece vocabulary.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURE = ROOT / "tests" / "data" / "llama_cpp_tokens.json"
 
-SPLITTINGS = ("smollm", "gpt-2", "llama-bpe", "qwen2", "tekken", "default")
+PRE_TOKENIZERS = ("smollm", "gpt-2", "llama-bpe", "qwen2", "tekken", "default")
 TEXTS = (
     "Gravity is the force that",
     "<|im_start|>user\nHi<|im_end|>\n",
@@ -53,7 +53,7 @@ BYTE_TYPE, CONTROL, UNKNOWN, NORMAL, USER_DEFINED = 6, 3, 2, 1, 4
 def write_vocabulary(
     path: Path, metadata: dict[str, Any], tokens: list[str], types: list[int], **lists: Any
 ) -> None:
-    """A GGUF file that holds a vocabulary and no tensors."""
+    """Write a GGUF file with a vocabulary and no tensors."""
     import gguf
 
     writer = gguf.GGUFWriter(path, "llama")
@@ -75,7 +75,7 @@ def write_vocabulary(
 
 
 def write_pieces(path: Path, pieces: dict[str, Any]) -> None:
-    """A GGUF file with the small vocabulary of SentencePiece pieces."""
+    """Write a GGUF file with the small SentencePiece vocabulary."""
     write_vocabulary(
         path,
         {"model": "llama", "bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0},
@@ -86,7 +86,7 @@ def write_pieces(path: Path, pieces: dict[str, Any]) -> None:
 
 
 def make_pieces() -> dict[str, Any]:
-    """Three marks, all bytes, then characters and merges of a corpus, scored by their rank."""
+    """Three special tokens, all bytes, then characters and merges of a corpus, scored by rank."""
     words = [list("\u2581" + word) for word in CORPUS.split()]
     merged: list[str] = []
     for _ in range(40):
@@ -99,11 +99,11 @@ def make_pieces() -> dict[str, Any]:
         best = min(pairs, key=lambda piece: (-pairs[piece], piece))
         merged.append(best)
         for word in words:
-            place = 0
-            while place < len(word) - 1:
-                if word[place] + word[place + 1] == best:
-                    word[place : place + 2] = [best]
-                place += 1
+            index = 0
+            while index < len(word) - 1:
+                if word[index] + word[index + 1] == best:
+                    word[index : index + 2] = [best]
+                index += 1
     characters = sorted(set("\u2581" + CORPUS.replace(" ", "")))
     normal = [*merged, *characters]
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "<tool>"]
@@ -116,7 +116,7 @@ def make_pieces() -> dict[str, Any]:
 
 
 def main(smollm2: Path) -> None:
-    """Ask llama.cpp and write the file."""
+    """Tokenize with llama.cpp and write the file."""
     import gguf
     import llama_cpp
 
@@ -147,7 +147,7 @@ def main(smollm2: Path) -> None:
         write_pieces(path, found["pieces"])
         found["piece_tokens"] = tokenize(path, PIECE_TEXTS)
         found["splittings"] = {}
-        for name in SPLITTINGS:
+        for name in PRE_TOKENIZERS:
             settings = {"model": "gpt2", "pre": name, "bos_token_id": 1, "eos_token_id": 2}
             write_vocabulary(path, settings, tokens, types, merges=merges)
             found["splittings"][name] = tokenize(path, TEXTS)

@@ -58,7 +58,7 @@ EXIT_CODES: Final = {
     3: "inputs are missing; they are listed",
     EXIT_INTERNAL: "a fault in Assay itself",
     EXIT_INTERRUPTED: "interrupted",
-    EXIT_BROKEN_PIPE: "whoever read the answer stopped reading",
+    EXIT_BROKEN_PIPE: "broken pipe: the reader of stdout closed it",
 }
 
 ABOUT: Final = "What a GPU workload should do, what it does, and why they differ."

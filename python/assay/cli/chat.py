@@ -1,4 +1,4 @@
-"""`assay chat`: a conversation at the terminal, with its speed beside the machine's limit."""
+"""`assay chat`: a conversation at the terminal, with its speed beside the roofline."""
 
 import contextlib
 import json
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from assay.engine import Chunk, Engine, SamplingParams
 
 RESET = "/reset"
-LEAVE = "/exit"
+EXIT = "/exit"
 
 
 def chat_command(
     model: sampling.Model,
     system: Annotated[
         str | None,
-        typer.Option("--system", metavar="TEXT", help="What the model is told before all else."),
+        typer.Option("--system", metavar="TEXT", help="The system message."),
     ] = None,
     max_tokens: Annotated[
         int | None,
         typer.Option(
             "--max-tokens",
             metavar="COUNT",
-            help="Tokens of an answer at most; as many as fit if not given.",
+            help="Tokens of a response at most; if not given, up to the context limit.",
         ),
     ] = None,
     greedy: sampling.Greedy = False,
@@ -47,12 +47,12 @@ def chat_command(
     knob: sampling.Knobs = None,
     as_json: options.Json = False,
 ) -> int:
-    """Talk with a model.
+    """Chat with a model.
 
-    Each line read from stdin is a turn. Answers go to stdout as they are made; after each, its
-    speed and its share of the floor go to stderr: the floor is the time this machine takes to
-    read the weights once for every token. /reset forgets the conversation, /exit or the end of
-    the input leaves. With --json each answer is an object on a line of its own.
+    Each line read from stdin is a user message. Responses are streamed to stdout; after each, its
+    speed and its share of the floor go to stderr. The floor is the time this machine takes to
+    read the weights once for every token. /reset clears the conversation, /exit or the end of
+    the input quits. With --json each response is a JSON object on one line.
     """
     chosen = sampling.params(
         greedy=greedy,
@@ -77,7 +77,7 @@ def chat_command(
 
 
 class Conversation:
-    """Turns of the user and the model, kept until they are reset."""
+    """The messages of the user and the model, until /reset."""
 
     def __init__(
         self, engine: "Engine", params: "SamplingParams", system: str | None, *, as_json: bool
@@ -92,64 +92,68 @@ class Conversation:
         self._floor = seconds_to_read(engine.device, engine.describe()["streamed_bytes"])
 
     def run(self) -> None:
-        """Answer every line."""
+        """Respond to every line."""
         for line in _lines():
-            if line == LEAVE:
+            if line == EXIT:
                 return
             if line == RESET:
                 self._messages = list(self._start)
                 continue
             self._messages.append({"role": "user", "content": line})
             try:
-                self._messages.append({"role": "assistant", "content": self._answer()})
+                self._messages.append({"role": "assistant", "content": self._respond()})
             except AssayError as error:
-                # One turn too long ends no conversation.
+                # A message that is too long does not end the conversation.
                 self._messages.pop()
                 show_error(error)
 
-    def _answer(self) -> str:
+    def _respond(self) -> str:
         template = self._engine.files.chat_template
         assert template is not None
         rendered = template.render(self._messages)
         prompt = self._engine.files.tokenizer.encode(rendered, add_special=False)
-        said: list[Chunk] = []
-        moments: list[float] = []
-        # Ctrl-c ends the answer; at the prompt it ends the program.
+        chunks: list[Chunk] = []
+        token_times: list[float] = []
+        # Ctrl-c ends the response; at the prompt it ends the program.
         with contextlib.suppress(KeyboardInterrupt):
             for chunk in self._engine.stream(prompt, self._params):
-                moments.append(time.perf_counter())
-                said.append(chunk)
+                token_times.append(time.perf_counter())
+                chunks.append(chunk)
                 if not self._as_json:
                     write_text(chunk.text)
-        text = "".join(chunk.text for chunk in said)
-        self._tell(text, said[-1].finish_reason if said else None, moments)
+        text = "".join(chunk.text for chunk in chunks)
+        self._report(text, chunks[-1].finish_reason if chunks else None, token_times)
         return text
 
-    def _tell(self, text: str, finish_reason: str | None, moments: list[float]) -> None:
-        """How fast the answer was, below it or with it."""
-        each = (moments[-1] - moments[0]) / (len(moments) - 1) if len(moments) > 1 else None
+    def _report(self, text: str, finish_reason: str | None, token_times: list[float]) -> None:
+        """Print the speed of a response, on stderr or as JSON."""
+        each = (
+            (token_times[-1] - token_times[0]) / (len(token_times) - 1)
+            if len(token_times) > 1
+            else None
+        )
         rate = None if each is None else 1 / each
         share = None if each is None else self._floor / each
         if self._as_json:
-            answer = {
+            response = {
                 "text": text,
-                "tokens": len(moments),
+                "tokens": len(token_times),
                 "finish_reason": finish_reason,
                 "tokens_per_second": rate,
                 "floor_share": share,
             }
-            write_text(json.dumps(answer) + "\n")
+            write_text(json.dumps(response) + "\n")
             return
         write_text("\n")
         if rate is not None:
-            show_talk(f"{len(moments)} tokens, {rate:.1f} tok/s, {share:.0%} of the floor")
+            show_talk(f"{len(token_times)} tokens, {rate:.1f} tok/s, {share:.0%} of the floor")
 
 
 def _lines() -> Iterator[str]:
-    """Lines of stdin that are not empty; at a terminal each is asked for."""
-    asks = sys.stdin.isatty()
+    """Lines of stdin that are not empty, with a prompt at a terminal."""
+    is_terminal = sys.stdin.isatty()
     while True:
-        if asks:
+        if is_terminal:
             sys.stderr.write("> ")
             sys.stderr.flush()
         line = sys.stdin.readline()

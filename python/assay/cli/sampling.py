@@ -1,4 +1,4 @@
-"""Options of the commands that generate text, each declared once, and what they make."""
+"""Sampling and engine options of the commands that generate text, each declared once."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,53 +20,55 @@ Device = Annotated[
     typer.Option(
         "--device",
         metavar="DEVICE",
-        help="Where to compute: cpu, cuda:0, or auto for the first GPU; cpu if not given.",
+        help="Device: cpu, cuda:0, or auto for the first GPU; cpu if not given.",
     ),
 ]
 MaxTokens = Annotated[
     int, typer.Option("--max-tokens", metavar="COUNT", help="Tokens to generate at most.")
 ]
-Greedy = Annotated[bool, typer.Option("--greedy", help="Always take the likeliest token.")]
+Greedy = Annotated[bool, typer.Option("--greedy", help="Always choose the most likely token.")]
 Temperature = Annotated[
     float | None,
     typer.Option(
-        "--temperature", metavar="NUMBER", help="How freely tokens are drawn; 1 if not given."
+        "--temperature", metavar="NUMBER", help="Divides the logits; 0 is greedy, 1 if not given."
     ),
 ]
 TopK = Annotated[
     int,
-    typer.Option("--top-k", metavar="COUNT", help="Draw from so many likeliest tokens; 0 is all."),
+    typer.Option(
+        "--top-k", metavar="COUNT", help="Sample from the COUNT likeliest tokens; 0 is all."
+    ),
 ]
 TopP = Annotated[
     float,
-    typer.Option("--top-p", metavar="SHARE", help="Draw from the likeliest that have this share."),
+    typer.Option("--top-p", metavar="SHARE", help="Sample from the nucleus of this probability."),
 ]
 MinP = Annotated[
     float,
-    typer.Option(
-        "--min-p", metavar="SHARE", help="Leave out what has less of the likeliest's chance."
-    ),
+    typer.Option("--min-p", metavar="SHARE", help="Least probability, as a share of the highest."),
 ]
 RepetitionPenalty = Annotated[
     float,
     typer.Option(
-        "--repetition-penalty", metavar="FACTOR", help="Tokens seen before are divided by this."
+        "--repetition-penalty", metavar="FACTOR", help="Divides the logits of tokens seen before."
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", metavar="NUMBER", help="The same seed draws the same tokens."),
+    typer.Option("--seed", metavar="NUMBER", help="The same seed samples the same tokens."),
 ]
 Stop = Annotated[
     list[str] | None,
-    typer.Option("--stop", metavar="TEXT", help="End before this text. May be repeated."),
+    typer.Option(
+        "--stop", metavar="TEXT", help="Stop string: the output ends before it. May be repeated."
+    ),
 ]
 KvTokens = Annotated[
     int | None,
     typer.Option(
         "--kv-tokens",
         metavar="COUNT",
-        help="Tokens that the KV cache holds; up to the model's context, as needed, if not given.",
+        help="Tokens of the KV cache; if not given it grows on demand, up to the model's context.",
     ),
 ]
 Knobs = Annotated[
@@ -87,7 +89,7 @@ def params(
     stop: Sequence[str] | None,
     **rest: Any,
 ) -> "SamplingParams":
-    """The engine's parameters from the options."""
+    """The sampling parameters from the options."""
     from assay.engine import SamplingParams
 
     if greedy and temperature:
@@ -104,7 +106,7 @@ def params(
 
 
 def chosen_device(given: str | None) -> str:
-    """The device that was named, else `cpu`, with a word about a GPU that is left idle."""
+    """The given device, else `cpu` with a note about an idle GPU."""
     if given is not None:
         return given
     from assay.runtime import cuda
@@ -124,15 +126,15 @@ def load(
 
 
 def show_notes(engine: "Engine") -> None:
-    """Say what of the model is not as its file or the options have it."""
+    """Print notes about synthetic weights and substituted formats."""
     if engine.files.synthetic:
-        show_note(f'the model "{engine.files.name}" is made up: its text means nothing')
+        show_note(f'the model "{engine.files.name}" is synthetic: its text means nothing')
     for note in engine.model.notes:
         show_note(note)
 
 
 def knobs(given: Sequence[str]) -> dict[str, Any]:
-    """Knobs from texts; the engine checks names and values.
+    """Knobs from NAME=VALUE arguments; the engine checks names and values.
 
     >>> knobs(["threads=2", "policy=fifo", "deterministic=true"])
     {'threads': 2, 'policy': 'fifo', 'deterministic': True}

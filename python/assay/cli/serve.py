@@ -1,4 +1,4 @@
-"""`assay serve`: a model behind OpenAI's HTTP interface."""
+"""`assay serve`: an OpenAI-compatible HTTP server."""
 
 import importlib.util
 import ipaddress
@@ -19,10 +19,11 @@ KEY_VARIABLE = "ASSAY_API_KEY"
 def serve_command(
     model: sampling.Model,
     host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")
+        str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 takes a free one.")
+        int,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port; 0 picks a free one."),
     ] = 8000,
     name: Annotated[
         str | None,
@@ -35,7 +36,7 @@ def serve_command(
         typer.Option(
             "--api-key",
             metavar="KEY",
-            help=f"Ask clients for this key; {KEY_VARIABLE} keeps it out of sight.",
+            help=f"API key that clients must send; {KEY_VARIABLE} keeps it off the command line.",
         ),
     ] = None,
     max_requests: Annotated[
@@ -44,16 +45,20 @@ def serve_command(
             "--max-requests",
             metavar="COUNT",
             min=1,
-            help="Answers under way at once, waiting ones too.",
+            help="Running and waiting requests at once.",
         ),
     ] = 1024,
     max_body: Annotated[
-        int, typer.Option("--max-body", metavar="BYTES", min=1, help="Bytes of one request.")
+        int,
+        typer.Option("--max-body", metavar="BYTES", min=1, help="Bytes of a request body at most."),
     ] = 1 << 20,
     drain: Annotated[
         float,
         typer.Option(
-            "--drain", metavar="SECONDS", min=0.0, help="Time to finish after SIGTERM or ctrl-c."
+            "--drain",
+            metavar="SECONDS",
+            min=0.0,
+            help="Time to finish requests after SIGTERM or ctrl-c.",
         ),
     ] = 30.0,
     device: sampling.Device = None,
@@ -63,9 +68,9 @@ def serve_command(
 ) -> int:
     """Serve a model over HTTP.
 
-    Speaks OpenAI's /v1/models, /v1/completions and /v1/chat/completions, besides /health and
-    /metrics. Listens on this machine only unless told otherwise. With --json, where it listens
-    goes to stdout.
+    OpenAI-compatible: /v1/models, /v1/completions and /v1/chat/completions, besides /health and
+    /metrics. Listens on the loopback address by default. With --json, the URL is printed to
+    stdout.
     """
     missing = [n for n in ("fastapi", "uvicorn", "prometheus_client") if not _is_installed(n)]
     if missing:

@@ -1,4 +1,4 @@
-"""Chat templates: what they may use, and what they may not do."""
+"""Chat templates: supported features, and what the sandbox refuses."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ def render(text: str, messages: Any = HELLO, **options: Any) -> str:
     [
         ("{{ bos_token }}{{ messages[0].content }}{{ eos_token }}", "<s>Hi</s>"),
         ("{% if add_generation_prompt %}go{% endif %}", "go"),
-        # Lines with a block leave nothing behind, as in transformers.
+        # Lines with only a block are removed, as in transformers.
         ("{% for m in messages %}\n  {% if true %}\nx\n  {% endif %}\n{% endfor %}", "x\n"),
         ('{{ {"a": "<\u00e9>"} | tojson }}', '{"a": "<\u00e9>"}'),
         ('{{ {"a": 1} | tojson(indent=2) }}', '{\n  "a": 1\n}'),
@@ -31,7 +31,7 @@ def render(text: str, messages: Any = HELLO, **options: Any) -> str:
         ("{{ undefined_name }}", ""),
     ],
 )
-def test_what_templates_use(template: str, text: str) -> None:
+def test_supported_features(template: str, text: str) -> None:
     assert render(template) == text
 
 
@@ -40,7 +40,7 @@ def test_variables_and_tools_reach_the_template() -> None:
     assert render("{{ tools[0].name }} {{ depth }}", tools=tools, depth=3) == "f 3"
 
 
-def test_today_is_written_as_asked() -> None:
+def test_strftime_now_formats_the_date() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", render('{{ strftime_now("%Y-%m-%d") }}'))
 
 
@@ -62,21 +62,21 @@ def test_today_is_written_as_asked() -> None:
         "{% include 'other' %}",
     ],
 )
-def test_what_templates_cannot_do_is_an_error_of_ours(template: str) -> None:
+def test_forbidden_or_invalid_templates_raise_input_errors(template: str) -> None:
     with pytest.raises(InputError, match="chat template: expected"):
         render(template)
 
 
-def test_formatting_shows_nothing_of_python() -> None:
+def test_format_does_not_expose_attributes() -> None:
     assert "class" not in render("{{ '{0.__class__}'.format(3) }}")
 
 
-def test_the_reason_a_template_gives_is_passed_on() -> None:
+def test_message_of_raise_exception_is_reported() -> None:
     with pytest.raises(InputError, match="roles must alternate"):
         render("{{ raise_exception('roles must alternate') }}")
 
 
-def test_messages_are_not_changed() -> None:
+def test_messages_are_not_modified() -> None:
     messages = [{"role": "user", "content": "Hi"}]
     render("{% set m = messages[0] %}{{ m.role }}", messages)
     assert messages == HELLO

@@ -1,4 +1,4 @@
-"""Models of a published shape with a random pattern for weights."""
+"""Models of a published shape with dummy weights."""
 
 import os
 
@@ -28,26 +28,26 @@ def small(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_the_pattern_is_made_once_and_cut_for_every_matrix(small):
+def test_random_file_is_generated_once_and_mapped_by_every_matrix(small):
     files = open_model("small-shape")
-    [pattern] = (small / "cache" / "patterns").iterdir()
-    made = os.stat(pattern)
-    assert made.st_size == 300 * 64 * 2
+    [random_file] = (small / "cache" / "patterns").iterdir()
+    before = os.stat(random_file)
+    assert before.st_size == 300 * 64 * 2
     again = open_model("small-shape")
-    assert os.stat(pattern).st_mtime_ns == made.st_mtime_ns
-    whole = np.frombuffer(pattern.read_bytes(), np.uint16)
+    assert os.stat(random_file).st_mtime_ns == before.st_mtime_ns
+    values_in_file = np.frombuffer(random_file.read_bytes(), np.uint16)
     for name, tensor in files.tensors.items():
         assert tensor.to_float32().tobytes() == again.tensors[name].to_float32().tobytes()
         if len(tensor.shape) == 2:
-            assert np.isin(np.frombuffer(tensor.bytes, np.uint16), whole).all()
+            assert np.isin(np.frombuffer(tensor.bytes, np.uint16), values_in_file).all()
     values = files.tensors["model.embed_tokens.weight"].to_float32()
     assert abs(values.mean()) < 0.01
-    # Uniform numbers of this bound have the deviation that keeps sums of so many products at one.
+    # The standard deviation that keeps dot products of this length at unit variance.
     assert values.std() == pytest.approx(64**-0.5, rel=0.02)
     assert np.abs(values).max() <= (3 / 64) ** 0.5 * 1.01
 
 
-def test_it_can_be_served(small):
+def test_dummy_model_generates_tokens(small):
     with Engine.load("small-shape") as engine:
         params = SamplingParams(max_tokens=8, temperature=0.0)
         [answer] = engine.generate(["abc"], params)

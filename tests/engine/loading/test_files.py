@@ -1,4 +1,4 @@
-"""The native readers against the formats' own libraries, and what Python sees of them."""
+"""The native GGUF and safetensors readers against the reference libraries."""
 
 import gc
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_block_sizes_and_codes_match_the_gguf_package() -> None:
     assert {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"} <= shared
 
 
-def test_a_file_of_the_format_s_own_writer_is_read(tmp_path: Path) -> None:
+def test_gguf_of_the_reference_writer_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_array("numbers", [1, -2, 3])
@@ -67,7 +67,7 @@ def test_a_file_of_the_format_s_own_writer_is_read(tmp_path: Path) -> None:
     assert bytes(stored) == blocks.tobytes()
 
 
-def test_a_file_of_the_safetensors_library_is_read(tmp_path: Path) -> None:
+def test_safetensors_of_the_reference_library_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     tensors = {
         "a": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -85,7 +85,7 @@ def test_a_file_of_the_safetensors_library_is_read(tmp_path: Path) -> None:
         assert bytes(found[name]) == values.tobytes()
 
 
-def test_bytes_are_shared_read_only_and_outlive_the_file(tmp_path: Path) -> None:
+def test_tensor_bytes_are_read_only_views_that_outlive_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     safetensors.numpy.save_file({"a": np.arange(4, dtype=np.float32)}, path)
     (tensor,) = SafeTensorsFile(path).tensors()

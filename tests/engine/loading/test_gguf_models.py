@@ -1,4 +1,4 @@
-"""GGUF files of every architecture, written by the format's own writer, opened as models."""
+"""GGUF files of every architecture, written by the reference writer and opened as models."""
 
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def write(
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_converted_model_is_the_model(architecture: str, tmp_path: Path) -> None:
+def test_converted_model_equals_its_source(architecture: str, tmp_path: Path) -> None:
     made = small(architecture)
     path = tmp_path / "model.gguf"
     write(path, made)
@@ -134,7 +134,7 @@ def test_a_converted_model_is_the_model(architecture: str, tmp_path: Path) -> No
     assert model.tokenizer.encode("abxy<|end|>") == [256, ord("a"), ord("b"), 258, 257]
 
 
-def test_permuted_rows_rotate_in_neighboring_pairs(tmp_path: Path) -> None:
+def test_permuted_rows_use_interleaved_rope(tmp_path: Path) -> None:
     made = small("llama")
     path = tmp_path / "model.gguf"
     write(path, made)
@@ -156,7 +156,7 @@ def test_permuted_rows_rotate_in_neighboring_pairs(tmp_path: Path) -> None:
     np.testing.assert_allclose(neighbors, rotated, rtol=1e-12)
 
 
-def test_an_output_matrix_of_its_own_unties_the_embeddings(tmp_path: Path) -> None:
+def test_output_matrix_unties_the_embeddings(tmp_path: Path) -> None:
     made = small("llama")
     write(tmp_path / "own.gguf", made)
     write(tmp_path / "tied.gguf", made, leave_out="lm_head")
@@ -167,7 +167,7 @@ def test_an_output_matrix_of_its_own_unties_the_embeddings(tmp_path: Path) -> No
     assert "lm_head.weight" not in tied.tensors
 
 
-def test_frequency_factors_are_pointed_at(tmp_path: Path) -> None:
+def test_rope_frequency_factors_are_referenced(tmp_path: Path) -> None:
     factors = np.linspace(1, 8, 32, dtype=np.float32)
     path = tmp_path / "model.gguf"
     write(path, small("llama"), extra={"rope_freqs.weight": factors})
@@ -177,14 +177,14 @@ def test_frequency_factors_are_pointed_at(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.tensors[scaling["tensor"]].to_float32(), factors)
 
 
-def test_factors_of_another_head_are_refused(tmp_path: Path) -> None:
+def test_rope_factors_of_another_head_size_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     write(path, small("llama"), extra={"rope_freqs.weight": np.ones(31, np.float32)})
     with pytest.raises(InputError, match=r'"rope_freqs.weight" of shape \[32\], got \[31\]'):
         open_model(path)
 
 
-def test_scaled_rotation_is_read(tmp_path: Path) -> None:
+def test_rope_scaling_is_read(tmp_path: Path) -> None:
     changes = {
         "qwen2.rope.scaling.type": "yarn",
         "qwen2.rope.scaling.factor": 4.0,
@@ -199,7 +199,7 @@ def test_scaled_rotation_is_read(tmp_path: Path) -> None:
     }
 
 
-def test_a_sliding_window_is_in_use_where_the_file_has_one(tmp_path: Path) -> None:
+def test_sliding_window_of_the_file_is_used(tmp_path: Path) -> None:
     for window in (None, 128):
         path = tmp_path / f"{window}.gguf"
         write(path, small("llama"), changes={"llama.attention.sliding_window": window})
@@ -218,7 +218,7 @@ def test_a_sliding_window_is_in_use_where_the_file_has_one(tmp_path: Path) -> No
         "llama.attention.layer_norm_rms_epsilon",
     ],
 )
-def test_a_missing_key_is_named(key: str, tmp_path: Path) -> None:
+def test_missing_key_is_named(key: str, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     write(path, small("llama"), changes={key: None})
     with pytest.raises(InputError, match=f'metadata key "{key}", got none'):
@@ -240,16 +240,14 @@ def test_a_missing_key_is_named(key: str, tmp_path: Path) -> None:
         ({"llama.rope.scaling.type": "su"}, "llama.rope.scaling.type"),
     ],
 )
-def test_metadata_that_cannot_be_is_refused(
-    changes: dict[str, Any], named: str, tmp_path: Path
-) -> None:
+def test_invalid_metadata_is_refused(changes: dict[str, Any], named: str, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     write(path, small("llama"), changes=changes)
     with pytest.raises(AssayError, match=named):
         open_model(path)
 
 
-def test_tensors_that_nothing_computes_with_are_refused(tmp_path: Path) -> None:
+def test_unknown_tensors_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     extra = {"blk.0.attn_sinks.weight": np.zeros(4, np.float32)}
     write(path, small("llama"), extra=extra)
@@ -257,7 +255,7 @@ def test_tensors_that_nothing_computes_with_are_refused(tmp_path: Path) -> None:
         open_model(path)
 
 
-def test_other_architectures_are_refused_by_name(tmp_path: Path) -> None:
+def test_unknown_architectures_are_refused(tmp_path: Path) -> None:
     writer = gguf.GGUFWriter(tmp_path / "model.gguf", "mamba")
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

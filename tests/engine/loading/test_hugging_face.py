@@ -11,14 +11,14 @@ import safetensors.numpy
 
 from assay.cli.app import run
 from assay.engine.loading import open_model
-from assay.engine.loading.configuration import RULES, checked
+from assay.engine.loading.configuration import SCHEMAS, validated
 from assay.engine.loading.synthetic import synthetic_model, write_folder
 from assay.errors import AssayError, InputError
 
 
-@pytest.mark.parametrize("architecture", RULES)
+@pytest.mark.parametrize("architecture", SCHEMAS)
 @pytest.mark.parametrize("shards", [1, 3])
-def test_a_folder_is_the_model_it_was_written_from(
+def test_folder_equals_the_model_it_was_written_from(
     architecture: str, shards: int, tmp_path: Path
 ) -> None:
     made = synthetic_model(architecture, seed=5)
@@ -36,7 +36,7 @@ def test_a_folder_is_the_model_it_was_written_from(
     assert model.chat_template is not None
 
 
-def test_only_gpt2_s_products_are_stored_the_other_way_round(tmp_path: Path) -> None:
+def test_only_gpt2_matrices_are_transposed(tmp_path: Path) -> None:
     write_folder(tmp_path, "gpt2")
     transposed = {
         name.split("0.", 1)[-1]
@@ -57,7 +57,7 @@ def test_bfloat16_is_rounded_to_nearest(tmp_path: Path) -> None:
     stored = open_model(tmp_path).tensors[name]
     exact = synthetic_model("llama").tensors[name].to_float32()
     assert stored.format == "bf16"
-    # Eight bits of significand: half a step is 2^-9 of the value.
+    # Eight bits of significand: the rounding error is at most 2^-9 of the value.
     np.testing.assert_allclose(stored.to_float32(), exact, rtol=2**-8, atol=0)
     assert np.abs(stored.to_float32() / exact - 1).mean() < 2**-9
 
@@ -68,11 +68,11 @@ def edit(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps({k: v for k, v in config.items() if v is not ...}))
 
 
-@pytest.mark.parametrize("architecture", RULES)
-def test_every_missing_dimension_is_an_error_naming_it(architecture: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("architecture", SCHEMAS)
+def test_missing_dimension_is_named(architecture: str, tmp_path: Path) -> None:
     write_folder(tmp_path, architecture)
-    rules = RULES[architecture]
-    for key in (*rules.extents, *rules.required):
+    rules = SCHEMAS[architecture]
+    for key in (*rules.dimensions, *rules.required):
         before = json.loads((tmp_path / "config.json").read_text())
         edit(tmp_path, **{key: ...})
         with pytest.raises(InputError, match=f'config.json: expected the key "{key}", got none'):
@@ -80,7 +80,7 @@ def test_every_missing_dimension_is_an_error_naming_it(architecture: str, tmp_pa
         edit(tmp_path, **before)
 
 
-def test_what_may_be_left_out_is_noted(tmp_path: Path) -> None:
+def test_defaults_are_noted(tmp_path: Path) -> None:
     write_folder(tmp_path, "llama")
     edit(tmp_path, rope_theta=..., head_dim=...)
     model = open_model(tmp_path)
@@ -91,16 +91,16 @@ def test_what_may_be_left_out_is_noted(tmp_path: Path) -> None:
     ]
 
 
-def test_newer_spelling_of_the_rotation_is_read() -> None:
+def test_rope_parameters_are_read() -> None:
     plain = dict(synthetic_model("llama").config)
     del plain["rope_theta"], plain["rope_scaling"]
     scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}
     newer = plain | {"rope_parameters": {"rope_theta": 5e5, **scaling}}
-    config, notes = checked("config.json", "llama", newer)
+    config, notes = validated("config.json", "llama", newer)
     assert (config["rope_theta"], config["rope_scaling"]) == (5e5, scaling)
     assert notes == ()
     newer = plain | {"rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}}
-    assert checked("config.json", "llama", newer)[0]["rope_scaling"] is None
+    assert validated("config.json", "llama", newer)[0]["rope_scaling"] is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_newer_spelling_of_the_rotation_is_read() -> None:
         ({"attention_bias": True}, r"q_proj\.bias"),
     ],
 )
-def test_configurations_that_do_not_fit_are_refused(
+def test_invalid_configurations_are_refused(
     changes: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
     write_folder(tmp_path, "llama")
@@ -159,7 +159,7 @@ SHARD = "model-00001-of-00002.safetensors"
         (lambda found: dict.fromkeys(found, SHARD), "expected the tensor"),
     ],
 )
-def test_an_index_that_lies_is_refused(
+def test_invalid_index_is_refused(
     change: Callable[[dict[str, str]], Any], named: str, tmp_path: Path
 ) -> None:
     write_folder(tmp_path, "llama", shards=2)
@@ -168,7 +168,7 @@ def test_an_index_that_lies_is_refused(
         open_model(tmp_path)
 
 
-def test_shards_that_are_missing_are_named(tmp_path: Path) -> None:
+def test_missing_shards_are_named(tmp_path: Path) -> None:
     write_folder(tmp_path, "llama", shards=2)
     (tmp_path / SHARD).unlink()
     with pytest.raises(InputError, match=SHARD):
@@ -188,7 +188,7 @@ def test_tied_embeddings_stored_twice_are_used_once(tmp_path: Path) -> None:
     assert "lm_head.weight" not in open_model(tmp_path).tensors
 
 
-def test_buffers_of_older_checkpoints_are_left_out(tmp_path: Path) -> None:
+def test_buffers_of_older_checkpoints_are_ignored(tmp_path: Path) -> None:
     write_folder(tmp_path, "gpt2")
     mask = {"transformer.h.0.attn.bias": np.ones((1, 1, 4, 4), np.float32)}
     rewrite(tmp_path, lambda tensors: tensors.update(mask))
@@ -252,7 +252,7 @@ MISSING_MARK = {
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"post_processor": MISSING_MARK}, "no entry found for key"),
         (
@@ -261,8 +261,8 @@ MISSING_MARK = {
         ),
     ],
 )
-def test_a_panic_of_the_library_is_one_error_of_the_file(
-    changed: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_library_panic_is_one_error(
+    changed: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_folder(tmp_path, "llama")
     path = tmp_path / "tokenizer.json"
@@ -271,11 +271,11 @@ def test_a_panic_of_the_library_is_one_error_of_the_file(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(f"error: {path}: expected a tokenizer, got one that the library")
-    assert said in captured.err
+    assert message in captured.err
     assert len(captured.err.splitlines()) == 1
 
 
-def test_a_text_on_which_the_library_panics_is_refused(tmp_path: Path) -> None:
+def test_text_on_which_the_library_panics_is_refused(tmp_path: Path) -> None:
     write_folder(tmp_path, "llama")
     path = tmp_path / "tokenizer.json"
     grown = {"type": "Replace", "pattern": {"String": ""}, "content": "abc"}
@@ -285,7 +285,7 @@ def test_a_text_on_which_the_library_panics_is_refused(tmp_path: Path) -> None:
         tokenizer.encode("hello")
 
 
-def test_prompts_are_neither_cut_nor_filled_up(tmp_path: Path) -> None:
+def test_prompts_are_neither_truncated_nor_padded(tmp_path: Path) -> None:
     write_folder(tmp_path, "llama")
     path = tmp_path / "tokenizer.json"
     cut = {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}
@@ -296,13 +296,13 @@ def test_prompts_are_neither_cut_nor_filled_up(tmp_path: Path) -> None:
     assert open_model(tmp_path).tokenizer.encode("hello") == [256, *b"hello"]
 
 
-def test_several_end_tokens_all_stop(tmp_path: Path) -> None:
+def test_all_eos_tokens_stop(tmp_path: Path) -> None:
     write_folder(tmp_path, "llama")
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [0, 257]}')
     assert open_model(tmp_path).tokenizer.stop_ids == {0, 257}
 
 
-def test_templates_are_found_where_they_may_be(tmp_path: Path) -> None:
+def test_chat_template_is_found_in_every_location(tmp_path: Path) -> None:
     write_folder(tmp_path, "llama")
     settings = tmp_path / "tokenizer_config.json"
     named = [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]
@@ -315,7 +315,7 @@ def test_templates_are_found_where_they_may_be(tmp_path: Path) -> None:
         open_model(tmp_path)
 
 
-def test_a_single_file_points_to_its_folder(tmp_path: Path) -> None:
+def test_single_safetensors_file_hints_at_its_folder(tmp_path: Path) -> None:
     write_folder(tmp_path, "llama")
     with pytest.raises(InputError, match="folder that holds") as caught:
         open_model(tmp_path / "model.safetensors")

@@ -1,4 +1,4 @@
-"""A value that several threads want is made once, and so is its failure."""
+"""A value that several threads need is computed once, and so is its failure."""
 
 import threading
 import time
@@ -10,36 +10,36 @@ from assay.engine.loading.once import Once
 from assay.errors import InputError
 
 
-def test_threads_that_meet_get_one_value() -> None:
-    made: list[object] = []
+def test_concurrent_threads_get_one_value() -> None:
+    computed: list[object] = []
     together = threading.Barrier(8)
 
-    def make() -> object:
+    def compute() -> object:
         time.sleep(0.02)
-        made.append(object())
-        return made[-1]
+        computed.append(object())
+        return computed[-1]
 
-    value = Once(make)
+    value = Once(compute)
 
-    def ask() -> object:
+    def get() -> object:
         together.wait()
         return value.get()
 
     with ThreadPoolExecutor(8) as threads:
-        found = {id(one.result()) for one in [threads.submit(ask) for _ in range(8)]}
-    assert len(made) == len(found) == 1
+        found = {id(one.result()) for one in [threads.submit(get) for _ in range(8)]}
+    assert len(computed) == len(found) == 1
 
 
-def test_what_is_begun_is_not_made_again() -> None:
-    made: list[int] = []
-    value = Once(lambda: made.append(1))
+def test_value_begun_in_the_background_is_computed_once() -> None:
+    computed: list[int] = []
+    value = Once(lambda: computed.append(1))
     value.begin()
     value.begin()
     value.get()
-    assert made == [1]
+    assert computed == [1]
 
 
-def test_a_failure_is_raised_to_everyone() -> None:
+def test_failure_is_raised_on_every_use() -> None:
     calls: list[int] = []
 
     def fail() -> int:
@@ -51,26 +51,26 @@ def test_a_failure_is_raised_to_everyone() -> None:
     for _ in range(2):
         with pytest.raises(InputError, match="no value"):
             value.get()
-    assert (calls, value.made) == ([1], False)
+    assert (calls, value.is_ready) == ([1], False)
 
 
-def test_an_interrupt_is_not_kept() -> None:
-    answers = iter([KeyboardInterrupt(), 7])
+def test_value_is_computed_again_after_an_interrupt() -> None:
+    results = iter([KeyboardInterrupt(), 7])
 
-    def make() -> int:
-        answer = next(answers)
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+    def compute() -> int:
+        result = next(results)
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
-    value = Once(make)
+    value = Once(compute)
     with pytest.raises(KeyboardInterrupt):
         value.get()
     assert value.get() == 7
 
 
-def test_values_of_different_models_do_not_wait_for_each_other() -> None:
-    """A lock that all instances share, as that of cached_property in Python 3.11, would."""
+def test_different_values_are_computed_concurrently() -> None:
+    """A lock shared by all instances, as in cached_property of Python 3.11, would deadlock."""
     inside = threading.Barrier(2, timeout=10)
     first, second = Once(lambda: inside.wait()), Once(lambda: inside.wait())
     first.begin()

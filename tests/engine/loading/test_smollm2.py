@@ -1,4 +1,4 @@
-"""SmolLM2 as it is fetched: configuration, tensors, tokenizer and chat template."""
+"""The downloaded SmolLM2: configuration, tensors, tokenizer and chat template."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def oracle(smollm2: Path) -> gguf.GGUFReader:
     return gguf.GGUFReader(smollm2)
 
 
-def test_the_configuration_is_the_published_one(model: ModelFiles) -> None:
+def test_configuration_is_the_published_one(model: ModelFiles) -> None:
     # https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/blob/main/config.json
     published = {
         "model_type": "llama",
@@ -43,7 +43,7 @@ def test_the_configuration_is_the_published_one(model: ModelFiles) -> None:
     assert (model.architecture, model.rope_pairs) == ("llama", "interleaved")
 
 
-def test_tensors_are_the_bytes_that_the_format_s_own_reader_finds(
+def test_tensor_bytes_match_the_reference_reader(
     model: ModelFiles, oracle: gguf.GGUFReader
 ) -> None:
     assert len(model.tensors) == len(oracle.tensors)
@@ -73,7 +73,7 @@ def test_only_queries_and_keys_are_permuted(model: ModelFiles) -> None:
     "text",
     ["", " ", "a  b\n\n c\t", "1234567890", "caf\u00e9 \u4f60\u597d \U0001f600\u200d\U0001f4a9"],
 )
-def test_every_text_comes_back_whole(model: ModelFiles, text: str) -> None:
+def test_text_round_trips(model: ModelFiles, text: str) -> None:
     tokenizer = model.tokenizer
     tokens = tokenizer.encode(text)
     assert tokenizer.decode(tokens) == text
@@ -83,18 +83,18 @@ def test_every_text_comes_back_whole(model: ModelFiles, text: str) -> None:
     assert "".join(pieces) + detokenizer.finish() == text
 
 
-def test_no_begin_token_is_added_and_the_model_s_ends_stop(model: ModelFiles) -> None:
+def test_no_bos_token_is_added_and_eos_tokens_stop(model: ModelFiles) -> None:
     tokenizer = model.tokenizer
     assert not tokenizer.add_bos
     assert tokenizer.eos_id == 2
     assert {0, 2} <= tokenizer.stop_ids
 
 
-def test_digits_stand_alone(model: ModelFiles) -> None:
+def test_digits_are_single_tokens(model: ModelFiles) -> None:
     assert len(model.tokenizer.encode("2026", add_special=False)) == 4
 
 
-def test_the_chat_template_writes_what_the_model_was_trained_on(model: ModelFiles) -> None:
+def test_chat_template_renders_the_training_format(model: ModelFiles) -> None:
     assert model.chat_template is not None
     text = model.chat_template.render([{"role": "user", "content": "Hi"}])
     assert text == (

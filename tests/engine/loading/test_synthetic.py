@@ -1,4 +1,4 @@
-"""Made-up models: the same everywhere, labeled, and of every architecture."""
+"""Synthetic models: reproducible, labeled as synthetic, of every architecture."""
 
 import hashlib
 import math
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from assay.engine.loading import open_model
-from assay.engine.loading.configuration import RULES
+from assay.engine.loading.configuration import SCHEMAS
 from assay.engine.loading.synthetic import synthetic_model
 from assay.errors import AssayError
 
@@ -31,7 +31,7 @@ def philox(key: int, blocks: int) -> list[int]:
     return found
 
 
-def test_the_numbers_are_those_of_the_published_generator() -> None:
+def test_weights_are_those_of_the_philox_generator() -> None:
     name = "model.layers.0.mlp.up_proj.weight"
     key = int.from_bytes(hashlib.sha256(f"3 {name}".encode()).digest()[:16], "little")
     bound = math.sqrt(3 / 256)
@@ -40,19 +40,19 @@ def test_the_numbers_are_those_of_the_published_generator() -> None:
     np.testing.assert_allclose(values, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("architecture", RULES)
-def test_weights_keep_activations_in_bounds(architecture: str) -> None:
+@pytest.mark.parametrize("architecture", SCHEMAS)
+def test_weights_keep_activations_at_unit_variance(architecture: str) -> None:
     model = synthetic_model(architecture)
     for name, tensor in model.tensors.items():
         values = tensor.to_float32()
         assert np.isfinite(values).all()
         if values.ndim == 2:
-            # One over the root of the inputs: a product of unit inputs has unit spread.
+            # 1 / sqrt(inputs): a dot product of unit-variance inputs has unit variance.
             assert values.std() * values.shape[1] ** 0.5 == pytest.approx(1, rel=0.02), name
             assert abs(values.mean()) < 0.02
 
 
-def test_seeds_and_configurations_make_other_models() -> None:
+def test_seed_and_configuration_change_the_model() -> None:
     name = "model.norm.weight"
     first, second = synthetic_model(seed=0), synthetic_model(seed=1)
     assert bytes(first.tensors[name].bytes) != bytes(second.tensors[name].bytes)
@@ -62,14 +62,14 @@ def test_seeds_and_configurations_make_other_models() -> None:
     assert not any("layers.1." in name for name in wide.tensors)
 
 
-def test_it_is_labeled() -> None:
+def test_model_is_labeled_synthetic() -> None:
     model = open_model("synthetic")
     assert model.synthetic
     assert model.path is None
     assert any("means nothing" in note for note in model.notes)
 
 
-def test_impossible_configurations_are_refused() -> None:
+def test_invalid_configurations_are_refused() -> None:
     with pytest.raises(AssayError, match="num_key_value_heads 3"):
         synthetic_model(config={"num_key_value_heads": 3})
     with pytest.raises(AssayError, match='"bert"'):

@@ -1,4 +1,4 @@
-"""Tokenizers rebuilt from GGUF metadata, held against what llama.cpp makes of the same texts."""
+"""Tokenizers rebuilt from GGUF metadata, against llama.cpp's tokens of the same texts."""
 
 import json
 from dataclasses import replace
@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay._native import GgufFile
-from assay.engine.loading.gguf import Metadata
-from assay.engine.loading.gguf_tokenizer import SPLITTINGS, tokenizer_from_gguf
+from assay.engine.loading.gguf_metadata import GgufMetadata
+from assay.engine.loading.gguf_tokenizer import PRE_TOKENIZERS, tokenizer_from_gguf
 from assay.engine.loading.synthetic import synthetic_model
 from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
 from assay.errors import AssayError, InputError
@@ -25,7 +25,7 @@ def llama_cpp(root: Path) -> dict[str, Any]:
 
 
 def read(path: Path) -> Tokenizer:
-    return tokenizer_from_gguf(Metadata(path.name, GgufFile(path)))
+    return tokenizer_from_gguf(GgufMetadata(path.name, GgufFile(path)))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def vocabulary(smollm2: Path) -> tuple[list[str], list[int], list[str]]:
 
 
 @pytest.mark.parametrize("name", ["smollm", "gpt-2", "llama-bpe", "qwen2", "tekken", "default"])
-def test_every_splitting_gives_llama_cpp_s_tokens(
+def test_every_pre_tokenizer_matches_llama_cpp(
     name: str,
     llama_cpp: dict[str, Any],
     vocabulary: tuple[list[str], list[int], list[str]],
@@ -53,39 +53,41 @@ def test_every_splitting_gives_llama_cpp_s_tokens(
     assert {one["text"]: tokenizer.encode(one["text"]) for one in cases} == {
         one["text"]: one["tokens"] for one in cases
     }
-    # Batches frame and split as single texts do.
+    # Batches give the tokens of single texts.
     texts = [one["text"] for one in cases]
     assert tokenizer.encode_batch(texts) == [one["tokens"] for one in cases]
 
 
 @pytest.fixture(scope="module")
-def whole(smollm2: Path) -> tuple[Metadata, Tokenizer]:
-    metadata = Metadata(smollm2.name, GgufFile(smollm2))
+def full(smollm2: Path) -> tuple[GgufMetadata, Tokenizer]:
+    metadata = GgufMetadata(smollm2.name, GgufFile(smollm2))
     tokenizer = tokenizer_from_gguf(metadata)
     tokenizer.build()
     return metadata, tokenizer
 
 
-def test_a_library_of_a_text_s_own_pieces_cuts_it_as_the_whole_one(
-    llama_cpp: dict[str, Any], smollm2: Path, whole: tuple[Metadata, Tokenizer]
+def test_partial_vocabulary_encodes_as_the_full_one(
+    llama_cpp: dict[str, Any], smollm2: Path, full: tuple[GgufMetadata, Tokenizer]
 ) -> None:
-    """Every text is the first one of a tokenizer of its own, which then builds the whole."""
+    """Every text is the first one of a new tokenizer, which uses a partial vocabulary."""
     for one in llama_cpp["splittings"]["smollm"]:
         assert read(smollm2).encode(one["text"]) == one["tokens"], one["text"]
-    metadata, tokenizer = whole
+    metadata, tokenizer = full
     chat = "<|im_start|>user\nWho's there?<|im_end|>\n<|im_start|>assistant\n"
     for texts in (["Gravity is the force that"], [chat], ["one", "two three", ""], ["a " * 2000]):
         assert tokenizer_from_gguf(metadata).encode_batch(texts) == tokenizer.encode_batch(texts)
 
 
 @given(text=st.text(max_size=60))
-@example(text="\x9f\U000a5000")  # a byte that is no piece, between two that merge
-def test_a_small_library_agrees_on_any_text(whole: tuple[Metadata, Tokenizer], text: str) -> None:
-    metadata, tokenizer = whole
+@example(text="\x9f\U000a5000")  # a byte that is not a token, between two that merge
+def test_partial_vocabulary_encodes_any_text_as_the_full_one(
+    full: tuple[GgufMetadata, Tokenizer], text: str
+) -> None:
+    metadata, tokenizer = full
     assert tokenizer_from_gguf(metadata).encode(text) == tokenizer.encode(text)
 
 
-def test_generation_stops_where_llama_cpp_stops(llama_cpp: dict[str, Any], smollm2: Path) -> None:
+def test_stop_tokens_match_llama_cpp(llama_cpp: dict[str, Any], smollm2: Path) -> None:
     assert sorted(read(smollm2).stop_ids) == llama_cpp["stops"]
 
 
@@ -96,38 +98,36 @@ def pieces(llama_cpp: dict[str, Any], tmp_path: Path) -> Tokenizer:
     return read(path)
 
 
-def test_sentence_pieces_give_llama_cpp_s_tokens(
-    llama_cpp: dict[str, Any], pieces: Tokenizer
-) -> None:
+def test_sentencepiece_matches_llama_cpp(llama_cpp: dict[str, Any], pieces: Tokenizer) -> None:
     for case in llama_cpp["piece_tokens"]:
         assert pieces.encode(case["text"]) == case["tokens"], case["text"]
 
 
 @pytest.mark.parametrize("text", ["the cat", "", " the", "th\u00e9 \u732b\n", "\U0001f600 sat"])
-def test_sentence_pieces_come_back_whole(pieces: Tokenizer, text: str) -> None:
+def test_sentencepiece_text_round_trips(pieces: Tokenizer, text: str) -> None:
     tokens = pieces.encode(text)
     assert tokens[0] == pieces.bos_id
     assert pieces.decode(tokens) == text
-    # A continuation keeps the space before its first word.
+    # An output keeps the space before its first word.
     detokenizer = pieces.detokenizer()
-    said = "".join(detokenizer.push(token) for token in tokens) + detokenizer.finish()
-    assert said in (f" {text}", text)
-    assert "\ufffd" not in said
+    decoded = "".join(detokenizer.push(token) for token in tokens) + detokenizer.finish()
+    assert decoded in (f" {text}", text)
+    assert "\ufffd" not in decoded
 
 
 @given(st.binary(max_size=40))
-def test_streams_of_any_tokens_never_break_a_character(data: bytes) -> None:
+def test_detokenizer_never_splits_a_character(data: bytes) -> None:
     tokenizer = synthetic_model().tokenizer
     detokenizer = tokenizer.detokenizer()
-    said = [detokenizer.push(byte) for byte in data]
-    whole = "".join(said) + detokenizer.finish()
-    assert whole == tokenizer.decode(data) == data.decode("utf-8", "replace")
+    emitted = [detokenizer.push(byte) for byte in data]
+    full = "".join(emitted) + detokenizer.finish()
+    assert full == tokenizer.decode(data) == data.decode("utf-8", "replace")
     for number in range(len(data) + 1):
-        # What has been said is never taken back.
-        assert whole.startswith("".join(said[:number]))
+        # Emitted text is never revised.
+        assert full.startswith("".join(emitted[:number]))
 
 
-def test_the_byte_alphabet_is_gpt2_s() -> None:
+def test_byte_alphabet_is_gpt2s() -> None:
     from tokenizers import pre_tokenizers
 
     alphabet = byte_alphabet()
@@ -138,7 +138,7 @@ def test_the_byte_alphabet_is_gpt2_s() -> None:
     )
 
 
-def test_special_tokens_are_kept_out_of_text() -> None:
+def test_special_tokens_are_not_decoded() -> None:
     tokenizer = synthetic_model().tokenizer
     tokens = tokenizer.encode("a<|end|>b")
     assert tokens == [256, ord("a"), 257, ord("b")]
@@ -165,7 +165,7 @@ SOUND: dict[str, Any] = {"model": "gpt2", "pre": "gpt-2", "eos_token_id": 0}
         ({"pre": "llama-bpe"}, BYTES, [1] * 256, [], "bos token"),
     ],
 )
-def test_unsound_vocabularies_are_refused_by_key(
+def test_invalid_vocabularies_are_refused_by_key(
     settings: dict[str, Any],
     tokens: list[str],
     types: list[int],
@@ -185,7 +185,7 @@ def test_unsound_vocabularies_are_refused_by_key(
         read(path).build()
 
 
-def test_the_background_gives_the_same_tokenizer_and_the_same_errors(tmp_path: Path) -> None:
+def test_background_build_gives_the_same_tokenizer_and_errors(tmp_path: Path) -> None:
     model = synthetic_model()
     model.prepare()
     assert model.tokenizer.encode("a") == synthetic_model().tokenizer.encode("a")
@@ -205,5 +205,5 @@ def test_unknown_tokens_are_refused() -> None:
         synthetic_model().tokenizer.piece(258)
 
 
-def test_splittings_that_architectures_need_are_known() -> None:
-    assert {"gpt-2", "llama-bpe", "qwen2", "smollm", "tekken"} <= set(SPLITTINGS)
+def test_pre_tokenizers_of_the_architectures_are_known() -> None:
+    assert {"gpt-2", "llama-bpe", "qwen2", "smollm", "tekken"} <= set(PRE_TOKENIZERS)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay import _native
+from assay._native import cuda_attention_limits
 from assay.engine.core.knobs import Settings
 from assay.engine.models.model_shape import ModelShape
 from assay.errors import InputError, UnsupportedError
 from assay.runtime import Device
 
 KV_FORMAT: Final = "bf16"
-HEAD_DIMS, BLOCK_TOKENS = _native.cuda_attention_limits()
+HEAD_DIMS, BLOCK_TOKENS = cuda_attention_limits()
 
 
 def check_settings(device: Device, settings: Settings) -> None:

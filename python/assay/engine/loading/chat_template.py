@@ -1,4 +1,4 @@
-"""Chat templates: Jinja2 text that comes with a model, run where it can do no harm."""
+"""Chat templates: the Jinja2 template of a model, rendered in a sandbox."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from assay.errors import InputError
 
 
 class ChatTemplate:
-    """Turns messages into the text a model was trained on, the way `transformers` does.
+    """Renders messages to the prompt format that a model was trained on, as `transformers` does.
 
-    The template can neither reach attributes of Python nor change what it is given. `specials`
-    are the texts of the begin and end tokens, under the names that templates use.
+    The sandbox gives access neither to Python attributes nor to the objects passed in. `specials`
+    are the texts of the BOS and EOS tokens, under the names that templates use.
     """
 
     def __init__(self, text: str, specials: Mapping[str, str]) -> None:
@@ -35,7 +35,7 @@ class ChatTemplate:
         tools: Sequence[Mapping[str, Any]] | None = None,
         **variables: Any,
     ) -> str:
-        """The text of a conversation, by default up to where the assistant is to speak."""
+        """The text of a conversation, by default up to the start of the assistant's message."""
         from jinja2 import TemplateError
 
         try:
@@ -47,10 +47,10 @@ class ChatTemplate:
                 **variables,
             )
             return text
-        # A template may also trip over what it was given: a message without content, say.
+        # A template may also fail on its input: a message without content, say.
         except (TemplateError, TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise InputError(
-                f"chat template: expected messages it can write, got: {error}"
+                f"chat template: expected messages that it can render, got: {error}"
             ) from None
 
 
@@ -60,7 +60,7 @@ def _environment() -> Any:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """`{% generation %}` marks what the assistant said, for training; here it is plain."""
+        """`{% generation %}` marks the assistant's text for training; here it has no effect."""
 
         tags = {"generation"}  # noqa: RUF012
 
@@ -75,7 +75,7 @@ def _environment() -> Any:
         raise TemplateError(message)
 
     def tojson(value: Any, indent: int | None = None, **options: Any) -> str:
-        # The library's own filter escapes for HTML, which a prompt is not.
+        # Jinja2's own filter escapes for HTML.
         return json.dumps(value, ensure_ascii=False, indent=indent, **options)
 
     environment = ImmutableSandboxedEnvironment(

@@ -1,8 +1,8 @@
-"""Models of a published shape whose matrices are cuts of one random pattern: for measuring.
+"""Dummy weights: models of a published shape with random weights, for benchmarks.
 
-A model of eight billion random numbers takes minutes to make and as much disk as a real one. How
-fast a device reads weights does not depend on which numbers they are, as long as they are not all
-alike: so a file as large as the largest matrix is made once, and every matrix maps a part of it.
+A model of eight billion random numbers takes minutes to generate and as much disk as a real one.
+How fast a device reads weights does not depend on their values, as long as they are not all equal:
+a file as large as the largest matrix is generated once, and every matrix maps a part of it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay import paths
-from assay.engine.loading.configuration import checked
+from assay.engine.loading.configuration import validated
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.tensor_shapes import expected_shapes
 from assay.engine.loading.tokenizer import Tokenizer
-from assay.engine.loading.vocabulary import WholeVocabulary
+from assay.engine.loading.vocabulary import LibraryVocabulary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,19 +52,20 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
 
 SEED: Final = 20_240_418
 _ITEM: Final = 2
-_PIECE: Final = 1 << 22
-"""Numbers that are made at a time."""
+_CHUNK: Final = 1 << 22
+"""Values generated at a time."""
 
 
-def patterned_model(name: str) -> ModelFiles:
-    """The model of this shape; its pattern is made in the scratch folder where it is not there."""
-    config, _ = checked(name, "llama", SHAPES[name])
+def dummy_model(name: str) -> ModelFiles:
+    """The model of this shape; its random file is generated in the scratch folder if missing."""
+    config, _ = validated(name, "llama", SHAPES[name])
     shapes = expected_shapes("llama", config)
-    most = max(math.prod(shape) for shape in shapes.values())
-    path = _pattern(most, config["hidden_size"])
+    largest = max(math.prod(shape) for shape in shapes.values())
+    path = _random_file(largest, config["hidden_size"])
     with path.open("rb") as file:
         tensors = {
-            each: _tensor(each, shape, file.fileno(), most) for each, shape in shapes.items()
+            tensor: _tensor(tensor, shape, file.fileno(), largest)
+            for tensor, shape in shapes.items()
         }
     return ModelFiles(
         name=name,
@@ -79,21 +80,21 @@ def patterned_model(name: str) -> ModelFiles:
     )
 
 
-def _tensor(name: str, shape: tuple[int, ...], file: int, most: int) -> Tensor:
+def _tensor(name: str, shape: tuple[int, ...], file: int, largest: int) -> Tensor:
     if len(shape) == 1:
-        return Tensor(name, "f32", shape, memoryview(_gains(name, shape[0]).view("u1").data))
+        return Tensor(name, "f32", shape, memoryview(_norm_weights(name, shape[0]).view("u1").data))
     count = math.prod(shape)
     page = mmap.ALLOCATIONGRANULARITY
-    places_left = (most - count) * _ITEM // page + 1
+    offsets = (largest - count) * _ITEM // page + 1
     digest = hashlib.sha256(name.encode()).digest()
-    first = int.from_bytes(digest[:8], "little") % places_left * page
-    # A mapping of its own, so that a page of weights costs what it costs in a file of its own.
-    mapped = mmap.mmap(file, count * _ITEM, access=mmap.ACCESS_READ, offset=first)
+    offset = int.from_bytes(digest[:8], "little") % offsets * page
+    # A separate mapping for each tensor, so that page faults cost what they cost with real weights.
+    mapped = mmap.mmap(file, count * _ITEM, access=mmap.ACCESS_READ, offset=offset)
     return Tensor(name, "bf16", shape, memoryview(mapped))
 
 
-def _gains(name: str, count: int) -> NDArray[np.float32]:
-    """Norms scale by about one."""
+def _norm_weights(name: str, count: int) -> NDArray[np.float32]:
+    """Norm weights near one."""
     import numpy as np
 
     key = int.from_bytes(hashlib.sha256(f"{SEED} {name}".encode()).digest()[:16], "little")
@@ -101,8 +102,8 @@ def _gains(name: str, count: int) -> NDArray[np.float32]:
     return np.ascontiguousarray(0.9 + bits.astype(np.float32) * np.float32(0.2 / (1 << 24)))
 
 
-def _pattern(count: int, inputs: int) -> Path:
-    """The file of so many uniform numbers, scaled for rows of so many inputs; made once."""
+def _random_file(count: int, inputs: int) -> Path:
+    """A file of `count` uniform bfloat16 values, scaled for rows of `inputs`; generated once."""
     import numpy as np
 
     from assay.runtime.rounding import narrow
@@ -111,7 +112,7 @@ def _pattern(count: int, inputs: int) -> Path:
     if path.exists() and path.stat().st_size == count * _ITEM:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Every 16 random bits choose one of as many numbers, rounded to bfloat16 beforehand.
+    # Every 16 random bits index a table of values, rounded to bfloat16 beforehand.
     bound = math.sqrt(3 / inputs)
     values = ((np.arange(1 << 16) + 0.5) / (1 << 15) - 1).astype(np.float32) * np.float32(bound)
     table = narrow(values)
@@ -119,9 +120,9 @@ def _pattern(count: int, inputs: int) -> Path:
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            for first in range(0, count, _PIECE):
-                piece = min(_PIECE, count - first)
-                raw = bits.random_raw(-(-piece // 4)).view(np.uint16)[:piece]
+            for first in range(0, count, _CHUNK):
+                count_here = min(_CHUNK, count - first)
+                raw = bits.random_raw(-(-count_here // 4)).view(np.uint16)[:count_here]
                 file.write(table[raw].data)
         Path(temporary).replace(path)
     except BaseException:
@@ -131,7 +132,7 @@ def _pattern(count: int, inputs: int) -> Path:
 
 
 def _tokenizer(vocabulary: int) -> Tokenizer:
-    """Bytes are tokens, and every other number is a token that says itself."""
+    """Bytes are tokens; every other ID is a token of its number in brackets."""
     from tokenizers import Tokenizer as Library
     from tokenizers import decoders, models, pre_tokenizers
 
@@ -144,7 +145,7 @@ def _tokenizer(vocabulary: int) -> Tokenizer:
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     library.decoder = decoders.ByteLevel()
     return Tokenizer(
-        WholeVocabulary(library, "pattern"),
+        LibraryVocabulary(library, "pattern"),
         bos_id=None,
         eos_id=None,
         stop_ids=[],

@@ -1,4 +1,4 @@
-"""A GGUF file as a model: its metadata in the words of config.json, its tensors renamed."""
+"""A GGUF file as a model: metadata as config.json keys, tensors under Hugging Face names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import GgufFile
-from assay.engine.loading.configuration import checked, known_architecture
+from assay.engine.loading.configuration import known_architecture, validated
 from assay.engine.loading.gguf_metadata import GgufMetadata
 from assay.engine.loading.gguf_names import hugging_face_name
 from assay.engine.loading.model_files import ModelFiles, Tensor
@@ -17,7 +17,7 @@ from assay.errors import UnsupportedError
 if TYPE_CHECKING:
     from assay.engine.loading.tokenizer import Tokenizer
 
-_ROTATED: Final = re.compile(r"\.self_attn\.[qk]_proj\.(weight|bias)$")
+_ROPE_TENSOR: Final = re.compile(r"\.self_attn\.[qk]_proj\.(weight|bias)$")
 
 
 def open_gguf(path: Path) -> ModelFiles:
@@ -26,20 +26,20 @@ def open_gguf(path: Path) -> ModelFiles:
     file = GgufFile(path)
     metadata = GgufMetadata(where, file)
     architecture = known_architecture(
-        f"{where}: general.architecture", metadata.need("general.architecture", str)
+        f"{where}: general.architecture", metadata.require("general.architecture", str)
     )
     if architecture == "mistral":
         raise UnsupportedError(
             f'{where}: expected "llama", which GGUF files of Mistral say, got "mistral"'
         )
     stored = {one.name: one for one in file.tensors()}
-    config, notes = checked(
+    config, notes = validated(
         where, architecture, _configuration(metadata, architecture, "output.weight" not in stored)
     )
     tensors = {}
     for one in stored.values():
         name = hugging_face_name(where, architecture, one.name)
-        permuted = architecture == "llama" and _ROTATED.search(name) is not None
+        permuted = architecture == "llama" and _ROPE_TENSOR.search(name) is not None
         tensors[name] = Tensor.stored(name, one, permuted=permuted)
     if ROPE_FACTORS in tensors:
         config["rope_scaling"] = {"rope_type": "factors", "tensor": ROPE_FACTORS}
@@ -56,7 +56,7 @@ def open_gguf(path: Path) -> ModelFiles:
         architecture=architecture,
         config=config,
         tensors=tensors,
-        # llama.cpp reorders the rows of Llama's queries and keys, and of no other family's.
+        # llama.cpp permutes the rows of query and key matrices for the Llama family only.
         rope_pairs="interleaved" if architecture == "llama" else "half",
         make_tokenizer=make_tokenizer,
         template_text=metadata.get("tokenizer.chat_template", str),
@@ -68,7 +68,7 @@ def _configuration(metadata: GgufMetadata, architecture: str, tied: bool) -> dic
     def key(name: str) -> str:
         return f"{architecture}.{name}"
 
-    heads = metadata.need(key("attention.head_count"), int)
+    heads = metadata.require(key("attention.head_count"), int)
     config: dict[str, Any] = {
         "vocab_size": metadata.count("tokenizer.ggml.tokens"),
         "tie_word_embeddings": tied,
@@ -77,37 +77,37 @@ def _configuration(metadata: GgufMetadata, architecture: str, tied: bool) -> dic
     }
     if architecture == "gpt2":
         return config | {
-            "n_embd": metadata.need(key("embedding_length"), int),
-            "n_layer": metadata.need(key("block_count"), int),
+            "n_embd": metadata.require(key("embedding_length"), int),
+            "n_layer": metadata.require(key("block_count"), int),
             "n_head": heads,
-            "n_positions": metadata.need(key("context_length"), int),
-            "n_inner": metadata.need(key("feed_forward_length"), int),
-            "layer_norm_epsilon": metadata.need(key("attention.layer_norm_epsilon"), float),
-            # The one activation that llama.cpp computes for this architecture.
+            "n_positions": metadata.require(key("context_length"), int),
+            "n_inner": metadata.require(key("feed_forward_length"), int),
+            "layer_norm_epsilon": metadata.require(key("attention.layer_norm_epsilon"), float),
+            # The only activation that llama.cpp has for this architecture.
             "activation_function": "gelu_new",
         }
-    width = metadata.need(key("embedding_length"), int)
+    width = metadata.require(key("embedding_length"), int)
     head_dim = metadata.get(key("attention.key_length"), int) or width // max(heads, 1)
     values = metadata.get(key("attention.value_length"), int)
-    rotated = metadata.get(key("rope.dimension_count"), int)
-    for name, got in (("attention.value_length", values), ("rope.dimension_count", rotated)):
+    rotary_dim = metadata.get(key("rope.dimension_count"), int)
+    for name, got in (("attention.value_length", values), ("rope.dimension_count", rotary_dim)):
         if got is not None and got != head_dim:
             raise UnsupportedError(
                 f"{metadata.where}: expected {key(name)} {head_dim}, the size of a head, got {got}"
             )
-    # The format's own defaults: as many key heads as heads, and a base of 10000.
+    # Defaults of the format: as many KV heads as query heads, and a RoPE base of 10000.
     kv_heads = metadata.get(key("attention.head_count_kv"), int)
     base = metadata.get(key("rope.freq_base"), float)
     window = metadata.get(key("attention.sliding_window"), int)
     return config | {
         "hidden_size": width,
-        "intermediate_size": metadata.need(key("feed_forward_length"), int),
-        "num_hidden_layers": metadata.need(key("block_count"), int),
+        "intermediate_size": metadata.require(key("feed_forward_length"), int),
+        "num_hidden_layers": metadata.require(key("block_count"), int),
         "num_attention_heads": heads,
         "num_key_value_heads": heads if kv_heads is None else kv_heads,
         "head_dim": head_dim,
-        "max_position_embeddings": metadata.need(key("context_length"), int),
-        "rms_norm_eps": metadata.need(key("attention.layer_norm_rms_epsilon"), float),
+        "max_position_embeddings": metadata.require(key("context_length"), int),
+        "rms_norm_eps": metadata.require(key("attention.layer_norm_rms_epsilon"), float),
         "hidden_act": "silu",
         "rope_theta": 10000.0 if base is None else base,
         "rope_scaling": _scaling(metadata, architecture),
@@ -129,10 +129,10 @@ def _scaling(metadata: GgufMetadata, architecture: str) -> dict[str, Any] | None
         )
     scaling: dict[str, Any] = {
         "rope_type": kind,
-        "factor": metadata.need(f"{prefix}.factor", float),
+        "factor": metadata.require(f"{prefix}.factor", float),
     }
     if kind == "yarn":
-        scaling["original_max_position_embeddings"] = metadata.need(
+        scaling["original_max_position_embeddings"] = metadata.require(
             f"{prefix}.original_context_length", int
         )
     return scaling

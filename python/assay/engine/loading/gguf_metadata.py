@@ -11,7 +11,7 @@ _Value = TypeVar("_Value", int, float, str, bool)
 
 
 class GgufMetadata:
-    """The metadata of a file, each value checked for its type when it is read."""
+    """The metadata of a file; reading a value checks its type."""
 
     def __init__(self, where: str, file: GgufFile) -> None:
         self.where = where
@@ -22,35 +22,35 @@ class GgufMetadata:
         return key in self._keys
 
     def get(self, key: str, kind: type[_Value]) -> _Value | None:
-        """The value of a key, or nothing where the file has none."""
-        return self.need(key, kind) if key in self._keys else None
+        """The value of an optional key, or None."""
+        return self.require(key, kind) if key in self._keys else None
 
-    def need(self, key: str, kind: type[_Value]) -> _Value:
-        """The value of a key that has to be there."""
+    def require(self, key: str, kind: type[_Value]) -> _Value:
+        """The value of a required key."""
         value: Any = self._any(key)
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-        # True is an int to Python and a mistake here.
+        # bool is a subclass of int.
         if type(value) is not kind:
             raise self._wrong(key, kind.__name__, value)
         return value
 
     def items(self, key: str, kind: type[_Value]) -> list[_Value]:
-        """The list of a key that has to be there, all of one type."""
+        """The list of a required key, with elements of one type."""
         value: Any = self._any(key)
         if not isinstance(value, list) or (value and type(value[0]) is not kind):
             raise self._wrong(key, f"a list of {kind.__name__}", value)
         return value
 
     def count(self, key: str) -> int:
-        """How long the list of a key is."""
+        """The length of a key's list."""
         count = self._file.count(key)
         if count is None:
             raise self._wrong(key, "a list", self._any(key))
         return count
 
     def texts(self, key: str) -> StoredTexts:
-        """The texts of a list, which stay in the file."""
+        """The strings of a list, which stay in the mapped file."""
         self.count(key)
         return self._file.texts(key)
 

@@ -34,8 +34,8 @@ _GPT2: Final = {
     "ffn_up": "transformer.h.{}.mlp.c_fc",
     "ffn_down": "transformer.h.{}.mlp.c_proj",
 }
-_WHOLE: Final = {"output.weight": LM_HEAD, ROPE_FACTORS: ROPE_FACTORS}
-_PARTS: Final = re.compile(r"(?:blk\.(0|[1-9][0-9]{0,5})\.)?([a-z_]+)\.(weight|bias)")
+_EXACT_NAMES: Final = {"output.weight": LM_HEAD, ROPE_FACTORS: ROPE_FACTORS}
+_NAME_PATTERN: Final = re.compile(r"(?:blk\.(0|[1-9][0-9]{0,5})\.)?([a-z_]+)\.(weight|bias)")
 
 
 def hugging_face_name(where: str, architecture: str, name: str) -> str:
@@ -44,10 +44,10 @@ def hugging_face_name(where: str, architecture: str, name: str) -> str:
     >>> hugging_face_name("a.gguf", "llama", "blk.3.attn_q.weight")
     'model.layers.3.self_attn.q_proj.weight'
     """
-    if name in _WHOLE:
-        return _WHOLE[name]
-    if parts := _PARTS.fullmatch(name):
-        layer, stem, kind = parts.groups()
+    if name in _EXACT_NAMES:
+        return _EXACT_NAMES[name]
+    if match := _NAME_PATTERN.fullmatch(name):
+        layer, stem, kind = match.groups()
         known = (_GPT2 if architecture == "gpt2" else _LLAMA).get(stem)
         if known is not None and ("{}" in known) == (layer is not None):
             return f"{known.format(layer)}.{kind}"

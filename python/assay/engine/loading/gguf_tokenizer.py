@@ -1,7 +1,7 @@
 """The tokenizer of a GGUF file, rebuilt for the `tokenizers` library from the metadata.
 
-Patterns, defaults and the tokens that end a generation are those of llama.cpp's `llama-vocab.cpp`
-(the patterns are in turn those of the models' own tokenizer.json).
+Pre-tokenizer patterns, defaults and end-of-generation tokens are those of llama.cpp's
+`llama-vocab.cpp` (which has the patterns from the models' tokenizer.json).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay.engine.loading.once import Once
 from assay.engine.loading.tokenizer import SPACE, Tokenizer, byte_alphabet
-from assay.engine.loading.vocabulary import Vocabulary, WholeVocabulary, library_errors
+from assay.engine.loading.vocabulary import LibraryVocabulary, Vocabulary, library_errors
 from assay.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -28,26 +28,26 @@ _SIGNS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 
 
-class Splitting(NamedTuple):
-    """How text is cut before merging, one pattern after another, and what goes with it."""
+class PreTokenizer(NamedTuple):
+    """The patterns that split text before BPE, applied in order, and the options of the model."""
 
     patterns: tuple[str, ...]
     ignore_merges: bool = False
     add_bos: bool = False
 
 
-_LLAMA3: Final = Splitting(
+_LLAMA3: Final = PreTokenizer(
     (f"{_CONTRACTIONS}|{_WORDS}|\\p{{N}}{{1,3}}|{_SIGNS}|{_BREAKS}",),
     ignore_merges=True,
     add_bos=True,
 )
-_QWEN2: Final = Splitting((f"{_CONTRACTIONS}|{_WORDS}|\\p{{N}}|{_SIGNS}|{_BREAKS}",))
-_DIGITS_THEN_GPT2: Final = Splitting((r"\p{N}", _GPT2))
+_QWEN2: Final = PreTokenizer((f"{_CONTRACTIONS}|{_WORDS}|\\p{{N}}|{_SIGNS}|{_BREAKS}",))
+_DIGITS_THEN_GPT2: Final = PreTokenizer((r"\p{N}", _GPT2))
 
-SPLITTINGS: Final[dict[str, Splitting]] = {
-    "default": Splitting((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]")),
-    "gpt-2": Splitting((_GPT2,)),
-    "olmo": Splitting((_GPT2,)),
+PRE_TOKENIZERS: Final[dict[str, PreTokenizer]] = {
+    "default": PreTokenizer((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]")),
+    "gpt-2": PreTokenizer((_GPT2,)),
+    "olmo": PreTokenizer((_GPT2,)),
     "smollm": _DIGITS_THEN_GPT2,
     "starcoder": _DIGITS_THEN_GPT2,
     "refact": _DIGITS_THEN_GPT2,
@@ -56,7 +56,7 @@ SPLITTINGS: Final[dict[str, Splitting]] = {
     "llama-bpe": _LLAMA3,
     "qwen2": _QWEN2,
     "deepseek-r1-qwen": _QWEN2,
-    "tekken": Splitting(
+    "tekken": PreTokenizer(
         (
             rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
             rf"|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_BREAKS}",
@@ -65,36 +65,36 @@ SPLITTINGS: Final[dict[str, Splitting]] = {
         add_bos=True,
     ),
 }
-"""Ways to split text by their names in `tokenizer.ggml.pre`."""
+"""Pre-tokenizers by their names in `tokenizer.ggml.pre`."""
 
-_ENDS: Final = (
+_EOG_TOKENS: Final = (
     *("<|eot_id|>", "<|im_end|>", "<|end|>", "<|eom_id|>", "<end_of_turn>", "<|endoftext|>"),
     *("<|end_of_text|>", "<EOT>", "_<EOT>", "</s>", "<|fim_pad|>", "<fim-pad>", "<fim_pad>"),
     *("<PAD>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
     "<|file_sep|>",
 )
-"""Texts of tokens at which llama.cpp ends a generation, besides those the file names."""
+"""Tokens at which llama.cpp ends a generation (EOG), besides those the file names."""
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
-"""The types of tokens in `tokenizer.ggml.token_type`."""
+"""Token types in `tokenizer.ggml.token_type`."""
 
 _TOKENS: Final = "tokenizer.ggml.tokens"
 
-SHORT: Final = 1024
-"""Characters of a text for which it does not pay to build a library of all pieces."""
+SHORT_TEXT: Final = 1024
+"""Characters up to which a first text is encoded with a partial vocabulary."""
 
 
 def tokenizer_from_gguf(metadata: GgufMetadata) -> Tokenizer:
     """Build the tokenizer that the metadata describes."""
-    model = metadata.need("tokenizer.ggml.model", str)
+    model = metadata.require("tokenizer.ggml.model", str)
     if model not in ("gpt2", "llama"):
         raise UnsupportedError(
             f'{metadata.where}: expected tokenizer.ggml.model "gpt2" or "llama", got "{model}"'
         )
     texts = metadata.texts(_TOKENS)
-    if (twice := texts.repeated()) is not None:
+    if (repeated := texts.repeated()) is not None:
         raise InputError(
-            f"{metadata.where}: expected {_TOKENS} without repeats, got {twice!r} twice"
+            f"{metadata.where}: expected {_TOKENS} without repeats, got {repeated!r} twice"
         )
     types = metadata.items("tokenizer.ggml.token_type", int)
     if len(types) != len(texts):
@@ -102,19 +102,22 @@ def tokenizer_from_gguf(metadata: GgufMetadata) -> Tokenizer:
             f"{metadata.where}: expected tokenizer.ggml.token_type for {len(texts)} tokens, "
             f"got {len(types)}"
         )
-    known = texts.places(" ".join(_ENDS))
-    ends = {known[text] for text in _ENDS if text in known}
+    known = texts.places(" ".join(_EOG_TOKENS))
+    ends = {known[text] for text in _EOG_TOKENS if text in known}
     for token in ends:
-        # Some files call them ordinary tokens, and nobody wants to read them.
+        # Some files mark them as normal tokens, which would show them in the output.
         types[token] = _CONTROL
     vocabulary: Vocabulary
     if model == "gpt2":
-        splitting = _splitting(metadata)
-        vocabulary, add_bos = ByteVocabulary(metadata, texts, types, splitting), splitting.add_bos
+        pre_tokenizer = _pre_tokenizer_of(metadata)
+        vocabulary, add_bos = (
+            ByteLevelVocabulary(metadata, texts, types, pre_tokenizer),
+            pre_tokenizer.add_bos,
+        )
     else:
-        library = _sentence_pieces(metadata, types, texts.places())
-        _add_special(library, _marks(texts, types))
-        vocabulary, add_bos = WholeVocabulary(library, metadata.where), True
+        library = _sentencepiece(metadata, types, texts.places())
+        _add_special(library, _added_tokens(texts, types))
+        vocabulary, add_bos = LibraryVocabulary(library, metadata.where), True
     asked_bos = metadata.get("tokenizer.ggml.add_bos_token", bool)
     for name in ("eos", "eot", "eom"):
         end = metadata.get(f"tokenizer.ggml.{name}_token_id", int)
@@ -130,92 +133,100 @@ def tokenizer_from_gguf(metadata: GgufMetadata) -> Tokenizer:
     )
 
 
-class ByteVocabulary:
-    """Pieces of bytes, of which the library gets as many as the texts at hand need.
+class ByteLevelVocabulary:
+    """A byte-level BPE vocabulary that builds the library's tokenizer lazily.
 
-    Handing a whole vocabulary over takes longer than everything else before a first token. But a
-    merge makes a piece that occurs in the text, so pieces that do not occur in it change nothing:
-    a library without them cuts a first, short text in the same way. What is wrong with merges that
-    no text needs shows when the whole library is built.
+    Building a full vocabulary takes longer than everything else before the first token. A BPE
+    merge only makes a token whose text occurs in the input, so tokens that do not occur in it
+    change nothing: a partial vocabulary encodes a first, short text in the same way. Invalid
+    merges that no text needs are reported when the full vocabulary is built.
     """
 
     byte_level = True
     strips_space = False
 
     def __init__(
-        self, metadata: GgufMetadata, texts: StoredTexts, types: Sequence[int], splitting: Splitting
+        self,
+        metadata: GgufMetadata,
+        texts: StoredTexts,
+        types: Sequence[int],
+        pre_tokenizer: PreTokenizer,
     ) -> None:
-        """Look at the metadata; nothing is handed to the library yet."""
-        self._splitting = splitting
+        """Read the metadata; the library's tokenizer is not built yet."""
+        self._pre_tokenizer = pre_tokenizer
         self.size = len(texts)
-        self.added = _marks(texts, types)
+        self.added = _added_tokens(texts, types)
         self._where = metadata.where
         self._texts = texts
         self._merges = metadata.texts("tokenizer.ggml.merges")
-        self._whole = Once(lambda: self._library(texts.places(), self._merges.pairs(), self.added))
-        self._asked = False
+        self._full = Once(lambda: self._library(texts.places(), self._merges.pairs(), self.added))
+        self._has_encoded = False
 
     def text_of(self, token: int) -> str | None:
-        """A token as the vocabulary writes it, if there is one."""
+        """The text of a token in the vocabulary, or None."""
         return self._texts[token] if 0 <= token < self.size else None
 
     def encoder(self, texts: Sequence[str]) -> tokenizers.Tokenizer:
-        """A library that knows the pieces of these texts, or all of them from the second time on."""
-        first, self._asked = not self._asked, True
-        if self._whole.made or not first or sum(map(len, texts)) > SHORT:
-            return self._whole.get()
-        # No piece goes over the break: it is no letter of the alphabet.
+        """The tokenizer: partial for a first, short text, full afterward."""
+        first, self._has_encoded = not self._has_encoded, True
+        if self._full.is_ready or not first or sum(map(len, texts)) > SHORT_TEXT:
+            return self._full.get()
+        # No token spans the line break: it is not in the byte alphabet.
         alphabet = byte_alphabet()
-        written = "\n".join(
+        encoded = "\n".join(
             "".join(alphabet[byte] for byte in text.encode("utf-8", "replace")) for text in texts
         )
-        pieces = self._texts.places(written)
-        # The library leaves out bytes that are no pieces: what stands around them may merge.
-        if lacking := set(written) - {"\n"} - pieces.keys():
-            written += "\n" + "".join(letter for letter in written if letter not in lacking)
-            pieces = self._texts.places(written)
-        marks = {
-            token: mark for token, mark in self.added.items() if any(mark[0] in t for t in texts)
+        tokens_by_text = self._texts.places(encoded)
+        # The library drops bytes that are not tokens, so that their neighbors may merge.
+        if missing := set(encoded) - {"\n"} - tokens_by_text.keys():
+            encoded += "\n" + "".join(
+                character for character in encoded if character not in missing
+            )
+            tokens_by_text = self._texts.places(encoded)
+        added = {
+            token: entry for token, entry in self.added.items() if any(entry[0] in t for t in texts)
         }
-        pieces |= {text: token for token, (text, _) in marks.items()}
-        return self._library(pieces, self._merges.pairs(written), marks)
+        tokens_by_text |= {text: token for token, (text, _) in added.items()}
+        return self._library(tokens_by_text, self._merges.pairs(encoded), added)
 
     def build(self) -> None:
-        """Build the whole library."""
-        self._whole.get()
+        """Build the full vocabulary."""
+        self._full.get()
 
     def _library(
         self,
-        pieces: dict[str, int],
+        tokens_by_text: dict[str, int],
         merges: list[tuple[str, str]],
-        marks: Mapping[int, tuple[str, bool]],
+        added: Mapping[int, tuple[str, bool]],
     ) -> tokenizers.Tokenizer:
         from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
 
-        splitting = self._splitting
-        library = Tokenizer(_merging(self._where, pieces, merges, splitting.ignore_merges))
+        pre_tokenizer = self._pre_tokenizer
+        library = Tokenizer(
+            _bpe_model(self._where, tokens_by_text, merges, pre_tokenizer.ignore_merges)
+        )
         steps: list[Any] = [
             pre_tokenizers.Split(Regex(pattern), behavior="isolated")
-            for pattern in splitting.patterns
+            for pattern in pre_tokenizer.patterns
         ]
         steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
         library.pre_tokenizer = pre_tokenizers.Sequence(steps)
         library.decoder = decoders.ByteLevel()
-        _add_special(library, marks)
+        _add_special(library, added)
         return library
 
 
-def _splitting(metadata: GgufMetadata) -> Splitting:
-    name = metadata.need("tokenizer.ggml.pre", str)
-    if name not in SPLITTINGS:
+def _pre_tokenizer_of(metadata: GgufMetadata) -> PreTokenizer:
+    name = metadata.require("tokenizer.ggml.pre", str)
+    if name not in PRE_TOKENIZERS:
         raise UnsupportedError(
             f'{metadata.where}: expected a known tokenizer.ggml.pre, got "{name}"',
-            f"one of: {', '.join(SPLITTINGS)}",
+            f"one of: {', '.join(PRE_TOKENIZERS)}",
         )
-    return SPLITTINGS[name]
+    return PRE_TOKENIZERS[name]
 
 
-def _merging(
+def _bpe_model(
     where: str,
     vocabulary: dict[str, int],
     merges: list[tuple[str, str]],
@@ -224,14 +235,14 @@ def _merging(
 ) -> Any:
     from tokenizers import models
 
-    with library_errors(f"{where}: expected tokenizer.ggml.merges of pieces in the vocabulary"):
+    with library_errors(f"{where}: expected tokenizer.ggml.merges of tokens in the vocabulary"):
         return models.BPE(vocabulary, merges, ignore_merges=ignore_merges, **options)
 
 
-def _sentence_pieces(
+def _sentencepiece(
     metadata: GgufMetadata, types: list[int], vocabulary: dict[str, int]
 ) -> tokenizers.Tokenizer:
-    """SentencePiece merges the pair whose piece scores best: that is BPE, ranked by score."""
+    """SentencePiece merges the pair with the best score: BPE with merges ranked by score."""
     from tokenizers import Tokenizer, decoders, normalizers
 
     tokens = list(vocabulary)
@@ -257,7 +268,7 @@ def _sentence_pieces(
         if token[:cut] in mergeable and token[cut:] in mergeable
     )
     merges = [(tokens[left], tokens[right]) for _, _, left, right in ranked]
-    model = _merging(
+    model = _bpe_model(
         metadata.where,
         vocabulary,
         merges,
@@ -267,30 +278,30 @@ def _sentence_pieces(
         byte_fallback=True,
     )
     library = Tokenizer(model)
-    prefixed = metadata.get("tokenizer.ggml.add_space_prefix", bool)
-    steps: list[Any] = [] if prefixed is False else [normalizers.Prepend(SPACE)]
+    adds_prefix = metadata.get("tokenizer.ggml.add_space_prefix", bool)
+    steps: list[Any] = [] if adds_prefix is False else [normalizers.Prepend(SPACE)]
     library.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])
-    ending: list[Any] = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
-    if prefixed is not False:
-        ending.append(decoders.Strip(" ", 1, 0))
-    library.decoder = decoders.Sequence(ending)
+    decoding: list[Any] = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    if adds_prefix is not False:
+        decoding.append(decoders.Strip(" ", 1, 0))
+    library.decoder = decoders.Sequence(decoding)
     return library
 
 
-def _marks(texts: StoredTexts, types: Sequence[int]) -> dict[int, tuple[str, bool]]:
-    """Tokens that are found in a text as they are, before it is split; whether each is special."""
-    unusual = [(token, type_) for token, type_ in enumerate(types) if type_ != _NORMAL]
+def _added_tokens(texts: StoredTexts, types: Sequence[int]) -> dict[int, tuple[str, bool]]:
+    """Tokens that are matched before pre-tokenization, and whether each is special."""
+    typed = [(token, type_) for token, type_ in enumerate(types) if type_ != _NORMAL]
     return {
         token: (texts[token], type_ != _USER_DEFINED)
-        for token, type_ in unusual
+        for token, type_ in typed
         if type_ in (_CONTROL, _UNKNOWN, _USER_DEFINED)
     }
 
 
-def _add_special(library: tokenizers.Tokenizer, marks: Mapping[int, tuple[str, bool]]) -> None:
+def _add_special(library: tokenizers.Tokenizer, added: Mapping[int, tuple[str, bool]]) -> None:
     from tokenizers import AddedToken
 
-    special = [text for text, is_special in marks.values() if is_special]
+    special = [text for text, is_special in added.values() if is_special]
     library.add_special_tokens([AddedToken(text, normalized=False) for text in special])
-    own = [text for text, is_special in marks.values() if not is_special]
-    library.add_tokens([AddedToken(text, normalized=False, special=False) for text in own])
+    ordinary = [text for text, is_special in added.values() if not is_special]
+    library.add_tokens([AddedToken(text, normalized=False, special=False) for text in ordinary])

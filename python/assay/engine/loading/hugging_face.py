@@ -8,31 +8,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay._native import SafeTensorsFile, StoredTensor
-from assay.engine.loading.configuration import checked, known_architecture
+from assay.engine.loading.configuration import known_architecture, validated
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.tensor_shapes import LM_HEAD, check_tensors, is_buffer
 from assay.engine.loading.tokenizer import Tokenizer
-from assay.engine.loading.vocabulary import WholeVocabulary, library_errors
+from assay.engine.loading.vocabulary import LibraryVocabulary, library_errors
 from assay.errors import InputError
 from assay.files import read_text
 
 SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
-_LARGEST_JSON: Final = 256 << 20
+_MAX_JSON_BYTES: Final = 256 << 20
 
 
 def open_folder(folder: Path) -> ModelFiles:
-    """Read a folder that `transformers` could read."""
+    """Open a folder in the layout of `transformers`."""
     raw = read_json(folder / "config.json")
     where = str(folder / "config.json")
     if "model_type" not in raw:
         raise InputError(f'{where}: expected the key "model_type", got none')
     architecture = known_architecture(f"{where}: model_type", raw["model_type"])
-    config, notes = checked(where, architecture, raw)
+    config, notes = validated(where, architecture, raw)
     tensors = {}
     for stored in _stored_tensors(folder):
-        name = _plain_name(architecture, stored.name)
-        # Tied embeddings may be stored twice; the copy is not what transformers computes with.
+        name = _prefixed_name(architecture, stored.name)
+        # Tied embeddings may be stored twice; transformers ignores the copy too.
         if is_buffer(name) or (name == LM_HEAD and config["tie_word_embeddings"]):
             continue
         transposed = architecture == "gpt2" and _is_conv1d(name)
@@ -56,9 +56,9 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file."""
     if not path.is_file():
         raise InputError(f"{path}: expected a file, got none")
-    if path.stat().st_size > _LARGEST_JSON:
+    if path.stat().st_size > _MAX_JSON_BYTES:
         raise InputError(
-            f"{path}: expected at most {_LARGEST_JSON} bytes, got {path.stat().st_size}"
+            f"{path}: expected at most {_MAX_JSON_BYTES} bytes, got {path.stat().st_size}"
         )
     try:
         data = json.loads(path.read_bytes())
@@ -73,8 +73,8 @@ def _optional_json(path: Path) -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
-def _plain_name(architecture: str, name: str) -> str:
-    """GPT-2's own files leave out the prefix that `transformers` gives its tensors."""
+def _prefixed_name(architecture: str, name: str) -> str:
+    """Add the prefix of `transformers` that GPT-2's original files leave out."""
     if architecture == "gpt2" and not name.startswith(("transformer.", "lm_head.")):
         return f"transformer.{name}"
     return name
@@ -115,7 +115,7 @@ def _weight_map(index: Path) -> dict[str, str]:
     if not isinstance(found, dict):
         raise InputError(f'{index}: expected an object "weight_map", got {type(found).__name__}')
     for name, file in found.items():
-        # A name and nothing more: an index must not reach outside its folder.
+        # A file name without a path: an index must not reach outside its folder.
         if (
             not isinstance(file, str)
             or Path(file).name != file
@@ -139,11 +139,11 @@ def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -
         )
     with library_errors(f"{path}: expected a tokenizer"):
         library = tokenizers.Tokenizer.from_file(str(path))
-        # What the file says of batches for training: prompts are neither cut nor filled up.
+        # The file may set these for training batches; prompts are neither truncated nor padded.
         library.no_truncation()
         library.no_padding()
-        # What the file itself puts around a text.
-        framed = library.encode("", add_special_tokens=True).ids
+        # The special tokens that the post-processor adds to a text.
+        special_ids = library.encode("", add_special_tokens=True).ids
     generation = _optional_json(folder / "generation_config.json")
     stops = [
         end
@@ -153,16 +153,16 @@ def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -
     begins = _ids("bos_token_id", config.get("bos_token_id"))
     bos = _special(library, settings, "bos_token", next(iter(begins), None))
     eos = _special(library, settings, "eos_token", next(iter(stops), None))
-    add_bos = bool(framed) and framed[0] == bos
-    add_eos = len(framed) > int(add_bos) and framed[-1] == eos
+    add_bos = bool(special_ids) and special_ids[0] == bos
+    add_eos = len(special_ids) > int(add_bos) and special_ids[-1] == eos
     expected = [bos] * add_bos + [eos] * add_eos
-    if framed != expected:
+    if special_ids != expected:
         raise InputError(
             f"{path}: expected a post-processor that adds begin and end tokens only, "
-            f"got tokens {framed}"
+            f"got tokens {special_ids}"
         )
     return Tokenizer(
-        WholeVocabulary(library, str(path)),
+        LibraryVocabulary(library, str(path)),
         bos_id=bos,
         eos_id=eos,
         stop_ids=[*stops, *([] if eos is None else [eos])],
@@ -173,24 +173,22 @@ def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -
 
 
 def _ids(key: str, value: Any) -> list[int]:
-    """Tokens that a configuration names: none, one, or several."""
+    """The token IDs of a configuration key: none, one, or several."""
     values = value if isinstance(value, list) else [] if value is None else [value]
     for one in values:
         if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 2**31:
-            raise InputError(f"{key}: expected token numbers, got {one!r}")
+            raise InputError(f"{key}: expected token IDs, got {one!r}")
     return list(values)
 
 
-def _special(
-    library: Any, settings: dict[str, Any], name: str, otherwise: int | None
-) -> int | None:
-    """The token that tokenizer_config.json names by its text, else the configuration's number."""
+def _special(library: Any, settings: dict[str, Any], name: str, default: int | None) -> int | None:
+    """The token that tokenizer_config.json names by its text, else the configuration's ID."""
     text = settings.get(name)
     if isinstance(text, dict):
         text = text.get("content")
     if isinstance(text, str) and (found := library.token_to_id(text)) is not None:
         return int(found)
-    return otherwise
+    return default
 
 
 def _template(folder: Path, settings: dict[str, Any]) -> str | None:
@@ -199,7 +197,7 @@ def _template(folder: Path, settings: dict[str, Any]) -> str | None:
         return read_text("chat template", file)
     found = settings.get("chat_template")
     if isinstance(found, list):
-        # Several templates by name; the one called default is the one for chats.
+        # Several named templates: the one named default is for chat.
         named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
         found = named.get("default")
     return found if isinstance(found, str) else None

@@ -1,4 +1,4 @@
-"""What a loaded model is made of: configuration, tensors, tokenizer, chat template."""
+"""The files of a model: configuration, tensors, tokenizer, chat template."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ RopePairs = Literal["half", "interleaved"]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor: its Hugging Face name, format, shape (slowest extent first) and bytes.
+    """One tensor: its Hugging Face name, format, shape (row-major) and bytes.
 
     `bytes` is a view of the mapped file, never a copy. `transposed` says that a matrix is stored
-    as inputs by outputs, as GPT-2 has it on Hugging Face; all others are outputs by inputs.
-    `permuted` says that the rows of each head are ordered for interleaved rotation, as llama.cpp
+    as inputs by outputs, as GPT-2 is on Hugging Face; all others are outputs by inputs.
+    `permuted` says that the rows of each head are ordered for interleaved RoPE, as llama.cpp
     stores the query and key matrices of the Llama family.
     """
 
@@ -43,16 +43,13 @@ class Tensor:
     def stored(
         cls, name: str, stored: StoredTensor, *, transposed: bool = False, permuted: bool = False
     ) -> Tensor:
-        """A tensor of a mapped file, under the name it has here."""
-        # It speaks the buffer protocol, which has no name among Python 3.11's types.
+        """A tensor of a mapped file, under its Hugging Face name."""
+        # It implements the buffer protocol, for which Python 3.11 has no type.
         data = memoryview(cast(Any, stored))
         return cls(name, stored.format, stored.shape, data, transposed, permuted)
 
     def to_float32(self) -> NDArray[np.float32]:
-        """The numbers of an unquantized tensor, for the small ones that are used as they are.
-
-        Numbers that are single precision already stay where they are.
-        """
+        """The values of an unquantized tensor as float32; those of a float32 tensor are not copied."""
         import numpy as np
 
         from assay.runtime.rounding import widen
@@ -65,17 +62,16 @@ class Tensor:
             return widen(np.frombuffer(self.bytes, "<u2")).reshape(self.shape)
         raise UnsupportedError(
             f'tensor "{self.name}": expected format f32, f16 or bf16, got {self.format}',
-            "assay.ops.dequantize turns blocks into numbers",
+            "assay.ops.dequantize converts block formats to float32",
         )
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model as its files describe it; weights stay on disk until they are used.
+    """A model as its files describe it; weights stay on disk until they are loaded.
 
-    `config` is in the spelling of Hugging Face's config.json, whatever the files were; `notes`
-    lists what they left open and how that was read. A synthetic model says so: its text means
-    nothing.
+    `config` has the keys of Hugging Face's config.json for every file format; `notes` lists the
+    defaults that were used. The text of a synthetic model means nothing.
     """
 
     name: str
@@ -92,7 +88,7 @@ class ModelFiles:
     _chat_template: Once[ChatTemplate | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Note how to make what is made when it is asked for."""
+        """Set up the lazy tokenizer and chat template."""
         object.__setattr__(self, "_tokenizer", Once(self.make_tokenizer))
         object.__setattr__(self, "_chat_template", Once(self._make_chat_template))
 
@@ -103,13 +99,13 @@ class ModelFiles:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, built when it is first asked for, if `prepare` has not built it."""
+        """The tokenizer, built by `prepare` or on first use."""
         return self._tokenizer.get()
 
     def prepare(self) -> None:
-        """Begin to build the tokenizer in the background, while weights are being packed.
+        """Build the tokenizer in a background thread, while the weights are loaded.
 
-        What goes wrong there is raised where the tokenizer is asked for.
+        An error is raised on the first use of the tokenizer.
         """
         self._tokenizer.begin()
 

@@ -1,4 +1,4 @@
-"""A value that is made once, by whoever asks first or ahead of time in the background."""
+"""A value that is computed once: on first use, or ahead of time in a background thread."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Makes a value when it is first asked for; what goes wrong is raised to everyone who asks.
+    """Computes a value on first use; if that fails, every use raises the error.
 
-    An interrupt is nobody's fault: whoever asks next makes the value.
+    After a `KeyboardInterrupt` the next use computes it again.
 
     >>> numbers = Once(lambda: [1, 2])
     >>> numbers.get() is numbers.get()
     True
     """
 
-    def __init__(self, make: Callable[[], T]) -> None:
-        """Remember how the value is made."""
-        self._make = make
+    def __init__(self, compute: Callable[[], T]) -> None:
+        """Store the function that computes the value."""
+        self._compute = compute
         self._lock = Lock()
-        self._made: list[T] = []
+        self._value: list[T] = []
         self._error: Exception | None = None
 
     @property
-    def made(self) -> bool:
-        """Whether the value is there."""
-        return bool(self._made)
+    def is_ready(self) -> bool:
+        """Whether the value is computed."""
+        return bool(self._value)
 
     def get(self) -> T:
-        """The value; others who ask meanwhile wait for it."""
-        if not self._made:
+        """The value; other threads wait while one computes it."""
+        if not self._value:
             with self._lock:
-                if not self._made and self._error is None:
+                if not self._value and self._error is None:
                     self._attempt()
         if self._error is not None:
             raise self._error
-        return self._made[0]
+        return self._value[0]
 
     def begin(self) -> None:
-        """Begin to make the value in a thread of its own."""
-        # No daemon: the end of the interpreter must not cut it off inside a library.
+        """Compute the value in a background thread."""
+        # Not a daemon: the interpreter must not exit while it is inside a native library.
         Thread(target=self._run, name="once").start()
 
     def _run(self) -> None:
         with self._lock:
-            if not self._made and self._error is None:
+            if not self._value and self._error is None:
                 self._attempt()
 
     def _attempt(self) -> None:
         try:
-            self._made.append(self._make())
+            self._value.append(self._compute())
         except Exception as error:
             self._error = error

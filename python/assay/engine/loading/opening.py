@@ -1,4 +1,4 @@
-"""Opens a model by path or name."""
+"""Opens a model by path or by name."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from assay.engine.loading.model_files import ModelFiles
 from assay.errors import InputError
 
 SYNTHETIC = "synthetic"
-"""The name of the model that is made up on the spot."""
+"""The name of the small in-memory model."""
 
-PATTERNED = "-shape"
-"""How the names of models end that have a published shape and random weights."""
+DUMMY_SUFFIX = "-shape"
+"""The suffix of models with a published shape and random weights."""
 
 
 def open_model(source: str | PathLike[str]) -> ModelFiles:
     """Open a GGUF file, a Hugging Face folder, or a model known by name.
 
-    Nothing is fetched: a name stands for what `assay pull` has put into the scratch folder,
-    "synthetic" for a small made-up model that needs no files, and names that end in "-shape" for
-    models of a published shape with random weights.
+    Nothing is downloaded: a name stands for what `assay pull` has put into the scratch folder,
+    "synthetic" for a small in-memory model with random weights, and names that end in "-shape"
+    for models of a published shape with random weights.
     """
     text = str(source)
     if text == SYNTHETIC:
         from assay.engine.loading.synthetic import synthetic_model
 
         return synthetic_model()
-    if text.endswith(PATTERNED):
-        from assay.engine.loading.dummy_weights import SHAPES, patterned_model
+    if text.endswith(DUMMY_SUFFIX):
+        from assay.engine.loading.dummy_weights import SHAPES, dummy_model
 
         if text in SHAPES:
-            return patterned_model(text)
+            return dummy_model(text)
     if text in sources.SOURCES:
         if not sources.is_pulled(text):
             raise InputError(

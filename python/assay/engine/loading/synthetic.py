@@ -1,6 +1,6 @@
-"""Models made up from a seed: the same numbers everywhere, and text that means nothing.
+"""Synthetic models: random weights from a seed, equal on every machine; the text means nothing.
 
-They stand in where no model can be fetched, and give tests every architecture in small.
+They need no download, and give tests a small model of every architecture.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.engine.loading.configuration import checked, known_architecture
+from assay.engine.loading.configuration import known_architecture, validated
 from assay.engine.loading.hugging_face import INDEX, SINGLE
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.tensor_shapes import expected_shapes
 from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
-from assay.engine.loading.vocabulary import WholeVocabulary
+from assay.engine.loading.vocabulary import LibraryVocabulary
 from assay.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ SMALL: Final[dict[str, dict[str, Any]]] = {
 def synthetic_model(
     architecture: str = "llama", *, seed: int = 0, config: Mapping[str, Any] | None = None
 ) -> ModelFiles:
-    """A made-up model in memory; `config` changes keys of the small configuration."""
+    """A model in memory; `config` overrides keys of the small configuration."""
     settings = _settings(architecture, config)
     tensors = {}
     for name, values in _weights(architecture, settings, seed).items():
@@ -98,11 +98,11 @@ def synthetic_model(
 
 
 def _name(architecture: str, seed: int, config: Mapping[str, Any] | None) -> str:
-    """One name for each set of weights."""
+    """A unique name for each set of weights."""
     if seed == 0 and not config:
         return f"synthetic-{architecture}"
-    told = json.dumps([seed, config or {}], sort_keys=True)
-    return f"synthetic-{architecture}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    key = json.dumps([seed, config or {}], sort_keys=True)
+    return f"synthetic-{architecture}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
 def write_folder(
@@ -120,18 +120,18 @@ def write_folder(
     stored = {}
     for name, values in _weights(architecture, settings, seed).items():
         stored[name] = values
-        # GPT-2 on Hugging Face keeps its matrices as inputs by outputs.
+        # GPT-2 on Hugging Face stores its matrices as inputs by outputs.
         if architecture == "gpt2" and ".c_" in name and values.ndim == 2:
             stored[name] = values.T
     names = list(stored)
-    places: dict[str, str] = {}
+    weight_map: dict[str, str] = {}
     for shard in range(shards):
         file = SINGLE if shards == 1 else f"model-{shard + 1:05}-of-{shards:05}.safetensors"
-        part = {name: stored[name] for name in names[shard::shards]}
-        places |= dict.fromkeys(part, file)
-        (folder / file).write_bytes(_safetensors(part, format))
+        tensors = {name: stored[name] for name in names[shard::shards]}
+        weight_map |= dict.fromkeys(tensors, file)
+        (folder / file).write_bytes(_safetensors(tensors, format))
     if shards > 1:
-        _write_json(folder / INDEX, {"metadata": {}, "weight_map": places})
+        _write_json(folder / INDEX, {"metadata": {}, "weight_map": weight_map})
     _write_json(folder / "config.json", settings)
     _write_json(
         folder / "tokenizer_config.json",
@@ -146,7 +146,9 @@ def _write_json(path: Path, data: Any) -> None:
 
 def _settings(architecture: str, config: Mapping[str, Any] | None) -> dict[str, Any]:
     known_architecture("synthetic model", architecture)
-    settings, _ = checked("synthetic model", architecture, SMALL[architecture] | dict(config or {}))
+    settings, _ = validated(
+        "synthetic model", architecture, SMALL[architecture] | dict(config or {})
+    )
     return settings
 
 
@@ -160,7 +162,7 @@ def _weights(
 
 
 def _values(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
-    """Uniform numbers from the raw bits of a generator, which are the same in every version."""
+    """Uniform values from a generator's raw bits, which are equal in every NumPy version."""
     import numpy as np
 
     key = hashlib.sha256(f"{seed} {name}".encode()).digest()
@@ -170,10 +172,10 @@ def _values(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]
     if name.endswith(".bias"):
         values = unit * np.float32(0.02)
     elif len(shape) == 1:
-        # Norms scale by about one.
+        # Norm weights near one.
         values = 1 + unit * np.float32(0.1)
     else:
-        # The standard deviation of a uniform number is its bound over the root of three.
+        # The standard deviation of a uniform distribution is its bound over the root of three.
         values = unit * np.float32(math.sqrt(3 / shape[-1]))
     return np.ascontiguousarray(values.reshape(shape), dtype="<f4")
 
@@ -184,7 +186,7 @@ def _safetensors(tensors: Mapping[str, NDArray[np.float32]], format: str) -> byt
     if format not in ("f32", "bf16"):
         raise InputError(f'format: expected "f32" or "bf16", got "{format}"')
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    parts: list[bytes] = []
+    buffers: list[bytes] = []
     offset = 0
     for name, values in tensors.items():
         data = (values if format == "f32" else narrow(values)).tobytes()
@@ -193,15 +195,15 @@ def _safetensors(tensors: Mapping[str, NDArray[np.float32]], format: str) -> byt
             "shape": list(values.shape),
             "data_offsets": [offset, offset + len(data)],
         }
-        parts.append(data)
+        buffers.append(data)
         offset += len(data)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + b"".join(parts)
+    return len(text).to_bytes(8, "little") + text + b"".join(buffers)
 
 
 def _library() -> Any:
-    """Every byte is a token, and so are the two marks."""
+    """Every byte is a token, besides BOS and EOS."""
     from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
     from tokenizers import Tokenizer as Library
 
@@ -218,7 +220,7 @@ def _library() -> Any:
 
 def _tokenizer() -> Tokenizer:
     return Tokenizer(
-        WholeVocabulary(_library(), "synthetic model"),
+        LibraryVocabulary(_library(), "synthetic model"),
         bos_id=_BYTES,
         eos_id=_BYTES + 1,
         stop_ids=[_BYTES + 1],

@@ -1,6 +1,6 @@
-"""The tensors of each architecture under their Hugging Face names, with the shapes they must have.
+"""The expected tensors of each architecture: Hugging Face names and shapes.
 
-One table serves both ways: files are held against it, and synthetic models are made from it.
+Files are validated against it, and synthetic models are generated from it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ Shapes = dict[str, tuple[int, ...]]
 
 LM_HEAD: Final = "lm_head.weight"
 ROPE_FACTORS: Final = "rope_freqs.weight"
-"""Factors that the frequencies of the rotation are divided by; GGUF files of Llama 3 have them."""
+"""Factors that RoPE frequencies are divided by; GGUF files of Llama 3 have them."""
 
-# Buffers that older checkpoints saved besides the weights: masks, and frequencies that follow
-# from the configuration.
+# Buffers that older checkpoints hold besides the weights: masks, and RoPE frequencies.
 _BUFFERS: Final = re.compile(r"\.attn\.(masked_)?bias$|\.rotary_emb\.inv_freq$")
 
 
@@ -33,7 +32,7 @@ def expected_shapes(architecture: str, config: Mapping[str, Any]) -> Shapes:
 
 
 def is_buffer(name: str) -> bool:
-    """Whether a stored tensor is no weight and follows from the configuration."""
+    """Whether a stored tensor is a buffer that follows from the configuration, not a weight."""
     return _BUFFERS.search(name) is not None
 
 
@@ -93,7 +92,7 @@ def check_tensors(
     where: str, architecture: str, config: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
     """Refuse a file whose tensors are not those of its configuration."""
-    # Before the table is made: a configuration may claim any number of layers.
+    # Before the shapes are listed: a configuration may claim any number of layers.
     layers = config["n_layer" if architecture == "gpt2" else "num_hidden_layers"]
     if layers > len(tensors):
         raise InputError(

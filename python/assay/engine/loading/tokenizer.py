@@ -1,4 +1,4 @@
-"""Text to tokens and back: the `tokenizers` library inside, whole characters outside."""
+"""Tokenization and detokenization over the `tokenizers` library."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from assay.errors import InputError
 
 _BYTE_TOKEN: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 SPACE: Final = "\u2581"
-"""What stands for a space in the pieces of SentencePiece."""
+"""The character for a space in SentencePiece tokens."""
 
 
 def byte_alphabet() -> list[str]:
-    """The character that stands for each byte in byte-level vocabularies.
+    """The character of each byte in byte-level vocabularies (GPT-2's table).
 
-    Printable bytes of Latin-1 stand for themselves; the others, in order, for the characters
-    from 256 on. This is GPT-2's table.
+    Printable Latin-1 bytes map to themselves, the others in order to the characters from 256 on.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     table = {byte: chr(byte) for byte in printable}
     others = (byte for byte in range(256) if byte not in table)
-    table.update((byte, chr(256 + place)) for place, byte in enumerate(others))
+    table.update((byte, chr(256 + index)) for index, byte in enumerate(others))
     return [table[byte] for byte in range(256)]
 
 
 class Tokenizer:
     """Encodes text, decodes tokens, and knows which tokens begin and end a sequence.
 
-    `bos_id` is put in front and `eos_id` behind where the model's files say so (`add_bos`,
-    `add_eos`); any of `stop_ids` ends a generation. Special tokens in a text are recognized, as
-    `transformers` and llama.cpp's programs do; text of strangers must be cleared of them first.
+    `bos_id` is prepended and `eos_id` appended where the model's files say so (`add_bos`,
+    `add_eos`); any of `stop_ids` ends a generation. Special tokens in a text are recognized, as in
+    `transformers` and llama.cpp; untrusted text must be cleared of them first.
     """
 
     def __init__(
@@ -67,12 +66,12 @@ class Tokenizer:
 
     @property
     def special_texts(self) -> Mapping[str, str]:
-        """The texts of the tokens that begin and end a sequence, as chat templates name them."""
+        """The texts of the BOS and EOS tokens, under the names of chat templates."""
         named = {"bos_token": self.bos_id, "eos_token": self.eos_id}
         return {name: self.text_of(id_) for name, id_ in named.items() if id_ is not None}
 
     def text_of(self, token: int) -> str:
-        """A token as the vocabulary writes it."""
+        """The text of a token in the vocabulary."""
         text = self._vocabulary.text_of(token)
         if text is None:
             raise InputError(
@@ -81,34 +80,34 @@ class Tokenizer:
         return text
 
     def is_special(self, token: int) -> bool:
-        """Whether a token is a mark of structure and no text."""
+        """Whether a token is a special token (BOS, EOS, a role marker) and not text."""
         return token in self._added and self._added[token][1]
 
     def encode(self, text: str, *, add_special: bool = True) -> list[int]:
-        """The tokens of a text; `add_special` puts the begin and end tokens that belong there."""
+        """The token IDs of a text; `add_special` adds BOS and EOS where the model's files say so."""
         return self.encode_batch([text], add_special=add_special)[0]
 
     def encode_batch(self, texts: Sequence[str], *, add_special: bool = True) -> list[list[int]]:
-        """The tokens of many texts at once, on all cores."""
+        """The token IDs of many texts, encoded in parallel."""
         library = self._vocabulary.encoder(texts)
         with library_errors(f"{self.source}: expected a tokenizer that takes the text"):
             if len(texts) == 1:
                 encoded = [library.encode(texts[0], add_special_tokens=False)]
             else:
                 encoded = library.encode_batch(list(texts), add_special_tokens=False)
-        return [self._framed(one.ids) if add_special else one.ids for one in encoded]
+        return [self._with_special(one.ids) if add_special else one.ids for one in encoded]
 
     def build(self) -> None:
-        """Make ready for any text; otherwise that is done when more than a short one comes."""
+        """Build the full vocabulary now; otherwise the first long or second text builds it."""
         self._vocabulary.build()
 
-    def _framed(self, tokens: list[int]) -> list[int]:
-        front = [self.bos_id] if self.add_bos and self.bos_id is not None else []
-        back = [self.eos_id] if self.add_eos and self.eos_id is not None else []
-        return [*front, *tokens, *back]
+    def _with_special(self, tokens: list[int]) -> list[int]:
+        prefix = [self.bos_id] if self.add_bos and self.bos_id is not None else []
+        suffix = [self.eos_id] if self.add_eos and self.eos_id is not None else []
+        return [*prefix, *tokens, *suffix]
 
     def piece(self, token: int) -> bytes:
-        """The bytes that a token stands for; a special token stands for its own text."""
+        """The bytes of a token; for a special token, its text."""
         piece = self._pieces.get(token)
         if piece is None:
             piece = self._pieces[token] = self._piece(token)
@@ -127,24 +126,24 @@ class Tokenizer:
         return text.replace(SPACE, " ").encode()
 
     def decode(self, tokens: Iterable[int], *, skip_special: bool = True) -> str:
-        """The text of tokens that begin a text; broken UTF-8 becomes the replacement character."""
+        """The text of tokens; invalid UTF-8 becomes the replacement character."""
         data = b"".join(
             self.piece(token) for token in tokens if not (skip_special and self.is_special(token))
         )
-        # SentencePiece puts a space before the first word and takes it away again.
+        # SentencePiece adds a space before the first word and strips it when decoding.
         if self._vocabulary.strips_space and data.startswith(b" "):
             data = data[1:]
         return data.decode("utf-8", "replace")
 
     def detokenizer(self, *, skip_special: bool = True) -> Detokenizer:
-        """A new detokenizer, for one continuation."""
+        """A new detokenizer for one output."""
         return Detokenizer(self, skip_special)
 
 
 class Detokenizer:
-    """Turns the tokens of a continuation into text as they come, never half a character.
+    """Incremental detokenizer of one output; it never emits part of a character.
 
-    What `push` returns, joined, and what `finish` returns after it, is the text of the tokens.
+    The results of `push` and then `finish`, concatenated, are the text of the tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer, skip_special: bool) -> None:
@@ -153,11 +152,11 @@ class Detokenizer:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token: int) -> str:
-        """The text that this token completes; empty while a character is not whole."""
+        """The text that this token completes; empty while a character is incomplete."""
         if self._skip_special and self._tokenizer.is_special(token):
             return ""
         return self._decoder.decode(self._tokenizer.piece(token))
 
     def finish(self) -> str:
-        """The replacement character where the tokens end in the middle of a character."""
+        """The replacement character, if the tokens end inside a character."""
         return self._decoder.decode(b"", final=True)

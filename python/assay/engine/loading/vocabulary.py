@@ -1,4 +1,4 @@
-"""The pieces that a tokenizer knows, and the `tokenizers` library's own object over them."""
+"""The vocabulary of a tokenizer, and the `tokenizers` library's object for it."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 
 
 class Vocabulary(Protocol):
-    """Pieces by number, and what cuts texts into them."""
+    """Token texts by ID, and the encoder over them."""
 
     size: int
     added: dict[int, tuple[str, bool]]
-    """Tokens found in a text as they are, before it is cut, and whether each is a special one."""
+    """Tokens that are matched before pre-tokenization: text, and whether it is special."""
     byte_level: bool
-    """Whether pieces are bytes, written in GPT-2's alphabet."""
+    """Whether token texts are bytes in GPT-2's alphabet."""
     strips_space: bool
-    """Whether a space at the beginning of a text is not part of it."""
+    """Whether decoding strips a leading space."""
 
     def text_of(self, token: int) -> str | None:
-        """A token as the vocabulary writes it, if there is one."""
+        """The text of a token in the vocabulary, or None."""
 
     def encoder(self, texts: Sequence[str]) -> tokenizers.Tokenizer:
-        """What cuts these texts."""
+        """A tokenizer of the library that encodes these texts."""
 
     def build(self) -> None:
-        """Make ready for any text, now rather than at the next one."""
+        """Build the full vocabulary now."""
 
 
-class WholeVocabulary:
-    """A library's tokenizer as it is."""
+class LibraryVocabulary:
+    """The vocabulary of a tokenizer of the library."""
 
     def __init__(self, library: tokenizers.Tokenizer, source: str) -> None:
-        """Look at a tokenizer; `source` names its file in errors."""
+        """Wrap a tokenizer; `source` names its file in errors."""
         self._library = library
         self.size: int = library.get_vocab_size(with_added_tokens=True)
         self.added = {
@@ -48,33 +48,33 @@ class WholeVocabulary:
         self.byte_level, self.strips_space = _decoder_kind(library, source)
 
     def text_of(self, token: int) -> str | None:
-        """A token as the vocabulary writes it, if there is one."""
+        """The text of a token in the vocabulary, or None."""
         return self._library.id_to_token(token) if 0 <= token < 1 << 32 else None
 
     def encoder(self, texts: Sequence[str]) -> tokenizers.Tokenizer:
-        """The tokenizer, whatever the texts are."""
+        """The tokenizer."""
         return self._library
 
     def build(self) -> None:
-        """There is nothing left to make."""
+        """Nothing to do: it is built."""
 
 
 @contextmanager
 def library_errors(expected: str) -> Iterator[None]:
-    """Have what the library raises, and its panics, say what was expected of the input."""
+    """Re-raise the library's errors and panics as `InputError`."""
     try:
         yield
     except Exception as error:  # The library raises the base class itself.
         raise InputError(f"{expected}, got: {error}") from None
     except BaseException as error:
-        # PyO3 gives no other way to tell a panic from an interrupt.
+        # PyO3 has no other way to tell a panic from an interrupt.
         if type(error).__name__ != "PanicException":
             raise
         raise InputError(f"{expected}, got one that the library panics on: {error}") from None
 
 
 def _decoder_kind(library: tokenizers.Tokenizer, source: str) -> tuple[bool, bool]:
-    """Whether pieces are bytes in GPT-2's alphabet, and whether a first space is taken away."""
+    """Whether token texts are byte-level, and whether decoding strips a leading space."""
     state = json.loads(library.decoder.__getstate__()) if library.decoder else {}
     steps = state.get("decoders", [state])
     kinds = [step.get("type") for step in steps]
