@@ -1,7 +1,8 @@
 //! The device runtime, independent of Python and of any device library.
 //!
 //! [`backend`] is the contract every device implements, [`streams`] the stream and event state
-//! machine of devices that run in this process, and [`sim`] the simulated device. On top of it: [`memory`] (caching allocator, quotas, residency), [`scheduler`] (weighted fair queueing of
+//! machine of devices that run in this process, and [`sim`] the simulated device. On top of it:
+//! [`memory`] (caching allocator, quotas, residency), [`scheduler`] (weighted fair queueing of
 //! tasks over the device's lanes), [`dispatch`] (streams, captured graphs, timing) and [`transfer`]
 //! (staged copies).
 

@@ -2,7 +2,8 @@
 
 use assay_runtime::backend::{Backend, Operation, Space, StreamId};
 use assay_runtime::memory::adaptors::{
-    Counters, Decision, FailureCallback, Limiting, Logging, Statistics, Tracking,
+    Counters, Decision, FailureCallbackAdaptor, LimitingAdaptor, LoggingAdaptor, StatisticsAdaptor,
+    TrackingAdaptor,
 };
 use assay_runtime::memory::{
     Action, Allocation, MemoryError, MemoryResource, Pool, PoolOptions, Request, Result, TenantId,
@@ -28,7 +29,7 @@ fn pool(device: &Arc<SimBackend>) -> Pool {
 #[test]
 fn statistics_count_what_goes_through() -> Result<()> {
     let device = device();
-    let resource = Statistics::new(pool(&device));
+    let resource = StatisticsAdaptor::new(pool(&device));
     let stream = device.default_stream();
     let first = resource.allocate(&Request::new(1000, stream))?;
     let second = resource.allocate(&Request::new(2000, stream))?;
@@ -58,7 +59,7 @@ fn statistics_count_what_goes_through() -> Result<()> {
 #[test]
 fn the_limit_holds_and_refusals_give_it_back() -> Result<()> {
     let device = device();
-    let resource = Limiting::new(pool(&device), 6 * MIB);
+    let resource = LimitingAdaptor::new(pool(&device), 6 * MIB);
     let stream = device.default_stream();
     let held = resource.allocate(&Request::new(4 * MIB, stream))?;
     assert_eq!(
@@ -105,7 +106,7 @@ impl MemoryResource for Panicking {
 #[test]
 fn a_panic_below_the_limit_leaves_no_claim() {
     let device = device();
-    let resource = Limiting::new(Panicking(pool(&device)), 6 * MIB);
+    let resource = LimitingAdaptor::new(Panicking(pool(&device)), 6 * MIB);
     let request = Request::new(MIB, device.default_stream());
     let outcome = catch_unwind(AssertUnwindSafe(|| resource.allocate(&request)));
     assert!(outcome.is_err());
@@ -115,7 +116,7 @@ fn a_panic_below_the_limit_leaves_no_claim() {
 #[test]
 fn leaks_are_traced_to_the_line_that_made_them() -> Result<()> {
     let device = device();
-    let resource = Tracking::new(pool(&device));
+    let resource = TrackingAdaptor::new(pool(&device));
     let stream = device.default_stream();
     let line = line!() + 2;
     for _ in 0..3 {
@@ -145,7 +146,7 @@ fn the_callback_is_asked_about_shortage_and_nothing_else() -> Result<()> {
     let blocker = inner.allocate(&Request::new(8 * MIB, stream))?;
     let asked = Arc::new(AtomicU32::new(0));
     let (counter, freeing) = (asked.clone(), inner.clone());
-    let resource = FailureCallback::new(inner.clone(), 4, move |failure| {
+    let resource = FailureCallbackAdaptor::new(inner.clone(), 4, move |failure| {
         counter.fetch_add(1, Ordering::Relaxed);
         assert_eq!(failure.request.bytes, MIB);
         assert!(failure.error.is_pressure());
@@ -164,11 +165,11 @@ fn the_callback_is_asked_about_shortage_and_nothing_else() -> Result<()> {
     assert_eq!(asked.load(Ordering::Relaxed), 0);
 
     inner.allocate(&Request::new(7 * MIB, stream))?;
-    let resource = FailureCallback::new(inner.clone(), 5, |_| Decision::Retry);
+    let resource = FailureCallbackAdaptor::new(inner.clone(), 5, |_| Decision::Retry);
     let before = inner.statistics()?.failures;
     assert_eq!(code(resource.allocate(&request)), "out_of_memory");
     assert_eq!(inner.statistics()?.failures - before, 5, "attempts end");
-    let resource = FailureCallback::new(inner, 5, |_| Decision::GiveUp);
+    let resource = FailureCallbackAdaptor::new(inner, 5, |_| Decision::GiveUp);
     assert_eq!(code(resource.allocate(&request)), "out_of_memory");
     Ok(())
 }
@@ -177,7 +178,7 @@ fn the_callback_is_asked_about_shortage_and_nothing_else() -> Result<()> {
 fn the_log_tells_what_happened_in_order() -> Result<()> {
     let device = device();
     let clock = device.virtual_clock().clone();
-    let resource = Logging::new(pool(&device), clock.clone());
+    let resource = LoggingAdaptor::new(pool(&device), clock.clone());
     let stream = device.default_stream();
     device.inject(Fault {
         operation: Operation::AllocateDevice,

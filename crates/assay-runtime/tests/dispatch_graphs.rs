@@ -327,7 +327,7 @@ fn a_capture_dropped_by_a_panic_leaves_its_streams_usable() {
 #[test]
 fn a_recorded_pool_keeps_the_contract_of_memory() {
     let world = world();
-    let options = PoolOptions::new(Space::Device, contract::LEAST_CAPACITY_BYTES);
+    let options = PoolOptions::new(Space::Device, contract::MIN_CAPACITY_BYTES);
     let pool = Pool::new(world.device.clone(), options);
     let pool = world
         .controller

@@ -4,7 +4,7 @@
 #![cfg(loom)]
 
 use assay_runtime::backend::{Backend, Space, StreamId};
-use assay_runtime::memory::adaptors::{Limiting, Statistics};
+use assay_runtime::memory::adaptors::{LimitingAdaptor, StatisticsAdaptor};
 use assay_runtime::memory::{MemoryResource, Pool, PoolOptions, Request, Residency};
 use assay_runtime::sim::{Contents, SimBackend, SimOptions};
 use loom::thread;
@@ -130,10 +130,10 @@ fn a_reservation_is_never_undercut() {
 fn the_limit_is_never_exceeded() {
     explore(|| {
         let device = device();
-        let inner = Statistics::new(pool(&device, Space::Device, 8 * MIB));
-        let resource = Arc::new(Limiting::new(inner, 3 * MIB));
+        let inner = StatisticsAdaptor::new(pool(&device, Space::Device, 8 * MIB));
+        let resource = Arc::new(LimitingAdaptor::new(inner, 3 * MIB));
         let stream = device.default_stream();
-        let attempt = move |resource: &Limiting<Statistics<Arc<Pool>>>| {
+        let attempt = move |resource: &LimitingAdaptor<StatisticsAdaptor<Arc<Pool>>>| {
             if let Ok(allocation) = resource.allocate(&Request::new(2 * MIB, stream)) {
                 resource.deallocate(allocation, stream).expect("live");
             }

@@ -3,11 +3,13 @@
 use assay_runtime::backend::{Backend, Space, StreamId};
 use assay_runtime::clock::VirtualClock;
 use assay_runtime::memory::adaptors::{
-    Decision, FailureCallback, Limiting, Logging, Statistics, Tracking,
+    Decision, FailureCallbackAdaptor, LimitingAdaptor, LoggingAdaptor, StatisticsAdaptor,
+    TrackingAdaptor,
 };
-use assay_runtime::memory::contract::{LEAST_CAPACITY_BYTES, check};
+use assay_runtime::memory::contract::{MIN_CAPACITY_BYTES, check};
 use assay_runtime::memory::{
-    Allocation, CrossStream, Direct, MemoryResource, Pool, PoolOptions, Request, Result, Usage,
+    Allocation, CrossStream, DirectResource, MemoryResource, Pool, PoolOptions, Request, Result,
+    Usage,
 };
 use assay_runtime::sim::{SimBackend, SimOptions};
 use std::sync::{Arc, Mutex};
@@ -39,10 +41,10 @@ type Make = fn(Arc<dyn Backend>) -> Arc<dyn MemoryResource>;
 fn every_resource_keeps_the_contract() {
     let table: [(&str, Make); 14] = [
         ("direct", |b| {
-            Arc::new(Direct::new(b, Space::Device, CAPACITY))
+            Arc::new(DirectResource::new(b, Space::Device, CAPACITY))
         }),
         ("direct host", |b| {
-            Arc::new(Direct::new(b, Space::Host, CAPACITY))
+            Arc::new(DirectResource::new(b, Space::Host, CAPACITY))
         }),
         ("pool", |b| Arc::new(pool(b))),
         ("pinned host pool", |b| {
@@ -65,22 +67,27 @@ fn every_resource_keeps_the_contract() {
         }),
         ("pool of the least capacity", |b| {
             Arc::new(pool_with(b, Space::Device, |options| {
-                options.capacity_bytes = LEAST_CAPACITY_BYTES;
+                options.capacity_bytes = MIN_CAPACITY_BYTES;
             }))
         }),
-        ("statistics", |b| Arc::new(Statistics::new(pool(b)))),
-        ("limiting", |b| Arc::new(Limiting::new(pool(b), 20 << 20))),
-        ("tracking", |b| Arc::new(Tracking::new(pool(b)))),
+        ("statistics", |b| Arc::new(StatisticsAdaptor::new(pool(b)))),
+        ("limiting", |b| {
+            Arc::new(LimitingAdaptor::new(pool(b), 20 << 20))
+        }),
+        ("tracking", |b| Arc::new(TrackingAdaptor::new(pool(b)))),
         ("logging", |b| {
-            Arc::new(Logging::new(pool(b), VirtualClock::new()))
+            Arc::new(LoggingAdaptor::new(pool(b), VirtualClock::new()))
         }),
         ("failure callback", |b| {
-            Arc::new(FailureCallback::new(pool(b), 3, |_| Decision::Retry))
+            Arc::new(FailureCallbackAdaptor::new(pool(b), 3, |_| Decision::Retry))
         }),
         ("all adaptors", |b| {
-            let stack = Limiting::new(Tracking::new(Statistics::new(pool(b))), 20 << 20);
-            let stack = FailureCallback::new(stack, 2, |_| Decision::GiveUp);
-            Arc::new(Logging::new(stack, VirtualClock::new()))
+            let stack = LimitingAdaptor::new(
+                TrackingAdaptor::new(StatisticsAdaptor::new(pool(b))),
+                20 << 20,
+            );
+            let stack = FailureCallbackAdaptor::new(stack, 2, |_| Decision::GiveUp);
+            Arc::new(LoggingAdaptor::new(stack, VirtualClock::new()))
         }),
     ];
     for (name, make) in table {

@@ -90,7 +90,10 @@ fn finished_memory_passes_without_a_wait() -> Result<()> {
     device.synchronize_stream(first)?;
     take(&pool, 16 * MIB, second)?;
     let statistics = pool.statistics()?;
-    assert_eq!((statistics.stream_waits, statistics.settled_events), (0, 1));
+    assert_eq!(
+        (statistics.stream_waits, statistics.completed_events),
+        (0, 1)
+    );
     pool.verify()
 }
 
@@ -471,7 +474,7 @@ fn refusals_say_what_was_expected_and_what_was_got() -> Result<()> {
     let message = |outcome: Result<Allocation>| outcome.expect_err("refused").to_string();
     assert_eq!(
         message(take(&pool, 7 * MIB, stream)),
-        "out of device memory in allocate: expected at most 6291456 bytes in one piece, got a \
+        "out of device memory in allocate: expected at most 6291456 contiguous bytes, got a \
          request for 7340032 (10485760 of 16777216 allocated)\nhint: free or evict buffers, or \
          raise the pool's capacity"
     );

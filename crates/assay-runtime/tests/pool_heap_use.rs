@@ -1,7 +1,7 @@
 //! After warm-up the pool's usual path takes nothing from the heap.
 
 use assay_runtime::backend::{Backend, Space, StreamPriority};
-use assay_runtime::memory::adaptors::{Limiting, Statistics};
+use assay_runtime::memory::adaptors::{LimitingAdaptor, StatisticsAdaptor};
 use assay_runtime::memory::{Allocation, MemoryResource, Pool, PoolOptions, Request, Result};
 use assay_runtime::sim::{Contents, SimBackend, SimOptions};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn no_heap_allocation_after_warm_up() -> Result<()> {
         device.create_stream(StreamPriority::Normal)?,
     ];
     let pool = Pool::new(device, PoolOptions::new(Space::Device, 1 << 30))?;
-    let resource = Limiting::new(Statistics::new(pool), 1 << 30);
+    let resource = LimitingAdaptor::new(StatisticsAdaptor::new(pool), 1 << 30);
     churn(&resource, &streams)?;
     let mut outcome = Ok(());
     let heap = allocation_counter::measure(|| outcome = churn(&resource, &streams));

@@ -391,7 +391,7 @@ fn eight_threads(operations: u64) {
         pool.deallocate(allocation, StreamId::HOST)
             .expect("given back");
     }
-    pool.verify().expect("consistent books");
+    pool.verify().expect("consistent state");
     let statistics = pool.statistics().expect("statistics");
     println!("{refused} refused; {statistics:?}");
     assert_eq!(statistics.allocated_bytes, 0, "leaked");

@@ -1,11 +1,11 @@
 //! A log replayed gives the same figures every time, and different policies different ones.
 
 use assay_runtime::backend::{Backend, Space, StreamId, StreamPriority};
-use assay_runtime::memory::adaptors::Logging;
+use assay_runtime::memory::adaptors::LoggingAdaptor;
 use assay_runtime::memory::replay::{ReplayOptions, ReplayReport, replay};
 use assay_runtime::memory::{
-    Action, Allocation, AllocationLog, CrossStream, Direct, MemoryResource, Pool, PoolOptions,
-    Record, Request, Result, TenantId,
+    Action, Allocation, AllocationLog, CrossStream, DirectResource, MemoryResource, Pool,
+    PoolOptions, Record, Request, Result, TenantId,
 };
 use assay_runtime::sim::{SimBackend, SimOptions, SimProfile};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn recorded_log() -> Result<AllocationLog> {
     let device = Arc::new(SimBackend::new(SimOptions::default())?);
     let pool = Pool::new(device.clone(), PoolOptions::new(Space::Device, 256 * MIB))?;
     pool.add_tenant("guest", 64 * MIB)?;
-    let resource = Logging::new(pool, device.virtual_clock().clone());
+    let resource = LoggingAdaptor::new(pool, device.virtual_clock().clone());
     let streams = [
         device.default_stream(),
         device.create_stream(StreamPriority::Normal)?,
@@ -110,7 +110,11 @@ fn policies_can_be_told_apart() -> Result<()> {
         pool_policy(|options| options.cross_stream = CrossStream::WaitFirst),
     )?;
     let direct = replay(&log, &options(), |backend| {
-        Ok(Arc::new(Direct::new(backend, Space::Device, 256 * MIB)))
+        Ok(Arc::new(DirectResource::new(
+            backend,
+            Space::Device,
+            256 * MIB,
+        )))
     })?;
     let tight = replay(
         &log,

@@ -1,7 +1,7 @@
 //! Evictable buffers: bytes come back exactly, in true order of use, and nothing is held too long.
 
 use assay_runtime::backend::{Backend, Operation, Space, StreamId, StreamPriority};
-use assay_runtime::memory::adaptors::{Decision, FailureCallback};
+use assay_runtime::memory::adaptors::{Decision, FailureCallbackAdaptor};
 use assay_runtime::memory::{
     Buffer, BufferId, Direction, MemoryResource, Pool, PoolOptions, Request, Residency, Result,
 };
@@ -292,8 +292,8 @@ fn plain_allocations_can_push_buffers_out_through_the_callback() -> Result<()> {
         .map(|_| setup.create(MIB, stream))
         .collect::<Result<_>>()?;
     let residency = setup.residency.clone();
-    let resource = FailureCallback::new(setup.memory.clone(), 10, move |failure| {
-        match residency.relieve(
+    let resource = FailureCallbackAdaptor::new(setup.memory.clone(), 10, move |failure| {
+        match residency.evict_for(
             failure.error,
             failure.request.stream,
             failure.request.tenant,

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use assay_runtime::backend::{Backend, Space, StreamId};
 use assay_runtime::clock::Clock;
 use assay_runtime::dispatch::{DispatchController, RecordedMemory};
-use assay_runtime::memory::adaptors::{FailureCallback, Limiting, Logging, Statistics, Tracking};
+use assay_runtime::memory::adaptors::{
+    FailureCallbackAdaptor, LimitingAdaptor, LoggingAdaptor, StatisticsAdaptor, TrackingAdaptor,
+};
 use assay_runtime::memory::{
     CallSite, MemoryError, MemoryResource, Pool, PoolOptions, Residency, Result,
 };
@@ -20,7 +22,7 @@ use super::relief::Relief;
 type Resource = Arc<dyn MemoryResource>;
 
 /// How often one request asks for relief before its error goes through.
-const MOST_ATTEMPTS: u32 = 10_000;
+const MAX_ATTEMPTS: u32 = 10_000;
 
 /// What the memory of a device is asked to do besides handing itself out.
 #[derive(Clone, Copy, Default)]
@@ -53,9 +55,9 @@ pub(super) struct DeviceMemory {
     backend: Arc<dyn Backend>,
     dispatch: DispatchController,
     pub pool: Arc<Pool>,
-    pub statistics: Arc<Statistics<Resource>>,
-    pub tracking: Option<Arc<Tracking<Resource>>>,
-    pub logging: Option<Arc<Logging<Resource>>>,
+    pub statistics: Arc<StatisticsAdaptor<Resource>>,
+    pub tracking: Option<Arc<TrackingAdaptor<Resource>>>,
+    pub logging: Option<Arc<LoggingAdaptor<Resource>>>,
     /// What evictable memory is allocated from.
     below: Resource,
     /// What everything else is allocated from.
@@ -77,28 +79,28 @@ impl DeviceMemory {
         let pool_options = PoolOptions::new(Space::Device, capacity);
         let pool = Arc::new(Pool::new(Arc::clone(backend), pool_options)?);
         let mut below: Resource = pool.clone();
-        let statistics = Arc::new(Statistics::new(below));
+        let statistics = Arc::new(StatisticsAdaptor::new(below));
         below = statistics.clone();
         if let Some(limit_bytes) = options.limit_bytes {
-            below = Arc::new(Limiting::new(below, limit_bytes));
+            below = Arc::new(LimitingAdaptor::new(below, limit_bytes));
         }
         let logging = options.logging.then(|| {
             let clock = DeviceClock(Arc::clone(backend));
-            Arc::new(Logging::new(Arc::clone(&below), clock))
+            Arc::new(LoggingAdaptor::new(Arc::clone(&below), clock))
         });
         if let Some(logging) = &logging {
             below = logging.clone();
         }
         let tracking = options
             .tracking
-            .then(|| Arc::new(Tracking::new(Arc::clone(&below))));
+            .then(|| Arc::new(TrackingAdaptor::new(Arc::clone(&below))));
         if let Some(tracking) = &tracking {
             below = tracking.clone();
         }
         let below: Resource = Arc::new(dispatch.record_memory(below, "array"));
         let relief = Arc::new(Relief::new(dispatch.clone()));
         let asked = Arc::clone(&relief);
-        let top = FailureCallback::new(Arc::clone(&below), MOST_ATTEMPTS, move |failure| {
+        let top = FailureCallbackAdaptor::new(Arc::clone(&below), MAX_ATTEMPTS, move |failure| {
             asked.relieve(failure)
         });
         Ok(DeviceMemory {

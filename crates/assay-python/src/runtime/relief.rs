@@ -80,7 +80,7 @@ impl Relief {
         };
         let request = failure.request;
         // An eviction that fails leaves the request's own error to be told.
-        let relieved = residency.relieve(failure.error, request.stream, request.tenant);
+        let relieved = residency.evict_for(failure.error, request.stream, request.tenant);
         let _ = self.dispatch.record_movements(residency);
         relieved.unwrap_or(false)
     }

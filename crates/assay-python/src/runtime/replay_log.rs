@@ -5,7 +5,7 @@ use std::sync::Arc;
 use assay_runtime::backend::{Backend, Space};
 use assay_runtime::memory::replay::{ReplayOptions, replay};
 use assay_runtime::memory::{
-    AllocationLog, CrossStream, Direct, MemoryResource, Pool, PoolOptions,
+    AllocationLog, CrossStream, DirectResource, MemoryResource, Pool, PoolOptions,
 };
 use assay_runtime::sim::SimProfile;
 use pyo3::prelude::*;
@@ -28,7 +28,11 @@ impl Policy {
     ) -> assay_runtime::memory::Result<Arc<dyn MemoryResource>> {
         if self.direct {
             let capacity = self.options.capacity_bytes;
-            return Ok(Arc::new(Direct::new(backend, Space::Device, capacity)));
+            return Ok(Arc::new(DirectResource::new(
+                backend,
+                Space::Device,
+                capacity,
+            )));
         }
         let pool = Pool::new(backend, self.options.clone())?;
         // The pool has its first tenant from the start.

@@ -1,9 +1,9 @@
-//! Free blocks by size: two levels of bins with bitmaps of the non-empty ones.
+//! Free blocks by size: segregated bins with two levels of bitmaps.
 //!
-//! The arrangement is that of the TLSF allocator: the first level is the power of two, the second
-//! divides it in 32, and finding a bin takes two bit scans whatever the number of blocks. Bins of
-//! fewer than 32 granules hold one size; the others hold sizes within a thirty-second of each
-//! other, of which the first few are compared for the tightest fit.
+//! The layout is that of TLSF (Masmano et al., 2004): the first level is the power of two, the
+//! second splits it into 32 bins, and finding a bin takes two bit scans whatever the number of
+//! blocks. Bins below 32 granules hold one size. The others hold sizes within a thirty-second of
+//! each other; the first few of their blocks are compared for the best fit.
 
 use super::block::{Blocks, NONE};
 use super::size_class::GRANULE_BYTES;
@@ -12,15 +12,17 @@ const SECOND_LEVEL_LOG2: u32 = 5;
 const SECOND_LEVEL: usize = 1 << SECOND_LEVEL_LOG2;
 /// Enough for blocks of 2^32 - 1 granules, about a tebibyte.
 const FIRST_LEVEL: usize = 28;
-/// How many blocks of one bin are compared.
+/// Blocks of one bin that are compared for the best fit.
 const COMPARED: usize = 4;
 
 /// The largest block that has a bin.
 pub(super) const LARGEST_BLOCK_BYTES: u64 = (u32::MAX as u64) * GRANULE_BYTES;
 
-/// Free blocks of one stream and one zone.
+/// The free blocks of one stream slot and one zone.
 pub(super) struct Bins {
+    /// Bit per first level with a non-empty bin.
     first: u32,
+    /// By first level, bit per non-empty bin.
     second: Vec<u32>,
     heads: Vec<u32>,
 }
@@ -78,7 +80,7 @@ impl Bins {
         }
     }
 
-    /// The first non-empty bin from `bin` on.
+    /// The first non-empty bin at or after `bin`.
     pub fn first_bin(&self, bin: usize) -> Option<usize> {
         let (level, within) = (bin / SECOND_LEVEL, bin % SECOND_LEVEL);
         let here = self.second.get(level)? & (u32::MAX << within);
@@ -95,8 +97,8 @@ impl Bins {
         self.heads[bin]
     }
 
-    /// The tightest of the first `compared` blocks in a bin that hold `bytes`.
-    fn tightest(&self, blocks: &Blocks, bin: usize, bytes: u64, compared: usize) -> Option<u32> {
+    /// The best fit for `bytes` among the first `compared` blocks of a bin.
+    fn best_fit(&self, blocks: &Blocks, bin: usize, bytes: u64, compared: usize) -> Option<u32> {
         let mut best: Option<(u64, u32)> = None;
         let mut index = self.heads[bin];
         for _ in 0..compared {
@@ -115,28 +117,28 @@ impl Bins {
         best.map(|(_, index)| index)
     }
 
-    /// A block of at least `bytes`, as tight as the bins tell; it stays where it is.
+    /// A block of at least `bytes`, best fit to within a bin; it is not removed.
     ///
-    /// `None` means that there is no such block.
+    /// Returns `None` only if no block is large enough.
     pub fn find(&self, blocks: &Blocks, bytes: u64) -> Option<u32> {
         if self.first == 0 {
             return None;
         }
         let (level, within) = bin_of(bytes);
         let bin = level * SECOND_LEVEL + within;
-        let own = self.heads[bin] != NONE;
-        let quickly = own.then(|| self.tightest(blocks, bin, bytes, COMPARED));
-        if let Some(Some(found)) = quickly {
+        let occupied = self.heads[bin] != NONE;
+        let fast = occupied.then(|| self.best_fit(blocks, bin, bytes, COMPARED));
+        if let Some(Some(found)) = fast {
             return Some(found);
         }
-        let later = self.find_later(blocks, level, within, bytes);
-        if later.is_none() && own {
-            return self.tightest(blocks, bin, bytes, usize::MAX);
+        let larger = self.find_larger(blocks, level, within, bytes);
+        if larger.is_none() && occupied {
+            return self.best_fit(blocks, bin, bytes, usize::MAX);
         }
-        later
+        larger
     }
 
-    fn find_later(&self, blocks: &Blocks, level: usize, within: usize, bytes: u64) -> Option<u32> {
+    fn find_larger(&self, blocks: &Blocks, level: usize, within: usize, bytes: u64) -> Option<u32> {
         // Every block in a later bin is large enough.
         let later = self.second[level] & (!1_u32 << within);
         let (level, later) = if later == 0 {
@@ -150,7 +152,7 @@ impl Bins {
             (level, later)
         };
         let within = later.trailing_zeros() as usize;
-        self.tightest(blocks, level * SECOND_LEVEL + within, bytes, COMPARED)
+        self.best_fit(blocks, level * SECOND_LEVEL + within, bytes, COMPARED)
     }
 
     /// The size of the largest block.
@@ -181,27 +183,24 @@ impl Bins {
         })
     }
 
-    /// Every block with the bin it is in and whether it belongs there; for verification.
+    /// Every block, and whether its bin is the right one and set in the bitmaps; for verification.
     pub fn audit<'a>(&'a self, blocks: &'a Blocks) -> impl Iterator<Item = (u32, bool)> + 'a {
         (0..FIRST_LEVEL).flat_map(move |level| {
             (0..SECOND_LEVEL).flat_map(move |within| {
-                let marked = self.second[level] >> within & 1 == 1 && self.first >> level & 1 == 1;
+                let set = self.second[level] >> within & 1 == 1 && self.first >> level & 1 == 1;
                 self.members(blocks, level, within).map(move |index| {
-                    (
-                        index,
-                        marked && bin_of(blocks[index].bytes) == (level, within),
-                    )
+                    (index, set && bin_of(blocks[index].bytes) == (level, within))
                 })
             })
         })
     }
 
-    /// Whether no bin is marked that is empty; for verification.
-    pub fn marks_are_exact(&self) -> bool {
+    /// Whether the bitmaps have exactly the non-empty bins set; for verification.
+    pub fn bitmaps_are_exact(&self) -> bool {
         (0..FIRST_LEVEL).all(|level| {
             let filled = (0..SECOND_LEVEL)
                 .filter(|within| self.heads[level * SECOND_LEVEL + within] != NONE)
-                .fold(0_u32, |marks, within| marks | 1 << within);
+                .fold(0_u32, |bits, within| bits | 1 << within);
             filled == self.second[level] && (filled != 0) == (self.first >> level & 1 == 1)
         })
     }
@@ -213,7 +212,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bins_cover_all_sizes_in_order() {
+    fn bins_are_monotonic_in_size() {
         let mut last = (0, 0);
         for granules in (1..100_000_u64).chain((17..32).map(|log| (1 << log) - 1)) {
             let bin = bin_of(granules * GRANULE_BYTES);
@@ -228,9 +227,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn found_blocks_fit_and_waste_at_most_one_bin(
+        fn found_blocks_fit_within_one_bin_of_the_best(
             sizes in prop::collection::vec(1_u64..20_000, 1..40),
-            wanted in 1_u64..20_000,
+            requested in 1_u64..20_000,
         ) {
             let mut blocks = Blocks::with_capacity(sizes.len());
             let mut bins = Bins::new();
@@ -239,19 +238,19 @@ mod tests {
                 blocks[index].bytes = granules * GRANULE_BYTES;
                 bins.insert(&mut blocks, index);
             }
-            prop_assert!(bins.marks_are_exact());
-            let best = sizes.iter().copied().filter(|&size| size >= wanted).min();
-            let found = bins.find(&blocks, wanted * GRANULE_BYTES);
+            prop_assert!(bins.bitmaps_are_exact());
+            let best = sizes.iter().copied().filter(|&size| size >= requested).min();
+            let found = bins.find(&blocks, requested * GRANULE_BYTES);
             let got = found.map(|index| blocks[index].bytes / GRANULE_BYTES);
             prop_assert_eq!(best.is_some(), got.is_some());
             if let (Some(best), Some(got)) = (best, got) {
-                // Off the best by less than two bins, unless a bin was too full to compare.
+                // Within two bins of the best fit, unless a bin held more blocks than are compared.
                 prop_assert!(got >= best);
                 prop_assert!(got - best <= best / 16 || sizes.len() > COMPARED, "{} {}", best, got);
             }
             for index in 0..sizes.len() as u32 {
                 bins.remove(&mut blocks, index);
-                prop_assert!(bins.marks_are_exact());
+                prop_assert!(bins.bitmaps_are_exact());
             }
             prop_assert_eq!(bins.find(&blocks, GRANULE_BYTES), None);
         }

@@ -1,55 +1,56 @@
-//! Descriptions of blocks, kept beside the memory because device memory cannot hold links.
+//! Block descriptors, kept outside the memory because the host cannot write links into device
+//! memory.
 //!
-//! All lists run through these descriptions as 32-bit indices; nothing is allocated or moved when
-//! a block changes lists.
+//! All free lists link descriptors by 32-bit indices; nothing is allocated or moved when a block
+//! changes lists.
 
 use std::ops::{Index, IndexMut};
 
 /// The index that means none.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What a description stands for.
+/// What a descriptor stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BlockState {
-    /// Nothing; waiting to describe a block again.
+    /// No block; the descriptor can be reused.
     Unused,
-    /// Memory in a caller's hands.
+    /// Allocated to a caller.
     Allocated,
-    /// Free, in the bins, joined with its free neighbors.
+    /// Free, in a bin, coalesced with its free neighbors.
     Free,
-    /// Free, in a quick list, not joined.
-    Quick,
+    /// Free, in the free list of its size class, not coalesced.
+    Cached,
 }
 
-/// Which part of the heap a block belongs to; blocks of different zones are never joined.
+/// Which part of the heap a block belongs to; blocks of different zones are not coalesced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Zone {
-    /// Divided among small requests.
+    /// Chunks split for small requests.
     Small,
-    /// Everything else.
+    /// All other memory.
     Large,
 }
 
-/// One block, on one cache line.
+/// The descriptor of one block, on one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Block {
     pub address: u64,
     pub bytes: u64,
-    /// What the caller asked for.
+    /// The size in the caller's request.
     pub requested: u64,
-    /// The blocks just below and above in the same slab.
+    /// The adjacent blocks of the same slab, at lower and higher addresses.
     pub below: u32,
     pub above: u32,
-    /// Neighbors in a bin or quick list.
+    /// Links of a bin or of a size class's free list.
     pub previous: u32,
     pub next: u32,
-    /// When it was put in the bins, in its owner's count.
+    /// The owner's epoch when the block entered the bins.
     pub epoch: u64,
-    /// Counts the allocations of this description, so that stale handles are recognized.
+    /// Incremented at each allocation, so that stale handles are recognized.
     pub generation: u32,
     pub tenant: u32,
-    /// The stream slot that may reuse it at once; meaningful while free.
+    /// The stream slot that may reuse the block without waiting; meaningful while free.
     pub owner: u16,
     pub state: BlockState,
     pub zone: Zone,
@@ -75,18 +76,18 @@ impl Block {
     }
 }
 
-/// All descriptions of a pool.
+/// All descriptors of a pool.
 pub(super) struct Blocks {
     nodes: Vec<Block>,
-    /// Unused descriptions, linked by `next`.
-    spare: u32,
+    /// Unused descriptors, linked by `next`.
+    unused: u32,
 }
 
 impl Blocks {
     pub fn with_capacity(blocks: usize) -> Self {
         Blocks {
             nodes: Vec::with_capacity(blocks),
-            spare: NONE,
+            unused: NONE,
         }
     }
 
@@ -94,14 +95,14 @@ impl Blocks {
         self.nodes.get(index as usize)
     }
 
-    /// A description to fill in, with its generation kept.
+    /// A descriptor to fill in; its generation is kept.
     pub fn claim(&mut self) -> u32 {
-        let index = self.spare;
+        let index = self.unused;
         if index == NONE {
             self.nodes.push(Block::unused());
             return (self.nodes.len() - 1) as u32;
         }
-        self.spare = self[index].next;
+        self.unused = self[index].next;
         let generation = self[index].generation;
         self[index] = Block {
             generation,
@@ -110,13 +111,13 @@ impl Blocks {
         index
     }
 
-    /// Gives a description back.
+    /// Returns a descriptor to the unused ones.
     pub fn retire(&mut self, index: u32) {
-        let spare = self.spare;
+        let unused = self.unused;
         let block = &mut self[index];
         block.state = BlockState::Unused;
-        block.next = spare;
-        self.spare = index;
+        block.next = unused;
+        self.unused = index;
     }
 }
 
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_fills_one_cache_line() {
+    fn descriptor_fills_one_cache_line() {
         assert_eq!(std::mem::size_of::<Block>(), 64);
     }
 }

@@ -1,10 +1,10 @@
-//! Memory that frees itself.
+//! An allocation that deallocates itself.
 
 use super::resource::{Allocation, MemoryResource, Request, Result};
 use crate::backend::{Address, StreamId};
 use std::sync::Arc;
 
-/// An allocation that is given back when dropped, in the order of its stream.
+/// An allocation that is deallocated on drop, in the order of its stream.
 pub struct Buffer {
     resource: Arc<dyn MemoryResource>,
     allocation: Option<Allocation>,
@@ -28,27 +28,27 @@ impl Buffer {
         Some(allocation.address)
     }
 
-    /// How many bytes were asked for.
+    /// Bytes requested.
     pub fn bytes(&self) -> u64 {
         self.allocation.map_or(0, |allocation| allocation.bytes)
     }
 
-    /// The stream in whose order it will be given back.
+    /// The stream in whose order it will be deallocated.
     pub fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// Has it given back in the order of another stream, the last to use it.
+    /// Sets the stream in whose order it will be deallocated: the last to use it.
     pub fn set_stream(&mut self, stream: StreamId) {
         self.stream = stream;
     }
 
-    /// Hands the allocation over: whoever gets it gives it back.
+    /// Returns the allocation; the caller deallocates it.
     pub fn release(mut self) -> Option<Allocation> {
         self.allocation.take()
     }
 
-    /// Gives it back now and says how that went.
+    /// Deallocates now and returns the outcome.
     pub fn free(mut self) -> Result<()> {
         match self.allocation.take() {
             Some(allocation) => self.resource.deallocate(allocation, self.stream),
@@ -60,7 +60,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(allocation) = self.allocation.take() {
-            // Nobody is left to hear of a refusal; the pool counts it in its statistics.
+            // Errors cannot be reported from a drop; the pool counts them in its statistics.
             let _ = self.resource.deallocate(allocation, self.stream);
         }
     }

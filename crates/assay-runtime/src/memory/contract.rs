@@ -1,6 +1,6 @@
-//! The contract every memory resource is held to, as code that any resource's tests can call.
+//! The contract of memory resources as a test suite that runs on any of them.
 
-use super::direct::Direct;
+use super::direct_resource::DirectResource;
 use super::resource::{Allocation, MemoryResource, Request, Result};
 use super::size_class::GRANULE_BYTES;
 use crate::backend::contract::Violation;
@@ -10,18 +10,18 @@ use std::sync::{Arc, Mutex};
 
 type Outcome<T = ()> = std::result::Result<T, Violation>;
 
-/// The least capacity a resource must have to be checked.
-pub const LEAST_CAPACITY_BYTES: u64 = 16 << 20;
+/// The minimum capacity of a resource under test.
+pub const MIN_CAPACITY_BYTES: u64 = 16 << 20;
 
-/// Runs every clause against a resource that has nothing allocated.
+/// Runs every clause against a resource with no live allocations.
 ///
-/// The backend must keep contents. The resource needs [`LEAST_CAPACITY_BYTES`] and should not have
-/// much more, because one clause uses it up.
+/// The backend must keep contents. The resource needs [`MIN_CAPACITY_BYTES`] and should not have
+/// much more, because one clause exhausts it.
 pub fn check(backend: &Arc<dyn Backend>, resource: &dyn MemoryResource) -> Outcome {
     let checker = Checker { backend, resource };
-    checker.nothing()?;
+    checker.empty_requests()?;
     checker.disjoint()?;
-    checker.refusals()?;
+    checker.errors()?;
     checker.exhaustion()?;
     checker.stream_order()?;
     checker.threads()
@@ -47,7 +47,7 @@ fn ok<T, E: std::fmt::Display>(
     outcome.or_else(|error| violation(clause, "success", error.to_string()))
 }
 
-fn refused<T>(clause: &'static str, code: &str, outcome: Result<T>) -> Outcome {
+fn fails<T>(clause: &'static str, code: &str, outcome: Result<T>) -> Outcome {
     match outcome {
         Ok(_) => violation(clause, code, "success".to_owned()),
         Err(error) if error.code() == code => Ok(()),
@@ -63,7 +63,7 @@ fn holds(clause: &'static str, expected: &str, condition: bool, got: String) -> 
     }
 }
 
-/// Live ranges by start, to see at once whether a new one touches an old one.
+/// Live ranges by start address, for overlap checks.
 #[derive(Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
@@ -105,7 +105,7 @@ impl Checker<'_> {
         holds(clause, "nothing allocated", empty, format!("{usage:?}"))
     }
 
-    fn nothing(&self) -> Outcome {
+    fn empty_requests(&self) -> Outcome {
         let clause = "an empty request succeeds";
         let first = self.allocate(clause, 0, self.stream())?;
         let second = self.allocate(clause, 0, self.stream())?;
@@ -125,13 +125,13 @@ impl Checker<'_> {
         for step in 0..200 {
             let allocation = self.allocate(clause, size(step), stream)?;
             let address = allocation.address();
-            let fine = address.value() % GRANULE_BYTES == 0
+            let valid = address.value() % GRANULE_BYTES == 0
                 && address.space() == self.resource.space()
                 && allocation.bytes() == size(step);
             holds(
                 clause,
-                "what was asked for",
-                fine,
+                "the requested size, aligned",
+                valid,
                 format!("{allocation:?}"),
             )?;
             ranges.insert(allocation)?;
@@ -161,80 +161,80 @@ impl Checker<'_> {
         self.expect_empty(clause)
     }
 
-    fn refusals(&self) -> Outcome {
+    fn errors(&self) -> Outcome {
         let stream = self.stream();
-        let clause = "a second free is refused";
+        let clause = "a double free fails";
         let allocation = self.allocate(clause, 1000, stream)?;
         self.free(clause, allocation, stream)?;
-        refused(
+        fails(
             clause,
             "already_freed",
             self.resource.deallocate(allocation, stream),
         )?;
 
-        let clause = "another's allocation is refused";
-        let other = Direct::new(Arc::clone(self.backend), self.resource.space(), 1 << 20);
+        let clause = "a free in another resource fails";
+        let other = DirectResource::new(Arc::clone(self.backend), self.resource.space(), 1 << 20);
         let foreign = ok(clause, other.allocate(&Request::new(1000, stream)))?;
-        refused(
+        fails(
             clause,
             "unknown_allocation",
             self.resource.deallocate(foreign, stream),
         )?;
         ok(clause, other.deallocate(foreign, stream))?;
 
-        let clause = "an unknown stream is refused";
+        let clause = "an unknown stream fails";
         let unknown = StreamId(u32::MAX - 1);
         let request = Request::new(1000, unknown);
-        refused(clause, "unknown_stream", self.resource.allocate(&request))?;
+        fails(clause, "unknown_stream", self.resource.allocate(&request))?;
 
-        let clause = "more than there is is refused as shortage";
+        let clause = "a request above capacity fails with memory pressure";
         for bytes in [u64::MAX, u64::MAX / 2, 1 << 50] {
-            let refusal = self.resource.allocate(&Request::new(bytes, stream));
-            let shortage = matches!(&refusal, Err(error) if error.is_pressure());
-            holds(clause, "a shortage", shortage, format!("{refusal:?}"))?;
+            let outcome = self.resource.allocate(&Request::new(bytes, stream));
+            let pressure = matches!(&outcome, Err(error) if error.is_pressure());
+            holds(clause, "memory pressure", pressure, format!("{outcome:?}"))?;
         }
-        self.expect_empty("refusals leave nothing behind")
+        self.expect_empty("failed requests allocate nothing")
     }
 
-    /// Uses the resource up, gives everything back and uses it up again.
+    /// Exhausts the resource, frees everything and exhausts it again.
     fn exhaustion(&self) -> Outcome {
-        let clause = "what is freed can be had again";
+        let clause = "freed memory can be allocated again";
         let stream = self.stream();
         let piece = 1 << 20;
         let mut rounds = Vec::new();
         for _ in 0..3 {
             let mut live = Vec::new();
-            let refusal = loop {
+            let error = loop {
                 match self.resource.allocate(&Request::new(piece, stream)) {
                     Ok(allocation) => live.push(allocation),
                     Err(error) => break error,
                 }
             };
-            let shortage = refusal.is_pressure();
-            holds(clause, "a shortage", shortage, refusal.to_string())?;
+            let pressure = error.is_pressure();
+            holds(clause, "memory pressure", pressure, error.to_string())?;
             rounds.push(live.len());
             for allocation in live {
                 self.free(clause, allocation, stream)?;
             }
         }
-        // Small blocks kept for reuse may stand in the way of the first round, not of later ones.
+        // Cached small blocks may fragment the first round, not later ones.
         let steady = rounds.windows(2).all(|pair| pair[0] <= pair[1])
-            && rounds[0] as u64 >= LEAST_CAPACITY_BYTES / piece;
+            && rounds[0] as u64 >= MIN_CAPACITY_BYTES / piece;
         let expected = "no fewer pieces than before";
         holds(clause, expected, steady, format!("{rounds:?}"))?;
         self.expect_empty(clause)
     }
 
-    /// Memory freed behind slow work must not reach another stream before that work is done.
+    /// Memory freed behind slow work must not be reused on another stream before that work ends.
     fn stream_order(&self) -> Outcome {
-        let clause = "memory passes between streams in order";
+        let clause = "reuse between streams is ordered";
         let create = || ok(clause, self.backend.create_stream(StreamPriority::Normal));
         let (first, second) = (create()?, create()?);
         let bytes = 1 << 20;
-        let source = self.other_side(bytes)?;
+        let source = self.opposite_space(bytes)?;
         ok(clause, self.backend.fill(first, source, 1, bytes))?;
-        // Slow copies into blocks that are freed at once. They run on another engine than the
-        // fills below, so that only the resource keeps the two in order.
+        // Slow copies into blocks that are freed immediately. They run on another engine than the
+        // fills below, so that only the resource orders the two.
         for _ in 0..24 {
             let Ok(allocation) = self.resource.allocate(&Request::new(bytes, first)) else {
                 break;
@@ -246,7 +246,7 @@ impl Checker<'_> {
             self.free(clause, allocation, first)?;
         }
         let mut live = Vec::new();
-        for _ in 0..LEAST_CAPACITY_BYTES / bytes {
+        for _ in 0..MIN_CAPACITY_BYTES / bytes {
             let allocation = self.allocate(clause, bytes, second)?;
             ok(
                 clause,
@@ -257,8 +257,8 @@ impl Checker<'_> {
         ok(clause, self.backend.synchronize_stream(second))?;
         ok(clause, self.backend.synchronize_stream(first))?;
         for allocation in live {
-            let seen = self.read(allocation, second)?;
-            let wrong = seen.iter().find(|byte| **byte != 2);
+            let contents = self.read(allocation, second)?;
+            let wrong = contents.iter().find(|byte| **byte != 2);
             let got = format!("{wrong:?} from the other stream");
             holds(clause, "the new owner's bytes", wrong.is_none(), got)?;
             self.free(clause, allocation, second)?;
@@ -270,9 +270,9 @@ impl Checker<'_> {
         self.expect_empty(clause)
     }
 
-    /// Memory in the space that the resource does not serve.
-    fn other_side(&self, bytes: u64) -> Outcome<Address> {
-        let clause = "memory on the other side";
+    /// Memory in the space that the resource does not allocate from.
+    fn opposite_space(&self, bytes: u64) -> Outcome<Address> {
+        let clause = "memory in the opposite space";
         match self.resource.space() {
             Space::Device => ok(clause, self.backend.allocate_host(bytes)).map(Address::from),
             Space::Host => ok(clause, self.backend.allocate_device(bytes)).map(Address::from),
@@ -303,7 +303,7 @@ impl Checker<'_> {
             for step in 0..500_u64 {
                 if live.len() > 20 {
                     let freed = live.swap_remove((step as usize * 17) % live.len());
-                    // Out of the ranges first: once freed it may be anybody's.
+                    // Removed before the free: after it, another thread may get the range.
                     ok(clause, ranges.lock())?.remove(freed);
                     self.free(clause, freed, stream)?;
                 }

@@ -1,4 +1,4 @@
-//! Everything the memory layer can refuse or fail at, one variant per failure.
+//! Errors of the memory layer, one variant per failure.
 
 use crate::backend::{Address, BackendError, Space};
 use std::fmt;
@@ -7,59 +7,59 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// No block of that size can be found or made.
+    /// No block of that size is free or can be allocated.
     OutOfMemory {
         /// The memory.
         space: Space,
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
-        /// Bytes in callers' hands.
+        /// Bytes allocated.
         allocated: u64,
-        /// The most this resource may hold.
+        /// The resource's capacity.
         capacity: u64,
         /// The largest block free on any stream.
         largest_free: u64,
     },
-    /// The tenant would go over its limit.
+    /// The tenant would exceed its quota.
     QuotaExceeded {
         /// The tenant's name.
         tenant: String,
-        /// Bytes asked for, as charged.
+        /// Bytes requested, rounded to the block size.
         requested: u64,
-        /// Bytes the tenant has.
+        /// Bytes the tenant uses.
         used: u64,
-        /// Bytes it may have.
+        /// Its limit.
         limit: u64,
     },
-    /// The rest of the memory is promised to others.
+    /// The rest of the memory is reserved for other tenants.
     Reserved {
-        /// Bytes asked for, as charged.
+        /// Bytes requested, rounded to the block size.
         requested: u64,
-        /// Bytes neither used nor promised.
+        /// Bytes neither used nor reserved.
         available: u64,
     },
     /// There is no such tenant.
     UnknownTenant {
         /// The tenant given.
         tenant: u32,
-        /// How many there are.
+        /// Number of tenants.
         tenants: usize,
     },
-    /// A limiting adaptor stands at its limit.
+    /// A limiting adaptor is at its limit.
     LimitExceeded {
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
         /// Bytes allocated through the adaptor.
         used: u64,
-        /// Bytes it lets through.
+        /// Its limit.
         limit: u64,
     },
-    /// The allocation is not one of this resource.
+    /// The allocation belongs to another resource.
     UnknownAllocation {
         /// Its address.
         address: Address,
     },
-    /// The allocation was freed before.
+    /// The allocation was already freed.
     AlreadyFreed {
         /// Its address.
         address: Address,
@@ -78,21 +78,21 @@ pub enum MemoryError {
         /// Its number.
         buffer: u32,
     },
-    /// The buffer is leased and must stay where it is.
+    /// The buffer is leased, which pins it on the device.
     BufferInUse {
         /// Its number.
         buffer: u32,
         /// Leases held.
         leases: u32,
     },
-    /// A thread panicked inside the resource, whose books can no longer be trusted.
+    /// A thread panicked inside the resource, which may have left it inconsistent.
     Poisoned {
         /// Which resource.
         resource: &'static str,
     },
-    /// The resource's books contradict each other.
+    /// Verification found an inconsistency.
     Inconsistent {
-        /// How.
+        /// The inconsistency.
         what: String,
     },
     /// The device refused.
@@ -149,8 +149,8 @@ impl fmt::Display for MemoryError {
                 largest_free,
             } => write!(
                 f,
-                "out of {space} memory in allocate: expected at most {largest_free} bytes in one \
-                 piece, got a request for {requested} ({allocated} of {capacity} allocated)\nhint: \
+                "out of {space} memory in allocate: expected at most {largest_free} contiguous \
+                 bytes, got a request for {requested} ({allocated} of {capacity} allocated)\nhint: \
                  free or evict buffers, or raise the pool's capacity"
             ),
             MemoryError::QuotaExceeded {
@@ -171,7 +171,7 @@ impl fmt::Display for MemoryError {
             } => write!(
                 f,
                 "memory is reserved: expected at most {available} bytes, got {requested}\nhint: \
-                 the rest is promised to other tenants until they release it"
+                 the rest is reserved for other tenants until they release it"
             ),
             MemoryError::UnknownTenant { tenant, tenants } => write!(
                 f,
@@ -194,7 +194,8 @@ impl fmt::Display for MemoryError {
             ),
             MemoryError::AlreadyFreed { address } => write!(
                 f,
-                "double free in deallocate: expected a live allocation, got {address}, freed before"
+                "double free in deallocate: expected a live allocation, got {address}, already \
+                 freed"
             ),
             MemoryError::InvalidOption {
                 name,
@@ -212,8 +213,8 @@ impl fmt::Display for MemoryError {
             ),
             MemoryError::Poisoned { resource } => write!(
                 f,
-                "{resource} is unusable: expected consistent books, got a panic in the middle of a \
-                 change"
+                "{resource} is unusable: expected a consistent state, got a panic during an \
+                 update"
             ),
             MemoryError::Inconsistent { what } => write!(f, "inconsistent memory pool: {what}"),
             MemoryError::Backend(error) => error.fmt(f),

@@ -1,18 +1,17 @@
-//! Memory: the pool, its quotas, and what is built around it.
+//! Memory resources in stream order: the caching pool with quotas, adaptors, eviction, replay.
 
 #![forbid(unsafe_code)]
 
 pub mod adaptors;
+mod allocation_log;
 mod bins;
 mod block;
 mod buffer;
 pub mod contract;
-mod direct;
+mod direct_resource;
 mod error;
 mod heap;
-mod log;
 mod options;
-mod order;
 mod pool;
 mod quota;
 pub mod replay;
@@ -20,13 +19,14 @@ mod residency;
 mod resource;
 mod size_class;
 mod statistics;
+mod stream_order;
 pub mod throughput;
 mod verify;
 
+pub use allocation_log::{Action, AllocationLog, LogError, Record};
 pub use buffer::Buffer;
-pub use direct::Direct;
+pub use direct_resource::DirectResource;
 pub use error::MemoryError;
-pub use log::{Action, AllocationLog, LogError, Record};
 pub use options::{CrossStream, PoolOptions};
 pub use pool::{Pool, Reservation};
 pub use quota::TenantUsage;

@@ -1,4 +1,4 @@
-//! How a pool is set up: the knobs that a replayed log can compare.
+//! Options of a pool, which a replayed log can compare.
 
 use super::bins::LARGEST_BLOCK_BYTES;
 use super::error::MemoryError;
@@ -6,36 +6,37 @@ use super::resource::Result;
 use super::size_class::{GRANULE_BYTES, SMALL_LIMIT_BYTES};
 use crate::backend::Space;
 
-/// What a pool does about memory that another stream freed and may still be using.
+/// How a pool reuses memory that another stream freed and whose work may not have finished.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CrossStream {
-    /// Take what is finished; else grow; at capacity, wait in stream order. Keeps streams apart.
+    /// Reuse what has finished; else grow; at capacity, insert a stream wait. Avoids dependencies
+    /// between streams.
     GrowFirst,
-    /// Take what is finished; else wait in stream order; grow only then. Keeps the pool small.
+    /// Reuse what has finished; else insert a stream wait; grow last. Keeps the pool small.
     WaitFirst,
-    /// Leave it to the stream that freed it.
+    /// Only the stream that freed it reuses it.
     Never,
 }
 
-/// How a pool is set up.
+/// Options of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolOptions {
-    /// Which memory.
+    /// The memory space.
     pub space: Space,
-    /// The most bytes the pool may hold.
+    /// Capacity in bytes.
     pub capacity_bytes: u64,
-    /// How many bytes it usually asks of the device at once.
+    /// The usual size of a slab.
     pub slab_bytes: u64,
-    /// Requests up to this size use size classes; 0 turns them off.
+    /// Requests up to this size use size classes; 0 disables them.
     pub small_limit_bytes: u64,
-    /// What to do about other streams' memory.
+    /// Reuse of other streams' memory.
     pub cross_stream: CrossStream,
-    /// Blocks for which descriptions are set aside from the start.
+    /// Block descriptors to preallocate.
     pub expected_blocks: usize,
 }
 
 impl PoolOptions {
-    /// The usual options for this much of this memory.
+    /// The default options for a capacity and a memory space.
     pub fn new(space: Space, capacity_bytes: u64) -> Self {
         PoolOptions {
             space,
@@ -47,7 +48,7 @@ impl PoolOptions {
         }
     }
 
-    /// The same, in whole granules, or the name of what cannot be used.
+    /// The options rounded to whole granules, or the name of an invalid one.
     pub(super) fn validated(mut self) -> Result<Self> {
         let invalid = |name, expected, got| {
             Err(MemoryError::InvalidOption {

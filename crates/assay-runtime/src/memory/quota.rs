@@ -1,50 +1,49 @@
-//! Who may have how much: limits, use and reservations of tenants.
+//! Quotas of tenants: limits, use and reservations.
 //!
-//! A tenant's claim on the pool is what it uses or what it has reserved, whichever is more, so
-//! that memory taken under a reservation is not counted twice. The claims together never exceed
-//! the capacity.
+//! A tenant commits the greater of its use and its reservations, so that memory allocated under a
+//! reservation is not counted twice. The commitments together never exceed the capacity.
 
 use super::error::MemoryError;
 use super::resource::{Result, TenantId};
 
-/// One tenant's figures.
+/// The quota and usage of one tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TenantUsage {
     /// Its name.
     pub name: String,
-    /// The most it may use.
+    /// Its limit.
     pub limit_bytes: u64,
-    /// What it uses.
+    /// Bytes it uses.
     pub used_bytes: u64,
-    /// The most it has used at once.
+    /// High-water mark of `used_bytes`.
     pub peak_bytes: u64,
-    /// What is promised to it.
+    /// Bytes reserved for it.
     pub reserved_bytes: u64,
 }
 
 impl TenantUsage {
-    fn claim(&self) -> u64 {
+    fn committed_bytes(&self) -> u64 {
         self.used_bytes.max(self.reserved_bytes)
     }
 }
 
-pub(super) struct Ledger {
+pub(super) struct QuotaTable {
     pub tenants: Vec<TenantUsage>,
     pub capacity: u64,
-    /// The sum of all claims.
-    claimed: u64,
+    /// The sum of all commitments.
+    committed: u64,
 }
 
-impl Ledger {
-    /// A ledger with one tenant, which may use everything.
+impl QuotaTable {
+    /// A table with the default tenant, which has no limit.
     pub fn new(capacity: u64) -> Self {
-        let mut ledger = Ledger {
+        let mut quotas = QuotaTable {
             tenants: Vec::new(),
             capacity,
-            claimed: 0,
+            committed: 0,
         };
-        ledger.add("default".to_owned(), u64::MAX);
-        ledger
+        quotas.add("default".to_owned(), u64::MAX);
+        quotas
     }
 
     pub fn add(&mut self, name: String, limit_bytes: u64) -> TenantId {
@@ -78,9 +77,9 @@ impl Ledger {
             })
     }
 
-    /// Refuses `bytes` more for the tenant where a limit or a promise stands against it.
+    /// Fails if `bytes` more for the tenant would exceed its limit or others' reservations.
     #[inline]
-    pub fn admit(&self, tenant: TenantId, bytes: u64) -> Result<()> {
+    pub fn check(&self, tenant: TenantId, bytes: u64) -> Result<()> {
         let entry = self.tenant(tenant)?;
         let used = entry.used_bytes.saturating_add(bytes);
         if used > entry.limit_bytes {
@@ -91,12 +90,12 @@ impl Ledger {
                 limit: entry.limit_bytes,
             });
         }
-        let growth = used.max(entry.reserved_bytes) - entry.claim();
-        self.admit_claim(growth, bytes)
+        let growth = used.max(entry.reserved_bytes) - entry.committed_bytes();
+        self.check_capacity(growth, bytes)
     }
 
-    fn admit_claim(&self, growth: u64, requested: u64) -> Result<()> {
-        let available = self.capacity - self.claimed;
+    fn check_capacity(&self, growth: u64, requested: u64) -> Result<()> {
+        let available = self.capacity - self.committed;
         if growth > available {
             return Err(MemoryError::Reserved {
                 requested,
@@ -106,28 +105,28 @@ impl Ledger {
         Ok(())
     }
 
-    /// Books bytes that were admitted.
+    /// Adds bytes that were checked to the tenant's use.
     #[inline]
     pub fn charge(&mut self, tenant: TenantId, bytes: u64) {
         if let Some(entry) = self.tenants.get_mut(tenant.0 as usize) {
-            let before = entry.claim();
+            let before = entry.committed_bytes();
             entry.used_bytes += bytes;
             entry.peak_bytes = entry.peak_bytes.max(entry.used_bytes);
-            self.claimed += entry.claim() - before;
+            self.committed += entry.committed_bytes() - before;
         }
     }
 
-    /// Takes back what was charged.
+    /// Subtracts bytes from the tenant's use.
     #[inline]
     pub fn refund(&mut self, tenant: TenantId, bytes: u64) {
         if let Some(entry) = self.tenants.get_mut(tenant.0 as usize) {
-            let before = entry.claim();
+            let before = entry.committed_bytes();
             entry.used_bytes -= bytes;
-            self.claimed -= before - entry.claim();
+            self.committed -= before - entry.committed_bytes();
         }
     }
 
-    /// Promises bytes to a tenant, on top of earlier promises.
+    /// Reserves bytes for a tenant, on top of earlier reservations.
     pub fn reserve(&mut self, tenant: TenantId, bytes: u64) -> Result<()> {
         let entry = self.tenant(tenant)?;
         let reserved = entry.reserved_bytes.saturating_add(bytes);
@@ -139,32 +138,32 @@ impl Ledger {
                 limit: entry.limit_bytes,
             });
         }
-        let growth = reserved.max(entry.used_bytes) - entry.claim();
-        self.admit_claim(growth, bytes)?;
+        let growth = reserved.max(entry.used_bytes) - entry.committed_bytes();
+        self.check_capacity(growth, bytes)?;
         self.tenant_mut(tenant)?.reserved_bytes = reserved;
-        self.claimed += growth;
+        self.committed += growth;
         Ok(())
     }
 
-    /// Takes a promise back.
+    /// Releases reserved bytes.
     pub fn release(&mut self, tenant: TenantId, bytes: u64) {
         if let Some(entry) = self.tenants.get_mut(tenant.0 as usize) {
-            let before = entry.claim();
+            let before = entry.committed_bytes();
             entry.reserved_bytes = entry.reserved_bytes.saturating_sub(bytes);
-            self.claimed -= before - entry.claim();
+            self.committed -= before - entry.committed_bytes();
         }
     }
 
-    /// Bytes that are promised and not used.
-    pub fn promised(&self) -> u64 {
+    /// Bytes that are reserved and not used.
+    pub fn unused_reservations(&self) -> u64 {
         let used: u64 = self.tenants.iter().map(|entry| entry.used_bytes).sum();
-        self.claimed - used
+        self.committed - used
     }
 
-    /// Whether the claims add up; for verification.
+    /// Whether the commitments add up; for verification.
     pub fn is_consistent(&self) -> bool {
-        let claims: u64 = self.tenants.iter().map(TenantUsage::claim).sum();
-        claims == self.claimed && claims <= self.capacity
+        let committed: u64 = self.tenants.iter().map(TenantUsage::committed_bytes).sum();
+        committed == self.committed && committed <= self.capacity
     }
 }
 
@@ -173,33 +172,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn use_under_a_reservation_is_not_counted_twice() {
-        let mut ledger = Ledger::new(100);
-        let (first, second) = (ledger.add("a".into(), 80), ledger.add("b".into(), 100));
-        ledger.reserve(first, 60).expect("fits");
+    fn use_under_a_reservation_is_counted_once() {
+        let mut quotas = QuotaTable::new(100);
+        let (first, second) = (quotas.add("a".into(), 80), quotas.add("b".into(), 100));
+        quotas.reserve(first, 60).expect("fits");
         assert_eq!(
-            ledger.admit(second, 41),
+            quotas.check(second, 41),
             Err(MemoryError::Reserved {
                 requested: 41,
                 available: 40
             })
         );
-        ledger.admit(first, 70).expect("60 promised and 10 free");
-        ledger.charge(first, 70);
-        ledger.admit(second, 30).expect("the rest");
-        ledger.charge(second, 30);
-        assert!(ledger.is_consistent());
+        quotas.check(first, 70).expect("60 reserved and 10 free");
+        quotas.charge(first, 70);
+        quotas.check(second, 30).expect("the rest");
+        quotas.charge(second, 30);
+        assert!(quotas.is_consistent());
         assert_eq!(
-            ledger.admit(first, 1).map_err(|e| e.code()),
+            quotas.check(first, 1).map_err(|e| e.code()),
             Err("reserved")
         );
         assert_eq!(
-            ledger.admit(first, 11).map_err(|e| e.code()),
+            quotas.check(first, 11).map_err(|e| e.code()),
             Err("quota_exceeded")
         );
-        ledger.release(first, 60);
-        ledger.refund(first, 70);
-        assert_eq!(ledger.admit(second, 70), Ok(()));
-        assert!(ledger.is_consistent());
+        quotas.release(first, 60);
+        quotas.refund(first, 70);
+        assert_eq!(quotas.check(second, 70), Ok(()));
+        assert!(quotas.is_consistent());
     }
 }

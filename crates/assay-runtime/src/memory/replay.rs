@@ -1,39 +1,39 @@
-//! Runs a log against any policy on a simulated device: what would that pool have done?
+//! Replays an allocation log against any resource on a simulated device.
 //!
-//! Same log, same policy, same figures: the report is the same to the last number every time.
+//! Deterministic: the same log, resource and device profile give the same report.
 
-use super::log::{Action, AllocationLog, Record};
+use super::allocation_log::{Action, AllocationLog, Record};
 use super::resource::{Allocation, MemoryResource, Request, Result};
 use crate::backend::{Backend, Operation, StreamId, StreamPriority};
 use crate::sim::{Contents, SimBackend, SimOptions, SimProfile};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How to replay.
+/// Options of a replay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplayOptions {
-    /// The device to replay on.
+    /// The simulated device.
     pub profile: SimProfile,
-    /// Queue a fill of each allocation before it is freed, so that streams have work to order.
+    /// Queue a fill of each allocation before its free, so that streams have work to order.
     pub touch: bool,
 }
 
-/// What a policy made of a log.
+/// The outcome of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReplayReport {
-    /// Requests met.
+    /// Requests that succeeded.
     pub allocations: u64,
-    /// Requests refused.
+    /// Requests that failed.
     pub refusals: u64,
-    /// Allocations given back.
+    /// Allocations freed.
     pub frees: u64,
-    /// Frees in the log of allocations that this policy refused.
+    /// Frees in the log of allocations that failed in this replay.
     pub skipped_frees: u64,
-    /// The most bytes in callers' hands at once, as asked for.
+    /// High-water mark of requested bytes.
     pub peak_requested_bytes: u64,
-    /// The most bytes in callers' hands at once, rounding included.
+    /// High-water mark of allocated bytes, rounding included.
     pub peak_allocated_bytes: u64,
-    /// The most bytes held from the device at once.
+    /// High-water mark of bytes held from the device.
     pub peak_held_bytes: u64,
     /// Allocation calls to the device, host memory included.
     pub device_allocations: u64,
@@ -43,7 +43,7 @@ pub struct ReplayReport {
     pub recorded_events: u64,
     /// Waits of one stream for another.
     pub stream_waits: u64,
-    /// Virtual time of the whole replay, until all queued work is done.
+    /// Virtual time of the replay, until all queued work has finished.
     pub elapsed_ns: u64,
 }
 
@@ -137,7 +137,7 @@ impl Replay<'_> {
             return Ok(());
         }
         if record.action == Action::Refuse {
-            // Its caller went on without it then, and frees nothing later.
+            // The logged request failed, so the log has no free for it.
             return self.free(allocation, stream);
         }
         self.live.insert(record.address, allocation);

@@ -1,4 +1,4 @@
-//! The interface of everything that hands out memory, and the values it speaks in.
+//! The memory resource interface.
 
 use super::block::NONE;
 use super::error::MemoryError;
@@ -6,10 +6,10 @@ use crate::backend::{Address, Space, StreamId};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What a memory call gives.
+/// The result of a memory call.
 pub type Result<T> = std::result::Result<T, MemoryError>;
 
-/// Who is charged for memory.
+/// The tenant that is charged for memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TenantId(pub u32);
 
@@ -18,7 +18,7 @@ impl TenantId {
     pub const DEFAULT: TenantId = TenantId(0);
 }
 
-/// The line of source that asked for memory.
+/// The source line that requested memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallSite {
     /// Source file.
@@ -42,13 +42,13 @@ impl CallSite {
 /// A request for memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// How many bytes; zero is allowed and gives nothing.
+    /// Size; zero is allowed and allocates nothing.
     pub bytes: u64,
     /// The stream whose work will use the memory first.
     pub stream: StreamId,
-    /// Who is charged.
+    /// The tenant to charge.
     pub tenant: TenantId,
-    /// Who asks.
+    /// The requesting line.
     pub site: CallSite,
 }
 
@@ -70,10 +70,10 @@ impl Request {
     }
 }
 
-/// Memory in a caller's hands: where it is, how long, and what its resource knows it by.
+/// A handle to allocated memory.
 ///
-/// It is a plain value. Freeing it twice, or elsewhere than where it came from, is an error that
-/// the resource reports; [`Buffer`](super::Buffer) frees by itself.
+/// It is a copyable value. A double free, or a free in another resource, is an error that the
+/// resource reports; [`Buffer`](super::Buffer) deallocates on drop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Allocation {
     pub(super) address: Address,
@@ -83,8 +83,8 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// No memory at all.
-    pub(super) fn nothing(space: Space) -> Self {
+    /// An allocation of zero bytes.
+    pub(super) fn empty(space: Space) -> Self {
         Allocation {
             address: Address::new(space, 0),
             bytes: 0,
@@ -98,43 +98,43 @@ impl Allocation {
         self.address
     }
 
-    /// How many bytes were asked for.
+    /// Bytes requested.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// A resource's totals at a moment.
+/// Current totals of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Bytes in callers' hands, rounding included.
+    /// Bytes allocated, rounding included.
     pub allocated_bytes: u64,
-    /// Allocations in callers' hands, empty ones not counted.
+    /// Live allocations, empty ones not counted.
     pub live: u64,
     /// Bytes held from the device.
     pub held_bytes: u64,
-    /// The most bytes the resource may hold.
+    /// Capacity of the resource.
     pub capacity_bytes: u64,
 }
 
-/// Something that hands out memory in the order of streams.
+/// A stream-ordered memory resource.
 ///
-/// Memory freed on a stream may be handed out again before the work queued on that stream is done,
-/// if whoever gets it is ordered after that work. The caller sees to it that the stream given to
-/// [`deallocate`](MemoryResource::deallocate) is ordered after every use of the memory.
+/// Memory freed on a stream may be allocated again before the work queued on that stream has
+/// finished, if the new user is ordered after that work. The caller ensures that the stream passed
+/// to [`deallocate`](MemoryResource::deallocate) is ordered after every use of the memory.
 ///
 /// Every implementation passes [`contract::check`](super::contract::check).
 pub trait MemoryResource: Send + Sync {
-    /// The memory handed out.
+    /// The memory space.
     fn space(&self) -> Space;
 
-    /// Hands out memory that work queued on the request's stream from now on may use.
+    /// Allocates memory for work queued on the request's stream from now on.
     fn allocate(&self, request: &Request) -> Result<Allocation>;
 
-    /// Takes memory back, in the order of `stream`.
+    /// Frees memory in the order of `stream`.
     fn deallocate(&self, allocation: Allocation, stream: StreamId) -> Result<()>;
 
-    /// The totals now.
+    /// Current totals.
     fn usage(&self) -> Result<Usage>;
 }
 

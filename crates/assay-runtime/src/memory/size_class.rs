@@ -1,6 +1,6 @@
-//! Rounding of request sizes: exact steps when tiny, eight steps per doubling when small.
+//! Size classes: multiples of the granule up to 4 KiB, then eight classes per power of two.
 
-/// Every block begins at a multiple of this and is a multiple of it long.
+/// Alignment of every block's address and size.
 pub const GRANULE_BYTES: u64 = 256;
 
 /// Requests up to this size can be served by size classes.
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_dense_monotonic_and_tight() {
+    fn classes_are_dense_monotonic_and_waste_less_than_a_ninth() {
         let mut last = (0, GRANULE_BYTES);
         for bytes in 1..=SMALL_LIMIT_BYTES {
             let (class, rounded) = class_of(bytes);

@@ -1,40 +1,40 @@
-//! What a pool has done so far, in numbers.
+//! Counters of a pool.
 
-/// Counters of a pool; they only grow, apart from the current figures.
+/// Counters of a pool; all but the current sizes only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PoolStatistics {
-    /// Allocations made, empty ones not counted.
+    /// Allocations, empty ones not counted.
     pub allocations: u64,
-    /// Allocations given back.
+    /// Deallocations.
     pub deallocations: u64,
-    /// Allocations refused.
+    /// Requests that failed.
     pub failures: u64,
-    /// Bytes in callers' hands, rounding included.
+    /// Bytes allocated, rounding included.
     pub allocated_bytes: u64,
-    /// The most of them at once.
+    /// High-water mark of `allocated_bytes`.
     pub peak_allocated_bytes: u64,
-    /// Bytes in callers' hands, as asked for.
+    /// Bytes allocated, as requested.
     pub requested_bytes: u64,
-    /// Bytes held from the device.
+    /// Bytes of all slabs.
     pub held_bytes: u64,
-    /// The most of them at once.
+    /// High-water mark of `held_bytes`.
     pub peak_held_bytes: u64,
-    /// Slabs asked of the device.
+    /// Slabs allocated from the device.
     pub slabs_allocated: u64,
-    /// Slabs given back to it.
+    /// Slabs returned to the device.
     pub slabs_released: u64,
-    /// Blocks cut in two.
+    /// Blocks split.
     pub splits: u64,
-    /// Blocks joined with a neighbor.
-    pub joins: u64,
-    /// Events recorded to pass memory between streams.
+    /// Blocks coalesced with a neighbor.
+    pub coalesces: u64,
+    /// Events recorded to transfer blocks between streams.
     pub recorded_events: u64,
-    /// Events seen to have passed, so that memory became common.
-    pub settled_events: u64,
-    /// Times a stream was made to wait for another to get its memory.
+    /// Of these, events seen complete, which released their blocks to any stream.
+    pub completed_events: u64,
+    /// Waits of one stream for another to take its blocks.
     pub stream_waits: u64,
-    /// Times the host waited for a stream to get its memory.
+    /// Waits of the host for a stream to take its blocks.
     pub host_waits: u64,
-    /// Frees refused: of something unknown or freed before.
+    /// Invalid deallocations: of an unknown or already freed allocation.
     pub refused_deallocations: u64,
 }

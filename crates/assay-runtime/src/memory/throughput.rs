@@ -1,21 +1,21 @@
-//! The pool's speed, timed here so that no caller's language is in the figure.
+//! Throughput of a resource, timed in Rust so that it excludes the cost of Python calls.
 
 use super::resource::{Allocation, MemoryResource, Request, Result};
 use crate::backend::StreamId;
 use std::time::Instant;
 
-/// A steady load: so many live allocations, of which a random one is replaced at each step.
+/// A steady-state workload: each step frees a random live allocation and allocates another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Workload {
     /// Smallest request.
     pub smallest_bytes: u64,
-    /// Largest request; sizes are spread evenly over the doublings between.
+    /// Largest request; sizes are log-uniform in between.
     pub largest_bytes: u64,
-    /// Allocations alive at any time.
+    /// Live allocations.
     pub live: usize,
 }
 
-/// What was measured.
+/// A measurement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Throughput {
     /// Pairs of one allocation and one free.
@@ -31,10 +31,10 @@ impl Throughput {
     }
 }
 
-/// A small generator of numbers, good enough to mix sizes and the same everywhere.
-struct Mixer(u64);
+/// Marsaglia's xorshift64 generator, for a reproducible sequence.
+struct XorShift(u64);
 
-impl Mixer {
+impl XorShift {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -43,33 +43,33 @@ impl Mixer {
     }
 }
 
-/// Steps are drawn beforehand and repeated, so that drawing them is not timed.
-const DRAWN_STEPS: usize = 1 << 14;
+/// Steps are generated before timing and repeated.
+const STEPS: usize = 1 << 14;
 
-fn draw(workload: &Workload) -> Vec<(usize, u64)> {
-    let mut mixer = Mixer(0x9E37_79B9_7F4A_7C15);
+fn generate_steps(workload: &Workload) -> Vec<(usize, u64)> {
+    let mut random = XorShift(0x9E37_79B9_7F4A_7C15);
     let smallest = workload.smallest_bytes.max(1);
     let doublings = (workload.largest_bytes.max(smallest) / smallest).ilog2();
     let mut step = || {
-        let position = (mixer.next() % workload.live.max(1) as u64) as usize;
-        let base = smallest << (mixer.next() % u64::from(doublings + 1));
-        let bytes = base + mixer.next() % base;
+        let position = (random.next() % workload.live.max(1) as u64) as usize;
+        let base = smallest << (random.next() % u64::from(doublings + 1));
+        let bytes = base + random.next() % base;
         (position, bytes.min(workload.largest_bytes.max(smallest)))
     };
-    (0..DRAWN_STEPS).map(|_| step()).collect()
+    (0..STEPS).map(|_| step()).collect()
 }
 
-/// Replaces allocations `pairs` times on one thread and one stream, and times it.
+/// Times `pairs` steps of the workload on one thread and one stream.
 pub fn measure(
     resource: &dyn MemoryResource,
     stream: StreamId,
     workload: &Workload,
     pairs: u64,
 ) -> Result<Throughput> {
-    let steps = draw(workload);
+    let steps = generate_steps(workload);
     let mut live: Vec<Allocation> = (0..workload.live.max(1))
         .map(|position| {
-            let bytes = steps[position % DRAWN_STEPS].1;
+            let bytes = steps[position % STEPS].1;
             resource.allocate(&Request::new(bytes, stream))
         })
         .collect::<Result<_>>()?;

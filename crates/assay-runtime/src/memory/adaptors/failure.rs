@@ -1,61 +1,61 @@
-//! Asks for help when memory is short, and tries again.
+//! Calls back when memory is exhausted, and retries.
 
 use crate::backend::{Space, StreamId};
 use crate::memory::error::MemoryError;
 use crate::memory::resource::{Allocation, MemoryResource, Request, Result, Usage};
 
-/// A request that could not be met for want of memory.
+/// A request that failed because memory is exhausted.
 #[derive(Debug)]
 pub struct Failure<'a> {
     /// The request.
     pub request: &'a Request,
-    /// Why it was refused.
+    /// The error.
     pub error: &'a MemoryError,
-    /// How often it was tried, counted from one.
+    /// The number of the attempt, counted from one.
     pub attempt: u32,
 }
 
-/// What to do about a failure.
+/// What the callback decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// Something was freed; try again.
+    /// Memory was freed; retry the request.
     Retry,
-    /// Nothing can be done; let the error through.
+    /// No memory can be freed; return the error.
     GiveUp,
 }
 
 type Callback = Box<dyn Fn(&Failure<'_>) -> Decision + Send + Sync>;
 
-/// Calls back when the resource below is short of memory.
-pub struct FailureCallback<R> {
+/// Calls back when the upstream resource is out of memory, and retries.
+pub struct FailureCallbackAdaptor<R> {
     inner: R,
-    most_attempts: u32,
+    max_attempts: u32,
     callback: Callback,
 }
 
-impl<R: MemoryResource> FailureCallback<R> {
-    /// Tries each request at most `most_attempts` times, asking `callback` in between.
+impl<R: MemoryResource> FailureCallbackAdaptor<R> {
+    /// Attempts each request at most `max_attempts` times, with a call of `callback` in between.
     ///
-    /// The callback hears of shortage only: other errors cannot be helped by freeing.
+    /// The callback gets memory pressure only: freeing memory does not help against other errors.
     pub fn new(
         inner: R,
-        most_attempts: u32,
+        max_attempts: u32,
         callback: impl Fn(&Failure<'_>) -> Decision + Send + Sync + 'static,
     ) -> Self {
-        FailureCallback {
+        FailureCallbackAdaptor {
             inner,
-            most_attempts,
+            max_attempts,
             callback: Box::new(callback),
         }
     }
 
-    /// The resource below.
+    /// The upstream resource.
     pub fn inner(&self) -> &R {
         &self.inner
     }
 }
 
-impl<R: MemoryResource> MemoryResource for FailureCallback<R> {
+impl<R: MemoryResource> MemoryResource for FailureCallbackAdaptor<R> {
     fn space(&self) -> Space {
         self.inner.space()
     }
@@ -67,7 +67,7 @@ impl<R: MemoryResource> MemoryResource for FailureCallback<R> {
                 Ok(allocation) => return Ok(allocation),
                 Err(error) => error,
             };
-            if attempt >= self.most_attempts || !error.is_pressure() {
+            if attempt >= self.max_attempts || !error.is_pressure() {
                 return Err(error);
             }
             let failure = Failure {

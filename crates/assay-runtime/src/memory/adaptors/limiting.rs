@@ -1,47 +1,47 @@
-//! Lets only so many bytes through.
+//! Limits the bytes allocated from a resource.
 
 use crate::backend::{Space, StreamId};
 use crate::memory::error::MemoryError;
 use crate::memory::resource::{Allocation, MemoryResource, Request, Result, Usage};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Adds a limit, in bytes as asked for, to a resource.
-pub struct Limiting<R> {
+/// Adds a limit, in requested bytes, to a resource.
+pub struct LimitingAdaptor<R> {
     inner: R,
     limit_bytes: u64,
     used: AtomicU64,
 }
 
-/// Bytes set aside for a request under way; given back unless the request succeeds, whatever
-/// happens meanwhile.
-struct Claim<'a> {
+/// Bytes counted for a request in progress; subtracted on drop unless the request succeeds, also
+/// if it panics.
+struct PendingBytes<'a> {
     used: &'a AtomicU64,
     bytes: u64,
 }
 
-impl Claim<'_> {
-    fn keep(self) {
+impl PendingBytes<'_> {
+    fn commit(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for PendingBytes<'_> {
     fn drop(&mut self) {
         self.used.fetch_sub(self.bytes, Ordering::AcqRel);
     }
 }
 
-impl<R: MemoryResource> Limiting<R> {
-    /// Lets at most `limit_bytes` through at a time.
+impl<R: MemoryResource> LimitingAdaptor<R> {
+    /// Allows at most `limit_bytes` allocated at once.
     pub fn new(inner: R, limit_bytes: u64) -> Self {
-        Limiting {
+        LimitingAdaptor {
             inner,
             limit_bytes,
             used: AtomicU64::new(0),
         }
     }
 
-    /// The resource below.
+    /// The upstream resource.
     pub fn inner(&self) -> &R {
         &self.inner
     }
@@ -51,7 +51,7 @@ impl<R: MemoryResource> Limiting<R> {
         self.used.load(Ordering::Acquire)
     }
 
-    fn claim(&self, bytes: u64) -> Result<Claim<'_>> {
+    fn add_pending(&self, bytes: u64) -> Result<PendingBytes<'_>> {
         let add = |used: u64| {
             used.checked_add(bytes)
                 .filter(|total| *total <= self.limit_bytes)
@@ -63,22 +63,22 @@ impl<R: MemoryResource> Limiting<R> {
                 used,
                 limit: self.limit_bytes,
             })?;
-        Ok(Claim {
+        Ok(PendingBytes {
             used: &self.used,
             bytes,
         })
     }
 }
 
-impl<R: MemoryResource> MemoryResource for Limiting<R> {
+impl<R: MemoryResource> MemoryResource for LimitingAdaptor<R> {
     fn space(&self) -> Space {
         self.inner.space()
     }
 
     fn allocate(&self, request: &Request) -> Result<Allocation> {
-        let claim = self.claim(request.bytes)?;
+        let pending = self.add_pending(request.bytes)?;
         let allocation = self.inner.allocate(request)?;
-        claim.keep();
+        pending.commit();
         Ok(allocation)
     }
 

@@ -1,33 +1,33 @@
-//! Writes down every request, for replay.
+//! Logs every request, for replay.
 
 use crate::backend::{Space, StreamId};
 use crate::clock::Clock;
+use crate::memory::allocation_log::{Action, AllocationLog, Record};
 use crate::memory::error::MemoryError;
-use crate::memory::log::{Action, AllocationLog, Record};
 use crate::memory::resource::{Allocation, MemoryResource, Request, Result, TenantId, Usage};
 use crate::sync::{Mutex, MutexGuard};
 
 /// Adds an [`AllocationLog`] to a resource.
 ///
-/// The log's lock is held around the call below, so that the order in the log is the order in
-/// which the resource saw the requests.
-pub struct Logging<R> {
+/// The log's lock is held during the upstream call, so that the log has the order in which the
+/// upstream resource processed the requests.
+pub struct LoggingAdaptor<R> {
     inner: R,
     clock: Box<dyn Clock>,
     log: Mutex<AllocationLog>,
 }
 
-impl<R: MemoryResource> Logging<R> {
-    /// Logs from here on, with times of this clock.
+impl<R: MemoryResource> LoggingAdaptor<R> {
+    /// Logs with times of this clock.
     pub fn new(inner: R, clock: impl Clock + 'static) -> Self {
-        Logging {
+        LoggingAdaptor {
             inner,
             clock: Box::new(clock),
             log: Mutex::new(AllocationLog::default()),
         }
     }
 
-    /// The resource below.
+    /// The upstream resource.
     pub fn inner(&self) -> &R {
         &self.inner
     }
@@ -38,13 +38,13 @@ impl<R: MemoryResource> Logging<R> {
         })
     }
 
-    /// The log so far; it starts anew.
+    /// Takes the log so far; logging continues in an empty one.
     pub fn take_log(&self) -> Result<AllocationLog> {
         Ok(std::mem::take(&mut *self.log()?))
     }
 }
 
-impl<R: MemoryResource> MemoryResource for Logging<R> {
+impl<R: MemoryResource> MemoryResource for LoggingAdaptor<R> {
     fn space(&self) -> Space {
         self.inner.space()
     }

@@ -1,4 +1,5 @@
-//! Resources made of another resource and one more ability; they stack in any order.
+//! Resource adaptors, as in RMM: each adds one feature to an upstream resource; they compose in
+//! any order.
 
 mod failure;
 mod limiting;
@@ -6,8 +7,8 @@ mod logging;
 mod statistics;
 mod tracking;
 
-pub use failure::{Decision, Failure, FailureCallback};
-pub use limiting::Limiting;
-pub use logging::Logging;
-pub use statistics::{Counters, Statistics};
-pub use tracking::{Outstanding, Tracking};
+pub use failure::{Decision, Failure, FailureCallbackAdaptor};
+pub use limiting::LimitingAdaptor;
+pub use logging::LoggingAdaptor;
+pub use statistics::{Counters, StatisticsAdaptor};
+pub use tracking::{Outstanding, TrackingAdaptor};

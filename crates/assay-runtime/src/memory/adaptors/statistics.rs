@@ -1,30 +1,30 @@
-//! Counts what goes through.
+//! Counts allocations and bytes.
 
 use crate::backend::{Space, StreamId};
 use crate::memory::resource::{Allocation, MemoryResource, Request, Result, Usage};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// What has gone through a [`Statistics`] adaptor, in bytes as asked for; empty ones not counted.
+/// The counters of a [`StatisticsAdaptor`], in requested bytes; empty allocations are not counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Bytes in callers' hands.
+    /// Bytes allocated now.
     pub bytes: u64,
-    /// The most of them at once.
+    /// High-water mark of `bytes`.
     pub peak_bytes: u64,
-    /// Bytes ever handed out.
+    /// Bytes ever allocated.
     pub total_bytes: u64,
-    /// Allocations in callers' hands.
+    /// Live allocations.
     pub allocations: u64,
-    /// The most of them at once.
+    /// High-water mark of `allocations`.
     pub peak_allocations: u64,
     /// Allocations ever made.
     pub total_allocations: u64,
-    /// Allocations refused.
+    /// Requests that failed.
     pub failures: u64,
 }
 
 /// Adds counters to a resource.
-pub struct Statistics<R> {
+pub struct StatisticsAdaptor<R> {
     inner: R,
     bytes: AtomicU64,
     peak_bytes: AtomicU64,
@@ -35,10 +35,10 @@ pub struct Statistics<R> {
     failures: AtomicU64,
 }
 
-impl<R: MemoryResource> Statistics<R> {
+impl<R: MemoryResource> StatisticsAdaptor<R> {
     /// Counts from zero.
     pub fn new(inner: R) -> Self {
-        Statistics {
+        StatisticsAdaptor {
             inner,
             bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
@@ -50,12 +50,12 @@ impl<R: MemoryResource> Statistics<R> {
         }
     }
 
-    /// The resource below.
+    /// The upstream resource.
     pub fn inner(&self) -> &R {
         &self.inner
     }
 
-    /// The counters now; each is exact, though they are read one after the other.
+    /// The counters now; each is exact, but they are not one atomic snapshot.
     pub fn counters(&self) -> Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {
@@ -69,7 +69,7 @@ impl<R: MemoryResource> Statistics<R> {
         }
     }
 
-    /// Lets the peaks start again from what is allocated now.
+    /// Resets the high-water marks to the current values.
     pub fn reset_peaks(&self) {
         let bytes = self.bytes.load(Ordering::Relaxed);
         self.peak_bytes.store(bytes, Ordering::Relaxed);
@@ -78,14 +78,14 @@ impl<R: MemoryResource> Statistics<R> {
     }
 }
 
-/// Has a peak be at least this much; most allocations raise none, and only look.
+/// Raises a high-water mark; most allocations only load it.
 fn raise(peak: &AtomicU64, amount: u64) {
     if peak.load(Ordering::Relaxed) < amount {
         peak.fetch_max(amount, Ordering::Relaxed);
     }
 }
 
-impl<R: MemoryResource> MemoryResource for Statistics<R> {
+impl<R: MemoryResource> MemoryResource for StatisticsAdaptor<R> {
     fn space(&self) -> Space {
         self.inner.space()
     }

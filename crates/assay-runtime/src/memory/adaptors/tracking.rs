@@ -1,4 +1,4 @@
-//! Remembers who has what, down to the line that asked for it.
+//! Tracks outstanding allocations with the call sites that requested them.
 
 use crate::backend::{Space, StreamId};
 use crate::memory::error::MemoryError;
@@ -9,56 +9,56 @@ use crate::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-/// One allocation not yet given back.
+/// One allocation that was not deallocated yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outstanding {
     /// Counts allocations from one.
     pub serial: u64,
     /// The memory.
     pub allocation: Allocation,
-    /// The stream it was asked for.
+    /// The stream of the request.
     pub stream: StreamId,
-    /// Who is charged.
+    /// The tenant that is charged.
     pub tenant: TenantId,
-    /// Who asked.
+    /// The line that requested it.
     pub site: CallSite,
 }
 
 #[derive(Default)]
-struct Book {
+struct OutstandingTable {
     last_serial: u64,
     live: HashMap<Allocation, Outstanding>,
 }
 
-/// Adds a record of outstanding allocations to a resource.
-pub struct Tracking<R> {
+/// Adds a table of outstanding allocations to a resource.
+pub struct TrackingAdaptor<R> {
     inner: R,
-    book: Mutex<Book>,
+    table: Mutex<OutstandingTable>,
 }
 
-impl<R: MemoryResource> Tracking<R> {
-    /// Tracks from here on.
+impl<R: MemoryResource> TrackingAdaptor<R> {
+    /// Tracks the allocations made through it.
     pub fn new(inner: R) -> Self {
-        Tracking {
+        TrackingAdaptor {
             inner,
-            book: Mutex::new(Book::default()),
+            table: Mutex::new(OutstandingTable::default()),
         }
     }
 
-    /// The resource below.
+    /// The upstream resource.
     pub fn inner(&self) -> &R {
         &self.inner
     }
 
-    fn book(&self) -> Result<MutexGuard<'_, Book>> {
-        self.book.lock().map_err(|_| MemoryError::Poisoned {
+    fn table(&self) -> Result<MutexGuard<'_, OutstandingTable>> {
+        self.table.lock().map_err(|_| MemoryError::Poisoned {
             resource: "tracking adaptor",
         })
     }
 
-    /// Everything not yet given back, oldest first.
+    /// All outstanding allocations, oldest first.
     pub fn outstanding(&self) -> Result<Vec<Outstanding>> {
-        let mut live: Vec<Outstanding> = self.book()?.live.values().copied().collect();
+        let mut live: Vec<Outstanding> = self.table()?.live.values().copied().collect();
         live.sort_by_key(|entry| entry.serial);
         Ok(live)
     }
@@ -86,7 +86,7 @@ impl<R: MemoryResource> Tracking<R> {
     }
 }
 
-impl<R: MemoryResource> MemoryResource for Tracking<R> {
+impl<R: MemoryResource> MemoryResource for TrackingAdaptor<R> {
     fn space(&self) -> Space {
         self.inner.space()
     }
@@ -94,23 +94,23 @@ impl<R: MemoryResource> MemoryResource for Tracking<R> {
     fn allocate(&self, request: &Request) -> Result<Allocation> {
         let allocation = self.inner.allocate(request)?;
         if allocation.bytes() > 0 {
-            let mut book = self.book()?;
-            book.last_serial += 1;
+            let mut table = self.table()?;
+            table.last_serial += 1;
             let entry = Outstanding {
-                serial: book.last_serial,
+                serial: table.last_serial,
                 allocation,
                 stream: request.stream,
                 tenant: request.tenant,
                 site: request.site,
             };
-            book.live.insert(allocation, entry);
+            table.live.insert(allocation, entry);
         }
         Ok(allocation)
     }
 
     fn deallocate(&self, allocation: Allocation, stream: StreamId) -> Result<()> {
         self.inner.deallocate(allocation, stream)?;
-        self.book()?.live.remove(&allocation);
+        self.table()?.live.remove(&allocation);
         Ok(())
     }
 

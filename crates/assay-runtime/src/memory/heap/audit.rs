@@ -1,17 +1,17 @@
-//! The free lists laid open, for verification.
+//! Iteration over the free lists, for verification.
 
 use super::Heap;
 use crate::memory::block::{NONE, Zone};
 
 impl Heap {
-    /// Every block of the quick lists with its slot and class; for verification.
-    pub fn audit_quick(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
+    /// Every block of the size classes' free lists with its slot and class.
+    pub fn audit_class_lists(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
         self.lists
             .iter()
             .enumerate()
             .flat_map(move |(slot, lists)| {
                 lists
-                    .quick
+                    .class_heads
                     .iter()
                     .enumerate()
                     .flat_map(move |(class, &head)| {
@@ -24,7 +24,7 @@ impl Heap {
             })
     }
 
-    /// Every block of the bins with its slot, zone and whether it is in the right bin.
+    /// Every block of the bins with its slot, its zone and whether it is in the right bin.
     pub fn audit_bins(&self) -> impl Iterator<Item = (usize, Zone, u32, bool)> + '_ {
         self.lists
             .iter()
@@ -40,9 +40,9 @@ impl Heap {
     }
 
     /// Whether the bitmaps of all bins agree with the bins.
-    pub fn marks_are_exact(&self) -> bool {
+    pub fn bitmaps_are_exact(&self) -> bool {
         self.lists
             .iter()
-            .all(|lists| lists.small.marks_are_exact() && lists.large.marks_are_exact())
+            .all(|lists| lists.small.bitmaps_are_exact() && lists.large.bitmaps_are_exact())
     }
 }

@@ -1,35 +1,36 @@
-//! The address space of a pool: slabs divided into blocks, free ones listed by owner and size.
+//! The heap of a pool: slabs split into blocks, with free lists by owner and size.
 //!
-//! Every free block belongs to the stream slot on which it was freed; slot 0 is the common one,
-//! whose blocks anybody may take. Blocks are joined with free neighbors of the same owner and
-//! zone only, because the others are not free for the same reader at the same time.
+//! Every free block is owned by the stream slot on which it was freed. Blocks of slot 0
+//! ([`ANY_STREAM`]) may be reused by any stream. A block coalesces only with free neighbors of the
+//! same owner and zone: the others become reusable at another time, or not for the same stream.
 
 mod audit;
-mod dissolve;
+mod coalesce_all;
 
 use crate::memory::bins::Bins;
 use crate::memory::block::{BlockState, Blocks, NONE, Zone};
 use crate::memory::size_class::{CLASS_COUNT, SMALL_LIMIT_BYTES, class_of};
 
-/// The slot whose blocks no stream still uses.
-pub(super) const COMMON: usize = 0;
+/// The slot of blocks that any stream may reuse without waiting.
+pub(super) const ANY_STREAM: usize = 0;
 
-/// How much the small zone takes from the large one at a time, and the least it gives back.
+/// The unit in which the small zone grows from the large zone, and the least it returns.
 pub(super) const CHUNK_BYTES: u64 = 2 << 20;
 
-/// What one stream has freed.
+/// The free lists of one stream slot.
 pub(super) struct FreeLists {
-    /// Blocks of each size class in the order of freeing, newest first, not joined.
-    quick: [u32; CLASS_COUNT],
-    pub quick_bytes: u64,
+    /// A LIFO free list for each size class; its blocks are not coalesced.
+    class_heads: [u32; CLASS_COUNT],
+    /// Bytes in the lists of the size classes.
+    pub cached_bytes: u64,
     small: Bins,
     large: Bins,
-    /// Bytes in the bins.
+    /// Bytes in bins.
     pub binned_bytes: u64,
-    /// Blocks put in the bins now get this number.
+    /// The epoch of blocks that enter the bins now; sealing starts the next one.
     pub epoch: u64,
-    /// Whether any did.
-    pub has_open: bool,
+    /// Whether any block entered in this epoch.
+    pub has_unsealed: bool,
 }
 
 impl FreeLists {
@@ -41,16 +42,16 @@ impl FreeLists {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.quick_bytes == 0 && self.binned_bytes == 0
+        self.cached_bytes == 0 && self.binned_bytes == 0
     }
 }
 
-/// A piece of backend memory.
+/// One allocation of backend memory.
 #[derive(Clone, Copy)]
 pub(super) struct Slab {
     pub address: u64,
     pub bytes: u64,
-    /// The block at its beginning, whose index never changes: joins keep the lower block.
+    /// The block at its beginning, whose index never changes: merging keeps the lower block.
     pub first: u32,
 }
 
@@ -59,10 +60,10 @@ pub(super) struct Heap {
     pub lists: Vec<FreeLists>,
     pub slabs: Vec<Slab>,
     pub splits: u64,
-    pub joins: u64,
+    pub coalesces: u64,
     releases: u64,
-    /// For whom everything was joined last, and after how many releases.
-    dissolved: (usize, u64),
+    /// The slot of the last [`coalesce_all`](Heap::coalesce_all), and the releases before it.
+    coalesced_all: (usize, u64),
 }
 
 impl Heap {
@@ -72,30 +73,30 @@ impl Heap {
             lists: Vec::new(),
             slabs: Vec::new(),
             splits: 0,
-            joins: 0,
+            coalesces: 0,
             releases: 0,
-            dissolved: (COMMON, 0),
+            coalesced_all: (ANY_STREAM, 0),
         };
         heap.add_slot();
         heap
     }
 
-    /// Makes room for one more owner.
+    /// Adds a stream slot.
     pub fn add_slot(&mut self) -> usize {
         let lists = FreeLists {
-            quick: [NONE; CLASS_COUNT],
-            quick_bytes: 0,
+            class_heads: [NONE; CLASS_COUNT],
+            cached_bytes: 0,
             small: Bins::new(),
             large: Bins::new(),
             binned_bytes: 0,
             epoch: 1,
-            has_open: false,
+            has_unsealed: false,
         };
         self.lists.push(lists);
         self.lists.len() - 1
     }
 
-    /// Adds fresh memory, which belongs to nobody yet.
+    /// Adds a slab as one free block of [`ANY_STREAM`].
     pub fn add_slab(&mut self, address: u64, bytes: u64) {
         let first = self.blocks.claim();
         let block = &mut self.blocks[first];
@@ -110,14 +111,14 @@ impl Heap {
         self.insert(first);
     }
 
-    /// Takes a slab out if all of it is common and free.
+    /// Removes a slab that is one free block of [`ANY_STREAM`].
     pub fn remove_slab(&mut self, position: usize) -> Option<Slab> {
         let slab = *self.slabs.get(position)?;
         let block = &self.blocks[slab.first];
-        let whole = block.state == BlockState::Free
-            && usize::from(block.owner) == COMMON
+        let unused = block.state == BlockState::Free
+            && usize::from(block.owner) == ANY_STREAM
             && block.bytes == slab.bytes;
-        if !whole {
+        if !unused {
             return None;
         }
         self.remove(slab.first);
@@ -126,13 +127,13 @@ impl Heap {
         Some(slab)
     }
 
-    /// A block of the class for this slot, from quick lists or the small zone.
+    /// A block of the size class for this slot, from the class's free lists or the small zone.
     pub fn take_class(&mut self, slot: usize, class: usize, bytes: u64) -> Option<u32> {
-        if let Some(index) = self.pop_quick(slot, class) {
+        if let Some(index) = self.pop_cached(slot, class) {
             return Some(index);
         }
-        if slot != COMMON
-            && let Some(index) = self.pop_quick(COMMON, class)
+        if slot != ANY_STREAM
+            && let Some(index) = self.pop_cached(ANY_STREAM, class)
         {
             return Some(index);
         }
@@ -141,114 +142,114 @@ impl Heap {
         }
         let chunk = self.take(slot, Zone::Large, CHUNK_BYTES)?;
         self.blocks[chunk].zone = Zone::Small;
-        // What lay in another zone a moment ago may now be a neighbor to join.
+        // The chunk changed zones, so its neighbor may now be one to coalesce with.
         let above = self.blocks[chunk].above;
-        if self.joinable(above, chunk) {
+        if self.can_coalesce(above, chunk) {
             self.remove(above);
-            self.absorb(chunk, above);
+            self.merge(chunk, above);
         }
-        self.divide(chunk, bytes);
+        self.split(chunk, bytes);
         Some(chunk)
     }
 
-    fn pop_quick(&mut self, slot: usize, class: usize) -> Option<u32> {
+    fn pop_cached(&mut self, slot: usize, class: usize) -> Option<u32> {
         let lists = &mut self.lists[slot];
-        let index = lists.quick[class];
+        let index = lists.class_heads[class];
         if index == NONE {
             return None;
         }
         let block = &self.blocks[index];
-        lists.quick[class] = block.next;
-        lists.quick_bytes -= block.bytes;
+        lists.class_heads[class] = block.next;
+        lists.cached_bytes -= block.bytes;
         Some(index)
     }
 
-    /// A block of exactly `bytes`, from what the slot owns or from the common blocks.
+    /// A block of exactly `bytes`, from the bins of the slot or of [`ANY_STREAM`].
     pub fn take(&mut self, slot: usize, zone: Zone, bytes: u64) -> Option<u32> {
-        let mut owners = [slot, COMMON].into_iter();
+        let mut owners = [slot, ANY_STREAM].into_iter();
         let index = owners.find_map(|owner| {
             let lists = &mut self.lists[owner];
             lists.bins(zone).find(&self.blocks, bytes)
         })?;
         self.remove(index);
-        self.divide(index, bytes);
+        self.split(index, bytes);
         Some(index)
     }
 
-    /// Cuts a block that is in no list to `bytes`; the rest stays with its owner.
-    fn divide(&mut self, index: u32, bytes: u64) {
+    /// Splits a block that is in no list to `bytes`; the remainder stays with its owner.
+    fn split(&mut self, index: u32, bytes: u64) {
         let block = &self.blocks[index];
         if block.bytes == bytes {
             return;
         }
         let (address, above) = (block.address + bytes, block.above);
-        let (left, owner, zone) = (block.bytes - bytes, block.owner, block.zone);
-        let rest = self.blocks.claim();
-        let block = &mut self.blocks[rest];
+        let (remaining, owner, zone) = (block.bytes - bytes, block.owner, block.zone);
+        let remainder = self.blocks.claim();
+        let block = &mut self.blocks[remainder];
         block.address = address;
-        block.bytes = left;
+        block.bytes = remaining;
         block.below = index;
         block.above = above;
         block.owner = owner;
         block.zone = zone;
         block.state = BlockState::Free;
         self.blocks[index].bytes = bytes;
-        self.blocks[index].above = rest;
+        self.blocks[index].above = remainder;
         if above != NONE {
-            self.blocks[above].below = rest;
+            self.blocks[above].below = remainder;
         }
         self.splits += 1;
-        self.insert(rest);
+        self.insert(remainder);
     }
 
-    /// Frees a block for the slot: a small one to its quick list, as it is.
-    pub fn give(&mut self, index: u32, slot: usize, use_quick: bool) {
+    /// Frees a block for the slot; a small one enters its size class's free list uncoalesced.
+    pub fn free(&mut self, index: u32, slot: usize, use_class_list: bool) {
         let bytes = self.blocks[index].bytes;
-        if !use_quick || bytes > SMALL_LIMIT_BYTES {
+        if !use_class_list || bytes > SMALL_LIMIT_BYTES {
             return self.release(index, slot);
         }
         let (class, _) = class_of(bytes);
         let lists = &mut self.lists[slot];
         let block = &mut self.blocks[index];
-        block.state = BlockState::Quick;
+        block.state = BlockState::Cached;
         block.owner = slot as u16;
-        block.next = lists.quick[class];
-        lists.quick[class] = index;
-        lists.quick_bytes += bytes;
+        block.next = lists.class_heads[class];
+        lists.class_heads[class] = index;
+        lists.cached_bytes += bytes;
     }
 
-    /// Frees a block that is in no list for the slot, joined with its free neighbors.
+    /// Frees a block that is in no list into the slot's bins, coalesced with its free neighbors.
     pub fn release(&mut self, index: u32, slot: usize) {
         self.releases += 1;
         let block = &mut self.blocks[index];
         block.state = BlockState::Free;
         block.owner = slot as u16;
-        let mut joined = self.join(index);
-        let block = &mut self.blocks[joined];
+        let mut coalesced = self.coalesce(index);
+        let block = &mut self.blocks[coalesced];
         if block.zone == Zone::Small && block.bytes >= CHUNK_BYTES {
             block.zone = Zone::Large;
-            joined = self.join(joined);
+            coalesced = self.coalesce(coalesced);
         }
-        self.insert(joined);
+        self.insert(coalesced);
     }
 
-    fn join(&mut self, index: u32) -> u32 {
+    fn coalesce(&mut self, index: u32) -> u32 {
         let mut index = index;
         let below = self.blocks[index].below;
-        if self.joinable(below, index) {
+        if self.can_coalesce(below, index) {
             self.remove(below);
-            self.absorb(below, index);
+            self.merge(below, index);
             index = below;
         }
         let above = self.blocks[index].above;
-        if self.joinable(above, index) {
+        if self.can_coalesce(above, index) {
             self.remove(above);
-            self.absorb(index, above);
+            self.merge(index, above);
         }
         index
     }
 
-    fn joinable(&self, neighbor: u32, index: u32) -> bool {
+    fn can_coalesce(&self, neighbor: u32, index: u32) -> bool {
         if neighbor == NONE {
             return false;
         }
@@ -258,8 +259,8 @@ impl Heap {
             && neighbor.zone == block.zone
     }
 
-    /// Joins two adjacent blocks, neither in a list, into the lower one.
-    fn absorb(&mut self, lower: u32, upper: u32) {
+    /// Merges two adjacent blocks, neither in a list, into the lower one.
+    fn merge(&mut self, lower: u32, upper: u32) {
         let (bytes, above) = (self.blocks[upper].bytes, self.blocks[upper].above);
         self.blocks[lower].bytes += bytes;
         self.blocks[lower].above = above;
@@ -267,7 +268,7 @@ impl Heap {
             self.blocks[above].below = lower;
         }
         self.blocks.retire(upper);
-        self.joins += 1;
+        self.coalesces += 1;
     }
 
     fn insert(&mut self, index: u32) {
@@ -275,7 +276,7 @@ impl Heap {
         let (owner, zone, bytes) = (usize::from(block.owner), block.zone, block.bytes);
         let lists = &mut self.lists[owner];
         lists.binned_bytes += bytes;
-        lists.has_open = true;
+        lists.has_unsealed = true;
         self.blocks[index].epoch = lists.epoch;
         lists.bins(zone).insert(&mut self.blocks, index);
     }
@@ -288,34 +289,34 @@ impl Heap {
         lists.bins(zone).remove(&mut self.blocks, index);
     }
 
-    /// Moves a slot's quick blocks to its bins, joining them.
-    pub fn flush_quick(&mut self, slot: usize) {
+    /// Moves a slot's blocks from the size classes' free lists to its bins, coalescing them.
+    pub fn coalesce_cached(&mut self, slot: usize) {
         for class in 0..CLASS_COUNT {
-            while let Some(index) = self.pop_quick(slot, class) {
+            while let Some(index) = self.pop_cached(slot, class) {
                 self.release(index, slot);
             }
         }
     }
 
-    /// Seals what the slot has freed so far: an event recorded now covers it.
+    /// Seals the slot's binned blocks: an event recorded now is ordered after their frees.
     pub fn seal(&mut self, slot: usize) {
         let lists = &mut self.lists[slot];
         lists.epoch += 1;
-        lists.has_open = false;
+        lists.has_unsealed = false;
     }
 
-    /// Hands the slot's sealed blocks to another owner.
+    /// Transfers the slot's sealed blocks to another owner.
     ///
-    /// All its blocks are looked at. What is not sealed yet will be by the next time, so that each
-    /// is looked at twice at most.
-    pub fn hand_over_sealed(&mut self, slot: usize, owner: usize) {
+    /// Visits all blocks of the slot. A block not sealed now is sealed by the next call, so each is
+    /// visited at most twice.
+    pub fn transfer_sealed(&mut self, slot: usize, owner: usize) {
         let epoch = self.lists[slot].epoch;
         for zone in [Zone::Small, Zone::Large] {
             let mut bin = self.lists[slot].bins(zone).first_bin(0);
             while let Some(current) = bin {
                 let mut index = self.lists[slot].bins(zone).head(current);
                 while index != NONE {
-                    // Another owner's blocks never join with this one's, so the next stays put.
+                    // Blocks of different owners never coalesce, so `next` stays in its list.
                     let next = self.blocks[index].next;
                     if self.blocks[index].epoch < epoch {
                         self.remove(index);

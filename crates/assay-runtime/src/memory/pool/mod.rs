@@ -1,11 +1,11 @@
-//! The memory pool: large pieces from the device, blocks to callers.
+//! The memory pool: suballocates blocks from slabs of device memory, in stream order.
 //!
-//! Two locks. `state` guards all books and is held for some tens of nanoseconds on the usual path.
-//! `growth` is taken, before `state`, by whoever found nothing: so that one thread at a time goes
-//! to the device for more, while the others keep allocating and freeing.
+//! Two locks. `state` guards the whole state and is held for some tens of nanoseconds on the fast
+//! path. The slow path takes `growth` before `state`, so that one thread at a time allocates slabs
+//! from the device while the others keep allocating and freeing.
 
-mod effort;
 mod reservation;
+mod slow_path;
 
 pub use reservation::Reservation;
 
@@ -13,13 +13,13 @@ use crate::backend::{Address, Backend, DevicePointer, HostPointer, Space, Stream
 use crate::memory::bins::LARGEST_BLOCK_BYTES;
 use crate::memory::block::{BlockState, NONE};
 use crate::memory::error::MemoryError;
-use crate::memory::heap::COMMON;
+use crate::memory::heap::ANY_STREAM;
 use crate::memory::options::PoolOptions;
-use crate::memory::order::State;
 use crate::memory::quota::TenantUsage;
 use crate::memory::resource::{Allocation, MemoryResource, Request, Result, TenantId, Usage};
 use crate::memory::size_class::{GRANULE_BYTES, class_of};
 use crate::memory::statistics::PoolStatistics;
+use crate::memory::stream_order::PoolState;
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
@@ -41,13 +41,13 @@ use std::sync::Arc;
 pub struct Pool {
     backend: Arc<dyn Backend>,
     options: PoolOptions,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     growth: Mutex<()>,
 }
 
-/// A request in the pool's own terms.
+/// A request with its block size and size class.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct SizedRequest {
     requested: u64,
     bytes: u64,
     class: Option<usize>,
@@ -56,10 +56,10 @@ struct Wanted {
 }
 
 impl Pool {
-    /// Makes a pool that holds nothing yet.
+    /// Creates a pool that holds no slab yet.
     pub fn new(backend: Arc<dyn Backend>, options: PoolOptions) -> Result<Self> {
         let options = options.validated()?;
-        let state = State::new(options.capacity_bytes, options.expected_blocks);
+        let state = PoolState::new(options.capacity_bytes, options.expected_blocks);
         Ok(Pool {
             backend,
             options,
@@ -68,64 +68,52 @@ impl Pool {
         })
     }
 
-    /// The options as the pool uses them.
+    /// The validated options.
     pub fn options(&self) -> &PoolOptions {
         &self.options
     }
 
-    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+    fn lock(&self) -> Result<MutexGuard<'_, PoolState>> {
         self.state.lock().map_err(|_| MemoryError::Poisoned {
             resource: "memory pool",
         })
     }
 
-    /// What the pool has done so far.
+    /// The pool's counters.
     pub fn statistics(&self) -> Result<PoolStatistics> {
         let state = self.lock()?;
         Ok(PoolStatistics {
             splits: state.heap.splits,
-            joins: state.heap.joins,
+            coalesces: state.heap.coalesces,
             ..state.statistics
         })
     }
 
     /// Adds a tenant that may use at most `limit_bytes`.
     pub fn add_tenant(&self, name: &str, limit_bytes: u64) -> Result<TenantId> {
-        Ok(self.lock()?.ledger.add(name.to_owned(), limit_bytes))
+        Ok(self.lock()?.quotas.add(name.to_owned(), limit_bytes))
     }
 
-    /// Changes a tenant's limit; what it already has above it, it keeps.
+    /// Changes a tenant's limit; allocations above a lower limit stay valid.
     pub fn set_tenant_limit(&self, tenant: TenantId, limit_bytes: u64) -> Result<()> {
-        self.lock()?.ledger.tenant_mut(tenant)?.limit_bytes = limit_bytes;
+        self.lock()?.quotas.tenant_mut(tenant)?.limit_bytes = limit_bytes;
         Ok(())
     }
 
     /// A tenant's figures.
     pub fn tenant_usage(&self, tenant: TenantId) -> Result<TenantUsage> {
-        Ok(self.lock()?.ledger.tenant(tenant)?.clone())
-    }
-
-    /// Promises a tenant memory until the reservation is dropped.
-    ///
-    /// The promise is one of quantity: others cannot use the bytes up. It is not one of contiguity.
-    pub fn reserve(self: &Arc<Self>, tenant: TenantId, bytes: u64) -> Result<Reservation> {
-        self.lock()?.ledger.reserve(tenant, bytes)?;
-        Ok(Reservation {
-            pool: Arc::clone(self),
-            tenant,
-            bytes,
-        })
+        Ok(self.lock()?.quotas.tenant(tenant)?.clone())
     }
 
     /// Tells the pool that a stream is about to be destroyed.
     ///
-    /// Memory freed on it becomes common once its work is done. Without this call, that memory is
-    /// kept for a stream that never comes back.
+    /// Blocks freed on it become reusable by any stream once its work has finished. Without this
+    /// call, they stay reserved for the destroyed stream.
     pub fn forget_stream(&self, stream: StreamId) -> Result<()> {
-        self.lock()?.forget(&*self.backend, stream)
+        self.lock()?.forget_stream(&*self.backend, stream)
     }
 
-    /// Gives wholly free slabs back to the device and returns how many bytes that were.
+    /// Returns unused slabs to the device; returns their bytes.
     pub fn trim(&self) -> Result<u64> {
         let _growth = self.growth.lock().map_err(|_| MemoryError::Poisoned {
             resource: "memory pool",
@@ -133,9 +121,9 @@ impl Pool {
         let mut released = Vec::new();
         {
             let mut state = self.lock()?;
-            state.heap.flush_quick(COMMON);
-            state.reclaim(&*self.backend, COMMON, true)?;
-            state.heap.dissolve(COMMON);
+            state.heap.coalesce_cached(ANY_STREAM);
+            state.reclaim(&*self.backend, ANY_STREAM, true)?;
+            state.heap.coalesce_all(ANY_STREAM);
             for position in (0..state.heap.slabs.len()).rev() {
                 if let Some(slab) = state.heap.remove_slab(position) {
                     state.statistics.held_bytes -= slab.bytes;
@@ -152,12 +140,12 @@ impl Pool {
         Ok(bytes)
     }
 
-    /// Checks all books against each other; slow, for tests and diagnosis.
+    /// Checks the pool's state for consistency; slow, for tests and diagnosis.
     pub fn verify(&self) -> Result<()> {
         crate::memory::verify::verify(&*self.lock()?)
     }
 
-    fn wanted(&self, request: &Request) -> Option<Wanted> {
+    fn sized(&self, request: &Request) -> Option<SizedRequest> {
         let (class, bytes) = if request.bytes <= self.options.small_limit_bytes {
             let (class, bytes) = class_of(request.bytes);
             (Some(class), bytes)
@@ -167,7 +155,7 @@ impl Pool {
         if bytes > LARGEST_BLOCK_BYTES {
             return None;
         }
-        Some(Wanted {
+        Some(SizedRequest {
             requested: request.bytes,
             bytes,
             class,
@@ -176,7 +164,7 @@ impl Pool {
         })
     }
 
-    fn out_of_memory(&self, state: &State, requested: u64) -> MemoryError {
+    fn out_of_memory(&self, state: &PoolState, requested: u64) -> MemoryError {
         MemoryError::OutOfMemory {
             space: self.options.space,
             requested,
@@ -186,58 +174,62 @@ impl Pool {
         }
     }
 
-    /// Joins small blocks held back, where nothing is in callers' hands and a large block is wanted.
+    /// Coalesces cached small blocks before a large request, if nothing is allocated.
     ///
-    /// A large block cut beside them would leave an empty pool unable to give all it has.
+    /// A large block split beside them would fragment an empty pool.
     #[inline]
-    fn join_if_empty(&self, state: &mut State, wanted: Wanted) -> Result<()> {
-        if wanted.class.is_some() || state.statistics.allocated_bytes > 0 {
+    fn coalesce_if_empty(&self, state: &mut PoolState, request: SizedRequest) -> Result<()> {
+        if request.class.is_some() || state.statistics.allocated_bytes > 0 {
             return Ok(());
         }
-        let slot = state.slot(&*self.backend, wanted.stream)?;
-        let held_back = |slot: &usize| state.heap.lists[*slot].quick_bytes > 0;
-        if [slot, COMMON].iter().any(held_back) {
-            state.heap.flush_quick(slot);
-            state.heap.flush_quick(COMMON);
-            state.heap.dissolve(slot);
+        let slot = state.slot(&*self.backend, request.stream)?;
+        let has_cached = |slot: &usize| state.heap.lists[*slot].cached_bytes > 0;
+        if [slot, ANY_STREAM].iter().any(has_cached) {
+            state.heap.coalesce_cached(slot);
+            state.heap.coalesce_cached(ANY_STREAM);
+            state.heap.coalesce_all(slot);
         }
         Ok(())
     }
 
-    /// Refuses by quota, or hands out what the stream can have without effort.
+    /// The fast path: checks the quota, then takes a free block of the stream's slot.
     #[inline]
-    fn try_take(&self, state: &mut State, wanted: Wanted) -> Result<Option<Allocation>> {
-        let slot = state.slot(&*self.backend, wanted.stream)?;
-        if let Err(refusal) = state.ledger.admit(wanted.tenant, wanted.bytes) {
+    fn try_allocate(
+        &self,
+        state: &mut PoolState,
+        request: SizedRequest,
+    ) -> Result<Option<Allocation>> {
+        let slot = state.slot(&*self.backend, request.stream)?;
+        if let Err(refusal) = state.quotas.check(request.tenant, request.bytes) {
             let exhausted = matches!(refusal, MemoryError::Reserved { .. });
-            return Err(if exhausted && state.ledger.promised() == 0 {
-                self.out_of_memory(state, wanted.requested)
+            return Err(if exhausted && state.quotas.unused_reservations() == 0 {
+                self.out_of_memory(state, request.requested)
             } else {
                 refusal
             });
         }
-        let taken = state.take(slot, wanted.bytes, wanted.class);
-        Ok(taken.map(|index| self.commit(state, index, wanted)))
+        let block = state.take(slot, request.bytes, request.class);
+        Ok(block.map(|index| self.commit(state, index, request)))
     }
 
     #[inline]
-    fn commit(&self, state: &mut State, index: u32, wanted: Wanted) -> Allocation {
+    fn commit(&self, state: &mut PoolState, index: u32, request: SizedRequest) -> Allocation {
         let block = &mut state.heap.blocks[index];
         block.state = BlockState::Allocated;
         block.generation = block.generation.wrapping_add(1);
-        block.tenant = wanted.tenant.0;
-        block.requested = wanted.requested;
+        block.tenant = request.tenant.0;
+        block.requested = request.requested;
         let allocation = Allocation {
             address: Address::new(self.options.space, block.address),
-            bytes: wanted.requested,
+            bytes: request.requested,
             index,
             generation: block.generation,
         };
-        state.ledger.charge(wanted.tenant, wanted.bytes);
+        state.quotas.charge(request.tenant, request.bytes);
         let statistics = &mut state.statistics;
         statistics.allocations += 1;
-        statistics.requested_bytes += wanted.requested;
-        statistics.allocated_bytes += wanted.bytes;
+        statistics.requested_bytes += request.requested;
+        statistics.allocated_bytes += request.bytes;
         statistics.peak_allocated_bytes = statistics
             .peak_allocated_bytes
             .max(statistics.allocated_bytes);
@@ -253,7 +245,12 @@ impl Pool {
     }
 
     #[inline]
-    fn give_back(&self, state: &mut State, allocation: Allocation, stream: StreamId) -> Result<()> {
+    fn free_block(
+        &self,
+        state: &mut PoolState,
+        allocation: Allocation,
+        stream: StreamId,
+    ) -> Result<()> {
         let slot = state.slot(&*self.backend, stream)?;
         let address = allocation.address;
         let Some(block) = state.heap.blocks.get(allocation.index) else {
@@ -264,27 +261,27 @@ impl Pool {
             && block.address == address.value()
             && address.space() == self.options.space;
         if !current {
-            return Err(self.refusal(state, allocation));
+            return Err(self.invalid_free(state, allocation));
         }
         let (tenant, bytes, requested) = (TenantId(block.tenant), block.bytes, block.requested);
-        state.ledger.refund(tenant, bytes);
+        state.quotas.refund(tenant, bytes);
         state.statistics.deallocations += 1;
         state.statistics.allocated_bytes -= bytes;
         state.statistics.requested_bytes -= requested;
-        let use_quick = bytes <= self.options.small_limit_bytes;
-        state.heap.give(allocation.index, slot, use_quick);
+        let use_class_list = bytes <= self.options.small_limit_bytes;
+        state.heap.free(allocation.index, slot, use_class_list);
         Ok(())
     }
 
     #[cold]
-    fn refusal(&self, state: &State, allocation: Allocation) -> MemoryError {
+    fn invalid_free(&self, state: &PoolState, allocation: Allocation) -> MemoryError {
         let address = allocation.address;
-        let ours =
+        let own =
             address.space() == self.options.space
                 && state.heap.slabs.iter().any(|slab| {
                     (slab.address..slab.address + slab.bytes).contains(&address.value())
                 });
-        if ours {
+        if own {
             MemoryError::AlreadyFreed { address }
         } else {
             MemoryError::UnknownAllocation { address }
@@ -299,16 +296,16 @@ impl MemoryResource for Pool {
 
     fn allocate(&self, request: &Request) -> Result<Allocation> {
         if request.bytes == 0 {
-            return Ok(Allocation::nothing(self.options.space));
+            return Ok(Allocation::empty(self.options.space));
         }
-        let outcome = match self.wanted(request) {
-            Some(wanted) => {
+        let outcome = match self.sized(request) {
+            Some(request) => {
                 let mut state = self.lock()?;
-                self.join_if_empty(&mut state, wanted)?;
-                let quickly = self.try_take(&mut state, wanted);
+                self.coalesce_if_empty(&mut state, request)?;
+                let fast = self.try_allocate(&mut state, request);
                 drop(state);
-                match quickly {
-                    Ok(None) => self.allocate_with_effort(wanted),
+                match fast {
+                    Ok(None) => self.allocate_slow_path(request),
                     Ok(Some(allocation)) => return Ok(allocation),
                     Err(error) => Err(error),
                 }
@@ -326,7 +323,7 @@ impl MemoryResource for Pool {
             return Ok(());
         }
         let mut state = self.lock()?;
-        let outcome = self.give_back(&mut state, allocation, stream);
+        let outcome = self.free_block(&mut state, allocation, stream);
         if outcome.is_err() {
             state.statistics.refused_deallocations += 1;
         }
@@ -347,7 +344,7 @@ impl MemoryResource for Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // Books that cannot be trusted still tell which slabs there are.
+        // The slabs are freed even if a panic left the state inconsistent.
         let state = match self.state.lock() {
             Ok(state) => state,
             Err(poisoned) => poisoned.into_inner(),
@@ -355,7 +352,7 @@ impl Drop for Pool {
         let slabs: Vec<u64> = state.heap.slabs.iter().map(|slab| slab.address).collect();
         let events: Vec<_> = state.events().collect();
         drop(state);
-        // The device frees after all queued work; a refusal here has nobody left to hear it.
+        // The device frees after all queued work; errors cannot be reported from a drop.
         for event in events {
             let _ = self.backend.destroy_event(event);
         }

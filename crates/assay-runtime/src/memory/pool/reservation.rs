@@ -1,23 +1,37 @@
-//! Memory set aside for a tenant.
+//! Memory reserved for a tenant.
 
 use super::Pool;
-use crate::memory::resource::TenantId;
+use crate::memory::resource::{Result, TenantId};
 use std::sync::Arc;
 
-/// Memory promised to a tenant for as long as this value lives.
+/// Memory reserved for a tenant while this value lives.
 pub struct Reservation {
-    pub(super) pool: Arc<Pool>,
-    pub(super) tenant: TenantId,
-    pub(super) bytes: u64,
+    pool: Arc<Pool>,
+    tenant: TenantId,
+    bytes: u64,
+}
+
+impl Pool {
+    /// Reserves memory for a tenant until the reservation is dropped.
+    ///
+    /// Reserves a quantity that others cannot use up, not a contiguous block.
+    pub fn reserve(self: &Arc<Self>, tenant: TenantId, bytes: u64) -> Result<Reservation> {
+        self.lock()?.quotas.reserve(tenant, bytes)?;
+        Ok(Reservation {
+            pool: Arc::clone(self),
+            tenant,
+            bytes,
+        })
+    }
 }
 
 impl Reservation {
-    /// Bytes promised.
+    /// Bytes reserved.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// To whom.
+    /// The tenant.
     pub fn tenant(&self) -> TenantId {
         self.tenant
     }
@@ -26,7 +40,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Ok(mut state) = self.pool.lock() {
-            state.ledger.release(self.tenant, self.bytes);
+            state.quotas.release(self.tenant, self.bytes);
         }
     }
 }

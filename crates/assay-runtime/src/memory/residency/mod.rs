@@ -1,12 +1,12 @@
-//! Buffers that may leave the device when it is full and come back byte for byte when used.
+//! Residency of evictable buffers: spill to pinned host memory under pressure, restore on use.
 //!
-//! A buffer is used through a [`Lease`], which brings it in if need be and keeps it there. When
-//! memory is short, buffers without leases leave in true order of last use. All copies are queued
-//! on the stream that needs the memory, after the work of every stream that used the buffer, so
-//! nothing here blocks the host.
+//! A buffer is used through a [`Lease`], which restores it if it was spilled and pins it. Under
+//! memory pressure, buffers without leases are evicted in LRU order. All copies are queued on the
+//! stream that needs the memory, after the work of every stream that used the buffer, so nothing
+//! here blocks the host.
 
 mod lease;
-mod movement;
+mod spill;
 
 pub use lease::Lease;
 
@@ -25,36 +25,36 @@ pub struct BufferId {
     generation: u32,
 }
 
-/// Which way a buffer went.
+/// The direction of a movement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
-    /// From the device to the host, to make room.
+    /// Device to host, to free device memory.
     Spilled,
-    /// From the host to the device, to be used.
+    /// Host to device, for use.
     Restored,
 }
 
-/// One movement of a buffer.
+/// One spill or restore of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Movement {
     /// When it was queued.
     pub time_ns: u64,
     /// The buffer.
     pub buffer: BufferId,
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
-    /// How many bytes.
+    /// The buffer's size.
     pub bytes: u64,
-    /// On which stream.
+    /// The stream of the copy.
     pub stream: StreamId,
 }
 
 /// Totals of a [`Residency`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ResidencyUsage {
-    /// Bytes of buffers on the device, as asked for.
+    /// Requested bytes of resident buffers.
     pub resident_bytes: u64,
-    /// Bytes of buffers on the host, as asked for.
+    /// Requested bytes of spilled buffers.
     pub spilled_bytes: u64,
     /// Spills so far.
     pub spills: u64,
@@ -62,27 +62,27 @@ pub struct ResidencyUsage {
     pub restores: u64,
     /// Leases held.
     pub leases: u64,
-    /// Movements dropped from the record because nobody took them.
+    /// Movements dropped because the log was full.
     pub dropped_movements: u64,
 }
 
 /// Movements kept for [`Residency::take_movements`].
-const KEPT_MOVEMENTS: usize = 1 << 16;
+const MOVEMENT_LOG_CAPACITY: usize = 1 << 16;
 
 #[derive(Clone, Copy)]
-enum Place {
+enum Location {
     Device(Allocation),
     Host(Allocation),
 }
 
 struct Entry {
     request: Request,
-    place: Place,
+    location: Location,
     leases: u32,
-    /// Streams that may still have work on the buffer.
+    /// Streams that may have unfinished work on the buffer.
     users: Vec<StreamId>,
-    /// The last movement: done when the event passes, in order for its stream.
-    moved: Option<(EventId, StreamId)>,
+    /// The event after the last spill or restore, and the stream of that copy.
+    last_copy: Option<(EventId, StreamId)>,
 }
 
 #[derive(Default)]
@@ -95,8 +95,8 @@ struct Slot {
 struct State {
     slots: Vec<Slot>,
     free_slots: Vec<u32>,
-    /// Buffers on the device, by last use.
-    order: Lru,
+    /// Resident buffers.
+    lru: Lru,
     spare_events: Vec<EventId>,
     movements: VecDeque<Movement>,
     usage: ResidencyUsage,
@@ -104,7 +104,7 @@ struct State {
 
 /// Evictable buffers over a device resource, spilled to a host resource.
 ///
-/// Neither resource may call back into this one: put a failure callback above, not below.
+/// Neither resource may call back into this one: a failure callback belongs above it.
 pub struct Residency {
     backend: Arc<dyn Backend>,
     device: Arc<dyn MemoryResource>,
@@ -129,25 +129,25 @@ impl Residency {
 
     fn lock(&self) -> Result<MutexGuard<'_, State>> {
         self.state.lock().map_err(|_| MemoryError::Poisoned {
-            resource: "residency of buffers",
+            resource: "buffer residency",
         })
     }
 
-    /// Makes a buffer on the device, evicting others if need be.
+    /// Creates a buffer on the device, evicting others if necessary.
     pub fn create(&self, request: &Request) -> Result<BufferId> {
         let mut state = self.lock()?;
         let allocation = self.allocate(&mut state, request)?;
-        Ok(state.enter(request, allocation))
+        Ok(state.insert(request, allocation))
     }
 
-    /// Makes a buffer of memory that was allocated before from the device resource.
+    /// Creates a buffer from an existing allocation of the device resource.
     ///
-    /// The request is the one that it was allocated by; no work may be under way on the memory.
+    /// `request` is that of the allocation; no work may be queued on the memory.
     pub fn adopt(&self, request: &Request, allocation: Allocation) -> Result<BufferId> {
-        Ok(self.lock()?.enter(request, allocation))
+        Ok(self.lock()?.insert(request, allocation))
     }
 
-    /// Ends a buffer; its memory is given back in the order of `stream`.
+    /// Destroys a buffer; its memory is freed in the order of `stream`.
     pub fn destroy(&self, buffer: BufferId, stream: StreamId) -> Result<()> {
         let mut state = self.lock()?;
         let entry = state.entry(buffer)?;
@@ -158,92 +158,62 @@ impl Residency {
             });
         }
         match self.order_after_users(&mut state, buffer, stream) {
-            // What failed on the device does not touch the memory again.
+            // Work that failed does not touch the memory again.
             Ok(()) => {}
             Err(MemoryError::Backend(error)) if error.ends_work() => {}
             Err(error) => return Err(error),
         }
         let entry = state.entry(buffer)?;
         let bytes = entry.request.bytes;
-        match entry.place {
-            Place::Device(allocation) => {
+        match entry.location {
+            Location::Device(allocation) => {
                 self.device.deallocate(allocation, stream)?;
                 state.usage.resident_bytes -= bytes;
             }
-            Place::Host(allocation) => {
+            Location::Host(allocation) => {
                 self.host.deallocate(allocation, stream)?;
                 state.usage.spilled_bytes -= bytes;
             }
         }
-        state.order.remove(buffer.index);
+        state.lru.remove(buffer.index);
         let slot = &mut state.slots[buffer.index as usize];
-        let moved = slot.entry.take().and_then(|entry| entry.moved);
-        state.spare_events.extend(moved.map(|(event, _)| event));
+        let last_copy = slot.entry.take().and_then(|entry| entry.last_copy);
+        state.spare_events.extend(last_copy.map(|(event, _)| event));
         state.free_slots.push(buffer.index);
         Ok(())
     }
 
-    /// Brings the buffer in, makes `stream` wait for it, and keeps it there until dropped.
-    pub fn lease(self: &Arc<Self>, buffer: BufferId, stream: StreamId) -> Result<Lease> {
-        let mut state = self.lock()?;
-        let allocation = match state.entry(buffer)?.place {
-            Place::Device(allocation) => allocation,
-            Place::Host(_) => {
-                let on = self.copying_stream(stream);
-                self.restore(&mut state, buffer, on)?
-            }
-        };
-        self.order_after_movement(&mut state, buffer, stream)?;
-        let entry = state.entry_mut(buffer)?;
-        entry.leases += 1;
-        if stream != StreamId::HOST && !entry.users.contains(&stream) {
-            entry.users.push(stream);
-        }
-        state.order.touch(buffer.index);
-        state.usage.leases += 1;
-        Ok(Lease::new(Arc::clone(self), buffer, allocation))
-    }
-
-    fn end_lease(&self, buffer: BufferId) {
-        if let Ok(mut state) = self.lock() {
-            state.usage.leases -= 1;
-            if let Ok(entry) = state.entry_mut(buffer) {
-                entry.leases -= 1;
-            }
-        }
-    }
-
-    /// Evicts this buffer now, whatever its place in the order.
+    /// Evicts this buffer, whatever its LRU position.
     pub fn evict(&self, buffer: BufferId, stream: StreamId) -> Result<()> {
         let mut state = self.lock()?;
         let entry = state.entry(buffer)?;
-        match (entry.place, entry.leases) {
-            (Place::Host(_), _) => Ok(()),
-            (Place::Device(_), 0) => {
-                let on = self.copying_stream(stream);
-                self.spill(&mut state, buffer, on)
+        match (entry.location, entry.leases) {
+            (Location::Host(_), _) => Ok(()),
+            (Location::Device(_), 0) => {
+                let copy_stream = self.copy_stream(stream);
+                self.spill(&mut state, buffer, copy_stream)
             }
-            (Place::Device(_), leases) => Err(MemoryError::BufferInUse {
+            (Location::Device(_), leases) => Err(MemoryError::BufferInUse {
                 buffer: buffer.index,
                 leases,
             }),
         }
     }
 
-    /// Evicts the one buffer that would help most against `shortage`, if any is left.
+    /// Evicts one buffer in response to `pressure`; returns false if none can be evicted.
     ///
-    /// That is the least recently used; under a quota, the least recently used of that tenant.
-    /// Meant for a [`FailureCallback`](super::adaptors::FailureCallback).
-    pub fn relieve(
+    /// Evicts the least recently used buffer; for an exceeded quota, that of the tenant. Meant for a
+    /// [`FailureCallbackAdaptor`](super::adaptors::FailureCallbackAdaptor).
+    pub fn evict_for(
         &self,
-        shortage: &MemoryError,
+        pressure: &MemoryError,
         stream: StreamId,
         tenant: TenantId,
     ) -> Result<bool> {
-        self.evict_oldest(&mut *self.lock()?, shortage, stream, tenant)
+        self.evict_lru(&mut *self.lock()?, pressure, stream, tenant)
     }
 
-    /// Tells that a stream is about to be destroyed and all its work is over.
+    /// Tells that a stream is about to be destroyed and all its work has finished.
     pub fn forget_stream(&self, stream: StreamId) -> Result<()> {
         let mut state = self.lock()?;
         for entry in state
@@ -256,20 +226,20 @@ impl Residency {
         Ok(())
     }
 
-    /// Whether the buffer is on the device.
+    /// Whether the buffer is resident on the device.
     pub fn is_resident(&self, buffer: BufferId) -> Result<bool> {
         let state = self.lock()?;
-        Ok(matches!(state.entry(buffer)?.place, Place::Device(_)))
+        Ok(matches!(state.entry(buffer)?.location, Location::Device(_)))
     }
 
-    /// Buffers on the device, least recently used first.
+    /// Resident buffers, least recently used first.
     pub fn resident_order(&self) -> Result<Vec<BufferId>> {
         let state = self.lock()?;
-        let ids = state.order.iter().map(|index| state.id(index)).collect();
+        let ids = state.lru.iter().map(|index| state.id(index)).collect();
         Ok(ids)
     }
 
-    /// Totals now.
+    /// Current totals.
     pub fn usage(&self) -> Result<ResidencyUsage> {
         Ok(self.lock()?.usage)
     }
@@ -281,8 +251,8 @@ impl Residency {
 }
 
 impl State {
-    /// Books a buffer that is on the device.
-    fn enter(&mut self, request: &Request, allocation: Allocation) -> BufferId {
+    /// Adds a resident buffer.
+    fn insert(&mut self, request: &Request, allocation: Allocation) -> BufferId {
         let index = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             (self.slots.len() - 1) as u32
@@ -291,13 +261,13 @@ impl State {
         slot.generation = slot.generation.wrapping_add(1);
         slot.entry = Some(Entry {
             request: *request,
-            place: Place::Device(allocation),
+            location: Location::Device(allocation),
             leases: 0,
             users: Vec::from_iter((request.stream != StreamId::HOST).then_some(request.stream)),
-            moved: None,
+            last_copy: None,
         });
         let generation = slot.generation;
-        self.order.touch(index);
+        self.lru.touch(index);
         self.usage.resident_bytes += request.bytes;
         BufferId { index, generation }
     }
@@ -336,17 +306,17 @@ impl Drop for Residency {
         let slots = std::mem::take(&mut state.slots);
         let mut events = std::mem::take(&mut state.spare_events);
         drop(state);
-        // A refusal here has nobody left to hear it.
+        // Errors cannot be reported from a drop.
         for entry in slots.into_iter().filter_map(|slot| slot.entry) {
-            let moved = entry.moved.map(|(_, stream)| stream);
-            for user in entry.users.iter().copied().chain(moved) {
+            let copy_stream = entry.last_copy.map(|(_, stream)| stream);
+            for user in entry.users.iter().copied().chain(copy_stream) {
                 let _ = self.backend.synchronize_stream(user);
             }
-            let _ = match entry.place {
-                Place::Device(allocation) => self.device.deallocate(allocation, StreamId::HOST),
-                Place::Host(allocation) => self.host.deallocate(allocation, StreamId::HOST),
+            let _ = match entry.location {
+                Location::Device(allocation) => self.device.deallocate(allocation, StreamId::HOST),
+                Location::Host(allocation) => self.host.deallocate(allocation, StreamId::HOST),
             };
-            events.extend(entry.moved.map(|(event, _)| event));
+            events.extend(entry.last_copy.map(|(event, _)| event));
         }
         for event in events {
             let _ = self.backend.destroy_event(event);

@@ -1,4 +1,4 @@
-//! No pool at all: every request goes to the device. The yardstick for policies.
+//! Allocation without a pool: every request goes to the device. The baseline for policies.
 
 use super::block::NONE;
 use super::error::MemoryError;
@@ -9,13 +9,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Set in the index of allocations that have no block description, beside the resource's number.
-const DIRECT_MARK: u32 = 1 << 31;
+/// Flag in the index of an allocation that has no block descriptor; the other bits number its
+/// resource.
+const DIRECT_FLAG: u32 = 1 << 31;
 
-/// How many numbers fit beside the mark without meaning none.
-const NUMBERS: u32 = DIRECT_MARK - 1;
+/// Resource numbers that fit beside the flag without colliding with [`NONE`].
+const NUMBERS: u32 = DIRECT_FLAG - 1;
 
-/// Numbers the resources, so that one recognizes another's allocations.
+/// Numbers the resources, so that each rejects allocations of another.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 
 #[derive(Default)]
@@ -26,8 +27,8 @@ struct Live {
     last_serial: u32,
 }
 
-/// Hands out the device's own allocations.
-pub struct Direct {
+/// Allocates directly from the device.
+pub struct DirectResource {
     backend: Arc<dyn Backend>,
     space: Space,
     capacity_bytes: u64,
@@ -35,14 +36,14 @@ pub struct Direct {
     live: Mutex<Live>,
 }
 
-impl Direct {
+impl DirectResource {
     /// A resource that may hold at most `capacity_bytes`.
     pub fn new(backend: Arc<dyn Backend>, space: Space, capacity_bytes: u64) -> Self {
-        Direct {
+        DirectResource {
             backend,
             space,
             capacity_bytes,
-            index: DIRECT_MARK | (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % NUMBERS),
+            index: DIRECT_FLAG | (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % NUMBERS),
             live: Mutex::new(Live::default()),
         }
     }
@@ -51,7 +52,7 @@ impl Direct {
         if stream == StreamId::HOST {
             return Ok(());
         }
-        // Asked for its refusal of unknown streams.
+        // Called for its error on unknown streams.
         self.backend.is_capturing(stream)?;
         Ok(())
     }
@@ -63,7 +64,7 @@ fn poisoned<T>(_: T) -> MemoryError {
     }
 }
 
-impl MemoryResource for Direct {
+impl MemoryResource for DirectResource {
     fn space(&self) -> Space {
         self.space
     }
@@ -71,7 +72,7 @@ impl MemoryResource for Direct {
     fn allocate(&self, request: &Request) -> Result<Allocation> {
         let bytes = request.bytes;
         if bytes == 0 {
-            return Ok(Allocation::nothing(self.space));
+            return Ok(Allocation::empty(self.space));
         }
         self.check_stream(request.stream)?;
         let mut live = self.live.lock().map_err(poisoned)?;
@@ -109,9 +110,9 @@ impl MemoryResource for Direct {
         let address = allocation.address;
         let mut live = self.live.lock().map_err(poisoned)?;
         let known = live.by_address.get(&address.value()).copied();
-        let ours = address.space() == self.space && allocation.index == self.index;
+        let own = address.space() == self.space && allocation.index == self.index;
         match known {
-            Some((bytes, serial)) if ours && serial == allocation.generation => {
+            Some((bytes, serial)) if own && serial == allocation.generation => {
                 match address {
                     Address::Device(DevicePointer(value)) => {
                         self.backend.free_device(DevicePointer(value))?;
@@ -124,7 +125,7 @@ impl MemoryResource for Direct {
                 live.bytes -= bytes;
                 Ok(())
             }
-            _ if ours && allocation.generation <= live.last_serial => {
+            _ if own && allocation.generation <= live.last_serial => {
                 Err(MemoryError::AlreadyFreed { address })
             }
             _ => Err(MemoryError::UnknownAllocation { address }),
@@ -142,11 +143,11 @@ impl MemoryResource for Direct {
     }
 }
 
-impl Drop for Direct {
+impl Drop for DirectResource {
     fn drop(&mut self) {
         if let Ok(live) = self.live.lock() {
             for address in live.by_address.keys() {
-                // A refusal here has nobody left to hear it.
+                // Errors cannot be reported from a drop.
                 let _ = match self.space {
                     Space::Device => self.backend.free_device(DevicePointer(*address)),
                     Space::Host => self.backend.free_host(HostPointer(*address)),

@@ -1,52 +1,52 @@
-//! A log of requests as text: one line each, so that it can be read, cut and kept.
+//! The allocation log: requests as text, one line each.
 
 use super::resource::TenantId;
 use crate::backend::StreamId;
 use std::fmt;
 
-/// What happened.
+/// The outcome of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// Memory was handed out.
+    /// Memory was allocated.
     Allocate,
-    /// A request was refused.
+    /// A request failed.
     Refuse,
-    /// Memory was given back.
+    /// Memory was freed.
     Free,
 }
 
-/// One line of a log.
+/// One record of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Record {
-    /// When.
+    /// Time of the call.
     pub time_ns: u64,
-    /// What.
+    /// Its outcome.
     pub action: Action,
-    /// In whose order.
+    /// The stream of the call.
     pub stream: StreamId,
-    /// Charged to whom; the default tenant for a free.
+    /// The tenant that is charged; the default tenant for a free.
     pub tenant: TenantId,
-    /// How many bytes.
+    /// Size.
     pub bytes: u64,
-    /// Where; 0 for a refusal and for an empty allocation.
+    /// Address; 0 for a failed request and for an empty allocation.
     pub address: u64,
 }
 
-/// Requests in the order in which a resource saw them.
+/// Requests in the order in which a resource processed them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AllocationLog {
-    /// The lines.
+    /// The records.
     pub records: Vec<Record>,
 }
 
-/// Why a text is not a log.
+/// A syntax error in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogError {
     /// Line in the text, counted from one.
     pub line: usize,
-    /// What should stand there.
+    /// What was expected there.
     pub expected: &'static str,
-    /// What stands there.
+    /// The text there.
     pub got: String,
 }
 
@@ -83,7 +83,7 @@ impl AllocationLog {
         text
     }
 
-    /// Reads what [`to_text`](AllocationLog::to_text) wrote.
+    /// Parses the output of [`to_text`](AllocationLog::to_text).
     pub fn from_text(text: &str) -> Result<Self, LogError> {
         let mut lines = text.lines().enumerate();
         let header = lines.next().map_or("", |(_, line)| line);
@@ -100,7 +100,7 @@ impl AllocationLog {
         Ok(AllocationLog { records })
     }
 
-    /// How many tenants a resource needs to replay this: one more than the highest number.
+    /// Tenants that a resource needs to replay this: one more than the highest number.
     pub fn tenants(&self) -> u32 {
         let highest = self.records.iter().map(|record| record.tenant.0).max();
         highest.map_or(1, |tenant| tenant.saturating_add(1))

@@ -1,55 +1,55 @@
-//! When freed memory may pass from one stream to another.
+//! Stream order: when a block freed on one stream may be reused on another.
 //!
-//! A block freed on a stream is that stream's at once, since its later work comes after. Anybody
-//! else has to wait for an event recorded after the free. Recording one per free would cost more
-//! than the pool itself, so nothing is recorded until another stream is short of memory: then one
-//! event seals all that was freed before it, and once it has passed, the sealed blocks are common.
+//! The stream that freed a block can reuse it without waiting, since its later work is ordered
+//! after the free. Any other stream has to wait for an event recorded after the free. An event per free
+//! would cost more than the pool itself, so none is recorded until another stream runs out of
+//! memory. Then one event seals all blocks freed before it; once it is complete, any stream may
+//! reuse the sealed blocks.
 
 use super::block::Zone;
 use super::error::MemoryError;
-use super::heap::{CHUNK_BYTES, COMMON, Heap};
-use super::quota::Ledger;
+use super::heap::{ANY_STREAM, CHUNK_BYTES, Heap};
+use super::quota::QuotaTable;
 use super::resource::Result;
 use super::statistics::PoolStatistics;
 use crate::backend::{Backend, BackendError, EventId, Operation, StreamId};
 
-/// What the pool knows of a stream.
-struct StreamState {
+/// A stream that has used the pool.
+struct StreamEntry {
     stream: StreamId,
     event: EventId,
-    /// The event is recorded and was not seen to pass.
+    /// The event is recorded and was not seen complete.
     pending: bool,
-    /// The stream takes no more work, so the event covers all it ever did.
+    /// The stream gets no more work, so the event is ordered after all its frees.
     closed: bool,
 }
 
 const UNREGISTERED: u16 = u16::MAX;
 
 /// Everything behind the pool's lock.
-pub(super) struct State {
+pub(super) struct PoolState {
     pub heap: Heap,
-    pub ledger: Ledger,
+    pub quotas: QuotaTable,
     pub statistics: PoolStatistics,
-    /// By slot; the common slot has none.
-    streams: Vec<Option<StreamState>>,
-    /// Slot by stream number.
+    /// By slot; [`ANY_STREAM`] has none.
+    streams: Vec<Option<StreamEntry>>,
+    /// Slot by stream ID.
     slots: Vec<u16>,
 }
 
-/// Whether a refusal means that the stream does nothing now that could touch the memory.
-fn is_over(outcome: std::result::Result<bool, BackendError>) -> Result<bool> {
+/// Whether the event is complete, or its stream failed and can no longer touch the memory.
+fn is_complete(outcome: std::result::Result<bool, BackendError>) -> Result<bool> {
     match outcome {
-        Ok(passed) => Ok(passed),
-        // A failed stream does no more work.
+        Ok(complete) => Ok(complete),
+        // A failed stream runs no more work.
         Err(error) if error.ends_work() => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether events on this stream mark moments: not during capture, nor once it is destroyed.
-///
-/// Until they do again, the memory freed there stays with the stream.
-fn takes_events(backend: &dyn Backend, stream: StreamId) -> Result<bool> {
+/// Whether an event recorded on this stream orders memory: not during capture, nor once the stream
+/// is destroyed. Until then the memory freed there stays with the stream.
+fn can_record_events(backend: &dyn Backend, stream: StreamId) -> Result<bool> {
     match backend.is_capturing(stream) {
         Ok(capturing) => Ok(!capturing),
         Err(BackendError::UnknownStream { .. }) => Ok(false),
@@ -57,30 +57,30 @@ fn takes_events(backend: &dyn Backend, stream: StreamId) -> Result<bool> {
     }
 }
 
-impl State {
+impl PoolState {
     pub fn new(capacity: u64, expected_blocks: usize) -> Self {
-        State {
+        PoolState {
             heap: Heap::new(expected_blocks),
-            ledger: Ledger::new(capacity),
+            quotas: QuotaTable::new(capacity),
             statistics: PoolStatistics::default(),
             streams: vec![None],
             slots: Vec::new(),
         }
     }
 
-    /// The slot of a stream, made when it is first seen.
+    /// The slot of a stream, created at its first use.
     #[inline]
     pub fn slot(&mut self, backend: &dyn Backend, stream: StreamId) -> Result<usize> {
         match self.slots.get(stream.0 as usize) {
             Some(&slot) if slot != UNREGISTERED => Ok(usize::from(slot)),
-            _ if stream == StreamId::HOST => Ok(COMMON),
+            _ if stream == StreamId::HOST => Ok(ANY_STREAM),
             _ => self.register(backend, stream),
         }
     }
 
     #[cold]
     fn register(&mut self, backend: &dyn Backend, stream: StreamId) -> Result<usize> {
-        // Asked for its refusal of unknown streams.
+        // Called for its error on unknown streams.
         backend.is_capturing(stream)?;
         let live = self.streams.iter().flatten().count();
         if live + 1 >= usize::from(UNREGISTERED) {
@@ -91,7 +91,7 @@ impl State {
             });
         }
         let free_slot = (1..self.streams.len()).find(|&slot| self.streams[slot].is_none());
-        let state = Some(StreamState {
+        let entry = Some(StreamEntry {
             stream,
             event: backend.create_event()?,
             pending: false,
@@ -99,11 +99,11 @@ impl State {
         });
         let slot = match free_slot {
             Some(slot) => {
-                self.streams[slot] = state;
+                self.streams[slot] = entry;
                 slot
             }
             None => {
-                self.streams.push(state);
+                self.streams.push(entry);
                 self.heap.add_slot()
             }
         };
@@ -115,15 +115,16 @@ impl State {
         Ok(slot)
     }
 
-    /// Events made for streams, to be destroyed with the pool.
+    /// The streams' events, to be destroyed with the pool.
     pub fn events(&self) -> impl Iterator<Item = EventId> + '_ {
         self.streams.iter().flatten().map(|state| state.event)
     }
 
-    /// Makes common what other streams have freed and no longer use.
+    /// Releases to any stream what the other streams have freed and finished using.
     ///
-    /// A thorough search also empties their quick lists, which costs them their fast path.
-    pub fn reclaim(&mut self, backend: &dyn Backend, except: usize, thorough: bool) -> Result<()> {
+    /// With `flush_all`, also empties their size classes' free lists, which costs them their fast
+    /// path.
+    pub fn reclaim(&mut self, backend: &dyn Backend, except: usize, flush_all: bool) -> Result<()> {
         for slot in 1..self.streams.len() {
             let closed = self.streams[slot]
                 .as_ref()
@@ -131,44 +132,44 @@ impl State {
             if slot == except || (self.heap.lists[slot].is_empty() && !closed) {
                 continue;
             }
-            if thorough || self.heap.lists[slot].quick_bytes >= CHUNK_BYTES {
-                self.heap.flush_quick(slot);
+            if flush_all || self.heap.lists[slot].cached_bytes >= CHUNK_BYTES {
+                self.heap.coalesce_cached(slot);
             }
-            self.settle(backend, slot)?;
+            self.release_sealed(backend, slot)?;
             if self.seal(backend, slot)? {
-                self.settle(backend, slot)?;
+                self.release_sealed(backend, slot)?;
             }
         }
         Ok(())
     }
 
-    /// Makes sealed blocks common if their event has passed.
-    fn settle(&mut self, backend: &dyn Backend, slot: usize) -> Result<()> {
+    /// Releases sealed blocks to any stream if their event is complete.
+    fn release_sealed(&mut self, backend: &dyn Backend, slot: usize) -> Result<()> {
         let Some(state) = &mut self.streams[slot] else {
             return Ok(());
         };
-        if !state.pending || !is_over(backend.query_event(state.event))? {
+        if !state.pending || !is_complete(backend.query_event(state.event))? {
             return Ok(());
         }
         state.pending = false;
         if state.closed {
-            self.heap.flush_quick(slot);
+            self.heap.coalesce_cached(slot);
             self.heap.seal(slot);
         }
-        self.heap.hand_over_sealed(slot, COMMON);
-        self.statistics.settled_events += 1;
-        self.drop_if_closed(backend, slot)
+        self.heap.transfer_sealed(slot, ANY_STREAM);
+        self.statistics.completed_events += 1;
+        self.remove_if_closed(backend, slot)
     }
 
-    /// Records the slot's event after all it has freed, and says whether one is now pending.
+    /// Records the slot's event after all its frees; returns whether it was recorded.
     fn seal(&mut self, backend: &dyn Backend, slot: usize) -> Result<bool> {
         let Some(state) = &mut self.streams[slot] else {
             return Ok(false);
         };
-        if state.pending || state.closed || !self.heap.lists[slot].has_open {
+        if state.pending || state.closed || !self.heap.lists[slot].has_unsealed {
             return Ok(false);
         }
-        if !takes_events(backend, state.stream)? {
+        if !can_record_events(backend, state.stream)? {
             return Ok(false);
         }
         backend.record_event(state.event, state.stream)?;
@@ -178,10 +179,10 @@ impl State {
         Ok(true)
     }
 
-    /// Makes `stream` wait for another slot and hands that slot's blocks over to it.
+    /// Makes `stream` wait for another slot's stream and transfers that slot's blocks to it.
     ///
-    /// Says whether there was anything to hand over.
-    pub fn wait_for_other(
+    /// Returns whether there were any.
+    pub fn take_from_slot(
         &mut self,
         backend: &dyn Backend,
         other: usize,
@@ -194,11 +195,11 @@ impl State {
         let Some(state) = &mut self.streams[other] else {
             return Ok(false);
         };
-        if !takes_events(backend, stream)? {
+        if !can_record_events(backend, stream)? {
             return Ok(false);
         }
         if !state.closed {
-            if !takes_events(backend, state.stream)? {
+            if !can_record_events(backend, state.stream)? {
                 return Ok(false);
             }
             backend.record_event(state.event, state.stream)?;
@@ -211,20 +212,20 @@ impl State {
             Err(error) => return Err(error.into()),
         }
         state.pending = state.closed;
-        self.heap.flush_quick(other);
+        self.heap.coalesce_cached(other);
         self.heap.seal(other);
-        self.heap.hand_over_sealed(other, slot);
+        self.heap.transfer_sealed(other, slot);
         self.statistics.stream_waits += 1;
         Ok(true)
     }
 
-    /// Seals everything freed on a slot and returns the event that covers it, for the host to wait.
+    /// Seals all blocks freed on a slot and returns the event to wait for on the host.
     pub fn event_of(&mut self, backend: &dyn Backend, slot: usize) -> Result<Option<EventId>> {
         if self.heap.lists[slot].is_empty() {
             return Ok(None);
         }
-        self.heap.flush_quick(slot);
-        self.settle(backend, slot)?;
+        self.heap.coalesce_cached(slot);
+        self.release_sealed(backend, slot)?;
         self.seal(backend, slot)?;
         let state = self.streams[slot].as_ref();
         Ok(state.filter(|state| state.pending).map(|state| state.event))
@@ -234,10 +235,13 @@ impl State {
         self.streams.len()
     }
 
-    /// Closes a stream that is about to be destroyed: its memory is common once its work is done.
-    pub fn forget(&mut self, backend: &dyn Backend, stream: StreamId) -> Result<()> {
+    /// Closes a stream that is about to be destroyed: any stream may reuse its memory once its work
+    /// has finished.
+    pub fn forget_stream(&mut self, backend: &dyn Backend, stream: StreamId) -> Result<()> {
         let slot = match self.slots.get(stream.0 as usize) {
-            Some(&slot) if slot != UNREGISTERED && usize::from(slot) != COMMON => usize::from(slot),
+            Some(&slot) if slot != UNREGISTERED && usize::from(slot) != ANY_STREAM => {
+                usize::from(slot)
+            }
             _ => return Ok(()),
         };
         let Some(state) = &mut self.streams[slot] else {
@@ -250,22 +254,22 @@ impl State {
         backend.record_event(state.event, stream)?;
         state.pending = true;
         state.closed = true;
-        self.settle(backend, slot)
+        self.release_sealed(backend, slot)
     }
 
-    /// Gives the slot of a closed and finished stream to whoever comes next.
-    fn drop_if_closed(&mut self, backend: &dyn Backend, slot: usize) -> Result<()> {
+    /// Frees the slot of a closed stream whose work has finished.
+    fn remove_if_closed(&mut self, backend: &dyn Backend, slot: usize) -> Result<()> {
         let Some(state) = self.streams[slot].take_if(|state| state.closed) else {
             return Ok(());
         };
-        // Whatever is still freed on that stream is done with already.
+        // Later frees on that stream are ordered after its finished work.
         if let Some(entry) = self.slots.get_mut(state.stream.0 as usize) {
-            *entry = COMMON as u16;
+            *entry = ANY_STREAM as u16;
         }
         Ok(backend.destroy_event(state.event)?)
     }
 
-    /// A block for the slot without asking anybody else.
+    /// A free block of the slot, or of [`ANY_STREAM`].
     #[inline]
     pub fn take(&mut self, slot: usize, bytes: u64, class: Option<usize>) -> Option<u32> {
         match class {

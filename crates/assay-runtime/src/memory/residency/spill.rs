@@ -1,35 +1,35 @@
-//! Spilling and restoring: the copies, their order, and what is undone when they fail.
+//! Spill and restore: the copies, their stream order, and rollback on failure.
 
-use super::{BufferId, Direction, KEPT_MOVEMENTS, Movement, Place, Residency, State};
+use super::{BufferId, Direction, Location, MOVEMENT_LOG_CAPACITY, Movement, Residency, State};
 use crate::backend::{BackendError, EventId, Operation, StreamId};
 use crate::memory::error::MemoryError;
 use crate::memory::resource::{Allocation, Request, Result, TenantId};
 
 impl Residency {
-    /// Device memory, after evicting as many buffers as it takes.
+    /// Allocates device memory, evicting as many buffers as necessary.
     pub(super) fn allocate(&self, state: &mut State, request: &Request) -> Result<Allocation> {
         loop {
-            let shortage = match self.device.allocate(request) {
+            let pressure = match self.device.allocate(request) {
                 Err(error) if error.is_pressure() => error,
                 outcome => return outcome,
             };
-            if !self.evict_oldest(state, &shortage, request.stream, request.tenant)? {
-                return Err(shortage);
+            if !self.evict_lru(state, &pressure, request.stream, request.tenant)? {
+                return Err(pressure);
             }
         }
     }
 
-    pub(super) fn evict_oldest(
+    pub(super) fn evict_lru(
         &self,
         state: &mut State,
-        shortage: &MemoryError,
+        pressure: &MemoryError,
         stream: StreamId,
         tenant: TenantId,
     ) -> Result<bool> {
-        // Another tenant's memory does not help against this one's quota.
-        let by_quota = matches!(shortage, MemoryError::QuotaExceeded { .. });
+        // Evicting another tenant's buffer does not help against this tenant's quota.
+        let by_quota = matches!(pressure, MemoryError::QuotaExceeded { .. });
         let victim = state
-            .order
+            .lru
             .iter()
             .map(|index| state.id(index))
             .find(|&buffer| {
@@ -41,23 +41,23 @@ impl Residency {
             });
         match victim {
             Some(buffer) => {
-                self.spill(state, buffer, self.copying_stream(stream))?;
+                self.spill(state, buffer, self.copy_stream(stream))?;
                 Ok(true)
             }
             None => Ok(false),
         }
     }
 
-    /// Where copies for this stream are queued: the host has no queue of its own.
-    pub(super) fn copying_stream(&self, stream: StreamId) -> StreamId {
+    /// The stream of the copies: the default stream for the host, which has no queue.
+    pub(super) fn copy_stream(&self, stream: StreamId) -> StreamId {
         match stream {
             StreamId::HOST => self.backend.default_stream(),
             stream => stream,
         }
     }
 
-    /// Refuses streams on which a copy would be noted for later instead of queued now.
-    fn outside_capture(&self, stream: StreamId) -> Result<()> {
+    /// Fails for a stream under capture, where the copy would be captured instead of queued.
+    fn check_not_capturing(&self, stream: StreamId) -> Result<()> {
         if self.backend.is_capturing(stream)? {
             let operation = Operation::Copy;
             return Err(BackendError::Capturing { operation, stream }.into());
@@ -72,7 +72,7 @@ impl Residency {
         }
     }
 
-    /// Makes `stream` wait for everything queued on the buffer so far.
+    /// Makes `stream` wait for all work queued on the buffer so far.
     pub(super) fn order_after_users(
         &self,
         state: &mut State,
@@ -83,7 +83,7 @@ impl Residency {
         let event = self.event(state)?;
         let outcome = state.entry(buffer).and_then(|entry| {
             for user in entry.users.iter().filter(|user| **user != stream) {
-                // A wait holds the mark as it was when queued, so one event serves all.
+                // A wait refers to the record at the time it was queued, so one event serves all.
                 self.backend.record_event(event, *user)?;
                 self.wait(stream, event)?;
             }
@@ -101,13 +101,13 @@ impl Residency {
         stream: StreamId,
     ) -> Result<()> {
         let entry = state.entry_mut(buffer)?;
-        let Some((event, on)) = entry.moved else {
+        let Some((event, copy_stream)) = entry.last_copy else {
             return Ok(());
         };
         if self.backend.query_event(event)? {
-            entry.moved = None;
+            entry.last_copy = None;
             state.spare_events.push(event);
-        } else if on != stream {
+        } else if copy_stream != stream {
             self.wait(stream, event)?;
         }
         Ok(())
@@ -120,7 +120,7 @@ impl Residency {
         Ok(self.backend.wait_event(stream, event)?)
     }
 
-    /// Copies a buffer to the host and gives its device memory back, in the order of `stream`.
+    /// Copies a buffer to the host and frees its device memory, in the order of `stream`.
     pub(super) fn spill(
         &self,
         state: &mut State,
@@ -128,38 +128,38 @@ impl Residency {
         stream: StreamId,
     ) -> Result<()> {
         let entry = state.entry(buffer)?;
-        let Place::Device(from) = entry.place else {
+        let Location::Device(from) = entry.location else {
             return Ok(());
         };
         let request = Request {
             stream,
             ..entry.request
         };
-        self.outside_capture(stream)?;
+        self.check_not_capturing(stream)?;
         let to = self.host.allocate(&Request {
             tenant: TenantId::DEFAULT,
             ..request
         })?;
         let copied = self
             .order_after_users(state, buffer, stream)
-            .and_then(|()| self.copy_and_mark(state, from, to, stream));
+            .and_then(|()| self.copy_and_record(state, from, to, stream));
         let event = match copied {
             Ok(event) => event,
             Err(error) => {
-                // The device still has the only good copy; the host memory is not needed.
+                // The device memory is still the valid copy.
                 self.host.deallocate(to, stream)?;
                 return Err(error);
             }
         };
         self.device.deallocate(from, stream)?;
-        state.order.remove(buffer.index);
+        state.lru.remove(buffer.index);
         state.usage.resident_bytes -= request.bytes;
         state.usage.spilled_bytes += request.bytes;
         state.usage.spills += 1;
-        self.moved(state, buffer, Place::Host(to), event, stream)
+        self.finish_movement(state, buffer, Location::Host(to), event, stream)
     }
 
-    /// Copies a buffer back to the device and gives its host memory back, in stream order.
+    /// Copies a buffer back to the device and frees its host memory, in the order of `stream`.
     pub(super) fn restore(
         &self,
         state: &mut State,
@@ -167,23 +167,23 @@ impl Residency {
         stream: StreamId,
     ) -> Result<Allocation> {
         let entry = state.entry(buffer)?;
-        let from = match entry.place {
-            Place::Host(allocation) => allocation,
-            Place::Device(allocation) => return Ok(allocation),
+        let from = match entry.location {
+            Location::Host(allocation) => allocation,
+            Location::Device(allocation) => return Ok(allocation),
         };
         let request = Request {
             stream,
             ..entry.request
         };
-        self.outside_capture(stream)?;
+        self.check_not_capturing(stream)?;
         let to = self.allocate(state, &request)?;
         let copied = self
             .order_after_movement(state, buffer, stream)
-            .and_then(|()| self.copy_and_mark(state, from, to, stream));
+            .and_then(|()| self.copy_and_record(state, from, to, stream));
         let event = match copied {
             Ok(event) => event,
             Err(error) => {
-                // The host still has the only good copy; the device memory is not needed.
+                // The host memory is still the valid copy.
                 self.device.deallocate(to, stream)?;
                 return Err(error);
             }
@@ -192,12 +192,12 @@ impl Residency {
         state.usage.spilled_bytes -= request.bytes;
         state.usage.resident_bytes += request.bytes;
         state.usage.restores += 1;
-        self.moved(state, buffer, Place::Device(to), event, stream)?;
+        self.finish_movement(state, buffer, Location::Device(to), event, stream)?;
         Ok(to)
     }
 
-    /// Queues the copy and an event after it.
-    fn copy_and_mark(
+    /// Queues the copy and records an event after it.
+    fn copy_and_record(
         &self,
         state: &mut State,
         from: Allocation,
@@ -218,27 +218,27 @@ impl Residency {
         }
     }
 
-    /// Books a movement that was queued.
-    fn moved(
+    /// Updates the buffer and the log after its copy was queued.
+    fn finish_movement(
         &self,
         state: &mut State,
         buffer: BufferId,
-        place: Place,
+        location: Location,
         event: EventId,
         stream: StreamId,
     ) -> Result<()> {
         let entry = state.entry_mut(buffer)?;
-        let direction = match place {
-            Place::Device(_) => Direction::Restored,
-            Place::Host(_) => Direction::Spilled,
+        let direction = match location {
+            Location::Device(_) => Direction::Restored,
+            Location::Host(_) => Direction::Spilled,
         };
-        let earlier = entry.moved.replace((event, stream));
-        entry.place = place;
-        // The stream waited for all earlier users, so it alone counts from here.
+        let previous = entry.last_copy.replace((event, stream));
+        entry.location = location;
+        // The stream waited for all earlier users, so waiting for its copy suffices.
         entry.users.clear();
         let bytes = entry.request.bytes;
-        state.spare_events.extend(earlier.map(|(event, _)| event));
-        if state.movements.len() == KEPT_MOVEMENTS {
+        state.spare_events.extend(previous.map(|(event, _)| event));
+        if state.movements.len() == MOVEMENT_LOG_CAPACITY {
             state.movements.pop_front();
             state.usage.dropped_movements += 1;
         }

@@ -1,39 +1,38 @@
-//! Joining across the boundaries that a heap usually keeps.
+//! Coalescing across owners and zones.
 
-use super::{CHUNK_BYTES, COMMON, Heap};
+use super::{ANY_STREAM, CHUNK_BYTES, Heap};
 use crate::memory::block::{Block, BlockState, NONE, Zone};
 
 impl Heap {
-    /// Joins everything adjacent that the slot may use, across owners and zones.
+    /// Coalesces all adjacent blocks that the slot may use, across owners and zones.
     ///
-    /// Common memory is kept common, and small apart from large, for as long as that is possible;
-    /// this is for when it is not.
-    pub fn dissolve(&mut self, slot: usize) {
-        if self.dissolved == (slot, self.releases) {
+    /// Takes blocks from [`ANY_STREAM`] and mixes the zones: a fallback when nothing else fits.
+    pub fn coalesce_all(&mut self, slot: usize) {
+        if self.coalesced_all == (slot, self.releases) {
             return;
         }
         for position in 0..self.slabs.len() {
             let mut index = self.slabs[position].first;
             while index != NONE {
                 if self.usable(index, slot) && self.usable(self.blocks[index].above, slot) {
-                    self.join_run(index, slot);
+                    self.coalesce_run(index, slot);
                 }
                 index = self.blocks[index].above;
             }
         }
-        self.dissolved = (slot, self.releases);
+        self.coalesced_all = (slot, self.releases);
     }
 
     fn usable(&self, index: u32, slot: usize) -> bool {
         let usable = |block: &Block| {
             let owner = usize::from(block.owner);
-            block.state == BlockState::Free && (owner == slot || owner == COMMON)
+            block.state == BlockState::Free && (owner == slot || owner == ANY_STREAM)
         };
         self.blocks.get(index).is_some_and(usable)
     }
 
-    /// Joins a block with all usable ones above it.
-    fn join_run(&mut self, index: u32, slot: usize) {
+    /// Coalesces a block with all usable blocks above it.
+    fn coalesce_run(&mut self, index: u32, slot: usize) {
         self.remove(index);
         let mut owner = self.blocks[index].owner;
         let mut zone = self.blocks[index].zone;
@@ -48,7 +47,7 @@ impl Heap {
             if block.zone == Zone::Large {
                 zone = Zone::Large;
             }
-            self.absorb(index, above);
+            self.merge(index, above);
         }
         let block = &mut self.blocks[index];
         block.owner = owner;
