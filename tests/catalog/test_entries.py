@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from assay import stack
 from assay.catalog import accelerators, entries
 from assay.catalog.entries import Entry
-from assay.errors import InputError, UnknownNameError
+from assay.catalog.sourced_value import KINDS, SourcedValue, read_value
+from assay.errors import InputError, UnitError, UnknownNameError
 from assay.model.inputs import read_inputs
-from assay.model.values import KINDS, Value, read_value
+from assay.model.language.distributions import Distribution
 
 CASES = json.loads((Path(entries.__file__).parent / "cases" / "published.json").read_text())
 GROUPS = [group for group in entries.groups() if group != "models"]
@@ -25,7 +27,9 @@ DATA_SHEETS = [case for case in DATA_SHEETS if "dense_tflops" in case["observed"
 
 @pytest.mark.parametrize("entry", ALL, ids=lambda entry: entry.path)
 def test_values_are_read_by_the_graph_and_state_their_origin(entry: Entry) -> None:
-    read_inputs(stack.registry(), {name: value.given for name, value in entry.values.items()})
+    variables = stack.registry().variables
+    given = {name: value.read(variables[name]) for name, value in entry.values.items()}
+    read_inputs(stack.registry(), given)
     for value in entry.values.values():
         assert value.kind in KINDS
         assert value.source
@@ -95,12 +99,39 @@ def test_spellings_of_accelerators(name: str, found: str) -> None:
     assert accelerators.find(name).name == found
 
 
-def test_uncertain_values_are_intervals_around_themselves() -> None:
-    value = Value("700 W/GPU", "x", "assumed", "2024", 0.1)
-    lower, upper = (float(part) for part in value.given.removesuffix(" W/GPU").split(".."))
-    assert lower * upper == pytest.approx(700.0**2)
-    assert upper / 700 == pytest.approx(1.1)
-    assert Value("700 W/GPU", "x", "spec").given == "700 W/GPU"
+def test_uncertain_value_is_a_lognormal_whose_90_percent_interval_is_its_uncertainty() -> None:
+    variable = stack.registry().variables["gpu.power.limit"]
+    value = SourcedValue("700 W/GPU", "x", "assumed", "2024", 0.1)
+    found = value.read(variable)
+    assert isinstance(found, Distribution)
+    assert found.kind == "lognormal"
+    lower, median, upper = found.quantile(np.array([0.05, 0.5, 0.95]))
+    assert (lower, median, upper) == pytest.approx((700 / 1.1, 700.0, 700 * 1.1))
+    assert value.read(variable, exact=True) == 700.0
+    assert SourcedValue("700 W/GPU", "x", "spec").read(variable) == 700.0
+
+
+def test_uncertainty_is_relative_to_the_stated_number_and_not_to_the_base_unit() -> None:
+    variable = stack.registry().variables["gpu.coolant_temperature"]
+    found = SourcedValue("20 degC", "x", "assumed", "2024", 0.1).read(variable)
+    assert isinstance(found, Distribution)
+    lower, upper = found.quantile(np.array([0.05, 0.95]))
+    assert (lower, upper) == pytest.approx((273.15 + 20 / 1.1, 273.15 + 22.0))
+
+
+def test_value_of_another_dimension_is_refused() -> None:
+    variable = stack.registry().variables["gpu.power.limit"]
+    for uncertainty in (0.0, 0.1):
+        with pytest.raises(UnitError, match=r"gpu\.power\.limit"):
+            SourcedValue("700 W", "x", "spec", "", uncertainty).read(variable)
+
+
+def test_computed_value_passes_on_its_number_and_not_its_text() -> None:
+    variable = stack.registry().variables["gpu.power.limit"]
+    number = 700.0 / 3.0
+    found = SourcedValue.from_number(variable, number, "fit", "measured")
+    assert found.text == "233.333333333333 W/GPU"
+    assert found.read(variable) == number
 
 
 @pytest.mark.parametrize(

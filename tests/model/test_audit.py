@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay import stack
+from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InputError
 from assay.model import (
     ANY_SIGN,
@@ -36,13 +37,16 @@ from assay.model import (
     where,
 )
 from assay.model.auditing import verify_numeric
-from assay.model.auditing.audit import Check, audit, next_work, stats, verify
+from assay.model.auditing.audit import audit, stats
 from assay.model.auditing.duplicates import duplicate_relations, similar_variables
 from assay.model.auditing.formulas import POINTS
-from assay.model.language.expression import Expression, as_sympy, decode, encode
-from assay.model.preset import Assignment, Preset
+from assay.model.auditing.verify import Check, verify
+from assay.model.language.encoding import decode, encode
+from assay.model.language.expression import Expression, as_sympy
 from assay.model.tapes.compile import Compiled
 from assay.model.tapes.program import Program
+from assay.scenario import Preset
+from assay.scenario.work import next_work
 
 BOOK = cited("A Book", "p. 1")
 
@@ -569,7 +573,7 @@ def test_work_is_ranked_by_what_rests_on_it() -> None:
 
 def scenario(registry: Registry, **values: tuple[str, str]) -> Preset:
     given = {
-        f"s.{name}": Assignment(text, "a source", kind) for name, (text, kind) in values.items()
+        f"s.{name}": SourcedValue(text, "a source", kind) for name, (text, kind) in values.items()
     }
     return Preset("trial", "", registry, given, targets=(("answer", "s.x"),))
 

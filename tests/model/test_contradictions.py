@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from assay.errors import InputError, UnknownNameError
-from assay.model import Preset, Registry, Scope
+from assay.model import Registry, Scope
 from assay.model.auditing.debt import root_debt
 from assay.model.optimizing.sweep import sweep
+from assay.scenario import Preset
 
 TOLD = "s.energy is given as 7 J, but s.energy gives 6 J"
 

@@ -31,7 +31,8 @@ from assay.model import (
 from assay.model.graphs.export import to_data, to_dot, to_graphml, to_json, to_latex
 from assay.model.graphs.latex import expression_to_latex
 from assay.model.graphs.latex_names import symbol, unit
-from assay.model.language.expression import Number, decode, evaluate, evaluate_nodes
+from assay.model.language.encoding import decode
+from assay.model.language.expression import Number, evaluate, evaluate_nodes
 
 SPACE = "{http://graphml.graphdrawing.org/xmlns}"
 a, b, c, n = (Symbol(name) for name in "abcn")

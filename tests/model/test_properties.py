@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.bench.suites.generated_graphs import generate, spread_point
 from assay.model import Registry
-from assay.model.language.expression import decode, encode
+from assay.model.language.encoding import decode, encode
 
 CLOSE = 1e-10
 

@@ -3,8 +3,8 @@
 import re
 
 from assay.model.graphs.latex import expression_to_latex
-from assay.model.language.expression import Expression, Symbol, maximum
-from assay.model.language.writing import MOST_NODES, shared_parts, to_text
+from assay.model.language.expression import MOST_NODES, Expression, Symbol, shared_parts, to_text
+from assay.model.language.functions import maximum
 
 
 def doubled(times: int) -> Expression:

@@ -38,7 +38,7 @@ def given(scope: str, shape: dict[str, float], system: str = "h100_sxm") -> dict
     """Everything that a kernel's time needs, at the clock of the measurements."""
     return {
         **constants.given(system),
-        **accelerators.find(system).base,
+        **accelerators.find(system).given,
         "kernels.device.clock_ratio": 1.0,
         **{f"kernels.{scope}.{name}": value for name, value in shape.items()},
     }

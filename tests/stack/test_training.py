@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from assay.catalog import models
-from assay.model import Preset, Registry
+from assay.model import Registry
+from assay.scenario import Preset
 from assay.stack import preset
 from assay.stack import registry as whole_stack
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from assay.catalog.sourced_value import SourcedValue, read_value
 from assay.errors import InputError, unknown_name
 from assay.files import read_json
-from assay.model.values import Value, read_value
+from assay.model.language.quantity import parse_quantity
 
 _FOLDER = Path(__file__).parent / "data"
 _KNOWN = ("group", "title", "aliases", "defaults", "values")
@@ -24,7 +25,7 @@ class Entry:
     group: str
     name: str
     title: str
-    values: Mapping[str, Value]
+    values: Mapping[str, SourcedValue]
     aliases: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -33,16 +34,9 @@ class Entry:
         """How scenarios include the entry, such as `accelerators/h100_sxm`."""
         return f"{self.group}/{self.name}"
 
-    @property
-    def given(self) -> dict[str, str]:
-        """Values by variable, as `resolve` takes them."""
-        return {name: value.text for name, value in self.values.items()}
-
-    @property
-    def base(self) -> dict[str, float]:
-        """Values by variable in base units, as compiled functions take them."""
-        from assay.model.language.quantity import parse_quantity
-
+    @cached_property
+    def given(self) -> dict[str, float]:
+        """Values by variable in base units, parsed once."""
         return {name: parse_quantity(value.text).value for name, value in self.values.items()}
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from assay.catalog.configs import Shapes, read_shapes
 from assay.catalog.entries import Entry, plain
+from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InputError, unknown_name
 from assay.files import read_json
-from assay.model.values import Value
 
 GROUP = "models"
 _FOLDER = Path(__file__).parent / "data" / GROUP
@@ -59,7 +59,7 @@ class Model:
     def entry(self) -> Entry:
         """The model as a catalog entry."""
         values = {
-            name: Value(f"{value:.15g}", self.source, self.kind, self.date)
+            name: SourcedValue(f"{value:.15g}", self.source, self.kind, self.date, number=value)
             for name, value in self.given.items()
         }
         facts = {"config": dict(self.config), "notes": list(self.notes)}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.catalog.entries import Entry
+from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InputError
-from assay.model.values import Value
 
 _READ_BYTES = 1 << 28
 """Far beyond the caches, so that reading comes from memory."""
@@ -41,25 +41,25 @@ def probe() -> Entry:
     flops = 2.0 * _MATRIX**3 / product
     how = f"NumPy {np.__version__} on a {host}, best of {_REPETITIONS} runs"
     values = {
-        "gpu.peak_flops": Value(
+        "gpu.peak_flops": SourcedValue(
             f"{flops:.4g} FLOP/(s*GPU)", f"product of 32-bit matrices of {_MATRIX}; {how}",
             "measured", today, product_spread,
         ),
-        "gpu.memory.bandwidth": Value(
+        "gpu.memory.bandwidth": SourcedValue(
             f"{bandwidth:.4g} byte/(s*GPU)", f"largest of {data.size} 64-bit numbers; {how}",
             "measured", today, read_spread,
         ),
-        "gpu.memory.capacity": Value(
+        "gpu.memory.capacity": SourcedValue(
             f"{_memory()} byte/GPU", "the operating system", "measured", today
         ),
-        "gpu.multiprocessors": Value(
+        "gpu.multiprocessors": SourcedValue(
             f"{os.cpu_count() or 1} 1/GPU", "the operating system", "measured", today
         ),
-        "gpu.rate_8bit": Value("1", "no faster products of 8 bits are used", "measured", today),
-        "gpu.rate_4bit": Value("1", "no faster products of 4 bits are used", "measured", today),
+        "gpu.rate_8bit": SourcedValue("1", "no faster products of 8 bits are used", "measured", today),
+        "gpu.rate_4bit": SourcedValue("1", "no faster products of 4 bits are used", "measured", today),
     }  # fmt: skip
     if (cache := _cache()) is not None:
-        values["gpu.cache.capacity"] = Value(
+        values["gpu.cache.capacity"] = SourcedValue(
             f"{cache} byte/GPU", "the operating system, largest cache", "measured", today
         )
     facts: dict[str, Any] = {"vendor": platform.machine(), "launched": today}

@@ -18,10 +18,11 @@ from assay.cli.verdicts import (
     verdict_table,
 )
 from assay.errors import AssayError
-from assay.model.resolving.resolution import Resolution
+from assay.model.resolving.resolution import TargetValue
 
 if TYPE_CHECKING:
     from assay.model.resolving.explain import Receipt
+    from assay.model.resolving.resolver import Resolver
 
 MOST_OTHERS: Final = 15
 """Further targets that a receipt lists; more would bury it."""
@@ -105,9 +106,13 @@ def explain_command(
     Each entry has its value, its equation, and the number of its source.
     """
     from assay.model.resolving.explain import explain
+    from assay.model.resolving.resolve import account, make_resolver
 
     question = read_question(preset, assign, variant, includes, model_config)
-    resolution = question.resolve(target, switch=not no_switch)
+    resolver = make_resolver(
+        question.registry, question.given, question.variants, switch=not no_switch
+    )
+    resolution = account(resolver, target)
     receipt = explain(
         question.registry,
         resolution,
@@ -115,12 +120,12 @@ def explain_command(
         sources=question.sources,
         depth=depth,
     )
-    others = other_targets(question, target, switch=not no_switch)
+    others = other_targets(question, resolver, target)
     data = receipt.to_data()
     data["targets"] = [
         {
             "label": label,
-            "target": other.target,
+            "target": other.variable.name,
             "value": None if other.value is None else other.variable.shown(other.value),
             "unit": other.variable.display.text,
         }
@@ -134,8 +139,12 @@ def explain_command(
     )
 
 
-def other_targets(question: Question, target: str, *, switch: bool) -> list[tuple[str, Resolution]]:
-    """What else follows from the same values: the scenario's targets, then the model's."""
+def other_targets(
+    question: Question, resolver: "Resolver", target: str
+) -> list[tuple[str, TargetValue]]:
+    """Further targets from the same values: the scenario's own, then those the model declares."""
+    from assay.model.resolving.resolve import target_value
+
     own = {name: label for label, name in (question.preset.targets if question.preset else ())}
     labels = dict(own)
     for name in question.registry.targets:
@@ -144,17 +153,17 @@ def other_targets(question: Question, target: str, *, switch: bool) -> list[tupl
     found = []
     for name, label in labels.items():
         try:
-            resolution = question.resolve(name, switch=switch)
+            other = target_value(resolver, name)
         except AssayError:
-            # A target that fails by itself has its place in the scenario report, not here.
+            # `assay scenario-report` lists targets that fail by themselves.
             continue
-        if resolution.value is not None or name in own:
-            found.append((label, resolution))
+        if other.value is not None or name in own:
+            found.append((label, other))
     return found
 
 
 def receipt_lines(
-    question: Question, receipt: "Receipt", others: list[tuple[str, Resolution]], canvas: Canvas
+    question: Question, receipt: "Receipt", others: list[tuple[str, TargetValue]], canvas: Canvas
 ) -> Iterator[Line]:
     """The whole receipt: heading, tree, sources, then what its reader should know."""
     from assay.model.resolving.receipt import print_sources, print_tree
@@ -182,7 +191,7 @@ def receipt_lines(
         yield ""
         rows = [
             (
-                (other.target, NAME),
+                (other.variable.name, NAME),
                 (_value(other), VALUE if other.value is not None else BAD),
                 label,
             )
@@ -200,7 +209,7 @@ def receipt_lines(
         yield (("note:", WARN), f" {remark}")
 
 
-def _value(resolution: Resolution) -> str:
-    if resolution.value is None:
-        return f"unknown, {len(resolution.missing)} inputs missing"
-    return resolution.variable.format(resolution.value) + interval(resolution)
+def _value(target: TargetValue) -> str:
+    if target.value is None:
+        return f"unknown, {target.missing} inputs missing"
+    return target.variable.format(target.value) + interval(target)

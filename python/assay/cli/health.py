@@ -126,7 +126,7 @@ def next_work_command(
     as_json: options.Json = False,
 ) -> Report:
     """Rank what to do next about the model."""
-    from assay.model.auditing.audit import next_work
+    from assay.scenario.work import next_work
 
     if limit is not None and limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")

@@ -8,9 +8,11 @@ from typing import Final, TypeVar
 
 from assay import stack
 from assay.errors import AssayError, InputError, MissingInputsError, UnknownNameError, unknown_name
-from assay.model.preset import Preset
+from assay.model.inputs import read_inputs
+from assay.model.language.distributions import Distribution
 from assay.model.registry import Registry
 from assay.model.resolving.resolution import Conflict, Resolution
+from assay.scenario.preset import Preset
 
 Word = TypeVar("Word", bound=str)
 
@@ -19,11 +21,14 @@ _KNOWN_PRESETS: Final = "assay list --presets lists those that come with Assay"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A registry with given values and chosen variants; `sources` says who gave which value."""
+    """A registry with given values in base units and chosen variants.
+
+    `sources` says where each value comes from.
+    """
 
     registry: Registry
     preset: Preset | None
-    given: Mapping[str, str]
+    given: Mapping[str, float | Distribution]
     variants: Mapping[str, str]
     sources: Mapping[str, str]
 
@@ -51,32 +56,30 @@ def read_question(
         preset = _include(preset, registry, includes or (), model_config)
     assigned = read_pairs("--assign", 'name="value unit"', assign)
     variants = read_pairs("--variant", "variable=relation", variant)
-    sources = dict.fromkeys(assigned, "given on the command line")
+    given = read_inputs(registry, assigned).given
+    sources = dict.fromkeys(given, "given on the command line")
     if preset is not None:
         for name, assignment in preset.assignments.items():
             sources.setdefault(name, f"{assignment.source} ({assignment.kind})")
-        assigned = {**preset.given, **assigned}
+        given = {**preset.given, **given}
         variants = {**preset.variants, **variants}
-    return Question(registry, preset, assigned, variants, sources)
+    return Question(registry, preset, given, variants, sources)
 
 
 def _include(
     preset: Preset | None, registry: Registry, includes: Sequence[str], model_config: str | None
 ) -> Preset:
     """The preset, or one of no values, with what the command line includes."""
-    from assay.catalog.includes import include, of_model
-    from assay.model.inputs import read_inputs
+    from assay.scenario.includes import include, include_model
 
-    parts = [include(path, registry) for path in includes]
+    included = [include(path, registry) for path in includes]
     if model_config is not None:
         from assay.catalog import models
 
-        parts.append(of_model(models.from_config(model_config)))
+        included.append(include_model(models.from_config(model_config)))
     if preset is None:
         preset = Preset("command line", "", registry, {})
-    preset = preset.with_includes(parts)
-    read_inputs(registry, preset.given)
-    return preset
+    return preset.with_includes(included)
 
 
 def find_preset(name: str) -> Preset:
@@ -168,6 +171,6 @@ def contradiction(
 
     if allow_conflicts:
         return None
-    fixed = {name: text for name, text in question.given.items() if name not in set(free)}
+    fixed = {name: value for name, value in question.given.items() if name not in set(free)}
     conflicts = find_conflicts(question.registry, fixed, question.variants, switch=switch)
     return conflict_error(conflicts) if conflicts else None

@@ -25,8 +25,9 @@ from assay.cli.output import (
 from assay.cli.question import CheckFailedError, conflict_error, find_preset
 from assay.cli.verdicts import interval, missing_table
 from assay.errors import AssayError, EvaluationError, MissingInputsError
-from assay.model.preset import Preset, ScenarioReport, TargetReport
-from assay.model.resolving.scenario_audit import ScenarioAudit, audit_scenario
+from assay.scenario.audit import ScenarioAudit, audit_scenario
+from assay.scenario.preset import Preset
+from assay.scenario.report import ScenarioReport, TargetReport
 
 Presets = Annotated[
     list[str] | None,

@@ -18,7 +18,7 @@ from assay.cli.output import (
 )
 from assay.errors import MissingInputsError
 from assay.model.registry import Registry
-from assay.model.resolving.resolution import Missing, Resolution, Step, Verdict
+from assay.model.resolving.resolution import Missing, Resolution, Step, TargetValue, Verdict
 
 STATUS = {"true": ("holds", GOOD), "false": ("violated", BAD), "unknown": ("unknown", WARN)}
 _COUNTED = {"true": "fulfilled", "false": "violated", "unknown": "unknown"}
@@ -37,7 +37,7 @@ def answer_line(resolution: Resolution) -> Line:
     )
 
 
-def interval(resolution: Resolution) -> str:
+def interval(resolution: Resolution | TargetValue) -> str:
     """The central 90 % of an uncertain value, as the end of a line; empty for a certain one."""
     lower, upper = resolution.lower, resolution.upper
     if lower is None or upper is None or lower == upper:

@@ -1,10 +1,10 @@
 """The equation language: declare variables and relations with units, then ask questions."""
 
+from assay.model.declarations import Block
 from assay.model.language.distributions import Distribution, interval90
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
-from assay.model.language.expression import (
-    Expression,
-    Symbol,
+from assay.model.language.expression import Expression, Symbol
+from assay.model.language.functions import (
     atan,
     ceil,
     cos,
@@ -27,19 +27,12 @@ from assay.model.language.expression import (
     where,
 )
 from assay.model.language.quantity import Quantity, parse_quantity
+from assay.model.language.references import UNSOURCED, Reference, by_definition, cited
 from assay.model.language.relations import Approximation, Equation, Inequality, Piecewise, Relation
 from assay.model.language.scope import ANY_SIGN, NONNEGATIVE, POSITIVE, Scope
 from assay.model.language.units import Unit, parse_unit
-from assay.model.language.variables import (
-    UNSOURCED,
-    Constant,
-    Reference,
-    Variable,
-    by_definition,
-    cited,
-)
-from assay.model.preset import Preset
-from assay.model.registry import Block, Registry
+from assay.model.language.variables import Constant, Variable
+from assay.model.registry import Registry
 from assay.model.resolving.resolution import Resolution
 
 __all__ = [
@@ -57,7 +50,6 @@ __all__ = [
     "Inequality",
     "Iterative",
     "Piecewise",
-    "Preset",
     "Quantity",
     "Reference",
     "Registry",

@@ -13,7 +13,7 @@ from assay.model.language.quantity import Quantity, check_dimension
 from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 Given = float | int | str | Quantity | Distribution
 """A plain number is in base units; a text carries its unit or describes a distribution."""
@@ -31,6 +31,11 @@ class Inputs:
     distributions: dict[str, Distribution] = field(default_factory=dict)
 
     @property
+    def given(self) -> dict[str, float | Distribution]:
+        """The values as they were given: the distribution where there is one."""
+        return {**self.values, **self.distributions}
+
+    @property
     def median_note(self) -> str:
         """What is said where distributions count with their medians; at most a few by name."""
         names = list(self.distributions)
@@ -39,15 +44,11 @@ class Inputs:
         return f"distributions stand at their medians: {shown}" if names else ""
 
 
-def read_inputs(registry: Registry, given: Mapping[str, Given]) -> Inputs:
+def read_inputs(registry: Declarations, given: Mapping[str, Given]) -> Inputs:
     """Check names, units, bounds and finiteness of everything given."""
     inputs = Inputs({})
     for name, item in given.items():
-        if name in registry.constants:
-            raise InputError(f"{name} is a constant of nature and cannot be given")
-        if name not in registry.variables:
-            raise unknown_name("variable", name, registry.variables)
-        variable = registry.variables[name]
+        variable = assignable(registry, name)
         value = read_given(variable, item)
         if isinstance(value, Distribution):
             inputs.distributions[name] = value
@@ -55,6 +56,15 @@ def read_inputs(registry: Registry, given: Mapping[str, Given]) -> Inputs:
         check_value(variable, value)
         inputs.values[name] = value
     return inputs
+
+
+def assignable(registry: Declarations, name: str) -> Variable:
+    """Look up a variable that may be given a value."""
+    if name in registry.constants:
+        raise InputError(f"{name} is a constant of nature and cannot be given")
+    if name not in registry.variables:
+        raise unknown_name("variable", name, registry.variables)
+    return registry.variables[name]
 
 
 def read_given(variable: Variable, item: Given) -> float | Distribution:

@@ -14,10 +14,10 @@ from assay.model.language.relations import Relation
 from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
-    from assay.model.registry import Block, Registry
+    from assay.model.declarations import Block, Declarations
 
 
-def check_registry(registry: Registry) -> None:
+def check_registry(registry: Declarations) -> None:
     """Check references, order and units; the first fault is raised."""
     order = scope_order(registry)
     for relation in registry.relations.values():
@@ -30,12 +30,12 @@ def check_registry(registry: Registry) -> None:
         check_boundary(variable)
 
 
-def scope_order(registry: Registry) -> dict[str, int]:
+def scope_order(registry: Declarations) -> dict[str, int]:
     """The position of every scope in the order of loading."""
     return {scope: position for position, scope in enumerate(registry.scopes)}
 
 
-def check_names(registry: Registry, relation: Relation) -> None:
+def check_names(registry: Declarations, relation: Relation) -> None:
     """Refuse a relation that defines or mentions what is not declared."""
     if relation.variable in registry.constants:
         raise DeclarationError(f"relation {relation.name} defines the constant {relation.variable}")
@@ -52,7 +52,7 @@ def check_names(registry: Registry, relation: Relation) -> None:
             )
 
 
-def check_order(registry: Registry, relation: Relation, order: dict[str, int]) -> None:
+def check_order(registry: Declarations, relation: Relation, order: dict[str, int]) -> None:
     """Refuse a relation that refers to a later scope, unless both are solved together."""
     block = registry.block_of.get(relation.variable)
     for name in mentioned(relation):
@@ -66,7 +66,7 @@ def check_order(registry: Registry, relation: Relation, order: dict[str, int]) -
             )
 
 
-def check_block(registry: Registry, block: Block) -> None:
+def check_block(registry: Declarations, block: Block) -> None:
     """Refuse a simultaneous block with a member that nothing declares or defines."""
     for member in block.members:
         if member not in registry.variables:

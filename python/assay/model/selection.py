@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from assay.errors import AmbiguityError, unknown_name
 from assay.model.language.conditions import certain, possible
-from assay.model.language.expression import encode, where
+from assay.model.language.encoding import encode
+from assay.model.language.functions import where
 from assay.model.language.relations import Equation, Relation
 from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 
 def candidates(variable: Variable, variants: Mapping[str, str]) -> list[Relation]:
@@ -88,7 +89,7 @@ def find_variant(variable: Variable, wanted: str) -> Relation:
     raise error
 
 
-def check_variants(registry: Registry, variants: Mapping[str, str]) -> None:
+def check_variants(registry: Declarations, variants: Mapping[str, str]) -> None:
     """Refuse variants of unknown variables and unknown variants."""
     for name, wanted in variants.items():
         find_variant(registry.variable(name), wanted)

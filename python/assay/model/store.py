@@ -6,13 +6,10 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay._native import Tape, TapeError, build_info
 from assay.paths import cache, write_atomically
-
-if TYPE_CHECKING:
-    from assay.model.registry import Registry
 
 FORMAT = 4
 """Raised whenever the meaning of a cached file changes."""
@@ -51,9 +48,9 @@ def write_cache(path: Path, data: bytes) -> None:
         return
 
 
-def cached_tape(registry: Registry, key: Sequence[Any], lower: Callable[[], Tape]) -> Tape:
+def cached_tape(key: str, lower: Callable[[], Tape]) -> Tape:
     """The tape stored under the key, else a newly lowered one, which is then stored."""
-    path = cache("tapes") / f"{fingerprint(registry.key, list(key))}.tape"
+    path = cache("tapes") / f"{key}.tape"
     try:
         return Tape.from_bytes(path.read_bytes())
     except (OSError, TapeError):

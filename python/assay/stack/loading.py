@@ -7,12 +7,13 @@ import json
 from functools import cache as once
 from pathlib import Path
 
-from assay import catalog, model
+from assay import model
 from assay.errors import AssayError, unknown_name
 from assay.model import store
-from assay.model.preset import Preset
 from assay.model.registry import Registry
 from assay.paths import cache
+from assay.scenario.document import bundled_scenarios
+from assay.scenario.preset import Preset
 
 SCOPE_MODULES = (
     "assay.stack.physics",
@@ -78,7 +79,7 @@ def load_registry() -> Registry:
 
 def presets() -> dict[str, Path]:
     """The scenarios that come with Assay: name and file."""
-    return catalog.scenarios()
+    return bundled_scenarios()
 
 
 def preset(name: str) -> Preset:

@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import UnitError
 from assay.model.auditing.duplicates import Duplicate, duplicate_relations, similar_variables
-from assay.model.auditing.verify import Check, VerifyReport, verify
-from assay.model.auditing.work import WorkItem, next_work
+from assay.model.language.references import Reference
 from assay.model.language.relations import Approximation
-from assay.model.language.variables import BOUNDARIES, Reference, Variable
+from assay.model.language.variables import BOUNDARIES, Variable
 from assay.model.load_checks import mentioned
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry
-
-__all__ = [
-    "AuditReport", "Check", "VerifyReport", "WeakReference", "WorkItem", "audit", "next_work",
-    "stats", "verify",
-]  # fmt: skip
 
 UNDECLARED = "undeclared"
 """Stands for the boundary of a root that declares none."""

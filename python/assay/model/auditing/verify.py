@@ -6,47 +6,25 @@ The fast profile looks at declarations; the full one also computes (see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from assay.errors import AssayError, InputError
+from assay.errors import InputError
 from assay.model import load_checks
 from assay.model.auditing.duplicates import duplicate_relations, similar_variables
+from assay.model.auditing.rules import Outcome, Rule, collect
+from assay.model.language.references import Reference
 from assay.model.language.relations import Approximation
-from assay.model.language.variables import BOUNDARIES, Reference
+from assay.model.language.variables import BOUNDARIES
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry
-
-Thing = TypeVar("Thing")
 
 PROFILES = ("fast", "full")
 REPORTED = ("choices", "equal relations", "similar variables")
 """Checks whose findings are listed but do not fail."""
 _REFERENCE_KINDS = ("cited", "definition", "unsourced")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How many things a rule looked at, and what it found.
-
-    Findings are against the rule, notes are not. `skipped` says why the rule was not applied.
-    """
-
-    count: int
-    findings: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    skipped: str = ""
-
-
-class Rule(NamedTuple):
-    """One thing to verify."""
-
-    name: str
-    meaning: str
-    look: Callable[[Registry], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +101,6 @@ def _check(registry: Registry, rule: Rule) -> Check:
     return Check(
         rule.name, rule.meaning, status, outcome.count, (*outcome.findings, *outcome.notes)
     )
-
-
-def collect(check: Callable[[Thing], None], things: Iterable[Thing]) -> list[str]:
-    """Run a check that raises on every thing and gather its messages."""
-    findings = []
-    for thing in things:
-        try:
-            check(thing)
-        except AssayError as error:
-            findings.append(f"{error.message} ({error.hint})" if error.hint else error.message)
-    return findings
 
 
 def _names(registry: Registry) -> Outcome:

@@ -19,16 +19,9 @@ from assay._native import Tape
 from assay.errors import AssayError, ConvergenceError, EvaluationError
 from assay.model.auditing.differences import difference_quotients, rounding_error
 from assay.model.auditing.formulas import TRIES, Formula, Point, draw, finite_points, formulas
-from assay.model.auditing.verify import Outcome, Rule, collect
-from assay.model.language.expression import (
-    Expression,
-    Number,
-    as_sympy,
-    decode,
-    encode,
-    evaluate,
-    substitute,
-)
+from assay.model.auditing.rules import Outcome, Rule, collect
+from assay.model.language.encoding import decode, encode
+from assay.model.language.expression import Expression, Number, as_sympy, evaluate, substitute
 from assay.model.language.relations import Inequality, Relation
 from assay.model.store import fingerprint
 from assay.model.tapes.compile import Compiled, Lowering

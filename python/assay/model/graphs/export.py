@@ -11,11 +11,12 @@ from assay.errors import unknown_name
 from assay.model.graphs import latex_names
 from assay.model.graphs.latex import relation_sides, relation_to_latex
 from assay.model.graphs.subgraph import Edge, Subgraph, edges_within
+from assay.model.language.references import Reference
 from assay.model.language.relations import Inequality, Relation
-from assay.model.language.variables import Constant, Reference, Variable
+from assay.model.language.variables import Constant, Variable
 
 if TYPE_CHECKING:
-    from assay.model.registry import Block, Registry
+    from assay.model.declarations import Block, Declarations
 
 FORMAT: Final = 1
 """Version of the JSON export; raised when the meaning of a field changes."""
@@ -25,7 +26,7 @@ _BRIEF: Final = 400
 """Characters of a relation in a drawing."""
 
 
-def to_data(source: Registry | Subgraph) -> dict[str, Any]:
+def to_data(source: Declarations | Subgraph) -> dict[str, Any]:
     """Nodes, relations with their encoded expressions, and edges, as plain data.
 
     Bounds, constants and literals are in base units; open bounds are null.
@@ -40,12 +41,12 @@ def to_data(source: Registry | Subgraph) -> dict[str, Any]:
     }
 
 
-def to_json(source: Registry | Subgraph, *, indent: int | None = 2) -> str:
+def to_json(source: Declarations | Subgraph, *, indent: int | None = 2) -> str:
     """`to_data` as JSON text; the same declarations always give the same text."""
     return json.dumps(to_data(source), indent=indent, allow_nan=False) + "\n"
 
 
-def to_dot(source: Registry | Subgraph, *, clusters: bool = True) -> str:
+def to_dot(source: Declarations | Subgraph, *, clusters: bool = True) -> str:
     """A drawing for Graphviz: inputs are boxes, targets bold, constraints diamonds.
 
     Dashed edges belong to approximations. With `clusters` each scope has a frame. Long relations
@@ -75,7 +76,7 @@ def to_dot(source: Registry | Subgraph, *, clusters: bool = True) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def to_graphml(source: Registry | Subgraph) -> str:
+def to_graphml(source: Declarations | Subgraph) -> str:
     """The graph for tools that read GraphML; constraints are nodes with undirected edges.
 
     Long relations are cut short, since every edge repeats them; `to_json` has them whole.
@@ -122,7 +123,7 @@ def to_graphml(source: Registry | Subgraph) -> str:
 
 
 def to_latex(
-    source: Registry | Subgraph,
+    source: Declarations | Subgraph,
     *,
     relation: str | None = None,
     scope: str | None = None,
@@ -162,28 +163,28 @@ _EDGE_KEYS: Final = {"relation": "string", "kind": "string", "text": "string"}
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def _scopes(source: Registry | Subgraph) -> dict[str, str]:
+def _scopes(source: Declarations | Subgraph) -> dict[str, str]:
     if not isinstance(source, Subgraph):
         return source.scopes
     used = {v.scope for v in _nodes(source)} | {r.scope for r in source.relations.values()}
     return {name: meaning for name, meaning in source.registry.scopes.items() if name in used}
 
 
-def _nodes(source: Registry | Subgraph) -> list[Variable]:
+def _nodes(source: Declarations | Subgraph) -> list[Variable]:
     return [*source.constants.values(), *source.variables.values()]
 
 
-def _edges(source: Registry | Subgraph) -> list[Edge]:
+def _edges(source: Declarations | Subgraph) -> list[Edge]:
     if isinstance(source, Subgraph):
         return source.edges
     return edges_within(source.relations.values(), {*source.variables, *source.constants})
 
 
-def _constraints(source: Registry | Subgraph) -> list[Inequality]:
+def _constraints(source: Declarations | Subgraph) -> list[Inequality]:
     return [r for r in source.relations.values() if isinstance(r, Inequality)]
 
 
-def _blocks(source: Registry | Subgraph) -> list[Block]:
+def _blocks(source: Declarations | Subgraph) -> list[Block]:
     blocks = (source.registry if isinstance(source, Subgraph) else source).blocks.values()
     return [block for block in blocks if set(block.members) <= source.variables.keys()]
 
@@ -227,7 +228,7 @@ def _relation_data(relation: Relation) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _brief_texts(source: Registry | Subgraph) -> dict[str, str]:
+def _brief_texts(source: Declarations | Subgraph) -> dict[str, str]:
     """Every relation as text of bounded length, for places where it stands many times."""
     texts = {name: relation.text for name, relation in source.relations.items()}
     return {
@@ -262,7 +263,7 @@ def _xml_text(text: str) -> str:
 
 
 def _latex_section(
-    source: Registry | Subgraph, registry: Registry, scope: str, meaning: str
+    source: Declarations | Subgraph, registry: Declarations, scope: str, meaning: str
 ) -> str:
     relations = [r for r in source.relations.values() if r.scope == scope]
     names = dict.fromkeys(n.name for n in _nodes(source) if n.scope == scope)

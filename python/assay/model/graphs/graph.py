@@ -19,7 +19,7 @@ from assay.model.graphs.subgraph import DIRECTIONS, Direction, Subgraph
 from assay.model.language.relations import Relation
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 
 class Found(list[list[str]]):
@@ -39,7 +39,7 @@ class Reach:
 class Graph:
     """Questions about what depends on what; names are checked, with suggestions."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Declarations) -> None:
         """Read the edges off the registry's relations."""
         self.registry = registry
         self.nodes: tuple[str, ...] = (*registry.constants, *registry.variables)

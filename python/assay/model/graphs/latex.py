@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from assay.model.graphs import latex_names
 from assay.model.language.distributions import KINDS
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
-from assay.model.language.expression import Expression, Number, Operation, Symbol, postorder
+from assay.model.language.expression import (
+    Expression,
+    Number,
+    Operation,
+    Symbol,
+    postorder,
+    shared_parts,
+)
 from assay.model.language.operators import COMPARISONS
 from assay.model.language.relations import Approximation, Inequality, Piecewise, Relation
-from assay.model.language.writing import shared_parts
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 # Ranks of what an operand may be without parentheses; higher binds tighter.
 _CHOICE, _OR, _AND, _NOT, _COMPARED, _SUM = range(0, 60, 10)
@@ -59,13 +65,13 @@ def expression_to_latex(expression: Expression, symbols: Mapping[str, str]) -> s
     return _print(expression, symbols).text
 
 
-def relation_to_latex(registry: Registry, relation: Relation) -> str:
+def relation_to_latex(registry: Declarations, relation: Relation) -> str:
     """The whole relation; variables that share a symbol are told apart by their names."""
     left, right = relation_sides(relation, relation_symbols(registry, relation))
     return f"{left} {right}".strip()
 
 
-def relation_symbols(registry: Registry, relation: Relation) -> dict[str, str]:
+def relation_symbols(registry: Declarations, relation: Relation) -> dict[str, str]:
     """The symbol of every variable that a relation mentions."""
     names = dict.fromkeys([relation.variable] if relation.variable else [])
     for part in relation.parts:

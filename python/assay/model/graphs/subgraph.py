@@ -10,7 +10,7 @@ from assay.model.language.relations import Relation
 from assay.model.language.variables import Constant, Variable
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 Direction = Literal["up", "down", "both"]
 DIRECTIONS = ("up", "down", "both")
@@ -32,7 +32,7 @@ class Subgraph:
     variables all lie inside.
     """
 
-    registry: Registry = field(repr=False)
+    registry: Declarations = field(repr=False)
     center: str
     direction: Direction
     depth: int | None

@@ -9,10 +9,9 @@ from typing import Any
 from assay.errors import ConvergenceError, EvaluationError
 from assay.model.language import check
 from assay.model.language.distributions import KINDS, Distribution, median
-from assay.model.language.expression import as_sympy, evaluate
+from assay.model.language.expression import as_sympy, evaluate, to_text
 from assay.model.language.relations import Relation
 from assay.model.language.units import DIMENSIONLESS, Unit
-from assay.model.language.writing import to_text
 
 
 class Iterative(Relation):

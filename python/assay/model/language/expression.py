@@ -4,23 +4,31 @@ Trees are built with Python's own operators, so that an equation in code reads l
 equation in the paper:
 
     >>> bandwidth, size = Symbol("bandwidth"), Symbol("size")
-    >>> print(size / bandwidth + number("5 us"))
-    size / bandwidth + 5 us
+    >>> print(size / bandwidth + 1)
+    size / bandwidth + 1
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Union
+from typing import Any, Final, Union
 
 from assay.errors import DeclarationError
 from assay.model.language.operators import OPERATORS, to_sympy
-from assay.model.language.units import DIMENSIONLESS, Unit, parse_unit
+from assay.model.language.units import DIMENSIONLESS, Unit
 
 Operand = Union["Expression", float, int, Fraction]
+
+MOST_NODES: Final = 120
+"""Nodes, repeated ones counted each time, that an expression's text writes out in full.
+
+A tree may share branches. Written out in full, a large one repeats them over and over: a thousand
+nodes become a million characters. Beyond this size shared branches are written once and named.
+"""
+_LEAST_NODES_SHARED: Final = 3
+"""A shared branch with fewer nodes is repeated instead of named."""
 
 
 class Expression:
@@ -95,8 +103,6 @@ class Expression:
         )
 
     def __str__(self) -> str:
-        from assay.model.language.writing import to_text
-
         return to_text(self)
 
     def __repr__(self) -> str:
@@ -142,130 +148,6 @@ def as_expression(value: Operand) -> Expression:
     if isinstance(value, (int, float, Fraction)) and math.isfinite(value):
         return Number(float(value))
     raise DeclarationError(f"expected an expression or a finite number, got {value!r}")
-
-
-def number(text: str) -> Number:
-    """Read a literal with its unit: `number("6 FLOP/token")`."""
-    value, _, unit_text = text.strip().partition(" ")
-    unit = parse_unit(unit_text)
-    try:
-        quantity = unit.to_coherent(float(value))
-    except ValueError:
-        quantity = math.nan
-    if not math.isfinite(quantity):
-        raise DeclarationError(
-            f'malformed literal "{text}": "{value}" is not a finite number',
-            'write number("6 FLOP/token")',
-        )
-    return Number(quantity, unit)
-
-
-def _function(operator: str, *operands: Operand) -> Expression:
-    return Operation(operator, *(as_expression(operand) for operand in operands))
-
-
-def _fold(operator: str, operands: tuple[Operand, ...]) -> Expression:
-    if not operands:
-        raise DeclarationError(f"{operator} needs at least one operand, got none")
-    result = as_expression(operands[0])
-    for operand in operands[1:]:
-        result = Operation(operator, result, as_expression(operand))
-    return result
-
-
-def minimum(*operands: Operand) -> Expression:
-    """The smallest of its operands."""
-    return _fold("minimum", operands)
-
-
-def maximum(*operands: Operand) -> Expression:
-    """The largest of its operands."""
-    return _fold("maximum", operands)
-
-
-def total(*operands: Operand) -> Expression:
-    """The sum of its operands."""
-    return _fold("add", operands)
-
-
-def where(condition: Expression, then: Operand, otherwise: Operand) -> Expression:
-    """`then` at the points where the condition holds, `otherwise` elsewhere."""
-    return Operation("select", condition, as_expression(then), as_expression(otherwise))
-
-
-def equal(a: Operand, b: Operand) -> Expression:
-    """Whether both sides are equal; `==` itself compares objects, as everywhere in Python."""
-    return _function("eq", a, b)
-
-
-def different(a: Operand, b: Operand) -> Expression:
-    """Whether both sides differ."""
-    return _function("ne", a, b)
-
-
-def sqrt(a: Operand) -> Expression:
-    """Square root."""
-    return _function("sqrt", a)
-
-
-def exp(a: Operand) -> Expression:
-    """Natural exponential of a pure number."""
-    return _function("exp", a)
-
-
-def log(a: Operand) -> Expression:
-    """Natural logarithm of a pure number."""
-    return _function("log", a)
-
-
-def log2(a: Operand) -> Expression:
-    """Logarithm to base two of a pure number."""
-    return _function("log2", a)
-
-
-def log10(a: Operand) -> Expression:
-    """Logarithm to base ten of a pure number."""
-    return _function("log10", a)
-
-
-def floor(a: Operand) -> Expression:
-    """The largest whole number not above the operand."""
-    return _function("floor", a)
-
-
-def ceil(a: Operand) -> Expression:
-    """The smallest whole number not below the operand."""
-    return _function("ceil", a)
-
-
-def tanh(a: Operand) -> Expression:
-    """Hyperbolic tangent of a pure number."""
-    return _function("tanh", a)
-
-
-def sin(a: Operand) -> Expression:
-    """Sine of an angle in radians."""
-    return _function("sin", a)
-
-
-def cos(a: Operand) -> Expression:
-    """Cosine of an angle in radians."""
-    return _function("cos", a)
-
-
-def tan(a: Operand) -> Expression:
-    """Tangent of an angle in radians."""
-    return _function("tan", a)
-
-
-def atan(a: Operand) -> Expression:
-    """The angle in radians whose tangent is the operand."""
-    return _function("atan", a)
-
-
-def erf(a: Operand) -> Expression:
-    """The error function of a pure number."""
-    return _function("erf", a)
 
 
 def postorder(expression: Expression) -> list[Expression]:
@@ -348,38 +230,69 @@ def as_sympy(expression: Expression) -> Any:
     return results[id(expression)]
 
 
-def encode(expression: Expression) -> str:
-    """The expression as JSON text: one entry per node, operands before operations.
+def shared_parts(expression: Expression) -> dict[int, str]:
+    """Names for the parts that occur more than once; none for an expression of modest size.
 
-    An entry is a number, `{"value", "unit"}`, a name, or an operation followed by the positions
-    of its operands. Flat, so that neither depth nor sharing costs anything; and text, so that
-    a registry is read without looking into expressions that nobody asks for.
+    Keyed by `id`, in the order in which each can be written from those before it.
     """
-    entries: list[Any] = []
-    positions: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    uses: dict[int, int] = {}
+    order = postorder(expression)
+    for node in order:
+        operands = node.operands if isinstance(node, Operation) else ()
+        sizes[id(node)] = 1 + sum(sizes[id(operand)] for operand in operands)
+        for operand in operands:
+            uses[id(operand)] = uses.get(id(operand), 0) + 1
+    if sizes[id(expression)] <= MOST_NODES:
+        return {}
+    shared = [n for n in order if uses.get(id(n), 0) > 1 and sizes[id(n)] >= _LEAST_NODES_SHARED]
+    return {id(node): f"#{position}" for position, node in enumerate(shared, 1)}
+
+
+def to_text(expression: Expression) -> str:
+    """The expression as a line of text that reads like its declaration.
+
+    >>> print(Symbol("a") / (Symbol("b") + 1))
+    a / (b + 1)
+    """
+    names = shared_parts(expression)
+    results: dict[int, tuple[str, int]] = {}
+    written: list[str] = []
     for node in postorder(expression):
-        positions[id(node)] = len(entries)
         if isinstance(node, Operation):
-            entries.append([node.operator, *(positions[id(o)] for o in node.operands)])
+            operator = OPERATORS[node.operator]
+            parts = []
+            for position, operand in enumerate(node.operands):
+                text, precedence = results[id(operand)]
+                # Infix operators group to the left, and towers of powers read either way: an
+                # operand of equal rank keeps its parentheses where grouping matters.
+                loose = node.operator in ("add", "mul", "and", "or") and not (
+                    isinstance(operand, Operation) and operand.operator == "modulo"
+                )
+                grouped = node.operator == "pow" or (position > 0 and not loose)
+                if operator.precedence < 100 and (
+                    precedence < operator.precedence
+                    or (grouped and precedence == operator.precedence)
+                ):
+                    text = f"({text})"
+                parts.append(text)
+            results[id(node)] = (operator.form.format(*parts), operator.precedence)
         elif isinstance(node, Symbol):
-            entries.append(node.name)
+            results[id(node)] = (node.name, 100)
         else:
             assert isinstance(node, Number)
-            plain = node.unit.text == "1"
-            entries.append(node.value if plain else {"value": node.value, "unit": node.unit.text})
-    return json.dumps(entries, separators=(",", ":"))
+            results[id(node)] = _number_text(node)
+        if id(node) in names:
+            written.append(f"{names[id(node)]} = {results[id(node)][0]}")
+            results[id(node)] = (names[id(node)], 100)
+    text = results[id(expression)][0]
+    return f"{text}, where {', '.join(written)}" if written else text
 
 
-def decode(text: str) -> Expression:
-    """Read back what `encode` wrote."""
-    nodes: list[Expression] = []
-    for entry in json.loads(text):
-        if isinstance(entry, str):
-            nodes.append(Symbol(entry))
-        elif isinstance(entry, list):
-            nodes.append(Operation(entry[0], *(nodes[position] for position in entry[1:])))
-        elif isinstance(entry, dict):
-            nodes.append(Number(entry["value"], parse_unit(entry["unit"])))
-        else:
-            nodes.append(Number(entry))
-    return nodes[-1]
+def _number_text(node: Number) -> tuple[str, int]:
+    value = node.unit.from_coherent(node.value)
+    text = f"{value:.12g}"
+    if node.unit.text != "1":
+        text += f" {node.unit.text}"
+    simple = node.unit.text == "1" and value >= 0
+    return text, 100 if simple else 65

@@ -14,22 +14,22 @@ from typing import Any, ClassVar
 
 from assay.errors import DeclarationError, EvaluationError
 from assay.model.language import check
+from assay.model.language.encoding import decode
 from assay.model.language.expression import (
     Expression,
     Number,
     Operation,
     as_sympy,
-    decode,
     evaluate,
     evaluate_nodes,
     postorder,
+    to_text,
     variables_of,
-    where,
 )
+from assay.model.language.functions import where
 from assay.model.language.operators import COMPARISONS
+from assay.model.language.references import UNSOURCED, Reference
 from assay.model.language.units import Unit
-from assay.model.language.variables import UNSOURCED, Reference
-from assay.model.language.writing import to_text
 
 
 @dataclass(eq=False)

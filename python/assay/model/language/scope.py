@@ -15,10 +15,12 @@ from typing import Any
 from assay.errors import DeclarationError
 from assay.model.language.check import declared_unit
 from assay.model.language.distributions import KINDS
-from assay.model.language.expression import Expression, Operand, Symbol, as_expression, encode
+from assay.model.language.encoding import encode
+from assay.model.language.expression import Expression, Operand, Symbol, as_expression
 from assay.model.language.quantity import check_dimension, parse_quantity
+from assay.model.language.references import UNSOURCED, Reference
 from assay.model.language.units import Unit
-from assay.model.language.variables import BOUNDARIES, UNSOURCED, Constant, Reference, Variable
+from assay.model.language.variables import BOUNDARIES, Constant, Variable
 
 ANY_SIGN = (None, None)
 NONNEGATIVE = (0, None)

@@ -18,7 +18,7 @@ from assay.model.selection import find_variant
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
     Array = NDArray[np.float64]
 
@@ -93,7 +93,7 @@ class Choices:
         )
 
 
-def read_choices(registry: Registry, over: Mapping[str, Any]) -> Choices:
+def read_choices(registry: Declarations, over: Mapping[str, Any]) -> Choices:
     """Read a mapping from variables to lists of values or (lower, upper) ranges.
 
     A key `variant:NAME` maps to names of relations among which that of NAME is chosen.
@@ -118,7 +118,7 @@ def read_choices(registry: Registry, over: Mapping[str, Any]) -> Choices:
     return choices
 
 
-def choosable(registry: Registry, name: str) -> Variable:
+def choosable(registry: Declarations, name: str) -> Variable:
     """Look a variable up that may take several values."""
     variable = registry.variable(name)
     if name in registry.constants:

@@ -19,7 +19,7 @@ from assay.model.tapes.points import PointFunction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
     Array = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class Group:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Declarations,
         choices: Choices,
         objective: Expression,
         checks: Sequence[Check],

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from assay.errors import AssayError, DeclarationError
-from assay.model.language.expression import Expression, Number, Symbol, where
+from assay.model.language.expression import Expression, Number, Symbol
+from assay.model.language.functions import where
 from assay.model.language.relations import margin
 from assay.model.language.variables import Variable
 from assay.model.resolving.resolution import Verdict

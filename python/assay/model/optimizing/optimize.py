@@ -18,11 +18,12 @@ from assay.model.optimizing.group import Candidate, Group, GroupResult
 from assay.model.optimizing.judge import Check, Judge, find_checks
 from assay.model.optimizing.optimum import Alternative, Chosen, Optimum
 from assay.model.resolving.resolution import Resolution, Verdict
+from assay.model.resolving.resolve import resolve
 from assay.model.selection import check_variants
 from assay.model.tapes.cones import Cones
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 __all__ = ["Optimum", "minimize"]
 
@@ -30,7 +31,7 @@ LIMIT = 10_000_000
 
 
 def minimize(
-    registry: Registry,
+    registry: Declarations,
     target: str,
     over: Mapping[str, Any],
     given: Mapping[str, Given],
@@ -119,7 +120,7 @@ class _Case:
 class _Task:
     """What is asked, whatever the choice of relations."""
 
-    registry: Registry
+    registry: Declarations
     target: str
     choices: Choices
     inputs: Inputs
@@ -201,7 +202,7 @@ class _Task:
 
     def _resolve(self, case: _Case, best: Candidate) -> Resolution:
         known = {**self.inputs.values, **best.choices}
-        return self.registry.resolve(self.target, known, case.variants, switch=self.switch)
+        return resolve(self.registry, self.target, known, case.variants, switch=self.switch)
 
     def _chosen(self, case: _Case, candidate: Candidate) -> Chosen:
         chosen: Chosen = {name: candidate.choices[name] for name in self.choices.names}

@@ -16,6 +16,7 @@ from assay.model.optimizing.choices import Discrete, choosable, read_axis
 from assay.model.optimizing.grid import Grid, check_affordable
 from assay.model.optimizing.judge import Judge, find_checks
 from assay.model.resolving.resolution import Verdict
+from assay.model.resolving.resolve import resolve
 from assay.model.selection import check_variants
 from assay.model.tapes.cones import Cones
 from assay.model.tapes.points import PointFunction
@@ -23,7 +24,7 @@ from assay.model.tapes.points import PointFunction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
     Array = NDArray[np.float64]
 
@@ -96,7 +97,7 @@ class Sweep:
 
 
 def sweep(
-    registry: Registry,
+    registry: Declarations,
     targets: str | Sequence[str],
     over: Mapping[str, Any],
     given: Mapping[str, Given],
@@ -159,7 +160,7 @@ def sweep(
 
 
 def _conflicts(
-    registry: Registry,
+    registry: Declarations,
     target: str,
     known: Mapping[str, float],
     first: Mapping[str, float],
@@ -170,7 +171,7 @@ def _conflicts(
     if all(registry.variables[name].is_root for name in known):
         return []
     try:
-        resolution = registry.resolve(target, {**known, **first}, variants, switch=switch)
+        resolution = resolve(registry, target, {**known, **first}, variants, switch=switch)
     except AssayError:
         # Without a value at the first point there is nothing to compare; the rows will say so.
         return []

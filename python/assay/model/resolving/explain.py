@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError
+from assay.model.language.references import Reference
 from assay.model.language.relations import Relation
-from assay.model.language.variables import Constant, Reference, Variable
+from assay.model.language.variables import Constant, Variable
 from assay.model.resolving.resolution import Resolution
 from assay.model.selection import candidates
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 READABLE_ENTRIES: Final = 100
 READABLE_DEPTH: Final = 12
@@ -84,7 +85,7 @@ class Receipt:
 
 
 def explain(
-    registry: Registry,
+    registry: Declarations,
     resolution: Resolution,
     *,
     variants: Mapping[str, str] | None = None,
@@ -122,7 +123,7 @@ def describe_source(reference: Reference) -> str:
 class _Builder:
     def __init__(
         self,
-        registry: Registry,
+        registry: Declarations,
         resolution: Resolution,
         variants: Mapping[str, str],
         sources: Mapping[str, str],

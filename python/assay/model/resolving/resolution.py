@@ -127,6 +127,17 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetValue:
+    """A target's value and interval in base units, and how many inputs it lacks."""
+
+    variable: Variable
+    value: float | None
+    lower: float | None
+    upper: float | None
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
 class Resolution:
     """A value with its interval, trace, gaps, verdicts and conflicts; numbers in base units.
 

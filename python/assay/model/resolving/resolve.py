@@ -1,62 +1,58 @@
-"""Resolve: compute a variable from given inputs and keep the whole account of it."""
+"""Resolve: compute a variable from given inputs, with trace, missing inputs and verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from assay.errors import AssayError
 from assay.model.inputs import Given, Inputs, read_inputs
-from assay.model.language.conditions import verdict
 from assay.model.language.dynamics import Stochastic
-from assay.model.language.expression import variables_of
-from assay.model.language.relations import Relation
-from assay.model.language.variables import Variable
-from assay.model.registry import Block
-from assay.model.resolving.resolution import Conflict, Missing, Resolution, Step, Switch, Verdict
-from assay.model.selection import candidates, check_variants, combined, until_certain
-from assay.model.walk import Walk, walk
+from assay.model.resolving.resolution import Conflict, Resolution, TargetValue
+from assay.model.resolving.resolver import Resolver
+from assay.model.selection import check_variants
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
-
-CONFLICT_TOLERANCE = 1e-9
-"""Relative difference up to which a pinned value agrees with its own equation."""
+    from assay.model.declarations import Declarations
 
 
 def resolve(
-    registry: Registry,
+    registry: Declarations,
     target: str,
-    given: Mapping[str, Given],
+    given: Inputs | Mapping[str, Given],
     variants: Mapping[str, str],
     *,
     switch: bool = True,
 ) -> Resolution:
-    """Compute `target`; gaps, verdicts and conflicts are part of the result, not errors."""
-    variable = registry.variable(target)
+    """Compute `target`; missing inputs, verdicts and conflicts are part of the result, not errors."""
+    registry.variable(target)
+    return account(make_resolver(registry, given, variants, switch=switch), target)
+
+
+def make_resolver(
+    registry: Declarations,
+    given: Inputs | Mapping[str, Given],
+    variants: Mapping[str, str],
+    *,
+    switch: bool = True,
+) -> Resolver:
+    """A resolver for one or several targets, from given values that are checked here."""
     check_variants(registry, variants)
-    inputs = read_inputs(registry, given)
-    resolver = Resolver(registry, inputs, variants, switch=switch)
+    inputs = given if isinstance(given, Inputs) else read_inputs(registry, given)
+    return Resolver(registry, inputs, variants, switch=switch)
+
+
+def account(resolver: Resolver, target: str) -> Resolution:
+    """The value of a target with its trace, missing inputs, verdicts and conflicts."""
     value = resolver.value(target)
     cone = resolver.cone(target)
-    lower, upper = value, value
-    degradations: tuple[str, ...] = ()
-    drawn = any(isinstance(resolver.chosen.get(name), Stochastic) for name in cone)
-    if value is not None and (drawn or inputs.distributions):
-        from assay.model.uncertainty.sources import Question, find_sources
-
-        # An uncertain input may decide which relation is valid without being part of the cone.
-        if find_sources(Question(registry, (target,), inputs, variants, switch)).names:
-            from assay.model.uncertainty.propagate import interval
-
-            lower, upper, degradations = interval(registry, target, inputs, variants, switch=switch)
+    lower, upper, degradations = _interval(resolver, target, value, cone)
     constraints = resolver.constraints(cone)
     return Resolution(
         target=target,
         value=value,
         lower=lower,
         upper=upper,
-        variable=variable,
+        variable=resolver.registry.variable(target),
         values={name: v for name, v in resolver.values.items() if v is not None},
         trace=resolver.trace(cone),
         missing=resolver.missing(target),
@@ -68,282 +64,39 @@ def resolve(
     )
 
 
+def target_value(resolver: Resolver, target: str) -> TargetValue:
+    """The value and interval of a further target, from what the resolver has computed already."""
+    value = resolver.value(target)
+    lower, upper, _ = _interval(resolver, target, value, resolver.cone(target))
+    variable = resolver.registry.variable(target)
+    return TargetValue(variable, value, lower, upper, len(resolver.missing(target)))
+
+
+def _interval(
+    resolver: Resolver, target: str, value: float | None, cone: set[str]
+) -> tuple[float | None, float | None, tuple[str, ...]]:
+    """The 5th and 95th percentile where a source of uncertainty reaches the target."""
+    registry, inputs = resolver.registry, resolver.inputs
+    drawn = any(isinstance(resolver.chosen.get(name), Stochastic) for name in cone)
+    if value is None or not (drawn or inputs.distributions):
+        return value, value, ()
+    from assay.model.uncertainty.sources import Question, find_sources
+
+    variants, switch = resolver.variants, resolver.switch
+    # An uncertain input may decide which relation is valid without being part of the cone.
+    if not find_sources(Question(registry, (target,), inputs, variants, switch)).names:
+        return value, value, ()
+    from assay.model.uncertainty.propagate import interval
+
+    return interval(registry, target, inputs, variants, switch=switch)
+
+
 def find_conflicts(
-    registry: Registry,
+    registry: Declarations,
     given: Mapping[str, Given],
     variants: Mapping[str, str],
     *,
     switch: bool = True,
 ) -> list[Conflict]:
     """Given values that contradict their own equations, whatever the question."""
-    return Resolver(registry, read_inputs(registry, given), variants, switch=switch).conflicts()
-
-
-class Resolver:
-    """Values of variables at one point, each computed when first asked for."""
-
-    def __init__(
-        self,
-        registry: Registry,
-        inputs: Inputs,
-        variants: Mapping[str, str],
-        *,
-        switch: bool = True,
-    ) -> None:
-        """Start from given inputs in base units."""
-        self.registry = registry
-        self.inputs = inputs
-        self.variants = variants
-        self.switch = switch
-        self.values: dict[str, float | None] = {}
-        self.chosen: dict[str, Relation] = {}
-        self.needs: dict[str, tuple[str, ...]] = {}
-        self.switches: dict[str, Switch] = {}
-
-    def value(self, name: str) -> float | None:
-        """The value of a variable in base units, None when inputs are missing."""
-        return walk(name, self._walk, self.values)
-
-    def _walk(self, name: str) -> Walk[float | None]:
-        if name in self.inputs.values:
-            return self.inputs.values[name]
-        if name in self.registry.constants:
-            return self.registry.constants[name].value
-        variable = self.registry.variable(name)
-        if variable.is_root:
-            return None
-        block = self.registry.block_of.get(name)
-        if block is not None:
-            return (yield from self._walk_block(name, block))
-        choices = candidates(variable, self.variants)
-        relation = choices[0]
-        if self.switch and len(choices) > 1:
-            relation = yield from self._first_valid(name, choices)
-        self.chosen[name] = relation
-        self.needs[name] = relation.inputs
-        values = yield from self._collect(relation.inputs)
-        return None if values is None else relation.evaluate_rhs(values)
-
-    def _collect(
-        self, names: tuple[str, ...]
-    ) -> Generator[str, float | None, dict[str, float] | None]:
-        values: dict[str, float] = {}
-        complete = True
-        for name in names:
-            value = yield name
-            if value is None:
-                complete = False
-            else:
-                values[name] = value
-        return values if complete else None
-
-    def _first_valid(
-        self, name: str, choices: list[Relation]
-    ) -> Generator[str, float | None, Relation]:
-        """The first relation, unless it is known to be invalid and a later one to be valid."""
-        first = choices[0]
-        if (yield from self._is_valid(first)) is not False:
-            return first
-        for relation in choices[1:]:
-            if (yield from self._is_valid(relation)) is not True:
-                continue
-            if (yield from self._collect(relation.inputs)) is None:
-                continue
-            self._record_switch(name, first, relation)
-            return relation
-        return first
-
-    def _is_valid(self, relation: Relation) -> Generator[str, float | None, bool | None]:
-        condition = relation.validity
-        if condition is None:
-            return True
-        values = yield from self._collect(variables_of(condition))
-        return None if values is None else verdict(condition, values)
-
-    def _walk_block(self, name: str, block: Block) -> Walk[float | None]:
-        members = [member for member in block.members if member not in self.inputs.values]
-        choices: dict[str, list[Relation]] = {}
-        for member in members:
-            choices[member] = yield from self._usable(member, members)
-        relations = {member: combined(found) for member, found in choices.items()}
-        needed = dict.fromkeys(n for r in relations.values() for n in r.inputs if n not in members)
-        values = yield from self._collect(tuple(needed))
-        # Few cones hold a block, and solving one takes much that resolving does not.
-        from assay.model.tapes.blocks import solve_block
-
-        solved = None if values is None else solve_block(self.registry, block, relations, values)
-        for member in members:
-            relation = choices[member][0]
-            if values is not None and solved is not None:
-                relation = _valid_at(choices[member], {**values, **solved})
-                self._record_switch(member, choices[member][0], relation)
-            self.chosen[member] = relation
-            self.needs[member] = relation.inputs
-            if member != name:
-                self.values[member] = None if solved is None else solved[member]
-        return None if solved is None else solved[name]
-
-    def _usable(
-        self, name: str, members: list[str]
-    ) -> Generator[str, float | None, list[Relation]]:
-        """Relations of a block's member that can be switched between with what is known outside."""
-        first, *others = candidates(self.registry.variables[name], self.variants)
-        if not self.switch or not (yield from self._known(first.part_variables("valid"), members)):
-            return [first]
-        usable = [first]
-        for relation in others:
-            needed = (*relation.part_variables("valid"), *relation.inputs)
-            if relation.expression is not None and (yield from self._known(needed, members)):
-                usable.append(relation)
-        return usable
-
-    def _known(
-        self, names: tuple[str, ...], members: list[str]
-    ) -> Generator[str, float | None, bool]:
-        outside = tuple(name for name in names if name not in members)
-        return (yield from self._collect(outside)) is not None
-
-    def _record_switch(self, name: str, left: Relation, used: Relation) -> None:
-        if used is not left:
-            self.switches[name] = Switch(name, left.name, used.name, str(left.validity))
-
-    def cone(self, target: str) -> set[str]:
-        """The target and everything its value was or would be computed from."""
-        seen = {target}
-        stack = [target]
-        while stack:
-            for needed in self.needs.get(stack.pop(), ()):
-                if needed not in seen:
-                    seen.add(needed)
-                    stack.append(needed)
-        return seen
-
-    def missing(self, target: str) -> list[Missing]:
-        """Inputs without a value below the target, with those who need them."""
-        cone = self.cone(target)
-        needed_by: dict[str, list[str]] = {}
-        for dependent in self.values:
-            if dependent in cone:
-                for needed in self.needs.get(dependent, ()):
-                    needed_by.setdefault(needed, []).append(dependent)
-        gaps = []
-        for name in self.values:
-            if name in cone and self.values[name] is None and name not in self.needs:
-                variable = self.registry.variables[name]
-                gaps.append(Missing(variable, tuple(needed_by.get(name, ()))))
-        return gaps
-
-    def trace(self, cone: set[str]) -> list[Step]:
-        """The steps of the computation in the order in which they were taken."""
-        steps = []
-        for name, value in list(self.values.items()):
-            if name in cone and value is not None:
-                relation = self.chosen.get(name)
-                steps.append(Step(self.registry.variable(name), value, relation))
-        return steps
-
-    def constraints(self, cone: set[str]) -> list[Verdict]:
-        """Verdicts on every inequality and bound that touches the cone."""
-        verdicts = []
-        for constraint in self.registry.constraints.values():
-            if cone.isdisjoint(constraint.inputs):
-                continue
-            verdicts.append(
-                self._verdict(constraint.name, constraint.text, constraint.meaning, constraint)
-            )
-        for name, value in list(self.values.items()):
-            if name not in cone or value is None or name not in self.chosen:
-                continue
-            variable = self.registry.variables[name]
-            if not variable.lower <= value <= variable.upper:
-                meaning = "computed value out of bounds"
-                verdicts.append(Verdict(f"bounds of {name}", variable.bounds, "false", meaning))
-        return verdicts
-
-    def _verdict(
-        self, name: str, text: str, meaning: str, relation: Relation, part: str = "expression"
-    ) -> Verdict:
-        condition = relation.part(part)
-        names = variables_of(condition)
-        try:
-            values = {needed: self.value(needed) for needed in names}
-        except AssayError as error:
-            return Verdict(name, text, "unknown", meaning, reason=error.message)
-        gaps = tuple(needed for needed, value in values.items() if value is None)
-        if gaps:
-            return Verdict(name, text, "unknown", meaning, missing=gaps)
-        known = {needed: value for needed, value in values.items() if value is not None}
-        holds = verdict(condition, known)
-        if holds is None:
-            return Verdict(name, text, "unknown", meaning, reason="a side of it is not a number")
-        return Verdict(name, text, "true" if holds else "false", meaning)
-
-    def validities(self, cone: set[str]) -> list[Verdict]:
-        """Verdicts on the validity of every approximation in use."""
-        verdicts = []
-        for name in list(self.values):
-            relation = self.chosen.get(name)
-            if name in cone and relation is not None and relation.validity is not None:
-                text = str(relation.validity)
-                verdicts.append(
-                    self._verdict(relation.name, text, relation.meaning, relation, "valid")
-                )
-        return verdicts
-
-    def conflicts(self) -> list[Conflict]:
-        """Pinned values that contradict their own equation."""
-        found = []
-        for name, pinned in self.inputs.values.items():
-            variable = self.registry.variables[name]
-            if variable.is_root:
-                continue
-            computed = self._recompute(name)
-            if computed is None:
-                continue
-            relation, value = computed
-            if abs(value - pinned) > CONFLICT_TOLERANCE * max(abs(value), abs(pinned)):
-                found.append(Conflict(variable, pinned, value, relation))
-        return found
-
-    def _recompute(self, name: str) -> tuple[Relation, float] | None:
-        variable = self.registry.variables[name]
-        try:
-            relation = self._relation_of(variable)
-            if isinstance(relation, Stochastic):
-                # A value that could have been drawn contradicts nothing.
-                return None
-            values = {needed: self.value(needed) for needed in relation.inputs}
-            if any(value is None for value in values.values()):
-                return None
-            known = {needed: value for needed, value in values.items() if value is not None}
-            return relation, relation.evaluate_rhs(known)
-        except AssayError:
-            # An equation that is ambiguous or has no value here cannot be contradicted.
-            return None
-
-    def _relation_of(self, variable: Variable) -> Relation:
-        """The relation that would define a pinned variable, the switch to it unrecorded."""
-        choices = candidates(variable, self.variants)
-        if not self.switch or len(choices) == 1 or variable.name in self.registry.block_of:
-            return choices[0]
-        steps = self._first_valid(variable.name, choices)
-        answer: float | None = None
-        try:
-            while True:
-                # The first `send` of a generator must be None, which is what it starts from.
-                answer = self.value(steps.send(answer))
-        except StopIteration as finished:
-            self.switches.pop(variable.name, None)
-            relation: Relation = finished.value
-            return relation
-
-
-def _valid_at(choices: list[Relation], point: Mapping[str, float]) -> Relation:
-    """The relation that a combined one uses at a point."""
-    first, *others = choices
-    if first.validity is None or verdict(first.validity, point) is not False:
-        return first
-    for relation in until_certain(others):
-        if relation.validity is None or verdict(relation.validity, point):
-            return relation
-    return first
+    return make_resolver(registry, given, variants, switch=switch).conflicts()

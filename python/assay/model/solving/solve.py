@@ -18,6 +18,7 @@ from assay.errors import (
 from assay.model.inputs import Given, Inputs, check_value, read_inputs
 from assay.model.language.variables import Variable
 from assay.model.resolving.resolution import Resolution
+from assay.model.resolving.resolve import resolve
 from assay.model.selection import check_variants
 from assay.model.solving.newton import newton
 from assay.model.solving.solution import Solution, SolvedStage
@@ -26,7 +27,7 @@ from assay.model.solving.system import Stage, Statement, System
 from assay.model.tapes.points import PointFunction
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 __all__ = ["Solution", "solve"]
 
@@ -41,7 +42,7 @@ _CARRIED = 1e-6
 
 
 def solve(
-    registry: Registry,
+    registry: Declarations,
     unknown: Sequence[str],
     given: Mapping[str, Given],
     equal: Mapping[str, Given],
@@ -162,7 +163,7 @@ class _Search:
     def _compare(self, name: str, solution: Solution) -> str:
         variable, wanted = self.registry.variables[name], self.system.equal[name]
         known = {**self.system.given, **solution.values}
-        resolution = self.registry.resolve(name, known, self.variants, switch=self.switch)
+        resolution = resolve(self.registry, name, known, self.variants, switch=self.switch)
         value = resolution.require_value()
         if abs(value - wanted) <= RESOLVED_TOLERANCE * max(abs(value), abs(wanted)):
             return f"without it, {name} is {variable.format(value)} already"
@@ -237,7 +238,7 @@ class _Search:
         if statement.kind == "own":
             del known[name]
         try:
-            return self.registry.resolve(name, known, self.variants, switch=self.switch)
+            return resolve(self.registry, name, known, self.variants, switch=self.switch)
         except CycleError:
             # A loop that the unknown itself closes can only be solved, not computed.
             return None
@@ -281,7 +282,7 @@ def _same(point: Mapping[str, float], other: Mapping[str, float]) -> bool:
     )
 
 
-def _read_unknowns(registry: Registry, unknown: Sequence[str]) -> tuple[str, ...]:
+def _read_unknowns(registry: Declarations, unknown: Sequence[str]) -> tuple[str, ...]:
     names = (unknown,) if isinstance(unknown, str) else tuple(unknown)
     if not names:
         raise InputError("nothing to solve for", "name at least one unknown")
@@ -294,7 +295,7 @@ def _read_unknowns(registry: Registry, unknown: Sequence[str]) -> tuple[str, ...
     return names
 
 
-def _read_required(registry: Registry, equal: Mapping[str, Given]) -> dict[str, float]:
+def _read_required(registry: Declarations, equal: Mapping[str, Given]) -> dict[str, float]:
     required = read_inputs(registry, equal)
     for name in required.distributions:
         raise InputError(f"{name} is required to equal a distribution", "require a single value")
@@ -302,7 +303,7 @@ def _read_required(registry: Registry, equal: Mapping[str, Given]) -> dict[str, 
 
 
 def _read_starts(
-    registry: Registry, names: Sequence[str], inputs: Inputs, starts: Starts | None
+    registry: Declarations, names: Sequence[str], inputs: Inputs, starts: Starts | None
 ) -> list[dict[str, float]]:
     """Guesses for the unknowns: those asked for, then what was given for them."""
     asked = [starts] if isinstance(starts, Mapping) else list(starts or ())

@@ -17,7 +17,7 @@ from assay.model.solving.structure import Matching
 from assay.model.tapes.cones import Cones
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 
 class Statement(NamedTuple):
@@ -48,7 +48,7 @@ class System:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Declarations,
         unknown: Sequence[str],
         given: Mapping[str, float],
         equal: Mapping[str, float],

@@ -18,7 +18,7 @@ from assay.model.language.relations import Relation
 from assay.model.tapes.program import PendingBlock, Program, Value
 
 if TYPE_CHECKING:
-    from assay.model.registry import Block, Registry
+    from assay.model.declarations import Block, Declarations
 
 _EXHAUSTIVE = 12
 TOLERANCE = 1e-12
@@ -26,7 +26,10 @@ MAX_ITERATIONS = 200
 
 
 def solve_block(
-    registry: Registry, block: Block, relations: Mapping[str, Relation], values: Mapping[str, float]
+    registry: Declarations,
+    block: Block,
+    relations: Mapping[str, Relation],
+    values: Mapping[str, float],
 ) -> dict[str, float]:
     """Solve a block at one point, trying several starts before giving up."""
     outside = list(values)
@@ -51,7 +54,7 @@ def solve_block(
 
 def lower_block(
     program: Program,
-    registry: Registry,
+    registry: Declarations,
     block: Block,
     relations: Mapping[str, Relation],
     value_of: Callable[[str], Value],
@@ -184,7 +187,7 @@ def _order(relations: Mapping[str, Relation], tears: Sequence[str]) -> list[str]
     return ready
 
 
-def starts(registry: Registry, block: Block, tears: Sequence[str]) -> Iterator[list[float]]:
+def starts(registry: Declarations, block: Block, tears: Sequence[str]) -> Iterator[list[float]]:
     """First guesses for the tears: the declared ones, then ever wider ones within bounds."""
     variables = [registry.variables[name] for name in tears]
     if all(name in block.starts for name in tears):

@@ -11,7 +11,8 @@ from assay.model import store
 from assay.model.inputs import Given, read_inputs
 from assay.model.language.conditions import certain, possible
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
-from assay.model.language.expression import Expression, encode, variables_of
+from assay.model.language.encoding import encode
+from assay.model.language.expression import Expression, variables_of
 from assay.model.language.relations import Relation
 from assay.model.selection import candidates, check_variants, combined
 from assay.model.tapes.blocks import find_tears, lower_block, lower_iterative, starts
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from assay.model.registry import Block, Registry
+    from assay.model.declarations import Block, Declarations
 
 
 class Compiled:
@@ -118,7 +119,7 @@ class Compiled:
 
 
 def compile_cone(
-    registry: Registry,
+    registry: Declarations,
     inputs: Sequence[str],
     outputs: Sequence[str],
     given: Mapping[str, Given],
@@ -143,15 +144,16 @@ def compile_cone(
     def lower() -> Tape:
         return Lowering(registry, [*inputs, *fixed], variants, switch=switch).tape(outputs, extra)
 
-    key = [
+    key = store.fingerprint(
+        registry.key,
         list(inputs),
         names,
         [encode(e) for e in extra.values()],
         list(fixed),
         sorted(variants.items()),
         switch,
-    ]
-    return Compiled(store.cached_tape(registry, key, lower), inputs, names, fixed)
+    )
+    return Compiled(store.cached_tape(key, lower), inputs, names, fixed)
 
 
 class Lowering:
@@ -159,7 +161,7 @@ class Lowering:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Declarations,
         inputs: Sequence[str],
         variants: Mapping[str, str],
         *,

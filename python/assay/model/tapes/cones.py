@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from assay.model.language.dynamics import Iterative
-from assay.model.language.expression import Expression, where
+from assay.model.language.expression import Expression
+from assay.model.language.functions import where
 from assay.model.language.relations import Relation
 from assay.model.selection import candidates
 from assay.model.tapes.compile import Lowering
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 
 class Cones:
@@ -24,7 +25,7 @@ class Cones:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Declarations,
         known: Iterable[str],
         variants: Mapping[str, str],
         *,

@@ -12,14 +12,14 @@ import numpy as np
 from assay.errors import ConvergenceError, EvaluationError, UnsupportedError
 from assay.model.inputs import Inputs
 from assay.model.language.expression import Expression, evaluate, variables_of
-from assay.model.resolving.resolve import Resolver
+from assay.model.resolving.resolver import Resolver
 from assay.model.tapes.compile import Compiled, compile_cone
 from assay.model.tapes.cones import Cones
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
     Array = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class PointFunction:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Declarations,
         inputs: Sequence[str],
         given: Mapping[str, float],
         variants: Mapping[str, str],

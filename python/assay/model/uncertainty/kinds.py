@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assay.errors import UnsupportedError
-from assay.model.inputs import Given
+from assay.model.inputs import Given, Inputs
 from assay.model.uncertainty.propagate import (
     SHARES_COUNT,
     ask,
@@ -23,13 +23,13 @@ from assay.model.uncertainty.sampling import nominal_values
 from assay.model.uncertainty.sources import find_sources
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 
 def shares_by_group(
-    registry: Registry,
+    registry: Declarations,
     targets: Sequence[str],
-    given: Mapping[str, Given],
+    given: Inputs | Mapping[str, Given],
     variants: Mapping[str, str],
     groups: Mapping[str, str],
     *,

@@ -26,7 +26,7 @@ from assay.model.uncertainty.sources import Question, Sources, find_sources
 from assay.model.uncertainty.truncation import Array
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 COUNT = 4096
 POINTWISE_COUNT = 256
@@ -79,7 +79,7 @@ class Sample:
 
 
 def propagate(
-    registry: Registry,
+    registry: Declarations,
     targets: str | Sequence[str],
     given: Inputs | Mapping[str, Given],
     variants: Mapping[str, str] | None = None,
@@ -129,7 +129,7 @@ class Interval(NamedTuple):
 
 
 def interval(
-    registry: Registry,
+    registry: Declarations,
     target: str,
     inputs: Inputs,
     variants: Mapping[str, str],
@@ -163,7 +163,7 @@ class VarianceShares(list[Share]):
 
 
 def variance_shares(
-    registry: Registry,
+    registry: Declarations,
     target: str,
     given: Inputs | Mapping[str, Given],
     variants: Mapping[str, str] | None = None,
@@ -256,7 +256,7 @@ def check_count(count: int) -> None:
 
 
 def ask(
-    registry: Registry,
+    registry: Declarations,
     targets: Sequence[str],
     given: Inputs | Mapping[str, Given],
     variants: Mapping[str, str] | None,

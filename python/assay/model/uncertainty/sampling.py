@@ -22,7 +22,7 @@ from assay.model.language.distributions import KINDS
 from assay.model.language.dynamics import Stochastic
 from assay.model.language.expression import Expression
 from assay.model.language.relations import Relation
-from assay.model.resolving.resolve import Resolver
+from assay.model.resolving.resolver import Resolver
 from assay.model.tapes.compile import Lowering
 from assay.model.tapes.program import Value
 from assay.model.uncertainty.sources import Question, Sources
@@ -30,7 +30,7 @@ from assay.model.uncertainty.truncation import Array, draw, draw_given
 from assay.model.walk import Walk
 
 if TYPE_CHECKING:
-    from assay.model.registry import Block
+    from assay.model.declarations import Block
 
 NEGLIGIBLE = 1e-6
 """A share of a distribution outside its bounds that no percentile can show."""

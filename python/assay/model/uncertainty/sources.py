@@ -13,14 +13,14 @@ from assay.model.language.relations import Relation
 from assay.model.selection import candidates
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """Which variables are asked for, and on which assumptions."""
 
-    registry: Registry
+    registry: Declarations
     targets: tuple[str, ...]
     inputs: Inputs
     variants: Mapping[str, str]

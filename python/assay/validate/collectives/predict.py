@@ -57,7 +57,7 @@ def _row(case: Case, quantity: str, unit: str, scale: float, observed: float) ->
     found = accelerators.find(str(case.inputs.get("system") or case.inputs.get("gpu") or ""))
     known = constants.find(found.name)
     notes += known.notes
-    node_ranks = float(found.base.get("interconnect.node_ranks", 8.0))
+    node_ranks = float(found.given.get("interconnect.node_ranks", 8.0))
     if ranks > node_ranks:
         raise InputError(f"{ranks:.0f} ranks: only collectives inside a node are measured")
     values = known.values

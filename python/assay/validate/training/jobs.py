@@ -53,7 +53,7 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
     software = software_of(case, siblings, launch_year(entry))
     notes += software.notes
     values = {
-        **entry.base,
+        **entry.given,
         **rates_of(entry.name),
         **shapes,
         **software.values,
@@ -93,7 +93,7 @@ def _counts(case: Case, entry: Entry, bits: float, notes: list[str]) -> list[int
     inputs, least = case.inputs, FEWEST_GPUS
     tokens, size = _total_tokens(inputs), inputs.get("params_B") or inputs.get("params_active_B")
     if tokens and size:
-        base = entry.base
+        base = entry.given
         peak = base["gpu.multiprocessors"] * base["gpu.flops_per_cycle"] * base["gpu.clock"]
         seconds = (
             6 * size * 1e9 * tokens / (0.4 * peak * (base["gpu.rate_8bit"] if bits < 16 else 1))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from assay.model.preset import ASSIGNMENT_KINDS, Preset, ScenarioReport
+from assay.catalog.sourced_value import KINDS
+from assay.model.registry import Registry
 from assay.model.resolving.resolution import Missing
-
-if TYPE_CHECKING:
-    from assay.model.registry import Registry
+from assay.scenario.preset import Preset
+from assay.scenario.report import ScenarioReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ScenarioAudit:
     def kinds(self) -> dict[str, int]:
         """How many values are of each kind, from specified to assumed."""
         kinds = [assignment.kind for assignment in self.preset.assignments.values()]
-        return {kind: kinds.count(kind) for kind in ASSIGNMENT_KINDS}
+        return {kind: kinds.count(kind) for kind in KINDS}
 
     @property
     def missing_families(self) -> dict[str, list[Missing]]:

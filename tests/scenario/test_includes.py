@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from assay import stack
-from assay.catalog.includes import include
 from assay.errors import InputError, UnknownNameError
-from assay.model.preset import Preset
+from assay.scenario import Preset, include
 
 HEAD = 'name = "trial"\n[[targets]]\nlabel = "peak"\nvariable = "gpu.peak_flops"\n'
 

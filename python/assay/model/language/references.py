@@ -1,0 +1,36 @@
+"""References: where a statement of the model comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Where a statement comes from.
+
+    `kind` is `cited` for an outside work, `definition` for what holds by the meaning of the
+    words, `unsourced` for what nobody has found a source for.
+    """
+
+    kind: str
+    work: str = ""
+    where: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "unsourced":
+            return "unsourced"
+        return f"{self.work}, {self.where}" if self.where else self.work or "by definition"
+
+
+UNSOURCED = Reference("unsourced")
+
+
+def cited(work: str, where: str = "") -> Reference:
+    """Refer to an outside work, and to the place in it."""
+    return Reference("cited", work, where)
+
+
+def by_definition(note: str = "") -> Reference:
+    """Mark a statement that holds by the meaning of its terms."""
+    return Reference("definition", note)

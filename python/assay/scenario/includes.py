@@ -1,0 +1,171 @@
+"""Includes of a scenario: catalog entries, models and fitted constants, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.catalog import entries
+from assay.catalog.entries import Entry
+from assay.catalog.sourced_value import SourcedValue
+from assay.errors import AssayError, InputError, unknown_name
+from assay.model.declarations import Declarations
+from assay.model.language.distributions import Z90
+from assay.model.language.quantity import parse_quantity
+
+if TYPE_CHECKING:
+    from assay.catalog.models import Model
+
+
+@dataclass(frozen=True)
+class Include:
+    """Values by variable from one include, notes on them, and the variants they call for."""
+
+    path: str
+    values: Mapping[str, SourcedValue]
+    notes: tuple[str, ...] = ()
+    variants: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
+    """A later include of the same group replaces this one."""
+
+
+@dataclass(frozen=True)
+class MergedIncludes:
+    """What several includes give together; of two values of one variable the later holds."""
+
+    values: dict[str, SourcedValue]
+    variants: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def include(path: str, registry: Declarations, folder: Path | None = None) -> Include:
+    """Find one include: `group/name`, or a JSON file in the catalog's format.
+
+    An accelerator brings its fitted constants along; `engines/name` gives those of a serving engine.
+    """
+    if path.endswith(".json"):
+        file = Path(path) if folder is None else folder / path
+        entry = entries.from_file(file)
+        if "calibration" in entry.facts:
+            return _include_calibrated(entry, path, registry)
+        return _include_entry(entry, path)
+    group, separator, name = path.partition("/")
+    if not separator or not name:
+        raise InputError(f'malformed include "{path}": expected group/name', _groups_hint())
+    if group == "models":
+        from assay.catalog import models
+
+        return include_model(models.find(name))
+    if group == "accelerators":
+        from assay.catalog import accelerators
+
+        entry = accelerators.find(name)
+        if "calibration" in entry.facts:
+            return _include_calibrated(entry, entry.path, registry)
+        return _include_entry(entry, entry.path)
+    if group == "engines":
+        return _include_engine(name, registry)
+    if group not in entries.groups():
+        error = unknown_name("catalog group", group, known_groups())
+        error.hint = error.hint or _groups_hint()
+        raise error
+    entry = entries.find(group, name, f"entry of {group}")
+    return _include_entry(entry, entry.path)
+
+
+def include_model(model: Model) -> Include:
+    """The shapes of a model as an include."""
+    return Include(f"models/{model.name}", model.entry.values, model.notes, group="models")
+
+
+def known_groups() -> list[str]:
+    """Groups that can be included from."""
+    return sorted([*entries.groups(), "engines"])
+
+
+def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
+    """Merge includes in order; notes name the values on which two of them disagree."""
+    values: dict[str, SourcedValue] = {}
+    variants: dict[str, str] = {}
+    origin: dict[str, str] = {}
+    notes: list[str] = []
+    disagreements = []
+    for part in includes:
+        notes += part.notes
+        variants |= part.variants
+        for name, value in part.values.items():
+            if name in values and not _is_equal(values[name], value):
+                disagreements.append(
+                    f"{name}: {origin[name]} says {values[name].text}, "
+                    f"{part.path} says {value.text}, which holds"
+                )
+            values[name] = value
+            origin[name] = part.path
+    return MergedIncludes(values, variants, (*notes, *disagreements))
+
+
+def _include_entry(entry: Entry, path: str) -> Include:
+    variants = dict(entry.facts.get("variants", {}))
+    return Include(path, entry.values, variants=variants, group=entry.group)
+
+
+def _include_calibrated(entry: Entry, path: str, registry: Declarations) -> Include:
+    """An accelerator with the fitted constants that its entry names."""
+    from assay.catalog import constants
+
+    calibration = constants.find(str(entry.facts["calibration"]))
+    fitted = _sourced(
+        calibration.values,
+        f"fitted constants of {calibration.lender}",
+        registry,
+        calibration.log_standard_errors,
+    )
+    values = {**fitted, **entry.values}
+    return Include(path, values, tuple(calibration.notes), group=entry.group)
+
+
+def _include_engine(name: str, registry: Declarations) -> Include:
+    from assay.catalog import engines
+
+    values = _sourced(engines.given(name), f"constants of the engine {name}", registry)
+    return Include(f"engines/{name}", values, group="engines")
+
+
+def _sourced(
+    numbers: Mapping[str, float],
+    source: str,
+    registry: Declarations,
+    log_standard_errors: Mapping[str, float] | None = None,
+) -> dict[str, SourcedValue]:
+    """Fitted numbers in base units as sourced values.
+
+    A number that a relation computes as well is a check on that relation, and is left out.
+    """
+    found = {}
+    for name, number in numbers.items():
+        variable = registry.variables.get(name)
+        if variable is None or not variable.is_root:
+            continue
+        spread = Z90 * (log_standard_errors or {}).get(name, 0.0)
+        # A fit that ends at a bound says nothing about the other side of it.
+        inside = max(variable.lower, 0.0) < number < variable.upper
+        uncertainty = spread if inside else 0.0
+        found[name] = SourcedValue.from_number(variable, number, source, "measured", uncertainty)
+    return found
+
+
+def _is_equal(one: SourcedValue, other: SourcedValue) -> bool:
+    try:
+        return one.text == other.text or _number(one) == _number(other)
+    except AssayError:
+        return False
+
+
+def _number(value: SourcedValue) -> float:
+    return parse_quantity(value.text).value if value.number is None else value.number
+
+
+def _groups_hint() -> str:
+    return f"groups: {', '.join(known_groups())}"

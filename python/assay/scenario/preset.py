@@ -1,0 +1,188 @@
+"""Presets: named scenarios over a registry, every value with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from assay.catalog.sourced_value import SourcedValue
+from assay.errors import AssayError, InputError
+from assay.model.inputs import Inputs, assignable, read_inputs
+from assay.model.language.distributions import Distribution
+from assay.model.registry import Registry
+from assay.model.resolving.resolution import Resolution
+from assay.model.resolving.resolve import resolve
+from assay.scenario.document import ScenarioDocument, read_document
+from assay.scenario.includes import Include, include, merge_includes
+from assay.scenario.report import ScenarioReport, TargetReport
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named scenario over a registry.
+
+    `assignments` holds the values of its includes, overridden by those that it states itself
+    (`own`).
+    """
+
+    name: str
+    description: str
+    registry: Registry = field(repr=False)
+    assignments: dict[str, SourcedValue]
+    variants: dict[str, str] = field(default_factory=dict)
+    targets: tuple[tuple[str, str], ...] = ()
+    included: tuple[Include, ...] = field(default=(), repr=False)
+    own: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_file(cls, path: Path, registry: Registry) -> Preset:
+        """Read a scenario file (TOML); names and units of its values are checked at once."""
+        document = read_document(path)
+        included = _includes(document, registry, path.parent)
+        merged = merge_includes(included)
+        preset = cls(
+            document.name,
+            document.description,
+            registry,
+            {**merged.values, **document.values},
+            {**merged.variants, **document.variants},
+            document.targets,
+            included,
+            frozenset(document.values),
+            merged.notes,
+        )
+        preset.inputs  # noqa: B018  (reads the values, which checks them)
+        return preset
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The values in base units, parsed once; distributions where they are uncertain."""
+        return self._read_inputs(exact=False)
+
+    @cached_property
+    def exact_inputs(self) -> Inputs:
+        """The values in base units without the uncertainty that their sources state."""
+        return self._read_inputs(exact=True)
+
+    @property
+    def given(self) -> dict[str, float | Distribution]:
+        """The values in base units by variable, as `registry.resolve` takes them."""
+        return self.inputs.given
+
+    def states(self, name: str) -> bool:
+        """Whether the scenario gives this value itself, not through an include."""
+        return name in self.assignments and (name in self.own or not self.included)
+
+    def resolve(self, target: str) -> Resolution:
+        """Resolve a target in this scenario."""
+        return resolve(self.registry, target, self.inputs, self.variants)
+
+    def with_includes(self, includes: Sequence[Include]) -> Preset:
+        """The scenario with further includes; each replaces the present ones of its group."""
+        groups = {part.group for part in includes}
+        included = (*(part for part in self.included if part.group not in groups), *includes)
+        replaced = {name for part in includes for name in part.values}
+        own = {name: self.assignments[name] for name in self.own if name not in replaced}
+        dropped = {name for part in self.included if part.group in groups for name in part.variants}
+        variants = {name: text for name, text in self.variants.items() if name not in dropped}
+        merged = merge_includes(included)
+        return replace(
+            self,
+            assignments={**merged.values, **own},
+            variants={**variants, **merged.variants},
+            included=included,
+            own=frozenset(own),
+            notes=merged.notes,
+        )
+
+    def evaluate_targets(
+        self, targets: Sequence[tuple[str, str]] | None = None, *, intervals: bool = True
+    ) -> ScenarioReport:
+        """Resolve several targets and report on each; by default the scenario's own.
+
+        Without `intervals`, the uncertainty of catalog values is ignored, which is much faster
+        where only the status of targets matters.
+        """
+        chosen = self.targets if targets is None else targets
+        reports = [self._report(label, target, intervals) for label, target in chosen]
+        if intervals:
+            reports = self._with_variance(reports)
+        return ScenarioReport(self.name, tuple(reports), self.notes)
+
+    def variance_by_kind(self, targets: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Share of each target's variance that values of each kind contribute, largest first.
+
+        Draws of stochastic relations count as kind `stochastic`. Shares are total-order Sobol
+        indices, so those of interacting kinds may sum to more than one.
+        """
+        from assay.model.uncertainty.kinds import shares_by_group
+
+        drawn = {
+            relation.variable: "stochastic"
+            for relation in self.registry.relations.values()
+            if relation.kind == "stochastic"
+        }
+        kinds = {name: assignment.kind for name, assignment in self.assignments.items()}
+        return shares_by_group(
+            self.registry, targets, self.inputs, self.variants, {**drawn, **kinds}
+        )
+
+    def _read_inputs(self, *, exact: bool) -> Inputs:
+        given = {
+            name: assignment.read(assignable(self.registry, name), exact=exact)
+            for name, assignment in self.assignments.items()
+        }
+        return read_inputs(self.registry, given)
+
+    def _with_variance(self, reports: list[TargetReport]) -> list[TargetReport]:
+        uncertain = [report.target for report in reports if report.is_uncertain]
+        if not uncertain:
+            return reports
+        try:
+            shares = self.variance_by_kind(list(dict.fromkeys(uncertain)))
+        except AssayError as error:
+            remark = f"shares of the variance are not known: {error.message}"
+            return [
+                replace(report, remarks=(remark,)) if report.is_uncertain else report
+                for report in reports
+            ]
+        return [
+            replace(report, variance_by_kind=shares[report.target])
+            if report.is_uncertain
+            else report
+            for report in reports
+        ]
+
+    def _report(self, label: str, target: str, intervals: bool) -> TargetReport:
+        inputs = self.inputs if intervals else self.exact_inputs
+        try:
+            resolution = resolve(self.registry, target, inputs, self.variants)
+        except AssayError as error:
+            return TargetReport(label, target, "error", (error.message,), None)
+        issues = [f"missing input {gap.variable.name}" for gap in resolution.missing]
+        issues += [f"violated constraint {verdict.name}" for verdict in resolution.violated]
+        issues += [
+            f"invalid approximation {v.name}" for v in resolution.validity if v.status == "false"
+        ]
+        issues += [f"conflict in {conflict.variable.name}" for conflict in resolution.conflicts]
+        status = "issues" if issues else "ok"
+        return TargetReport(label, target, status, tuple(issues), resolution)
+
+
+def _includes(document: ScenarioDocument, registry: Registry, folder: Path) -> tuple[Include, ...]:
+    """The includes of a scenario file, without the values that it drops."""
+    includes = [include(path, registry, folder) for path in document.include]
+    known = {name for part in includes for name in part.values}
+    for name in document.drop:
+        if name not in known:
+            raise InputError(
+                f"scenario {document.name}: drop names {name}, which no include gives",
+                "leave it out of drop",
+            )
+    return tuple(
+        replace(part, values={n: v for n, v in part.values.items() if n not in document.drop})
+        for part in includes
+    )

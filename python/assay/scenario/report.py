@@ -1,0 +1,91 @@
+"""Reports on the targets of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.model.resolving.resolution import Resolution
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReport:
+    """What became of one target: `ok`, `issues` (with which), or `error`.
+
+    `variance_by_kind` divides the variance of the target among the kinds of its values, and is
+    empty where nothing uncertain reaches it.
+    """
+
+    label: str
+    target: str
+    status: str
+    issues: tuple[str, ...]
+    resolution: Resolution | None
+    variance_by_kind: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the target has an interval of some width."""
+        found = self.resolution
+        return found is not None and found.value is not None and found.lower != found.upper
+
+    @property
+    def assumed_share(self) -> float | None:
+        """Share of the variance that rests on assumed values."""
+        return self.variance_by_kind.get("assumed", 0.0) if self.variance_by_kind else None
+
+    def to_data(self) -> dict[str, Any]:
+        """The report as plain data."""
+        shown = self.resolution.to_data() if self.resolution else {}
+        return {
+            "label": self.label, "target": self.target, "status": self.status,
+            "value": shown.get("value"), "unit": shown.get("unit"), "lo": shown.get("lo"),
+            "hi": shown.get("hi"), "issues": list(self.issues), "missing": shown.get("missing", []),
+            "constraints": shown.get("constraints", []), "conflicts": shown.get("conflicts", []),
+            "assumed_share": self.assumed_share, "variance_by_kind": dict(self.variance_by_kind),
+            "remarks": list(self.remarks),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioReport:
+    """All targets of a scenario, and remarks on what it includes."""
+
+    preset: str
+    targets: tuple[TargetReport, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> int:
+        """Number of targets without any issue."""
+        return sum(report.status == "ok" for report in self.targets)
+
+    @property
+    def missing_families(self) -> dict[str, list[str]]:
+        """Missing inputs of all targets, by family."""
+        families: dict[str, dict[str, None]] = {}
+        for report in self.targets:
+            for gap in report.resolution.missing if report.resolution else ():
+                families.setdefault(gap.variable.family, {})[gap.variable.name] = None
+        return {family: list(names) for family, names in families.items()}
+
+    @property
+    def violated(self) -> list[str]:
+        """Constraints that some target violates, each once."""
+        names = [
+            verdict.name
+            for report in self.targets
+            for verdict in (report.resolution.violated if report.resolution else ())
+        ]
+        return list(dict.fromkeys(names))
+
+    def to_data(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {
+            "preset": self.preset, "ok": self.ok, "of": len(self.targets),
+            "targets": [report.to_data() for report in self.targets],
+            "missing_families": self.missing_families, "violated": self.violated,
+            "notes": list(self.notes),
+        }  # fmt: skip
