@@ -1,13 +1,14 @@
 //! The processor as a device: memory, streams and events behind the same trait as a GPU, and the
 //! kernels that decoding a language model needs, in vector instructions chosen at run time.
 
-mod aligned;
-pub mod ceiling;
+mod aligned_buffer;
+mod context;
 pub mod device;
 pub mod error;
+pub mod half_precision;
 pub mod kernels;
-pub mod number;
 pub mod ops;
-pub mod quant;
+pub mod quantization;
+pub mod roofline;
 pub mod simd;
 pub mod threads;

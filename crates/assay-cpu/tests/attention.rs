@@ -74,7 +74,7 @@ proptest! {
         ),
         kv_heads in 1_usize..3, group in 1_usize..4, head_size in 1_usize..40,
         block_size in prop::sample::select(vec![1_usize, 3, 16, 32]), seed: u64,
-        split in 0_usize..5,
+        num_splits in 0_usize..5,
     ) {
         let mut numbers = Numbers(seed);
         let (count, columns) = (sequences.len(), 190_usize.div_ceil(block_size));
@@ -91,7 +91,7 @@ proptest! {
         let query = numbers.vector((rows + 1) * heads * head_size);
         let mut keys = vec![Bf16::from(f32::NAN); blocks * block_size * width];
         let mut values = keys.clone();
-        let (mut starts, mut lengths, mut expected) = (vec![0], Vec::new(), Vec::new());
+        let (mut starts, mut seq_lens, mut expected) = (vec![0], Vec::new(), Vec::new());
         for (sequence, (before, new)) in sequences.iter().enumerate() {
             let length = before + new;
             let slots: Vec<i32> = (0..length)
@@ -114,7 +114,7 @@ proptest! {
             let mut q_out = vec![0.0; length * heads * head_size];
             let positions = vec![0; length];
             rope_write(
-                Context::best(), shape, cache, HeadSteps::default(), &qkv, &positions, &slots,
+                Context::best(), shape, cache, HeadTransform::default(), &qkv, &positions, &slots,
                 &mut keys, &mut values, &mut q_out,
             ).unwrap();
             let first = *starts.last().unwrap() as usize;
@@ -129,12 +129,12 @@ proptest! {
                 }
             }
             starts.push((first + new) as i32);
-            lengths.push(if *new == 0 { 0 } else { length as i32 });
+            seq_lens.push(if *new == 0 { 0 } else { length as i32 });
         }
         expected.extend(vec![0.0; heads * head_size]);
         let batch = PagedBatch {
-            query_starts: &starts, lengths: &lengths, block_tables: &tables, columns,
-            split,
+            query_start_loc: &starts, seq_lens: &seq_lens, block_tables: &tables, columns,
+            num_splits,
         };
         everywhere(|context| {
             let mut out = vec![f32::NAN; query.len()];
@@ -207,13 +207,13 @@ fn what_does_not_fit_is_named() {
     };
     let (mut keys, mut values, mut q_out) = ([0.0_f32; 4], [0.0_f32; 4], [9.0; 2]);
     let mut write = |slots: &[i32], table: Option<&[f32]>| {
-        let steps = HeadSteps {
-            turns: table.map(|table| Turns {
+        let steps = HeadTransform {
+            rotary: table.map(|table| Rotary {
                 table,
-                dimensions: 2,
-                pairs: RopePairs::Halves,
+                rotary_dim: 2,
+                layout: RopeLayout::Halves,
             }),
-            ..HeadSteps::default()
+            ..HeadTransform::default()
         };
         let qkv = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         rope_write(
@@ -234,12 +234,12 @@ fn what_does_not_fit_is_named() {
         (
             [0, 4],
             None,
-            "index out of range in rope_write: expected slots from 0 to below 4, got 4",
+            "index out of range in rope_write: expected slot_mapping from 0 to below 4, got 4",
         ),
         (
             [1, 1],
             None,
-            "invalid slots in rope_write: expected each slot once, got 1 twice",
+            "invalid slot_mapping in rope_write: expected each slot once, got 1 twice",
         ),
         (
             [1, 0],
@@ -254,13 +254,13 @@ fn what_does_not_fit_is_named() {
     assert_eq!(values, [0.0, 0.0, 0.0, 6.0]);
     assert_eq!(q_out, [0.0, 4.0]);
 
-    let attend = |blocks: &[i32], lengths: &[i32]| {
+    let attend = |blocks: &[i32], seq_lens: &[i32]| {
         let batch = PagedBatch {
-            query_starts: &[0, 1],
-            lengths,
+            query_start_loc: &[0, 1],
+            seq_lens,
             block_tables: blocks,
             columns: blocks.len(),
-            split: 0,
+            num_splits: 0,
         };
         let (mut out, query) = ([0.0], [1.0]);
         paged_attention(
@@ -284,7 +284,7 @@ fn what_does_not_fit_is_named() {
         (
             [0],
             3,
-            "index out of range in paged_attention: expected lengths from 0 to below 3, got 3",
+            "index out of range in paged_attention: expected seq_lens from 0 to below 3, got 3",
         ),
     ] {
         assert_eq!(attend(&blocks, &[length]), Err(message.to_owned()));

@@ -160,10 +160,10 @@ fn rope_turns_by_the_angle_of_its_position() {
     let table = RopeTable::new(4, 16, 10_000.0, RopeScaling::None).unwrap();
     let x = [1.0, 0.0, 0.0, 2.0, 9.0];
     let (mut halves, mut neighbors) = ([0.0; 5], [0.0; 5]);
-    let turns = table.paired(RopePairs::Halves);
-    rope(context, &x, &[3], turns, 1, 5, &mut halves).unwrap();
-    let turns = table.paired(RopePairs::Neighbors);
-    rope(context, &x, &[3], turns, 1, 5, &mut neighbors).unwrap();
+    let rotary = table.rotary(RopeLayout::Halves);
+    rope(context, &x, &[3], rotary, 1, 5, &mut halves).unwrap();
+    let rotary = table.rotary(RopeLayout::Interleaved);
+    rope(context, &x, &[3], rotary, 1, 5, &mut neighbors).unwrap();
     let (fast, slow) = (3.0_f64, 3.0_f64 / 100.0);
     let expected = [
         fast.cos(),
@@ -187,9 +187,9 @@ fn rope_turns_by_the_angle_of_its_position() {
 fn angles(dimensions: usize, base: f64, scaling: RopeScaling) -> Vec<(f64, f64)> {
     let table = RopeTable::new(dimensions, 2, base, scaling).expect("valid scaling");
     let ones: Vec<f32> = [1.0, 0.0].repeat(dimensions / 2);
-    let (context, turns) = (Context::best(), table.paired(RopePairs::Neighbors));
+    let (context, rotary) = (Context::best(), table.rotary(RopeLayout::Interleaved));
     let mut x = vec![0.0; dimensions];
-    rope(context, &ones, &[1], turns, 1, dimensions, &mut x).expect("shapes fit");
+    rope(context, &ones, &[1], rotary, 1, dimensions, &mut x).expect("shapes fit");
     let polar = |pair: &[f32]| {
         let (a, b) = (f64::from(pair[0]), f64::from(pair[1]));
         (b.atan2(a), a.hypot(b))

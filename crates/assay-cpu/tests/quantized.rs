@@ -3,7 +3,9 @@
 mod common;
 
 use assay_cpu::ops::{Context, Epilogue};
-use assay_cpu::quant::{Activations, BlockFormat, PackedWeights, dequantize, quantize};
+use assay_cpu::quantization::{
+    BlockFormat, PackedWeights, QuantizedActivations, dequantize, quantize,
+};
 use common::{Numbers, assert_close, everywhere, linear_reference};
 use proptest::prelude::*;
 
@@ -174,7 +176,7 @@ proptest! {
             let expected = reference(format, &bytes, &x, inputs);
             everywhere(|context| {
                 let weights = PackedWeights::new(context, format, &bytes, outputs, inputs).unwrap();
-                let mut activations = Activations::new();
+                let mut activations = QuantizedActivations::new();
                 activations.quantize(context, &x, rows, inputs).unwrap();
                 let mut out = vec![f32::NAN; rows * outputs];
                 weights.linear(context, &activations, Epilogue::default(), &mut out).unwrap();
@@ -220,12 +222,12 @@ fn tiles_round_to_bfloat16_and_are_nearer_than_bytes() {
             let mut out = vec![f32::NAN; rows * outputs];
             let done = packed
                 .view()
-                .linear_on_tiles(context, &x, rows, epilogue, &mut out);
+                .linear_amx(context, &x, rows, epilogue, &mut out);
             assert_eq!(done.unwrap(), context.level.name().ends_with("amx"));
             if !context.level.name().ends_with("amx") {
                 return;
             }
-            let mut activations = Activations::new();
+            let mut activations = QuantizedActivations::new();
             activations.quantize(context, &x, rows, inputs).unwrap();
             let mut coarse = vec![f32::NAN; rows * outputs];
             packed
@@ -270,7 +272,7 @@ fn int8_on_tiles_is_exact_where_the_numbers_are() {
         let mut out = vec![f32::NAN; rows * outputs];
         let done = packed
             .view()
-            .linear_on_tiles(context, &x, rows, Epilogue::default(), &mut out);
+            .linear_amx(context, &x, rows, Epilogue::default(), &mut out);
         if done.unwrap() {
             assert_eq!(out, expected);
         }
@@ -292,7 +294,7 @@ fn extreme_codes_do_not_overflow() {
     everywhere(|context| {
         let weights = PackedWeights::new(context, BlockFormat::Q8_0, &blocks, 1, inputs).unwrap();
         for (x, expected) in [(vec![1.0; inputs], -128.0 * 4096.0), (x.clone(), 0.0)] {
-            let mut activations = Activations::new();
+            let mut activations = QuantizedActivations::new();
             activations.quantize(context, &x, 1, inputs).unwrap();
             let mut out = [0.0];
             weights
@@ -324,7 +326,7 @@ fn int8_rows_carry_their_own_scale() {
     let expected = linear_reference(&x, &weights, 64);
     everywhere(|context| {
         let packed = PackedWeights::from_int8(context, &values, &scales, 2, 64).unwrap();
-        let mut activations = Activations::new();
+        let mut activations = QuantizedActivations::new();
         activations.quantize(context, &x, 1, 64).unwrap();
         let mut out = [0.0; 2];
         let epilogue = Epilogue {
@@ -348,7 +350,7 @@ fn a_value_that_is_not_finite_reaches_every_output() {
         x[7] = bad;
         everywhere(|context| {
             let weights = PackedWeights::new(context, BlockFormat::Q8_0, &blocks, 3, 32).unwrap();
-            let mut activations = Activations::new();
+            let mut activations = QuantizedActivations::new();
             activations.quantize(context, &x, 1, 32).unwrap();
             let mut out = [0.0; 3];
             weights
@@ -374,7 +376,7 @@ fn what_does_not_fit_is_named() {
         "shape mismatch in pack weights: expected blocks of [1, 144] elements, got 100 elements"
     );
     let weights = PackedWeights::new(context, BlockFormat::Q8_0, &out, 1, 32).unwrap();
-    let mut activations = Activations::new();
+    let mut activations = QuantizedActivations::new();
     activations.quantize(context, &[0.0; 64], 1, 64).unwrap();
     let wide = weights.linear(context, &activations, Epilogue::default(), &mut [0.0]);
     assert_eq!(

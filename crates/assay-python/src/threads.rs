@@ -1,7 +1,7 @@
 //! The threads and instructions of the processor's kernels, for Python.
 
 use assay_cpu::simd::Level;
-use assay_cpu::threads::Threads;
+use assay_cpu::threads::ThreadPool;
 use pyo3::prelude::*;
 
 /// Adds the names to the module.
@@ -20,12 +20,12 @@ fn kernel_levels() -> Vec<&'static str> {
 /// How many threads kernels of the processor use, and how many there are.
 #[pyfunction]
 fn kernel_threads() -> (usize, usize) {
-    let threads = Threads::global();
-    (threads.count(), threads.most())
+    let threads = ThreadPool::global();
+    (threads.count(), threads.capacity())
 }
 
 /// Have kernels of the processor use at most so many threads, everywhere in this process.
 #[pyfunction]
 fn limit_kernel_threads(count: usize) {
-    Threads::global().limit(count);
+    ThreadPool::global().limit(count);
 }

@@ -1,7 +1,7 @@
 //! Real memory: where allocations are, and checked access to them.
 
 use super::ALIGNMENT_BYTES;
-use crate::aligned::{HUGE_PAGE_BYTES, prefer_huge_pages};
+use crate::aligned_buffer::{HUGE_PAGE_BYTES, prefer_huge_pages};
 use assay_runtime::backend::{Address, BackendError, Operation, Result, Space};
 use std::alloc::Layout;
 use std::collections::BTreeMap;

@@ -1,9 +1,26 @@
-//! Activations, the gated product and softmax.
+//! QuantizedActivations, the gated product and softmax.
 
 use super::call::{Call, refused};
-use super::weights::elementwise_activation;
 use crate::ops::{self, Context};
+use assay_operations::Activation;
 use assay_runtime::backend::Result;
+
+/// The call's activation.
+pub(super) fn activation(call: &Call<'_>) -> Result<Activation> {
+    let code = call.size("activation")?;
+    let known = u32::try_from(code).ok().and_then(Activation::from_code);
+    let last = Activation::ALL.len() - 1;
+    known.ok_or_else(|| call.error("activation", format_args!("from 0 to {last}"), code))
+}
+
+/// The call's activation, which must be elementwise.
+fn elementwise_activation(call: &Call<'_>) -> Result<Activation> {
+    let activation = activation(call)?;
+    if activation.is_gated() {
+        return Err(call.error("an elementwise", "activation", activation));
+    }
+    Ok(activation)
+}
 
 pub(super) fn swiglu(context: Context, call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);

@@ -23,11 +23,11 @@ pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
         head_size: head_dim,
     };
     let (rows, sequences) = (call.size("rows")?, call.size("sequences")?);
-    let (columns, split) = (call.size("table_columns")?, call.size("num_splits")?);
+    let (columns, num_splits) = (call.size("table_columns")?, call.size("num_splits")?);
     let query = call.span::<f32>("q", &[rows, heads, head_dim])?;
     let tables = call.span::<i32>("block_tables", &[sequences, columns])?;
-    let starts = call.span::<i32>("query_start_loc", &[sequences.saturating_add(1)])?;
-    let lengths = call.span::<i32>("seq_lens", &[sequences])?;
+    let query_start_loc = call.span::<i32>("query_start_loc", &[sequences.saturating_add(1)])?;
+    let seq_lens = call.span::<i32>("seq_lens", &[sequences])?;
     let out = call.span::<f32>("out", &[rows, heads, head_dim])?;
     let extents = [cache.blocks, cache.block_size, cache.kv_heads, head_dim];
     for_element!(call, "keys", T => {
@@ -39,11 +39,11 @@ pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
         // SAFETY: the kernel runs, and operands do not overlap.
         unsafe {
             let batch = PagedBatch {
-                query_starts: starts.read(),
-                lengths: lengths.read(),
+                query_start_loc: query_start_loc.read(),
+                seq_lens: seq_lens.read(),
                 block_tables: tables.read(),
                 columns,
-                split,
+                num_splits,
             };
             ops::paged_attention(
                 context,

@@ -103,7 +103,7 @@ pub(super) fn matmul(context: Context, call: &Call<'_>) -> Result<()> {
             WIDE.with_borrow_mut(|wide| {
                 wide.resize(out.len(), 0.0);
                 multiply(context, (a, left), (b, right), wide).map_err(refused)?;
-                ops::narrow(context, wide, out);
+                ops::convert_from_f32(context, wide, out);
                 Ok(())
             })
         })
@@ -123,7 +123,7 @@ fn multiply<A: Element, B: Element>(
     for (index, out) in out.chunks_exact_mut((m * n).max(1)).enumerate() {
         let (left, right) = (a.matrix(left, index), b.matrix(right, index));
         let as_linear = rows_in_order && columns_in_order && m * k * n > 0;
-        if as_linear && !ops::fits_tiles(context, &left, &right) {
+        if as_linear && !ops::amx_matmul_applies(context, &left, &right) {
             let shape = LinearShape {
                 rows: m,
                 inputs: k,

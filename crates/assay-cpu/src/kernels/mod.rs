@@ -1,17 +1,18 @@
 //! The operations of [`assay_operations`] as kernels of the processor, one file per family.
 //!
 //! A kernel reads its call, checks that every range lies in memory of the device, and runs what
-//! [`ops`](crate::ops) and [`quant`](crate::quant) have. The same code looks at a call before it is
+//! [`ops`](crate::ops) and [`quant`](crate::quantization) have. The same code looks at a call before it is
 //! queued, without running it, so that its caller hears of a mistake; what only memory can tell,
 //! like an index out of range, fails when it runs.
 
 mod activation;
 mod attention;
 mod call;
-mod ceiling;
+mod linear;
 mod matmul;
 mod norm;
 mod quantize;
+mod roofline;
 mod rope;
 mod rows;
 mod sampling;
@@ -29,7 +30,7 @@ type Body = fn(Context, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels here.
 const BODIES: [(&str, Body); 20] = [
-    ("linear", weights::linear),
+    ("linear", linear::linear),
     ("embedding", rows::embedding),
     ("rms_norm", norm::rms_norm),
     ("layer_norm", norm::layer_norm),
@@ -46,9 +47,9 @@ const BODIES: [(&str, Body); 20] = [
     ("quantize", quantize::quantize),
     ("dequantize", quantize::dequantize),
     ("matmul", matmul::matmul),
-    ("stream_read", ceiling::read),
-    ("stream_copy", ceiling::copy),
-    ("fma_peak", ceiling::multiply_add),
+    ("stream_read", roofline::stream_read),
+    ("stream_copy", roofline::stream_copy),
+    ("fma_peak", roofline::fma_peak),
 ];
 
 /// What an operation without a kernel does: those of arrays are NumPy's loops here.

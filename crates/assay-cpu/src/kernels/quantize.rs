@@ -3,7 +3,7 @@
 use super::call::{Call, for_element, refused};
 use super::weights::block_format;
 use crate::ops::{Context, Element};
-use crate::quant::{self, BlockFormat};
+use crate::quantization::{self, BlockFormat};
 use assay_operations::ElementFormat;
 use assay_runtime::backend::Result;
 
@@ -26,7 +26,7 @@ pub(super) fn quantize(context: Context, call: &Call<'_>) -> Result<()> {
         }
         // SAFETY: the kernel runs, and operands do not overlap.
         let (x, out) = unsafe { (x.read(), out.write()) };
-        return quant::quantize(context, format, x, out).map_err(refused);
+        return quantization::quantize(context, format, x, out).map_err(refused);
     }
     for_element!(call, "out", T => {
         let out = call.span::<T>("out", &[count])?;
@@ -52,7 +52,7 @@ pub(super) fn dequantize(context: Context, call: &Call<'_>) -> Result<()> {
         }
         // SAFETY: the kernel runs, and operands do not overlap.
         let (x, out) = unsafe { (x.read(), out.write()) };
-        return quant::dequantize(context, format, x, out).map_err(refused);
+        return quantization::dequantize(context, format, x, out).map_err(refused);
     }
     for_element!(call, "x", T => {
         let x = call.span::<T>("x", &[count])?;

@@ -1,13 +1,13 @@
-//! Rotation by position, alone and on the way into the cache.
+//! Rotary position embedding, alone and fused with the write to the KV cache.
 
 use super::call::{Call, for_element, refused};
-use crate::ops::{self, AttentionShape, CacheShape, Context, HeadSteps, RopePairs, Turns};
+use crate::ops::{self, AttentionShape, CacheShape, Context, HeadTransform, RopeLayout, Rotary};
 use assay_runtime::backend::Result;
 
-fn pairs(call: &Call<'_>) -> Result<RopePairs> {
+fn layout(call: &Call<'_>) -> Result<RopeLayout> {
     Ok(match call.flag("interleaved")? {
-        true => RopePairs::Neighbors,
-        false => RopePairs::Halves,
+        true => RopeLayout::Interleaved,
+        false => RopeLayout::Halves,
     })
 }
 
@@ -17,23 +17,24 @@ pub(super) fn rope(context: Context, call: &Call<'_>) -> Result<()> {
         call.size("heads")?,
         call.size("head_dim")?,
     );
-    let (turned, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
-    let pairs = pairs(call)?;
+    let (rotary_dim, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
+    let layout = layout(call)?;
     let x = call.span::<f32>("x", &[rows, heads, head_dim])?;
-    let at = call.span::<i32>("positions", &[rows])?;
-    let table = call.span::<f32>("table", &[positions, turned])?;
+    let position = call.span::<i32>("positions", &[rows])?;
+    let table = call.span::<f32>("table", &[positions, rotary_dim])?;
     let out = call.span::<f32>("out", &[rows, heads, head_dim])?;
     if !call.runs() {
         return Ok(());
     }
     // SAFETY: the kernel runs, and operands do not overlap.
-    let (x, at, table, out) = unsafe { (x.read(), at.read(), table.read(), out.write()) };
-    let turns = Turns {
+    let (x, position, table, out) =
+        unsafe { (x.read(), position.read(), table.read(), out.write()) };
+    let rotary = Rotary {
         table,
-        dimensions: turned,
-        pairs,
+        rotary_dim,
+        layout,
     };
-    ops::rope(context, x, at, turns, heads, head_dim, out).map_err(refused)
+    ops::rope(context, x, position, rotary, heads, head_dim, out).map_err(refused)
 }
 
 pub(super) fn rope_write(context: Context, call: &Call<'_>) -> Result<()> {
@@ -50,14 +51,14 @@ pub(super) fn rope_write(context: Context, call: &Call<'_>) -> Result<()> {
         head_size: shape.head_size,
     };
     let rows = call.size("rows")?;
-    let (turned, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
-    let (pairs, epsilon) = (pairs(call)?, call.float("epsilon")?);
+    let (rotary_dim, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
+    let (layout, epsilon) = (layout(call)?, call.float("epsilon")?);
     let (heads, kv_heads, head_dim) = (shape.heads, shape.kv_heads, shape.head_size);
     let all_heads = heads.saturating_add(kv_heads.saturating_mul(2));
     let qkv = call.span::<f32>("qkv", &[rows, all_heads, head_dim])?;
-    let at = call.span::<i32>("positions", &[rows])?;
-    let slots = call.span::<i32>("slot_mapping", &[rows])?;
-    let table = call.optional::<f32>("table", &[positions, turned])?;
+    let position = call.span::<i32>("positions", &[rows])?;
+    let slot_mapping = call.span::<i32>("slot_mapping", &[rows])?;
+    let table = call.optional::<f32>("table", &[positions, rotary_dim])?;
     let query_norm = call.optional::<f32>("query_norm", &[head_dim])?;
     let key_norm = call.optional::<f32>("key_norm", &[head_dim])?;
     let q_out = call.span::<f32>("q_out", &[rows, heads, head_dim])?;
@@ -68,12 +69,12 @@ pub(super) fn rope_write(context: Context, call: &Call<'_>) -> Result<()> {
         if !call.runs() {
             return Ok(());
         }
-        let steps = HeadSteps {
-            turns: table.map(|table| Turns {
+        let transform = HeadTransform {
+            rotary: table.map(|table| Rotary {
                 // SAFETY: the kernel runs.
                 table: unsafe { table.read() },
-                dimensions: turned,
-                pairs,
+                rotary_dim,
+                layout,
             }),
             // SAFETY: the same.
             query_norm: query_norm.map(|norm| unsafe { norm.read() }),
@@ -87,10 +88,10 @@ pub(super) fn rope_write(context: Context, call: &Call<'_>) -> Result<()> {
                 context,
                 shape,
                 cache,
-                steps,
+                transform,
                 qkv.read(),
-                at.read(),
-                slots.read(),
+                position.read(),
+                slot_mapping.read(),
                 keys.write(),
                 values.write(),
                 q_out.write(),

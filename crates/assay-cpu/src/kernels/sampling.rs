@@ -2,7 +2,7 @@
 
 use super::call::{Call, refused};
 use crate::ops::{self, Context, Penalties, Sampling};
-use crate::threads::Disjoint;
+use crate::threads::DisjointSlice;
 use assay_operations::ElementFormat;
 use assay_runtime::backend::{BackendError, Result};
 use std::sync::{Mutex, PoisonError};
@@ -49,8 +49,8 @@ pub(super) fn sample(context: Context, call: &Call<'_>) -> Result<()> {
         (None, Some(seeds)) => seeds[row] as u64,
         (None, None) => 0,
     };
-    let tokens = Disjoint::new(tokens);
-    let logprobs = logprobs.map(Disjoint::new);
+    let tokens = DisjointSlice::new(tokens);
+    let logprobs = logprobs.map(DisjointSlice::new);
     let choose = |row: usize| -> Result<()> {
         let scores = &logits[row * columns..(row + 1) * columns];
         let kept = usize::try_from(top_k[row])
@@ -64,20 +64,20 @@ pub(super) fn sample(context: Context, call: &Call<'_>) -> Result<()> {
         let uniform = ops::uniform(seed(row), steps[row] as u64);
         let token = ops::sample(context, scores, sampling, uniform).map_err(refused)?;
         // SAFETY: rows do not overlap.
-        unsafe { tokens.part(row..row + 1)[0] = token.map_or(-1, |token| token as i32) };
+        unsafe { tokens.slice_mut(row..row + 1)[0] = token.map_or(-1, |token| token as i32) };
         if let Some(logprobs) = &logprobs {
             let logprob = match token {
                 Some(token) => ops::log_probability(context, scores, token).map_err(refused)?,
                 None => f32::NAN,
             };
             // SAFETY: rows do not overlap.
-            unsafe { logprobs.part(row..row + 1)[0] = logprob };
+            unsafe { logprobs.slice_mut(row..row + 1)[0] = logprob };
         }
         Ok(())
     };
     let failed: Mutex<Option<BackendError>> = Mutex::new(None);
     let least = 32_768_usize.div_ceil(columns.max(1));
-    context.threads.ranges(rows, least, &|range| {
+    context.threads.parallel_for(rows, least, &|range| {
         for row in range {
             if let Err(error) = choose(row) {
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);

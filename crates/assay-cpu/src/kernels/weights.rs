@@ -3,13 +3,12 @@
 //! Dense weights lie row by row as they came. Blocks are repacked into panels of sixteen rows;
 //! signed bytes are panels too, with the scales of all rows behind them.
 
-use super::call::{Call, Span, for_element, refused};
+use super::call::{Call, Span, refused};
+use crate::context::Context;
 use crate::error::{OpError, check_length};
-use crate::ops::{Context, Epilogue, LinearShape};
-use crate::quant::{Activations, BlockFormat, PackedView, int8_blocks, pack_into, packed_bytes};
-use assay_operations::{Activation, ElementFormat};
+use crate::quantization::{BlockFormat, PackedView, int8_blocks, pack_into, packed_bytes};
+use assay_operations::ElementFormat;
 use assay_runtime::backend::Result;
-use std::cell::RefCell;
 
 /// The block format behind an element format, if it is one.
 pub(super) fn block_format(format: ElementFormat) -> Option<BlockFormat> {
@@ -137,8 +136,8 @@ pub fn dequantize_weights(
                 *out = f32::from_le_bytes(*four);
             }
         }
-        ElementFormat::F16 => two(crate::number::f16_to_f32, out),
-        ElementFormat::Bf16 => two(crate::number::bf16_to_f32, out),
+        ElementFormat::F16 => two(crate::half_precision::f16_to_f32, out),
+        ElementFormat::Bf16 => two(crate::half_precision::bf16_to_f32, out),
         _ => {
             let view = view(format, bytes, outputs, inputs)?;
             for (row, out) in out.chunks_exact_mut(inputs.max(1)).enumerate() {
@@ -176,164 +175,5 @@ impl<'a> PackedSpan<'a> {
         // SAFETY: the caller vouches for it.
         let bytes = unsafe { self.bytes.read() };
         view(self.format, bytes, self.outputs, self.inputs).map_err(refused)
-    }
-}
-
-thread_local! {
-    /// Activations as bytes, kept from call to call.
-    static QUANTIZED: RefCell<Activations> = RefCell::default();
-    /// Activations after the norm in front of a product.
-    static NORMED: RefCell<Vec<f32>> = RefCell::default();
-    /// Gates and what they let through, before the two are multiplied.
-    static GATED: RefCell<Vec<f32>> = RefCell::default();
-}
-
-/// The call's activation.
-fn activation(call: &Call<'_>) -> Result<Activation> {
-    let code = call.size("activation")?;
-    let known = u32::try_from(code).ok().and_then(Activation::from_code);
-    let last = Activation::ALL.len() - 1;
-    known.ok_or_else(|| call.error("activation", format_args!("from 0 to {last}"), code))
-}
-
-/// The call's activation, which must be elementwise.
-pub(super) fn elementwise_activation(call: &Call<'_>) -> Result<Activation> {
-    let activation = activation(call)?;
-    if activation.is_gated() {
-        return Err(call.error("an elementwise", "activation", activation));
-    }
-    Ok(activation)
-}
-
-pub(super) fn linear(context: Context, call: &Call<'_>) -> Result<()> {
-    let shape = LinearShape {
-        rows: call.size("rows")?,
-        inputs: call.size("inputs")?,
-        outputs: call.size("outputs")?,
-    };
-    let LinearShape {
-        rows,
-        inputs,
-        outputs,
-    } = shape;
-    let activation = activation(call)?;
-    let gated = activation.is_gated();
-    if gated && !outputs.is_multiple_of(2) {
-        return Err(call.error("outputs", "even, for gates and ups", outputs));
-    }
-    let made = if gated { outputs / 2 } else { outputs };
-    let epsilon = call.float("epsilon")?;
-    let x = call.span::<f32>("x", &[rows, inputs])?;
-    let gain = call.optional::<f32>("gain", &[inputs])?;
-    let out = call.span::<f32>("out", &[rows, made])?;
-    let product = Product::new(call, shape, activation)?;
-    if !call.runs() {
-        return Ok(());
-    }
-    // SAFETY: the kernel runs, and operands do not overlap.
-    let (x, gain, out) = unsafe { (x.read(), gain.map(|gain| gain.read()), out.write()) };
-    let mut multiply = |x: &[f32]| {
-        if !gated {
-            return product.run(context, x, out);
-        }
-        GATED.with_borrow_mut(|both| {
-            both.resize(rows * outputs, 0.0);
-            product.run(context, x, both)?;
-            crate::ops::swiglu(context, both, made, out).map_err(refused)
-        })
-    };
-    let Some(gain) = gain else {
-        return multiply(x);
-    };
-    NORMED.with_borrow_mut(|normed| {
-        normed.resize(rows * inputs, 0.0);
-        crate::ops::rms_norm(context, x, gain, epsilon, normed).map_err(refused)?;
-        multiply(normed)
-    })
-}
-
-/// A product of rows with the weights of a call, and what follows it.
-struct Product<'c, 'a> {
-    call: &'c Call<'a>,
-    shape: LinearShape,
-    activation: Activation,
-    invariant: bool,
-    bias: Option<Span<'a, f32>>,
-    residual: Option<Span<'a, f32>>,
-}
-
-impl<'c, 'a> Product<'c, 'a> {
-    fn new(call: &'c Call<'a>, shape: LinearShape, activation: Activation) -> Result<Self> {
-        let LinearShape {
-            rows,
-            inputs,
-            outputs,
-        } = shape;
-        let residual = call.optional::<f32>("residual", &[rows, outputs])?;
-        if activation.is_gated() && residual.is_some() {
-            return Err(call.error("swiglu", "without a residual", "one"));
-        }
-        match block_format(call.format("weights")?) {
-            Some(_) => PackedSpan::new(call, "weights", outputs, inputs).map(|_| ())?,
-            None => for_element!(call, "weights", T => {
-                call.span::<T>("weights", &[outputs, inputs]).map(|_| ())
-            })?,
-        }
-        Ok(Product {
-            call,
-            shape,
-            // A gated activation is applied to the whole result.
-            activation: if activation.is_gated() {
-                Activation::None
-            } else {
-                activation
-            },
-            invariant: call.flag("batch_invariant")?,
-            bias: call.optional::<f32>("bias", &[outputs])?,
-            residual,
-        })
-    }
-
-    /// Runs while the kernel does.
-    fn run(&self, context: Context, x: &[f32], out: &mut [f32]) -> Result<()> {
-        let (call, shape) = (self.call, self.shape);
-        let LinearShape {
-            rows,
-            inputs,
-            outputs,
-        } = shape;
-        // SAFETY: the kernel runs, and operands do not overlap.
-        let epilogue = unsafe {
-            Epilogue {
-                bias: self.bias.as_ref().map(|bias| bias.read()),
-                activation: self.activation,
-                residual: self.residual.as_ref().map(|residual| residual.read()),
-            }
-        };
-        if block_format(call.format("weights")?).is_some() {
-            let weights = PackedSpan::new(call, "weights", outputs, inputs)?;
-            // SAFETY: as above.
-            let weights = unsafe { weights.read()? };
-            if !self.invariant
-                && weights
-                    .linear_on_tiles(context, x, rows, epilogue, out)
-                    .map_err(refused)?
-            {
-                return Ok(());
-            }
-            return QUANTIZED.with_borrow_mut(|quantized| {
-                quantized
-                    .quantize(context, x, rows, inputs)
-                    .and_then(|()| weights.linear(context, quantized, epilogue, out))
-                    .map_err(refused)
-            });
-        }
-        for_element!(call, "weights", T => {
-            let weights = call.span::<T>("weights", &[outputs, inputs])?;
-            // SAFETY: as above.
-            let weights = unsafe { weights.read() };
-            crate::ops::linear(context, x, weights, shape, epilogue, self.invariant, out)
-                .map_err(refused)
-        })
     }
 }

@@ -1,9 +1,11 @@
-//! Activations, one number at a time: SiLU, GELU, and the gated product.
+//! QuantizedActivations, one number at a time: SiLU, GELU, and the gated product.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
-use crate::simd::{Kernel, LANES, Vector, error_function, load_part, logistic, store_part, tanh};
-use crate::threads::Disjoint;
+use crate::simd::{
+    Kernel, LANES, Vector, error_function, load_partial, logistic, store_partial, tanh,
+};
+use crate::threads::DisjointSlice;
 use assay_operations::Activation;
 
 #[inline(always)]
@@ -36,8 +38,8 @@ pub(super) fn activate_in_place<V: Vector>(v: V, activation: Activation, out: &m
     for out in whole {
         v.store(apply(v, activation, v.load(out)), out);
     }
-    let last = apply(v, activation, load_part(v, rest, 0.0));
-    store_part(v, last, rest);
+    let last = apply(v, activation, load_partial(v, rest, 0.0));
+    store_partial(v, last, rest);
 }
 
 /// Refuses an activation that is not elementwise.
@@ -64,10 +66,10 @@ pub fn activate(
 ) -> Result<()> {
     check_length("activate", "out", out.len(), &[x.len()])?;
     check_elementwise("activate", activation)?;
-    let out = Disjoint::new(out);
-    context.threads.ranges(x.len(), LEAST, &|range| {
+    let out = DisjointSlice::new(out);
+    context.threads.parallel_for(x.len(), LEAST, &|range| {
         // SAFETY: ranges do not overlap.
-        let out = unsafe { out.part(range.clone()) };
+        let out = unsafe { out.slice_mut(range.clone()) };
         out.copy_from_slice(&x[range]);
         context.level.run(InPlace { activation, out });
     });
@@ -93,22 +95,24 @@ pub fn swiglu(context: Context, gate_up: &[f32], columns: usize, out: &mut [f32]
     let rows = out.len().checked_div(columns).unwrap_or(0);
     check_length("swiglu", "gate_up", gate_up.len(), &[rows, 2, columns])?;
     check_length("swiglu", "out", out.len(), &[rows, columns])?;
-    let out = Disjoint::new(out);
-    context.threads.ranges(rows * columns, LEAST, &|range| {
-        let mut start = range.start;
-        while start < range.end {
-            let (row, column) = (start / columns, start % columns);
-            let count = (range.end - start).min(columns - column);
-            let gate = row * 2 * columns + column;
-            context.level.run(Gated {
-                gate: &gate_up[gate..gate + count],
-                up: &gate_up[gate + columns..gate + columns + count],
-                // SAFETY: ranges do not overlap.
-                out: unsafe { out.part(start..start + count) },
-            });
-            start += count;
-        }
-    });
+    let out = DisjointSlice::new(out);
+    context
+        .threads
+        .parallel_for(rows * columns, LEAST, &|range| {
+            let mut start = range.start;
+            while start < range.end {
+                let (row, column) = (start / columns, start % columns);
+                let count = (range.end - start).min(columns - column);
+                let gate = row * 2 * columns + column;
+                context.level.run(Gated {
+                    gate: &gate_up[gate..gate + count],
+                    up: &gate_up[gate + columns..gate + columns + count],
+                    // SAFETY: ranges do not overlap.
+                    out: unsafe { out.slice_mut(start..start + count) },
+                });
+                start += count;
+            }
+        });
     Ok(())
 }
 
@@ -130,7 +134,7 @@ impl Kernel for Gated<'_> {
             let gated = apply(v, Activation::Silu, v.load(gate));
             v.store(v.mul(gated, v.load(up)), out);
         }
-        let gated = apply(v, Activation::Silu, load_part(v, gate_rest, 0.0));
-        store_part(v, v.mul(gated, load_part(v, up_rest, 0.0)), out_rest);
+        let gated = apply(v, Activation::Silu, load_partial(v, gate_rest, 0.0));
+        store_partial(v, v.mul(gated, load_partial(v, up_rest, 0.0)), out_rest);
     }
 }

@@ -1,9 +1,8 @@
-//! The number types that dense operations read.
+//! Element types of dense operands, and loads of them as `f32` vectors.
 
-use super::Context;
-use super::{attention_prefill, attention_tile, linear, linear_many};
-use crate::simd::{Kernel, LANES, Level, Vector};
-use crate::threads::Disjoint;
+use crate::context::Context;
+use crate::simd::{self, Kernel, LANES, Vector};
+use crate::threads::DisjointSlice;
 
 /// The bits of a bfloat16.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -12,13 +11,13 @@ pub struct Bf16(pub u16);
 
 impl From<f32> for Bf16 {
     fn from(value: f32) -> Self {
-        Bf16(crate::number::f32_to_bf16(value))
+        Bf16(crate::half_precision::f32_to_bf16(value))
     }
 }
 
 impl From<Bf16> for f32 {
     fn from(value: Bf16) -> Self {
-        crate::number::bf16_to_f32(value.0)
+        crate::half_precision::bf16_to_f32(value.0)
     }
 }
 
@@ -29,61 +28,33 @@ pub struct F16(pub u16);
 
 impl From<f32> for F16 {
     fn from(value: f32) -> Self {
-        F16(crate::number::f32_to_f16(value))
+        F16(crate::half_precision::f32_to_f16(value))
     }
 }
 
 impl From<F16> for f32 {
     fn from(value: F16) -> Self {
-        crate::number::f16_to_f32(value.0)
+        crate::half_precision::f16_to_f32(value.0)
     }
 }
 
-/// Loads that only this crate knows.
-///
-/// The kernels are compiled here, once for each type, and not again by every crate that calls one.
-pub(crate) trait Load: Sized {
+/// An element type that loads as a vector of `f32`.
+pub(crate) trait Load:
+    Copy + Default + Into<f32> + From<f32> + Send + Sync + 'static
+{
     fn load<V: Vector>(v: V, from: &[Self; LANES]) -> V::F;
-    /// The bits, if the numbers are bfloat16.
-    fn bfloats(_numbers: &[Self]) -> Option<&[u16]> {
+    /// The bits, if the elements are bfloat16.
+    fn as_bf16_bits(_elements: &[Self]) -> Option<&[u16]> {
         None
     }
-    fn linear(level: Level, product: linear::Product<Self>);
-    fn linear_many(level: Level, product: linear_many::Product<Self>);
-    fn prefill(level: Level, tile: attention_prefill::Tile<Self>);
-    fn paged(level: Level, tile: attention_tile::Tile<Self>);
 }
-
-macro_rules! kernels {
-    () => {
-        fn linear(level: Level, product: linear::Product<Self>) {
-            level.run(product);
-        }
-        fn linear_many(level: Level, product: linear_many::Product<Self>) {
-            level.run(product);
-        }
-        fn prefill(level: Level, tile: attention_prefill::Tile<Self>) {
-            level.run(tile);
-        }
-        fn paged(level: Level, tile: attention_tile::Tile<Self>) {
-            level.run(tile);
-        }
-    };
-}
-
-/// A number type that dense operations read: `f32`, [`F16`] or [`Bf16`].
-#[allow(private_bounds)]
-pub trait Element: Copy + Default + Into<f32> + From<f32> + Send + Sync + Load + 'static {}
 
 impl Load for f32 {
     #[inline(always)]
     fn load<V: Vector>(v: V, from: &[f32; LANES]) -> V::F {
         v.load(from)
     }
-    kernels!();
 }
-
-impl Element for f32 {}
 
 impl Load for Bf16 {
     #[inline(always)]
@@ -94,14 +65,11 @@ impl Load for Bf16 {
         }
         v.load_bf16(&bits)
     }
-    fn bfloats(numbers: &[Bf16]) -> Option<&[u16]> {
+    fn as_bf16_bits(elements: &[Bf16]) -> Option<&[u16]> {
         // SAFETY: the type is transparent.
-        Some(unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), numbers.len()) })
+        Some(unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), elements.len()) })
     }
-    kernels!();
 }
-
-impl Element for Bf16 {}
 
 impl Load for F16 {
     #[inline(always)]
@@ -112,29 +80,28 @@ impl Load for F16 {
         }
         v.load_f16(&bits)
     }
-    kernels!();
 }
 
-impl Element for F16 {}
-
-/// Writes numbers in another type, each rounded to the nearest.
-pub(crate) fn narrow<T: Element>(context: Context, values: &[f32], out: &mut [T]) {
-    let out = Disjoint::new(out);
-    context.threads.ranges(values.len(), 16_384, &|range| {
-        context.level.run(Narrow {
-            values: &values[range.clone()],
-            // SAFETY: ranges do not overlap.
-            out: unsafe { out.part(range) },
+/// Writes `f32` values as another element type, rounded to nearest.
+pub(crate) fn convert_from_f32<T: Load>(context: Context, values: &[f32], out: &mut [T]) {
+    let out = DisjointSlice::new(out);
+    context
+        .threads
+        .parallel_for(values.len(), 16_384, &|range| {
+            context.level.run(ConvertFromF32 {
+                values: &values[range.clone()],
+                // SAFETY: ranges do not overlap.
+                out: unsafe { out.slice_mut(range) },
+            });
         });
-    });
 }
 
-struct Narrow<'a, T> {
+struct ConvertFromF32<'a, T> {
     values: &'a [f32],
     out: &'a mut [T],
 }
 
-impl<T: Element> Kernel for Narrow<'_, T> {
+impl<T: Load> Kernel for ConvertFromF32<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -147,7 +114,7 @@ impl<T: Element> Kernel for Narrow<'_, T> {
 
 /// The sum of products of a row of any element with one of `f32`, in four chains.
 #[inline(always)]
-pub(crate) fn dot<V: Vector, T: Element>(v: V, a: &[T], b: &[f32]) -> f32 {
+pub(crate) fn dot<V: Vector, T: Load>(v: V, a: &[T], b: &[f32]) -> f32 {
     let mut sums = [v.splat(0.0); 4];
     let (a_four, a_rest) = a.as_chunks::<{ 4 * LANES }>();
     let (b_four, b_rest) = b.as_chunks::<{ 4 * LANES }>();
@@ -163,7 +130,7 @@ pub(crate) fn dot<V: Vector, T: Element>(v: V, a: &[T], b: &[f32]) -> f32 {
         sums[0] = v.mul_add(T::load(v, a), v.load(b), sums[0]);
     }
     if !a_tail.is_empty() {
-        let (a, b) = (load_part(v, a_tail), crate::simd::load_part(v, b_tail, 0.0));
+        let (a, b) = (load_partial(v, a_tail), simd::load_partial(v, b_tail, 0.0));
         sums[1] = v.mul_add(a, b, sums[1]);
     }
     let (left, right) = (v.add(sums[0], sums[1]), v.add(sums[2], sums[3]));
@@ -172,7 +139,7 @@ pub(crate) fn dot<V: Vector, T: Element>(v: V, a: &[T], b: &[f32]) -> f32 {
 
 /// The first lanes from a slice of at most sixteen, the others zero.
 #[inline(always)]
-pub(crate) fn load_part<V: Vector, T: Element>(v: V, from: &[T]) -> V::F {
+pub(crate) fn load_partial<V: Vector, T: Load>(v: V, from: &[T]) -> V::F {
     let mut lanes = [T::default(); LANES];
     lanes[..from.len()].copy_from_slice(from);
     T::load(v, &lanes)

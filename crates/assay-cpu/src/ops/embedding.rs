@@ -1,10 +1,10 @@
 //! Rows of a table, by number.
 
-use super::Context;
-use super::element::Element;
+use super::dispatch::Element;
+use crate::context::Context;
 use crate::error::{Result, check_index, check_length};
-use crate::quant::PackedView;
-use crate::threads::Disjoint;
+use crate::quantization::PackedView;
+use crate::threads::DisjointSlice;
 
 /// A row that is left out.
 const NONE: i32 = -1;
@@ -24,12 +24,12 @@ fn each_row(
     out: &mut [f32],
     row: &(dyn Fn(usize, &mut [f32]) + Sync),
 ) {
-    let out = Disjoint::new(out);
+    let out = DisjointSlice::new(out);
     let least = 8_192_usize.div_ceil(columns.max(1));
-    context.threads.ranges(tokens.len(), least, &|range| {
+    context.threads.parallel_for(tokens.len(), least, &|range| {
         for index in range {
             // SAFETY: rows do not overlap.
-            let out = unsafe { out.part(index * columns..(index + 1) * columns) };
+            let out = unsafe { out.slice_mut(index * columns..(index + 1) * columns) };
             match usize::try_from(tokens[index]) {
                 Ok(token) => row(token, out),
                 Err(_) => out.fill(0.0),

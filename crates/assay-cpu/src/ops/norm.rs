@@ -1,10 +1,10 @@
 //! Normalization of rows: by their root mean square, or by mean and variance.
 
-use super::Context;
 use super::element;
+use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
-use crate::simd::{Kernel, LANES, Vector, load_part, store_part};
-use crate::threads::Disjoint;
+use crate::simd::{Kernel, LANES, Vector, load_partial, store_partial};
+use crate::threads::DisjointSlice;
 
 /// Writes each row of `x`, divided by its root mean square and times `weight`, to `out`.
 pub fn rms_norm(
@@ -112,16 +112,16 @@ impl Norm<'_> {
         }
         let valid = self.epsilon >= 0.0;
         check_value(self.operation, "epsilon", valid, "at least 0", self.epsilon)?;
-        let (out, residual) = (Disjoint::new(out), residual.map(Disjoint::new));
+        let (out, residual) = (DisjointSlice::new(out), residual.map(DisjointSlice::new));
         let least = 8_192_usize.div_ceil(columns.max(1));
-        context.threads.ranges(rows, least, &|rows| {
+        context.threads.parallel_for(rows, least, &|rows| {
             for row in rows {
                 let range = row * columns..(row + 1) * columns;
                 // SAFETY: rows do not overlap.
                 let (out, residual) = unsafe {
                     (
-                        out.part(range.clone()),
-                        residual.as_ref().map(|all| all.part(range.clone())),
+                        out.slice_mut(range.clone()),
+                        residual.as_ref().map(|all| all.slice_mut(range.clone())),
                     )
                 };
                 context.level.run(Row {
@@ -173,7 +173,7 @@ impl Kernel for Row<'_> {
 #[inline(always)]
 fn total<V: Vector>(v: V, row: &[f32]) -> f32 {
     let (whole, rest) = row.as_chunks::<LANES>();
-    let mut sum = load_part(v, rest, 0.0);
+    let mut sum = load_partial(v, rest, 0.0);
     for lanes in whole {
         sum = v.add(sum, v.load(lanes));
     }
@@ -192,6 +192,10 @@ fn each<V: Vector>(v: V, row: &mut [f32], other: &[f32], f: impl Fn(V, V::F, V::
         };
         v.store(f(v, v.load(lanes), partner), lanes);
     }
-    let last = f(v, load_part(v, rest, 0.0), load_part(v, other_rest, 0.0));
-    store_part(v, last, rest);
+    let last = f(
+        v,
+        load_partial(v, rest, 0.0),
+        load_partial(v, other_rest, 0.0),
+    );
+    store_partial(v, last, rest);
 }

@@ -1,35 +1,35 @@
 //! Making tokens that were there before less likely.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
-use crate::threads::Disjoint;
+use crate::threads::DisjointSlice;
 
 /// How much less likely, for one row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Penalties {
     /// Scores above 0 of tokens in prompt or output are divided by it, others multiplied.
     pub repetition: f32,
-    /// Taken from the scores of tokens in the output.
+    /// Taken from the logits of tokens in the output.
     pub presence: f32,
     /// Taken from them once more for each time.
     pub frequency: f32,
 }
 
-/// Changes scores, rows of `columns`, by each row's penalties.
+/// Changes logits, rows of `columns`, by each row's penalties.
 ///
 /// `counts` says how often each token is in the output, `prompt` is not 0 where it is in the
 /// prompt; `penalties` gives those of a row.
 pub fn penalize(
     context: Context,
-    scores: &mut [f32],
+    logits: &mut [f32],
     columns: usize,
     counts: &[i32],
     prompt: Option<&[u8]>,
     penalties: &(dyn Fn(usize) -> Penalties + Sync),
 ) -> Result<()> {
     let operation = "penalize";
-    let rows = scores.len().checked_div(columns).unwrap_or(0);
-    check_length(operation, "logits", scores.len(), &[rows, columns])?;
+    let rows = logits.len().checked_div(columns).unwrap_or(0);
+    check_length(operation, "logits", logits.len(), &[rows, columns])?;
     check_length(operation, "counts", counts.len(), &[rows, columns])?;
     if let Some(prompt) = prompt {
         check_length(operation, "prompt_mask", prompt.len(), &[rows, columns])?;
@@ -46,28 +46,30 @@ pub fn penalize(
         let got = format_args!("{presence} and {frequency}");
         check_value(operation, "presence and frequency", finite, "numbers", got)?;
     }
-    let scores = Disjoint::new(scores);
-    context.threads.ranges(rows * columns, 16_384, &|range| {
-        // SAFETY: ranges do not overlap.
-        let scores = unsafe { scores.part(range.clone()) };
-        for (score, at) in scores.iter_mut().zip(range) {
-            let count = counts[at];
-            if count <= 0 && prompt.is_none_or(|prompt| prompt[at] == 0) {
-                continue;
+    let logits = DisjointSlice::new(logits);
+    context
+        .threads
+        .parallel_for(rows * columns, 16_384, &|range| {
+            // SAFETY: ranges do not overlap.
+            let logits = unsafe { logits.slice_mut(range.clone()) };
+            for (logit, at) in logits.iter_mut().zip(range) {
+                let count = counts[at];
+                if count <= 0 && prompt.is_none_or(|prompt| prompt[at] == 0) {
+                    continue;
+                }
+                let Penalties {
+                    repetition,
+                    presence,
+                    frequency,
+                } = penalties(at / columns);
+                *logit = match *logit > 0.0 {
+                    true => *logit / repetition,
+                    false => *logit * repetition,
+                };
+                if count > 0 {
+                    *logit -= presence + frequency * count as f32;
+                }
             }
-            let Penalties {
-                repetition,
-                presence,
-                frequency,
-            } = penalties(at / columns);
-            *score = match *score > 0.0 {
-                true => *score / repetition,
-                false => *score * repetition,
-            };
-            if count > 0 {
-                *score -= presence + frequency * count as f32;
-            }
-        }
-    });
+        });
     Ok(())
 }

@@ -1,68 +1,62 @@
-//! Choosing the next token from its scores.
+//! Choosing the next token from its logits.
 
-use super::Context;
 use super::softmax::largest;
+use crate::context::Context;
 use crate::error::{Result, check_value};
-use crate::simd::{Kernel, LANES, Level, Vector, exponential, load_part, store_part};
+use crate::simd::{Kernel, LANES, Level, Vector, exponential, load_partial, store_partial};
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
 /// How a token is chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sampling {
-    /// Scores are divided by this; 0 takes the best token.
+    /// Scores are divided by this; 0 takes the max_logit token.
     pub temperature: f32,
-    /// Only so many best tokens; 0 for all.
+    /// Only so many max_logit tokens; 0 for all.
     pub top_k: usize,
-    /// Only the best tokens that together have this probability; 1 for all.
+    /// Only the max_logit tokens that together have this probability; 1 for all.
     pub top_p: f32,
-    /// Only tokens with at least this share of the best one's probability; 0 for all.
+    /// Only tokens with at least this share of the max_logit one's probability; 0 for all.
     pub min_p: f32,
 }
 
 impl Sampling {
     fn check(&self) -> Result<()> {
         let operation = "sample";
-        let warm = self.temperature >= 0.0 && self.temperature.is_finite();
+        let valid = self.temperature >= 0.0 && self.temperature.is_finite();
         let got = self.temperature;
-        check_value(operation, "temperature", warm, "0 or more", got)?;
+        check_value(operation, "temperature", valid, "0 or more", got)?;
         let part = self.top_p > 0.0 && self.top_p <= 1.0;
-        check_value(
-            operation,
-            "top_p",
-            part,
-            "above 0 and at most 1",
-            self.top_p,
-        )?;
+        check_value(operation, "top_p", part, "above 0 and at max 1", self.top_p)?;
         let share = (0.0..=1.0).contains(&self.min_p);
         check_value(operation, "min_p", share, "from 0 to 1", self.min_p)
     }
 }
 
-/// The best token, the first of several; none where no score is a number.
-pub fn argmax(scores: &[f32]) -> Option<usize> {
-    best(Level::best(), scores).map(|(token, _)| token)
+/// The max_logit token, the first of several; none where no logit is a number.
+pub fn argmax(logits: &[f32]) -> Option<usize> {
+    max_logit(Level::best(), logits).map(|(token, _)| token)
 }
 
-fn best(level: Level, scores: &[f32]) -> Option<(usize, f32)> {
-    let (first, most) = level.run(Best(scores));
-    let place = scores[first..].iter().position(|score| *score == most)?;
-    Some((first + place, most))
+fn max_logit(level: Level, logits: &[f32]) -> Option<(usize, f32)> {
+    let (first, max) = level.run(MaxLogit(logits));
+    let index = logits[first..].iter().position(|logit| *logit == max)?;
+    Some((first + index, max))
 }
 
-/// The largest score, and a place not far before the first one of it.
-struct Best<'a>(&'a [f32]);
+/// The largest logit, and a index not far before the first one of it.
+struct MaxLogit<'a>(&'a [f32]);
 
-impl Kernel for Best<'_> {
+impl Kernel for MaxLogit<'_> {
     type Output = (usize, f32);
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) -> (usize, f32) {
         let mut found = (0, f32::NEG_INFINITY);
-        for (piece, scores) in self.0.chunks(NEAR).enumerate() {
-            let most = largest(v, scores);
-            if most > found.1 {
-                found = (piece * NEAR, most);
+        for (chunk, logits) in self.0.chunks(CHUNK).enumerate() {
+            let max = largest(v, logits);
+            if max > found.1 {
+                found = (chunk * CHUNK, max);
             }
         }
         found
@@ -70,7 +64,7 @@ impl Kernel for Best<'_> {
 }
 
 /// Tokens that are looked through one by one once a search has come near.
-const NEAR: usize = 256;
+const CHUNK: usize = 256;
 
 /// A uniform number from 0 to below 1, the same for the same seed and step everywhere.
 ///
@@ -83,13 +77,13 @@ pub fn uniform(seed: u64, step: u64) -> f64 {
     (mixed >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Working memory of [`sample`], kept from call to call so that none allocates.
+/// Working memory of [`sample`], candidates from call to call so that none allocates.
 #[derive(Default)]
 struct Scratch {
     weights: Vec<f32>,
-    /// Sums of the weights, piece by piece.
+    /// Sums of the weights, chunk by chunk.
     sums: Vec<f64>,
-    kept: Vec<(f32, u32)>,
+    candidates: Vec<(f32, u32)>,
 }
 
 thread_local! {
@@ -99,12 +93,12 @@ thread_local! {
 /// Chooses a token: temperature, then min-p, then top-k, then top-p, then by the number `uniform`
 /// from 0 to 1.
 ///
-/// The kept tokens share the range from 0 to 1 by their chances, the likeliest first where there is
-/// a top-k or top-p, and in the order of their numbers otherwise. A score that is not a number is
+/// The candidates tokens share the range from 0 to 1 by their weights, the likeliest first where there is
+/// a top-k or top-p, and in the order of their numbers otherwise. A logit that is not a number is
 /// never chosen; where none is a number there is no token.
 pub fn sample(
     context: Context,
-    scores: &[f32],
+    logits: &[f32],
     sampling: Sampling,
     uniform: f64,
 ) -> Result<Option<usize>> {
@@ -112,23 +106,23 @@ pub fn sample(
     sampling.check()?;
     let unit = (0.0..1.0).contains(&uniform);
     check_value(operation, "uniform", unit, "from 0 to below 1", uniform)?;
-    let Some((token, most)) = best(context.level, scores) else {
+    let Some((token, max)) = max_logit(context.level, logits) else {
         return Ok(None);
     };
-    if sampling.temperature == 0.0 || most == f32::INFINITY {
+    if sampling.temperature == 0.0 || max == f32::INFINITY {
         return Ok(Some(token));
     }
     SCRATCH.with_borrow_mut(|scratch| {
         let Scratch {
             weights,
             sums,
-            kept,
+            candidates,
         } = scratch;
-        weights.resize(scores.len(), 0.0);
-        context.level.run(Weights {
-            scores,
-            most,
-            sharpness: 1.0 / sampling.temperature,
+        weights.resize(logits.len(), 0.0);
+        context.level.run(SoftmaxWeights {
+            logits,
+            max,
+            inverse_temperature: 1.0 / sampling.temperature,
             out: weights,
         });
         if sampling.min_p > 0.0 {
@@ -141,32 +135,35 @@ pub fn sample(
             }
         }
         sums.clear();
-        sums.extend(weights.chunks(NEAR).map(sum_of));
+        sums.extend(weights.chunks(CHUNK).map(chunk_sum));
         let all: f64 = sums.iter().sum();
         if sampling.top_k > 0 || sampling.top_p < 1.0 {
-            keep_best(weights, all, sampling, kept);
-            let sum: f64 = kept.iter().map(|(weight, _)| f64::from(*weight)).sum();
-            let place = reach(kept, |before| before > uniform * sum);
-            let drawn = kept.get(place).map(|(_, drawn)| *drawn as usize);
-            return Ok(drawn.or(Some(token)));
+            select_candidates(weights, all, sampling, candidates);
+            let sum: f64 = candidates
+                .iter()
+                .map(|(weight, _)| f64::from(*weight))
+                .sum();
+            let index = prefix_reaching(candidates, |before| before > uniform * sum);
+            let sampled = candidates.get(index).map(|(_, sampled)| *sampled as usize);
+            return Ok(sampled.or(Some(token)));
         }
-        // The piece in which the number falls, and then the token.
-        let mut left = uniform * all;
-        let mut piece = 0;
-        while piece + 1 < sums.len() && left >= sums[piece] {
-            left -= sums[piece];
-            piece += 1;
+        // The chunk in which the number falls, and then the token.
+        let mut remaining = uniform * all;
+        let mut chunk = 0;
+        while chunk + 1 < sums.len() && remaining >= sums[chunk] {
+            remaining -= sums[chunk];
+            chunk += 1;
         }
-        let first = piece * NEAR;
-        let near = weights[first..].iter().take(NEAR).zip(first as u32..);
+        let first = chunk * CHUNK;
+        let near = weights[first..].iter().take(CHUNK).zip(first as u32..);
         let near = near.map(|(weight, token)| (*weight, token));
-        // Rounding may lead past the last token that has any chance.
-        Ok(draw(near, left).or(Some(token)))
+        // Rounding may lead past the last token that has any mass.
+        Ok(inverse_cdf(near, remaining).or(Some(token)))
     })
 }
 
-/// The sum of a piece of weights, in as many chains as keep a processor busy.
-fn sum_of(weights: &[f32]) -> f64 {
+/// The sum of a chunk of weights, in as many chains as keep a processor busy.
+fn chunk_sum(weights: &[f32]) -> f64 {
     let (eights, rest) = weights.as_chunks::<8>();
     let mut chains = [0.0_f64; 8];
     for eight in eights {
@@ -178,68 +175,76 @@ fn sum_of(weights: &[f32]) -> f64 {
     chains.iter().sum::<f64>() + rest
 }
 
-/// Weights are counted by exponent and the first four bits of the fraction; 1 is the largest.
+/// SoftmaxWeights are counted by exponent and the first four bits of the fraction; 1 is the largest.
 const BUCKET_SHIFT: u32 = 19;
 const BUCKETS: usize = (1.0_f32.to_bits() >> BUCKET_SHIFT) as usize + 1;
 
-/// Leaves the best tokens in `kept`, in no order; `all` is the sum of all weights.
-fn keep_best(weights: &[f32], all: f64, sampling: Sampling, kept: &mut Vec<(f32, u32)>) {
-    let most_kept = match sampling.top_k {
+/// Leaves the max_logit tokens in `candidates`, in no order; `all` is the sum of all weights.
+fn select_candidates(
+    weights: &[f32],
+    all: f64,
+    sampling: Sampling,
+    candidates: &mut Vec<(f32, u32)>,
+) {
+    let max_candidates = match sampling.top_k {
         0 => weights.len(),
         count => count,
     };
-    // Few tokens have nearly all the chance: a count tells how far down they reach.
+    // Few tokens have nearly all the mass: a count tells how far down they prefix_reaching.
     let mut counts = [0_u32; BUCKETS];
     for weight in weights {
         counts[((weight.to_bits() >> BUCKET_SHIFT) as usize).min(BUCKETS - 1)] += 1;
     }
-    let (mut bucket, mut tokens, mut chance) = (BUCKETS, 0_usize, 0.0_f64);
+    let (mut bucket, mut tokens, mut mass) = (BUCKETS, 0_usize, 0.0_f64);
     let mut floor = 0.0;
-    // Below the last bucket is nothing that could be drawn beside a weight of 1.
+    // Below the last bucket is nothing that could be sampled beside a weight of 1.
     while bucket > 1 {
         bucket -= 1;
         floor = f32::from_bits((bucket as u32) << BUCKET_SHIFT);
         tokens += counts[bucket] as usize;
-        chance += f64::from(floor) * f64::from(counts[bucket]);
-        let enough = sampling.top_k == 0 && chance >= all * f64::from(sampling.top_p);
-        if enough || tokens >= most_kept {
+        mass += f64::from(floor) * f64::from(counts[bucket]);
+        let enough = sampling.top_k == 0 && mass >= all * f64::from(sampling.top_p);
+        if enough || tokens >= max_candidates {
             break;
         }
     }
-    kept.clear();
+    candidates.clear();
     let numbered = weights.iter().zip(0_u32..);
-    kept.extend(
+    candidates.extend(
         numbered
             .filter(|(weight, _)| **weight >= floor)
             .map(|(w, t)| (*w, t)),
     );
-    if most_kept < kept.len() {
-        kept.select_nth_unstable_by(most_kept - 1, better);
-        kept.truncate(most_kept);
+    if max_candidates < candidates.len() {
+        candidates.select_nth_unstable_by(max_candidates - 1, by_probability);
+        candidates.truncate(max_candidates);
     }
     if sampling.top_p < 1.0 {
         let among = match sampling.top_k {
             0 => all,
-            _ => kept.iter().map(|(weight, _)| f64::from(*weight)).sum(),
+            _ => candidates
+                .iter()
+                .map(|(weight, _)| f64::from(*weight))
+                .sum(),
         };
         let enough = among * f64::from(sampling.top_p);
-        let last = reach(kept, |sum| sum >= enough);
-        kept.truncate(last + 1);
+        let last = prefix_reaching(candidates, |sum| sum >= enough);
+        candidates.truncate(last + 1);
     }
 }
 
 /// Likelier tokens first, and the lower number of two that are alike.
-fn better(a: &(f32, u32), b: &(f32, u32)) -> Ordering {
+fn by_probability(a: &(f32, u32), b: &(f32, u32)) -> Ordering {
     b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
 }
 
-/// The place, counted from the likeliest token on, at which the sum of weights is enough; the last
+/// The index, counted from the likeliest token on, at which the sum of weights is enough; the last
 /// one if it never is. What is likelier lies before it then, in no order: nothing is sorted.
-fn reach(tokens: &mut [(f32, u32)], enough: impl Fn(f64) -> bool) -> usize {
+fn prefix_reaching(tokens: &mut [(f32, u32)], enough: impl Fn(f64) -> bool) -> usize {
     let (mut first, mut end, mut before) = (0, tokens.len(), 0.0);
     while end - first > 1 {
         let half = (end - first) / 2;
-        tokens[first..end].select_nth_unstable_by(half, better);
+        tokens[first..end].select_nth_unstable_by(half, by_probability);
         let likelier = &tokens[first..first + half];
         let sum: f64 = likelier.iter().map(|(weight, _)| f64::from(*weight)).sum();
         if enough(before + sum) {
@@ -251,84 +256,91 @@ fn reach(tokens: &mut [(f32, u32)], enough: impl Fn(f64) -> bool) -> usize {
     first
 }
 
-/// The token whose share of the chances the number falls into.
-fn draw(chances: impl Iterator<Item = (f32, u32)>, mut left: f64) -> Option<usize> {
+/// The token whose share of the weights the number falls into.
+fn inverse_cdf(weights: impl Iterator<Item = (f32, u32)>, mut remaining: f64) -> Option<usize> {
     let mut last = None;
-    for (weight, token) in chances {
-        left -= f64::from(weight);
-        if left < 0.0 {
+    for (weight, token) in weights {
+        remaining -= f64::from(weight);
+        if remaining < 0.0 {
             return Some(token as usize);
         }
         if weight > 0.0 {
             last = Some(token as usize);
         }
     }
-    // Rounding may leave a little over: it belongs to the last token that has any chance.
+    // Rounding may leave a little over: it belongs to the last token that has any mass.
     last
 }
 
-/// Writes e to the distance from the largest score over the temperature; 0 for what is not a
+/// Writes e to the distance from the largest logit over the temperature; 0 for what is not a
 /// number.
-struct Weights<'a> {
-    scores: &'a [f32],
-    most: f32,
-    sharpness: f32,
+struct SoftmaxWeights<'a> {
+    logits: &'a [f32],
+    max: f32,
+    inverse_temperature: f32,
     out: &'a mut [f32],
 }
 
-impl Kernel for Weights<'_> {
+impl Kernel for SoftmaxWeights<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
         let (whole, rest) = self.out.as_chunks_mut::<LANES>();
-        let (scores, scores_rest) = self.scores.as_chunks::<LANES>();
-        for (out, scores) in whole.iter_mut().zip(scores) {
-            v.store(weigh(v, v.load(scores), self.most, self.sharpness), out);
+        let (logits, logits_rest) = self.logits.as_chunks::<LANES>();
+        for (out, logits) in whole.iter_mut().zip(logits) {
+            v.store(
+                softmax_weight(v, v.load(logits), self.max, self.inverse_temperature),
+                out,
+            );
         }
-        let last = load_part(v, scores_rest, f32::NEG_INFINITY);
-        store_part(v, weigh(v, last, self.most, self.sharpness), rest);
+        let last = load_partial(v, logits_rest, f32::NEG_INFINITY);
+        store_partial(
+            v,
+            softmax_weight(v, last, self.max, self.inverse_temperature),
+            rest,
+        );
     }
 }
 
 // A function, because a closure would not have to be inlined, and must be.
 #[inline(always)]
-fn weigh<V: Vector>(v: V, scores: V::F, most: f32, sharpness: f32) -> V::F {
-    let numbers = v.max(scores, v.splat(f32::NEG_INFINITY));
-    let distance = v.mul(v.sub(numbers, v.splat(most)), v.splat(sharpness));
-    // Nothing is better than the best, whatever the last bit of the exponential says.
+fn softmax_weight<V: Vector>(v: V, logits: V::F, max: f32, inverse_temperature: f32) -> V::F {
+    let numbers = v.max(logits, v.splat(f32::NEG_INFINITY));
+    let distance = v.mul(v.sub(numbers, v.splat(max)), v.splat(inverse_temperature));
+    // Nothing is by_probability than the max_logit, whatever the last bit of the exponential says.
     v.min(exponential(v, distance), v.splat(1.0))
 }
 
 /// The logarithm of a token's probability at temperature 1 among all tokens.
-pub fn log_probability(context: Context, scores: &[f32], token: usize) -> Result<f32> {
+pub fn log_probability(context: Context, logits: &[f32], token: usize) -> Result<f32> {
     let operation = "log_probability";
-    let limit = scores.len();
+    let limit = logits.len();
     let below = format_args!("below {limit}");
     check_value(operation, "token", token < limit, below, token)?;
-    let most = best(context.level, scores).map_or(f32::NAN, |(_, most)| most);
-    let sum = context.level.run(SumOfPowers { scores, most });
-    Ok(((f64::from(scores[token]) - f64::from(most)) - sum.ln()) as f32)
+    let max = max_logit(context.level, logits).map_or(f32::NAN, |(_, max)| max);
+    let sum = context.level.run(SumExp { logits, max });
+    Ok(((f64::from(logits[token]) - f64::from(max)) - sum.ln()) as f32)
 }
 
-struct SumOfPowers<'a> {
-    scores: &'a [f32],
-    most: f32,
+struct SumExp<'a> {
+    logits: &'a [f32],
+    max: f32,
 }
 
-impl Kernel for SumOfPowers<'_> {
+impl Kernel for SumExp<'_> {
     type Output = f64;
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) -> f64 {
         let mut total = 0.0;
         // In pieces, so that a long sum keeps its digits.
-        for piece in self.scores.chunks(64 * LANES) {
-            let (whole, rest) = piece.as_chunks::<LANES>();
-            let rest = load_part(v, rest, f32::NEG_INFINITY);
-            let mut sum = weigh(v, rest, self.most, 1.0);
-            for scores in whole {
-                sum = v.add(sum, weigh(v, v.load(scores), self.most, 1.0));
+        for chunk in self.logits.chunks(64 * LANES) {
+            let (whole, rest) = chunk.as_chunks::<LANES>();
+            let rest = load_partial(v, rest, f32::NEG_INFINITY);
+            let mut sum = softmax_weight(v, rest, self.max, 1.0);
+            for logits in whole {
+                sum = v.add(sum, softmax_weight(v, v.load(logits), self.max, 1.0));
             }
             total += f64::from(v.sum(sum));
         }

@@ -1,9 +1,9 @@
 //! Softmax over rows.
 
-use super::Context;
+use crate::context::Context;
 use crate::error::{Result, check_length};
-use crate::simd::{Kernel, LANES, Vector, exponential, load_part, store_part};
-use crate::threads::Disjoint;
+use crate::simd::{Kernel, LANES, Vector, exponential, load_partial, store_partial};
+use crate::threads::DisjointSlice;
 
 /// Writes the softmax of each row of `columns` numbers to `out`.
 ///
@@ -12,12 +12,12 @@ pub fn softmax(context: Context, x: &[f32], columns: usize, out: &mut [f32]) -> 
     let rows = x.len().checked_div(columns).unwrap_or(0);
     check_length("softmax", "x", x.len(), &[rows, columns])?;
     check_length("softmax", "out", out.len(), &[rows, columns])?;
-    let out = Disjoint::new(out);
+    let out = DisjointSlice::new(out);
     let least = 4_096_usize.div_ceil(columns.max(1));
-    context.threads.ranges(rows, least, &|rows| {
+    context.threads.parallel_for(rows, least, &|rows| {
         let (start, end) = (rows.start * columns, rows.end * columns);
         // SAFETY: ranges of rows do not overlap.
-        let out = unsafe { out.part(start..end) };
+        let out = unsafe { out.slice_mut(start..end) };
         out.copy_from_slice(&x[start..end]);
         context.level.run(Rows { columns, out });
     });
@@ -46,7 +46,7 @@ impl Kernel for Rows<'_> {
 #[inline(always)]
 pub(super) fn largest<V: Vector>(v: V, row: &[f32]) -> f32 {
     let (whole, rest) = row.as_chunks::<LANES>();
-    let mut most = load_part(v, rest, f32::NEG_INFINITY);
+    let mut most = load_partial(v, rest, f32::NEG_INFINITY);
     for lanes in whole {
         most = v.max(v.load(lanes), most);
     }
@@ -66,8 +66,8 @@ pub(super) fn exponentials<V: Vector>(v: V, row: &mut [f32], largest: f32) -> f3
     }
     let mut total = v.sum(sum);
     if !rest.is_empty() {
-        let power = exponential(v, v.sub(load_part(v, rest, f32::NEG_INFINITY), shift));
-        store_part(v, power, rest);
+        let power = exponential(v, v.sub(load_partial(v, rest, f32::NEG_INFINITY), shift));
+        store_partial(v, power, rest);
         total += rest.iter().sum::<f32>();
     }
     total

@@ -73,8 +73,8 @@ impl Vector for Avx2 {
     type I = [__m256i; 2];
     type B = [__m256i; 2];
 
-    const MANY_REGISTERS: bool = false;
-    const WIDE_BIAS: i32 = 0;
+    const HAS_32_REGISTERS: bool = false;
+    const U8_BIAS: i32 = 0;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
@@ -247,7 +247,7 @@ impl Vector for Avx2 {
         twice!(_mm256_or_si256, low, self.mask(moved, 0x30))
     }
     #[inline(always)]
-    fn dot_narrow(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+    fn dot_u7_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
         let four = self.four_times(activations);
         // 16-bit sums of two products cannot overflow with weights below 128.
         let products = twice!(_mm256_maddubs_epi16, weights, [four, four]);
@@ -257,7 +257,7 @@ impl Vector for Avx2 {
         ]
     }
     #[inline(always)]
-    fn dot_wide(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+    fn dot_u8_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
         let four = self.four_times(activations);
         let flip = with_avx2!(_mm256_set1_epi8(-128));
         // The sign moves to the activation, so that the product of magnitudes is at most 2^14.

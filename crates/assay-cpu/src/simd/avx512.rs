@@ -30,8 +30,8 @@ impl Vector for Avx512 {
     type I = __m512i;
     type B = __m512i;
 
-    const MANY_REGISTERS: bool = true;
-    const WIDE_BIAS: i32 = -128;
+    const HAS_32_REGISTERS: bool = true;
+    const U8_BIAS: i32 = -128;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
@@ -166,11 +166,11 @@ impl Vector for Avx512 {
         })
     }
     #[inline(always)]
-    fn dot_narrow(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
-        self.dot_wide(sum, weights, activations)
+    fn dot_u7_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+        self.dot_u8_i8(sum, weights, activations)
     }
     #[inline(always)]
-    fn dot_wide(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+    fn dot_u8_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
         let [a, b, c, d] = activations;
         let four = i32::from_ne_bytes([a as u8, b as u8, c as u8, d as u8]);
         with_avx512!(_mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four)))

@@ -1,14 +1,14 @@
 //! What the processor can do, and code compiled for each answer.
 
+use super::amx::Amx;
 #[cfg(target_arch = "x86_64")]
 use super::avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::Avx512;
+use super::kernel::Kernel;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
 use super::portable::Portable;
-use super::tiles::Tiles;
-use super::vector::Vector;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -30,12 +30,6 @@ enum Kind {
     Neon,
     #[cfg(target_arch = "aarch64")]
     NeonDot,
-}
-
-/// Work written once for all levels; `run` and all it calls must be inlined.
-pub(crate) trait Kernel {
-    type Output;
-    fn run<V: Vector>(self, vector: V) -> Self::Output;
 }
 
 impl Level {
@@ -64,7 +58,7 @@ impl Level {
                 && is_x86_feature_detected!("avx512vnni");
             found.extend(avx2.then_some(Level(Kind::Avx2)));
             found.extend(avx512.then_some(Level(Kind::Avx512)));
-            found.extend((avx512 && super::tiles::granted()).then_some(Level(Kind::Amx)));
+            found.extend((avx512 && super::amx::is_permitted()).then_some(Level(Kind::Amx)));
         }
         #[cfg(target_arch = "aarch64")]
         {
@@ -95,11 +89,11 @@ impl Level {
     }
 
     /// The matrix tiles of this level, if it has them.
-    pub(crate) fn tiles(self) -> Option<Tiles> {
+    pub(crate) fn amx(self) -> Option<Amx> {
         match self.0 {
             // SAFETY: the level exists only where tiles were granted.
             #[cfg(target_arch = "x86_64")]
-            Kind::Amx => Some(unsafe { Tiles::assume() }),
+            Kind::Amx => Some(unsafe { Amx::assume() }),
             _ => None,
         }
     }

@@ -110,8 +110,8 @@ impl<const DOT: bool> Vector for Neon<DOT> {
     type I = [int32x4_t; 4];
     type B = [uint8x16_t; 4];
 
-    const MANY_REGISTERS: bool = false;
-    const WIDE_BIAS: i32 = 0;
+    const HAS_32_REGISTERS: bool = false;
+    const U8_BIAS: i32 = 0;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
@@ -307,7 +307,7 @@ impl<const DOT: bool> Vector for Neon<DOT> {
         each!(vorrq_u8, low, each!(vandq_u8, moved, [mask; 4]))
     }
     #[inline(always)]
-    fn dot_narrow(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+    fn dot_u7_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
         let [a, b, c, d] = activations;
         let four = i32::from_ne_bytes([a as u8, b as u8, c as u8, d as u8]);
         let weights = each!(vreinterpretq_s8_u8, weights);
@@ -322,9 +322,9 @@ impl<const DOT: bool> Vector for Neon<DOT> {
         })
     }
     #[inline(always)]
-    fn dot_wide(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+    fn dot_u8_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
         let flip = with_neon!(vdupq_n_u8(0x80));
         let signed = each!(veorq_u8, weights, [flip; 4]);
-        self.dot_narrow(sum, signed, activations)
+        self.dot_u7_i8(sum, signed, activations)
     }
 }

@@ -4,7 +4,7 @@
 //! time that the crate takes to compile, for processors that hardly anybody has.
 
 use super::vector::{LANES, Vector};
-use crate::number;
+use crate::half_precision;
 
 /// Needs nothing of the processor.
 #[derive(Clone, Copy)]
@@ -55,8 +55,8 @@ impl Vector for Portable {
     type I = [i32; LANES];
     type B = [u8; 64];
 
-    const MANY_REGISTERS: bool = false;
-    const WIDE_BIAS: i32 = 0;
+    const HAS_32_REGISTERS: bool = false;
+    const U8_BIAS: i32 = 0;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
@@ -76,7 +76,7 @@ impl Vector for Portable {
     }
     #[inline(never)]
     fn load_f16(self, from: &[u16; LANES]) -> Self::F {
-        each(*from, number::f16_to_f32)
+        each(*from, half_precision::f16_to_f32)
     }
     #[inline(always)]
     fn add(self, a: Self::F, b: Self::F) -> Self::F {
@@ -174,7 +174,7 @@ impl Vector for Portable {
         out
     }
     #[inline(never)]
-    fn dot_narrow(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+    fn dot_u7_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
         let mut out = sum;
         for lane in 0..LANES {
             for part in 0..4 {
@@ -184,7 +184,7 @@ impl Vector for Portable {
         out
     }
     #[inline(never)]
-    fn dot_wide(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
+    fn dot_u8_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
         let mut out = sum;
         for lane in 0..LANES {
             for part in 0..4 {

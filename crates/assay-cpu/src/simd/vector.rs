@@ -16,10 +16,10 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
     type B: Copy;
 
     /// Whether tiles of sixteen vectors stay in registers.
-    const MANY_REGISTERS: bool;
+    const HAS_32_REGISTERS: bool;
 
-    /// What [`Vector::dot_wide`] needs added per activation to count weights from 128.
-    const WIDE_BIAS: i32;
+    /// What [`Vector::dot_u8_i8`] needs added per activation to count weights from 128.
+    const U8_BIAS: i32;
 
     fn splat(self, value: f32) -> Self::F;
     fn load(self, from: &[f32; LANES]) -> Self::F;
@@ -70,16 +70,16 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
     /// Bits 2n and 2n+1 of each byte of `high`, set as bits 4 and 5 above the nibbles of `low`.
     fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B;
     /// Adds to each lane its four weights, all below 128, times the four activations.
-    fn dot_narrow(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I;
+    fn dot_u7_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I;
     /// The same with weights of the whole range of bytes that stand for themselves minus 128.
     ///
-    /// Correct once `WIDE_BIAS` times each activation has been added.
-    fn dot_wide(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I;
+    /// Correct once `U8_BIAS` times each activation has been added.
+    fn dot_u8_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I;
 }
 
 /// The first lanes from a slice of at most sixteen, the others from `rest`.
 #[inline(always)]
-pub(crate) fn load_part<V: Vector>(v: V, from: &[f32], rest: f32) -> V::F {
+pub(crate) fn load_partial<V: Vector>(v: V, from: &[f32], rest: f32) -> V::F {
     let mut lanes = [rest; LANES];
     lanes[..from.len()].copy_from_slice(from);
     v.load(&lanes)
@@ -87,7 +87,7 @@ pub(crate) fn load_part<V: Vector>(v: V, from: &[f32], rest: f32) -> V::F {
 
 /// As many of the first lanes as the slice takes.
 #[inline(always)]
-pub(crate) fn store_part<V: Vector>(v: V, value: V::F, to: &mut [f32]) {
+pub(crate) fn store_partial<V: Vector>(v: V, value: V::F, to: &mut [f32]) {
     let mut lanes = [0.0; LANES];
     v.store(value, &mut lanes);
     to.copy_from_slice(&lanes[..to.len()]);

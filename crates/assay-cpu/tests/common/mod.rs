@@ -3,7 +3,7 @@
 
 use assay_cpu::ops::Context;
 use assay_cpu::simd::Level;
-use assay_cpu::threads::Threads;
+use assay_cpu::threads::ThreadPool;
 
 /// Reproducible numbers, roughly normal, from a 64-bit linear congruence.
 pub struct Numbers(pub u64);
@@ -29,7 +29,7 @@ impl Numbers {
 /// Runs a check at every level of this processor, on one thread and on three.
 pub fn everywhere(check: impl Fn(Context)) {
     for count in [1, 3] {
-        let threads = Threads::new(count);
+        let threads = ThreadPool::new(count);
         for level in Level::available() {
             check(Context {
                 threads: &threads,

@@ -180,13 +180,13 @@ pub(super) fn rope_cos_sin(
         let table = py
             .detach(|| RopeTable::new(dimensions, positions, base, scaling))
             .map_err(refused)?;
-        if table.turns().len() != out.len() {
+        if table.cos_sin().len() != out.len() {
             return Err(errors::invalid(&format!(
                 "{operation}: expected room for {positions} x {dimensions} numbers, got {}",
                 out.len()
             )));
         }
-        out.copy_from_slice(table.turns());
+        out.copy_from_slice(table.cos_sin());
         Ok(())
     })
 }

@@ -1,0 +1,120 @@
+//! Memory that begins on a cache line, and on a huge page where it is large.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+/// From this size on, memory begins at a huge page and asks for them.
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Zeroed bytes at a multiple of 64, so that no vector load crosses a line by accident.
+pub(crate) struct AlignedBuffer {
+    first: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the bytes belong to this value alone.
+unsafe impl Send for AlignedBuffer {}
+// SAFETY: shared references only read.
+unsafe impl Sync for AlignedBuffer {}
+
+impl Default for AlignedBuffer {
+    fn default() -> Self {
+        AlignedBuffer {
+            first: NonNull::dangling(),
+            bytes: 0,
+        }
+    }
+}
+
+impl AlignedBuffer {
+    pub fn zeroed(bytes: usize) -> Self {
+        if bytes == 0 {
+            return Self::default();
+        }
+        let layout = Self::layout(bytes);
+        // SAFETY: the layout is not empty.
+        let Some(first) = NonNull::new(unsafe { std::alloc::alloc(layout) }) else {
+            std::alloc::handle_alloc_error(layout);
+        };
+        // Before the first write, which is what gives the memory its pages.
+        prefer_huge_pages(first.as_ptr(), bytes);
+        // SAFETY: so many bytes were just allocated.
+        unsafe { first.write_bytes(0, bytes) };
+        AlignedBuffer { first, bytes }
+    }
+
+    fn layout(bytes: usize) -> Layout {
+        let alignment = if bytes >= HUGE_PAGE_BYTES {
+            HUGE_PAGE_BYTES
+        } else {
+            64
+        };
+        match Layout::from_size_align(bytes, alignment) {
+            Ok(layout) => layout,
+            // As `Vec` answers to more bytes than there are addresses.
+            Err(_) => panic!("capacity overflow"),
+        }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the bytes are allocated and were set to zero.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.bytes) }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the same, and they are borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.bytes) }
+    }
+
+    /// So many numbers of no particular value; allocates only if there were never that many before.
+    pub fn floats(&mut self, count: usize) -> &mut [f32] {
+        self.reserve(count.saturating_mul(4));
+        // SAFETY: there are enough bytes, aligned for `f32`, and any bits are one.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
+    }
+
+    /// The same for the bits of 16-bit numbers.
+    pub fn halves(&mut self, count: usize) -> &mut [u16] {
+        self.reserve(count.saturating_mul(2));
+        // SAFETY: there are enough bytes, aligned for `u16`, and any bits are one.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
+    }
+
+    fn reserve(&mut self, bytes: usize) {
+        if self.bytes < bytes {
+            *self = Self::zeroed(bytes.next_multiple_of(64));
+        }
+    }
+}
+
+impl Clone for AlignedBuffer {
+    fn clone(&self) -> Self {
+        let mut copy = Self::zeroed(self.bytes);
+        copy.bytes_mut().copy_from_slice(self.bytes());
+        copy
+    }
+}
+
+impl Drop for AlignedBuffer {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: allocated with this layout, and given back once.
+            unsafe { std::alloc::dealloc(self.first.as_ptr(), Self::layout(self.bytes)) };
+        }
+    }
+}
+
+/// Asks for pages of 2 MiB, which save most of the address translation of a long read.
+///
+/// `first` is at a multiple of that size if there is one whole page.
+#[cfg(target_os = "linux")]
+pub(crate) fn prefer_huge_pages(first: *mut u8, bytes: usize) {
+    let whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    if whole > 0 {
+        // SAFETY: the range is the caller's own memory. A refusal only means small pages.
+        unsafe { libc::madvise(first.cast(), whole, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn prefer_huge_pages(_first: *mut u8, _bytes: usize) {}

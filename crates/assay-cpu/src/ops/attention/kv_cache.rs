@@ -1,0 +1,66 @@
+//! Keys and values in blocks that any sequence may hold.
+//!
+//! A block of keys is kv_heads x head_size x block_size: the same number of neighboring tokens
+//! lies side by side, so that a query meets sixteen keys in one vector and nothing is summed
+//! across lanes. A block of values is kv_heads x block_size x head_size, for the same reason: their
+//! weighted sum runs along the head.
+
+use crate::error::{Result, check_length, check_value};
+
+/// The longest head that kernels keep on their stack.
+pub(crate) const MAX_HEAD_SIZE: usize = 512;
+
+/// Sizes of a cache of keys, or of values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheShape {
+    /// Blocks in all.
+    pub blocks: usize,
+    /// Tokens in a block.
+    pub block_size: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
+    /// Numbers in a head.
+    pub head_size: usize,
+}
+
+impl CacheShape {
+    /// Numbers of one head in one block.
+    pub(crate) fn panel(&self) -> usize {
+        self.block_size * self.head_size
+    }
+
+    /// Where the numbers of a head begin in a block.
+    #[inline(always)]
+    pub(crate) fn at(&self, block: usize, kv_head: usize) -> usize {
+        (block * self.kv_heads + kv_head) * self.panel()
+    }
+
+    /// Tokens that there is room for.
+    pub(crate) fn slots(&self) -> usize {
+        self.blocks * self.block_size
+    }
+
+    pub(crate) fn check<T>(
+        &self,
+        operation: &'static str,
+        argument: &'static str,
+        cache: &[T],
+    ) -> Result<()> {
+        let valid = self.block_size > 0 && self.kv_heads > 0;
+        check_value(
+            operation,
+            "cache",
+            valid && self.head_size > 0,
+            "blocks of at least 1 token, 1 head and 1 number",
+            format_args!(
+                "{} tokens of {} heads of {}",
+                self.block_size, self.kv_heads, self.head_size
+            ),
+        )?;
+        let fits = self.head_size <= MAX_HEAD_SIZE;
+        let most = format_args!("at most {MAX_HEAD_SIZE}");
+        check_value(operation, "head_size", fits, most, self.head_size)?;
+        let shape = [self.blocks, self.block_size, self.kv_heads, self.head_size];
+        check_length(operation, argument, cache.len(), &shape)
+    }
+}

@@ -1,0 +1,17 @@
+//! Attention over contiguous keys and values, and over a paged KV cache.
+
+mod kv_cache;
+mod online_softmax;
+mod paged;
+mod paged_kernel;
+mod prefill;
+mod prefill_kernel;
+mod shape;
+
+pub use kv_cache::CacheShape;
+pub(super) use kv_cache::MAX_HEAD_SIZE;
+pub use paged::{PagedBatch, paged_attention};
+pub(super) use paged_kernel::PagedTile;
+pub use prefill::prefill_attention;
+pub(super) use prefill_kernel::PrefillTile;
+pub use shape::AttentionShape;

@@ -1,0 +1,89 @@
+//! What both attentions share: one query over some keys, with a running softmax.
+//!
+//! Scores of a block of keys are turned into weights relative to the largest score so far; when a
+//! larger one comes, what was gathered is scaled down. Nothing as long as the context is kept.
+
+use crate::ops::element::{self, Load};
+use crate::ops::softmax::{exponentials, largest, scale};
+use crate::simd::{LANES, Vector, load_partial, store_partial};
+
+/// Keys whose scores are held at a time.
+pub(super) const KV_TILE: usize = 64;
+
+/// The softmax-weighted sum of values so far, for one query.
+pub(super) struct OnlineSoftmax<'a> {
+    /// The sum, relative to `largest`.
+    pub out: &'a mut [f32],
+    pub max: f32,
+    pub sum: f32,
+}
+
+impl<'a> OnlineSoftmax<'a> {
+    #[inline(always)]
+    pub fn new(out: &'a mut [f32]) -> Self {
+        out.fill(0.0);
+        OnlineSoftmax {
+            out,
+            max: f32::NEG_INFINITY,
+            sum: 0.0,
+        }
+    }
+
+    /// Takes in at max `KV_TILE` keys: `key(i)` and `value(i)` are the rows of the i-th.
+    #[inline(always)]
+    pub fn update<'b, V: Vector, T: Load>(
+        &mut self,
+        v: V,
+        query: &[f32],
+        factor: f32,
+        count: usize,
+        key: impl Fn(usize) -> &'b [T],
+        value: impl Fn(usize) -> &'b [T],
+    ) {
+        let mut scores = [0.0; KV_TILE];
+        let scores = &mut scores[..count];
+        for (index, score) in scores.iter_mut().enumerate() {
+            *score = element::dot(v, key(index), query) * factor;
+        }
+        // Passes over what is not a number; the sum below does not.
+        let max = largest(v, scores).max(self.max);
+        if max > self.max {
+            let rescale = (self.max - max).exp();
+            scale(v, self.out, rescale);
+            self.sum *= rescale;
+            self.max = max;
+        }
+        if self.max == f32::NEG_INFINITY {
+            // Every score is minus infinity: their weights are zero, and a distance is not a number.
+            return;
+        }
+        self.sum += exponentials(v, scores, self.max);
+        for (index, score) in scores.iter().enumerate() {
+            add_scaled(v, self.out, value(index), *score);
+        }
+    }
+
+    #[inline(always)]
+    pub fn finish<V: Vector>(self, v: V) {
+        scale(v, self.out, 1.0 / self.sum);
+    }
+}
+
+/// Adds a row times a number.
+#[inline(always)]
+fn add_scaled<V: Vector, T: Load>(v: V, out: &mut [f32], row: &[T], factor: f32) {
+    let factor = v.splat(factor);
+    let (whole, rest) = out.as_chunks_mut::<LANES>();
+    let (row_whole, row_rest) = row.as_chunks::<LANES>();
+    for (out, row) in whole.iter_mut().zip(row_whole) {
+        v.store(v.mul_add(T::load(v, row), factor, v.load(out)), out);
+    }
+    if !rest.is_empty() {
+        let sum = v.mul_add(
+            element::load_partial(v, row_rest),
+            factor,
+            load_partial(v, rest, 0.0),
+        );
+        store_partial(v, sum, rest);
+    }
+}

@@ -1,0 +1,396 @@
+//! Some queries of one sequence over its keys and values: the work of one core at a time.
+
+use super::kv_cache::CacheShape;
+use super::shape::AttentionShape;
+use crate::ops::element::{self, Load};
+use crate::ops::softmax::{exponentials, largest, scale};
+use crate::simd::{Kernel, LANES, Vector, load_partial, store_partial};
+use crate::threads::DisjointSlice;
+use std::ops::Range;
+
+/// Tokens whose scores are held at a time.
+pub(super) const KV_TILE: usize = 64;
+/// Most queries of a part: they read the same keys while those are in the cache.
+pub(super) const MAX_QUERY_TILE: usize = 32;
+
+/// Some queries of one sequence that share a head of keys.
+///
+/// Query i is head i % group of row i / group.
+pub(crate) struct PagedTile<'a, T> {
+    pub(super) shape: AttentionShape,
+    pub(super) cache: CacheShape,
+    pub(super) query: &'a [f32],
+    pub(super) keys: &'a [T],
+    pub(super) values: &'a [T],
+    pub(super) blocks: &'a [i32],
+    pub(super) rows: Range<usize>,
+    pub(super) seq_len: usize,
+    pub(super) kv_head: usize,
+    pub(super) queries: Range<usize>,
+    /// Tokens whose keys and values are read.
+    pub(super) tokens: Range<usize>,
+    /// Where the sums of a part of the context go, in records of each head; none where the tile
+    /// has all of it.
+    pub(super) partial: Option<usize>,
+    pub(super) out: &'a DisjointSlice<'a, f32>,
+}
+
+/// One query on its way: where its numbers are, what it sees, and its softmax so far.
+#[derive(Clone, Copy, Default)]
+struct QueryState {
+    query: usize,
+    out: usize,
+    visible: usize,
+    largest: f32,
+    weight: f32,
+}
+
+/// Neighboring tokens of one block, at tokens_visible a vector of them.
+#[derive(Clone, Copy, Default)]
+struct TokenRun {
+    /// Where the head's numbers begin in the block, in either cache.
+    at: usize,
+    /// The first token's place in the block.
+    offset: usize,
+    tokens: usize,
+}
+
+/// The tokens of a update, run by run.
+struct TokenRuns {
+    runs: [TokenRun; KV_TILE],
+    count: usize,
+    tokens: usize,
+}
+
+impl<T: Load> Kernel for PagedTile<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        // Divisions are slow: places are found once, not in every update.
+        let mut states = [QueryState::default(); MAX_QUERY_TILE];
+        let states = &mut states[..self.queries.len()];
+        let group = self.shape.group();
+        for (states, query) in states.iter_mut().zip(self.queries.clone()) {
+            let (row, head) = (query / group, self.kv_head * group + query % group);
+            let place = (self.rows.start + row) * self.shape.heads + head;
+            let query = place * self.shape.head_size;
+            *states = QueryState {
+                query,
+                out: match self.partial {
+                    None => query,
+                    Some(first) => first + head * (self.shape.head_size + 2),
+                },
+                visible: (self.seq_len + row + 1).saturating_sub(self.rows.len()),
+                largest: f32::NEG_INFINITY,
+                weight: 0.0,
+            };
+            self.out(states).fill(0.0);
+        }
+        if self.seq_len == 0 {
+            return;
+        }
+        let longest = states.last().map_or(0, |last| last.visible);
+        let end = longest.min(self.tokens.end);
+        for start in (self.tokens.start..end).step_by(KV_TILE) {
+            let runs = self.runs(start, end.min(start + KV_TILE));
+            let (fours, rest) = states.as_chunks_mut::<4>();
+            for four in fours {
+                self.update(v, start, &runs, four);
+            }
+            let (twos, rest) = rest.as_chunks_mut::<2>();
+            for two in twos {
+                self.update(v, start, &runs, two);
+            }
+            for one in rest.as_chunks_mut::<1>().0 {
+                self.update(v, start, &runs, one);
+            }
+        }
+        for states in states {
+            if self.partial.is_none() {
+                scale(v, self.out(states), 1.0 / states.weight);
+                continue;
+            }
+            let ends = states.out + self.shape.head_size;
+            // SAFETY: each part has its own records.
+            let ends = unsafe { self.out.slice_mut(ends..ends + 2) };
+            ends.copy_from_slice(&[states.largest, states.weight]);
+        }
+    }
+}
+
+impl<T: Load> PagedTile<'_, T> {
+    // The borrow is of the output behind, of which a part has its own queries.
+    #[allow(clippy::mut_from_ref)]
+    #[inline(always)]
+    fn out(&self, states: &QueryState) -> &mut [f32] {
+        let range = states.out..states.out + self.shape.head_size;
+        // SAFETY: each part has its own rows and heads, and looks at one query at a time.
+        unsafe { self.out.slice_mut(range) }
+    }
+
+    /// Where the tokens from `start` to `end` are.
+    #[inline(always)]
+    fn runs(&self, start: usize, end: usize) -> TokenRuns {
+        let mut found = TokenRuns {
+            runs: [TokenRun::default(); KV_TILE],
+            count: 0,
+            tokens: end - start,
+        };
+        let (mut block, mut offset) =
+            (start / self.cache.block_size, start % self.cache.block_size);
+        let mut token = start;
+        while token < end {
+            let here = self.cache.block_size - offset;
+            let run = TokenRun {
+                at: self.cache.at(self.blocks[block] as usize, self.kv_head),
+                offset,
+                tokens: LANES.min(here).min(end - token),
+            };
+            found.runs[found.count] = run;
+            found.count += 1;
+            token += run.tokens;
+            offset += run.tokens;
+            if offset == self.cache.block_size {
+                (block, offset) = (block + 1, 0);
+            }
+        }
+        found
+    }
+
+    /// Takes some queries over one update of tokens.
+    #[inline(always)]
+    fn update<V: Vector, const QUERIES: usize>(
+        &self,
+        v: V,
+        start: usize,
+        runs: &TokenRuns,
+        states: &mut [QueryState; QUERIES],
+    ) {
+        // Later queries see no fewer.
+        let visible = states[QUERIES - 1].visible.saturating_sub(start);
+        let tokens_visible = visible.min(runs.tokens);
+        if tokens_visible == 0 {
+            return;
+        }
+        let mut scores = [[0.0; KV_TILE]; QUERIES];
+        let mut token = 0;
+        if self.cache.block_size == LANES && runs.count == KV_TILE / LANES {
+            self.scores_of_whole_blocks(v, runs, states, &mut scores);
+            token = KV_TILE;
+        }
+        for run in &runs.runs[..runs.count] {
+            if token >= tokens_visible {
+                break;
+            }
+            let sums = self.scores(v, run, states);
+            for (scores, sum) in scores.iter_mut().zip(sums) {
+                match scores[token..].first_chunk_mut::<LANES>() {
+                    Some(lanes) => v.store(sum, lanes),
+                    None => store_partial(v, sum, &mut scores[token..token + run.tokens]),
+                }
+            }
+            token += run.tokens;
+        }
+        for (states, scores) in states.iter_mut().zip(&mut scores) {
+            let count = states.visible.saturating_sub(start).min(tokens_visible);
+            self.update_softmax(v, &mut scores[..tokens_visible], count, states);
+        }
+        let mut from = 0;
+        while from < self.shape.head_size {
+            from += match self.shape.head_size - from {
+                64.. => {
+                    self.add_values::<V, QUERIES, 4>(v, from, runs, tokens_visible, &scores, states)
+                }
+                16.. => {
+                    self.add_values::<V, QUERIES, 1>(v, from, runs, tokens_visible, &scores, states)
+                }
+                _ => self.add_values_tail(v, from, runs, tokens_visible, &scores, states),
+            };
+        }
+    }
+
+    /// Products of queries with all keys of a update in whole blocks: enough sums at a time that none
+    /// waits for itself.
+    #[inline(always)]
+    fn scores_of_whole_blocks<V: Vector, const QUERIES: usize>(
+        &self,
+        v: V,
+        runs: &TokenRuns,
+        states: &[QueryState; QUERIES],
+        scores: &mut [[f32; KV_TILE]; QUERIES],
+    ) {
+        let head_size = self.shape.head_size;
+        let query: [&[f32]; QUERIES] =
+            std::array::from_fn(|index| &self.query[states[index].query..][..head_size]);
+        let lines: [&[[T; LANES]]; KV_TILE / LANES] = std::array::from_fn(|run| {
+            let panel = &self.keys[runs.runs[run].at..][..head_size * LANES];
+            panel.as_chunks::<LANES>().0
+        });
+        let mut sums = [[v.splat(0.0); KV_TILE / LANES]; QUERIES];
+        for number in 0..head_size {
+            let mut keys = [v.splat(0.0); KV_TILE / LANES];
+            for run in 0..KV_TILE / LANES {
+                keys[run] = T::load(v, &lines[run][number]);
+            }
+            for index in 0..QUERIES {
+                let query = v.splat(query[index][number]);
+                for run in 0..KV_TILE / LANES {
+                    sums[index][run] = v.mul_add(query, keys[run], sums[index][run]);
+                }
+            }
+        }
+        for index in 0..QUERIES {
+            let lanes = scores[index].as_chunks_mut::<LANES>().0;
+            for run in 0..KV_TILE / LANES {
+                v.store(sums[index][run], &mut lanes[run]);
+            }
+        }
+    }
+
+    /// Products of queries with the keys of a run, one key per lane.
+    #[inline(always)]
+    fn scores<V: Vector, const QUERIES: usize>(
+        &self,
+        v: V,
+        run: &TokenRun,
+        states: &[QueryState; QUERIES],
+    ) -> [V::F; QUERIES] {
+        let (head_size, block_size) = (self.shape.head_size, self.cache.block_size);
+        let query: [&[f32]; QUERIES] =
+            std::array::from_fn(|index| &self.query[states[index].query..][..head_size]);
+        let panel = &self.keys[run.at..][..self.cache.panel()];
+        let mut sums = [v.splat(0.0); QUERIES];
+        if block_size == LANES {
+            for (number, line) in panel.as_chunks::<LANES>().0[..head_size].iter().enumerate() {
+                let keys = T::load(v, line);
+                for index in 0..QUERIES {
+                    let query = v.splat(query[index][number]);
+                    sums[index] = v.mul_add(query, keys, sums[index]);
+                }
+            }
+            return sums;
+        }
+        for (number, line) in panel.chunks_exact(block_size).enumerate() {
+            let line = &line[run.offset..];
+            let keys = match line.first_chunk::<LANES>() {
+                Some(lanes) => T::load(v, lanes),
+                None => element::load_partial(v, line),
+            };
+            for index in 0..QUERIES {
+                let query = v.splat(query[index][number]);
+                sums[index] = v.mul_add(query, keys, sums[index]);
+            }
+        }
+        sums
+    }
+
+    /// Rotary scores into weights relative to the largest so far, and scales down what was gathered
+    /// when a larger one comes.
+    #[inline(always)]
+    fn update_softmax<V: Vector>(
+        &self,
+        v: V,
+        scores: &mut [f32],
+        count: usize,
+        states: &mut QueryState,
+    ) {
+        let (visible, hidden) = scores.split_at_mut(count);
+        hidden.fill(0.0);
+        scale(v, visible, self.shape.scale);
+        // Passes over what is not a number; the sum below does not.
+        let tokens_visible = largest(v, visible).max(states.largest);
+        if tokens_visible > states.largest {
+            let rescale = (states.largest - tokens_visible).exp();
+            scale(v, self.out(states), rescale);
+            states.weight *= rescale;
+            states.largest = tokens_visible;
+        }
+        if tokens_visible == f32::NEG_INFINITY {
+            // Every score is minus infinity: their weights are zero, and a distance is not a number.
+            visible.fill(0.0);
+            return;
+        }
+        states.weight += exponentials(v, visible, tokens_visible);
+    }
+
+    /// Adds weighted values to `VECTORS` vectors of the outputs, from number `from` of the head on;
+    /// gives how many numbers that are.
+    #[inline(always)]
+    fn add_values<V: Vector, const QUERIES: usize, const VECTORS: usize>(
+        &self,
+        v: V,
+        from: usize,
+        runs: &TokenRuns,
+        tokens: usize,
+        scores: &[[f32; KV_TILE]; QUERIES],
+        states: &[QueryState; QUERIES],
+    ) -> usize {
+        let head_size = self.shape.head_size;
+        let mut sums = [[v.splat(0.0); VECTORS]; QUERIES];
+        for query in 0..QUERIES {
+            let lanes = self.out(&states[query])[from..].as_chunks::<LANES>().0;
+            for vector in 0..VECTORS {
+                sums[query][vector] = v.load(&lanes[vector]);
+            }
+        }
+        let mut token = 0;
+        for run in &runs.runs[..runs.count] {
+            let count = run.tokens.min(tokens - token);
+            let rows = &self.values[run.at + run.offset * head_size..];
+            let rows = rows[..count * head_size].chunks_exact(head_size);
+            for (index, row) in rows.enumerate() {
+                let lanes = &row[from..].as_chunks::<LANES>().0[..VECTORS];
+                let mut values = [v.splat(0.0); VECTORS];
+                for vector in 0..VECTORS {
+                    values[vector] = T::load(v, &lanes[vector]);
+                }
+                for query in 0..QUERIES {
+                    let weight = v.splat(scores[query][token + index]);
+                    for vector in 0..VECTORS {
+                        sums[query][vector] =
+                            v.mul_add(values[vector], weight, sums[query][vector]);
+                    }
+                }
+            }
+            token += count;
+        }
+        for query in 0..QUERIES {
+            let lanes = self.out(&states[query])[from..].as_chunks_mut::<LANES>().0;
+            for vector in 0..VECTORS {
+                v.store(sums[query][vector], &mut lanes[vector]);
+            }
+        }
+        VECTORS * LANES
+    }
+
+    /// The same for the last numbers of a head, which do not fill a vector.
+    #[inline(always)]
+    fn add_values_tail<V: Vector, const QUERIES: usize>(
+        &self,
+        v: V,
+        from: usize,
+        runs: &TokenRuns,
+        tokens: usize,
+        scores: &[[f32; KV_TILE]; QUERIES],
+        states: &[QueryState; QUERIES],
+    ) -> usize {
+        let head_size = self.shape.head_size;
+        for (states, scores) in states.iter().zip(scores) {
+            let out = &mut self.out(states)[from..];
+            let mut sum = load_partial(v, out, 0.0);
+            let mut token = 0;
+            for run in &runs.runs[..runs.count] {
+                let count = run.tokens.min(tokens - token);
+                for index in 0..count {
+                    let at = run.at + (run.offset + index) * head_size;
+                    let values = element::load_partial(v, &self.values[at + from..at + head_size]);
+                    sum = v.mul_add(values, v.splat(scores[token + index]), sum);
+                }
+                token += count;
+            }
+            store_partial(v, sum, out);
+        }
+        head_size - from
+    }
+}

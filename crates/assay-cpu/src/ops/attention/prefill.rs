@@ -1,0 +1,63 @@
+//! Prefill attention: many queries over contiguous keys and values.
+
+use super::prefill_kernel::{PrefillTile, QUERY_TILE};
+use super::shape::AttentionShape;
+use crate::context::Context;
+use crate::error::{Result, check_length, check_value};
+use crate::ops::dispatch::Element;
+use crate::threads::DisjointSlice;
+
+/// Writes attention to `out`: where it is causal, query t of T sees the first S - T + t + 1 of S
+/// keys, and all of them otherwise.
+///
+/// `query` and `out` are T x heads x head_size, `key` and `value` S x kv_heads x head_size.
+pub fn prefill_attention<T: Element>(
+    context: Context,
+    shape: AttentionShape,
+    causal: bool,
+    query: &[f32],
+    key: &[T],
+    value: &[T],
+    out: &mut [f32],
+) -> Result<()> {
+    let operation = "prefill_attention";
+    shape.check(operation)?;
+    let (width, kv_width) = (
+        shape.heads * shape.head_size,
+        shape.kv_heads * shape.head_size,
+    );
+    let (queries, keys) = (query.len() / width, key.len() / kv_width);
+    check_length(operation, "query", query.len(), &[queries, width])?;
+    check_length(operation, "key", key.len(), &[keys, kv_width])?;
+    check_length(operation, "value", value.len(), &[keys, kv_width])?;
+    check_length(operation, "out", out.len(), &[queries, width])?;
+    check_value(
+        operation,
+        "key",
+        keys >= if causal { queries } else { queries.min(1) },
+        format_args!("at least {queries} rows, one for each query"),
+        keys,
+    )?;
+    let out = DisjointSlice::new(out);
+    // The last queries see most: taken first, so that no thread ends alone with the longest.
+    let tiles = queries.div_ceil(QUERY_TILE);
+    context.threads.run(tiles * shape.heads, &|part| {
+        let (from_top, head) = (part / shape.heads, part % shape.heads);
+        let first = (tiles - 1 - from_top) * QUERY_TILE;
+        let tile = PrefillTile {
+            shape,
+            query,
+            key,
+            value,
+            first,
+            last: (first + QUERY_TILE).min(queries),
+            before: keys.saturating_sub(queries),
+            keys,
+            causal,
+            head,
+            out: &out,
+        };
+        T::prefill_attention(context.level, tile);
+    });
+    Ok(())
+}

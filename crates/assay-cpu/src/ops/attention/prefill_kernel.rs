@@ -1,0 +1,74 @@
+//! The prefill kernel: a tile of queries of one head over all keys it may see.
+
+use super::online_softmax::{KV_TILE, OnlineSoftmax};
+use super::shape::AttentionShape;
+use crate::ops::element::Load;
+use crate::simd::{Kernel, Vector};
+use crate::threads::DisjointSlice;
+
+/// Queries of a head that read the same keys while they are in the cache.
+pub(super) const QUERY_TILE: usize = 16;
+
+pub(crate) struct PrefillTile<'a, T> {
+    pub(super) shape: AttentionShape,
+    pub(super) query: &'a [f32],
+    pub(super) key: &'a [T],
+    pub(super) value: &'a [T],
+    pub(super) first: usize,
+    pub(super) last: usize,
+    /// Keys before the first query's own.
+    pub(super) before: usize,
+    pub(super) keys: usize,
+    pub(super) causal: bool,
+    pub(super) head: usize,
+    pub(super) out: &'a DisjointSlice<'a, f32>,
+}
+
+impl<T: Load> Kernel for PrefillTile<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let AttentionShape {
+            heads,
+            kv_heads,
+            head_size,
+            scale,
+        } = self.shape;
+        let kv_head = self.head / self.shape.group();
+        let mut states: [Option<OnlineSoftmax>; QUERY_TILE] = std::array::from_fn(|index| {
+            let start = ((self.first + index) * heads + self.head) * head_size;
+            // SAFETY: each part has its own queries and head.
+            (self.first + index < self.last).then(|| {
+                OnlineSoftmax::new(unsafe { self.out.slice_mut(start..start + head_size) })
+            })
+        });
+        let seen = |row: usize| match self.causal {
+            true => self.before + row + 1,
+            false => self.keys,
+        };
+        let visible = seen(self.last - 1);
+        for block in (0..visible).step_by(KV_TILE) {
+            for (index, states) in states.iter_mut().enumerate() {
+                let Some(states) = states else { break };
+                let count = seen(self.first + index).saturating_sub(block).min(KV_TILE);
+                if count == 0 {
+                    continue;
+                }
+                let start = ((self.first + index) * heads + self.head) * head_size;
+                let at = |key: usize| ((block + key) * kv_heads + kv_head) * head_size;
+                states.update(
+                    v,
+                    &self.query[start..start + head_size],
+                    scale,
+                    count,
+                    |key| &self.key[at(key)..at(key) + head_size],
+                    |key| &self.value[at(key)..at(key) + head_size],
+                );
+            }
+        }
+        for states in states.into_iter().flatten() {
+            states.finish(v);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Products of many rows on matrix amx: rows of bfloat16 where they lie, and columns that are brought
+//! into the order of amx as they are needed.
+
+use super::operands::{BLOCK_SIDE, Bf16Rows, PanelSource, TileEpilogue};
+use super::store::Store;
+use crate::context::Context;
+use crate::simd::{Amx, AmxSession, Kernel, LANES, TILE_K, TileB, TileC, TileOperands, Vector};
+use crate::threads::DisjointSlice;
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// Rows from which amx are worth bringing columns into their order.
+pub(crate) const MIN_AMX_ROWS: usize = 3 * LANES;
+/// About as many steps as let the columns of [`BLOCK_SIDE`] stay in the first cache.
+const K_BLOCK: usize = 20;
+/// Rows that are worth bringing the same columns into order once more, by another thread.
+const MIN_ROWS_PER_SPLIT: usize = 256;
+
+/// Memory of a thread, kept from call to call.
+#[derive(Default)]
+struct Scratch {
+    /// The columns at hand.
+    columns: Vec<TileB>,
+    /// Their sums with two times sixteen rows each.
+    sums: Vec<[TileC; 4]>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Writes the products of all rows with `columns` columns.
+pub(crate) fn tile_gemm<P: PanelSource>(
+    context: Context,
+    amx: Amx,
+    rows: Bf16Rows,
+    panels: &P,
+    columns: usize,
+    finish: TileEpilogue,
+    out: &mut [f32],
+) {
+    assert!(rows.rows >= LANES && rows.depth > 0 && rows.depth.is_multiple_of(TILE_K));
+    assert!(rows.data.len() >= (rows.rows - 1) * rows.stride + rows.depth);
+    let out = DisjointSlice::new(out);
+    let pairs = columns.div_ceil(BLOCK_SIDE);
+    // Where columns are few, rows are divided too, so that every core has some.
+    let wanted = (8 * context.threads.count()).div_ceil(pairs.max(1));
+    let splits = wanted.min(rows.rows / MIN_ROWS_PER_SPLIT).max(1);
+    let split = rows.rows.div_ceil(splits).next_multiple_of(BLOCK_SIDE);
+    let splits = rows.rows.div_ceil(split);
+    context.threads.parallel_for(pairs * splits, 1, &|parts| {
+        SCRATCH.with_borrow_mut(|scratch| {
+            for part in parts {
+                let start = part % splits * split;
+                amx.run(TileGemm {
+                    amx,
+                    rows,
+                    range: start..rows.rows.min(start + split),
+                    panels,
+                    columns,
+                    pair: part / splits,
+                    finish,
+                    scratch,
+                    out: &out,
+                });
+            }
+        });
+    });
+}
+
+/// Some rows by [`BLOCK_SIDE`] columns.
+struct TileGemm<'a, P> {
+    amx: Amx,
+    rows: Bf16Rows<'a>,
+    range: Range<usize>,
+    panels: &'a P,
+    columns: usize,
+    pair: usize,
+    finish: TileEpilogue<'a>,
+    scratch: &'a mut Scratch,
+    out: &'a DisjointSlice<'a, f32>,
+}
+
+impl<P: PanelSource> Kernel for TileGemm<'_, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let steps = self.rows.depth / TILE_K;
+        let each = steps.div_ceil(steps.div_ceil(K_BLOCK).max(1));
+        let each = each.next_multiple_of(P::GRAIN).max(1);
+        let count = self.range.len().div_ceil(BLOCK_SIDE);
+        let Scratch { columns, sums } = self.scratch;
+        let room = (2 * each * P::TERMS).max(columns.len());
+        columns.resize(room, TileB([[0; TILE_K]; LANES]));
+        let room = count.max(sums.len());
+        sums.resize(room, std::array::from_fn(|_| TileC([[0.0; LANES]; LANES])));
+        let sums = &mut sums[..count];
+        {
+            let session = self.amx.session();
+            for first in (0..steps).step_by(each) {
+                let steps = first..steps.min(first + each);
+                let length = steps.len() * P::TERMS;
+                let (left, right) = columns.split_at_mut(length);
+                let right = &mut right[..length];
+                let panel = 2 * self.pair;
+                self.panels.fill(v, self.amx, panel, steps.clone(), left);
+                self.panels
+                    .fill(v, self.amx, panel + 1, steps.clone(), right);
+                for (index, sums) in sums.iter_mut().enumerate() {
+                    let row = self.range.start + index * BLOCK_SIDE;
+                    self.rows
+                        .add_products(&session, row, &steps, P::TERMS, [left, right], sums);
+                }
+            }
+        }
+        let start = self.pair * BLOCK_SIDE;
+        let store = Store {
+            columns: start..self.columns.min(start + BLOCK_SIDE),
+            outputs: if self.finish.transposed {
+                self.rows.rows
+            } else {
+                self.columns
+            },
+            finish: self.finish,
+            out: self.out,
+        };
+        for (index, sums) in sums.iter().enumerate() {
+            let row = self.range.start + index * BLOCK_SIDE;
+            let starts = self.rows.starts(row);
+            for (half, start) in starts.into_iter().enumerate() {
+                let [left, right] = [&sums[2 * half], &sums[2 * half + 1]];
+                match self.finish.transposed {
+                    true => store.transposed(v, start, left, right),
+                    false => store.rows(v, start, left, right),
+                }
+            }
+        }
+    }
+}
+
+impl Bf16Rows<'_> {
+    /// Where the two times sixteen rows from `row` on begin; the last ones, which may have been taken
+    /// before, where fewer are left.
+    #[inline(always)]
+    fn starts(&self, row: usize) -> [usize; 2] {
+        let last = self.rows - LANES;
+        [row.min(last), (row + LANES).min(last)]
+    }
+
+    #[inline(always)]
+    fn add_products(
+        &self,
+        session: &AmxSession,
+        row: usize,
+        steps: &Range<usize>,
+        terms: usize,
+        columns: [&[TileB]; 2],
+        sums: &mut [TileC; 4],
+    ) {
+        let first = |start: usize| &self.data[start * self.stride + steps.start * TILE_K..];
+        let factors = TileOperands {
+            rows: self.starts(row).map(|start| first(start).as_ptr()),
+            row_bytes: self.stride * size_of::<u16>(),
+            columns,
+            steps: steps.len(),
+            terms,
+            fresh: steps.start == 0,
+        };
+        // SAFETY: sixteen rows follow each start, and the data reach to the end of the last row.
+        unsafe { session.multiply(factors, sums) };
+    }
+}

@@ -1,0 +1,71 @@
+//! What a linear layer does to its sums before they leave the cache.
+
+use crate::error::{Result, check_length};
+use crate::ops::activation::{activate_in_place, check_elementwise};
+use crate::simd::{LANES, Vector, load_partial, store_partial};
+use assay_operations::Activation;
+use std::ops::Range;
+
+/// A bias for each output, then an activation, then a residual; each may be left out.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Epilogue<'a> {
+    /// Added to each output.
+    pub bias: Option<&'a [f32]>,
+    /// Applied after the bias.
+    pub activation: Activation,
+    /// Added last, number by number; as many as there are outputs of all rows.
+    pub residual: Option<&'a [f32]>,
+}
+
+impl Epilogue<'_> {
+    pub(crate) fn check(&self, operation: &'static str, rows: usize, outputs: usize) -> Result<()> {
+        check_elementwise(operation, self.activation)?;
+        if let Some(bias) = self.bias {
+            check_length(operation, "bias", bias.len(), &[outputs])?;
+        }
+        if let Some(residual) = self.residual {
+            check_length(operation, "residual", residual.len(), &[rows, outputs])?;
+        }
+        Ok(())
+    }
+
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bias.is_none() && self.activation == Activation::None && self.residual.is_none()
+    }
+
+    /// Finishes the outputs of these columns of the row that begins at `start`.
+    #[inline(always)]
+    pub(crate) fn apply<V: Vector>(
+        &self,
+        v: V,
+        start: usize,
+        columns: Range<usize>,
+        out: &mut [f32],
+    ) {
+        if let Some(bias) = self.bias {
+            add(v, out, &bias[columns.clone()]);
+        }
+        activate_in_place(v, self.activation, out);
+        if let Some(residual) = self.residual {
+            add(
+                v,
+                out,
+                &residual[start + columns.start..start + columns.end],
+            );
+        }
+    }
+}
+
+#[inline(always)]
+fn add<V: Vector>(v: V, out: &mut [f32], other: &[f32]) {
+    let (whole, rest) = out.as_chunks_mut::<LANES>();
+    let (other_whole, other_rest) = other.as_chunks::<LANES>();
+    for (out, other) in whole.iter_mut().zip(other_whole) {
+        v.store(v.add(v.load(out), v.load(other)), out);
+    }
+    if !rest.is_empty() {
+        let sum = v.add(load_partial(v, rest, 0.0), load_partial(v, other_rest, 0.0));
+        store_partial(v, sum, rest);
+    }
+}

@@ -1,0 +1,167 @@
+//! Linear layers over dense weights: few rows of activations stream the weights once, and many rows
+//! meet each weight in vectors of sixteen.
+
+use super::amx::{amx_linear, amx_linear_applies};
+use super::epilogue::Epilogue;
+use super::gemv::{Gemv, OUTPUTS_AT_ONCE};
+use super::matmul::matmul;
+use super::matrix::{LinearShape, Matrix};
+use super::small_m::{self, SmallMGemm, transpose};
+use crate::aligned_buffer::AlignedBuffer;
+use crate::context::Context;
+use crate::error::{Result, check_length};
+use crate::ops::dispatch::Element;
+use crate::simd::{Kernel, LANES, Vector};
+use crate::threads::DisjointSlice;
+use std::cell::RefCell;
+
+/// Rows from which weights are worth packing as a matrix.
+const MIN_GEMM_ROWS: usize = 32;
+
+/// Writes `x` times the transposed `weights` to `out`: a row of outputs per row of `x`.
+///
+/// Many rows are multiplied in another order than few, unless `batch_invariant` asks for results that
+/// depend on nothing but their own row.
+///
+/// ```
+/// use assay_cpu::ops::{Bf16, Context, Epilogue, LinearShape, linear};
+/// let weights: Vec<Bf16> = [1.0, 2.0, 3.0, 4.0].map(Bf16::from).to_vec();
+/// let shape = LinearShape { rows: 1, inputs: 2, outputs: 2 };
+/// let mut out = [0.0; 2];
+/// linear(Context::best(), &[1.0, 2.0], &weights, shape, Epilogue::default(), false, &mut out)?;
+/// assert_eq!(out, [5.0, 11.0]);
+/// # Ok::<(), assay_cpu::error::OpError>(())
+/// ```
+pub fn linear<T: Element>(
+    context: Context,
+    x: &[f32],
+    weights: &[T],
+    shape: LinearShape,
+    epilogue: Epilogue,
+    batch_invariant: bool,
+    out: &mut [f32],
+) -> Result<()> {
+    let operation = "linear";
+    let LinearShape {
+        rows,
+        inputs,
+        outputs,
+    } = shape;
+    check_length(operation, "x", x.len(), &[rows, inputs])?;
+    check_length(operation, "weights", weights.len(), &[outputs, inputs])?;
+    check_length(operation, "out", out.len(), &[rows, outputs])?;
+    epilogue.check(operation, rows, outputs)?;
+    if !batch_invariant
+        && amx_linear_applies(shape)
+        && let (Some(amx), Some(weights)) = (context.level.amx(), T::as_bf16_bits(weights))
+    {
+        amx_linear(context, amx, x, weights, shape, epilogue, out);
+        return Ok(());
+    }
+    if rows >= MIN_GEMM_ROWS && !batch_invariant {
+        let right = Matrix::new(weights, outputs, inputs).transposed();
+        matmul(context, Matrix::new(x, rows, inputs), right, out)?;
+        apply_epilogue(context, epilogue, outputs, out);
+        return Ok(());
+    }
+    if rows >= small_m::MIN_ROWS && !batch_invariant {
+        small_m_gemm(context, x, weights, shape, epilogue, out);
+        return Ok(());
+    }
+    let out = DisjointSlice::new(out);
+    let least = 16_384_usize
+        .div_ceil(inputs.max(1))
+        .next_multiple_of(OUTPUTS_AT_ONCE);
+    context.threads.parallel_for(outputs, least, &|columns| {
+        let product = Gemv {
+            x,
+            weights,
+            shape,
+            columns,
+            epilogue,
+            out: &out,
+        };
+        T::gemv(context.level, product);
+    });
+    Ok(())
+}
+
+thread_local! {
+    /// The activations, for each sixteen rows input by input.
+    static TRANSPOSED: RefCell<AlignedBuffer> = RefCell::default();
+}
+
+fn small_m_gemm<T: Element>(
+    context: Context,
+    x: &[f32],
+    weights: &[T],
+    shape: LinearShape,
+    epilogue: Epilogue,
+    out: &mut [f32],
+) {
+    let LinearShape {
+        rows,
+        inputs,
+        outputs,
+    } = shape;
+    let tiles = rows.div_ceil(LANES);
+    TRANSPOSED.with_borrow_mut(|transposed| {
+        let transposed = transposed.floats(tiles * inputs * LANES);
+        transpose(context, x, shape, transposed);
+        let out = DisjointSlice::new(out);
+        // A thread is worth waking for some hundred thousand products.
+        let least = 131_072_usize.div_ceil((tiles * inputs * LANES * LANES).max(1));
+        context
+            .threads
+            .parallel_for(outputs.div_ceil(LANES), least, &|panels| {
+                let product = SmallMGemm {
+                    transposed,
+                    weights,
+                    shape,
+                    panels,
+                    epilogue,
+                    out: &out,
+                };
+                T::small_m_gemm(context.level, product);
+            });
+    });
+}
+
+/// Does to outputs of a matrix product what a linear layer does.
+fn apply_epilogue(context: Context, epilogue: Epilogue, outputs: usize, out: &mut [f32]) {
+    if epilogue.is_empty() || outputs == 0 {
+        return;
+    }
+    let rows = out.len() / outputs;
+    let out = DisjointSlice::new(out);
+    let least = 16_384_usize.div_ceil(outputs);
+    context.threads.parallel_for(rows, least, &|rows| {
+        context.level.run(ApplyEpilogue {
+            epilogue,
+            outputs,
+            first: rows.start,
+            // SAFETY: ranges of rows do not overlap.
+            out: unsafe { out.slice_mut(rows.start * outputs..rows.end * outputs) },
+        });
+    });
+}
+
+/// Some rows of outputs.
+struct ApplyEpilogue<'a> {
+    epilogue: Epilogue<'a>,
+    outputs: usize,
+    first: usize,
+    out: &'a mut [f32],
+}
+
+impl Kernel for ApplyEpilogue<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        for (row, out) in self.out.chunks_exact_mut(self.outputs).enumerate() {
+            let start = (self.first + row) * self.outputs;
+            self.epilogue.apply(v, start, 0..self.outputs, out);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The innermost microkernel of a matrix product: a few rows by a few vectors, held in registers.
+
+use crate::simd::{LANES, Level, Vector};
+use crate::threads::DisjointSlice;
+
+/// The tile that fills a level's registers.
+#[derive(Clone, Copy)]
+pub(super) enum RegisterTile {
+    /// 12 rows by 32 columns.
+    Large,
+    /// 6 rows by 16 columns.
+    Middle,
+    /// 2 rows by 16 columns.
+    Small,
+}
+
+impl RegisterTile {
+    pub fn of(level: Level) -> Self {
+        match level.name() {
+            "avx512" | "avx512+amx" => RegisterTile::Large,
+            "portable" => RegisterTile::Small,
+            _ => RegisterTile::Middle,
+        }
+    }
+
+    pub fn rows(self) -> usize {
+        match self {
+            RegisterTile::Large => 12,
+            RegisterTile::Middle => 6,
+            RegisterTile::Small => 2,
+        }
+    }
+
+    pub fn columns(self) -> usize {
+        match self {
+            RegisterTile::Large => 2 * LANES,
+            RegisterTile::Middle | RegisterTile::Small => LANES,
+        }
+    }
+}
+
+/// Adds the product of a packed panel of `MR` rows and one of `NR_VECTORS` vectors to a microkernel.
+#[inline(always)]
+pub(super) fn microkernel<V: Vector, const MR: usize, const NR_VECTORS: usize>(
+    v: V,
+    a: &[f32],
+    b: &[f32],
+) -> [[V::F; NR_VECTORS]; MR] {
+    let mut sums = [[v.splat(0.0); NR_VECTORS]; MR];
+    let steps = b.as_chunks::<LANES>().0.as_chunks::<NR_VECTORS>().0;
+    for (a, b) in a.as_chunks::<MR>().0.iter().zip(steps) {
+        let mut b_vectors = [v.splat(0.0); NR_VECTORS];
+        for vector in 0..NR_VECTORS {
+            b_vectors[vector] = v.load(&b[vector]);
+        }
+        for row in 0..MR {
+            let factor = v.splat(a[row]);
+            for vector in 0..NR_VECTORS {
+                sums[row][vector] = v.mul_add(factor, b_vectors[vector], sums[row][vector]);
+            }
+        }
+    }
+    sums
+}
+
+/// Where a microkernel goes in the output, and whether it adds to what is there.
+#[derive(Clone, Copy)]
+pub(super) struct OutputTile {
+    pub first: usize,
+    pub stride: usize,
+    pub rows: usize,
+    pub columns: usize,
+    pub accumulate: bool,
+}
+
+impl OutputTile {
+    /// Brings the microkernel to the cache while its sums are made: they would wait for it at the end.
+    #[inline(always)]
+    pub fn prefetch(&self, out: &DisjointSlice<f32>) {
+        for row in 0..self.rows {
+            for column in (0..self.columns).step_by(LANES) {
+                out.prefetch(self.first + row * self.stride + column);
+            }
+        }
+    }
+}
+
+/// Writes as much of a microkernel as lies in the output.
+///
+/// # Safety
+///
+/// No other thread touches this microkernel of the output.
+#[inline(always)]
+pub(super) unsafe fn store_tile<V: Vector, const MR: usize, const NR_VECTORS: usize>(
+    v: V,
+    sums: &[[V::F; NR_VECTORS]; MR],
+    out: &DisjointSlice<f32>,
+    target: OutputTile,
+) {
+    for (row, sums) in sums.iter().enumerate().take(target.rows) {
+        let first = target.first + row * target.stride;
+        // SAFETY: the caller has this microkernel to itself.
+        let out = unsafe { out.slice_mut(first..first + target.columns) };
+        let (whole, rest) = out.as_chunks_mut::<LANES>();
+        for (out, sum) in whole.iter_mut().zip(sums) {
+            let value = match target.accumulate {
+                true => v.add(*sum, v.load(out)),
+                false => *sum,
+            };
+            v.store(value, out);
+        }
+        if let Some(sum) = sums.get(whole.len()) {
+            let mut lanes = [0.0; LANES];
+            v.store(*sum, &mut lanes);
+            for (out, lane) in rest.iter_mut().zip(lanes) {
+                *out = if target.accumulate { *out + lane } else { lane };
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Amx of processors that have none: no value of these types exists.
+
+use super::tile::{TILE_K, TileC, TileOperands};
+use crate::simd::kernel::Kernel;
+use crate::simd::vector::LANES;
+
+/// No processor of this kind has tiles.
+#[derive(Clone, Copy)]
+pub(crate) enum Amx {}
+
+/// Nor registers with config.
+pub(crate) struct AmxSession(Amx);
+
+impl Amx {
+    pub fn run<K: Kernel>(self, _kernel: K) -> K::Output {
+        match self {}
+    }
+
+    pub fn session(self) -> AmxSession {
+        match self {}
+    }
+
+    pub fn to_bf16(self, _values: &[f32; TILE_K], _out: &mut [u16; TILE_K]) {
+        match self {}
+    }
+
+    pub fn dequantize_to_bf16(
+        self,
+        _codes: &[u8; 4 * LANES],
+        _scale: &[f32; LANES],
+        _least: &[f32; LANES],
+        _out: &mut [[u16; TILE_K]; 2],
+    ) {
+        match self {}
+    }
+}
+
+impl AmxSession {
+    /// # Safety
+    ///
+    /// Cannot be called.
+    pub unsafe fn multiply(&self, _factors: TileOperands, _sums: &mut [TileC; 4]) {
+        match self.0 {}
+    }
+}

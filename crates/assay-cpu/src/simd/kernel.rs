@@ -1,0 +1,9 @@
+//! SIMD kernels: code that is generic over the vector instructions.
+
+use super::vector::Vector;
+
+/// Work written once for all levels; `run` and all it calls must be inlined.
+pub(crate) trait Kernel {
+    type Output;
+    fn run<V: Vector>(self, vector: V) -> Self::Output;
+}
