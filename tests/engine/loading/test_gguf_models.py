@@ -113,40 +113,40 @@ def write(
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_converted_model_equals_its_source(architecture: str, tmp_path: Path) -> None:
-    made = small(architecture)
+    source = small(architecture)
     path = tmp_path / "model.gguf"
-    write(path, made)
+    write(path, source)
     model = open_model(path)
     assert model.architecture == architecture
-    assert set(model.tensors) == set(made.tensors)
-    shared = set(made.config) & set(model.config) - {"n_inner"}
+    assert set(model.tensors) == set(source.tensors)
+    shared = set(source.config) & set(model.config) - {"n_inner"}
     for key in shared:
-        expected = made.config[key]
+        expected = source.config[key]
         if isinstance(expected, float):
             expected = pytest.approx(expected, rel=1e-6)
         assert model.config[key] == expected, key
     for name, tensor in model.tensors.items():
-        values = made.tensors[name].to_float32()
+        values = source.tensors[name].to_float32()
         if tensor.permuted:
             heads = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
-            values = permute(values, made.config[heads])
+            values = permute(values, source.config[heads])
         np.testing.assert_array_equal(tensor.to_float32(), values)
     assert model.tokenizer.encode("abxy<|end|>") == [256, ord("a"), ord("b"), 258, 257]
 
 
 def test_permuted_rows_use_interleaved_rope(tmp_path: Path) -> None:
-    made = small("llama")
+    source = small("llama")
     path = tmp_path / "model.gguf"
-    write(path, made)
+    write(path, source)
     model = open_model(path)
-    assert (made.rope_pairs, model.rope_pairs) == ("half", "interleaved")
+    assert (source.rope_pairs, model.rope_pairs) == ("half", "interleaved")
     name = "model.layers.0.self_attn.k_proj.weight"
     size = model.config["head_dim"]
     angles = 3 / 10000 ** (np.arange(0, size, 2) / size)
     cosine, sine = np.cos(angles), np.sin(angles)
     x = np.linspace(-1, 1, model.config["hidden_size"])
 
-    half = (made.tensors[name].to_float32() @ x).reshape(-1, 2, size // 2)
+    half = (source.tensors[name].to_float32() @ x).reshape(-1, 2, size // 2)
     first, second = half[:, 0], half[:, 1]
     rotated = np.stack([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 
@@ -157,9 +157,9 @@ def test_permuted_rows_use_interleaved_rope(tmp_path: Path) -> None:
 
 
 def test_output_matrix_unties_the_embeddings(tmp_path: Path) -> None:
-    made = small("llama")
-    write(tmp_path / "own.gguf", made)
-    write(tmp_path / "tied.gguf", made, leave_out="lm_head")
+    source = small("llama")
+    write(tmp_path / "own.gguf", source)
+    write(tmp_path / "tied.gguf", source, leave_out="lm_head")
     own, tied = open_model(tmp_path / "own.gguf"), open_model(tmp_path / "tied.gguf")
     assert not own.config["tie_word_embeddings"]
     assert "lm_head.weight" in own.tensors

@@ -21,17 +21,17 @@ from assay.errors import AssayError, InputError
 def test_folder_equals_the_model_it_was_written_from(
     architecture: str, shards: int, tmp_path: Path
 ) -> None:
-    made = synthetic_model(architecture, seed=5)
+    source = synthetic_model(architecture, seed=5)
     write_folder(tmp_path, architecture, seed=5, shards=shards)
     model = open_model(tmp_path)
     assert (model.architecture, model.synthetic) == (architecture, False)
-    assert dict(model.config) == dict(made.config)
-    assert model.tensors.keys() == made.tensors.keys()
+    assert dict(model.config) == dict(source.config)
+    assert model.tensors.keys() == source.tensors.keys()
     for name, tensor in model.tensors.items():
         stored = tensor.to_float32()
         values = stored.T if tensor.transposed else stored
-        np.testing.assert_array_equal(values, made.tensors[name].to_float32())
-    assert model.tokenizer.encode("hi") == made.tokenizer.encode("hi") == [256, 104, 105]
+        np.testing.assert_array_equal(values, source.tensors[name].to_float32())
+    assert model.tokenizer.encode("hi") == source.tokenizer.encode("hi") == [256, 104, 105]
     assert model.tokenizer.stop_ids == {257}
     assert model.chat_template is not None
 

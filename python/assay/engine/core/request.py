@@ -131,7 +131,8 @@ class Request:
     @property
     def is_full(self) -> bool:
         """Whether it ends with the last of its tokens, pending or not."""
-        return self.num_tokens >= self.max_total_tokens and self.num_output_tokens > 0
+        num_tokens = len(self.tokens) + (self.pending is not None)
+        return num_tokens >= self.max_total_tokens and num_tokens > self.num_prompt_tokens
 
     def token_counts(self, vocabulary: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
         """How often each token is in the output, and whether it is in the prompt."""

@@ -12,12 +12,17 @@ from typing import Final
 
 from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.kv_memory import KvMemory
-from assay.engine.core.pending_token import PendingToken
 from assay.engine.core.request import Request
 from assay.engine.runner.step_buffers import InputLayout, StepShape, Workspace
 
 PADDING_ID: Final = -1
 """The input ID of padding rows."""
+
+FIRST_PENDING_ID: Final = -2
+"""The input ID of the pending token in sample row 0; that of row n is n less.
+
+`ops.embedding` reads such tokens from the previous step's sampled tokens.
+"""
 
 _PADDING: Final = {
     "temperature": 0.0,
@@ -34,15 +39,6 @@ _FIELDS: Final = {
     "presence": "presence_penalty",
     "frequency": "frequency_penalty",
 }
-
-
-def pending_input_id(token: PendingToken) -> int:
-    """The input ID for which `ops.embedding` reads the token from the sampled tokens.
-
-    >>> [pending_input_id(PendingToken(index)) for index in (0, 3)]
-    [-2, -5]
-    """
-    return -2 - token.sample_index
 
 
 class InputBatch:
@@ -88,7 +84,7 @@ class InputBatch:
             first, count = request.num_computed_tokens, sequence.num_scheduled_tokens
             if request.pending is not None:
                 # All tokens before a pending one are computed, and no draft follows it.
-                input_ids.append(pending_input_id(request.pending))
+                input_ids.append(FIRST_PENDING_ID - request.pending.sample_index)
             elif count == 1:
                 input_ids.append(request.tokens[first])
             else:
