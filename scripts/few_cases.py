@@ -1,7 +1,7 @@
-"""A pytest plugin: a few cases of every test, the smallest first, and which kernels they compiled.
+"""A pytest plugin that runs a few small cases of every test and records which kernels they compile.
 
-`FEW_CASES` is how many of each test are kept; with `FEW_CASES_KERNELS` the names of the kernel
-files are written there when the tests are over.
+`FEW_CASES` is the number of cases of each test; the names of the kernel files are written to the
+file `FEW_CASES_KERNELS` at the end of the session.
 """
 
 import functools
@@ -27,7 +27,7 @@ kernel_harness.compile_kernel = _note
 
 
 def _size(item: pytest.Item) -> int:
-    """The product of the whole numbers that a case is told: about how much it computes."""
+    """The product of a case's integer parameters: roughly how much it computes."""
     size = 1
     for value in getattr(getattr(item, "callspec", None), "params", {}).values():
         numbers = value if isinstance(value, (tuple, list)) else (value,)
@@ -38,22 +38,22 @@ def _size(item: pytest.Item) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep, of each test, cases spread over what they are told, with small ones for their sizes."""
-    few = int(os.environ.get("FEW_CASES", "6"))
-    by_words: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
+    """Select cases of each test, spread over its string and boolean parameters, smallest first."""
+    limit = int(os.environ.get("FEW_CASES", "6"))
+    by_labels: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
     for item in sorted(items, key=_size):
-        told = getattr(getattr(item, "callspec", None), "params", {})
-        words = repr([value for value in told.values() if isinstance(value, str | bool)])
-        by_words[item.nodeid.partition("[")[0]].setdefault(words, item)
-    kept = set()
-    for cases in by_words.values():
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        labels = repr([value for value in parameters.values() if isinstance(value, str | bool)])
+        by_labels[item.nodeid.partition("[")[0]].setdefault(labels, item)
+    selected = set()
+    for cases in by_labels.values():
         chosen = list(cases.values())
-        step = max(1.0, len(chosen) / few)
-        kept |= {id(chosen[int(at * step)]) for at in range(min(few, len(chosen)))}
-    items[:] = [item for item in items if id(item) in kept]
+        step = max(1.0, len(chosen) / limit)
+        selected |= {id(chosen[int(at * step)]) for at in range(min(limit, len(chosen)))}
+    items[:] = [item for item in items if id(item) in selected]
 
 
 def pytest_sessionfinish() -> None:
-    """Tell which kernels were compiled."""
-    if told := os.environ.get("FEW_CASES_KERNELS"):
-        Path(told).write_text("\n".join(sorted(_COMPILED)))
+    """Write the names of the compiled kernels."""
+    if parameters := os.environ.get("FEW_CASES_KERNELS"):
+        Path(parameters).write_text("\n".join(sorted(_COMPILED)))

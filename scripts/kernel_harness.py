@@ -1,6 +1,6 @@
 """Compiles and launches the kernels of this repository without its runtime: driver, NVRTC, PyTorch.
 
-PyTorch holds the memory, computes the references and is what speed is compared with.
+PyTorch owns the memory, computes the references and is the baseline of speed.
 """
 
 import ctypes
@@ -66,7 +66,7 @@ def compiler() -> Any:
 
 
 def check(result: int, what: str) -> None:
-    """Raises the driver's own words for an error."""
+    """Raises RuntimeError with the driver's message if the result is an error."""
     if result:
         text = ctypes.c_char_p()
         driver().cuGetErrorString(result, ctypes.byref(text))
@@ -122,10 +122,10 @@ class Kernel:
         found = driver().cuModuleGetFunction(ctypes.byref(self.function), self.module, symbol)
         check(found, self.name)
 
-    def attribute(self, number: int) -> int:
+    def attribute(self, element: int) -> int:
         """A function attribute: 3 local bytes, 4 registers."""
         value = ctypes.c_int()
-        check(driver().cuFuncGetAttribute(ctypes.byref(value), number, self.function), self.name)
+        check(driver().cuFuncGetAttribute(ctypes.byref(value), element, self.function), self.name)
         return value.value
 
     def __call__(
@@ -153,7 +153,7 @@ class Kernel:
         pointers = (ctypes.c_void_p * len(values))(
             *[ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values]
         )
-        if shared > 32 * 1024:  # with what the kernel itself declares, beyond the default
+        if shared > 32 * 1024:  # with static shared memory, beyond the default limit
             set_to = driver().cuFuncSetAttribute(self.function, MAX_DYNAMIC_SHARED_BYTES, shared)
             check(set_to, self.name)
         attributes = (LaunchAttribute * 2)()
@@ -180,29 +180,29 @@ class Kernel:
         check(launched, self.name)
 
 
-def tensor_map(view: torch.Tensor, box: Sequence[int]) -> ctypes.Array[ctypes.c_uint64]:
-    """What the copy engine is told of a view: it brings boxes of it, rows of 128 bytes swizzled."""
+def tensor_map(view: torch.Tensor, box_tokens: Sequence[int]) -> ctypes.Array[ctypes.c_uint64]:
+    """The TMA tensor map of a view, with these boxes and the 128-byte swizzle."""
     rank = view.dim()
-    room = (ctypes.c_uint64 * (MAP_WORDS + MAP_ALIGNMENT // 8))()
-    shift = -ctypes.addressof(room) % MAP_ALIGNMENT
+    storage = (ctypes.c_uint64 * (MAP_WORDS + MAP_ALIGNMENT // 8))()
+    shift = -ctypes.addressof(storage) % MAP_ALIGNMENT
     sizes, strides, steps = view.shape[::-1], view.stride()[::-1], view.stride()[-1]
     assert steps == 1
-    made = driver().cuTensorMapEncodeTiled(
-        ctypes.c_void_p(ctypes.addressof(room) + shift),
+    result = driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(ctypes.addressof(storage) + shift),
         MAP_TYPES[view.dtype],
         rank,
         ctypes.c_void_p(view.data_ptr()),
         (ctypes.c_uint64 * rank)(*sizes),
         (ctypes.c_uint64 * (rank - 1))(*(2 * stride for stride in strides[1:])),
-        (ctypes.c_uint32 * rank)(*box[::-1]),
+        (ctypes.c_uint32 * rank)(*box_tokens[::-1]),
         (ctypes.c_uint32 * rank)(*[1] * rank),
         0,
         MAP_SWIZZLE_128,
         MAP_PROMOTE_256,
         0,
     )
-    check(made, f"tensor map of {tuple(view.shape)}")
-    return (ctypes.c_uint64 * MAP_WORDS).from_buffer_copy(room, shift)
+    check(result, f"tensor map of {tuple(view.shape)}")
+    return (ctypes.c_uint64 * MAP_WORDS).from_buffer_copy(storage, shift)
 
 
 def prefill(
@@ -214,55 +214,55 @@ def prefill(
     paged: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
     hopper: bool = True,
     causal: int = 1,
-    bundle: int = 1,
+    heads_per_tile: int = 1,
 ) -> Callable[[], None]:
-    """A launch of prefill attention over blocks x kv_heads x tokens x numbers.
+    """A launch of prefill attention over blocks x kv_heads x tokens x head_dim.
 
-    Without tables, query starts and lengths each block is a sequence with `queries` rows. Hopper's
-    kernel takes `bundle` heads together.
+    Without block tables, query starts and lengths each block is a sequence with `queries` rows.
+    The Hopper kernel packs `heads_per_tile` heads in a tile.
     """
     heads, head = q.shape[1:]
     blocks, kv_heads, block, _ = keys.shape
-    tables, starts, lengths = paged or (None, None, None)
+    tables, query_start_loc, seq_lens = paged or (None, None, None)
     sequences = blocks if tables is None else tables.shape[0]
     columns = 0 if tables is None else tables.shape[1]
-    number = {torch.float16: "fp16", torch.bfloat16: "bf16"}[q.dtype]
+    element = {torch.float16: "fp16", torch.bfloat16: "bf16"}[q.dtype]
     if not hopper:
         tile = 64
         tokens = 64 if head <= 128 else 32
-        kernel = Kernel("attention_prefill.cu", NUMBER=number, HEAD=head, CAUSAL=causal)
+        kernel = Kernel("attention_prefill.cu", ELEMENT=element, HEAD_DIM=head, CAUSAL=causal)
         block_stride, head_stride, token_stride = keys.stride()[:3]
         return lambda: kernel(
-            (-(-queries // tile), heads, sequences), 128, q, keys, values, tables, starts, lengths, out,
+            (-(-queries // tile), heads, sequences), 128, q, keys, values, tables, query_start_loc, seq_lens, out,
             queries, block, heads, kv_heads, block, columns, ctypes.c_longlong(block_stride),
             head_stride, token_stride, head**-0.5,
             shared=(4 * tokens + (64 if tokens < 64 else 0)) * head * 2,
         )  # fmt: skip
-    box = 128 if tables is None else min(128, block & -block)
-    together, bundles = 128 // bundle, heads // bundle
+    box_tokens = 128 if tables is None else min(128, block & -block)
+    tile_queries, head_tiles = 128 // heads_per_tile, heads // heads_per_tile
     kernel = Kernel(
         "attention_prefill_hopper.cu",
-        NUMBER=number,
-        HEAD=head,
-        BUNDLE=bundle,
+        ELEMENT=element,
+        HEAD_DIM=head,
+        HEADS_PER_TILE=heads_per_tile,
         CAUSAL=causal,
-        BOX=box,
+        BOX_TOKENS=box_tokens,
     )
     maps = [
-        tensor_map(q, (together, bundle, 64)),
-        *(tensor_map(one, (1, 1, box, 64)) for one in (keys, values)),
+        tensor_map(q, (tile_queries, heads_per_tile, 64)),
+        *(tensor_map(one, (1, 1, box_tokens, 64)) for one in (keys, values)),
     ]
-    drawn = torch.zeros(1, dtype=torch.int32, device="cuda")
-    pieces = -(-queries // together) * bundles * sequences
-    grid = min(torch.cuda.get_device_properties(0).multi_processor_count, pieces)
+    tile_counter = torch.zeros(1, dtype=torch.int32, device="cuda")
+    work_tiles = -(-queries // tile_queries) * head_tiles * sequences
+    grid = min(torch.cuda.get_device_properties(0).multi_processor_count, work_tiles)
     return lambda: kernel(
-        grid, 384, *maps, tables, starts, lengths, out, drawn, queries, block, bundles,
-        bundles // kv_heads, sequences, block, columns, head**-0.5, shared=6 * 128 * head * 2 + 1024,
+        grid, 384, *maps, tables, query_start_loc, seq_lens, out, tile_counter, queries, block, head_tiles,
+        head_tiles // kv_heads, sequences, block, columns, head**-0.5, shared=6 * 128 * head * 2 + 1024,
     )  # fmt: skip
 
 
 def capture(work: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """The work as a graph, after one plain run of it."""
+    """The work as a CUDA graph, captured after one eager run."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         work()
@@ -274,7 +274,7 @@ def capture(work: Callable[[], object]) -> torch.cuda.CUDAGraph:
 
 
 def milliseconds(work: Callable[[], object], repeats: int = 15) -> tuple[float, float, float]:
-    """Median, least and most time of a graph of the work."""
+    """Median, minimum and maximum time of replays of a CUDA graph of the work."""
     graph = capture(work)
     for _ in range(3):
         graph.replay()
@@ -291,6 +291,6 @@ def milliseconds(work: Callable[[], object], repeats: int = 15) -> tuple[float, 
 
 
 def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
-    """The norm of the difference over the norm of what was expected; NaN where any is NaN."""
+    """The norm of the difference over the norm of the expected values; NaN where any is NaN."""
     difference = (got.double() - expected.double()).norm()
     return float(difference / expected.double().norm().clamp_min(1e-30))

@@ -1,6 +1,6 @@
-"""The ways in which every kernel of this repository is compiled: one of each kind at least.
+"""The macros that every kernel of this repository is compiled with: at least one variant of each kind.
 
-What compiles here compiles in use; options that only change a size are tried with one size or two.
+Macros that only change a size have one value or two.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,59 +12,63 @@ Options = Mapping[str, object]
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120")
 HALF = ("bf16", "fp16")
-NUMBERS = (*HALF, "float")
-PACKED = ((8, 0), (8, 32), (8, 64), (80, 0), (4, 32), (4, 64), (4, 128))
+FLOATS = (*HALF, "float")
+QUANTIZED = ((8, 0), (8, 32), (8, 64), (80, 0), (4, 32), (4, 64), (4, 128))
 KINDS = {"bool": "bool", "int": "i64", "uint": "u8", "float": "float"}
 INTEGERS = ("i8", "i16", "int", "i64", "u8", "u16", "u32", "u64")
 
 
-def linear() -> Iterator[Options]:
-    """Every weight with every kind of step before and after."""
-    for number in HALF:
+def gemv() -> Iterator[Options]:
+    """Every weight format with every prologue and epilogue."""
+    for element in HALF:
         shape: dict[str, object] = {
-            "ACTIVATION": number,
+            "ELEMENT": element,
             "INPUTS": 4096,
-            "ROWS": 1,
-            "TAKEN": 4,
+            "MAX_ROWS": 1,
+            "ROWS_PER_CTA": 4,
             "THREADS": 256,
-            "CHUNKS": 2,
-            "BLOCKS": 1,
+            "CHUNKS_PER_THREAD": 2,
+            "CTAS_PER_SM": 1,
         }
-        for weight, group in ((16, 0), *PACKED):
-            kind = shape | {"WEIGHT": weight, "GROUP": group}
-            yield kind | {"OUTPUT": number, "EVEN": 1}
+        for weight, group in ((16, 0), *QUANTIZED):
+            kind = shape | {"WEIGHT_FORMAT": weight, "GROUP_SIZE": group}
+            yield kind | {"OUTPUT": element, "NO_TAIL": 1}
             yield kind | {"OUTPUT": "float", "NORM": 1}
-            yield kind | {"OUTPUT": number, "NORM": 1, "PAIRED": 1}
-        for activate in range(1, 5):
-            yield shape | {"WEIGHT": 16, "OUTPUT": number, "ACTIVATE": activate}
+            yield kind | {"OUTPUT": element, "NORM": 1, "GATED": 1}
+        for activation_code in range(1, 5):
+            yield shape | {
+                "WEIGHT_FORMAT": 16,
+                "OUTPUT": element,
+                "ACTIVATION_CODE": activation_code,
+            }
         for rows in (2, 4, 8):
-            yield shape | {"WEIGHT": 16, "OUTPUT": number, "ROWS": rows}
+            yield shape | {"WEIGHT_FORMAT": 16, "OUTPUT": element, "MAX_ROWS": rows}
 
 
-def some_rows() -> Iterator[Options]:
-    """Some rows, in one pass over the inputs and in several."""
-    for number, inputs in product(HALF, (4096, 14336)):
+def small_m_gemm() -> Iterator[Options]:
+    """K in one pass and in several."""
+    for element, inputs in product(HALF, (4096, 14336)):
         shape: dict[str, object] = {
-            "ACTIVATION": number,
-            "TILES": 1,
+            "ELEMENT": element,
+            "M_TILES": 1,
             "INPUTS": inputs,
-            "SLICE": 256,
-            "SLICES": 2,
+            "SLICE_K": 256,
+            "SLICES_PER_PASS": 2,
             "STAGES": 3,
-            "TURNS": 2,
+            "MAX_TILES": 2,
             "WARPS": 8 if inputs == 4096 else 7,
-            "BLOCKS": 1,
+            "CTAS_PER_SM": 1,
         }
-        yield shape | {"OUTPUT": number}
+        yield shape | {"OUTPUT": element}
         yield shape | {"OUTPUT": "float", "NORM": 1}
-        yield shape | {"OUTPUT": number, "NORM": 1, "PAIRED": 1, "ACTIVATE": 1}
+        yield shape | {"OUTPUT": element, "NORM": 1, "GATED": 1, "ACTIVATION_CODE": 1}
 
 
 def elementwise() -> Iterator[Options]:
-    """Every expression in the types that it is for."""
+    """Every expression in its compute types."""
 
     def of(expression: str, inputs: int, kind: str) -> Options:
-        return {"EXPRESSION": expression, "INPUTS": inputs, "COMPUTED": kind, "INDEX": "u32"}
+        return {"EXPRESSION": expression, "INPUTS": inputs, "COMPUTE_TYPE": kind, "INDEX": "u32"}
 
     for inputs, rules in ((1, UNARY), (2, BINARY)):
         for rule in rules.values():
@@ -75,165 +79,178 @@ def elementwise() -> Iterator[Options]:
     for kind in INTEGERS:
         yield of("add(a0,a1)", 2, kind)
     for kind in ("u8", "u16", "u32", "u64", "uint4"):
-        yield {"EXPRESSION": "a0", "INPUTS": 1, "TYPE0": kind, "COMPUTED": kind, "RESULT": kind, "INDEX": "u64",
-               "NUMBERS": 0, "DENSE": 0, "SAME": 0, "TOGETHER": 1}  # fmt: skip
+        yield {"EXPRESSION": "a0", "INPUTS": 1, "TYPE0": kind, "COMPUTE_TYPE": kind, "RESULT": kind, "INDEX": "u64",
+               "SCALAR_INPUTS": 0, "CONTIGUOUS": 0, "BROADCAST_INPUTS": 0, "VECTOR": 1}  # fmt: skip
     for kind in ("double", "i64", "u8"):
-        yield of("ramp(place,a0,a1)", 2, kind)
+        yield of("ramp(index,a0,a1)", 2, kind)
         yield of("where(a0,a1,a2)", 3, kind)
-    dense: dict[str, object] = {
+    contiguous: dict[str, object] = {
         "INDEX": "u32",
-        "SAME": 0,
-        "DENSE": 1,
-        "TOGETHER": 4,
-        "NUMBERS": 4,
+        "BROADCAST_INPUTS": 0,
+        "CONTIGUOUS": 1,
+        "VECTOR": 4,
+        "SCALAR_INPUTS": 4,
         "TYPE1": "float",
         "TYPE2": "float",
     }
-    for number in HALF:
-        together: dict[str, object] = {
-            "TYPE0": number,
-            "COMPUTED": "float",
-            "RESULT": number,
+    for element in HALF:
+        vectorized: dict[str, object] = {
+            "TYPE0": element,
+            "COMPUTE_TYPE": "float",
+            "RESULT": element,
             "INPUTS": 3,
         }
-        yield dense | together | {"EXPRESSION": "multiply(add(a0,a1),a2)"}
-        yield dense | together | {"EXPRESSION": "add(a0,a1)", "DENSE": 0, "SAME": 2}
+        yield contiguous | vectorized | {"EXPRESSION": "multiply(add(a0,a1),a2)"}
+        yield (
+            contiguous
+            | vectorized
+            | {"EXPRESSION": "add(a0,a1)", "CONTIGUOUS": 0, "BROADCAST_INPUTS": 2}
+        )
 
 
 def variants(file: str, architecture: str) -> Iterator[Options]:
-    """Options for one file; none where the file is not for the architecture."""
+    """The macros of one file; none where the file does not support the architecture."""
     clusters = (0, 1) if architecture != "sm_80" else (0,)
     match file:
         case "gemv.cu":
-            yield from linear()
+            yield from gemv()
         case "small_m_gemm.cu":
-            yield from some_rows()
+            yield from small_m_gemm()
         case "elementwise.cu":
             yield from elementwise()
         case "attention_decode.cu":
-            for number, cluster, (head, tiles) in product(
+            for element, cluster, (head, tiles) in product(
                 HALF, clusters, ((64, 1), (128, 1), (128, 2), (192, 1), (256, 1))
             ):
                 yield {
-                    "NUMBER": number, "HEAD": head, "HEAD_TILES": tiles, "BLOCKS": 1, "CLUSTER": cluster,
-                    "WARPS": 2 if head * tiles > 128 else 4, "SETTLED": cluster,
-                    "ROTATES": cluster, "NEIGHBORS": int(number == "fp16"),
+                    "ELEMENT": element, "HEAD_DIM": head, "HEAD_TILES": tiles, "CTAS_PER_SM": 1, "CLUSTER": cluster,
+                    "WARPS": 2 if head * tiles > 128 else 4, "METADATA_READY": cluster,
+                    "FUSED_ROPE": cluster, "INTERLEAVED": int(element == "fp16"),
                 }  # fmt: skip
         case "attention_prefill.cu":
-            for number, head, causal in product(HALF, (64, 128, 192, 256), (0, 1)):
-                yield {"NUMBER": number, "HEAD": head, "CAUSAL": causal}
+            for element, head, causal in product(HALF, (64, 128, 192, 256), (0, 1)):
+                yield {"ELEMENT": element, "HEAD_DIM": head, "CAUSAL": causal}
         case "attention_prefill_hopper.cu":
-            for number, head, causal, (box, bundle) in product(
+            for element, head, causal, (box_tokens, heads_per_tile) in product(
                 HALF, (64, 128), (0, 1), ((16, 4), (128, 1))
             ):
                 if architecture == "sm_90a":
-                    yield {"NUMBER": number, "HEAD": head, "BUNDLE": bundle, "CAUSAL": causal,
-                           "BOX": box}  # fmt: skip
+                    yield {"ELEMENT": element, "HEAD_DIM": head, "HEADS_PER_TILE": heads_per_tile, "CAUSAL": causal,
+                           "BOX_TOKENS": box_tokens}  # fmt: skip
         case "normalize.cu" | "softmax.cu":
-            for number, flag, chunks in product(NUMBERS, (0, 1), (0, 4)):
+            for element, flag, chunks in product(FLOATS, (0, 1), (0, 4)):
                 if chunks == 0 and file == "normalize.cu":
                     continue
-                for vector in (4 if number == "float" else 8, 1):
-                    yield {"NUMBER": number, "LAYER": flag, "LOGARITHM": flag, "CHUNKS": chunks,
+                for vector in (4 if element == "float" else 8, 1):
+                    yield {"ELEMENT": element, "LAYER_NORM": flag, "LOG_SOFTMAX": flag, "CHUNKS_PER_THREAD": chunks,
                            "VECTOR": vector, "THREADS": 128}  # fmt: skip
         case "activate.cu":
-            for number, activate in product(NUMBERS, range(5)):
-                vector = 4 if number == "float" else 8
-                yield {"NUMBER": number, "VECTOR": vector, "ACTIVATE": activate}
+            for element, activation_code in product(FLOATS, range(5)):
+                vector = 4 if element == "float" else 8
+                yield {"ELEMENT": element, "VECTOR": vector, "ACTIVATION_CODE": activation_code}
         case "swiglu.cu":
-            for number in NUMBERS:
+            for element in FLOATS:
                 yield from (
-                    {"NUMBER": number, "VECTOR": v} for v in (4 if number == "float" else 8, 1)
+                    {"ELEMENT": element, "VECTOR": v} for v in (4 if element == "float" else 8, 1)
                 )
         case "rope_write.cu":
-            for number, neighbors in product(NUMBERS, (0, 1)):
-                for vector, lanes in ((4 if number == "float" else 8, 8), (1, 32)):
-                    yield {"NUMBER": number, "CACHE": number, "NEIGHBORS": neighbors, "VECTOR": vector,
-                           "LANES": lanes, "THREADS": 128, "SETTLED": neighbors}  # fmt: skip
+            for element, interleaved in product(FLOATS, (0, 1)):
+                for vector, lanes in ((4 if element == "float" else 8, 8), (1, 32)):
+                    yield {"ELEMENT": element, "CACHE_ELEMENT": element, "INTERLEAVED": interleaved, "VECTOR": vector,
+                           "LANES_PER_HEAD": lanes, "THREADS": 128, "METADATA_READY": interleaved}  # fmt: skip
         case "gather_rows.cu":
-            yield from ({"UNIT": unit} for unit in (16, 4, 2, 1))
+            yield from ({"ACCESS_BYTES": access_bytes} for access_bytes in (16, 4, 2, 1))
         case "gather.cu":
             yield from (
-                {"UNIT": unit, "EACH": each} for unit, each in product((16, 8, 4, 2, 1), (0, 1))
+                {"ACCESS_BYTES": access_bytes, "ALONG_AXIS": items}
+                for access_bytes, items in product((16, 8, 4, 2, 1), (0, 1))
             )
         case "sample.cu":
-            for number, cluster in product(NUMBERS, (1, 8) if architecture != "sm_80" else (1,)):
-                wide = 4 if number == "float" else 8
-                yield {"NUMBER": number, "VECTOR": wide, "THREADS": 512, "CLUSTER": cluster}
+            for element, cluster in product(FLOATS, (1, 8) if architecture != "sm_80" else (1,)):
+                vector = 4 if element == "float" else 8
                 yield {
-                    "NUMBER": number,
+                    "ELEMENT": element,
+                    "VECTOR": vector,
+                    "THREADS": 512,
+                    "CLUSTER_SIZE": cluster,
+                }
+                yield {
+                    "ELEMENT": element,
                     "VECTOR": 1,
                     "THREADS": 128,
-                    "CLUSTER": cluster,
+                    "CLUSTER_SIZE": cluster,
                     "SEED": "int",
                     "STEP": "int",
                 }
         case "penalize.cu":
-            yield from ({"NUMBER": number} for number in NUMBERS)
+            yield from ({"ELEMENT": element} for element in FLOATS)
         case "dequantize.cu" | "quantize.cu":
-            for (weight, group), number in product(PACKED, NUMBERS):
+            for (weight, group), element in product(QUANTIZED, FLOATS):
                 yield {
-                    "WEIGHT": weight,
-                    "GROUP": group,
-                    "OUTPUT": number,
-                    "TYPE": number,
+                    "WEIGHT_FORMAT": weight,
+                    "GROUP_SIZE": group,
+                    "OUTPUT": element,
+                    "TYPE": element,
                     "THREADS": 256,
                 }
         case "dequantize_blocks.cu":
-            for source, number in product((80, 40, 41, 45, 65), NUMBERS):
-                yield {"SOURCE": source, "OUTPUT": number}
+            for block_format, element in product((80, 40, 41, 45, 65), FLOATS):
+                yield {"BLOCK_FORMAT": block_format, "OUTPUT": element}
         case "quantize_blocks.cu":
-            for source, number in product((80, 40, 41), NUMBERS):
-                yield {"SOURCE": source, "TYPE": number}
+            for block_format, element in product((80, 40, 41), FLOATS):
+                yield {"BLOCK_FORMAT": block_format, "TYPE": element}
         case "matmul.cu":
-            for number, epilogue in product(NUMBERS, range(3)):
-                yield {"TYPE": number, "OUTPUT": number, "EPILOGUE": epilogue}
-                yield {"TYPE": number, "OUTPUT": "float", "EPILOGUE": epilogue}
+            for element, epilogue in product(FLOATS, range(3)):
+                yield {"TYPE": element, "OUTPUT": element, "EPILOGUE": epilogue}
+                yield {"TYPE": element, "OUTPUT": "float", "EPILOGUE": epilogue}
         case "convert.cu":
-            for number, other in product(NUMBERS, NUMBERS):
-                yield {"TYPE": number, "OUTPUT": other}
+            for element, other in product(FLOATS, FLOATS):
+                yield {"TYPE": element, "OUTPUT": other}
         case "pack_blocks.cu":
-            for source, weight in ((80, 8), (40, 4), (41, 4)):
-                yield {"SOURCE": source, "WEIGHT": weight, "GROUP": 32}
+            for block_format, weight in ((80, 8), (40, 4), (41, 4)):
+                yield {"BLOCK_FORMAT": block_format, "WEIGHT_FORMAT": weight, "GROUP_SIZE": 32}
         case "reduce.cu":
-            for kind, (rows, held) in product(("float", "double", "i64"), ((0, 0), (1, 0), (1, 4))):
-                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "CENTERED": 1 + rows,
-                       "FIRST": "square(subtract(a0,a1))",
-                       "JOIN": "add", "LAST": "divide(a0,a1)", "ROWS": rows, "HELD": held,
-                       "TOGETHER": 1 + rows}  # fmt: skip
-            for kind, join in product(
+            for kind, (rows, register_vectors) in product(
+                ("float", "double", "i64"), ((0, 0), (1, 0), (1, 4))
+            ):
+                yield {"TYPE": kind, "TRANSFORM_TYPE": kind, "COMPUTE_TYPE": kind, "OUTPUT": kind, "CENTERED": 1 + rows,
+                       "TRANSFORM": "square(subtract(a0,a1))",
+                       "COMBINE": "add", "EPILOGUE": "divide(a0,a1)", "CONTIGUOUS_AXIS": rows,
+                       "REGISTER_VECTORS": register_vectors, "VECTOR": 1 + rows}  # fmt: skip
+            for kind, operator in product(
                 ("i16", "u64", "bool"), ("maximum", "minimum", "logical_and")
             ):
-                yield {"TYPE": kind, "LOADED": kind, "COMPUTED": kind, "OUTPUT": kind, "FIRST": "a0", "CENTERED": 0,
-                       "JOIN": join, "LAST": "a0", "ROWS": 1, "HELD": 0, "TOGETHER": 1}  # fmt: skip
+                yield {"TYPE": kind, "TRANSFORM_TYPE": kind, "COMPUTE_TYPE": kind, "OUTPUT": kind, "TRANSFORM": "a0",
+                       "CENTERED": 0, "COMBINE": operator, "EPILOGUE": "a0", "CONTIGUOUS_AXIS": 1,
+                       "REGISTER_VECTORS": 0, "VECTOR": 1}  # fmt: skip
         case "argreduce.cu":
-            for (kind, computed), rows in product((("bf16", "float"), ("u64", "u64")), (0, 1)):
+            for (kind, compute_type), rows in product((("bf16", "float"), ("u64", "u64")), (0, 1)):
                 yield {
                     "TYPE": kind,
-                    "COMPUTED": computed,
+                    "COMPUTE_TYPE": compute_type,
                     "LARGEST": rows,
-                    "ROWS": rows,
-                    "TOGETHER": 1 + rows,
+                    "CONTIGUOUS_AXIS": rows,
+                    "VECTOR": 1 + rows,
                 }
         case "scan.cu":
             for kind, exclusive in product(("float", "double", "i64"), (0, 1)):
-                yield {"TYPE": kind, "COMPUTED": kind, "OUTPUT": kind, "JOIN": "add", "EXCLUSIVE": exclusive,
-                       "TOGETHER": 1 + exclusive, "THREADS": 256}  # fmt: skip
+                yield {"TYPE": kind, "COMPUTE_TYPE": kind, "OUTPUT": kind, "COMBINE": "add", "EXCLUSIVE": exclusive,
+                       "VECTOR": 1 + exclusive, "THREADS": 256}  # fmt: skip
         case "sort.cu":
             kinds = (("u32", 0, "0x7f800000"), ("u16", 0, "0x7c00"), ("u64", 0, "0x7ff0000000000000"),
                      ("u32", 1, 0), ("u64", 1, 0), ("u8", 0, 0))  # fmt: skip
-            for (bits, signed, infinite), places in product(kinds, (0, 1)):
+            for (key, signed, infinity), with_indices in product(kinds, (0, 1)):
                 sizes = ((256, 4), (512, 8), (512, 16))
-                for threads, each in sizes[: 2 if bits == "u64" else 3]:
-                    yield {"BITS": bits, "SIGNED": signed, "INFINITE": infinite, "PLACES": places,
-                           "THREADS": threads, "EACH": each}  # fmt: skip
+                for threads, items in sizes[: 2 if key == "u64" else 3]:
+                    yield {"KEY": key, "SIGNED": signed, "INFINITY_BITS": infinity, "WITH_INDICES": with_indices,
+                           "THREADS": threads, "ITEMS_PER_THREAD": items}  # fmt: skip
         case "compact.cu":
             yield {"THREADS": 256}
         case "scatter.cu":
-            yield from ({"UNIT": unit} for unit in (16, 8, 4, 2, 1))
+            yield from ({"ACCESS_BYTES": access_bytes} for access_bytes in (16, 8, 4, 2, 1))
         case "searchsorted.cu":
             for kind, right in product(("bf16", "double", "u64", "bool"), (0, 1)):
-                computed = "float" if kind == "bf16" else kind
-                yield {"TYPE": kind, "COMPUTED": computed, "RIGHT": right}
+                compute_type = "float" if kind == "bf16" else kind
+                yield {"TYPE": kind, "COMPUTE_TYPE": compute_type, "RIGHT": right}
         case _:
             yield {}

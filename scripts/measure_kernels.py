@@ -4,10 +4,10 @@
 
 Weights and caches are rotated past the L2 cache, inputs are random, every figure is the median of
 replays of a graph, and the ceiling is measured in the same run. Where a kernel has several
-shapes of launch, the fastest one is printed; --all prints every one.
+launch shapes, the fastest one is printed; --all prints every one.
 """
 
-# ruff: noqa: B023 (every closure here is run in the turn of the loop that makes it)
+# ruff: noqa: B023 (every closure here runs in the iteration of the loop that creates it)
 
 import ctypes
 import json
@@ -22,17 +22,17 @@ import kernel_packing as packing
 from kernel_harness import Kernel, milliseconds, prefill
 
 SHAPES = [(6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (128256, 4096)]
-ROTATED = 1.5e9  # bytes in turn, many times the L2 cache
+ROTATED_BYTES = 1.5e9  # rotated through, many times the L2 cache
 Work = Callable[[], object]
 
 
-def say(**figures: object) -> None:
+def print_figures(**figures: object) -> None:
     """One line of the result."""
     print(json.dumps(figures), flush=True)
 
 
-def multiprocessors() -> int:
-    """How many the GPU has."""
+def sm_count() -> int:
+    """The number of SMs."""
     return int(torch.cuda.get_device_properties(0).multi_processor_count)
 
 
@@ -47,56 +47,70 @@ def microseconds(work: Work, times: int) -> tuple[float, tuple[float, float]]:
     return median / times * 1e3, (round(least / median, 3), round(most / median, 3))
 
 
-def report_best(found: Sequence[dict[str, Any]]) -> None:
-    """Prints the fastest of several ways to launch a kernel."""
-    kept = sorted(found, key=lambda figures: figures["us"])
-    for figures in kept if "--all" in sys.argv else kept[:1]:
-        say(**figures)
+def report_best(results: Sequence[dict[str, Any]]) -> None:
+    """Prints the fastest of several launch shapes."""
+    ordered = sorted(results, key=lambda figures: figures["us"])
+    for figures in ordered if "--all" in sys.argv else ordered[:1]:
+        print_figures(**figures)
 
 
 def read_ceiling() -> float:
     """Bytes per second of reading 8 GiB once."""
     data = torch.randn(1 << 31, device="cuda")
-    parts = torch.empty(8 * multiprocessors(), dtype=torch.float64, device="cuda")
-    done = torch.zeros(1, dtype=torch.int32, device="cuda")
+    partials = torch.empty(8 * sm_count(), dtype=torch.float64, device="cuda")
+    finished_ctas = torch.zeros(1, dtype=torch.int32, device="cuda")
     out = torch.empty(1, device="cuda")
     kernel = Kernel("stream_read.cu")
     count = ctypes.c_ulonglong(data.numel())
     best = 0.0
-    for blocks in (2, 4, 8):
-        grid = multiprocessors() * blocks
+    for ctas_per_sm in (2, 4, 8):
+        grid = sm_count() * ctas_per_sm
 
         def work(grid: int = grid) -> None:
-            kernel(grid, 512, data, count, parts, done, out)
+            kernel(grid, 512, data, count, partials, finished_ctas, out)
 
         us, spread = microseconds(work, 1)
         best = max(best, data.numel() * 4 / us * 1e6)
-        say(kind="ceiling", blocks=blocks, tb_per_s=data.numel() * 4 / us / 1e6, spread=spread)
+        print_figures(
+            kind="ceiling",
+            ctas_per_sm=ctas_per_sm,
+            tb_per_s=data.numel() * 4 / us / 1e6,
+            spread=spread,
+        )
     return best
 
 
 def copies_of(make: Callable[[], Any], nbytes: float) -> list[Any]:
-    """As many different copies as it takes to outgrow the cache."""
-    return [make() for _ in range(max(2, min(48, math.ceil(ROTATED / nbytes))))]
+    """Enough copies to exceed the L2 cache."""
+    return [make() for _ in range(max(2, min(48, math.ceil(ROTATED_BYTES / nbytes))))]
 
 
 def launches(weight: int, group: int, rows: int, inputs: int) -> list[tuple[int, int, int]]:
-    """Ways to launch linear: weight rows taken at once, threads, blocks per multiprocessor."""
+    """Launch shapes of gemv.cu: weight rows per CTA, threads, CTAs per SM."""
     chunks = packing.row_chunks(weight, inputs, group)
-    few = 2 if rows <= 2 else 1
+    rows_factor = 2 if rows <= 2 else 1
     if weight == 16:
-        short = [(4 * few, 256, 2), (4 * few, 512, 1), (4, 128, 2)]
-        return short if chunks <= 512 else [(2 * few, 448, 1), (2 * few, 512, 1), (few, 256, 2)]
+        short = [(4 * rows_factor, 256, 2), (4 * rows_factor, 512, 1), (4, 128, 2)]
+        return (
+            short
+            if chunks <= 512
+            else [(2 * rows_factor, 448, 1), (2 * rows_factor, 512, 1), (rows_factor, 256, 2)]
+        )
     if chunks <= 256:
         threads = 256 if chunks > 128 else 128
-        return [(taken * few, threads, 512 // threads) for taken in (2, 4, 8)]
-    return [(2 * few, 448, 1), (2 * few, 512, 1), (4 * few, 512, 1), (4 * few, 448, 1)]
+        return [(rows_per_cta * rows_factor, threads, 512 // threads) for rows_per_cta in (2, 4, 8)]
+    return [
+        (2 * rows_factor, 448, 1),
+        (2 * rows_factor, 512, 1),
+        (4 * rows_factor, 512, 1),
+        (4 * rows_factor, 448, 1),
+    ]
 
 
 def packed_weights(
     weight: int, group: int, dense: list[torch.Tensor]
 ) -> tuple[list[Any], list[Any]]:
-    """Every matrix in the kernel's order, and its scales; quantized ones are taken twice in turn."""
+    """Every matrix in the kernel's layout, and its scales; quantized ones are listed twice."""
     if weight == 16:
         return dense, [None] * len(dense)
     if weight == 4:
@@ -117,48 +131,49 @@ def measure_torch_linear(dense: list[torch.Tensor], rows: int, ceiling: float) -
             torch.nn.functional.linear(x, matrix)
 
     us, spread = microseconds(work, len(dense))
-    say(kind="linear", who="torch", weight=16, rows=rows, outputs=outputs, inputs=inputs, us=us,
+    print_figures(kind="linear", who="torch", weight=16, rows=rows, outputs=outputs, inputs=inputs, us=us,
         share=outputs * inputs * 2 / us * 1e6 / ceiling, spread=spread)  # fmt: skip
 
 
 def measure_one_linear(
     matrices: list[Any], scales: list[Any], shape: tuple[int, int], ceiling: float,
-    weight: int, group: int, rows: int, norm: int = 0, paired: int = 0,
+    weight: int, group: int, rows: int, norm: int = 0, gated: int = 0,
 ) -> None:  # fmt: skip
-    """One format at one shape, in every way to launch it."""
+    """One weight format at one shape, with every launch shape."""
     outputs, inputs = shape
     x, gain = normal(rows, inputs), normal(inputs)
-    y = torch.empty(rows, outputs // 2 if paired else outputs, device="cuda").bfloat16()
-    moved = matrices[0].numel() * matrices[0].element_size()
-    moved += 0 if scales[0] is None else scales[0].numel() * scales[0].element_size()
-    found = []
-    for taken, threads, blocks in launches(weight, group, rows, inputs):
-        if paired and taken < 2:
+    y = torch.empty(rows, outputs // 2 if gated else outputs, device="cuda").bfloat16()
+    weight_bytes = matrices[0].numel() * matrices[0].element_size()
+    weight_bytes += 0 if scales[0] is None else scales[0].numel() * scales[0].element_size()
+    results = []
+    for rows_per_cta, threads, ctas_per_sm in launches(weight, group, rows, inputs):
+        if gated and rows_per_cta < 2:
             continue
         options: dict[str, Any] = {
-            "ROWS": next(most for most in (1, 2, 4, 8) if most >= rows), "TAKEN": taken,
-            "EVEN": int(outputs % taken == 0),
-            "THREADS": threads, "BLOCKS": blocks, "INPUTS": inputs, "WEIGHT": weight, "GROUP": group, "NORM": norm,
-            "PAIRED": paired, "CHUNKS": math.ceil(packing.row_chunks(weight, inputs, group) / threads),
+            "MAX_ROWS": next(most for most in (1, 2, 4, 8) if most >= rows), "ROWS_PER_CTA": rows_per_cta,
+            "NO_TAIL": int(outputs % rows_per_cta == 0),
+            "THREADS": threads, "CTAS_PER_SM": ctas_per_sm, "INPUTS": inputs, "WEIGHT_FORMAT": weight,
+            "GROUP_SIZE": group, "NORM": norm,
+            "GATED": gated, "CHUNKS_PER_THREAD": math.ceil(packing.row_chunks(weight, inputs, group) / threads),
         }  # fmt: skip
-        kernel = Kernel("gemv.cu", ACTIVATION="bf16", OUTPUT="bf16", **options)
-        grid = min(math.ceil(outputs / taken), multiprocessors() * blocks)
+        kernel = Kernel("gemv.cu", ELEMENT="bf16", OUTPUT="bf16", **options)
+        grid = min(math.ceil(outputs / rows_per_cta), sm_count() * ctas_per_sm)
 
         def work(kernel: Kernel = kernel, grid: int = grid, threads: int = threads) -> None:
-            for matrix, by in zip(matrices, scales, strict=True):
+            for matrix, row_scales in zip(matrices, scales, strict=True):
                 kernel(
-                    grid, threads, matrix, by, x, gain, None, None, y, rows, outputs, 1e-5,
+                    grid, threads, matrix, row_scales, x, gain, None, None, y, rows, outputs, 1e-5,
                     overlap=True,
                 )  # fmt: skip
 
         us, spread = microseconds(work, len(matrices))
-        found.append(
+        results.append(
             {"kind": "linear", "who": "assay", "weight": weight, "rows": rows,
              "outputs": outputs, "inputs": inputs, "us": us, "spread": spread,
-             "share": moved / us * 1e6 / ceiling, "grid": grid, **options,
+             "share": weight_bytes / us * 1e6 / ceiling, "grid": grid, **options,
              "registers": kernel.attribute(4), "local": kernel.attribute(3)}
         )  # fmt: skip
-    report_best(found)
+    report_best(results)
 
 
 def measure_linear(ceiling: float) -> None:
@@ -177,7 +192,7 @@ def measure_linear(ceiling: float) -> None:
             measure_torch_linear(dense, rows, ceiling)
             if inputs <= 4096 or rows <= 4:
                 measure_one_linear(dense, [None] * len(dense), shape, ceiling, 16, 0, rows)
-        measure_one_linear(dense, [None] * len(dense), shape, ceiling, 16, 0, 1, norm=1, paired=1)
+        measure_one_linear(dense, [None] * len(dense), shape, ceiling, 16, 0, 1, norm=1, gated=1)
         for weight, group in ((8, 0), (80, 0), (4, 128), (4, 32)):
             matrices, scales = packed_weights(weight, group, dense)
             measure_one_linear(matrices, scales, shape, ceiling, weight, group, 1)
@@ -188,39 +203,47 @@ def measure_decode(ceiling: float) -> None:
     """Paged decode attention, 32/8 heads of 128, blocks of 32 tokens, bf16."""
     heads, kv_heads, head, block = 32, 8, 128, 32
     for batch, context in [(64, 4096), (8, 12000), (1, 200), (1, 8192), (64, 200), (256, 200)]:
-        per = math.ceil(context / block)
-        live = batch * context * kv_heads * head * 2 * 2
+        blocks_per_sequence = math.ceil(context / block)
+        kv_bytes = batch * context * kv_heads * head * 2 * 2
 
-        def make(batch: int = batch, per: int = per) -> torch.Tensor:
-            return normal(2, batch * per, kv_heads, block, head)
+        def make(
+            batch: int = batch, blocks_per_sequence: int = blocks_per_sequence
+        ) -> torch.Tensor:
+            return normal(2, batch * blocks_per_sequence, kv_heads, block, head)
 
-        caches = copies_of(make, live)
-        tables = torch.randperm(batch * per, device="cuda").int().view(batch, per)
-        lengths = torch.full((batch,), context, dtype=torch.int32, device="cuda")
+        caches = copies_of(make, kv_bytes)
+        tables = (
+            torch.randperm(batch * blocks_per_sequence, device="cuda")
+            .int()
+            .view(batch, blocks_per_sequence)
+        )
+        seq_lens = torch.full((batch,), context, dtype=torch.int32, device="cuda")
         q = normal(batch, heads * head)
         out = torch.empty_like(q)
         counters = torch.zeros(batch * kv_heads, dtype=torch.int32, device="cuda")
-        found = []
-        for warps, blocks in [(4, 3), (4, 4), (8, 1)]:
+        results = []
+        for warps, ctas_per_sm in [(4, 3), (4, 4), (8, 1)]:
             for cluster in (0, 1):
                 kernel = Kernel(
-                    "attention_decode.cu", NUMBER="bf16", HEAD=head, HEAD_TILES=1, WARPS=warps,
-                    BLOCKS=blocks, CLUSTER=cluster,
+                    "attention_decode.cu", ELEMENT="bf16", HEAD_DIM=head, HEAD_TILES=1, WARPS=warps,
+                    CTAS_PER_SM=ctas_per_sm, CLUSTER=cluster,
                 )  # fmt: skip
                 for splits in (1, 2, 4, 8) if cluster else (1, 2, 4, 8, 16):
                     if batch * splits * kv_heads > 8192:
                         continue
-                    parts = torch.empty(batch * kv_heads * splits * 8 * (head + 2), device="cuda")
+                    partials = torch.empty(
+                        batch * kv_heads * splits * 8 * (head + 2), device="cuda"
+                    )
                     grid = (splits, kv_heads, batch)
                     arguments = (
-                        tables, lengths, None, out, parts, counters, heads, kv_heads, block, per,
+                        tables, seq_lens, None, out, partials, counters, heads, kv_heads, block, blocks_per_sequence,
                         ctypes.c_longlong(kv_heads * block * head), block * head, head, head**-0.5,
                     )  # fmt: skip
 
                     def work(
                         kernel: Kernel = kernel, grid: tuple[int, ...] = grid, warps: int = warps,
                         arguments: tuple[Any, ...] = arguments, caches: list[Any] = caches,
-                        joined: int = grid[0] if cluster else 0, q: torch.Tensor = q,
+                        cluster_size: int = grid[0] if cluster else 0, q: torch.Tensor = q,
                     ) -> None:  # fmt: skip
                         for keys, values in caches:
                             kernel(
@@ -231,17 +254,17 @@ def measure_decode(ceiling: float) -> None:
                                 values,
                                 *arguments,
                                 overlap=True,
-                                cluster=joined,
+                                cluster=cluster_size,
                             )
 
                     us, spread = microseconds(work, len(caches))
-                    found.append(
+                    results.append(
                         {"kind": "decode", "batch": batch, "context": context, "us": us,
-                         "share": live / us * 1e6 / ceiling, "splits": splits, "cluster": cluster,
-                         "warps": warps, "blocks": blocks, "spread": spread,
+                         "share": kv_bytes / us * 1e6 / ceiling, "splits": splits, "cluster": cluster,
+                         "warps": warps, "blocks": ctas_per_sm, "spread": spread,
                          "registers": kernel.attribute(4), "local": kernel.attribute(3)}
                     )  # fmt: skip
-        report_best(found)
+        report_best(results)
 
 
 def measure_prefill() -> None:
@@ -258,7 +281,7 @@ def measure_prefill() -> None:
         for hopper in (True, False):
             work = prefill(q, k, v, out, tokens, hopper=hopper)
             us, spread = microseconds(work, 1)
-            say(
+            print_figures(
                 kind="prefill",
                 who="hopper" if hopper else "anywhere",
                 tokens=tokens,
@@ -268,13 +291,13 @@ def measure_prefill() -> None:
             )
         batched = [q.transpose(0, 1)[None], k, v]
 
-        def theirs() -> None:
+        def torch_attention() -> None:
             torch.nn.functional.scaled_dot_product_attention(
                 *batched, is_causal=True, enable_gqa=True
             )
 
-        us, spread = microseconds(theirs, 1)
-        say(
+        us, spread = microseconds(torch_attention, 1)
+        print_figures(
             kind="prefill",
             who="torch",
             tokens=tokens,
@@ -299,14 +322,24 @@ def measure_rows(ceiling: float) -> None:
         chunks = width // (8 * threads)
         norm, layer = (
             Kernel(
-                "normalize.cu", NUMBER="bf16", LAYER=kind, CHUNKS=chunks, VECTOR=8, THREADS=threads
+                "normalize.cu",
+                ELEMENT="bf16",
+                LAYER_NORM=kind,
+                CHUNKS_PER_THREAD=chunks,
+                VECTOR=8,
+                THREADS=threads,
             )
             for kind in (0, 1)
         )
         soft = Kernel(
-            "softmax.cu", NUMBER="bf16", LOGARITHM=0, CHUNKS=chunks, VECTOR=8, THREADS=threads
+            "softmax.cu",
+            ELEMENT="bf16",
+            LOG_SOFTMAX=0,
+            CHUNKS_PER_THREAD=chunks,
+            VECTOR=8,
+            THREADS=threads,
         )
-        glu = Kernel("swiglu.cu", NUMBER="bf16", VECTOR=8)
+        glu = Kernel("swiglu.cu", ELEMENT="bf16", VECTOR=8)
         half = width // 2
         Ours = Callable[[torch.Tensor, torch.Tensor], object]
         cases: dict[str, tuple[Ours, Ours, float]] = {
@@ -332,36 +365,36 @@ def measure_rows(ceiling: float) -> None:
             ),
             "copy": (lambda x, y: y.copy_(x), lambda x, y: y.copy_(x), 2),
         }  # fmt: skip
-        for name, (ours, theirs, passes) in cases.items():
+        for name, (ours, reference, passes) in cases.items():
             us, spread = microseconds(lambda: [ours(x, y) for x, y in pairs], len(pairs))
-            other, _ = microseconds(lambda: [theirs(x, y) for x, y in pairs], len(pairs))
-            say(kind="rows", name=name, rows=rows, width=width, us=us, torch_us=other, ratio=other / us,
+            other, _ = microseconds(lambda: [reference(x, y) for x, y in pairs], len(pairs))
+            print_figures(kind="rows", name=name, rows=rows, width=width, us=us, torch_us=other, ratio=other / us,
                 share=rows * width * 2 * passes / us * 1e6 / ceiling, spread=spread)  # fmt: skip
 
 
 def measure_sample() -> None:
-    """Sampling from 128,256 scores."""
+    """Sampling from 128,256 logits."""
     vocabulary = 128256
     for rows in (1, 64, 256):
-        # As peaked as those of a language model: few tokens hold nearly all the chance.
-        scores = torch.randn(rows, vocabulary, device="cuda") * 2
-        scores[:, ::997] += 8
-        chances = torch.empty_like(scores)
+        # As peaked as a language model's: few tokens hold nearly all probability.
+        logits = torch.randn(rows, vocabulary, device="cuda") * 2
+        logits[:, ::997] += 8
+        probabilities = torch.empty_like(logits)
         tokens = torch.empty(rows, dtype=torch.int32, device="cuda")
         seeds = torch.arange(rows, device="cuda")
-        for name, (heat, k, p) in {
+        for name, (temperature, k, p) in {
             "greedy": (0.0, 0, 1.0), "temperature": (1.0, 0, 1.0), "top_k_top_p": (1.0, 50, 0.9),
         }.items():  # fmt: skip
             filled = (
-                torch.full((rows,), heat, device="cuda"),
+                torch.full((rows,), temperature, device="cuda"),
                 torch.full((rows,), k, device="cuda", dtype=torch.int32),
                 torch.full((rows,), p, device="cuda"),
                 torch.zeros(rows, device="cuda"),
             )
-            found = []
+            results = []
             for cluster, threads in [(1, 512), (1, 1024), (4, 512), (8, 512)]:
                 kernel = Kernel(
-                    "sample.cu", NUMBER="float", VECTOR=4, THREADS=threads, CLUSTER=cluster
+                    "sample.cu", ELEMENT="float", VECTOR=4, THREADS=threads, CLUSTER_SIZE=cluster
                 )
 
                 def work(
@@ -369,23 +402,23 @@ def measure_sample() -> None:
                     filled: tuple[torch.Tensor, ...] = filled, rows: int = rows,
                 ) -> None:  # fmt: skip
                     kernel(
-                        rows * cluster, threads, scores, *filled, seeds, seeds, tokens, None,
-                        chances, vocabulary, cluster=cluster if cluster > 1 else 0,
+                        rows * cluster, threads, logits, *filled, seeds, seeds, tokens, None,
+                        probabilities, vocabulary, cluster=cluster if cluster > 1 else 0,
                     )  # fmt: skip
 
                 us, spread = microseconds(work, 1)
-                found.append({"kind": "sample", "name": name, "rows": rows, "cluster": cluster,
+                results.append({"kind": "sample", "name": name, "rows": rows, "cluster": cluster,
                               "threads": threads, "us": us, "spread": spread})  # fmt: skip
-            report_best(found)
-        us, _ = microseconds(lambda: scores.argmax(-1), 1)
-        say(kind="sample", name="torch argmax", rows=rows, us=us)
+            report_best(results)
+        us, _ = microseconds(lambda: logits.argmax(-1), 1)
+        print_figures(kind="sample", name="torch argmax", rows=rows, us=us)
 
 
 def main() -> None:
-    """Measures what the command line names, or everything."""
+    """Measures the named groups, or all of them."""
     torch.manual_seed(0)
     properties = torch.cuda.get_device_properties(0)
-    say(kind="machine", gpu=properties.name, torch=torch.__version__)
+    print_figures(kind="machine", gpu=properties.name, torch=torch.__version__)
     ceiling = read_ceiling()
     named = [name for name in sys.argv[1:] if not name.startswith("-")]
     wanted = named or ["linear", "decode", "prefill", "rows", "sample"]

@@ -1,7 +1,7 @@
-"""Runs a few cases of every kernel's tests under compute-sanitizer, and keeps what it found.
+"""Runs a few cases of every kernel's tests under compute-sanitizer, and stores the findings.
 
-Needs a GPU, PyTorch (for the references) and compute-sanitizer. Exits with 1 if a tool found
-anything, a test failed, or a kernel was left out.
+Needs a GPU, PyTorch (for the references) and compute-sanitizer. Exits with 1 if a tool reports
+anything, a test fails, or a kernel is not covered.
 """
 
 import argparse
@@ -28,7 +28,7 @@ TESTS: Final = (
     "test_array_kernels.py",
     "test_cuda_operations.py",
 )
-"""The kernels themselves, and last the operations as the runtime launches them."""
+"""The kernels themselves, then the operations as the runtime launches them."""
 SUMMARY: Final = {
     "memcheck": re.compile(r"ERROR SUMMARY: (\d+) error"),
     "racecheck": re.compile(r"RACECHECK SUMMARY: (\d+) hazard"),
@@ -42,7 +42,7 @@ NOT_OURS: Final = (
 
 
 def run(tool: str, file: Path, cases: int, seconds: float) -> dict[str, Any]:
-    """Run a file of tests under one tool and say what came of it."""
+    """Run a file of tests under one tool and return its result."""
     excluded = [word for name in NOT_OURS for word in ("--kernel-name-exclude", f"kns={name}")]
     with tempfile.TemporaryDirectory() as folder:
         kernels = Path(folder) / "kernels"
@@ -59,13 +59,13 @@ def run(tool: str, file: Path, cases: int, seconds: float) -> dict[str, Any]:
             ),
         }
         command = [
-            # The runtime asks the driver for a kernel's parameters until it refuses.
+            # The runtime enumerates a kernel's parameters until the driver returns an error.
             "compute-sanitizer", "--tool", tool, "--report-api-errors", "no", *excluded,
             sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={file.parent}",
             "-p", "no:cacheprovider", "-p", "few_cases", "--import-mode=importlib", str(file),
         ]  # fmt: skip
         start = time.perf_counter()
-        output, status = _ended(command, seconds, environment)
+        output, status = _run_until(command, seconds, environment)
         covered = kernels.read_text().split() if kernels.exists() else []
     found = SUMMARY[tool].search(output)
     passed = re.search(r"(\d+) passed", output)
@@ -82,14 +82,14 @@ def run(tool: str, file: Path, cases: int, seconds: float) -> dict[str, Any]:
 
 
 def run_all(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, Any]:
-    """Run every file under one tool, side by side, and say what came of all together."""
+    """Run every file under one tool in parallel and combine the results."""
     start = time.perf_counter()
     with ThreadPoolExecutor(len(files)) as pool:
         parts = list(pool.map(lambda file: run(tool, file, cases, seconds), files))
     unfinished = [part["file"] for part in parts if part["findings"] is None]
     return {
         "tool": tool,
-        # What a tool found before it was ended is not known.
+        # The findings of a tool that was stopped are unknown.
         "findings": None if unfinished else sum(part["findings"] for part in parts),
         "unfinished": unfinished,
         "cases": sum(part["cases"] for part in parts),
@@ -102,19 +102,19 @@ def run_all(tool: str, files: list[Path], cases: int, seconds: float) -> dict[st
 
 
 def _report(output: str) -> list[str]:
-    """The lines of the tool itself, each finding's first one counted."""
+    """The tool's own lines, with counts of each finding's first line."""
     lines = [line.removeprefix("========= ") for line in output.splitlines() if "=========" in line]
     heads = Counter(line for line in lines if line[:1].isupper())
     counted = [f"{count} x {line}" for line, count in heads.most_common(40)]
     return [*counted, *lines[:60]] if len(heads) > 2 else []
 
 
-def _ended(
+def _run_until(
     command: list[str], seconds: float, environment: dict[str, str]
 ) -> tuple[str, int | None]:
-    """What a command wrote, and its exit status; none where it had to be ended.
+    """A command's output, and its exit status; none where it exceeded the time and was killed.
 
-    It is ended with all that it started: tests left behind would go on using the GPU.
+    Its whole process group is killed: tests left behind would go on using the GPU.
     """
     with subprocess.Popen(
         command,
@@ -164,18 +164,18 @@ def main() -> int:
     parser.add_argument("--tools", nargs="+", default=["memcheck", "racecheck"], choices=SUMMARY)
     parser.add_argument("--commit", help="the commit, where there is no repository")
     parser.add_argument("--save", type=Path, help="where to keep the result as JSON")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     if shutil.which("compute-sanitizer") is None:
         sys.exit(
             "compute-sanitizer: expected on the path, got nothing; it is part of the CUDA Toolkit"
         )
-    every = {path.name for path in asked.kernels.rglob("*.cu")}
+    all_kernels = {path.name for path in arguments.kernels.rglob("*.cu")}
     runs = []
     sound = True
-    for tool in asked.tools:
-        files = [asked.tests / name for name in asked.files]
-        one = run_all(tool, files, asked.cases, asked.seconds)
-        one["not_covered"] = sorted(every - set(one["kernels"]))
+    for tool in arguments.tools:
+        files = [arguments.tests / name for name in arguments.files]
+        one = run_all(tool, files, arguments.cases, arguments.seconds)
+        one["not_covered"] = sorted(all_kernels - set(one["kernels"]))
         runs.append(one)
         clean = one["findings"] == 0 and one["exit_status"] == 0 and not one["not_covered"]
         sound &= clean
@@ -186,9 +186,9 @@ def main() -> int:
             f"not covered: {', '.join(one['not_covered']) or 'none'}"
         )
         print("\n".join([*one["report"], *one["tail"]]))
-    if asked.save:
-        asked.save.write_text(
-            json_records.dumps({"machine": machine(asked.commit), "runs": runs}, depth=2)
+    if arguments.save:
+        arguments.save.write_text(
+            json_records.dumps({"machine": machine(arguments.commit), "runs": runs}, depth=2)
         )
     return 0 if sound else 1
 

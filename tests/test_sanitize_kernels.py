@@ -1,4 +1,4 @@
-"""The script that runs kernels under compute-sanitizer: what does not need a GPU."""
+"""The script that runs kernels under compute-sanitizer: the parts that need no GPU."""
 
 import os
 import sys
@@ -7,31 +7,33 @@ from pathlib import Path
 import pytest
 
 
-def test_a_tool_that_takes_too_long_is_ended_with_all_that_it_started(
+def test_timeout_kills_the_tool_and_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
     import sanitize_kernels
 
-    noted = tmp_path / "child"
+    pid_file = tmp_path / "child"
     program = (
         "import subprocess, sys; print('begun', flush=True);"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
-        f"open({str(noted)!r}, 'w').write(str(child.pid)); child.wait()"
+        f"open({str(pid_file)!r}, 'w').write(str(child.pid)); child.wait()"
     )
     command = [sys.executable, "-c", program]
-    assert sanitize_kernels._ended(command, 5.0, dict(os.environ)) == ("begun\n", None)
-    status = Path(f"/proc/{noted.read_text()}/status")
+    assert sanitize_kernels._run_until(command, 5.0, dict(os.environ)) == ("begun\n", None)
+    status = Path(f"/proc/{pid_file.read_text()}/status")
     assert not status.exists() or "zombie" in status.read_text()
     command = [sys.executable, "-c", "print('done'); raise SystemExit(3)"]
-    assert sanitize_kernels._ended(command, 60.0, dict(os.environ)) == ("done\n", 3)
+    assert sanitize_kernels._run_until(command, 60.0, dict(os.environ)) == ("done\n", 3)
 
 
-def test_what_files_gave_is_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_all_combines_the_results_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
     import sanitize_kernels
 
-    # A sanitizer that finds one thing in b.py, and never ends with c.py.
+    # A fake sanitizer with one finding in b.py that hangs on c.py.
     tool = tmp_path / "compute-sanitizer"
     tool.write_text(
         "#!/bin/sh\nfor file; do :; done\n"

@@ -1,92 +1,97 @@
-// The place, along an axis, of the first element that is largest or smallest; NaN is both, as in NumPy.
+// argmin or argmax along an axis: the index of the first smallest or largest element; NaN is both, as in NumPy.
 //
-// Options: TYPE (in memory), COMPUTED (the type compared in), LARGEST (0, 1), ROWS, TOGETHER (as in reduce.cu).
-// Launch: as reduce.cu, with at most 512 threads. Arguments: x (outer x length x inner), places (of its elements among
-//   those of a longer axis, int64; null: they are those themselves), values (of type TYPE; where a part's extreme goes,
-//   null: nowhere), out (int64), outer, length, inner, parts, each (64 bits each).
+// Algorithm: a tree reduction of (value, index) pairs; a long axis is split over CTAs, and a second launch reduces the
+//   partials. Tiling: as reduce.cu.
+// Departures: ties go to the lower index in every step, so that the order of combination does not matter.
+//
+// Options: TYPE (storage), COMPUTE_TYPE (the type compared in), LARGEST (0, 1), CONTIGUOUS_AXIS, VECTOR (as reduce.cu).
+// Launch: as reduce.cu, with at most 512 threads. Arguments: x (outer x length x inner), indices (int64: of its
+//   elements in a longer axis; null: their own), values (of type TYPE: the extreme of each split; null: not stored),
+//   out (int64), outer, length, inner, splits, split_length (64 bits each).
 #include "expressions.cuh"
 
-constexpr int AHEAD = 8 / TOGETHER > 4 ? 8 / TOGETHER : 4;
+constexpr int LOADS_IN_FLIGHT = 8 / VECTOR > 4 ? 8 / VECTOR : 4;
 
-// Whether b is further out than a; nothing is further than NaN.
-DEVICE bool further(COMPUTED a, COMPUTED b) { return !(LARGEST ? b <= a : b >= a) && !isnan_(a); }
+// Whether b is larger (or smaller) than a; nothing is better than NaN.
+DEVICE bool is_better(COMPUTE_TYPE a, COMPUTE_TYPE b) { return !(LARGEST ? b <= a : b >= a) && !isnan_(a); }
 
-struct Found {
-    COMPUTED value;
-    i64 place;  // -1: none
-    // Among equals the first stays, so a thread looks at its elements in order.
-    DEVICE void look_at(COMPUTED other, i64 at) {
-        if (further(value, other))
-            value = other, place = at;
+struct Candidate {
+    COMPUTE_TYPE value;
+    i64 index;  // -1: none
+    // The first of equals wins, so a thread visits its elements in order.
+    DEVICE void update(COMPUTE_TYPE other, i64 position) {
+        if (is_better(value, other))
+            value = other, index = position;
     }
-    DEVICE void meet(const Found& other) {
-        const bool equal = !further(value, other.value) && !further(other.value, value);
-        if (other.place >= 0 && (place < 0 || further(value, other.value) || (equal && other.place < place)))
+    DEVICE void combine(const Candidate& other) {
+        const bool equal = !is_better(value, other.value) && !is_better(other.value, value);
+        if (other.index >= 0 && (index < 0 || is_better(value, other.value) || (equal && other.index < index)))
             *this = other;
     }
 };
 
-KERNEL argreduce(const TYPE* x, const i64* places, TYPE* values, i64* out, i64 outer, i64 length, i64 inner,
-                     i64 parts, i64 each) {
-    typedef Several<TYPE, TOGETHER> Piece;
-    start_next_kernel();
-    wait_for_previous_kernel();
-    const i64 part = blockIdx.y;
-#if ROWS
+KERNEL argreduce(const TYPE* x, const i64* indices, TYPE* values, i64* out, i64 outer, i64 length, i64 inner, i64 splits,
+                 i64 split_length) {
+    typedef AlignedArray<TYPE, VECTOR> Vector;
+    launch_dependents();
+    wait_on_dependency();
+    const i64 split = blockIdx.y;
+#if CONTIGUOUS_AXIS
     const i64 row = i64(blockIdx.x) * blockDim.y + threadIdx.y, column = 0;
-    const int own = threadIdx.x, step = blockDim.x;
+    const int lane = threadIdx.x, step = blockDim.x;
 #else
-    const i64 across = (inner + blockDim.x - 1) / blockDim.x, row = blockIdx.x / across;
-    const i64 column = (blockIdx.x % across) * blockDim.x + threadIdx.x;
-    const int own = 0, step = 1;
+    const i64 ctas_per_row = (inner + blockDim.x - 1) / blockDim.x, row = blockIdx.x / ctas_per_row;
+    const i64 column = (blockIdx.x % ctas_per_row) * blockDim.x + threadIdx.x;
+    const int lane = 0, step = 1;
 #endif
-    const bool inside = row < outer && column < inner;
-    const i64 begin = part * each / TOGETHER, last = (part + 1) * each < length ? (part + 1) * each : length;
-    const i64 end = inside ? last / TOGETHER : 0;
+    const bool valid = row < outer && column < inner;
+    const i64 begin = split * split_length / VECTOR;
+    const i64 last = (split + 1) * split_length < length ? (split + 1) * split_length : length;
+    const i64 end = valid ? last / VECTOR : 0;
     const i64 first = row * length * inner + column;
-    const Piece* from = reinterpret_cast<const Piece*>(x + first);
-    i64 i = begin + own;
-    Found best = {COMPUTED(), -1};
+    const Vector* from = reinterpret_cast<const Vector*>(x + first);
+    i64 i = begin + lane;
+    Candidate best = {COMPUTE_TYPE(), -1};
     if (i < end)
-        best = {computed<COMPUTED>(from[i * inner].v[0]), i * TOGETHER};
-    // Several loads are under way at once.
-    for (; i + (AHEAD - 1) * step < end; i += AHEAD * step) {
-        Piece v[AHEAD];
+        best = {load_cast<COMPUTE_TYPE>(from[i * inner].v[0]), i * VECTOR};
+    // Several loads are in flight at once.
+    for (; i + (LOADS_IN_FLIGHT - 1) * step < end; i += LOADS_IN_FLIGHT * step) {
+        Vector v[LOADS_IN_FLIGHT];
 #pragma unroll
-        for (int j = 0; j < AHEAD; j++)
+        for (int j = 0; j < LOADS_IN_FLIGHT; j++)
             v[j] = from[(i + j * step) * inner];
 #pragma unroll
-        for (int j = 0; j < AHEAD; j++)
+        for (int j = 0; j < LOADS_IN_FLIGHT; j++)
 #pragma unroll
-            for (int k = 0; k < TOGETHER; k++)
-                best.look_at(computed<COMPUTED>(v[j].v[k]), (i + j * step) * TOGETHER + k);
+            for (int k = 0; k < VECTOR; k++)
+                best.update(load_cast<COMPUTE_TYPE>(v[j].v[k]), (i + j * step) * VECTOR + k);
     }
     for (; i < end; i += step) {
-        const Piece v = from[i * inner];
+        const Vector v = from[i * inner];
 #pragma unroll
-        for (int k = 0; k < TOGETHER; k++)
-            best.look_at(computed<COMPUTED>(v.v[k]), i * TOGETHER + k);
+        for (int k = 0; k < VECTOR; k++)
+            best.update(load_cast<COMPUTE_TYPE>(v.v[k]), i * VECTOR + k);
     }
-#if ROWS
-    __shared__ Found all[512];
-    const int at = threadIdx.y * blockDim.x + threadIdx.x;
-    all[at] = best;
+#if CONTIGUOUS_AXIS
+    __shared__ Candidate candidates[512];
+    const int position = threadIdx.y * blockDim.x + threadIdx.x;
+    candidates[position] = best;
     __syncthreads();
     for (int half = blockDim.x / 2; half; half /= 2) {
         if (threadIdx.x < half)
-            all[at].meet(all[at + half]);
+            candidates[position].combine(candidates[position + half]);
         __syncthreads();
     }
-    best = all[at];
+    best = candidates[position];
     if (threadIdx.x)
         return;
 #endif
-    if (!inside)
+    if (!valid)
         return;
-    const i64 to = (row * parts + part) * inner + column;
-    // A part behind the end of the axis tells of its first element, which an earlier part tells of too.
-    const i64 place = best.place < 0 ? 0 : best.place, found = first + place * inner;
-    out[to] = places ? places[found] : place;
+    const i64 to = (row * splits + split) * inner + column;
+    // A split past the end of the axis reports the first element, which an earlier split reports too.
+    const i64 index = best.index < 0 ? 0 : best.index, source = first + index * inner;
+    out[to] = indices ? indices[source] : index;
     if (values)
-        values[to] = x[found];
+        values[to] = x[source];
 }

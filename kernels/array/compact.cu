@@ -1,70 +1,75 @@
-// The places of the flags that are set, in order.
+// Stream compaction: the indices of the set flags, in order.
 //
-// Options: THREADS (a block takes a span of THREADS * 16 flags).
-// Entries, grid ceil(count / span), block THREADS:
-//   flag_counts: how many are set in each span. Arguments: flags (a byte each), tallies (int64, one per span), count.
-//   compact: Arguments: flags, ends (tallies, summed up to and with each), places (int64), count, chosen (how many
-//     places there is room for; 64 bits each).
+// Algorithm: scan-based stream compaction [Billeter et al. 2009]: counts of tiles, a prefix sum of the counts
+//   (scan.cu), then an ordered write. Tiling: a CTA a tile of THREADS * 16 flags, one 16-byte load a thread; indices
+//   are staged in shared memory, so that stores are coalesced.
+//
+// Options: THREADS.
+// Entries, grid ceil(count / tile), CTA of THREADS:
+//   flag_counts: the set flags of each tile. Arguments: flags (a byte each), counts (int64, one per tile), count.
+//   compact: Arguments: flags, prefix_counts (the counts, summed up to and with each), indices (int64), count, selected
+//     (the capacity of indices; 64 bits each).
 #include "prelude.cuh"
 
-constexpr int EACH = 16, WARPS = THREADS / 32;
+constexpr int ITEMS_PER_THREAD = 16, WARPS = THREADS / 32;
 
-// The flags of a thread, a bit each.
-DEVICE u32 set_flags(const u8* flags, i64 count) {
-    const i64 first = (i64(blockIdx.x) * THREADS + threadIdx.x) * EACH;
-    u32 set = 0;
-    if (first + EACH <= count && (u64(flags) & 15) == 0) {
+// The flags of a thread, as a bit mask.
+DEVICE u32 load_flags(const u8* flags, i64 count) {
+    const i64 first = (i64(blockIdx.x) * THREADS + threadIdx.x) * ITEMS_PER_THREAD;
+    u32 flag_bits = 0;
+    if (first + ITEMS_PER_THREAD <= count && (u64(flags) & 15) == 0) {
         const uint4 words = load16(flags + first);
 #pragma unroll
-        for (int i = 0; i < EACH; i++)
-            set |= u32((word(words, i / 4) >> i % 4 * 8 & 255) != 0) << i;
+        for (int i = 0; i < ITEMS_PER_THREAD; i++)
+            flag_bits |= u32((word(words, i / 4) >> i % 4 * 8 & 255) != 0) << i;
     } else {
-        for (int i = 0; i < EACH && first + i < count; i++)
-            set |= u32(flags[first + i] != 0) << i;
+        for (int i = 0; i < ITEMS_PER_THREAD && first + i < count; i++)
+            flag_bits |= u32(flags[first + i] != 0) << i;
     }
-    return set;
+    return flag_bits;
 }
 
-// How many are in the threads before this one, and in all.
-DEVICE u32 number_before(u32 own, u32& total) {
-    __shared__ u32 warps[WARPS];
+// Exclusive prefix sum over the threads of the CTA, and the total.
+DEVICE u32 exclusive_sum(u32 thread_count, u32& total) {
+    __shared__ u32 warp_counts[WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    u32 through = own;
+    u32 inclusive = thread_count;
 #pragma unroll
     for (int offset = 1; offset < 32; offset <<= 1) {
-        const u32 other = __shfl_up_sync(~0u, through, offset);
-        through += lane >= offset ? other : 0;
+        const u32 other = __shfl_up_sync(~0u, inclusive, offset);
+        inclusive += lane >= offset ? other : 0;
     }
     if (lane == 31)
-        warps[warp] = through;
+        warp_counts[warp] = inclusive;
     __syncthreads();
     total = 0;
     for (int w = 0; w < WARPS; w++) {
-        through += w < warp ? warps[w] : 0;
-        total += warps[w];
+        inclusive += w < warp ? warp_counts[w] : 0;
+        total += warp_counts[w];
     }
-    return through - own;
+    return inclusive - thread_count;
 }
 
-KERNEL __launch_bounds__(THREADS) flag_counts(const u8* flags, i64* tallies, i64 count) {
-    start_next_kernel();
-    wait_for_previous_kernel();
+KERNEL __launch_bounds__(THREADS) flag_counts(const u8* flags, i64* counts, i64 count) {
+    launch_dependents();
+    wait_on_dependency();
     u32 total;
-    number_before(__popc(set_flags(flags, count)), total);
+    exclusive_sum(__popc(load_flags(flags, count)), total);
     if (threadIdx.x == 0)
-        tallies[blockIdx.x] = total;
+        counts[blockIdx.x] = total;
 }
 
-KERNEL __launch_bounds__(THREADS) compact(const u8* flags, const i64* ends, i64* places, i64 count, i64 chosen) {
-    __shared__ u16 found[THREADS * EACH];
-    start_next_kernel();
-    wait_for_previous_kernel();
-    u32 set = set_flags(flags, count), total;
-    u32 at = number_before(__popc(set), total);
-    for (; set; set &= set - 1)
-        found[at++] = u16(threadIdx.x * EACH + __ffs(set) - 1);
+KERNEL __launch_bounds__(THREADS)
+compact(const u8* flags, const i64* prefix_counts, i64* indices, i64 count, i64 selected) {
+    __shared__ u16 tile_indices[THREADS * ITEMS_PER_THREAD];
+    launch_dependents();
+    wait_on_dependency();
+    u32 flag_bits = load_flags(flags, count), total;
+    u32 rank = exclusive_sum(__popc(flag_bits), total);
+    for (; flag_bits; flag_bits &= flag_bits - 1)
+        tile_indices[rank++] = u16(threadIdx.x * ITEMS_PER_THREAD + __ffs(flag_bits) - 1);
     __syncthreads();
-    const i64 base = blockIdx.x ? ends[blockIdx.x - 1] : 0;
-    for (u32 i = threadIdx.x; i < total && base + i < chosen; i += THREADS)
-        places[base + i] = i64(blockIdx.x) * THREADS * EACH + found[i];
+    const i64 base = blockIdx.x ? prefix_counts[blockIdx.x - 1] : 0;
+    for (u32 i = threadIdx.x; i < total && base + i < selected; i += THREADS)
+        indices[base + i] = i64(blockIdx.x) * THREADS * ITEMS_PER_THREAD + tile_indices[i];
 }

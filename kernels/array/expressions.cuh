@@ -1,32 +1,32 @@
-// The elementwise operations of arrays, one line each: the table that elementwise and reduction kernels draw from.
+// The elementwise operations of arrays, one line each: the table behind the elementwise, reduction and scan kernels.
 //
-// A name means the same here as in the arrays' own table, `runtime/rules.py`; T is the type it is computed in: bool,
-// an integer, float or double. Numbers of 16 bits are computed in float.
+// A name means the same here as in the arrays' own table, `runtime/rules.py`; T is the compute type: bool, an integer,
+// float or double. 16-bit floats are computed in float.
 #pragma once
 #include "prelude.cuh"
 
-template <class T> struct Kind {
+template <class T> struct TypeTraits {
     static constexpr bool floating = false;
 };
-template <> struct Kind<float> {
+template <> struct TypeTraits<float> {
     static constexpr bool floating = true;
 };
-template <> struct Kind<double> {
+template <> struct TypeTraits<double> {
     static constexpr bool floating = true;
 };
 
-#define UNARY(NAME, VALUE)                                                                                           \
+#define UNARY(NAME, VALUE)                                                                                            \
     template <class T> DEVICE auto NAME(T x) { return VALUE; }
-#define BINARY(NAME, VALUE)                                                                                          \
+#define BINARY(NAME, VALUE)                                                                                           \
     template <class T> DEVICE auto NAME(T x, T y) { return VALUE; }
-#define FUNCTION(NAME, SINGLE, DOUBLE)                                                                               \
-    DEVICE float NAME##_(float x) { return SINGLE(x); }                                                              \
+#define FUNCTION(NAME, SINGLE, DOUBLE)                                                                                \
+    DEVICE float NAME##_(float x) { return SINGLE(x); }                                                               \
     DEVICE double NAME##_(double x) { return DOUBLE(x); }
-#define FUNCTION_2(NAME, SINGLE, DOUBLE)                                                                             \
-    DEVICE float NAME##_(float x, float y) { return SINGLE(x, y); }                                                  \
+#define FUNCTION_2(NAME, SINGLE, DOUBLE)                                                                              \
+    DEVICE float NAME##_(float x, float y) { return SINGLE(x, y); }                                                   \
     DEVICE double NAME##_(double x, double y) { return DOUBLE(x, y); }
 
-// Names end in _ where CUDA has a function of that name already.
+// Names end in _ where CUDA already has a function of that name.
 FUNCTION(acos, acosf, acos)
 FUNCTION(acosh, acoshf, acosh)
 FUNCTION(asin, asinf, asin)
@@ -54,48 +54,48 @@ FUNCTION_2(nextafter, nextafterf, nextafter)
 
 template <class T> DEVICE bool isnan_(T x) { return x != x; }
 template <class T> DEVICE bool isinf_(T x) {
-    if constexpr (Kind<T>::floating)
+    if constexpr (TypeTraits<T>::floating)
         return x == x && x - x != x - x;
     return false;
 }
 template <class T> DEVICE T power(T x, T y) {
-    if constexpr (sizeof(T) == 4 && Kind<T>::floating) {
+    if constexpr (sizeof(T) == 4 && TypeTraits<T>::floating) {
         return powf(x, y);
-    } else if constexpr (Kind<T>::floating) {
+    } else if constexpr (TypeTraits<T>::floating) {
         return pow(x, y);
     } else {
         T out = 1;
-        // Unsigned, so that it ends for whatever is there.
+        // Unsigned, so that the loop ends for negative exponents too.
         for (u64 left = u64(y); left; left >>= 1, x *= x)
             out *= left & 1 ? x : T(1);
         return out;
     }
 }
 template <class T> DEVICE T floor_of(T x) {
-    if constexpr (sizeof(T) == 4 && Kind<T>::floating)
+    if constexpr (sizeof(T) == 4 && TypeTraits<T>::floating)
         return floorf(x);
-    else if constexpr (Kind<T>::floating)
+    else if constexpr (TypeTraits<T>::floating)
         return floor(x);
     return x;
 }
 FUNCTION_2(fmod, fmodf, fmod)
-// Quotient and rest as NumPy and Python have them: the rest has the sign of y. Integers over 0 give 0.
+// Quotient and remainder as in NumPy and Python: the remainder has the sign of y. Integers divided by 0 give 0.
 template <class T> DEVICE T remainder_of(T x, T y) {
-    if constexpr (Kind<T>::floating) {
-        const T rest = fmod_(x, y);
-        return rest == 0 ? copysign_(T(0), y) : (rest < 0) != (y < 0) ? rest + y : rest;
+    if constexpr (TypeTraits<T>::floating) {
+        const T remainder = fmod_(x, y);
+        return remainder == 0 ? copysign_(T(0), y) : (remainder < 0) != (y < 0) ? remainder + y : remainder;
     } else {
-        const T rest = y == 0 ? T(0) : T(x % y);
-        return rest != 0 && (rest ^ y) < 0 ? T(rest + y) : rest;
+        const T remainder = y == 0 ? T(0) : T(x % y);
+        return remainder != 0 && (remainder ^ y) < 0 ? T(remainder + y) : remainder;
     }
 }
 template <class T> DEVICE T floor_quotient(T x, T y) {
-    if constexpr (Kind<T>::floating) {
+    if constexpr (TypeTraits<T>::floating) {
         if (y == 0)
             return x / y;
-        const T rest = fmod_(x, y);
-        T quotient = (x - rest) / y;
-        if (rest != 0 && (rest < 0) != (y < 0))
+        const T remainder = fmod_(x, y);
+        T quotient = (x - remainder) / y;
+        if (remainder != 0 && (remainder < 0) != (y < 0))
             quotient -= 1;
         const T down = floor_of(quotient);
         return quotient == 0 ? copysign_(T(0), x / y) : quotient - down > T(0.5) ? down + 1 : down;
@@ -125,7 +125,7 @@ DEVICE double round_(double x) { return rint(x); }
 template <class T> DEVICE T round_(T x) { return x; }
 DEVICE bool signbit_(float x) { return __float_as_int(x) < 0; }
 DEVICE bool signbit_(double x) { return __double_as_longlong(x) < 0; }
-// Of networks.
+// Activation functions.
 UNARY(silu_, T(x / (T(1) + exp_(T(-x)))))
 UNARY(gelu, T(T(0.5) * x * (T(1) + erf_(T(x * T(0.70710678118654752))))))
 UNARY(gelu_tanh, T(T(0.5) * x * (T(1) + tanh_(T(T(0.79788456080286536) * (x + T(0.044715) * x * x * x))))))
@@ -152,17 +152,17 @@ BINARY(greater_equal, x >= y)
 BINARY(logical_and, x&& y)
 BINARY(logical_or, x || y)
 BINARY(logical_xor, bool(x) != bool(y))
-// NaN wins, as in NumPy.
+// Propagate NaN, as NumPy does.
 BINARY(maximum, isnan_(x) || x > y ? x : y)
 BINARY(minimum, isnan_(x) || x < y ? x : y)
 BINARY(logaddexp, x == y ? T(x + T(0.69314718055994531)) : T(maximum(x, y) + log1p_(exp_(T(-abs_(T(x - y)))))))
 template <class T> DEVICE T where(T condition, T x, T y) { return condition != T(0) ? x : y; }
 UNARY(nonzero, x != T(0))
-// first + place * step, rounded after each of both as a processor does.
-DEVICE double ramp(i64 place, double first, double step) { return __dadd_rn(first, __dmul_rn(double(place), step)); }
-template <class T> DEVICE T ramp(i64 place, T first, T step) { return T(first + T(place) * step); }
+// first + index * step, the product and the sum rounded separately, as on the CPU.
+DEVICE double ramp(i64 index, double first, double step) { return __dadd_rn(first, __dmul_rn(double(index), step)); }
+template <class T> DEVICE T ramp(i64 index, T first, T step) { return T(first + T(index) * step); }
 
-// What joining begins with.
+// The identities of the reduction operators.
 template <class T> struct Limits {
     static constexpr bool is_signed = T(-1) < T(0);
     DEVICE static T lowest() { return is_signed ? T(u64(1) << (sizeof(T) * 8 - 1)) : T(0); }
@@ -180,53 +180,53 @@ template <> struct Limits<bool> {
     DEVICE static bool lowest() { return false; }
     DEVICE static bool highest() { return true; }
 };
-template <class T> DEVICE T add_start() { return T(0); }
-template <class T> DEVICE T multiply_start() { return T(1); }
-template <class T> DEVICE T maximum_start() { return Limits<T>::lowest(); }
-template <class T> DEVICE T minimum_start() { return Limits<T>::highest(); }
-template <class T> DEVICE T logical_or_start() { return T(0); }
-template <class T> DEVICE T logical_and_start() { return T(1); }
+template <class T> DEVICE T add_identity() { return T(0); }
+template <class T> DEVICE T multiply_identity() { return T(1); }
+template <class T> DEVICE T maximum_identity() { return Limits<T>::lowest(); }
+template <class T> DEVICE T minimum_identity() { return Limits<T>::highest(); }
+template <class T> DEVICE T logical_or_identity() { return T(0); }
+template <class T> DEVICE T logical_and_identity() { return T(1); }
 
-// From the type in memory to the one computed in, and back; bool is what is not 0. Where a real number does not fit an
-// integer, its lowest bits are kept.
-template <class C, class S> DEVICE C computed(S v) { return C(v); }
-template <class C> DEVICE C computed(bf16 v) { return C(to_float(v)); }
-template <class C> DEVICE C computed(fp16 v) { return C(to_float(v)); }
-template <class S> struct Stored {
+// Casts from the storage type to the compute type and back; bool is whether the value is not 0. A float that does not
+// fit an integer keeps its lowest bits.
+template <class C, class S> DEVICE C load_cast(S v) { return C(v); }
+template <class C> DEVICE C load_cast(bf16 v) { return C(to_float(v)); }
+template <class C> DEVICE C load_cast(fp16 v) { return C(to_float(v)); }
+template <class S> struct StoreCast {
     template <class C> DEVICE static S from(C v) {
-        if constexpr (Kind<C>::floating && !Kind<S>::floating && sizeof(S) < 8)
+        if constexpr (TypeTraits<C>::floating && !TypeTraits<S>::floating && sizeof(S) < 8)
             return S(i64(v));
         else
             return S(v);
     }
 };
-template <> struct Stored<bool> {
+template <> struct StoreCast<bool> {
     template <class C> DEVICE static bool from(C v) { return v != C(0); }
 };
-template <> struct Stored<u64> {
+template <> struct StoreCast<u64> {
     template <class C> DEVICE static u64 from(C v) { return v < C(0) ? u64(i64(v)) : u64(v); }
 };
-// Rounding twice is as good as once if the first time is toward odd.
-DEVICE float to_odd(float v) { return v; }
-DEVICE float to_odd(double v) {
-    const float near = __double2float_rz(v);
-    const bool exact = double(near) == v || v != v;
-    return exact ? near : __uint_as_float(__float_as_uint(near) | 1);
+// Double rounding is exact if the first rounding is to odd [Boldo & Melquiond 2008].
+DEVICE float round_to_odd(float v) { return v; }
+DEVICE float round_to_odd(double v) {
+    const float truncated = __double2float_rz(v);
+    const bool exact = double(truncated) == v || v != v;
+    return exact ? truncated : __uint_as_float(__float_as_uint(truncated) | 1);
 }
-template <class C> DEVICE float to_odd(C v) { return float(v); }
-template <> struct Stored<bf16> {
-    template <class C> DEVICE static bf16 from(C v) { return from_float<bf16>(to_odd(v)); }
+template <class C> DEVICE float round_to_odd(C v) { return float(v); }
+template <> struct StoreCast<bf16> {
+    template <class C> DEVICE static bf16 from(C v) { return from_float<bf16>(round_to_odd(v)); }
 };
-template <> struct Stored<fp16> {
-    template <class C> DEVICE static fp16 from(C v) { return from_float<fp16>(to_odd(v)); }
+template <> struct StoreCast<fp16> {
+    template <class C> DEVICE static fp16 from(C v) { return from_float<fp16>(round_to_odd(v)); }
 };
 
-// What moves several elements at once.
-template <class T, int WIDTH> struct alignas(sizeof(T) * WIDTH) Several {
+// Elements that one vectorized access moves.
+template <class T, int WIDTH> struct alignas(sizeof(T) * WIDTH) AlignedArray {
     T v[WIDTH];
 };
 
-// The formats of elements, as calls count them, for kernels that learn them when they run.
+// The codes of element formats (ElementFormat in assay-operations), for kernels that get them at run time.
 enum Format {
     F32 = 0,
     F16 = 1,
@@ -246,18 +246,18 @@ enum Format {
     CASE(F32, float) CASE(F16, fp16) CASE(BF16, bf16) CASE(I32, int) CASE(I64, i64) CASE(U8, u8) CASE(F64, double)    \
     CASE(BOOL, bool) CASE(I8, i8) CASE(I16, i16) CASE(U16, u16) CASE(U32, u32) CASE(U64, u64)
 
-template <class C> DEVICE C load_as(int format, const void* from, i64 place) {
-#define CASE(FORMAT, TYPE)                                                                                           \
-    case FORMAT:                                                                                                     \
-        return computed<C>(static_cast<const TYPE*>(from)[place]);
+template <class C> DEVICE C load_as(int format, const void* from, i64 index) {
+#define CASE(FORMAT, TYPE)                                                                                            \
+    case FORMAT:                                                                                                      \
+        return load_cast<C>(static_cast<const TYPE*>(from)[index]);
     switch (format) { EVERY_FORMAT(CASE) }
 #undef CASE
     return C();
 }
-template <class C> DEVICE void store_as(int format, void* to, i64 place, C value) {
-#define CASE(FORMAT, TYPE)                                                                                           \
-    case FORMAT:                                                                                                     \
-        static_cast<TYPE*>(to)[place] = Stored<TYPE>::from(value);                                                   \
+template <class C> DEVICE void store_as(int format, void* to, i64 index, C value) {
+#define CASE(FORMAT, TYPE)                                                                                            \
+    case FORMAT:                                                                                                      \
+        static_cast<TYPE*>(to)[index] = StoreCast<TYPE>::from(value);                                                 \
         break;
     switch (format) { EVERY_FORMAT(CASE) }
 #undef CASE

@@ -1,74 +1,81 @@
-// Running joins along rows: out[r][i] joins x[r][0..i], or x[r][0..i-1] where EXCLUSIVE. The last row may be shorter.
+// Prefix scan along rows: out[r][i] combines x[r][0..i], or x[r][0..i-1] where EXCLUSIVE. The last row may be shorter.
 //
-// Options: TYPE, COMPUTED, OUTPUT, JOIN (as in reduce.cu), EXCLUSIVE (0, 1), TOGETHER (elements that are loaded and stored
-//   at once: 1 to 8; x, out and length are aligned to as many), THREADS.
-// Launch: grid rows, block THREADS. Arguments: x, carries (one of type COMPUTED per row that is joined first; null:
-//   none), out (null: none; may be x), totals (one of type COMPUTED per row; null: none), length, total (of all rows; 64
-//   bits each). A long row is taken as many short ones: scan them for totals alone, scan the totals EXCLUSIVE, and scan
-//   again with those as carries.
+// Algorithm: reduce-then-scan [Merrill & Grimshaw 2009]: a long row is cut into many short ones; a launch computes
+//   their totals, one scans the totals EXCLUSIVE, and one scans again with those as carries. Warp scans are
+//   Hillis-Steele [Hillis & Steele 1986] by shuffles.
+// Tiling: a CTA a row, ITEMS_PER_THREAD consecutive elements a thread, a carry from tile to tile.
+// Departures: no decoupled look-back: its order of combination varies, and float results have to be reproducible.
+//
+// Options: TYPE, COMPUTE_TYPE, OUTPUT, COMBINE (as in reduce.cu), EXCLUSIVE (0, 1), VECTOR (elements loaded and stored
+//   at
+//   once: 1 to 8; x, out and length are aligned to as many), THREADS.
+// Launch: grid rows, CTA of THREADS. Arguments: x, carries (one of COMPUTE_TYPE per row, combined first; null: none),
+//   out (null: none; may be x), totals (one of COMPUTE_TYPE per row; null: none), length of a row, total (of all rows;
+//   64 bits each).
 #include "expressions.cuh"
 
-constexpr int EACH = 8;
+constexpr int ITEMS_PER_THREAD = 8;
 
 #define PASTE_(A, B) A##B
 #define PASTE(A, B) PASTE_(A, B)
-DEVICE COMPUTED start() { return PASTE(JOIN, _start)<COMPUTED>(); }
-DEVICE COMPUTED join(COMPUTED a, COMPUTED b) { return COMPUTED(JOIN(a, b)); }
+DEVICE COMPUTE_TYPE identity() { return PASTE(COMBINE, _identity)<COMPUTE_TYPE>(); }
+DEVICE COMPUTE_TYPE combine(COMPUTE_TYPE a, COMPUTE_TYPE b) { return COMPUTE_TYPE(COMBINE(a, b)); }
 
 KERNEL __launch_bounds__(THREADS)
-scan(const TYPE* x, const COMPUTED* carries, OUTPUT* out, COMPUTED* totals, i64 each, i64 total) {
-    __shared__ COMPUTED warps[THREADS / 32];
+scan(const TYPE* x, const COMPUTE_TYPE* carries, OUTPUT* out, COMPUTE_TYPE* totals, i64 row_length, i64 total) {
+    __shared__ COMPUTE_TYPE warp_totals[THREADS / 32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    start_next_kernel();
-    wait_for_previous_kernel();
-    const i64 beginning = blockIdx.x * each, length = total - beginning < each ? total - beginning : each;
-    x += beginning;
-    out += out ? beginning : 0;
-    COMPUTED carry = carries ? carries[blockIdx.x] : start();
-    for (i64 base = 0; base < length; base += THREADS * EACH) {
-        const i64 first = base + threadIdx.x * EACH;
-        COMPUTED v[EACH], own = start();
+    launch_dependents();
+    wait_on_dependency();
+    const i64 row_begin = blockIdx.x * row_length;
+    const i64 length = total - row_begin < row_length ? total - row_begin : row_length;
+    x += row_begin;
+    out += out ? row_begin : 0;
+    COMPUTE_TYPE carry = carries ? carries[blockIdx.x] : identity();
+    for (i64 base = 0; base < length; base += THREADS * ITEMS_PER_THREAD) {
+        const i64 first = base + threadIdx.x * ITEMS_PER_THREAD;
+        COMPUTE_TYPE v[ITEMS_PER_THREAD], thread_total = identity();
 #pragma unroll
-        for (int i = 0; i < EACH; i += TOGETHER) {
-            // The length is a multiple of TOGETHER: a piece is there or not.
-            typedef Several<TYPE, TOGETHER> Piece;
-            const bool there = first + i < length;
-            const Piece piece = there ? *reinterpret_cast<const Piece*>(x + first + i) : Piece();
+        for (int i = 0; i < ITEMS_PER_THREAD; i += VECTOR) {
+            // The length is a multiple of VECTOR: a vector is valid as a whole or not at all.
+            typedef AlignedArray<TYPE, VECTOR> Vector;
+            const bool valid = first + i < length;
+            const Vector vector = valid ? *reinterpret_cast<const Vector*>(x + first + i) : Vector();
 #pragma unroll
-            for (int j = 0; j < TOGETHER; j++) {
-                v[i + j] = there ? computed<COMPUTED>(piece.v[j]) : start();
-                own = join(own, v[i + j]);
+            for (int j = 0; j < VECTOR; j++) {
+                v[i + j] = valid ? load_cast<COMPUTE_TYPE>(vector.v[j]) : identity();
+                thread_total = combine(thread_total, v[i + j]);
             }
         }
-        COMPUTED through = own;
+        COMPUTE_TYPE inclusive = thread_total;
 #pragma unroll
         for (int offset = 1; offset < 32; offset <<= 1) {
-            const COMPUTED other = __shfl_up_sync(~0u, through, offset);
+            const COMPUTE_TYPE other = __shfl_up_sync(~0u, inclusive, offset);
             if (lane >= offset)
-                through = join(other, through);
+                inclusive = combine(other, inclusive);
         }
         if (lane == 31)
-            warps[warp] = through;
-        const COMPUTED left = __shfl_up_sync(~0u, through, 1);
+            warp_totals[warp] = inclusive;
+        const COMPUTE_TYPE exclusive = __shfl_up_sync(~0u, inclusive, 1);
         __syncthreads();
-        COMPUTED before = carry;
+        COMPUTE_TYPE prefix = carry;
         for (int w = 0; w < THREADS / 32; w++) {
             if (w < warp)
-                before = join(before, warps[w]);
-            carry = join(carry, warps[w]);
+                prefix = combine(prefix, warp_totals[w]);
+            carry = combine(carry, warp_totals[w]);
         }
-        before = lane ? join(before, left) : before;
+        prefix = lane ? combine(prefix, exclusive) : prefix;
 #pragma unroll
-        for (int i = 0; i < EACH; i += TOGETHER) {
-            Several<OUTPUT, TOGETHER> piece;
+        for (int i = 0; i < ITEMS_PER_THREAD; i += VECTOR) {
+            AlignedArray<OUTPUT, VECTOR> vector;
 #pragma unroll
-            for (int j = 0; j < TOGETHER; j++) {
-                const COMPUTED with = join(before, v[i + j]);
-                piece.v[j] = Stored<OUTPUT>::from(EXCLUSIVE ? before : with);
-                before = with;
+            for (int j = 0; j < VECTOR; j++) {
+                const COMPUTE_TYPE inclusive_value = combine(prefix, v[i + j]);
+                vector.v[j] = StoreCast<OUTPUT>::from(EXCLUSIVE ? prefix : inclusive_value);
+                prefix = inclusive_value;
             }
             if (out && first + i < length)
-                *reinterpret_cast<Several<OUTPUT, TOGETHER>*>(out + first + i) = piece;
+                *reinterpret_cast<AlignedArray<OUTPUT, VECTOR>*>(out + first + i) = vector;
         }
         __syncthreads();
     }

@@ -1,287 +1,298 @@
-// Attention of one new token per sequence over a paged cache; grouped heads; the context is split.
+// Decode attention: one query token per sequence over a paged KV cache, grouped-query heads, split KV.
 //
-// Options: NUMBER (bf16, fp16: of q, cache and out), HEAD (numbers in a head: 64, 128, 192, 256),
-//   HEAD_TILES (ceil(heads / kv_heads / 8)), WARPS, BLOCKS (per multiprocessor),
-//   CLUSTER (1: the splits of one head are one cluster of at most 8 blocks; 0: they meet in global memory),
-//   SETTLED (1: lengths, query_starts and block_tables are not written by the kernel before; they are read, and the
-//   cache asked for, while that one ends), ROTATES (1: q holds queries, keys and values of the new tokens, as
-//   rope_write.cu takes them; they are turned here, and the last token of a sequence is written to the cache),
-//   NEIGHBORS (as rope_write.cu, whose numbers that turn are all of a head here).
-// Launch: grid (splits, kv_heads, sequences), block WARPS * 32, no dynamic shared memory; with CLUSTER
-//   the launch attribute cluster dimension is (splits, 1, 1).
-//   Quickest on an H200, heads of 128: WARPS 8, BLOCKS 1 where that gives no multiprocessor a second block or contexts
-//   are long (1 x 200: 8 splits, 8 x 12000: 2, 64 x 4096: 1), else WARPS 4, BLOCKS 3.
-// Arguments: q (rows x heads x HEAD), keys, values, block_tables (sequences x table_width, int32),
-//   lengths (sequences, int32), query_starts (int32; null: row s is of sequence s), out (as q),
-//   parts, counters (where not CLUSTER and splits > 1, else null), heads, kv_heads, block_tokens, table_width,
-//   block_stride, head_stride, token_stride (in numbers), scale; with ROTATES q is rows x (heads + 2 kv_heads) x HEAD,
-//   and there are more: table (as rope_write.cu; null: nothing turns), query_norm, key_norm, epsilon.
-//   parts: sequences * kv_heads * splits * 8 HEAD_TILES * (HEAD + 2) floats; counters: sequences * kv_heads
-//   zeros, which the kernel leaves at zero. block_tokens is a multiple of 16. Keys and values of token j
-//   of a sequence lie at table[j / block_tokens] * block_stride + head * head_stride + j % block_tokens * token_stride;
-//   a length of 0 is a padding row and gives zeros.
+// Algorithm: Flash-Decoding [Dao et al. 2023]: the context is split over CTAs, each runs FlashAttention-2's online
+//   softmax [Milakov & Gimelshein 2018; Dao 2023] over its tokens, and the split-KV partials are combined by their row
+//   maxima and sums. The paged KV cache and its block tables are PagedAttention's [Kwon et al. 2023]. With FUSED_ROPE,
+//   the RMS norm of queries and keys, RoPE [Su et al. 2021] and the cache write of the new token run in the same
+//   kernel.
+// Tiling: a CTA is one split of one KV head of one sequence; a warp takes tiles of 16 tokens, strided by WARPS,
+//   straight from global memory to mma.sync fragments, without shared memory. S^T = K Q^T and O^T = V^T P^T, so that
+//   the query heads of one KV head fill the n = 8 columns of the mma (GQA packing). The next tile's keys are loaded
+//   during the softmax, its values after the second product. Partials meet in distributed shared memory where the
+//   splits of a head are one thread block cluster, else in global memory, where the last CTA to arrive combines them.
+// Departures: no shared-memory staging: the order of elements within a head is free as long as q (or out) follows it,
+//   so 16-byte loads are fragments as they are. Splits are combined in the same kernel, in the order of the splits, so
+//   that results do not depend on which CTA finishes last.
 //
-// A warp takes 16 tokens at a time straight from memory to the registers of the matrix unit: the order of
-// the numbers within a head is free as long as q (or out) follows it. S^T = K Q^T and O^T = V^T P^T, so
-// that the query heads of one key head fill the 8 columns.
+// Options: ELEMENT (bf16, fp16: of q, cache and out), HEAD_DIM (64, 128, 192, 256),
+//   HEAD_TILES (ceil(heads / kv_heads / 8)), WARPS, CTAS_PER_SM,
+//   CLUSTER (1: the splits of one head are one cluster of at most 8 CTAs; 0: partials go through global memory),
+//   METADATA_READY (1: the preceding kernel does not write seq_lens, query_start_loc and block_tables; they are read,
+//   and the cache is prefetched to L2, before the dependency resolves), FUSED_ROPE (1: q is the qkv of the new tokens,
+//   as rope_write.cu takes it; this kernel rotates it and writes the last token of each sequence to the cache),
+//   INTERLEAVED (as rope_write.cu; rotary_dim is HEAD_DIM here).
+// Launch: grid (splits, kv_heads, sequences), CTA of WARPS * 32, no dynamic shared memory; with CLUSTER the cluster
+//   dimension is (splits, 1, 1).
+//   Fastest on an H200, heads of 128: WARPS 8, CTAS_PER_SM 1 where no SM then gets a second CTA or contexts are long
+//   (1 x 200: 8 splits, 8 x 12000: 2, 64 x 4096: 1), else WARPS 4, CTAS_PER_SM 3.
+// Arguments: q (rows x heads x HEAD_DIM), keys, values, block_tables (sequences x table_width, int32),
+//   seq_lens (sequences, int32), query_start_loc (int32; null: row s is of sequence s), out (as q),
+//   partials, counters (where not CLUSTER and splits > 1, else null), heads, kv_heads, block_tokens, table_width,
+//   block_stride, head_stride, token_stride (in elements), scale; with FUSED_ROPE q is rows x (heads + 2 kv_heads) x
+//   HEAD_DIM, followed by cos_sin_table (as rope_write.cu; null: no rotation), query_norm, key_norm, epsilon.
+//   partials: sequences * kv_heads * splits * 8 HEAD_TILES * (HEAD_DIM + 2) floats; counters: sequences * kv_heads
+//   zeros, which the kernel leaves at zero. block_tokens is a multiple of 16. Keys and values of token j of a sequence
+//   are at table[j / block_tokens] * block_stride + head * head_stride + j % block_tokens * token_stride; a seq_len of
+//   0 is a padding row and gives zeros.
 #include "prelude.cuh"
 
-#ifndef SETTLED
-#define SETTLED 0
+#ifndef METADATA_READY
+#define METADATA_READY 0
 #endif
-#ifndef ROTATES
-#define ROTATES 0
+#ifndef FUSED_ROPE
+#define FUSED_ROPE 0
 #endif
-#ifndef NEIGHBORS
-#define NEIGHBORS 0
+#ifndef INTERLEAVED
+#define INTERLEAVED 0
 #endif
 
-constexpr int CHUNKS = HEAD / 32;  // of 16 bytes in a key, by each of 4 lanes
-constexpr int PARTS = HEAD / 64;   // of 16 bytes in a value, by each of 8 lanes
-constexpr int COLUMNS = HEAD_TILES * 8;
+constexpr int KEY_CHUNKS = HEAD_DIM / 32;    // 16-byte chunks of a key that each of 4 lanes loads
+constexpr int VALUE_CHUNKS = HEAD_DIM / 64;  // 16-byte chunks of a value that each of 8 lanes loads
+constexpr int QUERY_HEADS = HEAD_TILES * 8;
 
 #if CLUSTER
-DEVICE void wait_for_cluster() {
+DEVICE void cluster_sync() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
-DEVICE float read_block(const float* p, u32 block) {
+DEVICE float load_dsmem(const float* p, u32 rank) {
     u32 address;
     float v;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(p)), "r"(block));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(p)), "r"(rank));
     asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
     return v;
 }
 #endif
 
-// A head of a new token as lane t of four holds it: numbers 32 c + 8 t to 7 more. Every lane of a warp takes part.
-DEVICE void rotate(uint4 (&head)[CHUNKS], const NUMBER* gain, const float* turn, float epsilon) {
+// RMS norm and RoPE of a head of the new token, of which lane t of four holds elements 32 c + 8 t to 7 more. All lanes
+// of the warp call this.
+DEVICE void normalize_and_rotate(uint4 (&head)[KEY_CHUNKS], const ELEMENT* gain, const float* cos_sin, float epsilon) {
     const int t = threadIdx.x % 4;
-    float v[CHUNKS][8];
-    float square = 0.0f;
+    float v[KEY_CHUNKS][8];
+    float sum_of_squares = 0.0f;
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++)
+    for (int c = 0; c < KEY_CHUNKS; c++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float2 pair = unpack<NUMBER>(word(head[c], i));
+            const float2 pair = unpack<ELEMENT>(word(head[c], i));
             v[c][i * 2] = pair.x, v[c][i * 2 + 1] = pair.y;
-            square = fmaf(pair.x, pair.x, fmaf(pair.y, pair.y, square));
+            sum_of_squares = fmaf(pair.x, pair.x, fmaf(pair.y, pair.y, sum_of_squares));
         }
     if (gain) {
-        square += __shfl_xor_sync(~0u, square, 1);
-        square += __shfl_xor_sync(~0u, square, 2);
-        const float by = rsqrtf(square / HEAD + epsilon);
+        sum_of_squares += __shfl_xor_sync(~0u, sum_of_squares, 1);
+        sum_of_squares += __shfl_xor_sync(~0u, sum_of_squares, 2);
+        const float inverse_rms = rsqrtf(sum_of_squares / HEAD_DIM + epsilon);
 #pragma unroll
-        for (int c = 0; c < CHUNKS; c++) {
-            const uint4 times = load16(gain + c * 32 + t * 8);
+        for (int c = 0; c < KEY_CHUNKS; c++) {
+            const uint4 gains = load16(gain + c * 32 + t * 8);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const float2 pair = unpack<NUMBER>(word(times, i));
-                v[c][i * 2] *= by * pair.x, v[c][i * 2 + 1] *= by * pair.y;
+                const float2 pair = unpack<ELEMENT>(word(gains, i));
+                v[c][i * 2] *= inverse_rms * pair.x, v[c][i * 2 + 1] *= inverse_rms * pair.y;
             }
         }
     }
-    if (turn) {
-        // Pairs of a lane: of numbers side by side, or of chunks half a head apart.
-        constexpr int in_row = NEIGHBORS ? 4 : 8;
+    if (cos_sin) {
+        // Rotated pairs are one lane's: adjacent elements, or the same element of chunks half a head apart.
+        constexpr int per_chunk = INTERLEAVED ? 4 : 8;
 #pragma unroll
-        for (int c = 0; c < (NEIGHBORS ? CHUNKS : CHUNKS / 2); c++)
+        for (int c = 0; c < (INTERLEAVED ? KEY_CHUNKS : KEY_CHUNKS / 2); c++)
 #pragma unroll
-            for (int i = 0; i < in_row; i += 4) {
-                const float* at = turn + (c * 4 + t) * in_row + i;
+            for (int i = 0; i < per_chunk; i += 4) {
+                const float* at = cos_sin + (c * 4 + t) * per_chunk + i;
                 const float4 cosine = *reinterpret_cast<const float4*>(at);
-                const float4 sine = *reinterpret_cast<const float4*>(at + HEAD / 2);
+                const float4 sine = *reinterpret_cast<const float4*>(at + HEAD_DIM / 2);
                 const float cosines[4] = {cosine.x, cosine.y, cosine.z, cosine.w};
                 const float sines[4] = {sine.x, sine.y, sine.z, sine.w};
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
-                    const int at_first = NEIGHBORS ? j * 2 : i + j, at_second = NEIGHBORS ? j * 2 + 1 : i + j;
-                    const int other = NEIGHBORS ? c : c + CHUNKS / 2;
-                    const float first = v[c][at_first], second = v[other][at_second];
-                    v[c][at_first] = first * cosines[j] - second * sines[j];
-                    v[other][at_second] = second * cosines[j] + first * sines[j];
+                    const int first_index = INTERLEAVED ? j * 2 : i + j, second_index = INTERLEAVED ? j * 2 + 1 : i + j;
+                    const int partner = INTERLEAVED ? c : c + KEY_CHUNKS / 2;
+                    const float first = v[c][first_index], second = v[partner][second_index];
+                    v[c][first_index] = first * cosines[j] - second * sines[j];
+                    v[partner][second_index] = second * cosines[j] + first * sines[j];
                 }
             }
     }
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++)
-        head[c] = make_uint4(pack<NUMBER>(v[c][0], v[c][1]), pack<NUMBER>(v[c][2], v[c][3]),
-                             pack<NUMBER>(v[c][4], v[c][5]), pack<NUMBER>(v[c][6], v[c][7]));
+    for (int c = 0; c < KEY_CHUNKS; c++)
+        head[c] = make_uint4(pack<ELEMENT>(v[c][0], v[c][1]), pack<ELEMENT>(v[c][2], v[c][3]),
+                             pack<ELEMENT>(v[c][4], v[c][5]), pack<ELEMENT>(v[c][6], v[c][7]));
 }
 
 struct Shared {
-    float sums[WARPS][COLUMNS][HEAD + 4];
-    float most[WARPS][COLUMNS], weight[WARPS][COLUMNS];
+    float accumulators[WARPS][QUERY_HEADS][HEAD_DIM + 4];
+    float row_max[WARPS][QUERY_HEADS], row_sum[WARPS][QUERY_HEADS];
 };
 
-KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
-attention_decode(const NUMBER* q, NUMBER* keys, NUMBER* values, const int* block_tables, const int* lengths,
-                 const int* query_starts, NUMBER* out, float* parts, u32* counters, int heads, int kv_heads,
+KERNEL __launch_bounds__(WARPS * 32, CTAS_PER_SM)
+attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* block_tables, const int* seq_lens,
+                 const int* query_start_loc, ELEMENT* out, float* partials, u32* counters, int heads, int kv_heads,
                  int block_tokens, int table_width, i64 block_stride, int head_stride, int token_stride, float scale
-#if ROTATES
-                 , const float* table_of_turns, const NUMBER* query_norm, const NUMBER* key_norm, float epsilon
+#if FUSED_ROPE
+                 , const float* cos_sin_table, const ELEMENT* query_norm, const ELEMENT* key_norm, float epsilon
 #endif
 ) {
     __shared__ Shared shared;
 #if !CLUSTER
-    __shared__ u32 arrived;
+    __shared__ u32 finished_splits;
 #endif
     const int split = blockIdx.x, splits = gridDim.x, kv_head = blockIdx.y, sequence = blockIdx.z;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int share = heads / kv_heads;
-    start_next_kernel();
-    if constexpr (!SETTLED)
-        wait_for_previous_kernel();
+    const int group_heads = heads / kv_heads;
+    launch_dependents();
+    if constexpr (!METADATA_READY)
+        wait_on_dependency();
 
-    const int length = lengths[sequence];
-    const int row = query_starts ? query_starts[sequence] : sequence;
-    const bool written = !query_starts || query_starts[sequence + 1] > row;
-    const int tiles = ceil_divide(length, 16);
-    const int chunk = ceil_divide(tiles, splits);
-    const int last = min(tiles, (split + 1) * chunk);
+    const int seq_len = seq_lens[sequence];
+    const int row = query_start_loc ? query_start_loc[sequence] : sequence;
+    const bool has_query = !query_start_loc || query_start_loc[sequence + 1] > row;
+    const int tiles = ceil_divide(seq_len, 16);
+    const int tiles_per_split = ceil_divide(tiles, splits);
+    const int tile_end = min(tiles, (split + 1) * tiles_per_split);
     const int* table = block_tables + i64(sequence) * table_width;
     keys += kv_head * head_stride;
     values += kv_head * head_stride;
-    // Keys and values of the new token, the last one, lie behind the queries.
-    const NUMBER* fresh = q + (i64(row) * (heads + 2 * kv_heads) + heads + kv_head) * HEAD;
-    q += i64(row) * (ROTATES ? heads + 2 * kv_heads : heads) * HEAD + kv_head * share * HEAD;
-    out += i64(row) * heads * HEAD + kv_head * share * HEAD;
+    // The new token's keys and values follow the queries in qkv; it is the last token of the sequence.
+    const ELEMENT* new_kv = q + (i64(row) * (heads + 2 * kv_heads) + heads + kv_head) * HEAD_DIM;
+    q += i64(row) * (FUSED_ROPE ? heads + 2 * kv_heads : heads) * HEAD_DIM + kv_head * group_heads * HEAD_DIM;
+    out += i64(row) * heads * HEAD_DIM + kv_head * group_heads * HEAD_DIM;
 
-    uint4 key[2][CHUNKS], value[4][PARTS];
-    auto origin = [&](int tile) {
+    uint4 key[2][KEY_CHUNKS], value[4][VALUE_CHUNKS];
+    auto cache_offset = [&](int tile) {
         const int token = tile * 16;
         return table[token / block_tokens] * block_stride + token % block_tokens * token_stride;
     };
-    // Tokens beyond the length may hold anything, so they are not read.
-    auto fetch_keys = [&](int tile, i64 from) {
+    // Cache slots past the sequence's end are uninitialized, so they are not read.
+    auto load_keys = [&](int tile, i64 from) {
 #pragma unroll
         for (int h = 0; h < 2; h++)
 #pragma unroll
-            for (int c = 0; c < CHUNKS; c++) {
-                const bool valid = tile < last && tile * 16 + h * 8 + g < length;
-                const NUMBER* at = keys + from + (h * 8 + g) * token_stride;
-                if (ROTATES && tile * 16 + h * 8 + g == length - 1)
-                    at = fresh;
-                key[h][c] = valid ? load16_streamed(at + c * 32 + t * 8) : zero16();
+            for (int c = 0; c < KEY_CHUNKS; c++) {
+                const bool valid = tile < tile_end && tile * 16 + h * 8 + g < seq_len;
+                const ELEMENT* at = keys + from + (h * 8 + g) * token_stride;
+                if (FUSED_ROPE && tile * 16 + h * 8 + g == seq_len - 1)
+                    at = new_kv;
+                key[h][c] = valid ? load16_streaming(at + c * 32 + t * 8) : zero16();
             }
     };
-    auto fetch_values = [&](int tile, i64 from) {
+    auto load_values = [&](int tile, i64 from) {
 #pragma unroll
         for (int h = 0; h < 4; h++)
 #pragma unroll
-            for (int c = 0; c < PARTS; c++) {
+            for (int c = 0; c < VALUE_CHUNKS; c++) {
                 const int token = h / 2 * 8 + t * 2 + h % 2;
-                const bool valid = tile < last && tile * 16 + token < length;
-                const NUMBER* at = values + from + token * token_stride;
-                if (ROTATES && tile * 16 + token == length - 1)
-                    at = fresh + kv_heads * HEAD;
-                value[h][c] = valid ? load16_streamed(at + c * 64 + g * 8) : zero16();
+                const bool valid = tile < tile_end && tile * 16 + token < seq_len;
+                const ELEMENT* at = values + from + token * token_stride;
+                if (FUSED_ROPE && tile * 16 + token == seq_len - 1)
+                    at = new_kv + kv_heads * HEAD_DIM;
+                value[h][c] = valid ? load16_streaming(at + c * 64 + g * 8) : zero16();
             }
     };
 
-    int tile = split * chunk + warp;
-    const i64 here = tile < last ? origin(tile) : 0;
-    i64 now = here, next = tile + WARPS < last ? origin(tile + WARPS) : 0;
-    if constexpr (SETTLED) {
-        constexpr int lines = HEAD / 64;
-        for (int i = lane; i < 16 * lines && tile < last; i += 32) {
-            prefetch(keys + here + i / lines * token_stride + i % lines * 64);
-            prefetch(values + here + i / lines * token_stride + i % lines * 64);
+    int tile = split * tiles_per_split + warp;
+    const i64 first_offset = tile < tile_end ? cache_offset(tile) : 0;
+    i64 offset = first_offset, next_offset = tile + WARPS < tile_end ? cache_offset(tile + WARPS) : 0;
+    if constexpr (METADATA_READY) {
+        constexpr int lines = HEAD_DIM / 64;
+        for (int i = lane; i < 16 * lines && tile < tile_end; i += 32) {
+            prefetch_l2(keys + first_offset + i / lines * token_stride + i % lines * 64);
+            prefetch_l2(values + first_offset + i / lines * token_stride + i % lines * 64);
         }
-        wait_for_previous_kernel();
+        wait_on_dependency();
     }
-    fetch_keys(tile, here);
-    fetch_values(tile, here);
+    load_keys(tile, first_offset);
+    load_values(tile, first_offset);
 
-    uint4 query[HEAD_TILES][CHUNKS];
+    uint4 query[HEAD_TILES][KEY_CHUNKS];
 #pragma unroll
     for (int n = 0; n < HEAD_TILES; n++)
 #pragma unroll
-        for (int c = 0; c < CHUNKS; c++) {
-            const bool valid = n * 8 + g < share && written;
-            query[n][c] = valid ? load16(q + (n * 8 + g) * HEAD + c * 32 + t * 8) : zero16();
+        for (int c = 0; c < KEY_CHUNKS; c++) {
+            const bool valid = n * 8 + g < group_heads && has_query;
+            query[n][c] = valid ? load16(q + (n * 8 + g) * HEAD_DIM + c * 32 + t * 8) : zero16();
         }
 
-#if ROTATES
-    const float* turn = table_of_turns && length ? table_of_turns + i64(length - 1) * HEAD : nullptr;
+#if FUSED_ROPE
+    const float* cos_sin = cos_sin_table && seq_len ? cos_sin_table + i64(seq_len - 1) * HEAD_DIM : nullptr;
 #pragma unroll
     for (int n = 0; n < HEAD_TILES; n++)
-        rotate(query[n], query_norm, turn, epsilon);
+        normalize_and_rotate(query[n], query_norm, cos_sin, epsilon);
 #endif
 
-    float sums[HEAD_TILES][HEAD / 16][4] = {};
-    float most[HEAD_TILES][2], weight[HEAD_TILES][2] = {};
+    float accumulators[HEAD_TILES][HEAD_DIM / 16][4] = {};
+    float row_max[HEAD_TILES][2], row_sum[HEAD_TILES][2] = {};
 #pragma unroll
     for (int n = 0; n < HEAD_TILES; n++)
-        most[n][0] = most[n][1] = MINUS_INFINITY;
-    const float by = scale * LOG2_E;
+        row_max[n][0] = row_max[n][1] = MINUS_INFINITY;
+    const float scale_log2 = scale * LOG2_E;
 
-    for (; tile < last; tile += WARPS) {
-#if ROTATES
+    for (; tile < tile_end; tile += WARPS) {
+#if FUSED_ROPE
         if (tile == tiles - 1) {
-            const int token = (length - 1) % 16;
-            const bool upper = token >= 8, holds = g == token % 8 && written;
-            uint4 turned[CHUNKS];
+            const int token = (seq_len - 1) % 16;
+            const bool upper = token >= 8, has_token = g == token % 8 && has_query;
+            uint4 rotated[KEY_CHUNKS];
 #pragma unroll
-            for (int c = 0; c < CHUNKS; c++)
-                turned[c] = upper ? key[1][c] : key[0][c];
-            rotate(turned, key_norm, turn, epsilon);
+            for (int c = 0; c < KEY_CHUNKS; c++)
+                rotated[c] = upper ? key[1][c] : key[0][c];
+            normalize_and_rotate(rotated, key_norm, cos_sin, epsilon);
 #pragma unroll
-            for (int c = 0; c < CHUNKS; c++) {
-                key[0][c] = holds && !upper ? turned[c] : key[0][c];
-                key[1][c] = holds && upper ? turned[c] : key[1][c];
-                if (holds)
-                    store16(keys + now + token * token_stride + c * 32 + t * 8, turned[c]);
+            for (int c = 0; c < KEY_CHUNKS; c++) {
+                key[0][c] = has_token && !upper ? rotated[c] : key[0][c];
+                key[1][c] = has_token && upper ? rotated[c] : key[1][c];
+                if (has_token)
+                    store16(keys + offset + token * token_stride + c * 32 + t * 8, rotated[c]);
             }
 #pragma unroll
             for (int h = 0; h < 4; h++)
 #pragma unroll
-                for (int c = 0; c < PARTS; c++)
-                    if (h / 2 * 8 + t * 2 + h % 2 == token && written)
-                        store16(values + now + token * token_stride + c * 64 + g * 8, value[h][c]);
+                for (int c = 0; c < VALUE_CHUNKS; c++)
+                    if (h / 2 * 8 + t * 2 + h % 2 == token && has_query)
+                        store16(values + offset + token * token_stride + c * 64 + g * 8, value[h][c]);
         }
 #endif
-        float scores[HEAD_TILES][4] = {};
+        float logits[HEAD_TILES][4] = {};
 #pragma unroll
         for (int n = 0; n < HEAD_TILES; n++)
 #pragma unroll
-            for (int c = 0; c < CHUNKS; c++) {
+            for (int c = 0; c < KEY_CHUNKS; c++) {
                 const uint4 &a = key[0][c], &b = key[1][c], &x = query[n][c];
-                multiply_16x8x16<NUMBER>(scores[n], a.x, b.x, a.y, b.y, x.x, x.y);
-                multiply_16x8x16<NUMBER>(scores[n], a.z, b.z, a.w, b.w, x.z, x.w);
+                mma_16x8x16<ELEMENT>(logits[n], a.x, b.x, a.y, b.y, x.x, x.y);
+                mma_16x8x16<ELEMENT>(logits[n], a.z, b.z, a.w, b.w, x.z, x.w);
             }
-        fetch_keys(tile + WARPS, next);
-        u32 chances[HEAD_TILES][2];
+        load_keys(tile + WARPS, next_offset);
+        u32 probabilities[HEAD_TILES][2];
 #pragma unroll
         for (int n = 0; n < HEAD_TILES; n++) {
-            float lower[2];
+            float rescale[2];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const bool valid = tile * 16 + i / 2 * 8 + g < length;
-                scores[n][i] = valid ? scores[n][i] * by : MINUS_INFINITY;
+                const bool valid = tile * 16 + i / 2 * 8 + g < seq_len;
+                logits[n][i] = valid ? logits[n][i] * scale_log2 : MINUS_INFINITY;
             }
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                float v = fmaxf(scores[n][i], scores[n][i + 2]);
+                float v = fmaxf(logits[n][i], logits[n][i + 2]);
 #pragma unroll
-                for (int offset = 4; offset < 32; offset <<= 1)
-                    v = fmaxf(v, __shfl_xor_sync(~0u, v, offset));
-                const float now = fmaxf(most[n][i], v);
-                lower[i] = exp2_fast(most[n][i] - now);
-                most[n][i] = now;
-                scores[n][i] = exp2_fast(scores[n][i] - now);
-                scores[n][i + 2] = exp2_fast(scores[n][i + 2] - now);
-                weight[n][i] = fmaf(weight[n][i], lower[i], scores[n][i] + scores[n][i + 2]);
+                for (int lanes = 4; lanes < 32; lanes <<= 1)
+                    v = fmaxf(v, __shfl_xor_sync(~0u, v, lanes));
+                const float new_max = fmaxf(row_max[n][i], v);
+                rescale[i] = exp2_approx(row_max[n][i] - new_max);
+                row_max[n][i] = new_max;
+                logits[n][i] = exp2_approx(logits[n][i] - new_max);
+                logits[n][i + 2] = exp2_approx(logits[n][i + 2] - new_max);
+                row_sum[n][i] = fmaf(row_sum[n][i], rescale[i], logits[n][i] + logits[n][i + 2]);
             }
-            chances[n][0] = transpose_8x8(pack<NUMBER>(scores[n][0], scores[n][1]));
-            chances[n][1] = transpose_8x8(pack<NUMBER>(scores[n][2], scores[n][3]));
+            probabilities[n][0] = transpose_8x8(pack<ELEMENT>(logits[n][0], logits[n][1]));
+            probabilities[n][1] = transpose_8x8(pack<ELEMENT>(logits[n][2], logits[n][3]));
 #pragma unroll
-            for (int m = 0; m < HEAD / 16; m++)
+            for (int m = 0; m < HEAD_DIM / 16; m++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    sums[n][m][i] *= lower[i % 2];
+                    accumulators[n][m][i] *= rescale[i % 2];
         }
 #pragma unroll
-        for (int m = 0; m < HEAD / 16; m++) {
+        for (int m = 0; m < HEAD_DIM / 16; m++) {
             u32 v[4];
 #pragma unroll
             for (int h = 0; h < 4; h++)
@@ -290,102 +301,105 @@ attention_decode(const NUMBER* q, NUMBER* keys, NUMBER* values, const int* block
             const u32 a2 = __byte_perm(v[2], v[3], 0x5410), a3 = __byte_perm(v[2], v[3], 0x7632);
 #pragma unroll
             for (int n = 0; n < HEAD_TILES; n++)
-                multiply_16x8x16<NUMBER>(sums[n][m], a0, a1, a2, a3, chances[n][0], chances[n][1]);
+                mma_16x8x16<ELEMENT>(accumulators[n][m], a0, a1, a2, a3, probabilities[n][0], probabilities[n][1]);
         }
-        fetch_values(tile + WARPS, next);
-        now = next;
-        next = tile + 2 * WARPS < last ? origin(tile + 2 * WARPS) : 0;
+        load_values(tile + WARPS, next_offset);
+        offset = next_offset;
+        next_offset = tile + 2 * WARPS < tile_end ? cache_offset(tile + 2 * WARPS) : 0;
     }
 
-    // The warps of a block, then the blocks of a head, bring their sums to one scale.
+    // Combine the partials of the warps of a CTA, then those of the splits of a head, at a common maximum.
 #pragma unroll
     for (int n = 0; n < HEAD_TILES; n++) {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float v = weight[n][i];
+            float v = row_sum[n][i];
 #pragma unroll
-            for (int offset = 4; offset < 32; offset <<= 1)
-                v += __shfl_xor_sync(~0u, v, offset);
+            for (int lanes = 4; lanes < 32; lanes <<= 1)
+                v += __shfl_xor_sync(~0u, v, lanes);
             if (g == 0) {
-                shared.most[warp][n * 8 + t * 2 + i] = most[n][i];
-                shared.weight[warp][n * 8 + t * 2 + i] = v;
+                shared.row_max[warp][n * 8 + t * 2 + i] = row_max[n][i];
+                shared.row_sum[warp][n * 8 + t * 2 + i] = v;
             }
 #pragma unroll
-            for (int m = 0; m < HEAD / 16; m++)
+            for (int m = 0; m < HEAD_DIM / 16; m++)
                 *reinterpret_cast<float2*>(
-                    &shared.sums[warp][n * 8 + t * 2 + i][m / 4 * 64 + g * 8 + m % 4 * 2]) =
-                    make_float2(sums[n][m][i], sums[n][m][i + 2]);
+                    &shared.accumulators[warp][n * 8 + t * 2 + i][m / 4 * 64 + g * 8 + m % 4 * 2]) =
+                    make_float2(accumulators[n][m][i], accumulators[n][m][i + 2]);
         }
     }
     __syncthreads();
-    auto factor = [](float most, float own) { return most == MINUS_INFINITY ? 0.0f : exp2_fast(own - most); };
-    auto write = [&](int e, float sum, float weight) {
-        if (written)
-            out[e] = from_float<NUMBER>(weight > 0.0f ? sum / weight : 0.0f);
+    auto factor = [](float row_max, float local_max) {
+        return row_max == MINUS_INFINITY ? 0.0f : exp2_approx(local_max - row_max);
     };
-    float* mine = parts + ((i64(sequence) * kv_heads + kv_head) * splits + split) * COLUMNS * (HEAD + 2);
-    for (int e = threadIdx.x; e < share * HEAD; e += WARPS * 32) {
-        const int head = e / HEAD, d = e % HEAD;
-        float most = MINUS_INFINITY, weight = 0.0f, sum = 0.0f;
+    auto store_output = [&](int e, float sum, float row_sum) {
+        if (has_query)
+            out[e] = from_float<ELEMENT>(row_sum > 0.0f ? sum / row_sum : 0.0f);
+    };
+    float* own_partials =
+        partials + ((i64(sequence) * kv_heads + kv_head) * splits + split) * QUERY_HEADS * (HEAD_DIM + 2);
+    for (int e = threadIdx.x; e < group_heads * HEAD_DIM; e += WARPS * 32) {
+        const int head = e / HEAD_DIM, d = e % HEAD_DIM;
+        float row_max = MINUS_INFINITY, row_sum = 0.0f, sum = 0.0f;
 #pragma unroll
         for (int w = 0; w < WARPS; w++)
-            most = fmaxf(most, shared.most[w][head]);
+            row_max = fmaxf(row_max, shared.row_max[w][head]);
 #pragma unroll
         for (int w = 0; w < WARPS; w++) {
-            const float f = factor(most, shared.most[w][head]);
-            weight = fmaf(f, shared.weight[w][head], weight);
-            sum = fmaf(f, shared.sums[w][head][d], sum);
+            const float f = factor(row_max, shared.row_max[w][head]);
+            row_sum = fmaf(f, shared.row_sum[w][head], row_sum);
+            sum = fmaf(f, shared.accumulators[w][head][d], sum);
         }
         if (splits == 1)
-            write(e, sum, weight);
-        float* to = CLUSTER ? shared.sums[0][head] : mine + head * (HEAD + 2);
+            store_output(e, sum, row_sum);
+        float* to = CLUSTER ? shared.accumulators[0][head] : own_partials + head * (HEAD_DIM + 2);
         if (splits > 1)
             to[d] = sum;
         if (splits > 1 && d == 0) {
-            to[HEAD] = most;
-            to[HEAD + 1] = weight;
+            to[HEAD_DIM] = row_max;
+            to[HEAD_DIM + 1] = row_sum;
         }
     }
     if (splits == 1)
         return;
-    // Another split's sums: row `head` holds HEAD sums, then the largest score and the weight.
-    auto sums_of = [&](int z, int head, int d) {
+    // A partial of split z: row `head` holds HEAD_DIM accumulators, then the row maximum and the row sum.
+    auto partial_of = [&](int z, int head, int d) {
 #if CLUSTER
-        return read_block(&shared.sums[0][head][d], z);
+        return load_dsmem(&shared.accumulators[0][head][d], z);
 #else
-        return __ldcg(mine + (i64(z - split) * COLUMNS + head) * (HEAD + 2) + d);
+        return __ldcg(own_partials + (i64(z - split) * QUERY_HEADS + head) * (HEAD_DIM + 2) + d);
 #endif
     };
-    auto join = [&](int e) {
-        const int head = e / HEAD;
-        float most = MINUS_INFINITY, weight = 0.0f, sum = 0.0f;
+    auto combine = [&](int e) {
+        const int head = e / HEAD_DIM;
+        float row_max = MINUS_INFINITY, row_sum = 0.0f, sum = 0.0f;
         for (int z = 0; z < splits; z++)
-            most = fmaxf(most, sums_of(z, head, HEAD));
+            row_max = fmaxf(row_max, partial_of(z, head, HEAD_DIM));
         for (int z = 0; z < splits; z++) {
-            const float f = factor(most, sums_of(z, head, HEAD));
-            weight = fmaf(f, sums_of(z, head, HEAD + 1), weight);
-            sum = fmaf(f, sums_of(z, head, e % HEAD), sum);
+            const float f = factor(row_max, partial_of(z, head, HEAD_DIM));
+            row_sum = fmaf(f, partial_of(z, head, HEAD_DIM + 1), row_sum);
+            sum = fmaf(f, partial_of(z, head, e % HEAD_DIM), sum);
         }
-        write(e, sum, weight);
+        store_output(e, sum, row_sum);
     };
 #if CLUSTER
-    wait_for_cluster();
-    for (int e = split * WARPS * 32 + threadIdx.x; e < share * HEAD; e += splits * WARPS * 32)
-        join(e);
-    wait_for_cluster();  // a block's shared memory lives until all have read it
+    cluster_sync();
+    for (int e = split * WARPS * 32 + threadIdx.x; e < group_heads * HEAD_DIM; e += splits * WARPS * 32)
+        combine(e);
+    cluster_sync();  // a CTA may not exit before others have read its shared memory
 #else
     __threadfence();
     __syncthreads();
     u32* counter = counters + sequence * kv_heads + kv_head;
     if (threadIdx.x == 0)
-        arrived = atomicAdd(counter, 1u);
+        finished_splits = atomicAdd(counter, 1u);
     __syncthreads();
-    if (arrived != splits - 1)
+    if (finished_splits != splits - 1)
         return;
     __threadfence();
     if (threadIdx.x == 0)
         *counter = 0;
-    for (int e = threadIdx.x; e < share * HEAD; e += WARPS * 32)
-        join(e);
+    for (int e = threadIdx.x; e < group_heads * HEAD_DIM; e += WARPS * 32)
+        combine(e);
 #endif
 }

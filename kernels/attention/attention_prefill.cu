@@ -1,179 +1,188 @@
-// Attention of many queries per sequence over a paged or dense cache, for every GPU from compute capability 8.0.
+// Prefill attention: many queries per sequence over a paged or contiguous KV cache, from compute capability 8.0 on.
 //
-// Options: NUMBER (bf16, fp16), HEAD (64, 128, 256; any multiple of 64), CAUSAL (0, 1).
-// Launch: grid (ceil(most queries of a sequence / 64), heads, sequences), block 128,
-//   shared bytes 4 * TOKENS * HEAD * 2, and 64 * HEAD * 2 more for HEAD above 128; TOKENS = 64, above 128 32.
-// Arguments: those of attention_prefill_hopper.cu.
+// Algorithm: FlashAttention-2 [Dao 2023], forward pass, with online softmax [Milakov & Gimelshein 2018] and a paged KV
+//   cache [Kwon et al. 2023].
+// Tiling: a CTA is 64 queries of one head, a warp 16 of them; tiles of 64 tokens (32 for heads above 128) of keys and
+//   values are double-buffered in shared memory by cp.async, XOR-swizzled, and read by ldmatrix for mma.sync m16n8k16.
+//   Q stays in registers for heads up to 128.
+// Departures: KV tiles are visited from the last to the first, so that only the first visited ones need masks.
 //
-// A warp has 16 queries; keys and values come to shared memory one tile ahead.
+// Options: ELEMENT (bf16, fp16), HEAD_DIM (64, 128, 256; any multiple of 64), CAUSAL (0, 1).
+// Launch: grid (ceil(most queries of a sequence / 64), heads, sequences), CTA of 128, shared bytes
+//   4 * TILE_TOKENS * HEAD_DIM * 2, and 64 * HEAD_DIM * 2 more for HEAD_DIM above 128; TILE_TOKENS = 64, above 128 32.
+// Arguments: those of attention_prefill_hopper.cu, but pointers and strides (in elements) instead of tensor maps.
 #include "prelude.cuh"
 
-constexpr int QUERIES = 64, TOKENS = HEAD > 128 ? 32 : 64;
-constexpr bool KEPT = HEAD <= 128;  // whether the queries stay in registers
+constexpr int TILE_QUERIES = 64, TILE_TOKENS = HEAD_DIM > 128 ? 32 : 64;
+constexpr bool Q_IN_REGISTERS = HEAD_DIM <= 128;
 
-// Chunk of a row, exchanged within 128 bytes by the row's number, so that eight rows have no bank in common.
-DEVICE u32 chunk_of(u32 tile, int row, int chunk) { return tile + row * HEAD * 2 + (chunk ^ row % 8) * 16; }
+// The address of a 16-byte chunk, swizzled (XOR with the row) so that ldmatrix reads eight rows without bank conflicts.
+DEVICE u32 swizzled(u32 tile, int row, int chunk) { return tile + row * HEAD_DIM * 2 + (chunk ^ row % 8) * 16; }
 
-template <int ROWS, class From> DEVICE void copy_tile(u32 to, int live, From from) {
-    constexpr int chunks = HEAD / 8;
+template <int ROWS, class From> DEVICE void load_tile(u32 to, int valid_rows, From from) {
+    constexpr int chunks = HEAD_DIM / 8;
 #pragma unroll 4
     for (int i = threadIdx.x; i < ROWS * chunks; i += 128) {
         const int row = i / chunks, chunk = i % chunks;
-        copy16_async(chunk_of(to, row, chunk), from(min(row, live - 1)) + chunk * 8, row < live);
+        cp_async_16(swizzled(to, row, chunk), from(min(row, valid_rows - 1)) + chunk * 8, row < valid_rows);
     }
 }
 
 KERNEL __launch_bounds__(128)
-attention_prefill(const NUMBER* q, const NUMBER* keys, const NUMBER* values, const int* block_tables,
-                  const int* query_starts, const int* lengths, NUMBER* out, int queries, int tokens, int heads,
+attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, const int* block_tables,
+                  const int* query_start_loc, const int* seq_lens, ELEMENT* out, int queries, int tokens, int heads,
                   int kv_heads, int block_tokens, int table_width, i64 block_stride, int head_stride,
                   int token_stride, float scale) {
     extern __shared__ uint4 dynamic[];
     const int sequence = blockIdx.z, head = blockIdx.y, kv_head = head / (heads / kv_heads);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    start_next_kernel();
-    wait_for_previous_kernel();
-    const int row = query_starts ? query_starts[sequence] : sequence * queries;
-    const int rows = query_starts ? query_starts[sequence + 1] - row : queries;
-    const int length = lengths ? lengths[sequence] : tokens;
-    // The last queries see most keys: they go first.
-    const int first = (gridDim.x - 1 - blockIdx.x) * QUERIES;
-    if (first >= rows || length <= 0)
+    launch_dependents();
+    wait_on_dependency();
+    const int row = query_start_loc ? query_start_loc[sequence] : sequence * queries;
+    const int rows = query_start_loc ? query_start_loc[sequence + 1] - row : queries;
+    const int seq_len = seq_lens ? seq_lens[sequence] : tokens;
+    // The last queries attend to the most keys: their CTAs launch first, which balances the load.
+    const int first_query = (gridDim.x - 1 - blockIdx.x) * TILE_QUERIES;
+    if (first_query >= rows || seq_len <= 0)
         return;
-    const int seen = CAUSAL ? min(length, length - rows + first + QUERIES) : length;
-    const int tiles = ceil_divide(seen, TOKENS);
+    const int kv_end = CAUSAL ? min(seq_len, seq_len - rows + first_query + TILE_QUERIES) : seq_len;
+    const int tiles = ceil_divide(kv_end, TILE_TOKENS);
 
-    constexpr int tile_bytes = TOKENS * HEAD * 2;
-    const u32 base = shared_address(dynamic), q_tile = KEPT ? base : base + 4 * tile_bytes;
+    constexpr int tile_bytes = TILE_TOKENS * HEAD_DIM * 2;
+    const u32 base = shared_address(dynamic), q_tile = Q_IN_REGISTERS ? base : base + 4 * tile_bytes;
     auto key_tile = [&](int stage) { return base + stage * tile_bytes; };
     auto value_tile = [&](int stage) { return base + (2 + stage) * tile_bytes; };
     const int* table = block_tables ? block_tables + i64(sequence) * table_width : nullptr;
     const i64 origin = sequence * block_stride + kv_head * head_stride;
-    auto place = [&](int token) {
+    auto token_offset = [&](int token) {
         if (!table)
             return origin + i64(token) * token_stride;
         return table[token / block_tokens] * block_stride + kv_head * head_stride +
                i64(token % block_tokens) * token_stride;
     };
-    auto copy_keys = [&](int n) {
-        const int from = (tiles - 1 - n) * TOKENS;
+    auto load_keys = [&](int n) {
+        const int from = (tiles - 1 - n) * TILE_TOKENS;
         if (n < tiles)
-            copy_tile<TOKENS>(key_tile(n % 2), length - from, [&](int r) { return keys + place(from + r); });
-        commit_copies();
+            load_tile<TILE_TOKENS>(key_tile(n % 2), seq_len - from,
+                                   [&](int r) { return keys + token_offset(from + r); });
+        cp_async_commit();
     };
-    auto copy_values = [&](int n) {
-        const int from = (tiles - 1 - n) * TOKENS;
+    auto load_values = [&](int n) {
+        const int from = (tiles - 1 - n) * TILE_TOKENS;
         if (n < tiles)
-            copy_tile<TOKENS>(value_tile(n % 2), length - from, [&](int r) { return values + place(from + r); });
-        commit_copies();
+            load_tile<TILE_TOKENS>(value_tile(n % 2), seq_len - from,
+                                   [&](int r) { return values + token_offset(from + r); });
+        cp_async_commit();
     };
 
-    copy_tile<QUERIES>(q_tile, rows - first, [&](int r) { return q + (i64(row + first + r) * heads + head) * HEAD; });
-    commit_copies();
-    wait_for_copies<0>();
+    load_tile<TILE_QUERIES>(q_tile, rows - first_query,
+                            [&](int r) { return q + (i64(row + first_query + r) * heads + head) * HEAD_DIM; });
+    cp_async_commit();
+    cp_async_wait<0>();
     __syncthreads();
-    // Which of the four 8 x 8 matrices a lane gives the address of.
+    // The 8 x 8 matrix of ldmatrix.x4 that this lane gives a row address of.
     const int low = lane / 8 % 2, high = lane / 16, inner = lane % 8;
-    u32 query[KEPT ? HEAD / 16 : 1][4];
-    if constexpr (KEPT) {
+    u32 q_fragments[Q_IN_REGISTERS ? HEAD_DIM / 16 : 1][4];
+    if constexpr (Q_IN_REGISTERS) {
 #pragma unroll
-        for (int k = 0; k < HEAD / 16; k++)
-            load_matrix_4(query[k], chunk_of(q_tile, warp * 16 + low * 8 + inner, k * 2 + high));
+        for (int k = 0; k < HEAD_DIM / 16; k++)
+            ldmatrix_x4(q_fragments[k], swizzled(q_tile, warp * 16 + low * 8 + inner, k * 2 + high));
         __syncthreads();
     }
-    copy_keys(0);
-    copy_values(0);
+    load_keys(0);
+    load_values(0);
 
-    const int own = warp * 16 + g, position = length - rows + first + own;
-    const float by = scale * LOG2_E;
-    float sums[HEAD / 8][4] = {}, most[2] = {MINUS_INFINITY, MINUS_INFINITY}, weight[2] = {};
+    const int query = warp * 16 + g, position = seq_len - rows + first_query + query;
+    const float scale_log2 = scale * LOG2_E;
+    float accumulators[HEAD_DIM / 8][4] = {}, row_max[2] = {MINUS_INFINITY, MINUS_INFINITY}, row_sum[2] = {};
     for (int n = 0; n < tiles; n++) {
-        const int from = (tiles - 1 - n) * TOKENS;
-        wait_for_copies<1>();
-        __syncthreads();  // keys of this tile are there, and all are done with the last tile
-        copy_keys(n + 1);
-        float scores[TOKENS / 8][4] = {};
+        const int from = (tiles - 1 - n) * TILE_TOKENS;
+        cp_async_wait<1>();
+        __syncthreads();  // this tile's keys have arrived, and all warps are done with the previous tile
+        load_keys(n + 1);
+        float logits[TILE_TOKENS / 8][4] = {};
 #pragma unroll
-        for (int k = 0; k < HEAD / 16; k++) {
-            u32 loaded[4];
-            if constexpr (!KEPT)
-                load_matrix_4(loaded, chunk_of(q_tile, warp * 16 + low * 8 + inner, k * 2 + high));
-            u32(&a)[4] = KEPT ? query[KEPT ? k : 0] : loaded;
+        for (int k = 0; k < HEAD_DIM / 16; k++) {
+            u32 reloaded[4];
+            if constexpr (!Q_IN_REGISTERS)
+                ldmatrix_x4(reloaded, swizzled(q_tile, warp * 16 + low * 8 + inner, k * 2 + high));
+            u32(&a)[4] = Q_IN_REGISTERS ? q_fragments[Q_IN_REGISTERS ? k : 0] : reloaded;
 #pragma unroll
-            for (int j = 0; j < TOKENS / 16; j++) {
+            for (int j = 0; j < TILE_TOKENS / 16; j++) {
                 u32 b[4];
-                load_matrix_4(b, chunk_of(key_tile(n % 2), j * 16 + high * 8 + inner, k * 2 + low));
-                multiply_16x8x16<NUMBER>(scores[j * 2], a[0], a[1], a[2], a[3], b[0], b[1]);
-                multiply_16x8x16<NUMBER>(scores[j * 2 + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+                ldmatrix_x4(b, swizzled(key_tile(n % 2), j * 16 + high * 8 + inner, k * 2 + low));
+                mma_16x8x16<ELEMENT>(logits[j * 2], a[0], a[1], a[2], a[3], b[0], b[1]);
+                mma_16x8x16<ELEMENT>(logits[j * 2 + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
             }
         }
-        if (from + TOKENS > (CAUSAL ? min(length, position - g + 1) : length)) {
+        if (from + TILE_TOKENS > (CAUSAL ? min(seq_len, position - g + 1) : seq_len)) {
 #pragma unroll
-            for (int j = 0; j < TOKENS / 8; j++)
+            for (int j = 0; j < TILE_TOKENS / 8; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const int token = from + j * 8 + t * 2 + i % 2;
-                    const bool valid = token < length && (!CAUSAL || token <= position + i / 2 * 8);
-                    scores[j][i] = valid ? scores[j][i] : MINUS_INFINITY;
+                    const bool valid = token < seq_len && (!CAUSAL || token <= position + i / 2 * 8);
+                    logits[j][i] = valid ? logits[j][i] : MINUS_INFINITY;
                 }
         }
-        float lower[2];
+        float rescale[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            float now = most[h];
+            float new_max = row_max[h];
 #pragma unroll
-            for (int j = 0; j < TOKENS / 8; j++)
-                now = fmaxf(now, fmaxf(scores[j][h * 2], scores[j][h * 2 + 1]));
-            now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
-            now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
-            // A row that has seen no key yet: its distance to nothing would not be a number.
-            const float shift = now == MINUS_INFINITY ? 0.0f : now * by;
-            lower[h] = exp2_fast(most[h] * by - shift);
-            most[h] = now;
+            for (int j = 0; j < TILE_TOKENS / 8; j++)
+                new_max = fmaxf(new_max, fmaxf(logits[j][h * 2], logits[j][h * 2 + 1]));
+            new_max = fmaxf(new_max, __shfl_xor_sync(~0u, new_max, 1));
+            new_max = fmaxf(new_max, __shfl_xor_sync(~0u, new_max, 2));
+            // A row without an unmasked key yet: -inf minus -inf would be NaN.
+            const float shift = new_max == MINUS_INFINITY ? 0.0f : new_max * scale_log2;
+            rescale[h] = exp2_approx(row_max[h] * scale_log2 - shift);
+            row_max[h] = new_max;
             float sum = 0.0f;
 #pragma unroll
-            for (int j = 0; j < TOKENS / 8; j++)
+            for (int j = 0; j < TILE_TOKENS / 8; j++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    scores[j][h * 2 + i] = exp2_fast(fmaf(scores[j][h * 2 + i], by, -shift));
-                    sum += scores[j][h * 2 + i];
+                    logits[j][h * 2 + i] = exp2_approx(fmaf(logits[j][h * 2 + i], scale_log2, -shift));
+                    sum += logits[j][h * 2 + i];
                 }
-            weight[h] = fmaf(weight[h], lower[h], sum);
+            row_sum[h] = fmaf(row_sum[h], rescale[h], sum);
         }
 #pragma unroll
-        for (int d = 0; d < HEAD / 8; d++)
+        for (int d = 0; d < HEAD_DIM / 8; d++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                sums[d][i] *= lower[i / 2];
-        wait_for_copies<1>();
-        __syncthreads();  // values of this tile are there, and all are done with its keys
-        copy_values(n + 1);
+                accumulators[d][i] *= rescale[i / 2];
+        cp_async_wait<1>();
+        __syncthreads();  // this tile's values have arrived, and all warps are done with its keys
+        load_values(n + 1);
 #pragma unroll
-        for (int k = 0; k < TOKENS / 16; k++) {
+        for (int k = 0; k < TILE_TOKENS / 16; k++) {
             u32 a[4];
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                a[i] = pack<NUMBER>(scores[k * 2 + i / 2][i % 2 * 2], scores[k * 2 + i / 2][i % 2 * 2 + 1]);
+                a[i] = pack<ELEMENT>(logits[k * 2 + i / 2][i % 2 * 2], logits[k * 2 + i / 2][i % 2 * 2 + 1]);
 #pragma unroll
-            for (int d = 0; d < HEAD / 16; d++) {
+            for (int d = 0; d < HEAD_DIM / 16; d++) {
                 u32 b[4];
-                load_matrix_4_transposed(b, chunk_of(value_tile(n % 2), k * 16 + low * 8 + inner, d * 2 + high));
-                multiply_16x8x16<NUMBER>(sums[d * 2], a[0], a[1], a[2], a[3], b[0], b[1]);
-                multiply_16x8x16<NUMBER>(sums[d * 2 + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+                ldmatrix_x4_trans(b, swizzled(value_tile(n % 2), k * 16 + low * 8 + inner, d * 2 + high));
+                mma_16x8x16<ELEMENT>(accumulators[d * 2], a[0], a[1], a[2], a[3], b[0], b[1]);
+                mma_16x8x16<ELEMENT>(accumulators[d * 2 + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
             }
         }
     }
-    wait_for_copies<0>();
+    cp_async_wait<0>();
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        weight[h] += __shfl_xor_sync(~0u, weight[h], 1);
-        weight[h] += __shfl_xor_sync(~0u, weight[h], 2);
-        const float share = weight[h] > 0.0f ? 1.0f / weight[h] : 0.0f;
-        if (first + own + h * 8 >= rows)
+        row_sum[h] += __shfl_xor_sync(~0u, row_sum[h], 1);
+        row_sum[h] += __shfl_xor_sync(~0u, row_sum[h], 2);
+        const float inverse_sum = row_sum[h] > 0.0f ? 1.0f / row_sum[h] : 0.0f;
+        if (first_query + query + h * 8 >= rows)
             continue;
-        NUMBER* to = out + (i64(row + first + own + h * 8) * heads + head) * HEAD + t * 2;
+        ELEMENT* to = out + (i64(row + first_query + query + h * 8) * heads + head) * HEAD_DIM + t * 2;
 #pragma unroll
-        for (int d = 0; d < HEAD / 8; d++)
-            *reinterpret_cast<u32*>(to + d * 8) = pack<NUMBER>(sums[d][h * 2] * share, sums[d][h * 2 + 1] * share);
+        for (int d = 0; d < HEAD_DIM / 8; d++)
+            *reinterpret_cast<u32*>(to + d * 8) =
+                pack<ELEMENT>(accumulators[d][h * 2] * inverse_sum, accumulators[d][h * 2 + 1] * inverse_sum);
     }
 }

@@ -1,134 +1,142 @@
-// Turns queries and keys by their positions and writes keys and values to the paged cache.
+// Applies RoPE to queries and keys and writes keys and values to the paged KV cache.
 //
-// Options: NUMBER (of qkv, norms and q_out), CACHE (of the cache: bf16, fp16, float), NEIGHBORS (1: each number
-//   turns with its neighbor; 0: with its partner in the other half), VECTOR (numbers moved at once: 8, for float 4, where
-//   all addresses are aligned to 16 bytes, head_dim and turned are multiples of 2 * VECTOR, and CACHE is NUMBER; else
-//   1), LANES (of a head: a power of two up to 32), THREADS (a multiple of 32), SETTLED (1: positions and slots are not
-//   written by the kernel before, and are read while that one ends).
-// Launch: grid (rows, ceil((heads + 2 kv_heads) * LANES / THREADS)), block THREADS.
-// Arguments: qkv (rows x (heads + 2 kv_heads) x head_dim), positions, slots (int32), table (float, positions x turned:
-//   cosines of all pairs, then sines; null: no rotation), keys, values, q_out (rows x heads x head_dim; may be qkv where
-//   kv_heads is 0), query_norm, key_norm (gain per head, null: none), heads, kv_heads, head_dim, turned (numbers of a head
-//   that turn, even), block_tokens, block_stride (64 bits), head_stride, token_stride (in numbers, as attention_decode),
-//   epsilon. A slot of -1 is a padding row: nothing is written to the cache for it, and its q is not turned.
+// Algorithm: rotary position embedding [Su et al. 2021], on adjacent pairs (interleaved, as GPT-J) or on pairs half a
+//   rotary dimension apart (as GPT-NeoX); before it, optionally, an RMS norm of each head (QK norm).
+// Tiling: LANES_PER_HEAD lanes share a head; a lane loads the two 16-byte chunks that are rotated with each other,
+//   rotates them in registers and stores them. Only the norm's sum of squares is exchanged, by shuffles.
+// Departures: none; the cache write is fused, as in vLLM's reshape_and_cache.
+//
+// Options: ELEMENT (of qkv, norms and q_out), CACHE_ELEMENT (of the cache: bf16, fp16, float), INTERLEAVED (1: rotated
+//   pairs are adjacent elements; 0: they are rotary_dim / 2 apart), VECTOR (elements moved at once: 8, for float 4,
+//   where all addresses are aligned to 16 bytes, head_dim and rotary_dim are multiples of 2 * VECTOR, and CACHE_ELEMENT
+//   is ELEMENT; else 1), LANES_PER_HEAD (a power of two up to 32), THREADS (a multiple of 32), METADATA_READY (1: the
+//   preceding kernel does not write positions and slot_mapping; they are read before the dependency resolves).
+// Launch: grid (rows, ceil((heads + 2 kv_heads) * LANES_PER_HEAD / THREADS)), CTA of THREADS.
+// Arguments: qkv (rows x (heads + 2 kv_heads) x head_dim), positions, slot_mapping (int32), cos_sin_table (float,
+//   positions x rotary_dim: cosines of all pairs, then sines; null: no rotation), keys, values, q_out (rows x heads x
+//   head_dim; may be qkv where kv_heads is 0), query_norm, key_norm (gain per head, null: none), heads, kv_heads,
+//   head_dim, rotary_dim (rotated elements of a head, even), block_tokens, block_stride (64 bits), head_stride,
+//   token_stride (in elements, as attention_decode), epsilon. A slot of -1 is a padding row: its keys and values are
+//   not written, and its queries are not rotated.
 #include "vectorization.cuh"
 
-#ifndef SETTLED
-#define SETTLED 0
+#ifndef METADATA_READY
+#define METADATA_READY 0
 #endif
 
-// Two pieces of a head whose numbers turn with each other: both are one lane's, so that none waits for another.
-struct Pieces {
-    int first, second;  // where they begin
-    int pair;           // the place of their first pair among a head's; past the last one where they do not turn
-    bool whole;         // false: the head ends between them, as it can where VECTOR is 1
+// Two chunks of a head whose elements are rotated with each other. One lane holds both, so that no exchange is needed.
+struct RotaryPair {
+    int first, second;  // their first elements
+    int pair;           // the index of their first rotary pair; past the last one where they are not rotated
+    bool has_second;    // false: the head ends after the first, possible where VECTOR is 1
 
-    DEVICE Pieces(int number, int turned, int head_dim) {
-        const bool halves = !NEIGHBORS && number * 2 * VECTOR < turned;
-        pair = number * VECTOR;
+    DEVICE RotaryPair(int chunk, int rotary_dim, int head_dim) {
+        const bool halves = !INTERLEAVED && chunk * 2 * VECTOR < rotary_dim;
+        pair = chunk * VECTOR;
         first = halves ? pair : pair * 2;
-        second = first + (halves ? turned / 2 : VECTOR);
-        whole = second < head_dim;
+        second = first + (halves ? rotary_dim / 2 : VECTOR);
+        has_second = second < head_dim;
     }
     template <class T> DEVICE void load(const T* head, float (&v)[2][VECTOR]) const {
-        Row<T, VECTOR>::load(head + first, v[0]);
-        if (whole)
-            Row<T, VECTOR>::load(head + second, v[1]);
+        VectorAccess<T, VECTOR>::load(head + first, v[0]);
+        if (has_second)
+            VectorAccess<T, VECTOR>::load(head + second, v[1]);
     }
     template <class T> DEVICE void store(T* head, const float (&v)[2][VECTOR]) const {
-        Row<T, VECTOR>::store(head + first, v[0]);
-        if (whole)
-            Row<T, VECTOR>::store(head + second, v[1]);
+        VectorAccess<T, VECTOR>::store(head + first, v[0]);
+        if (has_second)
+            VectorAccess<T, VECTOR>::store(head + second, v[1]);
     }
 };
 
-// So many neighboring numbers of the table.
-DEVICE void load_turns(const float* from, float (&v)[VECTOR]) {
+// Loads VECTOR consecutive cosines or sines.
+DEVICE void load_angles(const float* source, float (&v)[VECTOR]) {
     if constexpr (VECTOR == 1) {
-        v[0] = *from;
+        v[0] = *source;
     } else {
 #pragma unroll
         for (int i = 0; i < VECTOR; i += 4) {
-            const float4 four = *reinterpret_cast<const float4*>(from + i);
+            const float4 four = *reinterpret_cast<const float4*>(source + i);
             v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
         }
     }
 }
 
 KERNEL __launch_bounds__(THREADS)
-rope_write(const NUMBER* qkv, const int* positions, const int* slots, const float* table, CACHE* keys,
-           CACHE* values, NUMBER* q_out, const NUMBER* query_norm, const NUMBER* key_norm, int heads, int kv_heads,
-           int head_dim, int turned, int block_tokens, i64 block_stride, int head_stride, int token_stride,
-           float epsilon) {
-    const int row = blockIdx.x, lane = threadIdx.x % LANES;
-    const int head = blockIdx.y * (THREADS / LANES) + threadIdx.x / LANES, all_heads = heads + 2 * kv_heads;
-    start_next_kernel();
+rope_write(const ELEMENT* qkv, const int* positions, const int* slot_mapping, const float* cos_sin_table,
+           CACHE_ELEMENT* keys, CACHE_ELEMENT* values, ELEMENT* q_out, const ELEMENT* query_norm,
+           const ELEMENT* key_norm, int heads, int kv_heads, int head_dim, int rotary_dim, int block_tokens,
+           i64 block_stride, int head_stride, int token_stride, float epsilon) {
+    const int row = blockIdx.x, lane = threadIdx.x % LANES_PER_HEAD;
+    const int head = blockIdx.y * (THREADS / LANES_PER_HEAD) + threadIdx.x / LANES_PER_HEAD;
+    const int all_heads = heads + 2 * kv_heads;
+    launch_dependents();
     int slot = -1;
-    const float* turn = nullptr;
-    auto look_up = [&] {
-        slot = slots[row];
-        turn = table ? table + i64(positions[row]) * turned : nullptr;
+    const float* cos_sin = nullptr;
+    auto load_metadata = [&] {
+        slot = slot_mapping[row];
+        cos_sin = cos_sin_table ? cos_sin_table + i64(positions[row]) * rotary_dim : nullptr;
     };
-    if constexpr (SETTLED) {
-        look_up();
-        if (turn && threadIdx.x * 32 < turned)
-            prefetch(turn + threadIdx.x * 32);
+    if constexpr (METADATA_READY) {
+        load_metadata();
+        if (cos_sin && threadIdx.x * 32 < rotary_dim)
+            prefetch_l2(cos_sin + threadIdx.x * 32);
     }
-    wait_for_previous_kernel();
-    if constexpr (!SETTLED)
-        look_up();
-    const NUMBER* from = qkv + (i64(row) * all_heads + head) * head_dim;
+    wait_on_dependency();
+    if constexpr (!METADATA_READY)
+        load_metadata();
+    const ELEMENT* source = qkv + (i64(row) * all_heads + head) * head_dim;
     const bool is_query = head < heads, is_key = !is_query && head < heads + kv_heads;
-    // Lanes of no head stay for the sums of their warp.
+    // Lanes without a head stay for the shuffles of their warp.
     const int end = head < all_heads ? ceil_divide(head_dim, 2 * VECTOR) : 0;
 
-    const NUMBER* gain = is_query ? query_norm : is_key ? key_norm : nullptr;
-    float by = 1.0f;
+    const ELEMENT* gain = is_query ? query_norm : is_key ? key_norm : nullptr;
+    float inverse_rms = 1.0f;
     if (query_norm || key_norm) {
-        float square = 0.0f;
-        for (int number = lane; number < end; number += LANES) {
+        float sum_of_squares = 0.0f;
+        for (int chunk = lane; chunk < end; chunk += LANES_PER_HEAD) {
             float v[2][VECTOR] = {};
-            Pieces(number, turned, head_dim).load(from, v);
+            RotaryPair(chunk, rotary_dim, head_dim).load(source, v);
 #pragma unroll
             for (int i = 0; i < 2 * VECTOR; i++)
-                square = fmaf(v[i / VECTOR][i % VECTOR], v[i / VECTOR][i % VECTOR], square);
+                sum_of_squares = fmaf(v[i / VECTOR][i % VECTOR], v[i / VECTOR][i % VECTOR], sum_of_squares);
         }
 #pragma unroll
-        for (int offset = LANES / 2; offset; offset /= 2)
-            square += __shfl_xor_sync(~0u, square, offset);
-        by = rsqrtf(square / head_dim + epsilon);
+        for (int offset = LANES_PER_HEAD / 2; offset; offset /= 2)
+            sum_of_squares += __shfl_xor_sync(~0u, sum_of_squares, offset);
+        inverse_rms = rsqrtf(sum_of_squares / head_dim + epsilon);
     }
-    CACHE* to = nullptr;
+    CACHE_ELEMENT* destination = nullptr;
     if (!is_query && slot >= 0)
-        to = (is_key ? keys : values) + slot / block_tokens * block_stride + (head - heads) % kv_heads * head_stride +
-             slot % block_tokens * token_stride;
-    for (int number = lane; number < end; number += LANES) {
-        const Pieces pieces(number, turned, head_dim);
+        destination = (is_key ? keys : values) + slot / block_tokens * block_stride +
+                      (head - heads) % kv_heads * head_stride + slot % block_tokens * token_stride;
+    for (int chunk = lane; chunk < end; chunk += LANES_PER_HEAD) {
+        const RotaryPair pair_chunks(chunk, rotary_dim, head_dim);
         float v[2][VECTOR] = {};
-        pieces.load(from, v);
+        pair_chunks.load(source, v);
         if (gain) {
-            float times[2][VECTOR];
-            pieces.load(gain, times);
+            float gains[2][VECTOR];
+            pair_chunks.load(gain, gains);
 #pragma unroll
             for (int i = 0; i < 2 * VECTOR; i++)
-                v[i / VECTOR][i % VECTOR] *= by * times[i / VECTOR][i % VECTOR];
+                v[i / VECTOR][i % VECTOR] *= inverse_rms * gains[i / VECTOR][i % VECTOR];
         }
-        if (turn && slot >= 0 && (is_query || is_key) && pieces.pair < turned / 2) {
+        if (cos_sin && slot >= 0 && (is_query || is_key) && pair_chunks.pair < rotary_dim / 2) {
             float cosines[VECTOR], sines[VECTOR];
-            load_turns(turn + pieces.pair, cosines);
-            load_turns(turn + turned / 2 + pieces.pair, sines);
+            load_angles(cos_sin + pair_chunks.pair, cosines);
+            load_angles(cos_sin + rotary_dim / 2 + pair_chunks.pair, sines);
 #pragma unroll
             for (int i = 0; i < VECTOR; i++) {
-                float& a = NEIGHBORS ? v[2 * i / VECTOR][2 * i % VECTOR] : v[0][i];
-                float& b = NEIGHBORS ? v[(2 * i + 1) / VECTOR][(2 * i + 1) % VECTOR] : v[1][i];
+                float& a = INTERLEAVED ? v[2 * i / VECTOR][2 * i % VECTOR] : v[0][i];
+                float& b = INTERLEAVED ? v[(2 * i + 1) / VECTOR][(2 * i + 1) % VECTOR] : v[1][i];
                 const float first = a, second = b;
                 a = first * cosines[i] - second * sines[i];
                 b = second * cosines[i] + first * sines[i];
             }
         }
         if (is_query)
-            pieces.store(q_out + (i64(row) * heads + head) * head_dim, v);
-        else if (to)
-            pieces.store(to, v);
+            pair_chunks.store(q_out + (i64(row) * heads + head) * head_dim, v);
+        else if (destination)
+            pair_chunks.store(destination, v);
     }
 }

@@ -1,75 +1,78 @@
-// Pieces of work of attention over sequences of many queries, and the order in which blocks take them.
+// The tile scheduler of persistent prefill attention: which tiles of work there are, and in which order CTAs take them.
 #pragma once
 #include "prelude.cuh"
 
-// Queries of some heads that share a head of keys: `live` of them from `row` on, the first is token `position` of
-// `length`. Heads are counted in bundles of so many.
-struct Piece {
-    int row, live, position, length, bundle, sequence, tiles;
+// A tile of work: the queries from row `row` on, of which the sequence has `queries_left`, for the heads of
+// `head_tile`, which share a KV head. The first query is token `position` of `seq_len`.
+struct WorkTile {
+    int row, queries_left, position, seq_len, head_tile, sequence, kv_tiles;
 };
 
 struct Sequences {
-    const int *query_starts, *lengths;  // null: `queries` rows and `tokens` each
+    const int *query_start_loc, *seq_lens;  // null: every sequence has `queries` rows and `tokens` tokens
     int queries, tokens, count;
-    DEVICE int row(int sequence) const { return query_starts ? query_starts[sequence] : sequence * queries; }
+    DEVICE int row(int sequence) const { return query_start_loc ? query_start_loc[sequence] : sequence * queries; }
     DEVICE int rows(int sequence) const { return row(sequence + 1) - row(sequence); }
-    DEVICE int length(int sequence) const { return lengths ? lengths[sequence] : tokens; }
+    DEVICE int seq_len(int sequence) const { return seq_lens ? seq_lens[sequence] : tokens; }
 };
 
-// Numbers pieces by level, sequence and bundle of heads: level n are the queries of a sequence from QUERIES n on. The
-// last queries see most keys, so levels go downwards; sequences of one level, which may have seen any number of keys,
-// come before all. A warp looks at 32 sequences at a time, from where the last piece was found.
-template <int QUERIES> struct Pieces {
+// Orders tiles by query tile, sequence and head tile, longest first: query tile n is the queries of a sequence from
+// TILE_QUERIES n on. The last queries attend to the most keys, so query tiles descend; sequences of a single query
+// tile, whose context may be of any length, come before all. A warp examines 32 sequences at a time, from the last
+// match on.
+template <int TILE_QUERIES> struct TileScheduler {
     const Sequences sequences;
-    const int bundles;
-    int levels, level, looked_at = 0, passed = 0;
-    int rows = 0;  // of the sequence that this lane looks at, if it has keys
+    const int head_tiles;
+    int query_tiles, query_tile, first_sequence = 0, tiles_before = 0;
+    int rows = 0;  // query rows of this lane's sequence; 0 where it has no keys
 
-    DEVICE Pieces(const Sequences& sequences, int bundles) : sequences(sequences), bundles(bundles) {
-        int most = 0;
+    DEVICE TileScheduler(const Sequences& sequences, int head_tiles) : sequences(sequences), head_tiles(head_tiles) {
+        int max_rows = 0;
         for (int sequence = threadIdx.x % 32; sequence < sequences.count; sequence += 32)
-            most = max(most, sequences.rows(sequence));
-        level = levels = ceil_divide(__reduce_max_sync(~0u, most), QUERIES);
-        look();
+            max_rows = max(max_rows, sequences.rows(sequence));
+        query_tile = query_tiles = ceil_divide(__reduce_max_sync(~0u, max_rows), TILE_QUERIES);
+        load_rows();
     }
 
-    DEVICE void look() {
-        const int mine = looked_at + threadIdx.x % 32;
-        rows = mine < sequences.count && sequences.length(mine) > 0 ? sequences.rows(mine) : 0;
+    DEVICE void load_rows() {
+        const int sequence = first_sequence + threadIdx.x % 32;
+        rows = sequence < sequences.count && sequences.seq_len(sequence) > 0 ? sequences.rows(sequence) : 0;
     }
 
-    // Numbers are asked for in ascending order. False where there is no such piece, nor one of a higher number.
-    DEVICE bool find(int number, Piece& piece) {
-        const int lane = threadIdx.x % 32, place = number / bundles;
-        while (level >= 0) {
-            const bool has = rows > 0 && (rows <= QUERIES ? level == levels : rows > level * QUERIES);
-            const u32 having = __ballot_sync(~0u, has);
-            if (place - passed < __popc(having)) {
-                const bool found = has && __popc(having & ((1u << lane) - 1)) == place - passed;
-                const int lane_found = __ffs(__ballot_sync(~0u, found)) - 1, first = level % levels * QUERIES;
-                piece.sequence = looked_at + lane_found;
-                piece.bundle = number % bundles;
-                piece.row = sequences.row(piece.sequence) + first;
-                piece.live = __shfl_sync(~0u, rows, lane_found) - first;
-                piece.length = sequences.length(piece.sequence);
-                piece.position = piece.length - piece.live;
+    // Indices must ascend from call to call. False where there is no such tile, nor one of a higher index.
+    DEVICE bool find(int tile_index, WorkTile& tile) {
+        const int lane = threadIdx.x % 32, rank = tile_index / head_tiles;
+        while (query_tile >= 0) {
+            const bool has_tile = rows <= TILE_QUERIES ? query_tile == query_tiles : rows > query_tile * TILE_QUERIES;
+            const bool is_candidate = rows > 0 && has_tile;
+            const u32 candidates = __ballot_sync(~0u, is_candidate);
+            if (rank - tiles_before < __popc(candidates)) {
+                const bool is_match = is_candidate && __popc(candidates & ((1u << lane) - 1)) == rank - tiles_before;
+                const int match_lane = __ffs(__ballot_sync(~0u, is_match)) - 1;
+                const int first_query = query_tile % query_tiles * TILE_QUERIES;
+                tile.sequence = first_sequence + match_lane;
+                tile.head_tile = tile_index % head_tiles;
+                tile.row = sequences.row(tile.sequence) + first_query;
+                tile.queries_left = __shfl_sync(~0u, rows, match_lane) - first_query;
+                tile.seq_len = sequences.seq_len(tile.sequence);
+                tile.position = tile.seq_len - tile.queries_left;
                 return true;
             }
-            passed += __popc(having);
-            if (looked_at + 32 < sequences.count) {
-                looked_at += 32;
-                look();
+            tiles_before += __popc(candidates);
+            if (first_sequence + 32 < sequences.count) {
+                first_sequence += 32;
+                load_rows();
             } else {
-                level--;
-                if (looked_at > 0) {
-                    looked_at = 0;
-                    look();
+                query_tile--;
+                if (first_sequence > 0) {
+                    first_sequence = 0;
+                    load_rows();
                 }
             }
         }
         return false;
     }
 
-    // How many there are, once one was not found.
-    DEVICE int count() const { return passed * bundles; }
+    // The number of tiles, known once find() has returned false.
+    DEVICE int count() const { return tiles_before * head_tiles; }
 };

@@ -1,5 +1,5 @@
-// What every kernel shares: number formats, 16-byte loads, reductions, and the instructions that
-// CUDA C++ has no name for. NVRTC brings no headers of its own, so this file needs none.
+// What every kernel shares: 16-bit floats, 16-byte accesses, programmatic dependent launch, deterministic reductions,
+// tensor cores (mma.sync, ldmatrix) and cp.async. NVRTC ships no headers, so this file includes none.
 #pragma once
 
 typedef unsigned char u8;
@@ -26,7 +26,7 @@ constexpr float LOG2_E = 1.44269504088896340736f;
 __device__ constexpr int ceil_divide(int a, int b) { return (a + b - 1) / b; }
 __device__ constexpr int round_up(int a, int b) { return ceil_divide(a, b) * b; }
 
-// --- numbers of 16 bits, alone and two to a word (the lower half first) ---
+// --- 16-bit floats: conversion, and packing of two in a word, the lower half first ---
 
 DEVICE float to_float(float v) { return v; }
 DEVICE float to_float(bf16 v) { return __uint_as_float(u32(v.bits) << 16); }
@@ -77,27 +77,27 @@ DEVICE uint4 zero16() { return make_uint4(0, 0, 0, 0); }
 DEVICE uint4 load16(const void* p) { return *static_cast<const uint4*>(p); }
 DEVICE void store16(void* p, uint4 v) { *static_cast<uint4*>(p) = v; }
 
-// What moves so many bytes at once.
-template <int BYTES> struct Unit;
-template <> struct Unit<16> {
+// The type of one memory access of so many bytes.
+template <int BYTES> struct AccessType;
+template <> struct AccessType<16> {
     typedef uint4 Type;
 };
-template <> struct Unit<8> {
+template <> struct AccessType<8> {
     typedef u64 Type;
 };
-template <> struct Unit<4> {
+template <> struct AccessType<4> {
     typedef u32 Type;
 };
-template <> struct Unit<2> {
+template <> struct AccessType<2> {
     typedef u16 Type;
 };
-template <> struct Unit<1> {
+template <> struct AccessType<1> {
     typedef u8 Type;
 };
 
-// For data read once by this kernel and never written while it runs; as a kernel may begin before the one ahead of it
-// has ended, nothing that one writes. The assembler may move such loads to before the wait.
-DEVICE uint4 load16_once(const void* p) {
+// A load that bypasses L1, for weights: data that this kernel reads once and that no kernel writes. ptxas may hoist a
+// non-coherent load above griddepcontrol.wait, so it must not read what the preceding kernel of the stream writes.
+DEVICE uint4 load16_read_only(const void* p) {
     uint4 v;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
@@ -105,8 +105,8 @@ DEVICE uint4 load16_once(const void* p) {
     return v;
 }
 
-// For data read once by this kernel that the kernel before it may have written.
-DEVICE uint4 load16_streamed(const void* p) {
+// A coherent load that bypasses L1, for data that this kernel reads once and the preceding kernel may have written.
+DEVICE uint4 load16_streaming(const void* p) {
     uint4 v;
     asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
@@ -115,116 +115,119 @@ DEVICE uint4 load16_streamed(const void* p) {
     return v;
 }
 
-// Brings the line of 128 bytes around an address to the L2 cache; nobody waits for it.
-DEVICE void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+// Prefetches the 128-byte line around an address into L2, asynchronously.
+DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-// --- programmatic dependent launch: a kernel may begin while the one before it ends ---
+// --- programmatic dependent launch (griddepcontrol): a kernel's prologue overlaps the preceding kernel's tail ---
 
-// Lets the next kernel begin; what this one writes is seen only after its wait.
-DEVICE void start_next_kernel() {
+// Allows the dependent kernel to launch. It sees this kernel's writes only after its own wait_on_dependency().
+DEVICE void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-// Every kernel calls this before it reads or writes anything that another kernel writes.
-DEVICE void wait_for_previous_kernel() {
+// Waits until the preceding kernel has completed. Every kernel calls this before it touches memory that another kernel
+// reads or writes.
+DEVICE void wait_on_dependency() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// --- reductions: always in the same order, so that equal inputs give equal bits ---
+// --- reductions: in a fixed order, so that equal inputs give equal bits ---
 
 struct Sum {
-    DEVICE static float join(float a, float b) { return a + b; }
-    DEVICE static float start() { return 0.0f; }
+    DEVICE static float combine(float a, float b) { return a + b; }
+    DEVICE static float identity() { return 0.0f; }
 };
-// NaN wins, as in NumPy.
+// Propagates NaN, as NumPy does.
 struct Maximum {
-    DEVICE static float join(float a, float b) {
+    DEVICE static float combine(float a, float b) {
         float out;
         asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
         return out;
     }
-    DEVICE static float start() { return MINUS_INFINITY; }
+    DEVICE static float identity() { return MINUS_INFINITY; }
 };
 
-template <class Join> DEVICE float reduce_warp(float v) {
+template <class Operator> DEVICE float reduce_warp(float v) {
 #pragma unroll
     for (int offset = 16; offset; offset >>= 1)
-        v = Join::join(v, __shfl_xor_sync(~0u, v, offset));
+        v = Operator::combine(v, __shfl_xor_sync(~0u, v, offset));
     return v;
 }
 
-// Of a whole block of at most 1024 threads; every thread gets the result.
-template <class Join> DEVICE float reduce_block(float v) {
-    __shared__ float parts[32];
-    v = reduce_warp<Join>(v);
+// Reduces over a CTA of at most 1024 threads; every thread gets the result.
+template <class Operator> DEVICE float reduce_cta(float v) {
+    __shared__ float warp_results[32];
+    v = reduce_warp<Operator>(v);
     const int warps = (blockDim.x + 31) / 32;
     __syncthreads();
     if (threadIdx.x % 32 == 0)
-        parts[threadIdx.x / 32] = v;
+        warp_results[threadIdx.x / 32] = v;
     __syncthreads();
-    float mine = threadIdx.x % 32 < warps ? parts[threadIdx.x % 32] : Join::start();
-    return reduce_warp<Join>(mine);
+    float warp_result = threadIdx.x % 32 < warps ? warp_results[threadIdx.x % 32] : Operator::identity();
+    return reduce_warp<Operator>(warp_result);
 }
 
-DEVICE float exp2_fast(float v) {
+DEVICE float exp2_approx(float v) {
     float out;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(v));
     return out;
 }
 DEVICE float silu(float v) { return v / (1.0f + __expf(-v)); }
 
-// --- matrix instructions ---
+// --- tensor cores (mma.sync) ---
 
-// c (16 x 8) += a (16 x 16) b (16 x 8). Lane l holds, with g = l / 4 and t = l % 4:
+// m16n8k16: c (16 x 8) += a (16 x 16) b (16 x 8). Lane l holds these fragments, with g = l / 4 and t = l % 4:
 // a: rows g, g+8, g, g+8; columns 2t, 2t, 2t+8, 2t+8 (and the next); b: rows 2t and 2t+8, column g;
 // c: rows g, g, g+8, g+8; columns 2t, 2t+1, 2t, 2t+1.
-#define MULTIPLY_16X8X16(TYPE, NAME)                                                                                  \
+#define DEFINE_MMA_16X8X16(TYPE, NAME)                                                                                \
     template <>                                                                                                       \
-    DEVICE void multiply_16x8x16<TYPE>(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {               \
+    DEVICE void mma_16x8x16<TYPE>(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {                    \
         asm("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "        \
             "{%8, %9}, {%0, %1, %2, %3};"                                                                             \
             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                          \
             : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));                                                  \
     }
-template <class T> DEVICE void multiply_16x8x16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1);
-MULTIPLY_16X8X16(bf16, "bf16")
-MULTIPLY_16X8X16(fp16, "f16")
+template <class T> DEVICE void mma_16x8x16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1);
+DEFINE_MMA_16X8X16(bf16, "bf16")
+DEFINE_MMA_16X8X16(fp16, "f16")
 
-// The same of signed bytes: c (16 x 8) += a (16 x 32) b (32 x 8); a word holds 4 numbers in a row.
-DEVICE void multiply_16x8x32(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+// m16n8k32 of signed bytes: c (16 x 8) += a (16 x 32) b (32 x 8); a word holds 4 consecutive elements.
+DEVICE void mma_16x8x32(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// An 8 x 8 matrix of 16-bit numbers across a warp (lane l: row l / 4, columns 2 (l % 4) and next), transposed.
+// Transposes an 8 x 8 matrix of 16-bit elements across a warp (lane l: row l / 4, columns 2 (l % 4) and next).
 DEVICE u32 transpose_8x8(u32 word) {
     u32 out;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(word));
     return out;
 }
 
-// --- shared memory ---
+// --- shared memory: asynchronous copies (cp.async) and ldmatrix ---
 
 DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 
-DEVICE void copy16_async(u32 to, const void* from, bool valid) {
-    // Where not valid nothing is read and zeros are written.
+DEVICE void cp_async_16(u32 to, const void* from, bool valid) {
+    // Where not valid, the copy reads nothing and writes zeros.
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0));
 }
-DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int LEFT> DEVICE void wait_for_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING> DEVICE void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
 
-DEVICE void load_matrix_4(u32 (&out)[4], u32 address) {
+DEVICE void ldmatrix_x4(u32 (&out)[4], u32 address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                  : "r"(address));
 }
-DEVICE void load_matrix_4_transposed(u32 (&out)[4], u32 address) {
+DEVICE void ldmatrix_x4_trans(u32 (&out)[4], u32 address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                  : "r"(address));

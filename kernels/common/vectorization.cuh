@@ -1,14 +1,17 @@
-// A row of numbers held in the registers of a block: thread i holds VECTOR numbers from (c * threads + i) * VECTOR.
+// Vectorized access to global memory: 16 bytes of elements a load or store, converted from and to float.
+//
+// Row-wise kernels keep a row in the registers of a CTA: chunk c of thread i holds the VECTOR elements from
+// (c * THREADS + i) * VECTOR on, so that the accesses of a warp are coalesced.
 #pragma once
 #include "prelude.cuh"
 
-template <class T, int COUNT> struct Row;
+template <class T, int WIDTH> struct VectorAccess;
 
-template <class T> struct Row<T, 1> {
+template <class T> struct VectorAccess<T, 1> {
     DEVICE static void load(const T* p, float (&v)[1]) { v[0] = to_float(*p); }
     DEVICE static void store(T* p, const float (&v)[1]) { *p = from_float<T>(v[0]); }
 };
-template <class T> struct Row<T, 8> {
+template <class T> struct VectorAccess<T, 8> {
     DEVICE static void load(const T* p, float (&v)[8]) {
         const uint4 words = load16(p);
         const float2 a = unpack<T>(words.x), b = unpack<T>(words.y), c = unpack<T>(words.z), d = unpack<T>(words.w);
@@ -18,7 +21,7 @@ template <class T> struct Row<T, 8> {
         store16(p, make_uint4(pack<T>(v[0], v[1]), pack<T>(v[2], v[3]), pack<T>(v[4], v[5]), pack<T>(v[6], v[7])));
     }
 };
-template <> struct Row<float, 4> {
+template <> struct VectorAccess<float, 4> {
     DEVICE static void load(const float* p, float (&v)[4]) {
         const float4 four = *reinterpret_cast<const float4*>(p);
         v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;

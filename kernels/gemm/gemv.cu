@@ -1,134 +1,141 @@
-// y = activate(norm(x) W^T + bias) + residual for few rows of x: one pass over the weights.
+// y = activation(norm(x) W^T + bias) + residual for 1 to 8 rows of x: GEMV, one pass over the weights.
 //
-// Options: ACTIVATION (bf16, fp16: the type of x, gain, bias and residual), OUTPUT (type of y),
-//   WEIGHT (16: as ACTIVATION; 8: signed integers; 80: e4m3; 4: unsigned integers of 4 bits),
-//   GROUP (0: one float scale per row for WEIGHT 8 and 80; 32, 64, 128: for WEIGHT 8 (32, 64) and 4 a scale
-//   and a minimum, as a pair of fp16, for so many weights of a row), NORM (1: RMS norm of x by gain and
-//   epsilon), PAIRED (1: outputs n and n + outputs / 2 are gate and up: y = silu(gate) * up),
-//   ACTIVATE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu), ROWS (1, 2, 4, 8: the most rows of x),
-//   INPUTS (a multiple of 8, for WEIGHT 8 and 80 of 16, with GROUP of 32), TAKEN (1, 2, 4, 8, 16: weight rows a block
-//   takes at once; at least 2 for PAIRED; ROWS * TAKEN <= 32), EVEN (1: outputs is a multiple of TAKEN), THREADS (at
-//   least ROWS * TAKEN), CHUNKS (16-byte chunks of a weight row per thread: THREADS * CHUNKS of them hold a row),
-//   BLOCKS (per multiprocessor).
-// Launch: grid at most ceil(outputs / TAKEN), block THREADS, no dynamic shared memory.
+// Algorithm: none published as a whole. The main loop is a memory-bound GEMV with split-K over the threads of a CTA;
+//   partial sums are combined through shared memory. Fused around it: RMS norm [Zhang & Sennrich 2019], SwiGLU
+//   [Shazeer 2020], and dequantization of group-quantized weights (scale and minimum per group, as GGML's Q4_1).
+// Tiling: a tile is ROWS_PER_CTA whole weight rows; a CTA loops over tiles by grid stride. Each thread streams
+//   CHUNKS_PER_THREAD 16-byte chunks of every row from global memory to registers, so that a warp's load is 512
+//   contiguous bytes, and reloads the registers with the next tile as soon as they are consumed. There is no barrier in
+//   the main loop: warp partials of EPILOGUE_TILES tiles accumulate in shared memory, and one epilogue finishes them.
+// Departures: double buffering in registers does not help, as ptxas waits for both buffers on one scoreboard.
+//   The tensor core (mma.sync) computes the dot products on its diagonal: a row of the A operand is x at the inputs of
+//   four lanes, a column of the B operand the weights of four lanes, so that lanes multiply weights in the layout in
+//   which they were loaded. The off-diagonal products are wasted; unpacking weights for FMA would cost more. Beside
+//   quantized weights x is quantized too, with one scale for 64 or 128 inputs: to fp16 beside e4m3, and beside integers
+//   to 16 bits whose high and low bytes are two rows of A, with an error of 2^-16 of the largest magnitude.
+//
+// Options: ELEMENT (bf16, fp16: the type of x, gain, bias and residual), OUTPUT (type of y),
+//   WEIGHT_FORMAT (16: as ELEMENT; 8: int8; 80: e4m3; 4: uint4),
+//   GROUP_SIZE (0: one float scale per row for int8 and e4m3; 32, 64, 128: for int8 (32, 64) and uint4 a scale and a
+//   minimum, as a pair of fp16, for each group of so many weights of a row), NORM (1: RMS norm of x by gain and
+//   epsilon), GATED (1: outputs n and n + outputs / 2 are SwiGLU's gate and up: y = silu(gate) * up),
+//   ACTIVATION_CODE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu), MAX_ROWS (1, 2, 4, 8: the largest M, rows of x),
+//   INPUTS (K: a multiple of 8, for int8 and e4m3 of 16, with GROUP_SIZE of 32), ROWS_PER_CTA (1, 2, 4, 8, 16: weight
+//   rows of a tile; at least 2 for GATED; MAX_ROWS * ROWS_PER_CTA <= 32), NO_TAIL (1: outputs is a multiple of
+//   ROWS_PER_CTA), THREADS (at least MAX_ROWS * ROWS_PER_CTA), CHUNKS_PER_THREAD (16-byte chunks of a weight row:
+//   THREADS * CHUNKS_PER_THREAD cover a row), CTAS_PER_SM.
+// Launch: grid at most ceil(outputs / ROWS_PER_CTA), CTA of THREADS, no dynamic shared memory.
 // Arguments: weights, scales, x (rows x INPUTS), gain, bias, residual, y, rows, outputs, epsilon.
-//   gain, bias, residual and scales may be null where unused; residual may be y. PAIRED outputs are even. Rows of x, y
-//   and residual are dense.
+//   gain, bias, residual and scales may be null where unused; residual may be y. GATED outputs are even. Rows of x, y
+//   and residual are contiguous.
 //
-// Weights without groups are outputs x INPUTS, row-major. Those with groups lie in rows of pieces of 128
-// bytes, the last one filled up; within a piece, 16-byte chunk 4 i + t holds the weights 32 s + 8 t + 0..7 of
-// spans s: of 8 bits, s = 2 i and then 2 i + 1; of 4 bits, s = 4 i + word, the lower half of a byte first.
-// Scales: outputs x ceil(INPUTS / GROUP).
-//
-// A block reads whole rows; a warp's load is 512 bytes in a row, which memory serves best. As soon as a lane has
-// multiplied its weights of a turn it asks for those of the next, into the same registers. Weights in two sets of
-// registers by turns do not help: the assembler waits for both at once. Nor do warps wait for each other at every turn:
-// what they found is kept, and outputs are finished for a batch of turns.
-//
-// Lanes keep x at the places of their weights in registers. The matrix unit multiplies: its left rows are rows of x at
-// the places of each four lanes, its right columns the weights of each four lanes, so that the products of like with
-// like stand on the diagonal. For weights of fewer bits x is counted in units that four lanes share, of 64 or 128
-// numbers: e4m3 meets fp16; integers meet integers of 16 bits, upper and lower byte in a row of their own, with an
-// error of 2^-16 of the largest number.
+// Ungrouped weights are outputs x INPUTS, row-major. Grouped weights are interleaved: a row is lines of 128 bytes, the
+// last one padded; within a line, 16-byte chunk 4 i + t holds the weights 32 s + 8 t + 0..7 of k-steps s: for 8 bits,
+// s = 2 i and then 2 i + 1; for 4 bits, s = 4 i + word, the lower half of a byte first.
+// Scales: outputs x ceil(INPUTS / GROUP_SIZE).
 #include "gemv.cuh"
 
-KERNEL __launch_bounds__(THREADS, BLOCKS)
-gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Number* x,
-                const Number* __restrict__ gain, const Number* __restrict__ bias, const Number* residual, OUTPUT* y,
-                int rows, int outputs, float epsilon) {
-    // A batch of turns: each thread finishes at most one of its outputs.
-    constexpr int FINISHED = MADE * ROWS, KEPT = THREADS / FINISHED < 16 ? THREADS / FINISHED : 16;
-    __shared__ float parts[KEPT][WARPS][VALUES];
-    __shared__ float squares[WARPS][ROWS];
+KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
+gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Element* x,
+     const Element* __restrict__ gain, const Element* __restrict__ bias, const Element* residual, OUTPUT* y, int rows,
+     int outputs, float epsilon) {
+    // One epilogue serves EPILOGUE_TILES tiles, so that each thread computes at most one result in it.
+    constexpr int RESULTS_PER_TILE = OUTPUTS_PER_CTA * MAX_ROWS;
+    constexpr int EPILOGUE_TILES = THREADS / RESULTS_PER_TILE < 16 ? THREADS / RESULTS_PER_TILE : 16;
+    __shared__ float warp_partials[EPILOGUE_TILES][WARPS][PARTIALS];
+    __shared__ float squares[WARPS][MAX_ROWS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool diagonal = lane % 4 == lane / 4 / 2;
-    const int made = PAIRED ? outputs / 2 : outputs;
-    const int turns = ceil_divide(made, MADE);
-    constexpr int row_chunks = GROUP ? ceil_divide(INPUTS, HELD * 8) * 8 : INPUTS / HELD;
-    constexpr int row_groups = GROUP ? ceil_divide(INPUTS, GROUP ? GROUP : 1) : 0;
+    const int columns = GATED ? outputs / 2 : outputs;
+    const int tiles = ceil_divide(columns, OUTPUTS_PER_CTA);
+    constexpr int row_chunks = GROUP_SIZE ? ceil_divide(INPUTS, WEIGHTS_PER_CHUNK * 8) * 8 : INPUTS / WEIGHTS_PER_CHUNK;
+    constexpr int row_groups = GROUP_SIZE ? ceil_divide(INPUTS, GROUP_SIZE ? GROUP_SIZE : 1) : 0;
     constexpr i64 ROW_BYTES = i64(row_chunks) * 16;
 
-    uint4 w[TAKEN][CHUNKS];
-    u32 by[TAKEN][CHUNKS][GROUP ? GROUPS : 1];
-    int asked = blockIdx.x;  // the turn whose weights are asked for next
-    const u8* from = weights + i64(asked) * MADE * ROW_BYTES + threadIdx.x * 16;
-    const i64 step = i64(gridDim.x) * MADE * ROW_BYTES, upper = made * ROW_BYTES;
-    auto fetch = [&] {
-        if (asked >= turns)
+    uint4 w[ROWS_PER_CTA][CHUNKS_PER_THREAD];
+    u32 group_scales[ROWS_PER_CTA][CHUNKS_PER_THREAD][GROUP_SIZE ? GROUPS_PER_CHUNK : 1];
+    int next_tile = blockIdx.x;  // the tile whose weights are loaded next
+    const u8* next_row = weights + i64(next_tile) * OUTPUTS_PER_CTA * ROW_BYTES + threadIdx.x * 16;
+    const i64 step = i64(gridDim.x) * OUTPUTS_PER_CTA * ROW_BYTES, up_offset = columns * ROW_BYTES;
+    auto load_next_tile = [&] {
+        if (next_tile >= tiles)
             return;
 #pragma unroll
-        for (int r = 0; r < TAKEN; r++) {
-            const int output = asked * MADE + (PAIRED ? r / 2 : r);
-            const u8* row = from + (PAIRED ? r / 2 : r) * ROW_BYTES + (PAIRED && r % 2 ? upper : 0);
+        for (int r = 0; r < ROWS_PER_CTA; r++) {
+            const int output = next_tile * OUTPUTS_PER_CTA + (GATED ? r / 2 : r);
+            const u8* row = next_row + (GATED ? r / 2 : r) * ROW_BYTES + (GATED && r % 2 ? up_offset : 0);
 #pragma unroll
-            for (int c = 0; c < CHUNKS; c++) {
+            for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
                 const int chunk = c * THREADS + int(threadIdx.x);
-                const bool valid = (EVEN || output < made) && (CHUNKS * THREADS == row_chunks || chunk < row_chunks);
-                w[r][c] = valid ? load16_once(row + c * THREADS * 16) : zero16();
-                if constexpr (GROUP != 0) {
+                const bool valid = (NO_TAIL || output < columns) &&
+                                   (CHUNKS_PER_THREAD * THREADS == row_chunks || chunk < row_chunks);
+                w[r][c] = valid ? load16_read_only(row + c * THREADS * 16) : zero16();
+                if constexpr (GROUP_SIZE != 0) {
 #pragma unroll
-                    for (int i = 0; i < GROUPS; i++) {
-                        const int of = chunk / 4 * (HELD * 4) / (GROUP ? GROUP : 1) + i;
-                        const i64 at = PAIRED && r % 2 ? made + output : output;
-                        const u32* pair = static_cast<const u32*>(scales) + at * row_groups + of;
-                        by[r][c][i] = (EVEN || output < made) && diagonal && of < row_groups ? __ldg(pair) : 0;
+                    for (int i = 0; i < GROUPS_PER_CHUNK; i++) {
+                        const int group = chunk / 4 * (WEIGHTS_PER_CHUNK * 4) / (GROUP_SIZE ? GROUP_SIZE : 1) + i;
+                        const i64 index = GATED && r % 2 ? columns + output : output;
+                        const u32* pair = static_cast<const u32*>(scales) + index * row_groups + group;
+                        const bool has_scale = (NO_TAIL || output < columns) && diagonal && group < row_groups;
+                        group_scales[r][c][i] = has_scale ? __ldg(pair) : 0;
                     }
                 }
             }
         }
-        from += step;
-        asked += gridDim.x;
+        next_row += step;
+        next_tile += gridDim.x;
     };
 
-    start_next_kernel();
-    fetch();
-    // Loaded here, the gains would be waited for together with the weights.
+    launch_dependents();
+    load_next_tile();
+    // A load here would share a scoreboard with the weights', and wait for them too.
     if (NORM)
-        for (int c = 0; c < CHUNKS; c++)
-            if (place_of(c, 0) < INPUTS)
-                prefetch(gain + place_of(c, 0));
-    wait_for_previous_kernel();
+        for (int c = 0; c < CHUNKS_PER_THREAD; c++)
+            if (input_index(c, 0) < INPUTS)
+                prefetch_l2(gain + input_index(c, 0));
+    wait_on_dependency();
 
-    Places places[CHUNKS];
-    float square[ROWS];
-    place_rows(places, square, x, gain, rows);
+    XFragments fragments[CHUNKS_PER_THREAD];
+    float square[MAX_ROWS];
+    load_fragments(fragments, square, x, gain, rows);
     if constexpr (NORM) {
 #pragma unroll
-        for (int m = 0; m < ROWS; m++) {
+        for (int m = 0; m < MAX_ROWS; m++) {
             const float sum = reduce_warp<Sum>(square[m]);
             if (lane == 0)
                 squares[warp][m] = sum;
         }
     }
-    // Thread e finishes output e % MADE of row e / MADE % ROWS of turn e / FINISHED of a batch.
-    const int finish_turn = threadIdx.x / FINISHED, finish_row = threadIdx.x / MADE % ROWS,
-              finish_output = threadIdx.x % MADE;
+    // In the epilogue, thread e computes output e % OUTPUTS_PER_CTA of row e / OUTPUTS_PER_CTA % MAX_ROWS of tile
+    // e / RESULTS_PER_TILE.
+    const int epilogue_tile = threadIdx.x / RESULTS_PER_TILE, epilogue_row = threadIdx.x / OUTPUTS_PER_CTA % MAX_ROWS,
+              epilogue_output = threadIdx.x % OUTPUTS_PER_CTA;
 
     int current = blockIdx.x;
-    while (current < turns) {
-        const int output = (current + finish_turn * int(gridDim.x)) * MADE + finish_output;
-        const bool writes = finish_turn < KEPT && finish_row < rows && output < made;
-        const i64 at = i64(finish_row) * made + output;
-        // What the end needs of memory is on its way while weights are multiplied.
-        const float added = writes && residual ? to_float(residual[at]) : 0.0f;
-        float times[2] = {1.0f, 1.0f};
-        if (BITS == 8 && GROUP == 0 && writes) {
-            times[0] = __ldg(static_cast<const float*>(scales) + output);
-            if (PAIRED)
-                times[1] = __ldg(static_cast<const float*>(scales) + made + output);
+    while (current < tiles) {
+        const int output = (current + epilogue_tile * int(gridDim.x)) * OUTPUTS_PER_CTA + epilogue_output;
+        const bool writes = epilogue_tile < EPILOGUE_TILES && epilogue_row < rows && output < columns;
+        const i64 index = i64(epilogue_row) * columns + output;
+        // The epilogue's operands are loaded before the main loop, which hides their latency.
+        const float addend = writes && residual ? to_float(residual[index]) : 0.0f;
+        float row_scales[2] = {1.0f, 1.0f};
+        if (BITS == 8 && GROUP_SIZE == 0 && writes) {
+            row_scales[0] = __ldg(static_cast<const float*>(scales) + output);
+            if (GATED)
+                row_scales[1] = __ldg(static_cast<const float*>(scales) + columns + output);
         }
 #pragma unroll 1
-        for (int turn = 0; turn < KEPT && current < turns; turn++, current += gridDim.x) {
-            float values[VALUES];
+        for (int tile = 0; tile < EPILOGUE_TILES && current < tiles; tile++, current += gridDim.x) {
+            float partials[PARTIALS];
 #pragma unroll
-            for (int r = 0; r < TAKEN; r++)
-                multiply_row(
-                    values + r * ROWS, places, [&](int c) { return w[r][c]; },
-                    [&](int c, int i) { return by[r][c][i]; });
-            fetch();
-            reduce_values<VALUES>(values);
-            if (lane % (32 / VALUES) == 0)
-                parts[turn][warp][lane / (32 / VALUES)] = values[0];
+            for (int r = 0; r < ROWS_PER_CTA; r++)
+                dot_row(
+                    partials + r * MAX_ROWS, fragments, [&](int c) { return w[r][c]; },
+                    [&](int c, int i) { return group_scales[r][c][i]; });
+            load_next_tile();
+            reduce_partials<PARTIALS>(partials);
+            if (lane % (32 / PARTIALS) == 0)
+                warp_partials[tile][warp][lane / (32 / PARTIALS)] = partials[0];
         }
         __syncthreads();
         if (writes) {
@@ -137,22 +144,22 @@ gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Numb
                 float mean = 0.0f;
 #pragma unroll
                 for (int i = 0; i < WARPS; i++)
-                    mean += squares[i][finish_row];
+                    mean += squares[i][epilogue_row];
                 scale = rsqrtf(mean / INPUTS + epsilon);
             }
-            auto finished = [&](int r, int half) {
+            auto output_of = [&](int r, int half) {
                 float v = 0.0f;
 #pragma unroll
                 for (int i = 0; i < WARPS; i++)
-                    v += parts[finish_turn][i][r * ROWS + finish_row];
-                v *= scale * times[half];
-                return bias ? v + to_float(bias[half ? made + output : output]) : v;
+                    v += warp_partials[epilogue_tile][i][r * MAX_ROWS + epilogue_row];
+                v *= scale * row_scales[half];
+                return bias ? v + to_float(bias[half ? columns + output : output]) : v;
             };
-            float v = finished(PAIRED ? finish_output * 2 : finish_output, 0);
-            v = PAIRED ? silu(v) * finished(finish_output * 2 + 1, 1) : activate(v);
-            y[at] = from_float<OUTPUT>(v + added);
+            float v = output_of(GATED ? epilogue_output * 2 : epilogue_output, 0);
+            v = GATED ? silu(v) * output_of(epilogue_output * 2 + 1, 1) : activate(v);
+            y[index] = from_float<OUTPUT>(v + addend);
         }
-        if (current < turns)
+        if (current < tiles)
             __syncthreads();
     }
 }

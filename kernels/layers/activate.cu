@@ -1,37 +1,39 @@
-// out = activate(x) + residual, number by number.
+// out = activation(x) + residual, elementwise: the epilogue of a GEMM that could not fuse it.
 //
-// Options: NUMBER (bf16, fp16, float: of everything), ACTIVATE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu),
+// Algorithm: SiLU and GELU [Hendrycks & Gimpel 2016], exact or by tanh. Tiling: one vector a thread.
+//
+// Options: ELEMENT (bf16, fp16, float: of everything), ACTIVATION_CODE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu),
 //   VECTOR (8, for float 4: count and addresses are multiples of it; else 1).
-// Launch: grid ceil(count / VECTOR / block), any block.
+// Launch: grid ceil(count / VECTOR / CTA), CTA of any size.
 // Arguments: x, residual (null: none), out (may be x or residual), count.
 #include "vectorization.cuh"
 
-typedef Row<NUMBER, VECTOR> Numbers;
+typedef VectorAccess<ELEMENT, VECTOR> Access;
 
-DEVICE float activated(float v) {
-    if (ACTIVATE == 1)
+DEVICE float activation(float v) {
+    if (ACTIVATION_CODE == 1)
         return v / (1.0f + expf(-v));
-    if (ACTIVATE == 2)
+    if (ACTIVATION_CODE == 2)
         return 0.5f * v * (1.0f + erff(v * 0.70710678118654752440f));
-    if (ACTIVATE == 3)
+    if (ACTIVATION_CODE == 3)
         return 0.5f * v * (1.0f + tanhf(0.79788456080286535588f * (v + 0.044715f * v * v * v)));
-    if (ACTIVATE == 4)
-        return v < 0.0f ? 0.0f : v;  // so that what is not a number stays so
+    if (ACTIVATION_CODE == 4)
+        return v < 0.0f ? 0.0f : v;  // propagates NaN
     return v;
 }
 
-KERNEL activate(const NUMBER* x, const NUMBER* residual, NUMBER* out, int count) {
-    start_next_kernel();
-    wait_for_previous_kernel();
+KERNEL activate(const ELEMENT* x, const ELEMENT* residual, ELEMENT* out, int count) {
+    launch_dependents();
+    wait_on_dependency();
     const i64 at = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * VECTOR;
     if (at >= count)
         return;
-    float v[VECTOR], added[VECTOR];
-    Numbers::load(x + at, v);
+    float v[VECTOR], addend[VECTOR];
+    Access::load(x + at, v);
     if (residual)
-        Numbers::load(residual + at, added);
+        Access::load(residual + at, addend);
 #pragma unroll
     for (int i = 0; i < VECTOR; i++)
-        v[i] = activated(v[i]) + (residual ? added[i] : 0.0f);
-    Numbers::store(out + at, v);
+        v[i] = activation(v[i]) + (residual ? addend[i] : 0.0f);
+    Access::store(out + at, v);
 }

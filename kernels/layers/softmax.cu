@@ -1,83 +1,87 @@
-// Softmax, or its logarithm, of rows.
+// Softmax, or log-softmax, of rows.
 //
-// Options: NUMBER (bf16, fp16, float), LOGARITHM (0, 1), THREADS, CHUNKS, VECTOR (as normalize).
-// Launch: grid rows, block THREADS, a multiple of 32; THREADS * CHUNKS * VECTOR >= width, or CHUNKS 0 for rows of
-//   any width, which are read twice.
+// Algorithm: safe softmax with the row in registers; rows of any width use online softmax [Milakov & Gimelshein 2018].
+// Tiling: a CTA a row. Rows that fit are read once, CHUNKS_PER_THREAD vectors a thread in registers; others are read
+//   twice.
+//
+// Options: ELEMENT (bf16, fp16, float), LOG_SOFTMAX (0, 1), THREADS, CHUNKS_PER_THREAD, VECTOR (as normalize.cu).
+// Launch: grid rows, CTA of THREADS, a multiple of 32; THREADS * CHUNKS_PER_THREAD * VECTOR >= width, or
+//   CHUNKS_PER_THREAD 0 for rows of any width.
 // Arguments: x, out (may be x), width.
 #include "vectorization.cuh"
 
-typedef Row<NUMBER, VECTOR> Numbers;
+typedef VectorAccess<ELEMENT, VECTOR> Access;
 
-DEVICE float finish(float v, float most, float sum) {
-    return LOGARITHM ? v - most - logf(sum) : exp2_fast((v - most) * LOG2_E) / sum;
+DEVICE float epilogue(float v, float row_max, float sum) {
+    return LOG_SOFTMAX ? v - row_max - logf(sum) : exp2_approx((v - row_max) * LOG2_E) / sum;
 }
 
-#if CHUNKS
+#if CHUNKS_PER_THREAD
 KERNEL __launch_bounds__(THREADS)
-softmax(const NUMBER* x, NUMBER* out, int width) {
-    float v[CHUNKS][VECTOR];
+softmax(const ELEMENT* x, ELEMENT* out, int width) {
+    float v[CHUNKS_PER_THREAD][VECTOR];
     const i64 row = i64(blockIdx.x) * width;
-    start_next_kernel();
-    wait_for_previous_kernel();
-    float most = MINUS_INFINITY, sum = 0.0f;
+    launch_dependents();
+    wait_on_dependency();
+    float row_max = MINUS_INFINITY, sum = 0.0f;
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++) {
+    for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
         const int at = (c * THREADS + threadIdx.x) * VECTOR;
         if (at < width)
-            Numbers::load(x + row + at, v[c]);
+            Access::load(x + row + at, v[c]);
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) {
             v[c][i] = at < width ? v[c][i] : MINUS_INFINITY;
-            most = Maximum::join(most, v[c][i]);
+            row_max = Maximum::combine(row_max, v[c][i]);
         }
     }
-    most = reduce_block<Maximum>(most);
+    row_max = reduce_cta<Maximum>(row_max);
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++)
+    for (int c = 0; c < CHUNKS_PER_THREAD; c++)
 #pragma unroll
         for (int i = 0; i < VECTOR; i++)
-            sum += exp2_fast((v[c][i] - most) * LOG2_E);
-    sum = reduce_block<Sum>(sum);
+            sum += exp2_approx((v[c][i] - row_max) * LOG2_E);
+    sum = reduce_cta<Sum>(sum);
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++) {
+    for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
         const int at = (c * THREADS + threadIdx.x) * VECTOR;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++)
-            v[c][i] = finish(v[c][i], most, sum);
+            v[c][i] = epilogue(v[c][i], row_max, sum);
         if (at < width)
-            Numbers::store(out + row + at, v[c]);
+            Access::store(out + row + at, v[c]);
     }
 }
 #else
 KERNEL __launch_bounds__(THREADS)
-softmax(const NUMBER* x, NUMBER* out, int width) {
+softmax(const ELEMENT* x, ELEMENT* out, int width) {
     const i64 row = i64(blockIdx.x) * width;
-    start_next_kernel();
-    wait_for_previous_kernel();
-    float most = MINUS_INFINITY, sum = 0.0f, v[VECTOR];
+    launch_dependents();
+    wait_on_dependency();
+    float row_max = MINUS_INFINITY, sum = 0.0f, v[VECTOR];
     for (int at = threadIdx.x * VECTOR; at < width; at += THREADS * VECTOR) {
-        Numbers::load(x + row + at, v);
-        float now = most;
+        Access::load(x + row + at, v);
+        float new_max = row_max;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++)
-            now = Maximum::join(now, v[i]);
-        // Nothing but minus infinity so far: its distance to itself would not be a number.
-        if (now == MINUS_INFINITY)
+            new_max = Maximum::combine(new_max, v[i]);
+        // Nothing but -inf so far: -inf minus -inf would be NaN.
+        if (new_max == MINUS_INFINITY)
             continue;
-        sum *= exp2_fast((most - now) * LOG2_E);
+        sum *= exp2_approx((row_max - new_max) * LOG2_E);
 #pragma unroll
         for (int i = 0; i < VECTOR; i++)
-            sum += exp2_fast((v[i] - now) * LOG2_E);
-        most = now;
+            sum += exp2_approx((v[i] - new_max) * LOG2_E);
+        row_max = new_max;
     }
-    const float all = reduce_block<Maximum>(most);
-    sum = reduce_block<Sum>(most == MINUS_INFINITY ? 0.0f : sum * exp2_fast((most - all) * LOG2_E));
+    const float cta_max = reduce_cta<Maximum>(row_max);
+    sum = reduce_cta<Sum>(row_max == MINUS_INFINITY ? 0.0f : sum * exp2_approx((row_max - cta_max) * LOG2_E));
     for (int at = threadIdx.x * VECTOR; at < width; at += THREADS * VECTOR) {
-        Numbers::load(x + row + at, v);
+        Access::load(x + row + at, v);
 #pragma unroll
         for (int i = 0; i < VECTOR; i++)
-            v[i] = finish(v[i], all, sum);
-        Numbers::store(out + row + at, v);
+            v[i] = epilogue(v[i], cta_max, sum);
+        Access::store(out + row + at, v);
     }
 }
 #endif

@@ -1,24 +1,26 @@
-// out = silu(gate) * up, for rows of gate numbers and then as many up numbers.
+// out = silu(gate) * up, for rows of gate elements and then as many up elements.
 //
-// Options: NUMBER, VECTOR (8, for float 4: half is a multiple of it; else 1).
-// Launch: grid (ceil(half / VECTOR / block), rows), any block.
+// Algorithm: SwiGLU [Shazeer 2020]. Tiling: one vector a thread, no reuse.
+//
+// Options: ELEMENT, VECTOR (8, for float 4: half is a multiple of it; else 1).
+// Launch: grid (ceil(half / VECTOR / CTA), rows), CTA of any size.
 // Arguments: gate_up (rows x 2 half), out (rows x half), half.
 #include "vectorization.cuh"
 
-typedef Row<NUMBER, VECTOR> Numbers;
+typedef VectorAccess<ELEMENT, VECTOR> Access;
 
-KERNEL swiglu(const NUMBER* gate_up, NUMBER* out, int half) {
-    start_next_kernel();
-    wait_for_previous_kernel();
+KERNEL swiglu(const ELEMENT* gate_up, ELEMENT* out, int half) {
+    launch_dependents();
+    wait_on_dependency();
     const int at = (blockIdx.x * blockDim.x + threadIdx.x) * VECTOR;
     if (at >= half)
         return;
     float gate[VECTOR], up[VECTOR];
-    const NUMBER* row = gate_up + i64(blockIdx.y) * 2 * half + at;
-    Numbers::load(row, gate);
-    Numbers::load(row + half, up);
+    const ELEMENT* row = gate_up + i64(blockIdx.y) * 2 * half + at;
+    Access::load(row, gate);
+    Access::load(row + half, up);
 #pragma unroll
     for (int i = 0; i < VECTOR; i++)
         gate[i] = silu(gate[i]) * up[i];
-    Numbers::store(out + i64(blockIdx.y) * half + at, gate);
+    Access::store(out + i64(blockIdx.y) * half + at, gate);
 }

@@ -1,19 +1,23 @@
-// The sum of numbers, read once: what a kernel that streams its operand can reach at most.
+// Sums an array that is read once: the peak bandwidth of reading.
 //
-// Launch: a few blocks per multiprocessor, block 512.
-// Arguments: x (16-byte aligned), count (64 bits), parts (a double for each block), done (a word that is 0 before and
-//   after), out. Sums are in double precision and always in the same order.
+// Algorithm: a read-only variant of STREAM [McCalpin 1995], as a two-level reduction: the last CTA to finish sums the
+//   partials. Tiling: grid stride, eight 16-byte loads in flight a thread.
+// Departures: sums are in double precision and always in the same order.
+//
+// Launch: a few CTAs per SM, CTA of 512.
+// Arguments: x (16-byte aligned), count (64 bits), partials (a double for each CTA), finished_ctas (a word that is 0
+//   before and after), out.
 #include "prelude.cuh"
 
-constexpr int AHEAD = 8;  // loads under way at once
+constexpr int LOADS_IN_FLIGHT = 8;
 constexpr int WARPS = 512 / 32;
 
 DEVICE float sum_of(uint4 v) {
     return __uint_as_float(v.x) + __uint_as_float(v.y) + (__uint_as_float(v.z) + __uint_as_float(v.w));
 }
 
-// The block's sum, in thread 0.
-DEVICE double sum_block(double v) {
+// The sum over the CTA.
+DEVICE double sum_cta(double v) {
     __shared__ double sums[WARPS];
     for (int offset = 16; offset; offset >>= 1)
         v += __shfl_down_sync(~0u, v, offset);
@@ -27,41 +31,41 @@ DEVICE double sum_block(double v) {
     return all;
 }
 
-KERNEL __launch_bounds__(512) stream_read(const float* x, u64 count, double* parts, u32* done, float* out) {
+KERNEL __launch_bounds__(512) stream_read(const float* x, u64 count, double* partials, u32* finished_ctas, float* out) {
     __shared__ bool last;
     const uint4* data = reinterpret_cast<const uint4*>(x);
-    const u64 pieces = count / 4, stride = u64(gridDim.x) * blockDim.x;
+    const u64 vectors = count / 4, stride = u64(gridDim.x) * blockDim.x;
     u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x;
-    start_next_kernel();
-    wait_for_previous_kernel();
-    double sum = i < count % 4 ? double(x[pieces * 4 + i]) : 0.0;
-    for (; i + (AHEAD - 1) * stride < pieces; i += AHEAD * stride) {
-        uint4 v[AHEAD];
+    launch_dependents();
+    wait_on_dependency();
+    double sum = i < count % 4 ? double(x[vectors * 4 + i]) : 0.0;
+    for (; i + (LOADS_IN_FLIGHT - 1) * stride < vectors; i += LOADS_IN_FLIGHT * stride) {
+        uint4 v[LOADS_IN_FLIGHT];
 #pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-            v[j] = load16_streamed(data + i + j * stride);
-        float near = 0.0f;
+        for (int j = 0; j < LOADS_IN_FLIGHT; j++)
+            v[j] = load16_streaming(data + i + j * stride);
+        float batch_sum = 0.0f;
 #pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-            near += sum_of(v[j]);
-        sum += near;
+        for (int j = 0; j < LOADS_IN_FLIGHT; j++)
+            batch_sum += sum_of(v[j]);
+        sum += batch_sum;
     }
-    for (; i < pieces; i += stride)
-        sum += sum_of(load16_streamed(data + i));
-    sum = sum_block(sum);
+    for (; i < vectors; i += stride)
+        sum += sum_of(load16_streaming(data + i));
+    sum = sum_cta(sum);
     if (threadIdx.x == 0) {
-        parts[blockIdx.x] = sum;
+        partials[blockIdx.x] = sum;
         __threadfence();
-        last = atomicInc(done, gridDim.x - 1) == gridDim.x - 1;
+        last = atomicInc(finished_ctas, gridDim.x - 1) == gridDim.x - 1;
     }
     __syncthreads();
     if (!last)
         return;
     __threadfence();
     double all = 0.0;
-    for (int part = threadIdx.x; part < gridDim.x; part += blockDim.x)
-        all += __ldcg(parts + part);
-    all = sum_block(all);
+    for (int cta = threadIdx.x; cta < gridDim.x; cta += blockDim.x)
+        all += __ldcg(partials + cta);
+    all = sum_cta(all);
     if (threadIdx.x == 0)
         *out = float(all);
 }

@@ -1,21 +1,21 @@
-// Where the weights that gemv.cu reads lie, for kernels that write or unpack them: eight at a time.
+// The layout of quantized weights that gemv.cu reads, for the kernels that write or dequantize them: eight at a time.
 //
-// WEIGHT is 8, 80 or 4 and GROUP 0, 32, 64 or 128, as there.
+// WEIGHT_FORMAT is 8, 80 or 4 and GROUP_SIZE 0, 32, 64 or 128, as there.
 #pragma once
 #include "prelude.cuh"
 
-constexpr int BITS = WEIGHT == 4 ? 4 : 8;
-constexpr int PIECE = 1024 / BITS;  // weights in 128 bytes
+constexpr int BITS = WEIGHT_FORMAT == 4 ? 4 : 8;
+constexpr int LINE_WEIGHTS = 1024 / BITS;  // weights in 128 bytes
 
-DEVICE i64 row_bytes(int inputs) { return GROUP ? i64(ceil_divide(inputs, PIECE)) * 128 : inputs; }
+DEVICE i64 row_bytes(int inputs) { return GROUP_SIZE ? i64(ceil_divide(inputs, LINE_WEIGHTS)) * 128 : inputs; }
 
-// The byte within a row at which weights k to k + 7 begin; k is a multiple of 8.
-DEVICE int place_of(int k) {
-    if (GROUP == 0)
+// The byte offset in a row of weights k to k + 7; k is a multiple of 8.
+DEVICE int weight_offset(int k) {
+    if (GROUP_SIZE == 0)
         return k;
-    const int span = k % PIECE / 32, t = k % 32 / 8;
-    const int chunk = BITS == 8 ? span / 2 * 4 + t : span / 4 * 4 + t;
-    return k / PIECE * 128 + chunk * 16 + (BITS == 8 ? span % 2 * 8 : span % 4 * 4);
+    const int k_step = k % LINE_WEIGHTS / 32, t = k % 32 / 8;
+    const int chunk = BITS == 8 ? k_step / 2 * 4 + t : k_step / 4 * 4 + t;
+    return k / LINE_WEIGHTS * 128 + chunk * 16 + (BITS == 8 ? k_step % 2 * 8 : k_step % 4 * 4);
 }
 
 DEVICE float from_e4m3(u8 bits) {
@@ -25,7 +25,7 @@ DEVICE float from_e4m3(u8 bits) {
     return bits & 0x80 ? -v : v;
 }
 
-// To the nearest, ties to even; what is too large becomes the largest.
+// Rounds to nearest, ties to even; saturates at the largest finite value.
 DEVICE u8 to_e4m3(float v) {
     const u8 sign = signbit(v) ? 0x80 : 0;
     const float size = fabsf(v);
@@ -36,7 +36,7 @@ DEVICE u8 to_e4m3(float v) {
     int exponent;
     frexpf(size, &exponent);
     exponent = max(exponent - 1, -6);
-    // 8 to 16 eighths of a power of two; 16 carries into the exponent by itself, and below 8 it is 0.
+    // The significand in eighths, 8 to 16: 16 carries into the exponent field, and below 8 the number is subnormal.
     const int eighths = int(rintf(ldexpf(size, 3 - exponent)));
     return u8(sign | (((exponent + 6) << 3) + eighths));
 }

@@ -1,48 +1,50 @@
-// Plain numbers to blocks of 32 as files hold them (GGUF).
+// Quantizes floats to GGML blocks of 32 weights, as GGUF files hold them.
 //
-// Options: SOURCE (80: Q8_0, 40: Q4_0, 41: Q4_1), TYPE (float, bf16, fp16).
-// Launch: grid ceil(count / block), block a multiple of 32; a warp makes a block of numbers.
-// Arguments: x, blocks, count (a multiple of 32). A block with a number that is not finite has a scale that is none.
+// Algorithm: the reference quantizers of llama.cpp's ggml for Q8_0, Q4_0 and Q4_1. Tiling: a warp a block.
+//
+// Options: BLOCK_FORMAT (80: Q8_0, 40: Q4_0, 41: Q4_1), TYPE (float, bf16, fp16).
+// Launch: grid ceil(count / CTA), CTA a multiple of 32.
+// Arguments: x, blocks, count (a multiple of 32). A block with a number that is not finite gets a NaN scale.
 #include "prelude.cuh"
 
-constexpr int BYTES = SOURCE == 80 ? 34 : SOURCE == 40 ? 18 : 20;
+constexpr int BLOCK_BYTES = BLOCK_FORMAT == 80 ? 34 : BLOCK_FORMAT == 40 ? 18 : 20;
 
-// Blocks have an even number of bytes, so that their scales lie at even places.
+// Blocks have an even number of bytes, so that their scales are aligned.
 DEVICE void write_half(u8* p, float v) { *reinterpret_cast<u16*>(p) = from_float<fp16>(v).bits; }
 
 KERNEL quantize_blocks(const TYPE* x, u8* blocks, int count) {
-    start_next_kernel();
-    wait_for_previous_kernel();
+    launch_dependents();
+    wait_on_dependency();
     const int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
     if (i >= count)
         return;
-    u8* block = blocks + i64(i / 32) * BYTES;
-    const float v = to_float(x[i]), spoilt = reduce_warp<Sum>(v * 0.0f);
+    u8* block = blocks + i64(i / 32) * BLOCK_BYTES;
+    const float v = to_float(x[i]), nan_or_zero = reduce_warp<Sum>(v * 0.0f);
     const float largest = reduce_warp<Maximum>(fabsf(v));
-    float scale, least = 0.0f;
-    if (SOURCE == 80) {
+    float scale, minimum = 0.0f;
+    if (BLOCK_FORMAT == 80) {
         scale = largest / 127.0f;
-    } else if (SOURCE == 40) {
-        // The number of largest magnitude, the first of equals, becomes -8.
+    } else if (BLOCK_FORMAT == 40) {
+        // The weight of largest magnitude, the first of equals, becomes -8.
         const u32 lanes = __ballot_sync(~0u, fabsf(v) == largest);
         scale = __shfl_sync(~0u, v, lanes ? __ffs(lanes) - 1 : 0) / -8.0f;
     } else {
-        least = -reduce_warp<Maximum>(-v);
-        scale = (reduce_warp<Maximum>(v) - least) / 15.0f;
+        minimum = -reduce_warp<Maximum>(-v);
+        scale = (reduce_warp<Maximum>(v) - minimum) / 15.0f;
     }
     const float factor = scale == 0.0f ? 0.0f : 1.0f / scale;
     if (lane == 0) {
-        write_half(block, scale + spoilt);
-        if (SOURCE == 41)
-            write_half(block + 2, least);
+        write_half(block, scale + nan_or_zero);
+        if (BLOCK_FORMAT == 41)
+            write_half(block + 2, minimum);
     }
-    if (SOURCE == 80) {
+    if (BLOCK_FORMAT == 80) {
         block[2 + lane] = u8(i8(int(roundf(__fmul_rn(v, factor)))));
         return;
     }
-    const float shifted = SOURCE == 40 ? __fmul_rn(v, factor) : __fmul_rn(__fsub_rn(v, least), factor);
-    const int code = min(max(int(__fadd_rn(shifted, SOURCE == 40 ? 8.5f : 0.5f)), 0), 15);
+    const float shifted = BLOCK_FORMAT == 40 ? __fmul_rn(v, factor) : __fmul_rn(__fsub_rn(v, minimum), factor);
+    const int code = min(max(int(__fadd_rn(shifted, BLOCK_FORMAT == 40 ? 8.5f : 0.5f)), 0), 15);
     const int upper = __shfl_down_sync(~0u, code, 16);
     if (lane < 16)
-        block[(SOURCE == 41 ? 4 : 2) + lane] = u8(code | upper << 4);
+        block[(BLOCK_FORMAT == 41 ? 4 : 2) + lane] = u8(code | upper << 4);
 }

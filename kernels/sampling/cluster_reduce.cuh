@@ -1,67 +1,67 @@
-// The blocks of a row: a barrier, each other's memory, and sums over all of their threads.
+// A row over a thread block cluster: the cluster barrier, distributed shared memory (DSMEM), and sums over all threads.
 //
-// Options: THREADS, CLUSTER, as of sample.cu.
+// Options: THREADS, CLUSTER_SIZE, as of sample.cu.
 #pragma once
 #include "prelude.cuh"
 
-constexpr int WARPS_HERE = THREADS / 32;
+constexpr int CTA_WARPS = THREADS / 32;
 
-// The place of this block among those of its row.
-DEVICE u32 block_here() { return blockIdx.x % CLUSTER; }
+// The rank of this CTA in its cluster.
+DEVICE u32 cta_rank() { return blockIdx.x % CLUSTER_SIZE; }
 
-#if CLUSTER > 1
-DEVICE void wait_for_row() {
+#if CLUSTER_SIZE > 1
+DEVICE void cluster_sync() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
-DEVICE u64 read_block(const u64* p, u32 block) {
+DEVICE u64 load_dsmem(const u64* p, u32 rank) {
     u32 address;
     u64 v;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(p)), "r"(block));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(p)), "r"(rank));
     asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(v) : "r"(address) : "memory");
     return v;
 }
 #else
-DEVICE void wait_for_row() { __syncthreads(); }
-DEVICE u64 read_block(const u64* p, u32) { return *p; }
+DEVICE void cluster_sync() { __syncthreads(); }
+DEVICE u64 load_dsmem(const u64* p, u32) { return *p; }
 #endif
 
-// Sums over all threads of all blocks of a row, three at a time.
-struct Exchange {
-    u64 parts[2][WARPS_HERE][3];
-    u64 sums[2][3];
+// All-reduce of three sums over all threads of a cluster.
+struct ClusterSum {
+    u64 warp_sums[2][CTA_WARPS][3];
+    u64 cta_sums[2][3];
 
-    // Two places by turns: nobody can be two calls ahead of a reader, so one barrier is enough.
-    DEVICE void add(u64 (&v)[3], int turn) {
+    // Double-buffered: no CTA can be two calls ahead of a reader, so one cluster barrier a call is enough.
+    DEVICE void all_reduce(u64 (&v)[3], int buffer) {
 #pragma unroll
         for (int i = 0; i < 3; i++) {
 #pragma unroll
             for (int offset = 16; offset; offset >>= 1)
                 v[i] += __shfl_xor_sync(~0u, v[i], offset);
             if (threadIdx.x % 32 == 0)
-                parts[turn][threadIdx.x / 32][i] = v[i];
+                warp_sums[buffer][threadIdx.x / 32][i] = v[i];
         }
         __syncthreads();
         if (threadIdx.x < 3) {
             u64 sum = 0;
-            for (int w = 0; w < WARPS_HERE; w++)
-                sum += parts[turn][w][threadIdx.x];
-            sums[turn][threadIdx.x] = sum;
+            for (int w = 0; w < CTA_WARPS; w++)
+                sum += warp_sums[buffer][w][threadIdx.x];
+            cta_sums[buffer][threadIdx.x] = sum;
         }
-        wait_for_row();
+        cluster_sync();
 #pragma unroll
         for (int i = 0; i < 3; i++) {
             v[i] = 0;
-            for (u32 block = 0; block < CLUSTER; block++)
-                v[i] += read_block(&sums[turn][i], block);
+            for (u32 rank = 0; rank < CLUSTER_SIZE; rank++)
+                v[i] += load_dsmem(&cta_sums[buffer][i], rank);
         }
     }
-    // What the warps before this one of the row added as their first number.
-    DEVICE u64 before(int turn, int warp) {
+    // The first sum over the warps of the cluster that precede this one.
+    DEVICE u64 exclusive_sum(int buffer, int warp) {
         u64 sum = 0;
-        for (u32 block = 0; block < block_here(); block++)
-            sum += read_block(&sums[turn][0], block);
+        for (u32 rank = 0; rank < cta_rank(); rank++)
+            sum += load_dsmem(&cta_sums[buffer][0], rank);
         for (int w = 0; w < warp; w++)
-            sum += parts[turn][w][0];
+            sum += warp_sums[buffer][w][0];
         return sum;
     }
 };

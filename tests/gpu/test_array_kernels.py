@@ -1,4 +1,4 @@
-"""The kernels of arrays, generated from the table of expressions, against NumPy."""
+"""The array kernels, generated from the table of expressions, against NumPy."""
 
 import ctypes
 import math
@@ -38,17 +38,17 @@ class Layout(ctypes.Structure):
     _fields_ = (
         ("shape", ctypes.c_longlong * 8),
         ("strides", (ctypes.c_longlong * 8) * 4),
-        ("numbers", ctypes.c_ulonglong * 3),
+        ("scalars", ctypes.c_ulonglong * 3),
         ("formats", ctypes.c_ubyte * 4),
         ("axes", ctypes.c_int),
     )
 
 
-def apply(expression: str, inputs: list[np.ndarray], output: str, dense: bool) -> np.ndarray:
+def apply(expression: str, inputs: list[np.ndarray], output: str, contiguous: bool) -> np.ndarray:
     """EXPRESSION of arrays that broadcast together."""
     shape = np.broadcast_shapes(*(x.shape for x in inputs))
     kind = str(inputs[0].dtype)
-    held = [torch.from_numpy(np.ascontiguousarray(x)).cuda() for x in inputs]
+    on_device = [torch.from_numpy(np.ascontiguousarray(x)).cuda() for x in inputs]
     out = torch.empty(shape, dtype=getattr(torch, output), device="cuda")
     layout = Layout(axes=len(shape))
     layout.formats[3] = FORMATS[output]
@@ -60,47 +60,49 @@ def apply(expression: str, inputs: list[np.ndarray], output: str, dense: bool) -
     for axis, size in enumerate(shape):
         layout.shape[axis] = size
         layout.strides[3][axis] = math.prod(shape[axis + 1 :])
-    together = 4 if dense else 1
-    padded = [*held, *[None] * (3 - len(held))]
-    made = []
-    # The kernel of small arrays, and the one that is compiled for these.
-    types = {"TYPE0": C_TYPES[kind], "RESULT": C_TYPES[output], "NUMBERS": 0, "DENSE": int(dense),
-             "SAME": 0, "TOGETHER": together}  # fmt: skip
-    for options, each in (({}, 1), (types, together)):
+    vector = 4 if contiguous else 1
+    padded = [*on_device, *[None] * (3 - len(on_device))]
+    results = []
+    # The kernel that small arrays share, and the one that is compiled for these types.
+    types = {"TYPE0": C_TYPES[kind], "RESULT": C_TYPES[output], "SCALAR_INPUTS": 0, "CONTIGUOUS": int(contiguous),
+             "BROADCAST_INPUTS": 0, "VECTOR": vector}  # fmt: skip
+    for options, items in (({}, 1), (types, vector)):
         kernel = Kernel("elementwise.cu", EXPRESSION=expression, INPUTS=len(inputs),
-                        COMPUTED=C_TYPES[kind], INDEX="u32", **options)  # fmt: skip
-        blocks = -(-out.numel() // (each * 128))
+                        COMPUTE_TYPE=C_TYPES[kind], INDEX="u32", **options)  # fmt: skip
+        ctas = -(-out.numel() // (items * 128))
         out.view(torch.uint8).fill_(0xA5)
-        kernel(blocks, 128, *padded, out, ctypes.c_longlong(out.numel()), layout)
-        made.append(out.cpu().numpy().copy())
-    np.testing.assert_array_equal(*made)
-    return made[1]
+        kernel(ctas, 128, *padded, out, ctypes.c_longlong(out.numel()), layout)
+        results.append(out.cpu().numpy().copy())
+    np.testing.assert_array_equal(*results)
+    return results[1]
 
 
-def close(got: np.ndarray, expected: np.ndarray, least: float = 1e-30) -> None:
+def close(got: np.ndarray, expected: np.ndarray, absolute: float = 1e-30) -> None:
     tolerance = 5e-6 if got.dtype == np.float32 else 1e-13
     if got.dtype.kind == "f":
-        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=least)
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=absolute)
     else:
         np.testing.assert_array_equal(got, expected)
 
 
 def special(kind: str) -> np.ndarray:
-    """Random numbers, and those that go wrong easily."""
+    """Random numbers and edge cases."""
     generator = np.random.default_rng(3)
-    odd = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, math.inf, -math.inf, math.nan, 1e-30, 87.0]
-    return np.concatenate([odd, generator.standard_normal(500) * 3]).astype(kind)
+    edge_cases = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, math.inf, -math.inf, math.nan, 1e-30, 87.0]
+    return np.concatenate([edge_cases, generator.standard_normal(500) * 3]).astype(kind)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("name", [*UNARY, "abs", "ceil", "floor", "trunc", "round", "sign", "negative", "square",
                                   "isnan", "isinf", "isfinite", "signbit", "reciprocal"])  # fmt: skip
-def test_unary(kind: str, name: str) -> None:
-    own = name + "_" if re.search(rf"[( ]{name}_[(,]", TABLE) or name in UNARY else name
+def test_unary_expressions_match_numpy(kind: str, name: str) -> None:
+    kernel_name = name + "_" if re.search(rf"[( ]{name}_[(,]", TABLE) or name in UNARY else name
     x = special(kind)
     with np.errstate(all="ignore"):
         expected = getattr(np, NUMPY.get(name, name))(x)
-    got = apply(f"{own}(a0)", [x], "bool" if expected.dtype == bool else kind, dense=True)
+    got = apply(
+        f"{kernel_name}(a0)", [x], "bool" if expected.dtype == bool else kind, contiguous=True
+    )
     close(got, expected)
 
 
@@ -114,15 +116,15 @@ BINARY_FLOAT = {"add": "add", "subtract": "subtract", "multiply": "multiply", "d
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("name", list(BINARY_FLOAT))
-def test_binary(kind: str, name: str) -> None:
+def test_binary_expressions_match_numpy(kind: str, name: str) -> None:
     x, y = special(kind)[:, None], special(kind)[None, :37]
     with np.errstate(all="ignore"):
         expected = getattr(np, NUMPY.get(name, name))(x, y)
     output = "bool" if expected.dtype == bool else kind
-    got = apply(f"{BINARY_FLOAT[name]}(a0,a1)", [x, y], output, dense=False)
-    # The sum of two numbers of opposite sign has no more digits than they have.
-    least = {"float32": 1e-6, "float64": 1e-14}[kind] if name == "logaddexp" else 1e-30
-    close(got, expected, least)
+    got = apply(f"{BINARY_FLOAT[name]}(a0,a1)", [x, y], output, contiguous=False)
+    # Cancellation leaves no relative accuracy near zero.
+    absolute = {"float32": 1e-6, "float64": 1e-14}[kind] if name == "logaddexp" else 1e-30
+    close(got, expected, absolute)
 
 
 BINARY_INTEGER = ["add", "subtract", "multiply", "floor_divide", "remainder", "bitwise_and", "bitwise_or",
@@ -131,78 +133,79 @@ BINARY_INTEGER = ["add", "subtract", "multiply", "floor_divide", "remainder", "b
 
 @pytest.mark.parametrize("kind", ["int32", "int64", "uint8"])
 @pytest.mark.parametrize("name", BINARY_INTEGER)
-def test_binary_of_integers(kind: str, name: str) -> None:
+def test_integer_expressions_match_numpy(kind: str, name: str) -> None:
     generator = np.random.default_rng(4)
     low = 0 if kind == "uint8" else -100
     x = generator.integers(low, 100, (40, 3, 8)).astype(kind)
     y = generator.integers(low, 100, (3, 1)).astype(kind)
     if "shift" in name or name == "pow":
         y = np.abs(y) % 8
-    own = {"remainder": "remainder_", "pow": "pow_"}.get(name, name)
+    kernel_name = {"remainder": "remainder_", "pow": "pow_"}.get(name, name)
     loop = {"bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}.get(
         name, NUMPY.get(name, name)
     )
     with np.errstate(all="ignore"):
         expected = getattr(np, loop)(x, y)
     output = "bool" if expected.dtype == bool else kind
-    close(apply(f"{own}(a0,a1)", [x, y], output, dense=False), expected)
+    close(apply(f"{kernel_name}(a0,a1)", [x, y], output, contiguous=False), expected)
 
 
-def test_fused_expression() -> None:
+def test_fused_expression_matches_numpy() -> None:
     x, y, z = (
         np.random.default_rng(i).standard_normal((33, 7)).astype("float32") for i in range(3)
     )
-    got = apply("multiply(add(a0,a1),tanh_(a2))", [x, y, z], "float32", dense=True)
+    got = apply("multiply(add(a0,a1),tanh_(a2))", [x, y, z], "float32", contiguous=True)
     close(got, (x + y) * np.tanh(z))
 
 
 @pytest.mark.parametrize("shape", [(3, 5000, 1), (2, 70, 33), (1, 100004, 1), (4, 1, 1)])
-@pytest.mark.parametrize("join", ["add", "maximum", "multiply"])
-def test_reduce(shape: tuple[int, int, int], join: str) -> None:
+@pytest.mark.parametrize("operator", ["add", "maximum", "multiply"])
+def test_reduce_matches_numpy(shape: tuple[int, int, int], operator: str) -> None:
     outer, length, inner = shape
     x = np.random.default_rng(5).uniform(0.999, 1.001, shape).astype("float32")
-    if join == "maximum":
+    if operator == "maximum":
         x[0, length // 2, 0] = math.nan
-    held = torch.from_numpy(x).cuda()
+    on_device = torch.from_numpy(x).cuda()
     rows = int(inner == 1)
-    together = 4 if rows and length % 4 == 0 else 1
-    for parts in (1, 7) if length > 100 else (1,):
-        out = torch.full((outer, parts, inner), math.nan, device="cuda")
-        kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="a0", CENTERED=0, COMPUTED="float", JOIN=join,
-                        LAST="multiply(a0,a1)", OUTPUT="float", ROWS=rows, TOGETHER=together, HELD=0)  # fmt: skip
-        each = -(-length // parts // together) * together
-        grid = (-(-outer // 2), parts) if rows else (-(-inner // 64) * outer, parts)
-        sizes = [ctypes.c_longlong(n) for n in (outer, length, inner, parts, each)]
-        kernel(grid, (128, 2) if rows else 64, held, None, out, *sizes, ctypes.c_double(1.0))
-        loop = {"add": np.add, "maximum": np.maximum, "multiply": np.multiply}[join]
+    vector = 4 if rows and length % 4 == 0 else 1
+    for splits in (1, 7) if length > 100 else (1,):
+        out = torch.full((outer, splits, inner), math.nan, device="cuda")
+        kernel = Kernel("reduce.cu", TYPE="float", TRANSFORM_TYPE="float", TRANSFORM="a0", CENTERED=0,
+                        COMPUTE_TYPE="float", COMBINE=operator, EPILOGUE="multiply(a0,a1)", OUTPUT="float",
+                        CONTIGUOUS_AXIS=rows, VECTOR=vector, REGISTER_VECTORS=0)  # fmt: skip
+        split_length = -(-length // splits // vector) * vector
+        grid = (-(-outer // 2), splits) if rows else (-(-inner // 64) * outer, splits)
+        sizes = [ctypes.c_longlong(n) for n in (outer, length, inner, splits, split_length)]
+        kernel(grid, (128, 2) if rows else 64, on_device, None, out, *sizes, ctypes.c_double(1.0))
+        loop = {"add": np.add, "maximum": np.maximum, "multiply": np.multiply}[operator]
         got = loop.reduce(out.cpu().numpy().astype("float64"), axis=1)
         np.testing.assert_allclose(got, loop.reduce(x.astype("float64"), axis=1), rtol=2e-4)
 
 
-@pytest.mark.parametrize("kept", ["held", "read twice"])
+@pytest.mark.parametrize("storage", ["registers", "read twice"])
 @pytest.mark.parametrize("length", [1, 33, 1000, 4096])
-def test_variance(kept: str, length: int) -> None:
+def test_centered_reduce_computes_variance(storage: str, length: int) -> None:
     x = np.random.default_rng(8).standard_normal((5, length)).astype("float32") + np.float32(1000)
     x[3, length // 2] = math.nan
-    held, out = torch.from_numpy(x).cuda(), torch.full((5,), -1.0, device="cuda")
-    together = 4 if length % 4 == 0 else 1
-    kernel = Kernel("reduce.cu", TYPE="float", LOADED="float", FIRST="square(subtract(a0,a1))", CENTERED=2,
-                    COMPUTED="float", JOIN="add", LAST="divide(a0,a1)", OUTPUT="float", ROWS=1, TOGETHER=together,
-                    HELD=8 if kept == "held" else 0)  # fmt: skip
+    on_device, out = torch.from_numpy(x).cuda(), torch.full((5,), -1.0, device="cuda")
+    vector = 4 if length % 4 == 0 else 1
+    kernel = Kernel("reduce.cu", TYPE="float", TRANSFORM_TYPE="float", TRANSFORM="square(subtract(a0,a1))", CENTERED=2,
+                    COMPUTE_TYPE="float", COMBINE="add", EPILOGUE="divide(a0,a1)", OUTPUT="float",
+                    CONTIGUOUS_AXIS=1, VECTOR=vector, REGISTER_VECTORS=8 if storage == "registers" else 0)  # fmt: skip
     sizes = [ctypes.c_longlong(n) for n in (5, length, 1, 1, length)]
-    kernel((3, 1), (128, 2), held, None, out, *sizes, ctypes.c_double(length))
+    kernel((3, 1), (128, 2), on_device, None, out, *sizes, ctypes.c_double(length))
     np.testing.assert_allclose(out.cpu().numpy(), x.astype("float64").var(axis=1), rtol=1e-5)
 
 
 @pytest.mark.parametrize("length", [1, 31, 5000])
 @pytest.mark.parametrize("exclusive", [0, 1])
-def test_scan(length: int, exclusive: int) -> None:
+def test_scan_matches_cumsum(length: int, exclusive: int) -> None:
     x = np.random.default_rng(6).integers(-9, 9, (3, length)).astype("int32")
     out = torch.full((3, length), -1, dtype=torch.int64, device="cuda")
     totals = torch.full((3,), -1, dtype=torch.int64, device="cuda")
     carries = torch.tensor([5, 0, -2], dtype=torch.int64, device="cuda")
-    kernel = Kernel("scan.cu", TYPE="int", COMPUTED="i64", OUTPUT="i64", JOIN="add",
-                    EXCLUSIVE=exclusive, TOGETHER=1 + (length % 2 == 0), THREADS=128)  # fmt: skip
+    kernel = Kernel("scan.cu", TYPE="int", COMPUTE_TYPE="i64", OUTPUT="i64", COMBINE="add",
+                    EXCLUSIVE=exclusive, VECTOR=1 + (length % 2 == 0), THREADS=128)  # fmt: skip
     sizes = [ctypes.c_longlong(n) for n in (length, 3 * length)]
     kernel(3, 128, torch.from_numpy(x).cuda(), carries, out, totals, *sizes)
     running = x.cumsum(1, dtype="int64") + np.array([[5], [0], [-2]])
@@ -218,134 +221,148 @@ SORTED = {"float32": ("u32", 0, 0x7F800000), "float64": ("u64", 0, 0x7FF00000000
     ("kind", "length"), [("float32", 1000), ("int64", 5000), ("float64", 1), ("uint8", 3000)]
 )
 @pytest.mark.parametrize("descending", [0, 1])
-def test_sort(kind: str, length: int, descending: int) -> None:
+def test_sort_matches_stable_argsort(kind: str, length: int, descending: int) -> None:
     x = (np.random.default_rng(7).standard_normal((2, length)) * 50).astype(kind)
     if kind == "float32":
         x[0, 5:9] = math.nan
-    bits, signed, infinite = SORTED[kind]
-    threads, each = 256, 2
-    spans = -(-length // (threads * each))
-    options = {"BITS": bits, "SIGNED": signed, "INFINITE": infinite, "PLACES": 1,
+    key, signed, infinity = SORTED[kind]
+    threads, items = 256, 2
+    tiles = -(-length // (threads * items))
+    options = {"KEY": key, "SIGNED": signed, "INFINITY_BITS": infinity, "WITH_INDICES": 1,
                "THREADS": threads}  # fmt: skip
-    told = (length, 255 * descending)
-    held = torch.from_numpy(x).cuda()
+    length_and_flip = (length, 255 * descending)
+    on_device = torch.from_numpy(x).cuda()
     order = torch.argsort(torch.from_numpy(x), dim=1, stable=True, descending=bool(descending))
     expected = np.take_along_axis(x, order.numpy(), 1)
-    # In shared memory, and in as many passes as an element has bytes.
-    values, numbers = torch.zeros_like(held), torch.full(held.shape, -1, device="cuda")
-    for together in (1, 2):
-        each_row = -(-length * together // threads)
-        if each_row * threads > 8192:
+    # In shared memory, and by one Onesweep pass for each byte of an element.
+    values, output_indices = (
+        torch.zeros_like(on_device),
+        torch.full(on_device.shape, -1, device="cuda"),
+    )
+    for rows_per_cta in (1, 2):
+        row_items = -(-length * rows_per_cta // threads)
+        if row_items * threads > 8192:
             continue
         values.zero_()
-        numbers.fill_(-1)
-        kernel = Kernel("sort.cu", "sort_rows", EACH=each_row, **options)
+        output_indices.fill_(-1)
+        kernel = Kernel("sort.cu", "sort_rows", ITEMS_PER_THREAD=row_items, **options)
         rows = ctypes.c_ulonglong(2)
-        kernel(2 // together, threads, held, values, numbers, rows, *told, together)
-        np.testing.assert_array_equal(numbers.cpu().numpy(), order.numpy())
+        kernel(
+            2 // rows_per_cta, threads, on_device, values, output_indices, rows,
+            *length_and_flip, rows_per_cta,
+        )  # fmt: skip
+        np.testing.assert_array_equal(output_indices.cpu().numpy(), order.numpy())
         np.testing.assert_array_equal(values.cpu().numpy(), expected)
     count, move = (
-        Kernel("sort.cu", entry, EACH=each, **options) for entry in ("sort_count", "sort_move")
+        Kernel("sort.cu", entry, ITEMS_PER_THREAD=items, **options)
+        for entry in ("sort_count", "sort_move")
     )
     counts = torch.zeros(2, x.itemsize, 256, dtype=torch.int32, device="cuda")
-    count(2 * 3, threads, held, counts, *told, 3)
+    count(2 * 3, threads, on_device, counts, *length_and_flip, 3)
     np.testing.assert_array_equal(counts.sum(2).cpu().numpy(), length)
     starts = (counts.cumsum(2) - counts).to(torch.int32)
-    places = None
+    indices_in = None
     for shift in range(0, 8 * x.itemsize, 8):
-        shared = torch.zeros(2 * spans * 256 + 1, dtype=torch.int32, device="cuda")
-        values, moved = torch.zeros_like(held), torch.zeros(held.shape, dtype=torch.int32).cuda()
-        numbers = torch.full(held.shape, -1, device="cuda")
-        pointers = (held, places, starts, shared, values, moved, numbers)
-        move(2 * spans, threads, *pointers, *told, spans, shift)
-        held, places = values, moved
-    np.testing.assert_array_equal(numbers.cpu().numpy(), order.numpy())
-    np.testing.assert_array_equal(places.cpu().numpy(), order.numpy())
-    np.testing.assert_array_equal(held.cpu().numpy(), expected)
+        look_back = torch.zeros(2 * tiles * 256 + 1, dtype=torch.int32, device="cuda")
+        values, moved = (
+            torch.zeros_like(on_device),
+            torch.zeros(on_device.shape, dtype=torch.int32).cuda(),
+        )
+        output_indices = torch.full(on_device.shape, -1, device="cuda")
+        pointers = (on_device, indices_in, starts, look_back, values, moved, output_indices)
+        move(2 * tiles, threads, *pointers, *length_and_flip, tiles, shift)
+        on_device, indices_in = values, moved
+    np.testing.assert_array_equal(output_indices.cpu().numpy(), order.numpy())
+    np.testing.assert_array_equal(indices_in.cpu().numpy(), order.numpy())
+    np.testing.assert_array_equal(on_device.cpu().numpy(), expected)
 
 
 @pytest.mark.parametrize("count", [1, 2048, 70_001])
-def test_compact(count: int) -> None:
+def test_compact_matches_flatnonzero(count: int) -> None:
     flags = np.random.default_rng(9).integers(0, 3, count + 1) == 0
-    held = torch.from_numpy(flags).cuda()
+    on_device = torch.from_numpy(flags).cuda()
     for begin in (0, 1):
-        # The second time not aligned.
-        chosen = np.flatnonzero(flags[begin:])
-        spans = -(-(count + 1 - begin) // 2048)
-        tallies = torch.full((spans,), -1, device="cuda")
+        # The second time unaligned.
+        selected = np.flatnonzero(flags[begin:])
+        tiles = -(-(count + 1 - begin) // 2048)
+        counts = torch.full((tiles,), -1, device="cuda")
         size = ctypes.c_longlong(count + 1 - begin)
-        Kernel("compact.cu", "flag_counts", THREADS=128)(spans, 128, held[begin:], tallies, size)
-        places = torch.full((chosen.size + 1,), -1, device="cuda")
-        room = ctypes.c_longlong(chosen.size)
+        Kernel("compact.cu", "flag_counts", THREADS=128)(
+            tiles, 128, on_device[begin:], counts, size
+        )
+        indices = torch.full((selected.size + 1,), -1, device="cuda")
+        capacity = ctypes.c_longlong(selected.size)
         kernel = Kernel("compact.cu", THREADS=128)
-        kernel(spans, 128, held[begin:], tallies.cumsum(0), places, size, room)
-        np.testing.assert_array_equal(places.cpu().numpy(), [*chosen, -1])
+        kernel(tiles, 128, on_device[begin:], counts.cumsum(0), indices, size, capacity)
+        np.testing.assert_array_equal(indices.cpu().numpy(), [*selected, -1])
 
 
 @pytest.mark.parametrize("distinct", [0, 1])
-def test_put(distinct: int) -> None:
+def test_scatter_writes_the_last_of_equal_indices(distinct: int) -> None:
     indices = torch.tensor([8, -9, 3, 5, 30] if distinct else [3, 3, -6, 5, 3], device="cuda")
-    kept = 4 if distinct else 5
+    in_bounds = 4 if distinct else 5
     x = torch.randn(2, 5, 33, device="cuda")
     out = torch.full((2, 9, 33), -1.0, device="cuda")
     expected = out.cpu().numpy()
-    for j, place in enumerate(indices.tolist()[:kept]):
-        expected[:, place] = x[:, j].cpu().numpy()
+    for j, target in enumerate(indices.tolist()[:in_bounds]):
+        expected[:, target] = x[:, j].cpu().numpy()
     claims = torch.zeros(9, dtype=torch.int32, device="cuda")
     axis, count, inner, total = (ctypes.c_longlong(n) for n in (9, 5, 33, x.numel()))
     if not distinct:
-        Kernel("scatter.cu", "scatter_claim", UNIT=4)(1, 64, indices, claims, axis, count)
-    kernel = Kernel("scatter.cu", UNIT=4)
-    given = None if distinct else claims
-    kernel(-(-x.numel() // 64), 64, x, indices, given, out, axis, count, inner, total)
+        Kernel("scatter.cu", "scatter_claim", ACCESS_BYTES=4)(1, 64, indices, claims, axis, count)
+    kernel = Kernel("scatter.cu", ACCESS_BYTES=4)
+    claims_or_none = None if distinct else claims
+    kernel(-(-x.numel() // 64), 64, x, indices, claims_or_none, out, axis, count, inner, total)
     np.testing.assert_array_equal(out.cpu().numpy(), expected)
 
 
 @pytest.mark.parametrize("right", [0, 1])
 @pytest.mark.parametrize("length", [0, 1, 1000])
-def test_search(length: int, right: int) -> None:
+def test_searchsorted_matches_numpy(length: int, right: int) -> None:
     source = np.random.default_rng(10)
     x = source.integers(-9, 9, length).astype("float32")
     x[: length // 10] = math.nan
-    wanted = np.concatenate([source.integers(-10, 11, 300), [math.nan, math.inf]]).astype("float32")
+    queries = np.concatenate([source.integers(-10, 11, 300), [math.nan, math.inf]]).astype(
+        "float32"
+    )
     order = np.argsort(x, kind="stable")
-    out = torch.full((wanted.size,), -1, device="cuda")
-    sizes = [ctypes.c_longlong(n) for n in (length, wanted.size)]
-    kernel = Kernel("searchsorted.cu", TYPE="float", COMPUTED="float", RIGHT=right)
-    expected = np.searchsorted(x[order], wanted, "right" if right else "left")
-    for by, elements in ((None, x[order]), (order, x)):
-        places = None if by is None else torch.from_numpy(by).cuda()
-        held, others = (
+    out = torch.full((queries.size,), -1, device="cuda")
+    sizes = [ctypes.c_longlong(n) for n in (length, queries.size)]
+    kernel = Kernel("searchsorted.cu", TYPE="float", COMPUTE_TYPE="float", RIGHT=right)
+    expected = np.searchsorted(x[order], queries, "right" if right else "left")
+    for permutation, elements in ((None, x[order]), (order, x)):
+        sorter = None if permutation is None else torch.from_numpy(permutation).cuda()
+        on_device, query_values = (
             torch.from_numpy(np.append(one, one[:0].dtype.type(0))).cuda()
-            for one in (elements, wanted)
+            for one in (elements, queries)
         )
-        kernel(-(-wanted.size // 64), 64, held, places, others, out, *sizes)
+        kernel(-(-queries.size // 64), 64, on_device, sorter, query_values, out, *sizes)
         np.testing.assert_array_equal(out.cpu().numpy(), expected)
 
 
-@pytest.mark.parametrize("each", [0, 1])
-def test_take(each: int) -> None:
+@pytest.mark.parametrize("along_axis", [0, 1])
+def test_gather_matches_indexing(along_axis: int) -> None:
     x = torch.randn(2, 9, 33, device="cuda")
     indices = torch.tensor([8, -1 - 8, 3, 5], device="cuda")
-    places = torch.tensor([8, 0, 3, 5], device="cuda")
+    normalized = torch.tensor([8, 0, 3, 5], device="cuda")
     out = torch.full((2, 4, 33), -1.0, device="cuda")
-    given = indices[None, :, None].expand(2, 4, 33).contiguous() if each else indices
-    kernel = Kernel("gather.cu", UNIT=4, EACH=each)
+    given = indices[None, :, None].expand(2, 4, 33).contiguous() if along_axis else indices
+    kernel = Kernel("gather.cu", ACCESS_BYTES=4, ALONG_AXIS=along_axis)
     sizes = [ctypes.c_longlong(n) for n in (9, 4, 33, out.numel())]
     kernel(-(-out.numel() // 64), 64, x, given, out, *sizes)
-    assert torch.equal(out, x[:, places])
+    assert torch.equal(out, x[:, normalized])
 
 
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("shape", [(3, 5000, 1), (2, 70, 33)])
-def test_extreme_place(shape: tuple[int, int, int], largest: int) -> None:
+def test_argreduce_matches_argmin_and_argmax(shape: tuple[int, int, int], largest: int) -> None:
     outer, length, inner = shape
     x = np.random.default_rng(8).integers(-20, 20, shape).astype("float32")
     x[0, [9, 40], 0] = math.nan
     rows = int(inner == 1)
     out = torch.full((outer, inner), -1, dtype=torch.int64, device="cuda")
-    kernel = Kernel("argreduce.cu", TYPE="float", COMPUTED="float", LARGEST=largest, ROWS=rows,
-                    TOGETHER=1 + 3 * rows)  # fmt: skip
+    kernel = Kernel("argreduce.cu", TYPE="float", COMPUTE_TYPE="float", LARGEST=largest, CONTIGUOUS_AXIS=rows,
+                    VECTOR=1 + 3 * rows)  # fmt: skip
     grid = (-(-outer // 2), 1) if rows else (-(-inner // 64) * outer, 1)
     sizes = [ctypes.c_longlong(n) for n in (outer, length, inner, 1, length)]
     kernel(grid, (128, 2) if rows else 64, torch.from_numpy(x).cuda(), None, None, out, *sizes)

@@ -26,7 +26,7 @@ def poison(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.full(shape, math.nan, device="cuda", dtype=dtype)
 
 
-def multiprocessors() -> int:
+def sm_count() -> int:
     return torch.cuda.get_device_properties(0).multi_processor_count
 
 
@@ -51,91 +51,96 @@ def activation(name: int, x: torch.Tensor) -> torch.Tensor:
 
 
 class LinearCase:
-    """Inputs of a linear layer of few rows, and its outputs in double precision."""
+    """Inputs of a linear layer, and its outputs in double precision."""
 
     def __init__(
-        self, number: str, weight: str, rows: int, outputs: int, inputs: int, extras: str
+        self, element: str, weight: str, rows: int, outputs: int, inputs: int, extras: str
     ) -> None:
         torch.manual_seed(rows + outputs)
-        dtype = DTYPES[number]
-        self.number, self.rows, self.outputs, self.inputs = number, rows, outputs, inputs
+        dtype = DTYPES[element]
+        self.element, self.rows, self.outputs, self.inputs = element, rows, outputs, inputs
         dense = random(outputs, inputs, scale=inputs**-0.5)
         self.scales, self.group, self.kind = None, 0, int(weight.rstrip("g"))
         match weight:
             case "16":
                 self.packed = dense.to(dtype)
-                stands_for = self.packed.float()
+                dequantized = self.packed.float()
             case "8":
-                self.packed, self.scales, stands_for = packing.quantize_rows(dense)
+                self.packed, self.scales, dequantized = packing.quantize_rows(dense)
             case "80":
-                self.packed, self.scales, stands_for = packing.quantize_e4m3(dense)
+                self.packed, self.scales, dequantized = packing.quantize_e4m3(dense)
             case "4":
                 self.group = 32 if inputs % 128 else 128
-                self.packed, self.scales, stands_for = packing.quantize_groups(dense, self.group, 4)
+                self.packed, self.scales, dequantized = packing.quantize_groups(
+                    dense, self.group, 4
+                )
             case _:
                 self.group = 32
-                self.packed, self.scales, stands_for = packing.quantize_groups(dense, self.group, 8)
+                self.packed, self.scales, dequantized = packing.quantize_groups(
+                    dense, self.group, 8
+                )
         x, gain = random(rows, inputs, dtype=dtype), random(inputs, dtype=dtype)
-        norm, paired = extras in ("norm", "all"), extras == "paired"
+        norm, gated = extras in ("norm", "all"), extras == "gated"
         expected = x.double()
         if norm:
             product = (x.float() * gain.float()).to(dtype).double()
             expected = product * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + 1e-5)
-        expected = expected @ stands_for.double().T
+        expected = expected @ dequantized.double().T
         bias = residual = None
-        activate = 3 if extras == "all" else 0
-        self.made = outputs // 2 if paired else outputs
+        activation_code = 3 if extras == "all" else 0
+        self.columns = outputs // 2 if gated else outputs
         if extras == "all":
-            bias, residual = random(outputs, dtype=dtype), random(rows, self.made, dtype=dtype)
-            expected = activation(activate, expected + bias.double()) + residual.double()
-        if paired:
-            gates, ups = expected[:, : self.made], expected[:, self.made :]
+            bias, residual = random(outputs, dtype=dtype), random(rows, self.columns, dtype=dtype)
+            expected = activation(activation_code, expected + bias.double()) + residual.double()
+        if gated:
+            gates, ups = expected[:, : self.columns], expected[:, self.columns :]
             expected = torch.nn.functional.silu(gates) * ups
-        self.paired = paired
+        self.gated = gated
         self.expected = expected
         self.given = (x, gain, bias, residual)
         self.options = {
-            "ACTIVATION": number, "OUTPUT": number, "NORM": int(norm), "PAIRED": int(paired),
-            "ACTIVATE": activate,
+            "ELEMENT": element, "OUTPUT": element, "NORM": int(norm), "GATED": int(gated),
+            "ACTIVATION_CODE": activation_code,
         }  # fmt: skip
 
     @property
     def row_chunks(self) -> int:
         return packing.row_chunks(self.kind, self.inputs, self.group)
 
-    def few_rows(self, threads: int, taken: int) -> dict[str, object]:
-        """Options of the kernels for few rows."""
+    def gemv_options(self, threads: int, rows_per_cta: int) -> dict[str, object]:
+        """The macros of gemv.cu."""
         return self.options | {
-            "INPUTS": self.inputs, "WEIGHT": self.kind, "GROUP": self.group, "TAKEN": taken, "THREADS": threads,
-            "EVEN": int(self.outputs % taken == 0),
-            "ROWS": next(most for most in (1, 2, 4, 8) if most >= self.rows), "BLOCKS": 1,
-            "CHUNKS": -(-self.row_chunks // threads),
+            "INPUTS": self.inputs, "WEIGHT_FORMAT": self.kind, "GROUP_SIZE": self.group,
+            "ROWS_PER_CTA": rows_per_cta, "THREADS": threads,
+            "NO_TAIL": int(self.outputs % rows_per_cta == 0),
+            "MAX_ROWS": next(most for most in (1, 2, 4, 8) if most >= self.rows), "CTAS_PER_SM": 1,
+            "CHUNKS_PER_THREAD": -(-self.row_chunks // threads),
         }  # fmt: skip
 
     def out(self) -> torch.Tensor:
-        return poison(self.rows, self.made, dtype=DTYPES[self.number])
+        return poison(self.rows, self.columns, dtype=DTYPES[self.element])
 
     def check(self, out: torch.Tensor) -> None:
-        assert relative_error(out, self.expected) < CLOSE[self.number]
+        assert relative_error(out, self.expected) < CLOSE[self.element]
 
 
-EXTRAS = ["plain", "norm", "paired", "all"]
+EXTRAS = ["none", "norm", "gated", "all"]
 
 
-@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize("element", ["bf16", "fp16"])
 @pytest.mark.parametrize("weight", ["16", "8", "80", "4", "8g"])
 @pytest.mark.parametrize(
     ("rows", "outputs", "inputs"),
     [(1, 4096, 4096), (3, 1000, 576), (6, 512, 14336), (5, 34, 64), (2, 96, 1056)],
 )
 @pytest.mark.parametrize("extras", EXTRAS)
-def test_linear(
-    number: str, weight: str, rows: int, outputs: int, inputs: int, extras: str
+def test_gemv_matches_double_precision(
+    element: str, weight: str, rows: int, outputs: int, inputs: int, extras: str
 ) -> None:
-    case = LinearCase(number, weight, rows, outputs, inputs, extras)
-    threads, taken = 256, 2 if rows > 4 else 4
-    kernel = Kernel("gemv.cu", **case.few_rows(threads, taken))
-    grid = min(-(-outputs // taken), multiprocessors() * 2)
+    case = LinearCase(element, weight, rows, outputs, inputs, extras)
+    threads, rows_per_cta = 256, 2 if rows > 4 else 4
+    kernel = Kernel("gemv.cu", **case.few_rows(threads, rows_per_cta))
+    grid = min(-(-outputs // rows_per_cta), sm_count() * 2)
     out = case.out()
     kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, 1e-5)
     case.check(out)
@@ -143,34 +148,34 @@ def test_linear(
 
 @pytest.mark.parametrize("weight", ["16", "8", "80", "4", "8g"])
 @pytest.mark.parametrize(
-    ("rows", "outputs", "inputs", "taken", "threads", "grid"),
+    ("rows", "outputs", "inputs", "rows_per_cta", "threads", "grid"),
     [
-        (1, 1600, 1056, 16, 256, 3),  # a second batch of turns
-        (2, 630, 512, 16, 64, 2),  # some blocks have no last turn, and it is not full
-        (8, 528, 64, 4, 32, 1),  # batches of one turn or two
+        (1, 1600, 1056, 16, 256, 3),  # more tiles than one epilogue serves
+        (2, 630, 512, 16, 64, 2),  # some CTAs have no last tile, and it has a tail
+        (8, 528, 64, 4, 32, 1),  # epilogues of one tile or two
         (4, 260, 4096, 8, 128, 11),
-        (3, 94, 576, 2, 64, 47),  # a turn for each block
+        (3, 94, 576, 2, 64, 47),  # one tile per CTA
     ],
 )
-@pytest.mark.parametrize("extras", ["paired", "all"])
-def test_linear_in_turns(
+@pytest.mark.parametrize("extras", ["gated", "all"])
+def test_gemv_of_many_tiles_per_cta_matches_double_precision(
     weight: str,
     rows: int,
     outputs: int,
     inputs: int,
-    taken: int,
+    rows_per_cta: int,
     threads: int,
     grid: int,
     extras: str,
 ) -> None:
     case = LinearCase("bf16", weight, rows, outputs, inputs, extras)
-    kernel = Kernel("gemv.cu", **case.few_rows(threads, taken))
+    kernel = Kernel("gemv.cu", **case.few_rows(threads, rows_per_cta))
     out = case.out()
     kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, 1e-5)
     case.check(out)
 
 
-@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize("element", ["bf16", "fp16"])
 @pytest.mark.parametrize(
     ("rows", "outputs", "inputs", "slice", "slices", "warps", "stages", "grid"),
     [
@@ -183,8 +188,8 @@ def test_linear_in_turns(
     ],
 )
 @pytest.mark.parametrize("extras", EXTRAS)
-def test_linear_of_some_rows(
-    number: str,
+def test_small_m_gemm_matches_double_precision(
+    element: str,
     rows: int,
     outputs: int,
     inputs: int,
@@ -195,10 +200,10 @@ def test_linear_of_some_rows(
     grid: int,
     extras: str,
 ) -> None:
-    case = LinearCase(number, "16", rows, outputs, inputs, extras)
+    case = LinearCase(element, "16", rows, outputs, inputs, extras)
     kernel = Kernel(
-        "small_m_gemm.cu", **case.options, TILES=-(-rows // 8), INPUTS=inputs, SLICE=slice,
-        SLICES=slices, STAGES=stages, TURNS=-(-outputs // 16 // grid), WARPS=warps, BLOCKS=1,
+        "small_m_gemm.cu", **case.options, M_TILES=-(-rows // 8), INPUTS=inputs, SLICE_K=slice,
+        SLICES_PER_PASS=slices, STAGES=stages, MAX_TILES=-(-outputs // 16 // grid), WARPS=warps, CTAS_PER_SM=1,
     )  # fmt: skip
     out = case.out()
     kernel(
@@ -209,7 +214,7 @@ def test_linear_of_some_rows(
 
 
 @pytest.mark.parametrize("weight", [16, 8, 80])
-def test_linear_of_nan_is_nan(weight: int) -> None:
+def test_gemv_propagates_nan(weight: int) -> None:
     dense, x = random(64, 256, scale=0.1), random(1, 256, dtype=torch.bfloat16)
     x[0, 77] = math.nan
     quantize = {
@@ -220,8 +225,8 @@ def test_linear_of_nan_is_nan(weight: int) -> None:
     packed, scales, _ = quantize[weight](dense)
     out = torch.zeros(1, 64, device="cuda", dtype=torch.bfloat16)
     kernel = Kernel(
-        "gemv.cu", ACTIVATION="bf16", OUTPUT="bf16", WEIGHT=weight, ROWS=1, TAKEN=4,
-        THREADS=128, CHUNKS=1, BLOCKS=1, INPUTS=256,
+        "gemv.cu", ELEMENT="bf16", OUTPUT="bf16", WEIGHT_FORMAT=weight, MAX_ROWS=1, ROWS_PER_CTA=4,
+        THREADS=128, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1, INPUTS=256,
     )  # fmt: skip
     kernel(16, 128, packed, scales, x, None, None, None, out, 1, 64, 1e-5)
     assert out.isnan().all()
@@ -230,60 +235,62 @@ def test_linear_of_nan_is_nan(weight: int) -> None:
 def paged_cache(
     lengths: list[int], kv_heads: int, head: int, block: int, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Keys and values of shape blocks, kv heads, tokens, numbers, in shuffled blocks; unused ones are NaN."""
-    needed = [-(-length // block) for length in lengths]
-    order = torch.randperm(sum(needed) + 3, device="cuda").to(torch.int32)
-    tables = torch.zeros(len(lengths), max([*needed, 1]) + 1, dtype=torch.int32, device="cuda")
+    """Keys and values (blocks, kv heads, tokens, head_dim) in shuffled blocks; unused slots are NaN."""
+    block_counts = [-(-length // block) for length in lengths]
+    order = torch.randperm(sum(block_counts) + 3, device="cuda").to(torch.int32)
+    tables = torch.zeros(
+        len(lengths), max([*block_counts, 1]) + 1, dtype=torch.int32, device="cuda"
+    )
     keys = torch.full(
-        (sum(needed) + 3, kv_heads, block, head), math.nan, device="cuda", dtype=dtype
+        (sum(block_counts) + 3, kv_heads, block, head), math.nan, device="cuda", dtype=dtype
     )
     values = keys.clone()
-    taken = 0
-    for row, (length, count) in enumerate(zip(lengths, needed, strict=True)):
-        tables[row, :count] = order[taken : taken + count]
-        taken += count
+    used = 0
+    for row, (length, count) in enumerate(zip(lengths, block_counts, strict=True)):
+        tables[row, :count] = order[used : used + count]
+        used += count
         for token in range(0, length, block):
-            live = min(block, length - token)
-            where = int(tables[row, token // block])
-            keys[where, :, :live] = random(kv_heads, live, head, dtype=dtype)
-            values[where, :, :live] = random(kv_heads, live, head, dtype=dtype)
+            valid_tokens = min(block, length - token)
+            slot_index = int(tables[row, token // block])
+            keys[slot_index, :, :valid_tokens] = random(kv_heads, valid_tokens, head, dtype=dtype)
+            values[slot_index, :, :valid_tokens] = random(kv_heads, valid_tokens, head, dtype=dtype)
     return keys, values, tables
 
 
-def dense_of(cache: torch.Tensor, table: torch.Tensor, length: int) -> torch.Tensor:
-    """One sequence's tokens: kv heads, tokens, numbers."""
-    blocks = cache[table.long()].permute(1, 0, 2, 3).flatten(1, 2)
-    return blocks[:, :length].double()
+def contiguous_tokens(cache: torch.Tensor, table: torch.Tensor, length: int) -> torch.Tensor:
+    """One sequence's tokens: kv heads, tokens, head_dim."""
+    launch = cache[table.long()].permute(1, 0, 2, 3).flatten(1, 2)
+    return launch[:, :length].double()
 
 
-@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize("element", ["bf16", "fp16"])
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head"), [(32, 8, 128), (9, 3, 64), (8, 1, 128), (32, 2, 64), (4, 4, 256)]
 )
 @pytest.mark.parametrize(("splits", "cluster"), [(1, 0), (5, 0), (8, 1)])
-def test_attention_decode(
-    number: str, heads: int, kv_heads: int, head: int, splits: int, cluster: int
+def test_decode_attention_matches_double_precision(
+    element: str, heads: int, kv_heads: int, head: int, splits: int, cluster: int
 ) -> None:
     if cluster and torch.cuda.get_device_capability() < (9, 0):
         pytest.skip("no clusters below compute capability 9.0")
     torch.manual_seed(heads)
-    dtype, block = DTYPES[number], 32
+    dtype, block = DTYPES[element], 32
     lengths = [1, 17, 700, 0, 333, 64]
     keys, values, tables = paged_cache(lengths, kv_heads, head, block, dtype)
     q = random(len(lengths), heads * head, dtype=dtype)
     out = poison(len(lengths), heads * head, dtype=dtype)
-    share = heads // kv_heads
-    tiles = -(-share // 8)
+    group_heads = heads // kv_heads
+    tiles = -(-group_heads // 8)
     kernel = Kernel(
-        "attention_decode.cu", NUMBER=number, HEAD=head, HEAD_TILES=tiles,
-        WARPS=2 if head * tiles > 128 else 4, BLOCKS=2, CLUSTER=cluster,
+        "attention_decode.cu", ELEMENT=element, HEAD_DIM=head, HEAD_TILES=tiles,
+        WARPS=2 if head * tiles > 128 else 4, CTAS_PER_SM=2, CLUSTER=cluster,
     )  # fmt: skip
-    parts = poison(len(lengths) * kv_heads * splits * 8 * tiles * (head + 2))
+    partials = poison(len(lengths) * kv_heads * splits * 8 * tiles * (head + 2))
     counters = torch.zeros(len(lengths) * kv_heads, dtype=torch.int32, device="cuda")
-    for _ in range(2):  # the second time shows that the counters are left as they were found
+    for _ in range(2):  # the second launch shows that the kernel resets the counters
         kernel(
             (splits, kv_heads, len(lengths)), 64 if head * tiles > 128 else 128, q, keys, values, tables,
-            torch.tensor(lengths, dtype=torch.int32, device="cuda"), None, out, parts, counters,
+            torch.tensor(lengths, dtype=torch.int32, device="cuda"), None, out, partials, counters,
             heads, kv_heads, block, tables.shape[1], ctypes.c_longlong(kv_heads * block * head),
             block * head, head, head**-0.5, cluster=splits if cluster else 0,
         )  # fmt: skip
@@ -292,81 +299,84 @@ def test_attention_decode(
         if length == 0:
             assert (got == 0).all()
             continue
-        k, v = dense_of(keys, tables[row], length), dense_of(values, tables[row], length)
-        query = q[row].view(kv_heads, share, head).double()
+        k, v = (
+            contiguous_tokens(keys, tables[row], length),
+            contiguous_tokens(values, tables[row], length),
+        )
+        query = q[row].view(kv_heads, group_heads, head).double()
         weights = torch.softmax(query @ k.transpose(1, 2) * head**-0.5, -1)
-        assert relative_error(got, (weights @ v).reshape(heads, head)) < CLOSE[number]
+        assert relative_error(got, (weights @ v).reshape(heads, head)) < CLOSE[element]
 
 
-def turned_by(
-    x: torch.Tensor, table: torch.Tensor | None, position: int, neighbors: int
+def rotated(
+    x: torch.Tensor, table: torch.Tensor | None, position: int, interleaved: int
 ) -> torch.Tensor:
-    """Heads of numbers, the first of which turn as the table says."""
+    """RoPE of heads, by the table's cosines and sines."""
     x = x.clone()
     if table is None:
         return x
-    turned = table.shape[1]
-    cosines, sines = table[position].double().split(turned // 2)
-    first = x[:, 0:turned:2] if neighbors else x[:, : turned // 2]
-    second = x[:, 1:turned:2] if neighbors else x[:, turned // 2 : turned]
+    rotary_dim = table.shape[1]
+    cosines, sines = table[position].double().split(rotary_dim // 2)
+    first = x[:, 0:rotary_dim:2] if interleaved else x[:, : rotary_dim // 2]
+    second = x[:, 1:rotary_dim:2] if interleaved else x[:, rotary_dim // 2 : rotary_dim]
     a, b = first * cosines - second * sines, second * cosines + first * sines
-    x[:, :turned] = torch.stack([a, b], 2).flatten(1) if neighbors else torch.cat([a, b], 1)
+    x[:, :rotary_dim] = torch.stack([a, b], 2).flatten(1) if interleaved else torch.cat([a, b], 1)
     return x
 
 
-@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize("element", ["bf16", "fp16"])
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head"), [(32, 8, 128), (9, 3, 64), (4, 4, 192), (32, 2, 64), (4, 4, 256)]
 )
 @pytest.mark.parametrize(
-    ("neighbors", "turns", "norms", "splits", "cluster"),
+    ("interleaved", "rotates", "qk_norm", "splits", "cluster"),
     [(0, 1, 0, 1, 0), (1, 1, 1, 5, 0), (0, 1, 1, 8, 1), (0, 0, 0, 2, 1)],
 )
-def test_attention_decode_of_new_tokens(
-    number: str,
+def test_decode_attention_with_fused_rope_writes_the_new_token(
+    element: str,
     heads: int,
     kv_heads: int,
     head: int,
-    neighbors: int,
-    turns: int,
-    norms: int,
+    interleaved: int,
+    rotates: int,
+    qk_norm: int,
     splits: int,
     cluster: int,
 ) -> None:
-    """The last token of each sequence is not in the cache yet: it is turned and written first."""
+    """The last token of each sequence is not in the cache yet: it is rotated and written first."""
     if cluster and torch.cuda.get_device_capability() < (9, 0):
         pytest.skip("no clusters below compute capability 9.0")
     torch.manual_seed(heads + head)
-    dtype, block = DTYPES[number], 32
+    dtype, block = DTYPES[element], 32
     lengths = [1, 17, 700, 0, 333, 64]
     keys, values, tables = paged_cache(lengths, kv_heads, head, block, dtype)
-    places = [
+    new_slots = [
         (int(tables[row, (length - 1) // block]), slice(None), (length - 1) % block)
         for row, length in enumerate(lengths)
         if length
     ]
-    for where in places:
-        keys[where] = values[where] = math.nan
+    for slot_index in new_slots:
+        keys[slot_index] = values[slot_index] = math.nan
     qkv = random(len(lengths), (heads + 2 * kv_heads) * head, dtype=dtype)
-    table = random(700, head) if turns else None
-    gains = [random(head, dtype=dtype) for _ in range(2)] if norms else [None, None]
+    table = random(700, head) if rotates else None
+    gains = [random(head, dtype=dtype) for _ in range(2)] if qk_norm else [None, None]
     out = poison(len(lengths), heads * head, dtype=dtype)
-    share = heads // kv_heads
-    tiles = -(-share // 8)
+    group_heads = heads // kv_heads
+    tiles = -(-group_heads // 8)
     warps = 2 if head * tiles > 128 else 4
     kernel = Kernel(
-        "attention_decode.cu", NUMBER=number, HEAD=head, HEAD_TILES=tiles, WARPS=warps, BLOCKS=2,
-        CLUSTER=cluster, SETTLED=1, ROTATES=1, NEIGHBORS=neighbors,
+        "attention_decode.cu", ELEMENT=element, HEAD_DIM=head, HEAD_TILES=tiles, WARPS=warps, CTAS_PER_SM=2,
+        CLUSTER=cluster, METADATA_READY=1, FUSED_ROPE=1, INTERLEAVED=interleaved,
     )  # fmt: skip
-    parts = poison(len(lengths) * kv_heads * splits * 8 * tiles * (head + 2))
+    partials = poison(len(lengths) * kv_heads * splits * 8 * tiles * (head + 2))
     counters = torch.zeros(len(lengths) * kv_heads, dtype=torch.int32, device="cuda")
     kernel(
         (splits, kv_heads, len(lengths)), warps * 32, qkv, keys, values, tables,
-        torch.tensor(lengths, dtype=torch.int32, device="cuda"), None, out, parts, counters, heads,
+        torch.tensor(lengths, dtype=torch.int32, device="cuda"), None, out, partials, counters, heads,
         kv_heads, block, tables.shape[1], ctypes.c_longlong(kv_heads * block * head), block * head,
         head, head**-0.5, table, *gains, 1e-6, cluster=splits if cluster else 0,
     )  # fmt: skip
-    written = iter(places)
+    written_slots = iter(new_slots)
     for row, length in enumerate(lengths):
         got = out[row].view(heads, head)
         if length == 0:
@@ -374,79 +384,89 @@ def test_attention_decode_of_new_tokens(
             continue
         split = qkv[row].double().view(heads + 2 * kv_heads, head)
         q, k, v = split.split([heads, kv_heads, kv_heads])
-        if norms:
+        if qk_norm:
             q, k = rms(q, gains[0], 1e-6), rms(k, gains[1], 1e-6)
-        q, k = (turned_by(each, table, length - 1, neighbors) for each in (q, k))
-        where = next(written)
-        assert relative_error(keys[where], k) < CLOSE[number]
-        assert torch.equal(values[where].double(), v)
-        k, v = dense_of(keys, tables[row], length), dense_of(values, tables[row], length)
-        query = q.to(dtype).double().view(kv_heads, share, head)
+        q, k = (rotated(each, table, length - 1, interleaved) for each in (q, k))
+        slot_index = next(written_slots)
+        assert relative_error(keys[slot_index], k) < CLOSE[element]
+        assert torch.equal(values[slot_index].double(), v)
+        k, v = (
+            contiguous_tokens(keys, tables[row], length),
+            contiguous_tokens(values, tables[row], length),
+        )
+        query = q.to(dtype).double().view(kv_heads, group_heads, head)
         weights = torch.softmax(query @ k.transpose(1, 2) * head**-0.5, -1)
-        assert relative_error(got, (weights @ v).reshape(heads, head)) < CLOSE[number]
+        assert relative_error(got, (weights @ v).reshape(heads, head)) < CLOSE[element]
 
 
-WIDE = {"bf16": 8, "fp16": 8, "float": 4}
-"""Numbers that are moved at once where rows are aligned."""
+VECTOR_ELEMENTS = {"bf16": 8, "fp16": 8, "float": 4}
+"""Elements of a vectorized access where rows are aligned."""
 
 
-@pytest.mark.parametrize("number", ["bf16", "float"])
+@pytest.mark.parametrize("element", ["bf16", "float"])
 @pytest.mark.parametrize(
-    ("moved", "head"), [("wide", 128), ("wide", 80), ("one", 128), ("one", 67)]
+    ("access", "head"), [("vector", 128), ("vector", 80), ("scalar", 128), ("scalar", 67)]
 )
-@pytest.mark.parametrize(("turning", "norms"), [("halves", 0), ("neighbors", 1), ("none", 1)])
-def test_rope_write(number: str, moved: str, head: int, turning: str, norms: int) -> None:
-    dtype, heads, kv_heads, block = DTYPES[number], 6, 2, 16
-    neighbors = int(turning == "neighbors")
-    turned = {"halves": head // 2 * 2, "neighbors": 64, "none": 0}[turning]
-    vector = WIDE[number] if moved == "wide" else 1
+@pytest.mark.parametrize(("rotation", "qk_norm"), [("halves", 0), ("interleaved", 1), ("none", 1)])
+def test_rope_write_rotates_and_fills_the_cache(
+    element: str, access: str, head: int, rotation: str, qk_norm: int
+) -> None:
+    dtype, heads, kv_heads, block = DTYPES[element], 6, 2, 16
+    interleaved = int(rotation == "interleaved")
+    rotary_dim = {"halves": head // 2 * 2, "interleaved": 64, "none": 0}[rotation]
+    vector = VECTOR_ELEMENTS[element] if access == "vector" else 1
     lanes = min(32, 1 << (-(-head // (2 * vector)) - 1).bit_length())
-    slots = [5, -1, 47, 16]
+    slot_mapping = [5, -1, 47, 16]
     positions = torch.tensor([3, 0, 40, 511], dtype=torch.int32, device="cuda")
     qkv = random(4, (heads + 2 * kv_heads) * head, dtype=dtype)
-    table = random(512, turned) if turned else None
-    gains = [random(head, dtype=dtype) for _ in range(2)] if norms else [None, None]
+    table = random(512, rotary_dim) if rotary_dim else None
+    gains = [random(head, dtype=dtype) for _ in range(2)] if qk_norm else [None, None]
     keys, values = (poison(3, kv_heads, block, head, dtype=dtype) for _ in range(2))
     q_out = poison(4, heads * head, dtype=dtype)
-    kernel = Kernel("rope_write.cu", NUMBER=number, CACHE=number, NEIGHBORS=neighbors,
-                    VECTOR=vector, LANES=lanes, THREADS=64)  # fmt: skip
+    kernel = Kernel("rope_write.cu", ELEMENT=element, CACHE_ELEMENT=element, INTERLEAVED=interleaved,
+                    VECTOR=vector, LANES_PER_HEAD=lanes, THREADS=64)  # fmt: skip
     kernel(
         (4, -(-(heads + 2 * kv_heads) * lanes // 64)), 64, qkv, positions,
-        torch.tensor(slots, dtype=torch.int32, device="cuda"), table,
-        keys, values, q_out, *gains, heads, kv_heads, head, turned, block,
+        torch.tensor(slot_mapping, dtype=torch.int32, device="cuda"), table,
+        keys, values, q_out, *gains, heads, kv_heads, head, rotary_dim, block,
         ctypes.c_longlong(kv_heads * block * head), block * head, head, 1e-6,
     )  # fmt: skip
     split = qkv.double().view(4, heads + 2 * kv_heads, head)
 
-    for row, slot in enumerate(slots):
+    for row, slot in enumerate(slot_mapping):
         if slot < 0:
             continue
         q, k, v = split[row].split([heads, kv_heads, kv_heads])
-        if norms:
+        if qk_norm:
             q, k = rms(q, gains[0], 1e-6), rms(k, gains[1], 1e-6)
         position = int(positions[row])
         assert (
-            relative_error(q_out[row].view(heads, head), turned_by(q, table, position, neighbors))
-            < CLOSE[number]
+            relative_error(q_out[row].view(heads, head), rotated(q, table, position, interleaved))
+            < CLOSE[element]
         )
-        where = (slot // block, slice(None), slot % block)
-        assert relative_error(keys[where], turned_by(k, table, position, neighbors)) < CLOSE[number]
-        assert torch.equal(values[where].double(), v)
+        slot_index = (slot // block, slice(None), slot % block)
+        assert (
+            relative_error(keys[slot_index], rotated(k, table, position, interleaved))
+            < CLOSE[element]
+        )
+        assert torch.equal(values[slot_index].double(), v)
     assert int(keys.isnan().all(-1).sum()) == keys[..., 0].numel() - 3 * kv_heads
 
 
-@pytest.mark.parametrize("number", ["bf16", "fp16", "float"])
-@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("element", ["bf16", "fp16", "float"])
+@pytest.mark.parametrize("layer_norm", [0, 1])
 @pytest.mark.parametrize("width", [4096, 577, 8])
 @pytest.mark.parametrize("with_residual", [False, True])
-def test_normalize(number: str, layer: int, width: int, with_residual: bool) -> None:
-    dtype = DTYPES[number]
-    vector = next(v for v in ((4, 1) if number == "float" else (8, 1)) if width % v == 0)
+def test_normalize_matches_double_precision(
+    element: str, layer_norm: int, width: int, with_residual: bool
+) -> None:
+    dtype = DTYPES[element]
+    vector = next(v for v in ((4, 1) if element == "float" else (8, 1)) if width % v == 0)
     x, weight = random(5, width, dtype=dtype), random(width, dtype=dtype)
-    bias = random(width, dtype=dtype) if layer else None
+    bias = random(width, dtype=dtype) if layer_norm else None
     residual = random(5, width, dtype=dtype) if with_residual else None
     total = (x.float() + residual.float()).to(dtype) if residual is not None else x
-    if layer:
+    if layer_norm:
         expected = torch.nn.functional.layer_norm(
             total.double(), [width], weight.double(), bias.double(), 1e-5
         )
@@ -455,21 +475,28 @@ def test_normalize(number: str, layer: int, width: int, with_residual: bool) -> 
     out = poison(5, width, dtype=dtype)
     threads = 32 * -(-width // (vector * 128))
     kernel = Kernel(
-        "normalize.cu", NUMBER=number, LAYER=layer, CHUNKS=4, VECTOR=vector, THREADS=threads
+        "normalize.cu",
+        ELEMENT=element,
+        LAYER_NORM=layer_norm,
+        CHUNKS_PER_THREAD=4,
+        VECTOR=vector,
+        THREADS=threads,
     )
     kernel(5, threads, x, residual, weight, bias, out, width, 1e-5)
-    assert relative_error(out, expected) < CLOSE[number]
+    assert relative_error(out, expected) < CLOSE[element]
     if residual is not None:
         assert torch.equal(residual, total)
 
 
-@pytest.mark.parametrize("number", ["bf16", "fp16", "float"])
+@pytest.mark.parametrize("element", ["bf16", "fp16", "float"])
 @pytest.mark.parametrize("width", [4096, 577, 1])
 @pytest.mark.parametrize("chunks", [0, 4])
-@pytest.mark.parametrize("logarithm", [0, 1])
-def test_softmax(number: str, width: int, chunks: int, logarithm: int) -> None:
-    dtype = DTYPES[number]
-    vector = next(v for v in ((4, 1) if number == "float" else (8, 1)) if width % v == 0)
+@pytest.mark.parametrize("log_softmax", [0, 1])
+def test_softmax_matches_double_precision(
+    element: str, width: int, chunks: int, log_softmax: int
+) -> None:
+    dtype = DTYPES[element]
+    vector = next(v for v in ((4, 1) if element == "float" else (8, 1)) if width % v == 0)
     x = random(7, width, dtype=dtype, scale=4.0)
     if width > 1:
         x[1, width // 2] = math.nan
@@ -477,174 +504,194 @@ def test_softmax(number: str, width: int, chunks: int, logarithm: int) -> None:
     out = poison(7, width, dtype=dtype)
     threads = 32 * -(-width // (vector * 128))
     kernel = Kernel(
-        "softmax.cu", NUMBER=number, LOGARITHM=logarithm, CHUNKS=chunks, VECTOR=vector, THREADS=threads
+        "softmax.cu", ELEMENT=element, LOG_SOFTMAX=log_softmax, CHUNKS_PER_THREAD=chunks, VECTOR=vector, THREADS=threads
     )  # fmt: skip
     kernel(7, threads, x, out, width)
-    function = torch.log_softmax if logarithm else torch.softmax
+    function = torch.log_softmax if log_softmax else torch.softmax
     torch.testing.assert_close(
-        out.double(), function(x.double(), -1), rtol=CLOSE[number], atol=1e-6, equal_nan=True
+        out.double(), function(x.double(), -1), rtol=CLOSE[element], atol=1e-6, equal_nan=True
     )
 
 
-@pytest.mark.parametrize("number", ["bf16", "float"])
+@pytest.mark.parametrize("element", ["bf16", "float"])
 @pytest.mark.parametrize("half", [1536, 77])
-def test_swiglu(number: str, half: int) -> None:
-    dtype = DTYPES[number]
-    vector = next(v for v in ((4, 1) if number == "float" else (8, 1)) if half % v == 0)
+def test_swiglu_matches_double_precision(element: str, half: int) -> None:
+    dtype = DTYPES[element]
+    vector = next(v for v in ((4, 1) if element == "float" else (8, 1)) if half % v == 0)
     gate_up, out = random(3, 2 * half, dtype=dtype), poison(3, half, dtype=dtype)
-    kernel = Kernel("swiglu.cu", NUMBER=number, VECTOR=vector)
+    kernel = Kernel("swiglu.cu", ELEMENT=element, VECTOR=vector)
     kernel((-(-half // (vector * 128)), 3), 128, gate_up, out, half)
     gate, up = gate_up.double().split(half, 1)
-    assert relative_error(out, torch.nn.functional.silu(gate) * up) < CLOSE[number]
+    assert relative_error(out, torch.nn.functional.silu(gate) * up) < CLOSE[element]
 
 
-@pytest.mark.parametrize(("width", "unit"), [(576, 16), (34, 4), (33, 2)])
-def test_gather_rows(width: int, unit: int) -> None:
+@pytest.mark.parametrize(("width", "access_bytes"), [(576, 16), (34, 4), (33, 2)])
+def test_gather_rows_matches_indexing(width: int, access_bytes: int) -> None:
     x, out = random(50, width, dtype=torch.bfloat16), poison(6, width, dtype=torch.bfloat16)
     rows = torch.tensor([49, -1, 0, 50, -3, -4], dtype=torch.int32, device="cuda")
-    chosen = torch.tensor([11, 7], dtype=torch.int32, device="cuda")
-    kernel = Kernel("gather_rows.cu", UNIT=unit)
-    kernel((-(-width * 2 // (unit * 64)), 6), 64, x, rows, chosen, out, width * 2, 50, 2)
+    sampled_tokens = torch.tensor([11, 7], dtype=torch.int32, device="cuda")
+    kernel = Kernel("gather_rows.cu", ACCESS_BYTES=access_bytes)
+    kernel(
+        (-(-width * 2 // (access_bytes * 64)), 6),
+        64,
+        x,
+        rows,
+        sampled_tokens,
+        out,
+        width * 2,
+        50,
+        2,
+    )
     assert torch.equal(out[0], x[49])
     assert torch.equal(out[2], x[0])
     assert torch.equal(out[4], x[7])
     assert (out[[1, 3, 5]] == 0).all()
 
 
-def test_penalize() -> None:
+def test_penalize_matches_its_definition() -> None:
     rows, vocabulary = 3, 1001
-    scores = random(rows, vocabulary)
+    logits = random(rows, vocabulary)
     counts = torch.randint(0, 3, (rows, vocabulary), device="cuda", dtype=torch.int32)
     prompt = torch.randint(0, 2, (rows, vocabulary), device="cuda", dtype=torch.uint8)
     penalties = [torch.rand(rows, device="cuda") + 0.7 for _ in range(3)]
     repetition, presence, frequency = (p[:, None] for p in penalties)
-    seen = (counts > 0) | (prompt > 0)
-    lowered = torch.where(scores > 0, scores / repetition, scores * repetition)
-    expected = torch.where(seen, lowered, scores) - frequency * counts - presence * (counts > 0)
-    Kernel("penalize.cu", NUMBER="float")(
-        (8, rows), 128, scores, counts, prompt, *penalties, vocabulary
+    occurred = (counts > 0) | (prompt > 0)
+    penalized = torch.where(logits > 0, logits / repetition, logits * repetition)
+    expected = (
+        torch.where(occurred, penalized, logits) - frequency * counts - presence * (counts > 0)
     )
-    torch.testing.assert_close(scores, expected)
+    Kernel("penalize.cu", ELEMENT="float")(
+        (8, rows), 128, logits, counts, prompt, *penalties, vocabulary
+    )
+    torch.testing.assert_close(logits, expected)
 
 
-def kept_tokens(row: torch.Tensor, heat: float, k: int, p: float, least: float) -> torch.Tensor:
-    """Chances after min-p, top-k and top-p, in falling order, and the tokens they belong to."""
-    chances, tokens = torch.softmax(row.double() / heat, 0).sort(descending=True, stable=True)
-    keep = chances >= least * chances[0]
+def truncated_distribution(
+    row: torch.Tensor, temperature: float, k: int, p: float, min_p: float
+) -> torch.Tensor:
+    """The tokens that min-p, top-k and top-p keep, by falling probability, and their probabilities."""
+    probabilities, tokens = torch.softmax(row.double() / temperature, 0).sort(
+        descending=True, stable=True
+    )
+    keep = probabilities >= min_p * probabilities[0]
     if k:
         keep &= torch.arange(len(row), device=row.device) < k
-    chances, tokens = chances[keep], tokens[keep]
-    before = chances.cumsum(0) - chances
-    keep = before < p * chances.sum()
-    return tokens[keep], chances[keep] / chances[keep].sum()
+    probabilities, tokens = probabilities[keep], tokens[keep]
+    before = probabilities.cumsum(0) - probabilities
+    keep = before < p * probabilities.sum()
+    return tokens[keep], probabilities[keep] / probabilities[keep].sum()
 
 
-def draw(
-    scores: torch.Tensor,
+def sample(
+    logits: torch.Tensor,
     parameters: list[tuple[float, int, float, float]],
     seed: int,
     step: int,
     cluster: int,
     vector: int = 1,
 ):
-    rows, vocabulary = scores.shape
+    rows, vocabulary = logits.shape
     threads = 512 if cluster > 1 else 128
-    heat, k, p, least = (
+    temperature, k, p, min_p = (
         torch.tensor(column, device="cuda") for column in zip(*parameters, strict=True)
     )
     tokens = torch.full((rows,), -7, dtype=torch.int32, device="cuda")
-    logprobs, chances = poison(rows), poison(rows, vocabulary)
-    number = next(name for name, dtype in DTYPES.items() if dtype == scores.dtype)
-    kernel = Kernel("sample.cu", NUMBER=number, VECTOR=vector, THREADS=threads, CLUSTER=cluster)
+    logprobs, probabilities = poison(rows), poison(rows, vocabulary)
+    element = next(name for name, dtype in DTYPES.items() if dtype == logits.dtype)
+    kernel = Kernel(
+        "sample.cu", ELEMENT=element, VECTOR=vector, THREADS=threads, CLUSTER_SIZE=cluster
+    )
     kernel(
-        rows * cluster, threads, scores, heat.float(), k.int(), p.float(), least.float(),
+        rows * cluster, threads, logits, temperature.float(), k.int(), p.float(), min_p.float(),
         torch.full((rows,), seed, device="cuda"), torch.arange(step, step + rows, device="cuda"),
-        tokens, logprobs, chances, vocabulary, cluster=cluster if cluster > 1 else 0,
+        tokens, logprobs, probabilities, vocabulary, cluster=cluster if cluster > 1 else 0,
     )  # fmt: skip
     return tokens, logprobs
 
 
-def cluster_of(blocks: str) -> int:
-    if blocks == "cluster" and torch.cuda.get_device_capability() < (9, 0):
+def cluster_size_of(launch: str) -> int:
+    if launch == "cluster" and torch.cuda.get_device_capability() < (9, 0):
         pytest.skip("no clusters below compute capability 9.0")
-    return 8 if blocks == "cluster" else 1
+    return 8 if launch == "cluster" else 1
 
 
-@pytest.mark.parametrize("blocks", ["one block", "cluster"])
+@pytest.mark.parametrize("launch", ["one CTA", "cluster"])
 @pytest.mark.parametrize(
-    ("number", "moved"), [("float", "wide"), ("float", "one"), ("bf16", "wide")]
+    ("element", "access"), [("float", "vector"), ("float", "scalar"), ("bf16", "vector")]
 )
 @pytest.mark.parametrize("vocabulary", [3008, 128256])
-def test_sample(blocks: str, number: str, moved: str, vocabulary: int) -> None:
-    cluster = cluster_of(blocks)
-    vector = WIDE[number] if moved == "wide" else 1
+def test_sample_matches_the_truncated_distribution(
+    launch: str, element: str, access: str, vocabulary: int
+) -> None:
+    cluster = cluster_size_of(launch)
+    vector = VECTOR_ELEMENTS[element] if access == "vector" else 1
     vocabulary += 3 * (vector == 1)
     torch.manual_seed(vocabulary)
-    scores = random(13, vocabulary, dtype=DTYPES[number], scale=3.0)
-    scores[3, 5] = math.nan
-    scores[4, 7] = scores[4, 700] = 40.0
-    scores[5] = 0.0
-    scores[6] = math.nan
-    scores[7, 11] = math.inf
+    logits = random(13, vocabulary, dtype=DTYPES[element], scale=3.0)
+    logits[3, 5] = math.nan
+    logits[4, 7] = logits[4, 700] = 40.0
+    logits[5] = 0.0
+    logits[6] = math.nan
+    logits[7, 11] = math.inf
     cases = [(0.0, 0, 1.0, 0.0), (0.0, 5, 0.5, 0.1), (1.0, 1, 1.0, 0.0), (0.8, 0, 1.0, 0.0), (0.0, 0, 1.0, 0.0),
              (1.0, 10, 1.0, 0.0), (1.0, 0, 1.0, 0.0), (1.0, 0, 0.9, 0.0), (0.7, 40, 0.9, 0.0), (1.2, 0, 0.95, 0.05),
              (1.0, 0, 1.0, 0.1), (1.0, 3, 0.2, 0.0), (8.0, 0, 0.9, 0.0)]  # fmt: skip
-    first_best = scores.float().cpu().numpy().argmax(1)
+    first_best = logits.float().cpu().numpy().argmax(1)
     for step in range(8):
-        tokens, logprobs = draw(scores, cases, 1234, step, cluster, vector)
-        again, _ = draw(scores, cases, 1234, step, cluster, vector)
+        tokens, logprobs = sample(logits, cases, 1234, step, cluster, vector)
+        again, _ = sample(logits, cases, 1234, step, cluster, vector)
         assert torch.equal(tokens, again)
         assert tokens[:3].tolist() == first_best[:3].tolist()
         assert int(tokens[4]) == 7
         assert int(tokens[6]) == -1
         assert int(tokens[7]) == 11
         for row in (3, 5, 8, 9, 10, 11, 12):
-            clean = scores[row].float().nan_to_num(nan=-math.inf)
-            kept, _ = kept_tokens(clean, *cases[row])
-            assert int(tokens[row]) in kept.tolist()
+            clean = logits[row].float().nan_to_num(nan=-math.inf)
+            cached, _ = truncated_distribution(clean, *cases[row])
+            assert int(tokens[row]) in cached.tolist()
             expected = torch.log_softmax(clean.double(), 0)[int(tokens[row])]
             assert float(logprobs[row]) == pytest.approx(float(expected), abs=1e-4)
 
 
-@pytest.mark.parametrize("blocks", ["one block", "cluster"])
+@pytest.mark.parametrize("launch", ["one CTA", "cluster"])
 @pytest.mark.parametrize("vocabulary", [1, 3, 8, 33, 1000, 4104])
-def test_sample_takes_the_first_of_the_best(blocks: str, vocabulary: int) -> None:
-    cluster, vector = cluster_of(blocks), 4 if vocabulary % 4 == 0 else 1
+def test_greedy_sample_takes_the_first_of_equal_maxima(launch: str, vocabulary: int) -> None:
+    cluster, vector = cluster_size_of(launch), 4 if vocabulary % 4 == 0 else 1
     torch.manual_seed(vocabulary)
-    scores = torch.randint(0, 9, (7, vocabulary), device="cuda").float()
-    scores[1, 0] = math.nan
-    scores[2] = -math.inf
-    scores[3] = math.nan
-    scores[4] = -math.inf
-    scores[4, 0] = math.nan
-    scores[5, vocabulary // 2 :] = math.inf
-    tokens, _ = draw(scores, [(0.0, 0, 1.0, 0.0)] * 7, 1, 1, cluster, vector)
-    for row, token in zip(scores.tolist(), tokens.tolist(), strict=True):
-        real = [score for score in row if not math.isnan(score)]
-        assert token == (row.index(max(real)) if real else -1)
+    logits = torch.randint(0, 9, (7, vocabulary), device="cuda").float()
+    logits[1, 0] = math.nan
+    logits[2] = -math.inf
+    logits[3] = math.nan
+    logits[4] = -math.inf
+    logits[4, 0] = math.nan
+    logits[5, vocabulary // 2 :] = math.inf
+    tokens, _ = sample(logits, [(0.0, 0, 1.0, 0.0)] * 7, 1, 1, cluster, vector)
+    for row, token in zip(logits.tolist(), tokens.tolist(), strict=True):
+        finite = [score for score in row if not math.isnan(score)]
+        assert token == (row.index(max(finite)) if finite else -1)
 
 
 @pytest.mark.parametrize("top_k", [0, 5])
-def test_sample_keeps_the_best_whatever_min_p_is(top_k: int) -> None:
-    scores = random(4, 1000, scale=2.0)
-    tokens, _ = draw(
-        scores, [(1.0, top_k, 1.0, least) for least in (1.0, 1.5, 9.0, math.nan)], 7, 1, 1, 4
+def test_sample_keeps_the_best_token_for_any_min_p(top_k: int) -> None:
+    logits = random(4, 1000, scale=2.0)
+    tokens, _ = sample(
+        logits, [(1.0, top_k, 1.0, min_p) for min_p in (1.0, 1.5, 9.0, math.nan)], 7, 1, 1, 4
     )
-    assert tokens.tolist() == scores.argmax(1).tolist()
+    assert tokens.tolist() == logits.argmax(1).tolist()
 
 
 @pytest.mark.parametrize("case", [(1.0, 0, 1.0, 0.0), (0.9, 20, 0.8, 0.01)])
-def test_sample_draws_by_the_chances(case: tuple[float, int, float, float]) -> None:
+def test_sample_frequencies_match_the_probabilities(case: tuple[float, int, float, float]) -> None:
     torch.manual_seed(5)
     row = random(300, scale=2.0)
     rows = 20000
-    tokens, _ = draw(row.expand(rows, 300).contiguous(), [case] * rows, 99, 0, 1, 4)
-    kept, chances = kept_tokens(row, *case)
+    tokens, _ = sample(row.expand(rows, 300).contiguous(), [case] * rows, 99, 0, 1, 4)
+    cached, probabilities = truncated_distribution(row, *case)
     counts = torch.bincount(tokens.long(), minlength=300)
-    assert int(counts.sum()) == int(counts[kept].sum())
-    expected = chances * rows
+    assert int(counts.sum()) == int(counts[cached].sum())
+    expected = probabilities * rows
     statistic = float(
-        ((counts[kept] - expected) ** 2 / expected.clamp_min(1e-9))[expected > 5].sum()
+        ((counts[cached] - expected) ** 2 / expected.clamp_min(1e-9))[expected > 5].sum()
     )
     degrees = int((expected > 5).sum())
     assert statistic < degrees + 6 * math.sqrt(2 * degrees)
@@ -653,58 +700,65 @@ def test_sample_draws_by_the_chances(case: tuple[float, int, float, float]) -> N
 def reference_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
 ) -> torch.Tensor:
-    """Rows x heads x numbers against kv heads x tokens x numbers; the rows are the last tokens."""
+    """Rows x heads x head_dim against kv heads x tokens x head_dim; the rows are the last tokens."""
     rows, heads, head = q.shape
-    share = heads // k.shape[0]
-    scores = torch.einsum("rhd,htd->hrt", q.double(), k.repeat_interleave(share, 0)) * head**-0.5
+    group_heads = heads // k.shape[0]
+    logits = (
+        torch.einsum("rhd,htd->hrt", q.double(), k.repeat_interleave(group_heads, 0)) * head**-0.5
+    )
     if causal:
-        ahead = torch.arange(k.shape[1], device="cuda")[None] > (
+        masked = torch.arange(k.shape[1], device="cuda")[None] > (
             torch.arange(rows, device="cuda")[:, None] + k.shape[1] - rows
         )
-        scores = scores.masked_fill(ahead, -math.inf)
-    return torch.einsum("hrt,htd->rhd", torch.softmax(scores, -1), v.repeat_interleave(share, 0))
+        logits = logits.masked_fill(masked, -math.inf)
+    return torch.einsum(
+        "hrt,htd->rhd", torch.softmax(logits, -1), v.repeat_interleave(group_heads, 0)
+    )
 
 
 PREFILLS = [(False, 64), (False, 128), (False, 256), (True, 64), (True, 128)]
-"""For any GPU, or for Hopper alone; and the numbers of a head."""
+"""Whether the Hopper kernel, and the head dimension."""
 
 
-def for_hopper(hopper: bool) -> None:
+def skip_unless_hopper(hopper: bool) -> None:
     if hopper and torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("for compute capability 9.0 alone")
 
 
 @pytest.mark.parametrize(
-    ("number", "block", "bundle"), [("bf16", 16, 1), ("fp16", 48, 3), ("bf16", 256, 3)]
+    ("element", "block", "heads_per_tile"), [("bf16", 16, 1), ("fp16", 48, 3), ("bf16", 256, 3)]
 )
 @pytest.mark.parametrize(("hopper", "head"), PREFILLS)
 @pytest.mark.parametrize("causal", [0, 1])
-def test_attention_prefill(
-    number: str, block: int, bundle: int, hopper: bool, head: int, causal: int
+def test_prefill_attention_matches_double_precision(
+    element: str, block: int, heads_per_tile: int, hopper: bool, head: int, causal: int
 ) -> None:
-    for_hopper(hopper)
+    skip_unless_hopper(hopper)
     torch.manual_seed(head)
-    dtype, heads, kv_heads = DTYPES[number], 6, 2
+    dtype, heads, kv_heads = DTYPES[element], 6, 2
     chunks = [(1, 1), (300, 300), (70, 333), (0, 0), (129, 1000), (128, 256)]
     lengths = [length for _, length in chunks]
-    starts = torch.tensor([0, *(rows for rows, _ in chunks)]).cumsum(0).int().cuda()
+    query_start_loc = torch.tensor([0, *(rows for rows, _ in chunks)]).cumsum(0).int().cuda()
     keys, values, tables = paged_cache(lengths, kv_heads, head, block, dtype)
-    total = int(starts[-1])
+    total = int(query_start_loc[-1])
     q, out = random(total, heads, head, dtype=dtype), poison(total, heads, head, dtype=dtype)
-    paged = tables, starts, torch.tensor(lengths, dtype=torch.int32, device="cuda")
-    launch = prefill(q, keys, values, out, 300, paged, hopper, causal, bundle)
+    paged = tables, query_start_loc, torch.tensor(lengths, dtype=torch.int32, device="cuda")
+    launch = prefill(q, keys, values, out, 300, paged, hopper, causal, heads_per_tile)
     launch()
     for s, (rows, length) in enumerate(chunks):
         if not rows:
             continue
-        mine = slice(int(starts[s]), int(starts[s]) + rows)
-        k, v = dense_of(keys, tables[s], length), dense_of(values, tables[s], length)
-        expected = reference_attention(q[mine], k, v, bool(causal))
-        assert relative_error(out[mine], expected) < CLOSE[number]
+        rows_of_sequence = slice(int(query_start_loc[s]), int(query_start_loc[s]) + rows)
+        k, v = (
+            contiguous_tokens(keys, tables[s], length),
+            contiguous_tokens(values, tables[s], length),
+        )
+        expected = reference_attention(q[rows_of_sequence], k, v, bool(causal))
+        assert relative_error(out[rows_of_sequence], expected) < CLOSE[element]
     first = out.clone()
     out.fill_(math.nan)
     launch()
-    assert torch.equal(out, first), "equal inputs give equal bits, and no launch disturbs the next"
+    assert torch.equal(out, first), "equal inputs give equal bits, and launches leave no state"
 
 
 @pytest.mark.parametrize(("hopper", "head"), PREFILLS)
@@ -712,24 +766,24 @@ def test_attention_prefill(
 @pytest.mark.parametrize(
     ("rows", "tokens"), [(1, 1), (127, 127), (64, 129), (1000, 1000), (200, 2055)]
 )
-def test_attention_prefill_of_a_dense_cache(
+def test_prefill_attention_of_a_contiguous_cache_matches_double_precision(
     hopper: bool, head: int, causal: int, rows: int, tokens: int
 ) -> None:
-    for_hopper(hopper)
+    skip_unless_hopper(hopper)
     torch.manual_seed(rows)
     q, out = (make(rows, 8, head, dtype=torch.bfloat16) for make in (random, poison))
-    # Scores that grow along the row, so that sums are lowered again and again.
+    # Logits that grow along the row, so that accumulators are rescaled again and again.
     k, v = (random(tokens, 2, head, dtype=torch.bfloat16) for _ in range(2))
     k *= torch.linspace(8, 0, tokens, device="cuda").bfloat16()[:, None, None]
-    by_head = [one.transpose(0, 1)[None] for one in (k, v)]
-    prefill(q, *by_head, out, rows, hopper=hopper, causal=causal, bundle=2)()
-    expected = reference_attention(q, *(one[0].double() for one in by_head), bool(causal))
+    heads_first = [one.transpose(0, 1)[None] for one in (k, v)]
+    prefill(q, *heads_first, out, rows, hopper=hopper, causal=causal, heads_per_tile=2)()
+    expected = reference_attention(q, *(one[0].double() for one in heads_first), bool(causal))
     assert relative_error(out, expected) < CLOSE["bf16"]
 
 
 @pytest.mark.parametrize(("hopper", "head"), PREFILLS)
-def test_attention_prefill_keeps_what_is_not_a_number(hopper: bool, head: int) -> None:
-    for_hopper(hopper)
+def test_prefill_attention_propagates_nan_and_infinity(hopper: bool, head: int) -> None:
+    skip_unless_hopper(hopper)
     q, out = (make(300, 4, head, dtype=torch.bfloat16) for make in (random, poison))
     k, v = (random(1, 4, 300, head, dtype=torch.bfloat16) for _ in range(2))
     q[70, 1] = math.nan
@@ -742,41 +796,46 @@ def test_attention_prefill_keeps_what_is_not_a_number(hopper: bool, head: int) -
 
 
 @pytest.mark.parametrize(("hopper", "head"), PREFILLS)
-def test_attention_prefill_of_many_sequences(hopper: bool, head: int) -> None:
-    for_hopper(hopper)
+def test_prefill_attention_of_many_sequences_matches_double_precision(
+    hopper: bool, head: int
+) -> None:
+    skip_unless_hopper(hopper)
     torch.manual_seed(3)
     source = torch.Generator().manual_seed(4)
-    kept = torch.randint(0, 300, (75,), generator=source).tolist()
+    cached = torch.randint(0, 300, (75,), generator=source).tolist()
     # Single tokens, whole prompts, nothing at all; one long chunk far from the first.
-    new = [(1, length, 0, min(length, 5))[i % 4] for i, length in enumerate(kept)]
-    kept[70], new[70] = 700, 500
-    lengths = [max(length, rows) for length, rows in zip(kept, new, strict=True)]
+    new = [(1, length, 0, min(length, 5))[i % 4] for i, length in enumerate(cached)]
+    cached[70], new[70] = 700, 500
+    lengths = [max(length, rows) for length, rows in zip(cached, new, strict=True)]
     new = [min(rows, length) for rows, length in zip(new, lengths, strict=True)]
-    starts = torch.tensor([0, *new]).cumsum(0).int().cuda()
+    query_start_loc = torch.tensor([0, *new]).cumsum(0).int().cuda()
     keys, values, tables = paged_cache(lengths, 2, head, 16, torch.bfloat16)
-    total = int(starts[-1])
+    total = int(query_start_loc[-1])
     q, out = (make(total, 8, head, dtype=torch.bfloat16) for make in (random, poison))
-    paged = tables, starts, torch.tensor(lengths, dtype=torch.int32, device="cuda")
-    prefill(q, keys, values, out, total, paged, hopper, bundle=4)()
+    paged = tables, query_start_loc, torch.tensor(lengths, dtype=torch.int32, device="cuda")
+    prefill(q, keys, values, out, total, paged, hopper, heads_per_tile=4)()
     for s, (rows, length) in enumerate(zip(new, lengths, strict=True)):
         if rows:
-            mine = slice(int(starts[s]), int(starts[s]) + rows)
-            k, v = (dense_of(one, tables[s], length) for one in (keys, values))
-            assert relative_error(out[mine], reference_attention(q[mine], k, v, True)) < 6e-3, s
+            rows_of_sequence = slice(int(query_start_loc[s]), int(query_start_loc[s]) + rows)
+            k, v = (contiguous_tokens(one, tables[s], length) for one in (keys, values))
+            assert (
+                relative_error(
+                    out[rows_of_sequence], reference_attention(q[rows_of_sequence], k, v, True)
+                )
+                < 6e-3
+            ), s
 
 
 @pytest.mark.parametrize(("hopper", "head"), PREFILLS)
-def test_a_row_of_attention_prefill_does_not_depend_on_its_neighbors(
-    hopper: bool, head: int
-) -> None:
-    for_hopper(hopper)
+def test_prefill_attention_is_batch_invariant(hopper: bool, head: int) -> None:
+    skip_unless_hopper(hopper)
     torch.manual_seed(5)
     q = random(700, 8, head, dtype=torch.bfloat16)
     k, v = (random(1, 2, 700, head, dtype=torch.bfloat16) for _ in range(2))
     k *= torch.linspace(8, 0, 700, device="cuda").bfloat16()[:, None]
-    whole = poison(700, 8, head, dtype=torch.bfloat16)
-    prefill(q, k, v, whole, 700, hopper=hopper)()
+    all_rows = poison(700, 8, head, dtype=torch.bfloat16)
+    prefill(q, k, v, all_rows, 700, hopper=hopper)()
     for rows in (1, 7, 130, 555):
-        part = poison(rows, 8, head, dtype=torch.bfloat16)
-        prefill(q[-rows:].contiguous(), k, v, part, rows, hopper=hopper, bundle=4)()
-        assert torch.equal(part, whole[-rows:])
+        last_rows = poison(rows, 8, head, dtype=torch.bfloat16)
+        prefill(q[-rows:].contiguous(), k, v, last_rows, rows, hopper=hopper, heads_per_tile=4)()
+        assert torch.equal(last_rows, all_rows[-rows:])

@@ -1,4 +1,4 @@
-"""Weights of fewer bits on a GPU: packed, unpacked and multiplied, against NumPy."""
+"""Quantized weights on a GPU: packed, dequantized and multiplied, against NumPy."""
 
 import numpy as np
 import numpy.typing as npt
@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_refused(device: Device) -> None:
         ops.pack(np.ones((4, 256), np.float32), "q6_k", (4, 256), device)
     weights, _ = made(device, "int8", 8, 128)
     single = xp.zeros((1, 128), dtype=xp.float32, device=device)
-    with pytest.raises(AssayError, match="beside weights of fewer bits"):
+    with pytest.raises(AssayError, match="beside quantized weights"):
         ops.linear(single, weights)
 
 

@@ -17,7 +17,7 @@ def compile(name: str, architecture: str, options: Options) -> None:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_kernel_compiles(name: str, architecture: str) -> None:
+def test_kernel_compiles(name: str, architecture: str) -> None:
     for options in list(variants(name, architecture))[:1]:
         compile(name, architecture, options)
 
@@ -25,7 +25,7 @@ def test_a_kernel_compiles(name: str, architecture: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_variant_of_a_kernel_compiles(name: str, architecture: str) -> None:
+def test_every_variant_compiles(name: str, architecture: str) -> None:
     for options in variants(name, architecture):
         compile(name, architecture, options)
 

@@ -299,7 +299,7 @@ def search(label: str, ordered: Array, x: Array, right: bool, order: Array | Non
 def counting(label: str, device: Device, count: int) -> Array:
     """The numbers from 0 on."""
     ends = [np.int64(0), np.int64(1)]
-    return kernels.compute(label, "ramp(place,a0,a1)", int64, ends, device, (count,), int64)
+    return kernels.compute(label, "ramp(index,a0,a1)", int64, ends, device, (count,), int64)
 
 
 def extremes(label: str, x: Array) -> tuple[int, int]:

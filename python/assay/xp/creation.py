@@ -138,7 +138,7 @@ def arange(
         exact_type = kept if whole and kept.kind in dtypes.INTEGRAL else dtypes.float64
         numbers = [exact_type.storage.type(value) for value in (first, step)]
         return kernels.compute(
-            "arange", "ramp(place,a0,a1)", exact_type, numbers, there, (count,), kept
+            "arange", "ramp(index,a0,a1)", exact_type, numbers, there, (count,), kept
         )
     out = launching.empty(there, (count,), kept, "arange")
     if count:

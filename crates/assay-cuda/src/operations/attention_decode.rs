@@ -1,97 +1,115 @@
-//! Attention of one new token of each sequence over the cache of keys and values.
+//! Decode attention: one new token per sequence over the paged KV cache, with split KV.
 
-use super::attention::{check_block, check_heads, flag, strides};
-use super::call::{Call, at, at_or_null, int};
-use super::tools::{Setting, Tools};
+use super::attention_limits::{check_block_tokens, check_heads, flag, stride_arguments};
+use super::call::{Call, int, pointer, pointer_or_null};
+use super::context::{Define, OperationContext};
 use crate::device::{Extent, Queue};
 use assay_operations::ElementFormat::{F32, I32};
 use assay_operations::Operand;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
-/// The most blocks that may be one cluster on any device that has them.
-const CLUSTER: u64 = 8;
-/// The most parts that one context is cut into where they meet in memory.
-const MOST_PARTS: u64 = 64;
-/// Tokens that make a part worth its start, where parts meet in memory or share a multiprocessor.
-const LEAST_TOKENS: u64 = 256;
-/// Tokens beyond which half of the multiprocessors are too few to read.
-const SHORT: u64 = 512;
-/// Tokens beyond which a context is long: few blocks of many warps read it best.
-const LONG: u64 = 2048;
+/// The portable maximum of CTAs in a cluster.
+const MAX_CLUSTER_SIZE: u64 = 8;
+/// The most splits of a context where partials are combined in global memory.
+const MAX_SPLITS: u64 = 64;
+/// The fewest tokens of a split where partials are combined in global memory or CTAs share an SM.
+const MIN_SPLIT_TOKENS: u64 = 256;
+/// Tokens beyond which half of the SMs do not saturate memory.
+const SHORT_CONTEXT: u64 = 512;
+/// Tokens beyond which few CTAs of many warps are best.
+const LONG_CONTEXT: u64 = 2048;
 
-/// How the decode kernel is launched, as measured on an H200.
-struct Decode {
+/// The launch shape of decode attention, tuned on an H200.
+struct DecodeShape {
     warps: u64,
-    /// Blocks on each multiprocessor.
-    blocks: u64,
-    /// How many each context is cut into, so that the device is full.
-    parts: u64,
+    ctas_per_sm: u64,
+    /// Splits of each context, to fill the device.
+    splits: u64,
 }
 
-impl Decode {
-    /// Lengths are not known here, only the longest that the tables could hold. `wide` heads take
-    /// so many registers that fewer warps fit.
-    fn new(multiprocessors: u64, pairs: u64, tokens: u64, wide: bool, clusters: bool) -> Self {
-        let pairs = pairs.max(1);
-        // A fourth block costs registers, and is worth them where it saves a second round.
-        let fit_four = pairs > 3 * multiprocessors && pairs <= 4 * multiprocessors;
-        let alone = !wide && (pairs <= multiprocessors || tokens > LONG);
-        let (warps, blocks, wanted) = match (alone, wide) {
-            (true, _) => (8, 1, multiprocessors / pairs),
-            (_, true) => (2, 3, (3 * multiprocessors).div_ceil(pairs)),
-            _ if fit_four => (4, 4, 1),
-            _ => (4, 3, (3 * multiprocessors).div_ceil(pairs)),
+impl DecodeShape {
+    /// Sequence lengths are not known on the host, only the longest that the block tables could
+    /// hold. Large heads take so many registers that fewer warps fit.
+    fn new(
+        multiprocessors: u64,
+        kv_head_tasks: u64,
+        tokens: u64,
+        large_heads: bool,
+        use_clusters: bool,
+    ) -> Self {
+        let kv_head_tasks = kv_head_tasks.max(1);
+        // A fourth CTA per SM costs registers, and is worth them where it saves a second wave.
+        let fits_four = kv_head_tasks > 3 * multiprocessors && kv_head_tasks <= 4 * multiprocessors;
+        let one_cta_per_sm =
+            !large_heads && (kv_head_tasks <= multiprocessors || tokens > LONG_CONTEXT);
+        let (warps, ctas_per_sm, max_splits) = match (one_cta_per_sm, large_heads) {
+            (true, _) => (8, 1, multiprocessors / kv_head_tasks),
+            (_, true) => (2, 3, (3 * multiprocessors).div_ceil(kv_head_tasks)),
+            _ if fits_four => (4, 4, 1),
+            _ => (4, 3, (3 * multiprocessors).div_ceil(kv_head_tasks)),
         };
-        // A cluster lies within a section of the device. Where clusters fill half of it at most,
-        // each finds room at once; those with nothing to do cost little.
-        let parts = match alone && clusters {
-            true if tokens > SHORT => (wanted / 2).max(wanted.min(2)),
-            true => wanted / 2,
-            false => wanted.min(tokens.div_ceil(LEAST_TOKENS)),
+        // A cluster is scheduled within one GPC. Where clusters fill at most half of the device, all
+        // are resident at once; CTAs without work cost little.
+        let splits = match one_cta_per_sm && use_clusters {
+            true if tokens > SHORT_CONTEXT => (max_splits / 2).max(max_splits.min(2)),
+            true => max_splits / 2,
+            false => max_splits.min(tokens.div_ceil(MIN_SPLIT_TOKENS)),
         };
-        Decode {
+        DecodeShape {
             warps,
-            blocks,
-            parts: parts.clamp(1, if clusters { CLUSTER } else { MOST_PARTS }),
+            ctas_per_sm,
+            splits: splits.clamp(
+                1,
+                if use_clusters {
+                    MAX_CLUSTER_SIZE
+                } else {
+                    MAX_SPLITS
+                },
+            ),
         }
     }
 }
 
-/// What the kernel does to a new token before: its queries and its key turn, and the cache gets it.
-pub(super) struct Turning {
-    /// Cosines and sines for every position; none turns nothing.
+/// RoPE and cache write of the new token, fused in the decode kernel.
+pub(super) struct FusedRope {
+    /// Cosines and sines for every position; none: no rotation.
     table: Option<Operand>,
     query_norm: Option<Operand>,
     key_norm: Option<Operand>,
-    neighbors: bool,
+    interleaved: bool,
     epsilon: f32,
 }
 
-/// One call, read and checked.
-pub(super) struct Decoded {
+/// A call, read and checked.
+pub(super) struct DecodeAttention {
     pub rows: u64,
     pub sequences: u64,
     pub heads: u64,
     pub kv_heads: u64,
     pub head_dim: u64,
     pub block_tokens: u64,
-    pub columns: u64,
-    /// Queries, or queries, keys and values where they still have to turn.
+    pub table_columns: u64,
+    /// Queries, or the unrotated qkv where RoPE is fused.
     pub q: Operand,
     pub keys: Operand,
     pub values: Operand,
-    pub tables: Operand,
-    pub starts: Operand,
-    pub lengths: Operand,
+    pub block_tables: Operand,
+    pub query_start_loc: Operand,
+    pub seq_lens: Operand,
     pub out: Operand,
-    pub turning: Option<Turning>,
+    pub rope: Option<FusedRope>,
 }
 
-impl Decoded {
-    pub fn launch(&self, tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+impl DecodeAttention {
+    pub fn launch(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+    ) -> Result<()> {
         let (heads, kv_heads, head_dim) = (self.heads, self.kv_heads, self.head_dim);
         if self.rows > self.sequences {
-            // The kernel writes one row for each sequence.
+            // The kernel writes one row per sequence; the others are zeros.
             queue.fill(self.out.pointer, 0, self.rows * heads * head_dim * 2)?;
         }
         if self.sequences == 0 {
@@ -99,108 +117,119 @@ impl Decoded {
         }
         let tiles = (heads / kv_heads).div_ceil(8);
         let facts = queue.device().facts();
-        let pairs = self.sequences * kv_heads;
+        let kv_head_tasks = self.sequences * kv_heads;
         let has_clusters = facts.capability >= 90;
-        let Decode {
+        let DecodeShape {
             warps,
-            blocks,
-            parts,
-        } = Decode::new(
+            ctas_per_sm,
+            splits,
+        } = DecodeShape::new(
             u64::from(facts.multiprocessors),
-            pairs,
-            self.columns * self.block_tokens,
+            kv_head_tasks,
+            self.table_columns * self.block_tokens,
             head_dim * tiles > 128,
             has_clusters,
         );
-        let cut = match call.size("num_splits")? {
-            0 => parts,
-            split => split.min(if has_clusters { CLUSTER } else { MOST_PARTS }),
+        let num_splits = match call.size("num_splits")? {
+            0 => splits,
+            requested => requested.min(if has_clusters {
+                MAX_CLUSTER_SIZE
+            } else {
+                MAX_SPLITS
+            }),
         };
-        // Parts of one cluster meet in each other's shared memory, which is quicker.
-        let clusters = has_clusters && cut > 1;
-        let neighbors = self.turning.as_ref().is_some_and(|one| one.neighbors);
-        let settings: [Setting; 9] = [
-            ("NUMBER", call.numbers("q", self.q)?.into()),
-            ("HEAD", head_dim.into()),
+        // A cluster combines partials in distributed shared memory, which is faster.
+        let use_clusters = has_clusters && num_splits > 1;
+        let interleaved = self.rope.as_ref().is_some_and(|one| one.interleaved);
+        let defines: [Define; 9] = [
+            ("ELEMENT", call.float_type("q", self.q)?.into()),
+            ("HEAD_DIM", head_dim.into()),
             ("HEAD_TILES", tiles.into()),
             ("WARPS", warps.into()),
-            ("BLOCKS", blocks.into()),
-            ("CLUSTER", clusters.into()),
-            ("SETTLED", flag(call, "metadata_ready")?.into()),
-            ("ROTATES", self.turning.is_some().into()),
-            ("NEIGHBORS", neighbors.into()),
+            ("CTAS_PER_SM", ctas_per_sm.into()),
+            ("CLUSTER", use_clusters.into()),
+            ("METADATA_READY", flag(call, "metadata_ready")?.into()),
+            ("FUSED_ROPE", self.rope.is_some().into()),
+            ("INTERLEAVED", interleaved.into()),
         ];
-        let function = tools.function(queue, "attention_decode", &settings)?;
-        let meets_in_memory = cut > 1 && !clusters;
-        let scratch = |purpose, bytes| match meets_in_memory {
-            true => tools.scratch(queue, purpose, bytes),
+        let function = context.function(queue, "attention_decode", &defines)?;
+        let combines_in_memory = num_splits > 1 && !use_clusters;
+        let scratch = |purpose, bytes| match combines_in_memory {
+            true => context.scratch(queue, purpose, bytes),
             false => Ok(DevicePointer(0)),
         };
-        let part_bytes = 8 * tiles * (head_dim + 2) * 4;
+        let partial_bytes = 8 * tiles * (head_dim + 2) * 4;
         let mut arguments = vec![
-            at(self.q),
-            at(self.keys),
-            at(self.values),
-            at(self.tables),
-            at(self.lengths),
-            at(self.starts),
-            at(self.out),
-            KernelArgument::Pointer(scratch("parts", pairs * cut * part_bytes)?),
-            KernelArgument::Pointer(scratch("counters", pairs * 4)?),
+            pointer(self.q),
+            pointer(self.keys),
+            pointer(self.values),
+            pointer(self.block_tables),
+            pointer(self.seq_lens),
+            pointer(self.query_start_loc),
+            pointer(self.out),
+            KernelArgument::Pointer(scratch(
+                "decode partials",
+                kv_head_tasks * num_splits * partial_bytes,
+            )?),
+            KernelArgument::Pointer(scratch("decode counters", kv_head_tasks * 4)?),
             int(heads),
             int(kv_heads),
             int(self.block_tokens),
-            int(self.columns),
+            int(self.table_columns),
         ];
-        arguments.extend(strides(self.block_tokens, kv_heads, head_dim));
+        arguments.extend(stride_arguments(self.block_tokens, kv_heads, head_dim));
         arguments.push(KernelArgument::F32(call.float("scale")?));
-        if let Some(turning) = &self.turning {
+        if let Some(rope) = &self.rope {
             arguments.extend([
-                at_or_null(turning.table),
-                at_or_null(turning.query_norm),
-                at_or_null(turning.key_norm),
-                KernelArgument::F32(turning.epsilon),
+                pointer_or_null(rope.table),
+                pointer_or_null(rope.query_norm),
+                pointer_or_null(rope.key_norm),
+                KernelArgument::F32(rope.epsilon),
             ]);
         }
         let extent = Extent {
-            grid: [cut as u32, kv_heads as u32, self.sequences as u32],
+            grid: [num_splits as u32, kv_heads as u32, self.sequences as u32],
             block: [(warps * 32) as u32, 1, 1],
             shared_bytes: 0,
-            cluster: if clusters { cut as u32 } else { 1 },
+            cluster: if use_clusters { num_splits as u32 } else { 1 },
         };
         queue.launch(&function, extent, &arguments)
     }
 }
 
-/// Turns the new token of each sequence, writes it to the cache, and attends.
-pub(super) fn decode_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+/// Rotates the new token of each sequence, writes it to the cache, and attends.
+pub(super) fn decode_attention(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
     let (rows, sequences) = (call.size("rows")?, call.size("sequences")?);
     let (heads, kv_heads) = (call.size("heads")?, call.size("kv_heads")?);
     let (head_dim, block_tokens) = (call.size("head_dim")?, call.size("block_tokens")?);
-    let (blocks, columns) = (call.size("blocks")?, call.size("table_columns")?);
+    let (ctas_per_sm, table_columns) = (call.size("blocks")?, call.size("table_columns")?);
     let positions = call.size("table_positions")?;
-    let cache = [blocks, block_tokens, kv_heads, head_dim];
+    let cache = [ctas_per_sm, block_tokens, kv_heads, head_dim];
     let q = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
-    let decoded = Decoded {
+    let decode = DecodeAttention {
         rows,
         sequences,
         heads,
         kv_heads,
         head_dim,
         block_tokens,
-        columns,
+        table_columns,
         q,
-        keys: call.of("keys", q.format, &cache)?,
-        values: call.of("values", q.format, &cache)?,
-        tables: call.of("block_tables", I32, &[sequences, columns])?,
-        starts: call.of("query_start_loc", I32, &[sequences + 1])?,
-        lengths: call.of("seq_lens", I32, &[sequences])?,
-        out: call.of("out", q.format, &[rows, heads, head_dim])?,
-        turning: Some(Turning {
-            table: call.optional_of("table", F32, &[positions, head_dim])?,
-            query_norm: call.optional_of("query_norm", q.format, &[head_dim])?,
-            key_norm: call.optional_of("key_norm", q.format, &[head_dim])?,
-            neighbors: flag(call, "interleaved")?,
+        keys: call.typed("keys", q.format, &cache)?,
+        values: call.typed("values", q.format, &cache)?,
+        block_tables: call.typed("block_tables", I32, &[sequences, table_columns])?,
+        query_start_loc: call.typed("query_start_loc", I32, &[sequences + 1])?,
+        seq_lens: call.typed("seq_lens", I32, &[sequences])?,
+        out: call.typed("out", q.format, &[rows, heads, head_dim])?,
+        rope: Some(FusedRope {
+            table: call.optional_typed("table", F32, &[positions, head_dim])?,
+            query_norm: call.optional_typed("query_norm", q.format, &[head_dim])?,
+            key_norm: call.optional_typed("key_norm", q.format, &[head_dim])?,
+            interleaved: flag(call, "interleaved")?,
             epsilon: call.float("epsilon")?,
         }),
     };
@@ -208,6 +237,6 @@ pub(super) fn decode_attention(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>
         return Ok(());
     }
     check_heads(call, q, heads, kv_heads, head_dim)?;
-    check_block(call, block_tokens)?;
-    decoded.launch(tools, queue, call)
+    check_block_tokens(call, block_tokens)?;
+    decode.launch(context, queue, call)
 }

@@ -1,6 +1,6 @@
-//! A call as its body reads it: sizes, and operands that are long enough.
+//! A call as its body reads it: extents, and operands whose sizes are checked.
 
-use super::refused;
+use super::error::launch_error;
 use assay_operations::{Arguments, ElementFormat, Operand, expressions};
 use assay_runtime::backend::{BackendError, DevicePointer, KernelArgument, Result};
 use std::fmt;
@@ -8,13 +8,13 @@ use std::fmt;
 /// A call of an operation.
 pub(super) struct Call<'a>(Arguments<'a>);
 
-/// Bytes of one element of a format whose elements stand alone.
+/// Bytes of one element; none for block formats.
 pub(super) fn element_bytes(format: ElementFormat) -> Option<u64> {
     format.element_bytes()
 }
 
-/// What a kernel's source calls a format of numbers.
-pub(super) fn number_type(format: ElementFormat) -> Option<&'static str> {
+/// The type of a float format in the kernels' sources.
+pub(super) fn float_type_name(format: ElementFormat) -> Option<&'static str> {
     match format {
         ElementFormat::F32 => Some("float"),
         ElementFormat::F16 => Some("fp16"),
@@ -33,10 +33,10 @@ impl<'a> Call<'a> {
     }
 
     pub fn error(&self, expected: impl fmt::Display, got: impl fmt::Display) -> BackendError {
-        refused(format!("{}: expected {expected}, got {got}", self.name()))
+        launch_error(format!("{}: expected {expected}, got {got}", self.name()))
     }
 
-    /// A number that is an extent: from 0 to what a kernel's 32-bit counters hold.
+    /// An extent that fits a kernel's 32-bit counters.
     pub fn size(&self, name: &str) -> Result<u64> {
         let value = self.integer(name)?;
         match u32::try_from(value) {
@@ -47,42 +47,42 @@ impl<'a> Call<'a> {
 
     pub fn integer(&self, name: &str) -> Result<i64> {
         let value = self.0.integer(name);
-        value.map_err(|error| refused(error.to_string()))
+        value.map_err(|error| launch_error(error.to_string()))
     }
 
-    /// The number at this place of the table's row.
+    /// The number at this index of the signature.
     pub fn integer_at(&self, index: usize) -> Result<i64> {
         let value = self.0.integer_at(index);
-        value.map_err(|error| refused(error.to_string()))
+        value.map_err(|error| launch_error(error.to_string()))
     }
 
     pub fn float(&self, name: &str) -> Result<f32> {
         let value = self.0.float(name);
         value
             .map(|value| value as f32)
-            .map_err(|error| refused(error.to_string()))
+            .map_err(|error| launch_error(error.to_string()))
     }
 
-    /// A whole number that says how many of something there are.
+    /// A count of 0 or more, of 64 bits.
     pub fn count(&self, name: &str) -> Result<u64> {
         let value = self.integer(name)?;
         u64::try_from(value).map_err(|_| self.error(format_args!("{name} of 0 or more"), value))
     }
 
-    /// A number that is not rounded.
+    /// A float in double precision.
     pub fn double(&self, name: &str) -> Result<f64> {
         let value = self.0.float(name);
-        value.map_err(|error| refused(error.to_string()))
+        value.map_err(|error| launch_error(error.to_string()))
     }
 
-    /// The text of a number that stands for an expression.
+    /// The text of an expression, from its code.
     pub fn expression(&self, name: &str) -> Result<&'static str> {
-        let told = self.integer(name)?;
-        let found = u32::try_from(told).ok().and_then(expressions::text);
-        found.ok_or_else(|| self.error(format_args!("{name} as a known expression"), told))
+        let code = self.integer(name)?;
+        let found = u32::try_from(code).ok().and_then(expressions::text);
+        found.ok_or_else(|| self.error(format_args!("{name} as a known expression"), code))
     }
 
-    /// A number that is the code of a format.
+    /// An element format, from its code.
     pub fn format(&self, name: &str) -> Result<ElementFormat> {
         let code = self.integer(name)?;
         let format = u32::try_from(code).ok().and_then(ElementFormat::from_code);
@@ -94,59 +94,59 @@ impl<'a> Call<'a> {
         self.0.layout()
     }
 
-    /// The operand at this place of the table's row, in whatever format, unchecked.
+    /// The operand at this index of the signature, of any format and size.
     pub fn raw_at(&self, index: usize) -> Result<Option<Operand>> {
         let found = self.0.operand_at(index);
-        found.map_err(|error| refused(error.to_string()))
+        found.map_err(|error| launch_error(error.to_string()))
     }
 
-    /// An operand, which is at least as long as the product of the extents.
+    /// An operand that may be absent, checked to hold the product of the extents.
     pub fn optional(&self, name: &str, extents: &[u64]) -> Result<Option<Operand>> {
         let found = self.0.operand(name);
-        let Some(operand) = found.map_err(|error| refused(error.to_string()))? else {
+        let Some(operand) = found.map_err(|error| launch_error(error.to_string()))? else {
             return Ok(None);
         };
         let count = extents
             .iter()
             .try_fold(1u64, |all, one| all.checked_mul(*one));
-        let wanted = operand
+        let required = operand
             .format
             .element_bytes()
             .and_then(|bytes| count.and_then(|count| count.checked_mul(bytes)));
-        match wanted {
-            Some(wanted) if operand.bytes >= wanted => Ok(Some(operand)),
-            Some(wanted) => Err(self.error(
+        match required {
+            Some(required) if operand.bytes >= required => Ok(Some(operand)),
+            Some(required) => Err(self.error(
                 format_args!(
-                    "{name} of {wanted} bytes, for {extents:?} of {}",
+                    "{name} of {required} bytes, for {extents:?} of {}",
                     operand.format
                 ),
                 operand.bytes,
             )),
-            None => Err(self.error(format_args!("{name} of plain numbers"), operand.format)),
+            None => Err(self.error(format_args!("{name} of unpacked elements"), operand.format)),
         }
     }
 
-    /// As [`Call::optional`], for one that must be there.
+    /// As [`Call::optional`], for a required operand.
     pub fn operand(&self, name: &str, extents: &[u64]) -> Result<Operand> {
         let found = self.optional(name, extents)?;
         found.ok_or_else(|| self.error(format_args!("operand {name}"), "none"))
     }
 
-    /// An operand in whatever format, unchecked.
+    /// A required operand of any format and size.
     pub fn raw(&self, name: &str) -> Result<Operand> {
         let found = self.0.operand(name);
-        let found = found.map_err(|error| refused(error.to_string()))?;
+        let found = found.map_err(|error| launch_error(error.to_string()))?;
         found.ok_or_else(|| self.error(format_args!("operand {name}"), "none"))
     }
 
     /// An operand of this format.
-    pub fn of(&self, name: &str, format: ElementFormat, extents: &[u64]) -> Result<Operand> {
+    pub fn typed(&self, name: &str, format: ElementFormat, extents: &[u64]) -> Result<Operand> {
         let found = self.operand(name, extents)?;
         self.same(name, format, found)
     }
 
-    /// An operand of this format, if it is there.
-    pub fn optional_of(
+    /// An operand of this format that may be absent.
+    pub fn optional_typed(
         &self,
         name: &str,
         format: ElementFormat,
@@ -165,20 +165,20 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What the kernels' source calls the numbers of an operand.
-    pub fn numbers(&self, name: &str, operand: Operand) -> Result<&'static str> {
-        let found = number_type(operand.format);
+    /// The float type of an operand in the kernels' sources.
+    pub fn float_type(&self, name: &str, operand: Operand) -> Result<&'static str> {
+        let found = float_type_name(operand.format);
         found.ok_or_else(|| self.error(format_args!("{name} of f32, f16 or bf16"), operand.format))
     }
 }
 
 /// A kernel's argument for an operand.
-pub(super) fn at(operand: Operand) -> KernelArgument {
+pub(super) fn pointer(operand: Operand) -> KernelArgument {
     KernelArgument::Pointer(operand.pointer)
 }
 
 /// A kernel's argument for an operand that may be absent.
-pub(super) fn at_or_null(operand: Option<Operand>) -> KernelArgument {
+pub(super) fn pointer_or_null(operand: Option<Operand>) -> KernelArgument {
     KernelArgument::Pointer(operand.map_or(DevicePointer(0), |operand| operand.pointer))
 }
 
@@ -187,7 +187,7 @@ pub(super) fn int(size: u64) -> KernelArgument {
     KernelArgument::I32(size as i32)
 }
 
-/// How many numbers are moved at once: 16 bytes, where rows and addresses allow it.
+/// The elements of one vectorized access: 16 bytes, where row widths and addresses are aligned.
 pub(super) fn vector(format: ElementFormat, width: u64, operands: &[Option<Operand>]) -> u64 {
     let wide = 16 / format.element_bytes().unwrap_or(16);
     let aligned = operands

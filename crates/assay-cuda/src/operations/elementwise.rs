@@ -1,13 +1,13 @@
-//! Elementwise operations of arrays: a layout with as few axes as it can have, and a kernel for it.
+//! Elementwise operations of arrays: collapsed axes, and a kernel for them.
 //!
-//! Small arrays share one kernel for each expression and format that is computed in, which learns
-//! everything else when it runs. Large ones are worth a kernel that is compiled for their formats.
+//! Small arrays share one kernel for each expression and compute type, which gets formats and
+//! strides at run time. Large ones are worth a kernel that is compiled for their formats.
 
 use super::axes::{ARRAYS, Axes};
 use super::call::Call;
-use super::element_names::{computed_type, element_type, moved_type};
-use super::rows::line;
-use super::tools::{Setting, Tools};
+use super::context::{Define, OperationContext};
+use super::grid::grid_1d;
+use super::type_names::{compute_type, element_type, opaque_type};
 use crate::device::{Extent, Queue};
 use assay_operations::{ElementFormat, MOST_AXES, Operand};
 use assay_runtime::backend::Result;
@@ -15,25 +15,25 @@ use assay_runtime::backend::Result;
 const RESULT: usize = ARRAYS - 1;
 const THREADS: u64 = 256;
 /// Arrays of fewer elements are small.
-const SMALL: u64 = 1 << 15;
-/// What stands for a format where an input is a plain number, as in the kernel.
-const NUMBER: u64 = 255;
-/// The expression that changes nothing, so that elements need not be understood.
+const SMALL_ELEMENTS: u64 = 1 << 15;
+/// The format code of a scalar input, as in the kernel.
+const SCALAR: u64 = 255;
+/// The identity expression: elements are moved as opaque bits.
 const COPY: &str = "a0";
 
-type Name = fn(ElementFormat) -> Option<&'static str>;
+type TypeName = fn(ElementFormat) -> Option<&'static str>;
 
-/// What a thread of a kernel takes.
-struct Reach {
-    /// Whether all arrays lie in one piece, in the order of the result.
-    dense: bool,
-    /// Bits of the inputs that do not move along the last axis.
-    same: u64,
-    /// Elements at once.
-    together: u64,
+/// How a thread accesses the arrays.
+struct Vectorization {
+    /// Whether all arrays are contiguous in the order of the result.
+    contiguous: bool,
+    /// Bits of the inputs whose stride along the last axis is 0.
+    broadcast: u64,
+    /// Elements of a vectorized access.
+    vector: u64,
 }
 
-/// A call as it is read.
+/// A call, read.
 struct Elementwise {
     elements: Elements,
     computed: ElementFormat,
@@ -48,124 +48,125 @@ impl Elementwise {
         }
     }
 
-    /// How many elements a thread takes: 16 bytes of the widest array, where all are aligned to
-    /// that and either all lie in one piece, or move along the last axis by one element or none.
-    fn together(&self) -> Reach {
+    /// The elements of a vectorized access: 16 bytes of the widest array, where all are aligned to
+    /// that and either all are contiguous, or have stride 0 or 1 along the last axis.
+    fn vectorization(&self) -> Vectorization {
         let arrays = || self.elements.arrays.iter().enumerate();
         let used = || arrays().filter_map(|(index, array)| Some((index, (*array)?)));
         let bytes = |array: Operand| array.format.element_bytes().unwrap_or(1);
         let widest = used().map(|(_, array)| bytes(array)).max().unwrap_or(16);
-        let together = (16 / widest).max(1);
-        let aligned = |array: Operand| array.pointer.0.is_multiple_of(bytes(array) * together);
-        let mut reach = Reach {
-            dense: used().all(|(index, array)| self.axes.is_dense(index) && aligned(array)),
-            same: 0,
-            together,
+        let vector = (16 / widest).max(1);
+        let aligned = |array: Operand| array.pointer.0.is_multiple_of(bytes(array) * vector);
+        let mut vectorization = Vectorization {
+            contiguous: used()
+                .all(|(index, array)| self.axes.is_contiguous(index) && aligned(array)),
+            broadcast: 0,
+            vector,
         };
-        if reach.dense {
-            return reach;
+        if vectorization.contiguous {
+            return vectorization;
         }
         let Some(last) = self.axes.count.checked_sub(1) else {
-            reach.together = 1;
-            return reach;
+            vectorization.vector = 1;
+            return vectorization;
         };
-        let whole = |steps: i64| steps.unsigned_abs().is_multiple_of(together);
-        let along = used().all(|(index, array)| {
-            let steps = &self.axes.steps[index];
-            let stays = steps[last] == 0 && index != RESULT;
-            reach.same |= u64::from(stays) << index;
-            stays
-                || (steps[last] == 1
+        let is_multiple = |strides: i64| strides.unsigned_abs().is_multiple_of(vector);
+        let vectorizes = used().all(|(index, array)| {
+            let strides = &self.axes.strides[index];
+            let is_broadcast = strides[last] == 0 && index != RESULT;
+            vectorization.broadcast |= u64::from(is_broadcast) << index;
+            is_broadcast
+                || (strides[last] == 1
                     && aligned(array)
-                    && steps[..last].iter().all(|one| whole(*one)))
+                    && strides[..last].iter().all(|one| is_multiple(*one)))
         });
-        if !along || !whole(self.axes.extents[last]) {
-            reach.same = 0;
-            reach.together = 1;
+        if !vectorizes || !is_multiple(self.axes.extents[last]) {
+            vectorization.broadcast = 0;
+            vectorization.vector = 1;
         }
-        reach
+        vectorization
     }
 
-    /// The kernel for these formats, and how many elements a thread of it takes.
-    fn large(
+    /// The macros of a kernel for these formats, and its vectorization.
+    fn specialized_defines(
         &self,
         call: &Call<'_>,
         expression: &'static str,
         computed: &'static str,
-        name: Name,
-    ) -> Result<([Setting; 12], Reach)> {
+        type_name: TypeName,
+    ) -> Result<([Define; 12], Vectorization)> {
         let types = self.elements.arrays.map(|array| match array {
-            Some(array) => name(array.format)
+            Some(array) => type_name(array.format)
                 .ok_or_else(|| call.error("arrays of numbers that kernels know", array.format)),
             None => Ok(computed),
         });
         let [first, second, third, result] = types;
         let arrays = self.elements.arrays[..RESULT].iter().enumerate();
-        let numbers: u64 = arrays
+        let scalars: u64 = arrays
             .map(|(index, array)| u64::from(array.is_none()) << index)
             .sum();
-        let reach = self.together();
-        let settings = [
+        let vectorization = self.vectorization();
+        let defines = [
             ("EXPRESSION", expression.into()),
             ("INPUTS", inputs(expression).into()),
-            ("COMPUTED", computed.into()),
+            ("COMPUTE_TYPE", computed.into()),
             ("INDEX", self.index().into()),
             ("TYPE0", first?.into()),
             ("TYPE1", second?.into()),
             ("TYPE2", third?.into()),
             ("RESULT", result?.into()),
-            ("NUMBERS", numbers.into()),
-            ("DENSE", reach.dense.into()),
-            ("SAME", reach.same.into()),
-            ("TOGETHER", reach.together.into()),
+            ("SCALAR_INPUTS", scalars.into()),
+            ("CONTIGUOUS", vectorization.contiguous.into()),
+            ("BROADCAST_INPUTS", vectorization.broadcast.into()),
+            ("VECTOR", vectorization.vector.into()),
         ];
-        Ok((settings, reach))
+        Ok((defines, vectorization))
     }
 }
 
-/// Words of the arguments: arrays, count, and a layout of extents, steps, numbers and formats.
+/// Words of the arguments: arrays, count, and a layout of extents, strides, scalars and formats.
 const WORDS: usize = ARRAYS + 1 + MOST_AXES + MOST_AXES * ARRAYS + RESULT + 1;
 
-/// What kernels are told of the elements beside where they lie.
+/// The arrays and scalars of a call, without strides.
 #[derive(Clone, Copy)]
 struct Elements {
     arrays: [Option<Operand>; ARRAYS],
-    /// The bits of inputs that are plain numbers.
-    numbers: [i64; RESULT],
+    /// The bits of scalar inputs.
+    scalars: [i64; RESULT],
     count: u64,
 }
 
 impl Elements {
-    /// The kernel's arguments: arrays, how many elements, and the words of the layout.
+    /// The kernel's arguments: arrays, the number of elements, and the words of the layout.
     ///
-    /// An axis has an extent and a step of each array; the kernel looks at as many as there are.
+    /// An axis has an extent and a stride for each array.
     fn words(&self, axes: impl Iterator<Item = (i64, [i64; ARRAYS])>) -> [u64; WORDS] {
         let mut words = [0; WORDS];
         let mut formats = 0;
         for (index, array) in self.arrays.iter().enumerate() {
             words[index] = array.map_or(0, |one| one.pointer.0);
-            formats |= array.map_or(NUMBER, |one| u64::from(one.format.code())) << (8 * index);
+            formats |= array.map_or(SCALAR, |one| u64::from(one.format.code())) << (8 * index);
         }
         words[ARRAYS] = self.count;
         let layout = &mut words[ARRAYS + 1..];
         let (extents, layout) = layout.split_at_mut(MOST_AXES);
-        let (steps, rest) = layout.split_at_mut(MOST_AXES * ARRAYS);
+        let (strides, rest) = layout.split_at_mut(MOST_AXES * ARRAYS);
         for (axis, (extent, of_arrays)) in axes.enumerate() {
             extents[axis] = extent.cast_unsigned();
             for (array, step) in of_arrays.iter().enumerate() {
-                steps[array * MOST_AXES + axis] = step.cast_unsigned();
+                strides[array * MOST_AXES + axis] = step.cast_unsigned();
             }
             formats += 1 << 32;
         }
-        for (word, number) in rest.iter_mut().zip(self.numbers) {
+        for (word, number) in rest.iter_mut().zip(self.scalars) {
             *word = number.cast_unsigned();
         }
         rest[RESULT] = formats;
         words
     }
 
-    /// Refuses arrays that are shorter than what is done with them.
-    fn check_dense(&self, call: &Call<'_>) -> Result<()> {
+    /// Refuses arrays that are shorter than the call reads or writes.
+    fn check_sizes(&self, call: &Call<'_>) -> Result<()> {
         for array in self.arrays.iter().flatten() {
             let bytes = array.format.element_bytes().unwrap_or(u64::MAX);
             let all = self.count.checked_mul(bytes);
@@ -187,123 +188,129 @@ fn inputs(expression: &str) -> u64 {
     }
 }
 
-/// What both operations say alike: the number of the expression, the format computed in, and the
+/// What both operations have in common: the code of the expression, the compute type, and the
 /// elements.
 fn read(call: &Call<'_>) -> Result<(i64, ElementFormat, Elements)> {
     let mut arrays = [None; ARRAYS];
-    for (index, place) in arrays.iter_mut().enumerate() {
-        *place = call.raw_at(index)?;
+    for (index, slot) in arrays.iter_mut().enumerate() {
+        *slot = call.raw_at(index)?;
     }
-    let numbers = [
+    let scalars = [
         call.integer_at(2)?,
         call.integer_at(3)?,
         call.integer_at(4)?,
     ];
     let elements = Elements {
         arrays,
-        numbers,
+        scalars,
         count: 0,
     };
     Ok((call.integer_at(0)?, call.format("compute_type")?, elements))
 }
 
-/// What stands for the kernel of small arrays, which an expression and a format make.
-fn small_number(expression: i64, computed: ElementFormat) -> Option<u64> {
+/// The lookup key of the kernel that small arrays share, from expression and compute type.
+fn shared_kernel_key(expression: i64, computed: ElementFormat) -> Option<u64> {
     let expression = u32::try_from(expression).ok()?;
     Some(u64::from(expression) << 32 | u64::from(computed.code()))
 }
 
 fn grid(call: &Call<'_>, threads: u64) -> Result<Extent> {
     match threads.div_ceil(THREADS) {
-        blocks if blocks <= i32::MAX as u64 => Ok(line(blocks, THREADS)),
+        blocks if blocks <= i32::MAX as u64 => Ok(grid_1d(blocks, THREADS)),
         _ => Err(call.error("fewer elements", threads)),
     }
 }
 
-pub(super) fn elementwise(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn elementwise(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
     let (expression, computed, mut elements) = read(call)?;
     let axes = Axes::merged(call.layout());
     elements.count = axes.elements();
     if elements.count == 0 {
         return Ok(());
     }
-    let small = small_number(expression, computed).filter(|_| elements.count < SMALL);
-    if let Some(function) = small.and_then(|number| tools.kept(number)) {
+    let shared_kernel =
+        shared_kernel_key(expression, computed).filter(|_| elements.count < SMALL_ELEMENTS);
+    if let Some(function) = shared_kernel.and_then(|number| context.numbered_function(number)) {
         let extent = grid(call, elements.count)?;
         return queue.launch_words(&function, extent, &mut elements.words(axes.iter()));
     }
-    let work = Elementwise {
+    let elementwise = Elementwise {
         elements,
         computed,
         axes,
     };
-    compile_and_launch(tools, queue, call, small, work)
+    compile_and_launch(context, queue, call, shared_kernel, elementwise)
 }
 
-/// The usual call from Python, so that as little as possible stands before its launch.
-pub(super) fn map(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+/// The common call from Python: contiguous arrays, with as little host work as possible.
+pub(super) fn map(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (expression, computed, mut elements) = read(call)?;
-    let told = call.integer_at(5)?;
-    let Ok(count) = u64::try_from(told) else {
-        return Err(call.error("count of 0 or more", told));
+    let given_count = call.integer_at(5)?;
+    let Ok(count) = u64::try_from(given_count) else {
+        return Err(call.error("count of 0 or more", given_count));
     };
     if count == 0 {
         return Ok(());
     }
     elements.count = count;
-    elements.check_dense(call)?;
-    let small = small_number(expression, computed).filter(|_| count < SMALL);
-    if let Some(function) = small.and_then(|number| tools.kept(number)) {
-        let axis = std::iter::once((told, [1; ARRAYS]));
+    elements.check_sizes(call)?;
+    let shared_kernel = shared_kernel_key(expression, computed).filter(|_| count < SMALL_ELEMENTS);
+    if let Some(function) = shared_kernel.and_then(|number| context.numbered_function(number)) {
+        let axis = std::iter::once((given_count, [1; ARRAYS]));
         return queue.launch_words(&function, grid(call, count)?, &mut elements.words(axis));
     }
-    let work = Elementwise {
+    let elementwise = Elementwise {
         elements,
         computed,
-        axes: Axes::line(told),
+        axes: Axes::contiguous(given_count),
     };
-    compile_and_launch(tools, queue, call, small, work)
+    compile_and_launch(context, queue, call, shared_kernel, elementwise)
 }
 
 fn compile_and_launch(
-    tools: &Tools,
+    context: &OperationContext,
     queue: &Queue<'_>,
     call: &Call<'_>,
-    small: Option<u64>,
-    mut work: Elementwise,
+    shared_kernel: Option<u64>,
+    mut elementwise: Elementwise,
 ) -> Result<()> {
     let expression = call.expression("expression")?;
-    let copies = expression == COPY;
-    let (name, computed) = match copies {
-        true => (moved_type as Name, moved_type(work.computed)),
-        false => (element_type as Name, computed_type(work.computed)),
+    let is_copy = expression == COPY;
+    let (type_name, computed) = match is_copy {
+        true => (opaque_type as TypeName, opaque_type(elementwise.computed)),
+        false => (element_type as TypeName, compute_type(elementwise.computed)),
     };
     let Some(computed) = computed else {
-        return Err(call.error("a format that kernels compute in", work.computed));
+        return Err(call.error("a format that kernels compute in", elementwise.computed));
     };
-    let (function, together) = match small {
-        Some(number) if !copies => {
-            let settings: [Setting; 4] = [
+    let (function, vector) = match shared_kernel {
+        Some(number) if !is_copy => {
+            let defines: [Define; 4] = [
                 ("EXPRESSION", expression.into()),
                 ("INPUTS", inputs(expression).into()),
-                ("COMPUTED", computed.into()),
+                ("COMPUTE_TYPE", computed.into()),
                 ("INDEX", "u32".into()),
             ];
-            let function = tools.function(queue, "elementwise", &settings)?;
-            tools.keep(number, &function);
+            let function = context.function(queue, "elementwise", &defines)?;
+            context.store_numbered(number, &function);
             (function, 1)
         }
         _ => {
-            let (settings, reach) = work.large(call, expression, computed, name)?;
-            if !reach.dense {
-                work.axes.in_pieces(reach.together);
+            let (defines, vectorization) =
+                elementwise.specialized_defines(call, expression, computed, type_name)?;
+            if !vectorization.contiguous {
+                elementwise.axes.in_vectors(vectorization.vector);
             }
-            let function = tools.function(queue, "elementwise", &settings)?;
-            (function, reach.together)
+            let function = context.function(queue, "elementwise", &defines)?;
+            (function, vectorization.vector)
         }
     };
-    let extent = grid(call, work.elements.count.div_ceil(together))?;
-    let mut words = work.elements.words(work.axes.iter());
+    let extent = grid(call, elementwise.elements.count.div_ceil(vector))?;
+    let mut words = elementwise.elements.words(elementwise.axes.iter());
     queue.launch_words(&function, extent, &mut words)
 }
 
@@ -314,7 +321,7 @@ mod tests {
     use assay_runtime::backend::DevicePointer;
 
     #[test]
-    fn words_are_the_parameters_of_the_kernel() {
+    fn words_match_the_kernel_parameters() {
         let operand = |address, format| {
             Some(Operand {
                 pointer: DevicePointer(address),
@@ -329,7 +336,7 @@ mod tests {
                 None,
                 operand(32, ElementFormat::F64),
             ],
-            numbers: [0, -1, 7],
+            scalars: [0, -1, 7],
             count: 12,
         };
         let row = Axes::merged([3, 4, 0, 0, 4, 4, 1, 1, 0, 1].into_iter());
@@ -351,14 +358,14 @@ mod tests {
     }
 
     #[test]
-    fn kernels_and_calls_count_formats_alike() {
+    fn kernels_and_calls_share_format_codes() {
         let text = sources::headers()
             .iter()
-            .find(|(name, _)| *name == "expressions.cuh")
+            .find(|(type_name, _)| *type_name == "expressions.cuh")
             .map(|(_, text)| *text)
             .unwrap();
         for &format in ElementFormat::ALL {
-            let Some(name) = element_type(format) else {
+            let Some(type_name) = element_type(format) else {
                 continue;
             };
             let upper = format.name().to_uppercase();
@@ -366,7 +373,10 @@ mod tests {
                 text.contains(&format!("    {upper} = {},", format.code())),
                 "{format}"
             );
-            assert!(text.contains(&format!("CASE({upper}, {name})")), "{format}");
+            assert!(
+                text.contains(&format!("CASE({upper}, {type_name})")),
+                "{format}"
+            );
         }
     }
 }

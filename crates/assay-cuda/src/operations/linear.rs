@@ -1,58 +1,37 @@
-//! Products with weights: which kernel computes them.
+//! Linear layers: which GEMM kernel computes them.
 //!
-//! A few rows, and on GPUs with much shared memory some more, are one pass over the weights by
-//! kernels of ours, norm in front and activation behind; others are cuBLASLt's between kernels of
-//! their own, and ours again, a few rows at a time, where there is no cuBLASLt. Rows that may not
-//! depend on those beside them go in groups.
+//! Few rows are a fused GEMV or, on GPUs with enough shared memory, a fused small-M GEMM, with the
+//! norm as prologue and the activation as epilogue. More rows are cuBLASLt's GEMM between separate
+//! kernels for norm, dequantization and gating, or repeated GEMVs where there is no cuBLASLt. Where
+//! a row's result may not depend on the batch, GEMMs have one fixed shape.
 
+use super::batch_invariant_gemm::batch_invariant_gemm;
 use super::call::{Call, element_bytes};
-use super::few_rows::{few_rows, is_few};
-use super::groups::in_groups;
-use super::packed::{Packed, Packing};
-use super::products::{both_fp8, many_rows};
-use super::rows::{activation, rms_norm_into, swiglu_into};
-use super::some_rows::some_rows;
-use super::tools::Tools;
+use super::context::OperationContext;
+use super::cublaslt_gemm::{cublaslt_gemm, fp8_gemm};
+use super::gemv::{launch_gemv, prefers_gemv};
+use super::layers::{activation, rms_norm_into, swiglu_into};
+use super::linear_arguments::LinearArguments;
+use super::packed_weights::{PackedWeights, WeightLayout};
+use super::small_m_gemm::try_small_m_gemm;
 use crate::blas;
 use crate::device::Queue;
 use assay_operations::{Activation, ElementFormat, Operand};
 use assay_runtime::backend::Result;
 
-/// One call of `linear`, read and checked.
-#[derive(Clone, Copy)]
-pub(super) struct Linear {
-    pub rows: u64,
-    pub inputs: u64,
-    pub outputs: u64,
-    pub x: Operand,
-    pub weights: Operand,
-    /// How weights of fewer bits lie, and where their scales are.
-    pub packed: Option<Packed>,
-    /// What normed rows of x are multiplied by; none leaves them as they are.
-    pub gain: Option<Operand>,
-    pub epsilon: f32,
-    pub bias: Option<Operand>,
-    pub residual: Option<Operand>,
-    pub out: Operand,
-    /// Of the products, unless they are gated.
-    pub activation: Activation,
-    /// Whether the outputs are gates and then as many ups, of which half as many numbers are made.
-    pub gated: bool,
-}
-
-/// The weights, and how they lie where they are of fewer bits.
+/// The weights, and the layout of quantized ones.
 fn weights(
     call: &Call<'_>,
     x: ElementFormat,
     outputs: u64,
     inputs: u64,
-) -> Result<(Operand, Option<Packed>)> {
-    let Some(packing) = Packing::of(call.raw("weights")?.format) else {
-        return Ok((call.of("weights", x, &[outputs, inputs])?, None));
+) -> Result<(Operand, Option<PackedWeights>)> {
+    let Some(layout) = WeightLayout::of(call.raw("weights")?.format) else {
+        return Ok((call.typed("weights", x, &[outputs, inputs])?, None));
     };
-    let (weights, scales) = packing.find(call, "weights", outputs, inputs)?;
-    let packed = Packed {
-        packing,
+    let (weights, scales) = layout.find(call, "weights", outputs, inputs)?;
+    let packed = PackedWeights {
+        layout,
         weights: weights.pointer,
         scales,
         outputs,
@@ -61,103 +40,108 @@ fn weights(
     Ok((weights, Some(packed)))
 }
 
-pub(super) fn linear(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn linear(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (rows, inputs) = (call.size("rows")?, call.size("inputs")?);
     let outputs = call.size("outputs")?;
     if call.raw("x")?.format == ElementFormat::Fp8 {
-        return both_fp8(tools, queue, call);
+        return fp8_gemm(context, queue, call);
     }
     let x = call.operand("x", &[rows, inputs])?;
     let (weights, packed) = weights(call, x.format, outputs, inputs)?;
     let activation = activation(call)?;
     let gated = activation.is_gated();
-    let made = if gated { outputs / 2 } else { outputs };
-    let given = Linear {
+    let columns = if gated { outputs / 2 } else { outputs };
+    let linear = LinearArguments {
         rows,
         inputs,
         outputs,
         x,
         weights,
         packed,
-        gain: call.optional_of("gain", x.format, &[inputs])?,
+        gain: call.optional_typed("gain", x.format, &[inputs])?,
         epsilon: call.float("epsilon")?,
-        bias: call.optional_of("bias", x.format, &[outputs])?,
-        residual: call.optional_of("residual", x.format, &[rows, outputs])?,
-        out: call.operand("out", &[rows, made])?,
+        bias: call.optional_typed("bias", x.format, &[outputs])?,
+        residual: call.optional_typed("residual", x.format, &[rows, outputs])?,
+        out: call.operand("out", &[rows, columns])?,
         activation: if gated { Activation::None } else { activation },
         gated,
     };
-    if gated && (!outputs.is_multiple_of(2) || given.residual.is_some()) {
-        let wanted = "an even number of outputs and no residual for swiglu";
-        return Err(call.error(wanted, format_args!("{outputs} outputs")));
+    if gated && (!outputs.is_multiple_of(2) || linear.residual.is_some()) {
+        let expected = "an even number of outputs and no residual for swiglu";
+        return Err(call.error(expected, format_args!("{outputs} outputs")));
     }
     if rows * outputs == 0 {
         return Ok(());
     }
-    let narrow = matches!(x.format, ElementFormat::F16 | ElementFormat::Bf16);
-    let whole = inputs > 0 && inputs.is_multiple_of(8);
-    let fits = narrow && whole && x.pointer.0.is_multiple_of(16);
-    // Rows beside each other in one product may be summed in another order than alone.
-    let invariant = call.integer("batch_invariant")? != 0;
-    if packed.is_some() && !fits {
-        return Err(call.error("x of f16 or bf16 beside weights of fewer bits", x.format));
+    let is_16_bit = matches!(x.format, ElementFormat::F16 | ElementFormat::Bf16);
+    let aligned_inputs = inputs > 0 && inputs.is_multiple_of(8);
+    let supported = is_16_bit && aligned_inputs && x.pointer.0.is_multiple_of(16);
+    // A GEMM of another shape may sum in another order.
+    let batch_invariant = call.integer("batch_invariant")? != 0;
+    if packed.is_some() && !supported {
+        return Err(call.error("x of f16 or bf16 beside quantized weights", x.format));
     }
-    if fits && !invariant && some_rows(tools, queue, call, &given)? {
+    if supported && !batch_invariant && try_small_m_gemm(context, queue, call, &linear)? {
         return Ok(());
     }
-    // One way for any number of rows: passes of ours where weights would be unpacked first.
-    let ours = match invariant {
+    // Batch-invariant: one kernel for any number of rows, GEMV where weights are quantized.
+    let use_gemv = match batch_invariant {
         true => packed.is_some(),
-        false => is_few(&given),
+        false => prefers_gemv(&linear),
     };
-    if fits && (ours || !blas::is_available()) {
-        if !ours {
+    if supported && (use_gemv || !blas::is_available()) {
+        if !use_gemv {
             queue.device().note_own_products();
         }
-        return few_rows(tools, queue, call, &given);
+        return launch_gemv(context, queue, call, &linear);
     }
-    match invariant {
-        true => between(tools, queue, call, &given, in_groups),
-        false => between(tools, queue, call, &given, many_rows),
+    match batch_invariant {
+        true => unfused(context, queue, call, &linear, batch_invariant_gemm),
+        false => unfused(context, queue, call, &linear, cublaslt_gemm),
     }
 }
 
-/// How a plain product of many rows is computed.
-type Multiply = fn(&Tools, &Queue<'_>, &Call<'_>, &Linear) -> Result<()>;
+/// A GEMM without norm, dequantization or gating.
+type Gemm = fn(&OperationContext, &Queue<'_>, &Call<'_>, &LinearArguments) -> Result<()>;
 
-/// The product of many rows, with the norm and the unpacking of weights before it and the gates
-/// after it in kernels of their own.
-fn between(
-    tools: &Tools,
+/// A GEMM of many rows, with norm, dequantization and SwiGLU in separate kernels.
+fn unfused(
+    context: &OperationContext,
     queue: &Queue<'_>,
     call: &Call<'_>,
-    given: &Linear,
-    multiply: Multiply,
+    linear: &LinearArguments,
+    gemm: Gemm,
 ) -> Result<()> {
-    let mut product = *given;
+    let mut gemm_arguments = *linear;
     let scratch = |purpose, like: Operand, elements: u64| -> Result<Operand> {
         let bytes = elements * element_bytes(like.format).unwrap_or(0);
-        let pointer = tools.scratch(queue, purpose, bytes)?;
+        let pointer = context.scratch(queue, purpose, bytes)?;
         Ok(Operand {
             pointer,
             bytes,
             ..like
         })
     };
-    if let Some(gain) = given.gain {
-        let size = [given.rows, given.inputs];
-        product.x = scratch("normed", given.x, given.rows * given.inputs)?;
-        rms_norm_into(tools, queue, call, [given.x, gain, product.x], size)?;
+    if let Some(gain) = linear.gain {
+        let size = [linear.rows, linear.inputs];
+        gemm_arguments.x = scratch("normed", linear.x, linear.rows * linear.inputs)?;
+        rms_norm_into(
+            context,
+            queue,
+            call,
+            [linear.x, gain, gemm_arguments.x],
+            size,
+        )?;
     }
-    if let Some(packed) = given.packed {
-        product.weights = scratch("unpacked", given.x, given.outputs * given.inputs)?;
-        packed.unpack_into(tools, queue, call, product.weights)?;
+    if let Some(packed) = linear.packed {
+        gemm_arguments.weights = scratch("unpacked", linear.x, linear.outputs * linear.inputs)?;
+        packed.dequantize_into(context, queue, call, gemm_arguments.weights)?;
     }
-    if !given.gated {
-        return multiply(tools, queue, call, &product);
+    if !linear.gated {
+        return gemm(context, queue, call, &gemm_arguments);
     }
-    product.out = scratch("gated", given.out, given.rows * given.outputs)?;
-    multiply(tools, queue, call, &product)?;
-    let size = [given.rows, given.outputs / 2];
-    swiglu_into(tools, queue, call, [product.out, given.out], size)
+    gemm_arguments.out = scratch("gated", linear.out, linear.rows * linear.outputs)?;
+    gemm(context, queue, call, &gemm_arguments)?;
+    let size = [linear.rows, linear.outputs / 2];
+    swiglu_into(context, queue, call, [gemm_arguments.out, linear.out], size)
 }

@@ -1,91 +1,90 @@
 //! The operations of [`assay_operations`] on a GPU, one file per family.
 //!
-//! A body reads its call, checks that every operand is as long as it has to be, and picks kernels
-//! and grids. Kernels are compiled when they are first needed.
+//! A body reads its call, checks the size of every operand, and picks kernels and launch extents.
+//! Kernels are compiled at their first use.
 
 mod attention;
 mod attention_decode;
+mod attention_limits;
+mod attention_prefill;
 mod axes;
+mod batch_invariant_gemm;
 mod call;
-mod ceilings;
-mod choosing;
-mod element_names;
+mod context;
+mod cublaslt_gemm;
 mod elementwise;
-mod few_rows;
-mod groups;
+mod error;
+mod fallback_gemm;
+mod gemv;
+mod grid;
+mod indexing;
+mod layers;
 mod linear;
-mod own_products;
-mod packed;
-mod prefill;
-mod products;
+mod linear_arguments;
+mod microbench;
+mod packed_weights;
 mod quantize;
 mod reduce;
-mod rows;
+mod rope;
 mod sampling;
 mod scan;
-mod some_rows;
+mod small_m_gemm;
 mod sort;
-mod tools;
+mod type_names;
 
-pub use attention::{BLOCK_TOKENS, HEADS};
+pub use attention_limits::{BLOCK_TOKENS_MULTIPLE, HEAD_DIMS};
 
 use crate::device::{CudaDevice, Queue};
 use assay_operations::{Arguments, Signature, TABLE};
-use assay_runtime::backend::{BackendError, KernelId, Operation, Result};
+use assay_runtime::backend::{KernelId, Result};
 use call::Call;
+use context::OperationContext;
+use error::launch_error;
 use std::sync::Arc;
-use tools::Tools;
 
-type Body = fn(&Tools, &Queue<'_>, &Call<'_>) -> Result<()>;
+type Body = fn(&OperationContext, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
 const BODIES: [(&str, Body); 34] = [
     ("linear", linear::linear),
-    ("matmul", products::matmul),
-    ("embedding", rows::embedding),
-    ("gather_rows", rows::gather_rows),
-    ("rms_norm", rows::rms_norm),
-    ("layer_norm", rows::layer_norm),
-    ("softmax", rows::softmax),
-    ("swiglu", rows::swiglu),
-    ("activate", rows::activate),
-    ("rope", attention::rope),
-    ("rope_write", attention::rope_write),
+    ("matmul", cublaslt_gemm::matmul),
+    ("embedding", layers::embedding),
+    ("gather_rows", layers::gather_rows),
+    ("rms_norm", layers::rms_norm),
+    ("layer_norm", layers::layer_norm),
+    ("softmax", layers::softmax),
+    ("swiglu", layers::swiglu),
+    ("activate", layers::activate),
+    ("rope", rope::rope),
+    ("rope_write", rope::rope_write),
     ("paged_attention", attention::paged_attention),
     ("decode_attention", attention_decode::decode_attention),
     ("attention", attention::attention),
     ("elementwise", elementwise::elementwise),
     ("map", elementwise::map),
     ("reduce", reduce::reduce),
-    ("argreduce", reduce::extreme_place),
+    ("argreduce", reduce::argreduce),
     ("scan", scan::scan),
     ("sort", sort::sort),
-    ("gather", choosing::take),
-    ("scatter", choosing::put),
-    ("flag_counts", choosing::tally),
-    ("compact", choosing::compact),
-    ("searchsorted", choosing::search),
+    ("gather", indexing::gather),
+    ("scatter", indexing::scatter),
+    ("flag_counts", indexing::flag_counts),
+    ("compact", indexing::compact),
+    ("searchsorted", indexing::searchsorted),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
     ("quantize", quantize::quantize),
     ("dequantize", quantize::dequantize),
-    ("pack", packed::pack),
-    ("unpack", packed::unpack),
-    ("stream_read", ceilings::read),
-    ("stream_copy", ceilings::copy),
-    ("fma_peak", ceilings::multiply_add),
+    ("pack", packed_weights::pack),
+    ("unpack", packed_weights::unpack),
+    ("stream_read", microbench::stream_read),
+    ("stream_copy", microbench::stream_copy),
+    ("fma_peak", microbench::fma_peak),
 ];
 
-fn refused(message: String) -> BackendError {
-    BackendError::Driver {
-        operation: Operation::Launch,
-        message,
-    }
-}
-
-/// What an operation without kernels does.
-fn missing(_: &Tools, _: &Queue<'_>, call: &Call<'_>) -> Result<()> {
-    Err(refused(format!(
+/// The body of an operation that has no CUDA kernel.
+fn unsupported(_: &OperationContext, _: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    Err(launch_error(format!(
         "{}: expected an operation with a CUDA kernel, got one without",
         call.name()
     )))
@@ -93,22 +92,22 @@ fn missing(_: &Tools, _: &Queue<'_>, call: &Call<'_>) -> Result<()> {
 
 fn body(signature: &Signature) -> Body {
     let found = BODIES.iter().find(|(name, _)| *name == signature.name);
-    found.map_or(missing, |(_, body)| *body)
+    found.map_or(unsupported, |(_, body)| *body)
 }
 
-/// Makes every operation launchable; gives the kernels in the order of the table.
+/// Registers every operation of the table with the device; returns their ids in the table's order.
 pub fn register(device: &CudaDevice) -> Vec<KernelId> {
-    let tools = Arc::new(Tools::default());
+    let context = Arc::new(OperationContext::default());
     let rows = TABLE.iter();
     rows.map(|signature| {
-        let (body, tools) = (body(signature), Arc::clone(&tools));
+        let (body, context) = (body(signature), Arc::clone(&context));
         device.register_operation(
             signature.name,
             signature.parameters(),
             Box::new(move |queue, launch| {
                 let arguments = Arguments::new(signature, &launch.arguments);
-                let arguments = arguments.map_err(|error| refused(error.to_string()))?;
-                body(&tools, queue, &Call::new(arguments))
+                let arguments = arguments.map_err(|error| launch_error(error.to_string()))?;
+                body(&context, queue, &Call::new(arguments))
             }),
         )
     })
@@ -121,7 +120,7 @@ mod tests {
     use assay_operations::find;
 
     #[test]
-    fn every_body_is_of_an_operation_in_the_table() {
+    fn every_body_implements_an_operation_of_the_table() {
         for (name, _) in BODIES {
             assert!(find(name).is_some(), "{name}");
         }

@@ -1,22 +1,22 @@
-//! Numbers to narrower formats and back, in the order in which files hold them.
+//! Quantization to GGML blocks and back, in the layout of GGUF files, and conversion of floats.
 
-use super::call::{Call, at, int, number_type};
-use super::rows::line;
-use super::tools::{Setting, Tools};
+use super::call::{Call, float_type_name, int, pointer};
+use super::context::{Define, OperationContext};
+use super::grid::grid_1d;
 use crate::device::Queue;
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::Result;
 
 const THREADS: u64 = 256;
 
-/// A block format and the value of the kernels' `SOURCE` option that selects it.
+/// A block format, and the value of the kernels' BLOCK_FORMAT that selects it.
 struct Blocks {
-    source: u64,
+    code: u64,
     format: ElementFormat,
 }
 
 fn blocks(format: ElementFormat) -> Option<Blocks> {
-    let source = match format {
+    let code = match format {
         ElementFormat::Q8_0 => 80,
         ElementFormat::Q4_0 => 40,
         ElementFormat::Q4_1 => 41,
@@ -24,87 +24,105 @@ fn blocks(format: ElementFormat) -> Option<Blocks> {
         ElementFormat::Q6K => 65,
         _ => return None,
     };
-    Some(Blocks { source, format })
+    Some(Blocks { code, format })
 }
 
-/// The operand of this name as `count` numbers in blocks.
-fn held(call: &Call<'_>, name: &'static str, count: u64, blocks: &Blocks) -> Result<Operand> {
+/// The operand of this name as blocks of `count` weights.
+fn block_operand(
+    call: &Call<'_>,
+    name: &'static str,
+    count: u64,
+    blocks: &Blocks,
+) -> Result<Operand> {
     let found = call.raw(name)?;
-    let Some(wanted) = blocks.format.bytes(count) else {
-        let wanted = format_args!("numbers in multiples of {}", blocks.format.block_values());
-        return Err(call.error(wanted, count));
+    let Some(expected) = blocks.format.bytes(count) else {
+        let multiple = blocks.format.block_values();
+        return Err(call.error(format_args!("weights in multiples of {multiple}"), count));
     };
-    match found.bytes < wanted {
-        true => Err(call.error(format_args!("{name} of {wanted} bytes"), found.bytes)),
+    match found.bytes < expected {
+        true => Err(call.error(format_args!("{name} of {expected} bytes"), found.bytes)),
         false => Ok(found),
     }
 }
 
 fn launch(
-    tools: &Tools,
+    context: &OperationContext,
     queue: &Queue<'_>,
     kernel: &'static str,
-    settings: &[Setting],
+    defines: &[Define],
     [x, out]: [Operand; 2],
     count: u64,
 ) -> Result<()> {
     if count == 0 {
         return Ok(());
     }
-    let function = tools.function(queue, kernel, settings)?;
-    let extent = line(count.div_ceil(THREADS), THREADS);
-    queue.launch(&function, extent, &[at(x), at(out), int(count)])
+    let function = context.function(queue, kernel, defines)?;
+    let extent = grid_1d(count.div_ceil(THREADS), THREADS);
+    queue.launch(&function, extent, &[pointer(x), pointer(out), int(count)])
 }
 
-/// Plain numbers to plain numbers of another type.
-fn convert(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>, count: u64) -> Result<()> {
+/// Converts floats to another type.
+fn convert(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    count: u64,
+) -> Result<()> {
     let (x, out) = (call.operand("x", &[count])?, call.operand("out", &[count])?);
-    let settings: [Setting; 2] = [
-        ("TYPE", call.numbers("x", x)?.into()),
-        ("OUTPUT", call.numbers("out", out)?.into()),
+    let defines: [Define; 2] = [
+        ("TYPE", call.float_type("x", x)?.into()),
+        ("OUTPUT", call.float_type("out", out)?.into()),
     ];
-    launch(tools, queue, "convert", &settings, [x, out], count)
+    launch(context, queue, "convert", &defines, [x, out], count)
 }
 
-pub(super) fn quantize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn quantize(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
     let count = call.size("count")?;
     let format = call.raw("out")?.format;
-    if number_type(format).is_some() {
-        return convert(tools, queue, call, count);
+    if float_type_name(format).is_some() {
+        return convert(context, queue, call, count);
     }
-    // Scales of the longer blocks are searched for, which is a processor's work.
+    // k-quants search for their scales, which only the CPU implements.
     let Some(blocks) = blocks(format).filter(|blocks| blocks.format.block_values() == 32) else {
         return Err(call.error("out of f32, f16, bf16, q8_0, q4_0 or q4_1", format));
     };
     let x = call.operand("x", &[count])?;
-    let out = held(call, "out", count, &blocks)?;
-    let settings: [Setting; 2] = [
-        ("SOURCE", blocks.source.into()),
-        ("TYPE", call.numbers("x", x)?.into()),
+    let out = block_operand(call, "out", count, &blocks)?;
+    let defines: [Define; 2] = [
+        ("BLOCK_FORMAT", blocks.code.into()),
+        ("TYPE", call.float_type("x", x)?.into()),
     ];
-    launch(tools, queue, "quantize_blocks", &settings, [x, out], count)
+    launch(context, queue, "quantize_blocks", &defines, [x, out], count)
 }
 
-pub(super) fn dequantize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn dequantize(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
     let count = call.size("count")?;
     let format = call.raw("x")?.format;
-    if number_type(format).is_some() {
-        return convert(tools, queue, call, count);
+    if float_type_name(format).is_some() {
+        return convert(context, queue, call, count);
     }
     let Some(blocks) = blocks(format) else {
-        return Err(call.error("x of plain numbers or of blocks", format));
+        return Err(call.error("x of floats or of blocks", format));
     };
-    let x = held(call, "x", count, &blocks)?;
+    let x = block_operand(call, "x", count, &blocks)?;
     let out = call.operand("out", &[count])?;
-    let settings: [Setting; 2] = [
-        ("SOURCE", blocks.source.into()),
-        ("OUTPUT", call.numbers("out", out)?.into()),
+    let defines: [Define; 2] = [
+        ("BLOCK_FORMAT", blocks.code.into()),
+        ("OUTPUT", call.float_type("out", out)?.into()),
     ];
     launch(
-        tools,
+        context,
         queue,
         "dequantize_blocks",
-        &settings,
+        &defines,
         [x, out],
         count,
     )

@@ -1,27 +1,27 @@
-//! Joining the elements of an axis: sums, extremes, truths, and where the extremes are.
+//! Reductions along an axis, and argmin/argmax.
 //!
-//! A long axis of few results is cut into parts, so that every processor of the GPU has work, and a
-//! second launch joins what the parts came to.
+//! A long axis with few results is split over CTAs to fill the GPU, and a second launch combines the
+//! partials.
 
-use super::call::{Call, at};
-use super::element_names::{computed_type, element_type};
-use super::tools::{Setting, Tools};
+use super::call::{Call, pointer};
+use super::context::{Define, OperationContext};
+use super::type_names::{compute_type, element_type};
 use crate::device::{Extent, Queue};
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
-/// Blocks that keep every processor of a large GPU busy.
-const ENOUGH_BLOCKS: u64 = 1024;
-/// Threads of a block, unless one row takes more.
+/// CTAs that fill a large GPU.
+const FULL_GRID_CTAS: u64 = 1024;
+/// Threads of a CTA, unless one row takes more.
 const THREADS: u64 = 256;
-/// Loads of a thread that make a part worth while, and those that it has under way at once.
-const AHEAD: u64 = 8;
-const TAKEN: u64 = 4;
-/// The most pieces of a row that a thread holds in registers.
-const HELD: u64 = 8;
-const MOST_PARTS: u64 = 1024;
+/// The fewest loads per thread of a split, and the loads that a thread has in flight.
+const MIN_LOADS_PER_THREAD: u64 = 8;
+const LOADS_IN_FLIGHT: u64 = 4;
+/// The most vectors of a row that a thread holds in registers.
+const REGISTER_VECTORS: u64 = 8;
+const MAX_SPLITS: u64 = 1024;
 
-/// An array as an axis with what is around it.
+/// An array as outer x length x inner, reduced along length.
 #[derive(Clone, Copy)]
 struct Shape {
     outer: u64,
@@ -29,21 +29,21 @@ struct Shape {
     inner: u64,
 }
 
-/// How an axis is shared out.
-struct Cut {
-    /// Whether the axis is the innermost, so that neighboring threads share it.
+/// How an axis is split over CTAs and threads.
+struct SplitPlan {
+    /// Whether the axis is contiguous, so that the threads of a warp share a row.
     rows: bool,
-    parts: u64,
-    /// Elements of the axis in a part.
-    each: u64,
+    splits: u64,
+    /// Elements of the axis in a split.
+    split_length: u64,
     extent: Extent,
 }
 
-impl Cut {
-    /// The same threads, with the whole axis in one part.
-    fn uncut(mut self, shape: Shape) -> Self {
-        self.parts = 1;
-        self.each = shape.length;
+impl SplitPlan {
+    /// The same threads, with the whole axis in one split.
+    fn unsplit(mut self, shape: Shape) -> Self {
+        self.splits = 1;
+        self.split_length = shape.length;
         self.extent.grid[1] = 1;
         self
     }
@@ -62,130 +62,150 @@ impl Shape {
         self.outer.saturating_mul(self.inner)
     }
 
-    /// Shares the axis out to at most so many threads of a block, which have `taken` pieces of
-    /// `together` elements under way at once.
-    fn cut(&self, call: &Call<'_>, together: u64, taken: u64, widest: u64) -> Result<Cut> {
+    /// Splits the axis for CTAs of at most `max_threads`, of which each has `vectors_per_thread`
+    /// vectors of `vector` elements in flight.
+    fn plan(
+        &self,
+        call: &Call<'_>,
+        vector: u64,
+        vectors_per_thread: u64,
+        max_threads: u64,
+    ) -> Result<SplitPlan> {
         let rows = self.inner == 1;
-        let pieces = self.length / together;
-        let wanted = pieces.div_ceil(taken).max(1).next_power_of_two();
-        let (threads, beside) = if rows {
-            let threads = wanted.min(widest);
+        let vectors = self.length / vector;
+        let threads_for_row = vectors
+            .div_ceil(vectors_per_thread)
+            .max(1)
+            .next_power_of_two();
+        let (threads, rows_per_cta) = if rows {
+            let threads = threads_for_row.min(max_threads);
             (threads, (THREADS / threads).max(1))
         } else {
             (self.inner.next_multiple_of(32).min(THREADS), 1)
         };
-        let blocks = match rows {
-            true => self.outer.div_ceil(beside),
+        let ctas = match rows {
+            true => self.outer.div_ceil(rows_per_cta),
             false => self.outer * self.inner.div_ceil(threads),
         };
-        if blocks > i32::MAX as u64 {
+        if ctas > i32::MAX as u64 {
             return Err(call.error("fewer results", self.results()));
         }
-        let at_once = AHEAD * if rows { threads } else { 1 };
-        let useful = pieces.div_ceil(at_once).max(1);
-        let parts = ENOUGH_BLOCKS
-            .div_ceil(blocks.max(1))
-            .min(useful)
-            .min(MOST_PARTS);
-        let each = self.length.div_ceil(parts).next_multiple_of(together);
-        Ok(Cut {
+        let vectors_per_split = MIN_LOADS_PER_THREAD * if rows { threads } else { 1 };
+        let max_useful_splits = vectors.div_ceil(vectors_per_split).max(1);
+        let splits = FULL_GRID_CTAS
+            .div_ceil(ctas.max(1))
+            .min(max_useful_splits)
+            .min(MAX_SPLITS);
+        let split_length = self.length.div_ceil(splits).next_multiple_of(vector);
+        Ok(SplitPlan {
             rows,
-            parts,
-            each,
+            splits,
+            split_length,
             extent: Extent {
-                grid: [blocks as u32, parts as u32, 1],
-                block: [threads as u32, beside as u32, 1],
+                grid: [ctas as u32, splits as u32, 1],
+                block: [threads as u32, rows_per_cta as u32, 1],
                 shared_bytes: 0,
                 cluster: 1,
             },
         })
     }
 
-    /// How many elements a thread loads at once: 16 bytes, where rows are aligned to that.
-    fn together(&self, from: DevicePointer, bytes: u64) -> u64 {
-        let wide = 16 / bytes;
-        let aligned = from.0.is_multiple_of(16) && self.length.is_multiple_of(wide);
-        if self.inner == 1 && aligned { wide } else { 1 }
+    /// The elements of a vectorized load: 16 bytes, where rows are aligned to that.
+    fn vector(&self, from: DevicePointer, bytes: u64) -> u64 {
+        let widest = 16 / bytes;
+        let aligned = from.0.is_multiple_of(16) && self.length.is_multiple_of(widest);
+        if self.inner == 1 && aligned {
+            widest
+        } else {
+            1
+        }
     }
 
-    /// What the parts make up: as many results, each of an axis of parts.
-    fn of_parts(self, parts: u64) -> Self {
+    /// The shape of the partials: as many results, each of an axis of splits.
+    fn of_partials(self, splits: u64) -> Self {
         Shape {
-            length: parts,
+            length: splits,
             ..self
         }
     }
 }
 
-fn numbers(shape: Shape, cut: &Cut) -> [KernelArgument; 5] {
-    [shape.outer, shape.length, shape.inner, cut.parts, cut.each].map(KernelArgument::U64)
+fn shape_arguments(shape: Shape, plan: &SplitPlan) -> [KernelArgument; 5] {
+    [
+        shape.outer,
+        shape.length,
+        shape.inner,
+        plan.splits,
+        plan.split_length,
+    ]
+    .map(KernelArgument::U64)
 }
 
-/// What elements are taken relative to.
+/// What is subtracted from elements.
 #[derive(Clone, Copy)]
 enum Center {
     None,
-    /// A number for each result.
+    /// A value for each result.
     Given(DevicePointer),
-    /// The mean of the row, which the kernel finds first.
+    /// The mean of the row, which the kernel computes first.
     Own,
 }
 
-/// One pass: the formats of elements and results, the expressions around the join.
-struct Pass {
+/// One pass: the types of elements and results, the transform and the epilogue.
+struct ReducePass {
     from: DevicePointer,
-    kind: &'static str,
+    storage: &'static str,
     bytes: u64,
-    loaded: &'static str,
-    first: &'static str,
+    transform_type: &'static str,
+    transform: &'static str,
     center: Center,
     to: DevicePointer,
     output: &'static str,
-    last: &'static str,
-    number: f64,
+    epilogue: &'static str,
+    scalar: f64,
 }
 
-struct Join {
+struct Reduction {
     name: &'static str,
-    computed: &'static str,
+    compute: &'static str,
 }
 
-impl Pass {
+impl ReducePass {
     fn launch(
         &self,
-        tools: &Tools,
+        context: &OperationContext,
         queue: &Queue<'_>,
-        join: &Join,
+        reduction: &Reduction,
         shape: Shape,
-        cut: &Cut,
-        together: u64,
+        plan: &SplitPlan,
+        vector: u64,
     ) -> Result<()> {
         let (centered, centers) = match self.center {
             Center::None => (0u64, DevicePointer(0)),
             Center::Given(centers) => (1, centers),
             Center::Own => (2, DevicePointer(0)),
         };
-        // What is taken relative to its own mean is needed twice, and read once where it fits.
-        let row_fits = shape.length / together <= HELD * u64::from(cut.extent.block[0]);
-        let held = match self.center {
-            Center::Own if row_fits => HELD,
+        // A row that is centered by its own mean is used twice, and read once where it fits.
+        let row_fits = shape.length / vector <= REGISTER_VECTORS * u64::from(plan.extent.block[0]);
+        let register_vectors = match self.center {
+            Center::Own if row_fits => REGISTER_VECTORS,
             _ => 0,
         };
-        let settings: [Setting; 11] = [
+        let defines: [Define; 11] = [
             ("CENTERED", centered.into()),
-            ("HELD", held.into()),
-            ("TYPE", self.kind.into()),
-            ("LOADED", self.loaded.into()),
-            ("FIRST", self.first.into()),
-            ("COMPUTED", join.computed.into()),
-            ("JOIN", join.name.into()),
-            ("LAST", self.last.into()),
+            ("REGISTER_VECTORS", register_vectors.into()),
+            ("TYPE", self.storage.into()),
+            ("TRANSFORM_TYPE", self.transform_type.into()),
+            ("TRANSFORM", self.transform.into()),
+            ("COMPUTE_TYPE", reduction.compute.into()),
+            ("COMBINE", reduction.name.into()),
+            ("EPILOGUE", self.epilogue.into()),
             ("OUTPUT", self.output.into()),
-            ("ROWS", cut.rows.into()),
-            ("TOGETHER", together.into()),
+            ("CONTIGUOUS_AXIS", plan.rows.into()),
+            ("VECTOR", vector.into()),
         ];
-        let function = tools.function(queue, "reduce", &settings)?;
-        let [outer, length, inner, parts, each] = numbers(shape, cut);
+        let function = context.function(queue, "reduce", &defines)?;
+        let [outer, length, inner, splits, split_length] = shape_arguments(shape, plan);
         let arguments = [
             KernelArgument::Pointer(self.from),
             KernelArgument::Pointer(centers),
@@ -193,56 +213,60 @@ impl Pass {
             outer,
             length,
             inner,
-            parts,
-            each,
-            KernelArgument::F64(self.number),
+            splits,
+            split_length,
+            KernelArgument::F64(self.scalar),
         ];
-        queue.launch(&function, cut.extent, &arguments)
+        queue.launch(&function, plan.extent, &arguments)
     }
 
-    /// The whole axis, in parts where there are too few results to keep the GPU busy.
-    fn join(
+    /// Reduces the whole axis, split where there are too few results to fill the GPU.
+    fn reduction(
         mut self,
-        tools: &Tools,
+        context: &OperationContext,
         queue: &Queue<'_>,
         call: &Call<'_>,
-        join: &Join,
+        reduction: &Reduction,
         shape: Shape,
     ) -> Result<()> {
-        let together = shape.together(self.from, self.bytes);
-        let taken = match self.center {
-            Center::Own => HELD,
-            _ => TAKEN,
+        let vector = shape.vector(self.from, self.bytes);
+        let vectors_per_thread = match self.center {
+            Center::Own => REGISTER_VECTORS,
+            _ => LOADS_IN_FLIGHT,
         };
-        let cut = shape.cut(call, together, taken, 512)?;
-        if cut.parts == 1 {
-            return self.launch(tools, queue, join, shape, &cut, together);
+        let plan = shape.plan(call, vector, vectors_per_thread, 512)?;
+        if plan.splits == 1 {
+            return self.launch(context, queue, reduction, shape, &plan, vector);
         }
-        // Whatever is computed in has at most eight bytes.
-        let parts = tools.scratch(queue, "reduce", shape.results() * cut.parts * 8)?;
-        let joined = Pass {
-            from: parts,
-            kind: join.computed,
+        // Compute types have at most eight bytes.
+        let splits = context.scratch(queue, "reduce", shape.results() * plan.splits * 8)?;
+        let combining = ReducePass {
+            from: splits,
+            storage: reduction.compute,
             bytes: 16,
-            loaded: join.computed,
-            first: "a0",
+            transform_type: reduction.compute,
+            transform: "a0",
             center: Center::None,
             ..self
         };
-        (self.to, self.output, self.last) = (parts, join.computed, "a0");
-        self.launch(tools, queue, join, shape, &cut, together)?;
-        let shape = shape.of_parts(cut.parts);
-        let whole = shape.cut(call, 1, TAKEN, 512)?.uncut(shape);
-        joined.launch(tools, queue, join, shape, &whole, 1)
+        (self.to, self.output, self.epilogue) = (splits, reduction.compute, "a0");
+        self.launch(context, queue, reduction, shape, &plan, vector)?;
+        let shape = shape.of_partials(plan.splits);
+        let unsplit_plan = shape.plan(call, 1, LOADS_IN_FLIGHT, 512)?.unsplit(shape);
+        combining.launch(context, queue, reduction, shape, &unsplit_plan, 1)
     }
 }
 
-fn known(call: &Call<'_>, name: &str, operand: Operand) -> Result<(&'static str, &'static str)> {
-    let names = element_type(operand.format).zip(computed_type(operand.format));
+fn type_names(
+    call: &Call<'_>,
+    name: &str,
+    operand: Operand,
+) -> Result<(&'static str, &'static str)> {
+    let names = element_type(operand.format).zip(compute_type(operand.format));
     names.ok_or_else(|| call.error(format_args!("{name} of real numbers"), operand.format))
 }
 
-pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn reduce(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let shape = Shape::read(call)?;
     let x = call.operand("x", &[shape.outer, shape.length, shape.inner])?;
     let out = call.operand("out", &[shape.outer, shape.inner])?;
@@ -250,79 +274,97 @@ pub(super) fn reduce(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         return Ok(());
     }
     let format = call.format("compute_type")?;
-    let Some(computed) = computed_type(format) else {
+    let Some(compute) = compute_type(format) else {
         return Err(call.error("a format that kernels compute in", format));
     };
-    let join = Join {
+    let reduction = Reduction {
         name: call.expression("combine")?,
-        computed,
+        compute,
     };
-    let (kind, loaded) = known(call, "x", x)?;
-    let mut pass = Pass {
+    let (storage, transform_type) = type_names(call, "x", x)?;
+    let mut reduce_pass = ReducePass {
         from: x.pointer,
-        kind,
+        storage,
         bytes: x.format.element_bytes().unwrap_or(16),
-        loaded,
-        first: call.expression("transform")?,
+        transform_type,
+        transform: call.expression("transform")?,
         center: Center::None,
         to: out.pointer,
-        output: known(call, "out", out)?.0,
-        last: call.expression("epilogue")?,
-        number: call.double("epilogue_scalar")?,
+        output: type_names(call, "out", out)?.0,
+        epilogue: call.expression("epilogue")?,
+        scalar: call.double("epilogue_scalar")?,
     };
     if call.integer("centered")? != 0 {
-        let cut = shape.cut(call, shape.together(x.pointer, pass.bytes), HELD, 512)?;
-        pass.center = if cut.rows && cut.parts == 1 {
+        let plan = shape.plan(
+            call,
+            shape.vector(x.pointer, reduce_pass.bytes),
+            REGISTER_VECTORS,
+            512,
+        )?;
+        reduce_pass.center = if plan.rows && plan.splits == 1 {
             Center::Own
         } else {
-            let means = tools.scratch(queue, "reduce means", shape.results() * 8)?;
-            let mean = Pass {
-                first: "a0",
+            let means = context.scratch(queue, "reduce means", shape.results() * 8)?;
+            let mean = ReducePass {
+                transform: "a0",
                 to: means,
-                output: computed,
-                last: "divide(a0,a1)",
-                number: shape.length as f64,
-                ..pass
+                output: compute,
+                epilogue: "divide(a0,a1)",
+                scalar: shape.length as f64,
+                ..reduce_pass
             };
-            mean.join(tools, queue, call, &join, shape)?;
+            mean.reduction(context, queue, call, &reduction, shape)?;
             Center::Given(means)
         };
     }
-    pass.join(tools, queue, call, &join, shape)
+    reduce_pass.reduction(context, queue, call, &reduction, shape)
 }
 
-pub(super) fn extreme_place(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn argreduce(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
     let shape = Shape::read(call)?;
     let x = call.operand("x", &[shape.outer, shape.length, shape.inner])?;
-    let out = call.of("out", ElementFormat::I64, &[shape.outer, shape.inner])?;
+    let out = call.typed("out", ElementFormat::I64, &[shape.outer, shape.inner])?;
     if shape.results() == 0 {
         return Ok(());
     }
-    let (kind, computed) = known(call, "x", x)?;
+    let (storage, compute) = type_names(call, "x", x)?;
     let largest = call.integer("largest")? != 0;
-    let launch = |shape: Shape, cut: &Cut, together: u64, pointers: [KernelArgument; 4]| {
-        let settings: [Setting; 5] = [
-            ("TYPE", kind.into()),
-            ("COMPUTED", computed.into()),
+    let launch = |shape: Shape, plan: &SplitPlan, vector: u64, pointers: [KernelArgument; 4]| {
+        let defines: [Define; 5] = [
+            ("TYPE", storage.into()),
+            ("COMPUTE_TYPE", compute.into()),
             ("LARGEST", largest.into()),
-            ("ROWS", cut.rows.into()),
-            ("TOGETHER", together.into()),
+            ("CONTIGUOUS_AXIS", plan.rows.into()),
+            ("VECTOR", vector.into()),
         ];
-        let function = tools.function(queue, "argreduce", &settings)?;
-        let arguments: Vec<_> = pointers.into_iter().chain(numbers(shape, cut)).collect();
-        queue.launch(&function, cut.extent, &arguments)
+        let function = context.function(queue, "argreduce", &defines)?;
+        let arguments: Vec<_> = pointers
+            .into_iter()
+            .chain(shape_arguments(shape, plan))
+            .collect();
+        queue.launch(&function, plan.extent, &arguments)
     };
     let null = KernelArgument::Pointer(DevicePointer(0));
-    let together = shape.together(x.pointer, x.format.element_bytes().unwrap_or(16));
-    let cut = shape.cut(call, together, TAKEN, 256)?;
-    if cut.parts == 1 {
-        return launch(shape, &cut, together, [at(x), null, null, at(out)]);
+    let vector = shape.vector(x.pointer, x.format.element_bytes().unwrap_or(16));
+    let plan = shape.plan(call, vector, LOADS_IN_FLIGHT, 256)?;
+    if plan.splits == 1 {
+        return launch(shape, &plan, vector, [pointer(x), null, null, pointer(out)]);
     }
-    let count = shape.results() * cut.parts;
-    let values = KernelArgument::Pointer(tools.scratch(queue, "extreme values", count * 8)?);
-    let places = KernelArgument::Pointer(tools.scratch(queue, "extreme places", count * 8)?);
-    launch(shape, &cut, together, [at(x), null, values, places])?;
-    let shape = shape.of_parts(cut.parts);
-    let whole = shape.cut(call, 1, TAKEN, 256)?.uncut(shape);
-    launch(shape, &whole, 1, [values, places, null, at(out)])
+    let count = shape.results() * plan.splits;
+    let values = KernelArgument::Pointer(context.scratch(queue, "argreduce values", count * 8)?);
+    let indices =
+        KernelArgument::Pointer(context.scratch(queue, "argreduce indices", count * 8)?);
+    launch(shape, &plan, vector, [pointer(x), null, values, indices])?;
+    let shape = shape.of_partials(plan.splits);
+    let unsplit_plan = shape.plan(call, 1, LOADS_IN_FLIGHT, 256)?.unsplit(shape);
+    launch(
+        shape,
+        &unsplit_plan,
+        1,
+        [values, indices, null, pointer(out)],
+    )
 }

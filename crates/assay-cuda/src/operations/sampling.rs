@@ -1,109 +1,115 @@
-//! The next token.
+//! Sampling of the next token, and penalties of logits.
 
-use super::call::{Call, at, at_or_null, int, vector};
-use super::rows::{line, plane};
-use super::tools::{Setting, Tools};
+use super::call::{Call, int, pointer, pointer_or_null, vector};
+use super::context::{Define, OperationContext};
+use super::grid::{grid_1d, grid_2d};
 use crate::device::{Extent, Queue};
 use assay_operations::ElementFormat::{F32, I32, I64, U8};
 use assay_runtime::backend::{KernelArgument, Result};
 
-/// Blocks that share a row where the device has clusters.
-const CLUSTER: u64 = 8;
-/// Rows of fewer tokens are one block's work.
-const LONG_ROW: u64 = 8192;
-/// The most threads of a block and the fewest; and the most where there are many rows.
-const MOST_THREADS: u64 = 512;
-const FEWEST_THREADS: u64 = 128;
+/// CTAs of a row where the device has clusters.
+const MAX_CLUSTER_SIZE: u64 = 8;
+/// Rows of fewer tokens are one CTA's work.
+const MIN_CLUSTER_VOCABULARY: u64 = 8192;
+/// The most threads of a CTA and the fewest; and the most where there are many rows.
+const MAX_THREADS: u64 = 512;
+const MIN_THREADS: u64 = 128;
 const MANY_ROWS_THREADS: u64 = 256;
-/// As many rows as have every block of theirs on a multiprocessor of its own.
+/// Rows up to which every CTA has an SM to itself.
 const FEW_ROWS: u64 = 16;
-/// Loads of a row that a thread has under way at once.
-const PIECES: u64 = 8;
+/// Loads that a thread has in flight.
+const LOADS_IN_FLIGHT: u64 = 8;
 
-pub(super) fn sample(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn sample(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let logits = call.operand("logits", &[rows, columns])?;
-    let temperature = call.of("temperature", F32, &[rows])?;
-    let top_k = call.of("top_k", I32, &[rows])?;
-    let top_p = call.of("top_p", F32, &[rows])?;
-    let min_p = call.of("min_p", F32, &[rows])?;
+    let temperature = call.typed("temperature", F32, &[rows])?;
+    let top_k = call.typed("top_k", I32, &[rows])?;
+    let top_p = call.typed("top_p", F32, &[rows])?;
+    let min_p = call.typed("min_p", F32, &[rows])?;
     let seeds = call.operand("seeds", &[rows])?;
     let steps = call.operand("steps", &[rows])?;
-    let tokens = call.of("tokens", I32, &[rows])?;
-    let logprobs = call.optional_of("logprobs", F32, &[rows])?;
+    let tokens = call.typed("tokens", I32, &[rows])?;
+    let logprobs = call.optional_typed("logprobs", F32, &[rows])?;
     if rows * columns == 0 {
         return Ok(());
     }
-    let integer = |name: &str, format| match format {
+    let integer_type = |name: &str, format| match format {
         I32 => Ok("int"),
         I64 => Ok("i64"),
         other => Err(call.error(format_args!("{name} of i32 or i64"), other)),
     };
-    let shares = queue.device().facts().capability >= 90 && columns >= LONG_ROW;
-    let cluster = if shares { CLUSTER } else { 1 };
+    let use_cluster = queue.device().facts().capability >= 90 && columns >= MIN_CLUSTER_VOCABULARY;
+    let cluster_size = if use_cluster { MAX_CLUSTER_SIZE } else { 1 };
     let vector = vector(logits.format, columns, &[Some(logits)]);
-    // Fewer threads have more of a row under way, and more rows are under way on a multiprocessor.
-    let wanted = columns.div_ceil(cluster * vector * PIECES);
-    let most = match rows > FEW_ROWS {
+    // Fewer threads have more loads in flight each, and more rows fit an SM.
+    let preferred = columns.div_ceil(cluster_size * vector * LOADS_IN_FLIGHT);
+    let max_threads = match rows > FEW_ROWS {
         true => MANY_ROWS_THREADS,
-        false => MOST_THREADS,
+        false => MAX_THREADS,
     };
-    let threads = wanted.next_power_of_two().clamp(FEWEST_THREADS, most);
-    let settings: [Setting; 6] = [
-        ("NUMBER", call.numbers("logits", logits)?.into()),
+    let threads = preferred
+        .next_power_of_two()
+        .clamp(MIN_THREADS, max_threads);
+    let defines: [Define; 6] = [
+        ("ELEMENT", call.float_type("logits", logits)?.into()),
         ("VECTOR", vector.into()),
-        ("SEED", integer("seeds", seeds.format)?.into()),
-        ("STEP", integer("steps", steps.format)?.into()),
+        ("SEED", integer_type("seeds", seeds.format)?.into()),
+        ("STEP", integer_type("steps", steps.format)?.into()),
         ("THREADS", threads.into()),
-        ("CLUSTER", cluster.into()),
+        ("CLUSTER_SIZE", cluster_size.into()),
     ];
-    let function = tools.function(queue, "sample", &settings)?;
-    let chances = tools.scratch(queue, "chances", rows * columns * 4)?;
+    let function = context.function(queue, "sample", &defines)?;
+    let probabilities = context.scratch(queue, "probabilities", rows * columns * 4)?;
     let extent = Extent {
-        cluster: cluster as u32,
-        ..line(rows * cluster, threads)
+        cluster: cluster_size as u32,
+        ..grid_1d(rows * cluster_size, threads)
     };
     let arguments = [
-        at(logits),
-        at(temperature),
-        at(top_k),
-        at(top_p),
-        at(min_p),
-        at(seeds),
-        at(steps),
-        at(tokens),
-        at_or_null(logprobs),
-        KernelArgument::Pointer(chances),
+        pointer(logits),
+        pointer(temperature),
+        pointer(top_k),
+        pointer(top_p),
+        pointer(min_p),
+        pointer(seeds),
+        pointer(steps),
+        pointer(tokens),
+        pointer_or_null(logprobs),
+        KernelArgument::Pointer(probabilities),
         int(columns),
     ];
     queue.launch(&function, extent, &arguments)
 }
 
-pub(super) fn penalize(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn penalize(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let logits = call.operand("logits", &[rows, columns])?;
-    let counts = call.of("counts", I32, &[rows, columns])?;
-    let mask = call.optional_of("prompt_mask", U8, &[rows, columns])?;
-    let repetition = call.of("repetition", F32, &[rows])?;
-    let presence = call.of("presence", F32, &[rows])?;
-    let frequency = call.of("frequency", F32, &[rows])?;
+    let counts = call.typed("counts", I32, &[rows, columns])?;
+    let mask = call.optional_typed("prompt_mask", U8, &[rows, columns])?;
+    let repetition = call.typed("repetition", F32, &[rows])?;
+    let presence = call.typed("presence", F32, &[rows])?;
+    let frequency = call.typed("frequency", F32, &[rows])?;
     if rows * columns == 0 {
         return Ok(());
     }
-    let number = call.numbers("logits", logits)?;
-    let function = tools.function(queue, "penalize", &[("NUMBER", number.into())])?;
+    let number = call.float_type("logits", logits)?;
+    let function = context.function(queue, "penalize", &[("ELEMENT", number.into())])?;
     let arguments = [
-        at(logits),
-        at(counts),
-        at_or_null(mask),
-        at(repetition),
-        at(presence),
-        at(frequency),
+        pointer(logits),
+        pointer(counts),
+        pointer_or_null(mask),
+        pointer(repetition),
+        pointer(presence),
+        pointer(frequency),
         int(columns),
     ];
     queue.launch(
         &function,
-        plane(columns.div_ceil(256), rows, 256),
+        grid_2d(columns.div_ceil(256), rows, 256),
         &arguments,
     )
 }

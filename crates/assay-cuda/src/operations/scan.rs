@@ -1,108 +1,123 @@
-//! Running joins.
+//! Prefix scans.
 
 use super::call::Call;
-use super::element_names::{computed_type, element_type};
-use super::rows::line;
-use super::tools::{Setting, Tools};
+use super::context::{Define, OperationContext};
+use super::grid::grid_1d;
+use super::type_names::{compute_type, element_type};
 use crate::device::Queue;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
-/// Threads of a block: for long rows, and for those that a warp scans at once.
+/// Threads of a CTA: for long rows, and for those that one warp scans.
 const THREADS: u64 = 256;
 const WARP: u64 = 32;
-/// A single row longer than this is scanned in pieces of this many elements.
-const SCANNED: u64 = 8192;
-/// Elements that a thread scans at once.
-const SCANNED_EACH: u64 = 8;
+/// A single row longer than this is scanned in tiles of this many elements.
+const TILE_ELEMENTS: u64 = 8192;
+/// Elements that a thread scans.
+const ITEMS_PER_THREAD: u64 = 8;
 
-/// A kernel's argument for a place in memory.
-pub(super) fn pointer(place: u64) -> KernelArgument {
-    KernelArgument::Pointer(DevicePointer(place))
+/// A kernel's argument for a device address.
+pub(super) fn address(address: u64) -> KernelArgument {
+    KernelArgument::Pointer(DevicePointer(address))
 }
 
-/// Rows of numbers, and what is to become of them.
+/// A scan of rows.
 pub(super) struct Scan {
-    /// The names of the types that elements come in, are joined in and go out in.
+    /// The storage type of the input, the compute type, and the storage type of the output.
     pub types: [&'static str; 3],
-    /// How many bytes the elements have that come in and go out.
+    /// Bytes of an element of the input and of the output.
     pub bytes: [u64; 2],
-    pub join: &'static str,
-    /// Whether the element itself is left out.
+    pub combine: &'static str,
+    /// Whether the scan excludes the element itself.
     pub exclusive: bool,
     pub rows: u64,
     pub length: u64,
 }
 
 impl Scan {
-    /// Queues it; `from` and `to` may be the same memory if their elements are as long.
-    pub fn launch(&self, tools: &Tools, queue: &Queue<'_>, from: u64, to: u64) -> Result<()> {
+    /// Launches it; `from` and `to` may be the same memory if their elements have the same size.
+    pub fn launch(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        from: u64,
+        to: u64,
+    ) -> Result<()> {
         let total = self.rows * self.length;
-        if self.rows > 1 || self.length <= SCANNED {
-            return self.pass(tools, queue, [from, 0, to, 0, self.length, total]);
+        if self.rows > 1 || self.length <= TILE_ELEMENTS {
+            return self.launch_pass(context, queue, [from, 0, to, 0, self.length, total]);
         }
-        // What each piece comes to; then the sums before each; then with those.
-        let pieces = self.length.div_ceil(SCANNED);
-        let totals = tools.scratch(queue, "scan totals", pieces * 8)?.0;
-        self.pass(tools, queue, [from, 0, 0, totals, SCANNED, total])?;
-        let before = Scan {
+        // Reduce-then-scan: the tiles' totals, an exclusive scan of them, then a scan with carries.
+        let tiles = self.length.div_ceil(TILE_ELEMENTS);
+        let totals = context.scratch(queue, "scan totals", tiles * 8)?.0;
+        self.launch_pass(context, queue, [from, 0, 0, totals, TILE_ELEMENTS, total])?;
+        let carries_scan = Scan {
             types: [self.types[1]; 3],
             bytes: [16; 2],
             exclusive: true,
-            length: pieces,
+            length: tiles,
             ..*self
         };
-        before.pass(tools, queue, [totals, 0, totals, 0, pieces, pieces])?;
-        self.pass(tools, queue, [from, totals, to, 0, SCANNED, total])
+        carries_scan.launch_pass(context, queue, [totals, 0, totals, 0, tiles, tiles])?;
+        self.launch_pass(context, queue, [from, totals, to, 0, TILE_ELEMENTS, total])
     }
 
-    fn pass(&self, tools: &Tools, queue: &Queue<'_>, given: [u64; 6]) -> Result<()> {
-        let [x, carries, out, totals, length, total] = given;
-        let [kind, computed, output] = self.types;
-        let threads = if length <= WARP * SCANNED_EACH {
+    fn launch_pass(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        arguments_of_pass: [u64; 6],
+    ) -> Result<()> {
+        let [x, carries, out, totals, length, total] = arguments_of_pass;
+        let [storage, compute, output] = self.types;
+        let threads = if length <= WARP * ITEMS_PER_THREAD {
             WARP
         } else {
             THREADS
         };
-        let settings: [Setting; 7] = [
-            ("TYPE", kind.into()),
-            ("COMPUTED", computed.into()),
+        let defines: [Define; 7] = [
+            ("TYPE", storage.into()),
+            ("COMPUTE_TYPE", compute.into()),
             ("OUTPUT", output.into()),
-            ("JOIN", self.join.into()),
+            ("COMBINE", self.combine.into()),
             ("EXCLUSIVE", self.exclusive.into()),
-            ("TOGETHER", self.together([x, out], length, total).into()),
+            ("VECTOR", self.vector([x, out], length, total).into()),
             ("THREADS", threads.into()),
         ];
-        let function = tools.function(queue, "scan", &settings)?;
+        let function = context.function(queue, "scan", &defines)?;
         let arguments = [
-            pointer(x),
-            pointer(carries),
-            pointer(out),
-            pointer(totals),
+            address(x),
+            address(carries),
+            address(out),
+            address(totals),
             KernelArgument::U64(length),
             KernelArgument::U64(total),
         ];
-        queue.launch(&function, line(total.div_ceil(length), threads), &arguments)
+        queue.launch(
+            &function,
+            grid_1d(total.div_ceil(length), threads),
+            &arguments,
+        )
     }
 
-    /// How many elements move at once: 16 bytes of the wider type, where rows are aligned to that.
-    fn together(&self, places: [u64; 2], length: u64, total: u64) -> u64 {
-        let wide = (16 / self.bytes[0].max(self.bytes[1])).min(SCANNED_EACH);
-        let aligned = (places.iter().zip(self.bytes))
-            .all(|(place, bytes)| place.is_multiple_of(bytes * wide))
-            && [length, total].iter().all(|one| one.is_multiple_of(wide));
-        if aligned { wide } else { 1 }
+    /// The elements of a vectorized access: 16 bytes of the wider type, where rows are aligned.
+    fn vector(&self, addresses: [u64; 2], length: u64, total: u64) -> u64 {
+        let widest = (16 / self.bytes[0].max(self.bytes[1])).min(ITEMS_PER_THREAD);
+        let aligned = (addresses.iter().zip(self.bytes))
+            .all(|(address_of, bytes)| address_of.is_multiple_of(bytes * widest))
+            && [length, total].iter().all(|one| one.is_multiple_of(widest));
+        if aligned { widest } else { 1 }
     }
 }
 
-pub(super) fn scan(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn scan(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (rows, length) = (call.count("rows")?, call.count("length")?);
     let x = call.operand("x", &[rows, length])?;
     let out = call.operand("out", &[rows, length])?;
     let format = call.format("compute_type")?;
-    let (Some(kind), Some(output), Some(computed)) = (
+    let (Some(storage), Some(output), Some(compute)) = (
         element_type(x.format),
         element_type(out.format),
-        computed_type(format),
+        compute_type(format),
     ) else {
         return Err(call.error("real numbers", format_args!("{}, {format}", x.format)));
     };
@@ -113,12 +128,12 @@ pub(super) fn scan(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
         return Err(call.error("fewer rows", rows));
     }
     let scan = Scan {
-        types: [kind, computed, output],
+        types: [storage, compute, output],
         bytes: [x, out].map(|one| one.format.element_bytes().unwrap_or(16)),
-        join: call.expression("combine")?,
+        combine: call.expression("combine")?,
         exclusive: false,
         rows,
         length,
     };
-    scan.launch(tools, queue, x.pointer.0, out.pointer.0)
+    scan.launch(context, queue, x.pointer.0, out.pointer.0)
 }

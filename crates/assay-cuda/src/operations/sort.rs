@@ -1,25 +1,24 @@
-//! Sorting rows: in shared memory where a block holds them, else by one byte of the elements after
-//! the other.
+//! Radix sort of rows: in shared memory where a CTA holds them, else by Onesweep passes.
 
 use super::call::Call;
-use super::rows::line;
-use super::scan::{Scan, pointer};
-use super::tools::{Setting, Tools};
+use super::context::{Define, OperationContext};
+use super::grid::grid_1d;
+use super::scan::{Scan, address};
 use crate::device::Queue;
 use assay_operations::ElementFormat;
 use assay_runtime::backend::{KernelArgument, Result};
 
-/// Rows of at most so many elements are sorted several in a block.
-const SHORT: u64 = 512;
-/// Longer ones cannot be counted in the bits that spans tell each other of themselves.
-const LONGEST: u64 = 1 << 30;
-/// Blocks that keep every processor of a large GPU busy.
-const ENOUGH_BLOCKS: u64 = 1024;
-/// Values of the digits that are sorted by.
+/// Rows of at most so many elements are sorted several to a CTA.
+const MAX_SHARED_ROW: u64 = 512;
+/// Look-back status words have 30 bits for counts.
+const MAX_LENGTH: u64 = 1 << 30;
+/// CTAs that fill a large GPU.
+const FULL_GRID_CTAS: u64 = 1024;
+/// Values of an 8-bit digit.
 const DIGITS: u64 = 256;
 
-/// How the bits of a format are ordered: whether the first is a sign, and the bits of infinity.
-fn order(format: ElementFormat) -> Option<(bool, u64)> {
+/// How the bits of a format are ordered: whether it is a signed integer, and a float's infinity.
+fn key_order(format: ElementFormat) -> Option<(bool, u64)> {
     Some(match format {
         ElementFormat::F16 => (false, 0x7c00),
         ElementFormat::Bf16 => (false, 0x7f80),
@@ -37,60 +36,58 @@ fn order(format: ElementFormat) -> Option<(bool, u64)> {
     })
 }
 
-/// How rows are shared out to blocks.
-struct Shares {
+/// The tiling of a sort.
+struct SortShape {
     threads: u64,
-    /// Elements of a thread.
-    each: u64,
-    /// Rows of a block.
-    together: u64,
-    /// Blocks of a row.
-    spans: u64,
+    items_per_thread: u64,
+    rows_per_cta: u64,
+    /// Tiles of a row, a CTA each.
+    tiles: u64,
 }
 
-impl Shares {
-    /// A block holds at most 32 KiB of elements. There are few sizes, since each is a kernel.
+impl SortShape {
+    /// A CTA holds at most 32 KiB of elements. There are few sizes, since each compiles a kernel.
     fn of(rows: u64, length: u64, bytes: u64) -> Self {
-        let short = length <= SHORT;
-        let held = if short { rows * length } else { length };
-        let (threads, each) = match held {
+        let shares_cta = length <= MAX_SHARED_ROW;
+        let elements = if shares_cta { rows * length } else { length };
+        let (threads, items_per_thread) = match elements {
             0..=1024 => (256, 4),
             1025..=2048 => (256, 8),
             // More elements in a thread leave room for fewer threads.
-            4097..=8192 if bytes < 8 && !short => (512, 16),
+            4097..=8192 if bytes < 8 && !shares_cta => (512, 16),
             _ => (512, 8),
         };
-        let span = threads * each;
-        let most = if short { span / length } else { 1 };
-        Shares {
+        let tile = threads * items_per_thread;
+        let max_rows = if shares_cta { tile / length } else { 1 };
+        SortShape {
             threads,
-            each,
-            together: most.min(DIGITS).min(rows),
-            spans: length.div_ceil(span),
+            items_per_thread,
+            rows_per_cta: max_rows.min(DIGITS).min(rows),
+            tiles: length.div_ceil(tile),
         }
     }
 }
 
-/// Rows, and where they go.
-struct Sorting {
+/// A call, read and checked; addresses, 0 where absent.
+struct SortCall {
     rows: u64,
     length: u64,
     bytes: u64,
     from: u64,
-    /// Where the elements are wanted; 0: nowhere.
+    /// The sorted elements.
     values: u64,
-    /// Where their places are wanted.
-    places: u64,
-    /// What turns digits around to sort from the largest on.
+    /// The indices that sort them.
+    indices: u64,
+    /// XORed with digits to sort in descending order.
     flip: u32,
 }
 
-pub(super) fn sort(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn sort(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (rows, length) = (call.count("rows")?, call.size("length")?);
     let x = call.operand("x", &[rows, length])?;
-    let values = call.optional_of("values", x.format, &[rows, length])?;
-    let places = call.optional_of("indices", ElementFormat::I64, &[rows, length])?;
-    let (Some((signed, infinite)), Some(bytes)) = (order(x.format), x.format.element_bytes())
+    let values = call.optional_typed("values", x.format, &[rows, length])?;
+    let indices = call.optional_typed("indices", ElementFormat::I64, &[rows, length])?;
+    let (Some((signed, infinity)), Some(bytes)) = (key_order(x.format), x.format.element_bytes())
     else {
         return Err(call.error("x of real numbers", x.format));
     };
@@ -98,127 +95,138 @@ pub(super) fn sort(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<
     if rows * length == 0 {
         return Ok(());
     }
-    if length >= LONGEST {
+    if length >= MAX_LENGTH {
         return Err(call.error("rows of fewer than 2**30 elements", length));
     }
-    let shares = Shares::of(rows, length, bytes);
-    if rows.saturating_mul(shares.spans) > i32::MAX as u64 {
+    let shape = SortShape::of(rows, length, bytes);
+    if rows.saturating_mul(shape.tiles) > i32::MAX as u64 {
         return Err(call.error("fewer rows", rows));
     }
-    let sorting = Sorting {
+    let sort_call = SortCall {
         rows,
         length,
         bytes,
         from: x.pointer.0,
         values: values.map_or(0, |values| values.pointer.0),
-        places: places.map_or(0, |places| places.pointer.0),
+        indices: indices.map_or(0, |indices| indices.pointer.0),
         flip: if descending { 255 } else { 0 },
     };
-    let bits = ["u8", "u16", "u32", "u64"][bytes.ilog2() as usize];
-    let settings: [Setting; 6] = [
-        ("BITS", bits.into()),
+    let key = ["u8", "u16", "u32", "u64"][bytes.ilog2() as usize];
+    let defines: [Define; 6] = [
+        ("KEY", key.into()),
         ("SIGNED", signed.into()),
-        ("INFINITE", infinite.into()),
-        ("PLACES", (places.is_some() || shares.together > 1).into()),
-        ("THREADS", shares.threads.into()),
-        ("EACH", shares.each.into()),
+        ("INFINITY_BITS", infinity.into()),
+        (
+            "WITH_INDICES",
+            (indices.is_some() || shape.rows_per_cta > 1).into(),
+        ),
+        ("THREADS", shape.threads.into()),
+        ("ITEMS_PER_THREAD", shape.items_per_thread.into()),
     ];
-    match shares.spans {
-        1 => sorting.in_blocks(tools, queue, &settings, &shares),
-        _ => sorting.by_digits(tools, queue, &settings, &shares),
+    match shape.tiles {
+        1 => sort_call.sort_rows(context, queue, &defines, &shape),
+        _ => sort_call.radix_sort(context, queue, &defines, &shape),
     }
 }
 
-impl Sorting {
-    fn in_blocks(
+impl SortCall {
+    fn sort_rows(
         &self,
-        tools: &Tools,
+        context: &OperationContext,
         queue: &Queue<'_>,
-        settings: &[Setting],
-        shares: &Shares,
+        defines: &[Define],
+        shape: &SortShape,
     ) -> Result<()> {
-        let kernel = tools.entry(queue, "sort", "sort_rows", settings)?;
+        let kernel = context.entry(queue, "sort", "sort_rows", defines)?;
         let arguments = [
-            pointer(self.from),
-            pointer(self.values),
-            pointer(self.places),
+            address(self.from),
+            address(self.values),
+            address(self.indices),
             KernelArgument::U64(self.rows),
             KernelArgument::U32(self.length as u32),
             KernelArgument::U32(self.flip),
-            KernelArgument::U32(shares.together as u32),
+            KernelArgument::U32(shape.rows_per_cta as u32),
         ];
-        let blocks = self.rows.div_ceil(shares.together);
-        queue.launch(&kernel, line(blocks, shares.threads), &arguments)
+        let ctas = self.rows.div_ceil(shape.rows_per_cta);
+        queue.launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
     }
 
-    fn by_digits(
+    fn radix_sort(
         &self,
-        tools: &Tools,
+        context: &OperationContext,
         queue: &Queue<'_>,
-        settings: &[Setting],
-        shares: &Shares,
+        defines: &[Define],
+        shape: &SortShape,
     ) -> Result<()> {
-        let (blocks, total) = (self.rows * shares.spans, self.rows * self.length);
+        let (ctas, total) = (self.rows * shape.tiles, self.rows * self.length);
         let scratch =
-            |purpose, bytes| -> Result<u64> { Ok(tools.scratch(queue, purpose, bytes)?.0) };
+            |purpose, bytes| -> Result<u64> { Ok(context.scratch(queue, purpose, bytes)?.0) };
         let zeros = |purpose, count: u64| -> Result<u64> {
-            let pointer = tools.scratch(queue, purpose, count * 4)?;
+            let pointer = context.scratch(queue, purpose, count * 4)?;
             queue.fill(pointer, 0, count * 4)?;
             Ok(pointer.0)
         };
-        let launch = |name, blocks, pointers: &[u64], numbers: &[u32]| {
-            let kernel = tools.entry(queue, "sort", name, settings)?;
-            let pointers = pointers.iter().copied().map(pointer);
+        let launch = |name, ctas, pointers: &[u64], integers: &[u32]| {
+            let kernel = context.entry(queue, "sort", name, defines)?;
+            let pointers = pointers.iter().copied().map(address);
             let sizes = [self.length as u32, self.flip];
-            let numbers = sizes.iter().chain(numbers).copied();
-            let arguments: Vec<_> = pointers.chain(numbers.map(KernelArgument::U32)).collect();
-            queue.launch(&kernel, line(blocks, shares.threads), &arguments)
+            let integers = sizes.iter().chain(integers).copied();
+            let arguments: Vec<_> = pointers.chain(integers.map(KernelArgument::U32)).collect();
+            queue.launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
         };
-        // Where each value of each digit begins.
+        // The histograms of all digits, then their exclusive prefix sums.
         let counts = zeros("sort counts", self.rows * self.bytes * DIGITS)?;
-        let parts = ENOUGH_BLOCKS.div_ceil(self.rows).min(shares.spans);
+        let ctas_per_row = FULL_GRID_CTAS.div_ceil(self.rows).min(shape.tiles);
         launch(
             "sort_count",
-            self.rows * parts,
+            self.rows * ctas_per_row,
             &[self.from, counts],
-            &[parts as u32],
+            &[ctas_per_row as u32],
         )?;
         let starts = Scan {
             types: ["u32"; 3],
             bytes: [4; 2],
-            join: "add",
+            combine: "add",
             exclusive: true,
             rows: self.rows * self.bytes,
             length: DIGITS,
         };
-        starts.launch(tools, queue, counts, counts)?;
-        // Elements go back and forth between two places, and in the end to where they are wanted.
-        let keys = [
+        starts.launch(context, queue, counts, counts)?;
+        // Passes alternate between two buffers; the last one writes the result.
+        let key_buffers = [
             scratch("sort keys", total * self.bytes)?,
             match self.values {
                 0 => scratch("sort other keys", total * self.bytes)?,
                 values => values,
             },
         ];
-        let carried = match self.places {
+        let index_buffers = match self.indices {
             0 => [0, 0],
             _ => [
-                scratch("sort places", total * 4)?,
-                scratch("sort other places", total * 4)?,
+                scratch("sort indices", total * 4)?,
+                scratch("sort other indices", total * 4)?,
             ],
         };
-        let [mut from, mut from_places] = [self.from, 0];
+        let [mut from, mut from_indices] = [self.from, 0];
         for pass in 0..self.bytes {
-            let side = ((self.bytes - pass) % 2) as usize;
-            let told = zeros("sort told", blocks * DIGITS + 1)?;
-            let [values, places, numbers] = match pass + 1 == self.bytes {
-                true => [self.values, 0, self.places],
-                false => [keys[side], carried[side], 0],
+            let buffer = ((self.bytes - pass) % 2) as usize;
+            let look_back = zeros("sort look-back", ctas * DIGITS + 1)?;
+            let [values, indices, integers] = match pass + 1 == self.bytes {
+                true => [self.values, 0, self.indices],
+                false => [key_buffers[buffer], index_buffers[buffer], 0],
             };
-            let pointers = [from, from_places, counts, told, values, places, numbers];
-            let which = [shares.spans as u32, 8 * pass as u32];
-            launch("sort_move", blocks, &pointers, &which)?;
-            [from, from_places] = [keys[side], carried[side]];
+            let pointers = [
+                from,
+                from_indices,
+                counts,
+                look_back,
+                values,
+                indices,
+                integers,
+            ];
+            let digit_arguments = [shape.tiles as u32, 8 * pass as u32];
+            launch("sort_move", ctas, &pointers, &digit_arguments)?;
+            [from, from_indices] = [key_buffers[buffer], index_buffers[buffer]];
         }
         Ok(())
     }

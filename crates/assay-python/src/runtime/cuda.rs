@@ -130,8 +130,8 @@ pub(super) fn cuda_compile<'py>(
 /// the cache are a multiple.
 #[pyfunction]
 pub(super) fn cuda_attention_limits() -> ([u64; 4], u64) {
-    use assay_cuda::operations::{BLOCK_TOKENS, HEADS};
-    (HEADS, BLOCK_TOKENS)
+    use assay_cuda::operations::{BLOCK_TOKENS_MULTIPLE, HEAD_DIMS};
+    (HEAD_DIMS, BLOCK_TOKENS_MULTIPLE)
 }
 
 /// The sources of Assay's own kernels by file name.

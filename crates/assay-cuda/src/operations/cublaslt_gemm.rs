@@ -1,11 +1,11 @@
-//! Products of many rows with weights, and of matrices: by cuBLASLt where it is found.
+//! GEMMs of many rows, and batched matmul: by cuBLASLt where it is available.
 
 use super::call::{Call, element_bytes};
-use super::linear::Linear;
-use super::own_products;
-use super::packed::{Packed, Packing};
-use super::rows::{activate_into, elementwise_activation};
-use super::tools::Tools;
+use super::context::OperationContext;
+use super::fallback_gemm;
+use super::layers::{activate_into, elementwise_activation};
+use super::linear_arguments::LinearArguments;
+use super::packed_weights::{PackedWeights, WeightLayout};
 use crate::blas::{self, Element, Epilogue, Matrix, Places, Product};
 use crate::device::Queue;
 use assay_operations::{Activation, ElementFormat, Operand};
@@ -36,28 +36,32 @@ fn matrix(element: Element, operand: Operand, transposed: bool, stride: u64) -> 
     }
 }
 
-/// A product of many rows with weights.
-pub(super) fn many_rows(
-    tools: &Tools,
+/// A GEMM of many rows with weights.
+pub(super) fn cublaslt_gemm(
+    context: &OperationContext,
     queue: &Queue<'_>,
     call: &Call<'_>,
-    given: &Linear,
+    linear: &LinearArguments,
 ) -> Result<()> {
-    multiply(tools, queue, call, given, None)
+    multiply(context, queue, call, linear, None)
 }
 
-/// A product of rows and weights that are both 8-bit floats, with a scale for each row of either.
-pub(super) fn both_fp8(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+/// A GEMM whose operands are both e4m3, with a scale for each row of either.
+pub(super) fn fp8_gemm(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
     let (rows, inputs) = (call.size("rows")?, call.size("inputs")?);
     let outputs = call.size("outputs")?;
     let got = call.raw("weights")?.format;
-    let Some(packing) = Packing::of(got).filter(|_| got == ElementFormat::Fp8) else {
+    let Some(layout) = WeightLayout::of(got).filter(|_| got == ElementFormat::Fp8) else {
         return Err(call.error("weights of fp8 beside x of fp8", got));
     };
-    let (x, x_scales) = packing.find(call, "x", rows, inputs)?;
-    let (weights, weight_scales) = packing.find(call, "weights", outputs, inputs)?;
+    let (x, x_scales) = layout.find(call, "x", rows, inputs)?;
+    let (weights, weight_scales) = layout.find(call, "weights", outputs, inputs)?;
     let out = call.operand("out", &[rows, outputs])?;
-    let given = Linear {
+    let linear = LinearArguments {
         rows,
         inputs,
         outputs,
@@ -66,8 +70,8 @@ pub(super) fn both_fp8(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Res
         packed: None,
         gain: None,
         epsilon: 0.0,
-        bias: call.optional_of("bias", out.format, &[outputs])?,
-        residual: call.optional_of("residual", out.format, &[rows, outputs])?,
+        bias: call.optional_typed("bias", out.format, &[outputs])?,
+        residual: call.optional_typed("residual", out.format, &[rows, outputs])?,
         out,
         activation: elementwise_activation(call)?,
         gated: false,
@@ -76,54 +80,53 @@ pub(super) fn both_fp8(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Res
         return Ok(());
     }
     let scales = Some((x_scales, weight_scales));
-    let (product, places, _) = describe(queue, call, &given, scales)?;
+    let (product, places, _) = describe(queue, call, &linear, scales)?;
     if blas::is_available() && queue.can_multiply(&product, &places)? {
-        return multiply(tools, queue, call, &given, scales);
+        return multiply(context, queue, call, &linear, scales);
     }
-    // Only some libraries and GPUs scale by row: elsewhere the numbers are multiplied.
+    // Only some cuBLASLt versions and GPUs scale by row: elsewhere the operands are dequantized.
     let unpacked = |purpose, from: Operand, scales, rows: u64| -> Result<Operand> {
         let bytes = rows * inputs * element_bytes(out.format).unwrap_or(0);
         let to = Operand {
-            pointer: tools.scratch(queue, purpose, bytes)?,
+            pointer: context.scratch(queue, purpose, bytes)?,
             bytes,
             format: out.format,
         };
-        let packed = Packed {
-            packing,
+        let packed = PackedWeights {
+            layout,
             weights: from.pointer,
             scales,
             outputs: rows,
             inputs,
         };
-        packed.unpack_into(tools, queue, call, to)?;
+        packed.dequantize_into(context, queue, call, to)?;
         Ok(to)
     };
-    let plain = Linear {
+    let dequantized = LinearArguments {
         x: unpacked("unpacked x", x, x_scales, rows)?,
         weights: unpacked("unpacked", weights, weight_scales, outputs)?,
-        ..given
+        ..linear
     };
-    multiply(tools, queue, call, &plain, None)
+    multiply(context, queue, call, &dequantized, None)
 }
 
-/// What a product leaves to do.
-struct Left {
+/// What a GEMM's epilogue could not fuse.
+struct Unfused {
     activates: bool,
     residual: Option<Operand>,
 }
 
-/// The scales of both sides of a product.
+/// The row scales of both operands.
 type Scales = Option<(DevicePointer, DevicePointer)>;
 
-/// A linear layer as a product, and what of it is left to do afterward: its activation, and a
-/// residual to add.
+/// A linear layer as a GEMM, and what its epilogue could not fuse: an activation, a residual.
 fn describe(
     queue: &Queue<'_>,
     call: &Call<'_>,
-    given: &Linear,
+    linear: &LinearArguments,
     scales: Scales,
-) -> Result<(Product, Places, Left)> {
-    let Linear {
+) -> Result<(Product, Places, Unfused)> {
+    let LinearArguments {
         rows,
         inputs,
         outputs,
@@ -134,10 +137,10 @@ fn describe(
         out,
         activation,
         ..
-    } = *given;
-    let narrow = element(call, "x", x.format)?;
-    // What is not multiplied is of the type of x, or of the result where x is of 8 bits.
-    let plain = if scales.is_some() {
+    } = *linear;
+    let element_type = element(call, "x", x.format)?;
+    // Bias and residual are of the type of x, or of out where x is e4m3.
+    let added_format = if scales.is_some() {
         out.format
     } else {
         x.format
@@ -148,18 +151,20 @@ fn describe(
         (Activation::None, _) => Some(Epilogue::Plain),
         _ => None,
     };
-    // The residual comes after the activation; the library would add it before.
-    let fused = residual.filter(|_| activation == Activation::None && out.format == plain);
+    // The residual is added after the activation; cuBLASLt would add it before.
+    let fused = residual.filter(|_| activation == Activation::None && out.format == added_format);
     let product = Product {
         batch: 1,
         rows,
         columns: outputs,
         inner: inputs,
-        a: matrix(narrow, x, false, inputs),
-        b: matrix(narrow, weights, true, inputs),
+        a: matrix(element_type, x, false, inputs),
+        b: matrix(element_type, weights, true, inputs),
         out: matrix(element(call, "out", out.format)?, out, false, outputs),
         adds: fused.is_some(),
-        bias: bias.map(|_| element(call, "bias", plain)).transpose()?,
+        bias: bias
+            .map(|_| element(call, "bias", added_format))
+            .transpose()?,
         epilogue: epilogue.unwrap_or(Epilogue::Plain),
         tf32: queue.device().allows_tf32(),
         fast_sums: false,
@@ -173,42 +178,42 @@ fn describe(
         scales,
         out: out.pointer,
     };
-    let left = Left {
+    let unfused = Unfused {
         activates: epilogue.is_none(),
         residual: residual.filter(|_| fused.is_none()),
     };
-    if left.residual.is_some() && out.format != plain {
-        let wanted = format_args!("out of {plain}, as the residual");
+    if unfused.residual.is_some() && out.format != added_format {
+        let wanted = format_args!("out of {added_format}, as the residual");
         return Err(call.error(wanted, out.format));
     }
-    Ok((product, places, left))
+    Ok((product, places, unfused))
 }
 
 fn multiply(
-    tools: &Tools,
+    context: &OperationContext,
     queue: &Queue<'_>,
     call: &Call<'_>,
-    given: &Linear,
+    linear: &LinearArguments,
     scales: Scales,
 ) -> Result<()> {
-    let (product, places, left) = describe(queue, call, given, scales)?;
-    run(tools, queue, &product, &places)?;
-    if !left.activates && left.residual.is_none() {
+    let (product, places, unfused) = describe(queue, call, linear, scales)?;
+    run(context, queue, &product, &places)?;
+    if !unfused.activates && unfused.residual.is_none() {
         return Ok(());
     }
-    let count = given.rows * given.outputs;
+    let count = linear.rows * linear.outputs;
     activate_into(
-        tools,
+        context,
         queue,
         call,
-        given.out,
-        left.residual,
-        given.out,
+        linear.out,
+        unfused.residual,
+        linear.out,
         count,
     )
 }
 
-pub(super) fn matmul(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn matmul(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
     let (batch, m) = (call.size("batch")?, call.size("m")?);
     let (k, n) = (call.size("k")?, call.size("n")?);
     let a = call.raw("a")?;
@@ -220,7 +225,7 @@ pub(super) fn matmul(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
     if a.format == ElementFormat::Fp8 {
         return Err(call.error("a of f32, f16 or bf16", a.format));
     }
-    let narrow = element(call, "a", a.format)?;
+    let element_type = element(call, "a", a.format)?;
     if b.format != a.format {
         return Err(call.error(format_args!("b of {}", a.format), b.format));
     }
@@ -229,8 +234,8 @@ pub(super) fn matmul(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         rows: m,
         columns: n,
         inner: k,
-        a: strided(call, "a", narrow, a, [batch, m, k])?,
-        b: strided(call, "b", narrow, b, [batch, k, n])?,
+        a: strided(call, "a", element_type, a, [batch, m, k])?,
+        b: strided(call, "b", element_type, b, [batch, k, n])?,
         out: Matrix {
             batch_stride: m * n,
             ..matrix(element(call, "out", out.format)?, out, false, n)
@@ -250,20 +255,25 @@ pub(super) fn matmul(tools: &Tools, queue: &Queue<'_>, call: &Call<'_>) -> Resul
         scales: None,
         out: out.pointer,
     };
-    run(tools, queue, &product, &places)
+    run(context, queue, &product, &places)
 }
 
-fn run(tools: &Tools, queue: &Queue<'_>, product: &Product, places: &Places) -> Result<()> {
+fn run(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    product: &Product,
+    places: &Places,
+) -> Result<()> {
     match blas::is_available() {
         true => queue.multiply(product, places),
         false => {
             queue.device().note_own_products();
-            own_products::multiply(tools, queue, product, places)
+            fallback_gemm::multiply(context, queue, product, places)
         }
     }
 }
 
-/// A matrix at strides, one of which is 1.
+/// A strided matrix, contiguous along rows or columns.
 fn strided(
     call: &Call<'_>,
     name: &'static str,
@@ -273,7 +283,7 @@ fn strided(
 ) -> Result<Matrix> {
     let stride = |which: &str| call.size(&format!("{name}_{which}_stride"));
     let (batch_stride, row, column) = (stride("batch")?, stride("row")?, stride("column")?);
-    // A single row or column has no next one, so its stride says nothing.
+    // The stride of a single row or column is meaningless.
     let (transposed, stride) = match (rows, columns) {
         _ if column == 1 || columns == 1 => (false, row.max(columns)),
         _ if row == 1 || rows == 1 => (true, column.max(rows)),

@@ -1,8 +1,8 @@
-//! What the sources of kernels call the elements of arrays.
+//! The names of element types in the kernels' sources.
 
 use assay_operations::ElementFormat;
 
-/// What a kernel's source calls the elements of a format.
+/// The storage type of a format.
 pub(super) fn element_type(format: ElementFormat) -> Option<&'static str> {
     Some(match format {
         ElementFormat::F32 => "float",
@@ -22,17 +22,16 @@ pub(super) fn element_type(format: ElementFormat) -> Option<&'static str> {
     })
 }
 
-/// What a kernel's source calls the type that a format is computed in: numbers of 16 bits are
-/// computed in single precision.
-pub(super) fn computed_type(format: ElementFormat) -> Option<&'static str> {
+/// The type that a format is computed in: single precision for 16-bit floats.
+pub(super) fn compute_type(format: ElementFormat) -> Option<&'static str> {
     Some(match element_type(format)? {
         "fp16" | "bf16" => "float",
         other => other,
     })
 }
 
-/// What a kernel's source calls elements that are moved and not understood.
-pub(super) fn moved_type(format: ElementFormat) -> Option<&'static str> {
+/// An unsigned type of the same size, for kernels that only move elements.
+pub(super) fn opaque_type(format: ElementFormat) -> Option<&'static str> {
     Some(match format.element_bytes()? {
         1 => "u8",
         2 => "u16",

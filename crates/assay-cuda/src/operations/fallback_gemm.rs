@@ -1,30 +1,31 @@
-//! Products where there is no cuBLASLt: by a kernel of ours for any layout, right rather than quick.
+//! GEMM without cuBLASLt: a simple kernel for operands of any strides.
 
-use super::rows::plane;
-use super::tools::{Setting, Tools};
-use super::{call::int, refused};
+use super::call::int;
+use super::context::{Define, OperationContext};
+use super::error::launch_error;
+use super::grid::grid_2d;
 use crate::blas::{Element, Epilogue, Matrix, Places, Product};
 use crate::device::{Extent, Queue};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 const TILE: u64 = 64;
 const THREADS: u64 = 256;
-/// The most blocks of a grid's second and third extents.
-const MOST: u64 = 65_535;
+/// The most CTAs along a grid's y and z.
+const MAX_GRID_YZ: u64 = 65_535;
 
 fn type_name(element: Element) -> Result<&'static str> {
     match element {
         Element::F32 => Ok("float"),
         Element::F16 => Ok("fp16"),
         Element::Bf16 => Ok("bf16"),
-        Element::E4m3 => Err(refused(
+        Element::E4m3 => Err(launch_error(
             "products of 8-bit floats: expected cuBLASLt, got none\nhint: pip install \"assay[gpu]\""
                 .to_owned(),
         )),
     }
 }
 
-/// Steps from row to row, from column to column and from matrix to matrix.
+/// The strides of rows, columns and matrices of a batch.
 fn strides(matrix: &Matrix) -> [KernelArgument; 3] {
     let (row, column) = match matrix.transposed {
         true => (1, matrix.stride),
@@ -34,7 +35,7 @@ fn strides(matrix: &Matrix) -> [KernelArgument; 3] {
 }
 
 pub(super) fn multiply(
-    tools: &Tools,
+    context: &OperationContext,
     queue: &Queue<'_>,
     product: &Product,
     places: &Places,
@@ -44,28 +45,28 @@ pub(super) fn multiply(
         Epilogue::Relu => 1,
         Epilogue::GeluTanh => 2,
     };
-    let settings: [Setting; 3] = [
+    let defines: [Define; 3] = [
         ("TYPE", type_name(product.a.element)?.into()),
         ("OUTPUT", type_name(product.out.element)?.into()),
         ("EPILOGUE", epilogue.into()),
     ];
-    let (across, down) = (product.columns.div_ceil(TILE), product.rows.div_ceil(TILE));
-    if down > MOST || u64::from(product.batch) > MOST {
-        return Err(refused(format!(
-            "products without cuBLASLt: expected at most {} rows and {MOST} matrices, got {} and {}",
-            MOST * TILE,
+    let (tiles_n, tiles_m) = (product.columns.div_ceil(TILE), product.rows.div_ceil(TILE));
+    if tiles_m > MAX_GRID_YZ || u64::from(product.batch) > MAX_GRID_YZ {
+        return Err(launch_error(format!(
+            "products without cuBLASLt: expected at most {} rows and {MAX_GRID_YZ} matrices, got {} and {}",
+            MAX_GRID_YZ * TILE,
             product.rows,
             product.batch
         )));
     }
-    let at = KernelArgument::Pointer;
-    let or_null = |place: Option<DevicePointer>| at(place.unwrap_or(DevicePointer(0)));
+    let pointer = KernelArgument::Pointer;
+    let or_null = |place: Option<DevicePointer>| pointer(place.unwrap_or(DevicePointer(0)));
     let mut arguments = vec![
-        at(places.a),
-        at(places.b),
+        pointer(places.a),
+        pointer(places.b),
         or_null(places.added),
         or_null(places.bias),
-        at(places.out),
+        pointer(places.out),
         int(product.rows),
         int(product.columns),
         int(product.inner),
@@ -74,11 +75,11 @@ pub(super) fn multiply(
     arguments.extend(strides(&product.b));
     let [row, _, batch] = strides(&product.out);
     arguments.extend([row, batch]);
-    let plain = plane(across, down, THREADS);
+    let extent_2d = grid_2d(tiles_n, tiles_m, THREADS);
     let extent = Extent {
-        grid: [plain.grid[0], plain.grid[1], product.batch],
-        ..plain
+        grid: [extent_2d.grid[0], extent_2d.grid[1], product.batch],
+        ..extent_2d
     };
-    let function = tools.function(queue, "matmul", &settings)?;
+    let function = context.function(queue, "matmul", &defines)?;
     queue.launch(&function, extent, &arguments)
 }

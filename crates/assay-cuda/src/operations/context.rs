@@ -1,6 +1,6 @@
-//! Compiled variants of kernels, and memory that kernels work in.
+//! What operations share: compiled kernel variants, and scratch memory.
 
-use super::refused;
+use super::error::launch_error;
 use crate::compiler::Source;
 use crate::device::{Function, LaunchOptions, Queue};
 use crate::sources;
@@ -10,54 +10,54 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// An option of a kernel's source: its name and its value.
-pub(super) type Setting = (&'static str, Value);
+/// A macro of a kernel's source (`-D`): its name and its value.
+pub(super) type Define = (&'static str, DefineValue);
 
-/// The value of an option.
+/// The value of a macro.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Value {
+pub(super) enum DefineValue {
     Number(u64),
     Name(&'static str),
 }
 
-impl From<u64> for Value {
+impl From<u64> for DefineValue {
     fn from(number: u64) -> Self {
-        Value::Number(number)
+        DefineValue::Number(number)
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for DefineValue {
     fn from(flag: bool) -> Self {
-        Value::Number(u64::from(flag))
+        DefineValue::Number(u64::from(flag))
     }
 }
 
-impl From<Activation> for Value {
+impl From<Activation> for DefineValue {
     fn from(activation: Activation) -> Self {
-        Value::Number(u64::from(activation.code()))
+        DefineValue::Number(u64::from(activation.code()))
     }
 }
 
-impl From<&'static str> for Value {
+impl From<&'static str> for DefineValue {
     fn from(name: &'static str) -> Self {
-        Value::Name(name)
+        DefineValue::Name(name)
     }
 }
 
-/// As many options as any kernel may have.
-const MOST: usize = 16;
+/// The most macros of a kernel.
+const MAX_DEFINES: usize = 16;
 
 #[derive(PartialEq, Eq, Hash)]
 struct Variant {
     kernel: &'static str,
-    settings: [Option<Setting>; MOST],
+    defines: [Option<Define>; MAX_DEFINES],
 }
 
-/// Hashes whole words, which is quick: options are our own, and nobody chooses them to collide.
+/// A fast word-wise hasher: keys are our own macros, so that collisions cannot be provoked.
 #[derive(Default)]
-struct Words(u64);
+struct WordHasher(u64);
 
-impl Hasher for Words {
+impl Hasher for WordHasher {
     fn finish(&self) -> u64 {
         self.0 ^ self.0 >> 32
     }
@@ -84,13 +84,13 @@ impl Hasher for Words {
     }
 }
 
-/// What all operations of a device share.
+/// The state that all operations of a device share.
 #[derive(Default)]
-pub(super) struct Tools {
-    functions: Mutex<HashMap<Variant, Arc<Function>, BuildHasherDefault<Words>>>,
-    /// The same by a number that stands for kernel and options, for launches that cost the host
+pub(super) struct OperationContext {
+    functions: Mutex<HashMap<Variant, Arc<Function>, BuildHasherDefault<WordHasher>>>,
+    /// The same by a number for kernel and macros: a faster lookup for launches that cost the host
     /// more than the device.
-    numbered: RwLock<HashMap<u64, Arc<Function>, BuildHasherDefault<Words>>>,
+    numbered: RwLock<HashMap<u64, Arc<Function>, BuildHasherDefault<WordHasher>>>,
     scratch: Mutex<HashMap<(StreamId, &'static str), Scratch>>,
 }
 
@@ -100,51 +100,51 @@ struct Scratch {
     bytes: u64,
 }
 
-impl Tools {
-    /// The kernel of this name with these options; file and function share the name.
+impl OperationContext {
+    /// The kernel with these macros; file and entry point share the name.
     pub fn function(
         &self,
         queue: &Queue<'_>,
         kernel: &'static str,
-        settings: &[Setting],
+        defines: &[Define],
     ) -> Result<Arc<Function>> {
-        self.entry(queue, kernel, kernel, settings)
+        self.entry(queue, kernel, kernel, defines)
     }
 
-    /// The kernel that was kept under this number.
-    pub fn kept(&self, number: u64) -> Option<Arc<Function>> {
-        let kept = self.numbered.read().unwrap_or_else(PoisonError::into_inner);
-        kept.get(&number).cloned()
+    /// The function stored under this number.
+    pub fn numbered_function(&self, number: u64) -> Option<Arc<Function>> {
+        let functions = self.numbered.read().unwrap_or_else(PoisonError::into_inner);
+        functions.get(&number).cloned()
     }
 
-    /// Keeps a kernel under a number.
-    pub fn keep(&self, number: u64, function: &Arc<Function>) {
-        let kept = self.numbered.write();
-        let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
-        kept.insert(number, Arc::clone(function));
+    /// Stores a function under a number.
+    pub fn store_numbered(&self, number: u64, function: &Arc<Function>) {
+        let functions = self.numbered.write();
+        let mut functions = functions.unwrap_or_else(PoisonError::into_inner);
+        functions.insert(number, Arc::clone(function));
     }
 
-    /// One of several kernels of a file.
+    /// One of several entry points of a file.
     pub fn entry(
         &self,
         queue: &Queue<'_>,
         file: &'static str,
         kernel: &'static str,
-        settings: &[Setting],
+        defines: &[Define],
     ) -> Result<Arc<Function>> {
-        if settings.len() > MOST {
-            let got = settings.len();
-            return Err(refused(format!(
-                "{kernel}: expected {MOST} options, got {got}"
+        if defines.len() > MAX_DEFINES {
+            let got = defines.len();
+            return Err(launch_error(format!(
+                "{kernel}: expected at most {MAX_DEFINES} macros, got {got}"
             )));
         }
-        let mut filled = [None; MOST];
-        for (place, setting) in filled.iter_mut().zip(settings) {
-            *place = Some(*setting);
+        let mut filled = [None; MAX_DEFINES];
+        for (slot, define) in filled.iter_mut().zip(defines) {
+            *slot = Some(*define);
         }
         let variant = Variant {
             kernel,
-            settings: filled,
+            defines: filled,
         };
         let mut functions = self
             .functions
@@ -153,14 +153,14 @@ impl Tools {
         if let Some(known) = functions.get(&variant) {
             return Ok(Arc::clone(known));
         }
-        let made = Arc::new(compile(queue, file, kernel, settings)?);
-        functions.insert(variant, Arc::clone(&made));
-        Ok(made)
+        let compiled = Arc::new(compile(queue, file, kernel, defines)?);
+        functions.insert(variant, Arc::clone(&compiled));
+        Ok(compiled)
     }
 
-    /// Memory of a stream for one purpose, at least this long, zero when it is new.
+    /// Scratch memory of a stream for one purpose, at least this long, zeroed when allocated.
     ///
-    /// What is outgrown is kept, since graphs may name it.
+    /// An outgrown allocation is not freed, since captured graphs may refer to it.
     pub fn scratch(
         &self,
         queue: &Queue<'_>,
@@ -183,17 +183,17 @@ fn compile(
     queue: &Queue<'_>,
     file: &'static str,
     kernel: &'static str,
-    settings: &[Setting],
+    defines: &[Define],
 ) -> Result<Function> {
     let name = format!("{file}.cu");
     let Some(text) = sources::source(&name) else {
-        return Err(refused(format!("there is no source {name}")));
+        return Err(launch_error(format!("there is no source {name}")));
     };
-    let options: Vec<String> = settings
+    let options: Vec<String> = defines
         .iter()
         .map(|(name, value)| match value {
-            Value::Number(number) => format!("-D{name}={number}"),
-            Value::Name(text) => format!("-D{name}={text}"),
+            DefineValue::Number(number) => format!("-D{name}={number}"),
+            DefineValue::Name(text) => format!("-D{name}={text}"),
         })
         .collect();
     let source = Source {
@@ -203,7 +203,7 @@ fn compile(
         options: &options,
     };
     let module = queue.device().compile(&source);
-    let module = module.map_err(|error| refused(error.to_string()))?;
-    // Every kernel of ours waits itself for the one before it.
+    let module = module.map_err(|error| launch_error(error.to_string()))?;
+    // Every kernel of ours calls wait_on_dependency(), so that launches may overlap.
     module.function(kernel, LaunchOptions { overlaps: true })
 }

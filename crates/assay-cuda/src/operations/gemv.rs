@@ -1,0 +1,198 @@
+//! Linear layers of few rows: GEMV, one pass over the weights.
+
+use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
+use super::context::{Define, OperationContext};
+use super::grid::grid_1d;
+use super::linear_arguments::LinearArguments;
+use crate::device::Queue;
+use assay_operations::Operand;
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
+
+/// Inputs up to which GEMV takes eight rows at once; beyond them, four.
+const MAX_INPUTS_8_ROWS: u64 = 4096;
+/// Weights beyond which cuBLASLt is faster at more than four rows: half a layer's output.
+const SMALL_WEIGHTS: u64 = 6144 * 4096;
+/// Passes over quantized weights that cost less than dequantizing them for a GEMM.
+const MAX_PASSES: u64 = 3;
+/// The most 16-byte chunks of a weight row per thread.
+const MAX_CHUNKS_PER_THREAD: u64 = 7;
+/// The most chunks of all weight rows of a tile in a thread's registers.
+const MAX_CHUNKS_IN_REGISTERS: u64 = 16;
+
+/// The tiling of GEMV, tuned on an H200.
+struct GemvShape {
+    /// The kernel's maximum of rows of x.
+    rows: u64,
+    /// Weight rows of a CTA's tile.
+    rows_per_cta: u64,
+    threads: u64,
+    ctas_per_sm: u64,
+    /// 16-byte chunks of a weight row per thread.
+    chunks_per_thread: u64,
+}
+
+impl GemvShape {
+    /// For weight rows of `row_chunks` 16-byte chunks, and the kernel's WEIGHT_FORMAT and
+    /// GROUP_SIZE.
+    fn new(
+        linear: &LinearArguments,
+        rows: u64,
+        row_chunks: u64,
+        (weight_format, group_size): (u64, u64),
+    ) -> Self {
+        let rows = rows.next_power_of_two();
+        let (rows_per_cta, threads, ctas_per_sm) = match weight_format {
+            16 => Self::of_16_bits(rows, row_chunks),
+            4 => Self::of_4_bits(rows, row_chunks),
+            _ => Self::of_8_bits(rows, row_chunks, weight_format == 8 && group_size == 0),
+        };
+        // A row longer than the threads' registers hold takes a wider CTA, alone on its SM.
+        let min_threads = row_chunks.div_ceil(MAX_CHUNKS_PER_THREAD);
+        let (threads, ctas_per_sm) = match min_threads <= threads {
+            true => (threads.min(row_chunks).next_multiple_of(32), ctas_per_sm),
+            false => (min_threads.next_multiple_of(32), 1),
+        };
+        let chunks_per_thread = row_chunks.div_ceil(threads);
+        let max_rows = 1 << (MAX_CHUNKS_IN_REGISTERS / chunks_per_thread).max(1).ilog2();
+        GemvShape {
+            rows,
+            rows_per_cta: rows_per_cta
+                .min(max_rows)
+                .max(if linear.gated { 2 } else { 1 }),
+            threads,
+            ctas_per_sm,
+            chunks_per_thread,
+        }
+    }
+
+    /// Rows per CTA, threads and CTAs per SM.
+    fn of_16_bits(rows: u64, row_chunks: u64) -> (u64, u64, u64) {
+        match (row_chunks > 512, rows) {
+            (false, ..=2) => (8, 256, 2),
+            (false, 3..=4) => (4, 256, 2),
+            (false, _) => (4, 128, 2),
+            (true, ..=2) => (4, 448, 1),
+            (true, _) => (2, 448, 1),
+        }
+    }
+
+    /// Ungrouped int8 takes the fewest registers beside the weights.
+    fn of_8_bits(rows: u64, row_chunks: u64, ungrouped_int8: bool) -> (u64, u64, u64) {
+        match (row_chunks > 256, rows) {
+            (false, 1) if ungrouped_int8 => (16, 256, 2),
+            (false, ..=2) => (8, 256, 2),
+            (false, 3..=4) => (4, 256, 2),
+            (false, _) => (2, 256, 2),
+            (true, 1) if ungrouped_int8 => (8, 512, 1),
+            (true, ..=2) => (4, 512, 1),
+            (true, _) => (2, 448, 1),
+        }
+    }
+
+    fn of_4_bits(rows: u64, row_chunks: u64) -> (u64, u64, u64) {
+        match (row_chunks > 128, rows) {
+            (false, 1) => (8, 128, 4),
+            (false, 2) => (8, 128, 3),
+            (false, 3..=4) => (8, 128, 2),
+            (false, _) => (4, 128, 2),
+            (true, 1) => (8, 448, 1),
+            (true, _) => (4, 448, 1),
+        }
+    }
+}
+
+/// The most rows of x in one pass over the weights.
+fn max_rows(inputs: u64) -> u64 {
+    if inputs <= MAX_INPUTS_8_ROWS { 8 } else { 4 }
+}
+
+/// Whether GEMV is faster than a GEMM: for two rows always; for four where norm or gating would be
+/// separate kernels; for eight where the weights are few.
+pub(super) fn prefers_gemv(linear: &LinearArguments) -> bool {
+    let (rows, inputs) = (linear.rows, linear.inputs);
+    if linear.packed.is_some() {
+        return rows <= max_rows(inputs) * MAX_PASSES;
+    }
+    let small_weights = inputs * linear.outputs <= SMALL_WEIGHTS;
+    let fused = linear.gain.is_some() || linear.gated;
+    rows <= 2 || rows <= 4 && (small_weights || fused) || rows <= max_rows(inputs) && small_weights
+}
+
+/// Launches one GEMV for every few rows of x.
+pub(super) fn launch_gemv(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    linear: &LinearArguments,
+) -> Result<()> {
+    let max_rows_at_once = max_rows(linear.inputs);
+    // Batch-invariant: one kernel serves any number of rows.
+    let kernel_rows = match call.integer("batch_invariant")? {
+        0 => linear.rows.min(max_rows_at_once),
+        _ => max_rows_at_once,
+    };
+    let layout = linear.packed.map(|packed| packed.layout);
+    let (weight_format, group_size) =
+        layout.map_or((16u64, 0u64), |one| (one.weight_format, one.group_size));
+    let row_chunks = match layout {
+        Some(layout) => layout.padded(linear.inputs) / layout.chunk(),
+        None => linear.inputs.div_ceil(8),
+    };
+    let GemvShape {
+        rows,
+        rows_per_cta,
+        threads,
+        ctas_per_sm,
+        chunks_per_thread,
+    } = GemvShape::new(linear, kernel_rows, row_chunks, (weight_format, group_size));
+    let defines: [Define; 14] = [
+        ("ELEMENT", call.float_type("x", linear.x)?.into()),
+        ("OUTPUT", call.float_type("out", linear.out)?.into()),
+        ("WEIGHT_FORMAT", weight_format.into()),
+        ("GROUP_SIZE", group_size.into()),
+        ("NORM", linear.gain.is_some().into()),
+        ("GATED", linear.gated.into()),
+        ("ACTIVATION_CODE", linear.activation.into()),
+        ("INPUTS", linear.inputs.into()),
+        ("MAX_ROWS", rows.into()),
+        ("ROWS_PER_CTA", rows_per_cta.into()),
+        (
+            "NO_TAIL",
+            linear.outputs.is_multiple_of(rows_per_cta).into(),
+        ),
+        ("THREADS", threads.into()),
+        ("CHUNKS_PER_THREAD", chunks_per_thread.into()),
+        ("CTAS_PER_SM", ctas_per_sm.into()),
+    ];
+    let function = context.function(queue, "gemv", &defines)?;
+    let max_ctas = u64::from(queue.device().facts().multiprocessors) * ctas_per_sm;
+    let extent = grid_1d(linear.outputs.div_ceil(rows_per_cta).min(max_ctas), threads);
+    let columns = linear.outputs / if linear.gated { 2 } else { 1 };
+    let bytes = |operand: Operand| element_bytes(operand.format).unwrap_or(0);
+    let advance = |operand: Operand, elements: u64| Operand {
+        pointer: DevicePointer(operand.pointer.0 + elements * bytes(operand)),
+        ..operand
+    };
+    let mut done = 0;
+    while done < linear.rows {
+        let pass_rows = (linear.rows - done).min(max_rows_at_once);
+        let residual = linear
+            .residual
+            .map(|one| advance(one, done * linear.outputs));
+        let arguments = [
+            pointer(linear.weights),
+            KernelArgument::Pointer(linear.packed.map_or(DevicePointer(0), |one| one.scales)),
+            pointer(advance(linear.x, done * linear.inputs)),
+            pointer_or_null(linear.gain),
+            pointer_or_null(linear.bias),
+            pointer_or_null(residual),
+            pointer(advance(linear.out, done * columns)),
+            int(pass_rows),
+            int(linear.outputs),
+            KernelArgument::F32(linear.epsilon),
+        ];
+        queue.launch(&function, extent, &arguments)?;
+        done += pass_rows;
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Launch extents of one and two dimensions.
+
+use crate::device::Extent;
+
+/// A one-dimensional grid of CTAs.
+pub(super) fn grid_1d(ctas: u64, threads: u64) -> Extent {
+    grid_2d(ctas, 1, threads)
+}
+
+/// A two-dimensional grid of CTAs.
+pub(super) fn grid_2d(x: u64, y: u64, threads: u64) -> Extent {
+    Extent {
+        grid: [x as u32, y as u32, 1],
+        block: [threads as u32, 1, 1],
+        shared_bytes: 0,
+        cluster: 1,
+    }
+}

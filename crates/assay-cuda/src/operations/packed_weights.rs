@@ -1,0 +1,258 @@
+//! Quantized weights: their layout in memory, and the kernels that write and dequantize them.
+//!
+//! All rows of weights come first, then all rows of scales. `kernels/gemm/gemv.cu` documents the
+//! layout of a row.
+
+use super::call::{Call, element_bytes, int, pointer};
+use super::context::{Define, OperationContext};
+use super::grid::grid_2d;
+use crate::device::Queue;
+use assay_operations::{ElementFormat, Operand};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
+
+/// The most rows of one launch, which are the grid's y.
+const MAX_GRID_Y: u64 = 65_535;
+const ROW_THREADS: u64 = 256;
+const THREADS: u64 = 64;
+
+/// The layout of a format of weights, as the kernels' macros of those names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct WeightLayout {
+    /// 8: int8, 80: e4m3, 4: uint4.
+    pub weight_format: u64,
+    /// Weights that share a scale and a minimum; 0 where a row has one scale.
+    pub group_size: u64,
+}
+
+impl WeightLayout {
+    /// The layout of a format; none for floats, and for block formats without kernels.
+    pub fn of(format: ElementFormat) -> Option<Self> {
+        let (weight_format, group_size) = match format {
+            ElementFormat::Int8 => (8, 0),
+            ElementFormat::Fp8 => (80, 0),
+            ElementFormat::Int4
+            | ElementFormat::Q8_0
+            | ElementFormat::Q4_0
+            | ElementFormat::Q4_1 => (format.bits(), format.block_values()),
+            _ => return None,
+        };
+        Some(WeightLayout {
+            weight_format,
+            group_size,
+        })
+    }
+
+    fn bits(self) -> u64 {
+        if self.weight_format == 4 { 4 } else { 8 }
+    }
+
+    /// Weights in 16 bytes.
+    pub fn chunk(self) -> u64 {
+        128 / self.bits()
+    }
+
+    /// Weights of a row, padded to whole 128-byte lines.
+    pub fn padded(self, inputs: u64) -> u64 {
+        match self.group_size {
+            0 => inputs,
+            _ => inputs.next_multiple_of(1024 / self.bits()),
+        }
+    }
+
+    /// Bytes of a row of weights, and of its scales.
+    fn row_bytes(self, inputs: u64) -> (u64, u64) {
+        let scales = match self.group_size {
+            0 => 4,
+            group_size => inputs / group_size * 4,
+        };
+        (self.padded(inputs) * self.bits() / 8, scales)
+    }
+
+    /// The weights of this name, and the address of their scales.
+    pub fn find(
+        self,
+        call: &Call<'_>,
+        name: &'static str,
+        outputs: u64,
+        inputs: u64,
+    ) -> Result<(Operand, DevicePointer)> {
+        let found = call.raw(name)?;
+        let multiple = self.group_size.max(16);
+        if !inputs.is_multiple_of(multiple) {
+            let expected = format_args!("inputs in multiples of {multiple} for {}", found.format);
+            return Err(call.error(expected, inputs));
+        }
+        let (weights, scales) = self.row_bytes(inputs);
+        let expected = outputs * (weights + scales);
+        if found.bytes < expected {
+            let expected = format_args!("{name} of {expected} bytes, for {}", found.format);
+            return Err(call.error(expected, found.bytes));
+        }
+        let scales = DevicePointer(found.pointer.0 + outputs * weights);
+        Ok((found, scales))
+    }
+}
+
+/// A matrix of quantized weights.
+#[derive(Clone, Copy)]
+pub(super) struct PackedWeights {
+    pub layout: WeightLayout,
+    pub weights: DevicePointer,
+    pub scales: DevicePointer,
+    pub outputs: u64,
+    pub inputs: u64,
+}
+
+impl PackedWeights {
+    /// Launches a kernel over all rows; `other` is the other matrix, and the bytes of its rows.
+    fn launch(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        kernel: &'static str,
+        defines: &[Define],
+        [other, other_bytes]: [u64; 2],
+        ctas_x: u64,
+    ) -> Result<()> {
+        let function = context.function(queue, kernel, defines)?;
+        let (weight_bytes, scale_bytes) = self.layout.row_bytes(self.inputs);
+        let mut done = 0;
+        while done < self.outputs {
+            let launch_rows = (self.outputs - done).min(MAX_GRID_Y);
+            let matrix = |first: u64, bytes: u64| {
+                KernelArgument::Pointer(DevicePointer(first + done * bytes))
+            };
+            let weights = matrix(self.weights.0, weight_bytes);
+            let scales = matrix(self.scales.0, scale_bytes);
+            let other = matrix(other, other_bytes);
+            let arguments = match kernel {
+                "dequantize" => [weights, scales, other, int(self.inputs)],
+                _ => [other, weights, scales, int(self.inputs)],
+            };
+            queue.launch(&function, grid_2d(ctas_x, launch_rows, THREADS), &arguments)?;
+            done += launch_rows;
+        }
+        Ok(())
+    }
+
+    /// Dequantizes to `out`, row-major.
+    pub fn dequantize_into(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+        out: Operand,
+    ) -> Result<()> {
+        let defines: [Define; 3] = [
+            ("WEIGHT_FORMAT", self.layout.weight_format.into()),
+            ("GROUP_SIZE", self.layout.group_size.into()),
+            ("OUTPUT", call.float_type("out", out)?.into()),
+        ];
+        let bytes = self.inputs * element_bytes(out.format).unwrap_or(0);
+        let ctas_x = self.inputs.div_ceil(8 * THREADS);
+        let matrix = [out.pointer.0, bytes];
+        self.launch(context, queue, "dequantize", &defines, matrix, ctas_x)
+    }
+
+    /// Quantizes floats.
+    fn quantize(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+    ) -> Result<()> {
+        let x = call.operand("x", &[self.outputs, self.inputs])?;
+        let defines: [Define; 4] = [
+            ("WEIGHT_FORMAT", self.layout.weight_format.into()),
+            ("GROUP_SIZE", self.layout.group_size.into()),
+            ("TYPE", call.float_type("x", x)?.into()),
+            ("THREADS", ROW_THREADS.into()),
+        ];
+        if self.layout.group_size == 0 {
+            let function = context.function(queue, "quantize", &defines)?;
+            let arguments = [
+                pointer(x),
+                KernelArgument::Pointer(self.weights),
+                KernelArgument::Pointer(self.scales),
+                int(self.inputs),
+            ];
+            let extent = grid_2d(self.outputs, 1, ROW_THREADS);
+            return queue.launch(&function, extent, &arguments);
+        }
+        let bytes = self.inputs * element_bytes(x.format).unwrap_or(0);
+        let groups = self.layout.padded(self.inputs) / self.layout.group_size;
+        let ctas_x = groups.div_ceil(THREADS);
+        let matrix = [x.pointer.0, bytes];
+        self.launch(context, queue, "quantize", &defines, matrix, ctas_x)
+    }
+
+    /// Repacks GGML blocks of 32 weights.
+    fn repack_blocks(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+        blocks: Operand,
+    ) -> Result<()> {
+        let block_format: u64 = match blocks.format {
+            ElementFormat::Q8_0 => 80,
+            ElementFormat::Q4_0 => 40,
+            ElementFormat::Q4_1 => 41,
+            other => return Err(call.error("blocks of q8_0, q4_0 or q4_1", other)),
+        };
+        let bytes = self.inputs / blocks.format.block_values() * blocks.format.block_bytes();
+        if blocks.bytes < self.outputs * bytes {
+            let expected = format_args!("x of {} bytes", self.outputs * bytes);
+            return Err(call.error(expected, blocks.bytes));
+        }
+        let defines: [Define; 3] = [
+            ("BLOCK_FORMAT", block_format.into()),
+            ("WEIGHT_FORMAT", self.layout.weight_format.into()),
+            ("GROUP_SIZE", self.layout.group_size.into()),
+        ];
+        let ctas_x = (self.layout.padded(self.inputs) / 32).div_ceil(THREADS);
+        let matrix = [blocks.pointer.0, bytes];
+        self.launch(context, queue, "pack_blocks", &defines, matrix, ctas_x)
+    }
+}
+
+fn found(call: &Call<'_>) -> Result<PackedWeights> {
+    let (outputs, inputs) = (call.size("outputs")?, call.size("inputs")?);
+    let format = call.raw("weights")?.format;
+    let Some(layout) = WeightLayout::of(format) else {
+        let expected = "weights of int8, fp8, int4, q8_0, q4_0 or q4_1";
+        return Err(call.error(expected, format));
+    };
+    let (weights, scales) = layout.find(call, "weights", outputs, inputs)?;
+    Ok(PackedWeights {
+        layout,
+        weights: weights.pointer,
+        scales,
+        outputs,
+        inputs,
+    })
+}
+
+pub(super) fn pack(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let packed = found(call)?;
+    if packed.outputs * packed.inputs == 0 {
+        return Ok(());
+    }
+    let (x, format) = (call.raw("x")?, call.raw("weights")?.format);
+    match format {
+        ElementFormat::Int8 | ElementFormat::Fp8 | ElementFormat::Int4 => {
+            packed.quantize(context, queue, call)
+        }
+        _ if x.format == format => packed.repack_blocks(context, queue, call, x),
+        _ => Err(call.error(format_args!("x as blocks of {format}"), x.format)),
+    }
+}
+
+pub(super) fn unpack(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+    let packed = found(call)?;
+    let out = call.operand("out", &[packed.outputs, packed.inputs])?;
+    if packed.outputs * packed.inputs == 0 {
+        return Ok(());
+    }
+    packed.dequantize_into(context, queue, call, out)
+}
