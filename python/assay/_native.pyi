@@ -23,10 +23,10 @@ __all__ = [
     "OPERATIONS",
     "TAPE_OPS",
     "BlockFormat",
+    "BlockManager",
     "Buffer",
     "Context",
     "GgufFile",
-    "KvCache",
     "NativeArray",
     "NativeEvent",
     "NativeGrant",
@@ -886,51 +886,54 @@ def provoke_panic(message: str) -> None:
     """Panic behind the wall that panics do not pass, so that a test can see that it stands."""
 
 @final
-class KvCache:
-    """The books of a paged cache of keys and values: who holds which block."""
+class BlockManager:
+    """Assigns the blocks of a paged KV cache to sequences."""
 
-    def __new__(cls, blocks: int, block_tokens: int, *, prefix_caching: bool = True) -> KvCache: ...
+    def __new__(
+        cls, blocks: int, block_tokens: int, *, prefix_caching: bool = True
+    ) -> BlockManager: ...
     def lookup(self, tokens: Sequence[int]) -> int:
-        """Tokens at the beginning of a prompt that a new sequence would find in the cache."""
-    def open(self, tokens: Sequence[int], room: int) -> tuple[int, int]:
-        """Open a sequence with room for so many tokens; returns it and how many tokens are cached.
+        """Leading tokens of a prompt that the prefix cache holds."""
+    def open(self, tokens: Sequence[int], capacity: int) -> tuple[int, int]:
+        """Open a sequence and reserve slots; returns it and how many leading tokens are cached.
 
-        The room includes the cached tokens.
+        The capacity includes the cached tokens.
         """
     def reserve(self, sequence: int, tokens: int) -> tuple[int, int] | None:
-        """Make room for more tokens; returns the blocks to copy from and to, if any.
+        """Reserve slots for more tokens; returns the copy on write to make, if any.
 
-        All or nothing: an `OutOfMemoryError` leaves everything as it was.
+        The copy is the blocks to copy from and to. All or nothing: an `OutOfMemoryError` leaves
+        everything as it was.
         """
     def commit(self, sequence: int, tokens: Sequence[int]) -> None:
-        """Note that the keys and values of these tokens were written."""
+        """Commit tokens whose keys and values were written."""
     def fork(self, sequence: int) -> int:
-        """A second sequence that shares all blocks until one of them writes."""
+        """Fork a sequence; the two share blocks, copied on write."""
     def close(self, sequence: int) -> None:
-        """Give a sequence's blocks back."""
-    def table(self, sequence: int) -> list[int]:
-        """The blocks of a sequence."""
+        """Close a sequence and release its blocks."""
+    def block_table(self, sequence: int) -> list[int]:
+        """The block table of a sequence."""
     def length(self, sequence: int) -> int:
         """Tokens committed to a sequence."""
     def write_step(
         self, batch: Sequence[tuple[int, int]], sizes: tuple[int, int, int], out: Any
     ) -> None:
-        """Write positions, slots, query starts, lengths and block tables of a step, in that order.
+        """Write a step's positions, slot mapping, query starts, lengths and block tables, in order.
 
         `batch` is sequences with how many tokens each gains; `sizes` are the rows, sequences and
         table width that the kernels run with; `out` is a writable int32 buffer. What the step does
         not fill is padded: slot -1, length 0.
         """
     def cached_blocks(self) -> list[tuple[int, int | None, list[int]]]:
-        """Every findable block: its number, the place of the one before it, and its tokens."""
+        """Every block of the prefix cache: its id, the index of its parent, and its tokens."""
     def adopt(self, cached: Sequence[tuple[int, int | None, Sequence[int]]]) -> list[int | None]:
-        """Make blocks of another cache findable; returns the block to fill for each, if any."""
+        """Adopt blocks of another prefix cache; returns the block to fill for each, if any."""
     def clear_cached(self) -> int:
-        """Forget all tokens of blocks without holders; returns how many blocks."""
+        """Evict every unreferenced block; returns how many."""
     def statistics(self) -> dict[str, int]:
-        """Counts of blocks and events."""
+        """Block counts by state, and event counters."""
     def verify(self) -> None:
-        """Check the books against each other; slow."""
+        """Check all invariants; slow."""
 
 @final
 class StoredTensor:

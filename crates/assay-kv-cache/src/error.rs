@@ -1,16 +1,16 @@
-//! Everything the block manager can refuse, one variant per failure.
+//! The block manager's errors, one variant per failure.
 
 use std::fmt;
 
-/// Why a call was refused; the books are as they were before it.
+/// Why a call failed; the state is as before it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum KvError {
-    /// Fewer blocks can be had than the tokens need.
+    /// Too few blocks are free or evictable.
     OutOfBlocks {
         /// Blocks the call needs.
         needed: usize,
-        /// Blocks that are free or can be taken from the prefix cache.
+        /// Blocks that are free or can be evicted from the prefix cache.
         available: usize,
     },
     /// There is no such sequence, or it was closed.
@@ -18,43 +18,43 @@ pub enum KvError {
         /// The sequence given.
         sequence: u64,
     },
-    /// Tokens were committed to places that were not reserved.
+    /// Tokens were committed beyond the reserved slots.
     NotReserved {
         /// The sequence.
         sequence: u64,
         /// Tokens it would have.
         tokens: usize,
-        /// Tokens it has room for.
-        room: usize,
+        /// Tokens reserved for it.
+        reserved: usize,
     },
     /// An option cannot be used.
     InvalidOption {
         /// Its name.
         name: &'static str,
-        /// What is allowed.
+        /// What is valid.
         expected: &'static str,
         /// What was given.
         got: usize,
     },
-    /// A step does not fit the arrays it is to be written to.
+    /// A step does not fit its output array.
     StepTooLarge {
         /// Which extent.
         what: &'static str,
-        /// What the arrays hold.
+        /// The array's extent.
         expected: usize,
-        /// What the step has.
+        /// The step's extent.
         got: usize,
     },
-    /// A chain of cached blocks cannot be taken in.
+    /// A list of cached blocks cannot be adopted.
     InvalidChain {
-        /// The block's place in the list.
+        /// The block's index in the list.
         index: usize,
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The books contradict each other.
+    /// The state is inconsistent.
     Inconsistent {
-        /// How.
+        /// The violated invariant.
         what: String,
     },
 }
@@ -89,10 +89,10 @@ impl fmt::Display for KvError {
             KvError::NotReserved {
                 sequence,
                 tokens,
-                room,
+                reserved,
             } => write!(
                 formatter,
-                "KV cache: expected sequence {sequence} to stay within its {room} reserved tokens, \
+                "KV cache: expected sequence {sequence} to stay within its {reserved} reserved tokens, \
                  got {tokens}\nhint: reserve before committing, and again after a fork"
             ),
             KvError::InvalidOption {
@@ -118,5 +118,5 @@ impl fmt::Display for KvError {
 
 impl std::error::Error for KvError {}
 
-/// What calls of the block manager return.
+/// Result of a block manager call.
 pub type Result<T> = std::result::Result<T, KvError>;

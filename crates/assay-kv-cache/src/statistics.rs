@@ -1,28 +1,28 @@
-//! Counts that tell how the cache is used.
+//! Usage counters of the block manager.
 
-/// How many blocks are where, and what has happened so far.
+/// Block counts by state, and event counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KvStatistics {
-    /// Blocks in all.
+    /// All blocks.
     pub blocks: u64,
-    /// Tokens in a block.
+    /// Tokens per block.
     pub block_tokens: u64,
-    /// Blocks that sequences hold.
+    /// Blocks referenced by sequences.
     pub used: u64,
-    /// Blocks whose content nobody needs.
+    /// Blocks in the free list.
     pub free: u64,
-    /// Blocks without holders that a later prompt can still find.
+    /// Unreferenced blocks in the prefix cache.
     pub cached: u64,
     /// Open sequences.
     pub sequences: u64,
-    /// Prompt tokens that were looked for in the prefix cache.
+    /// Prompt tokens looked up in the prefix cache.
     pub queried_tokens: u64,
-    /// Prompt tokens that were found there.
+    /// Prompt tokens found in it.
     pub hit_tokens: u64,
-    /// Cached blocks whose content was given up for other tokens.
+    /// Cached blocks evicted for other tokens.
     pub evictions: u64,
-    /// Blocks that were copied because another sequence held them too.
+    /// Copies on write: blocks copied because another sequence referenced them too.
     pub copies: u64,
-    /// Blocks given back because an equal one could be found already.
+    /// Blocks released because an equal one was in the prefix cache.
     pub duplicates: u64,
 }

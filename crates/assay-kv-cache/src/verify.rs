@@ -1,82 +1,85 @@
-//! The books held against each other, for tests and for doubt.
+//! Checks the block manager's invariants, for tests and debugging.
 
-use super::KvCache;
 use super::error::{KvError, Result};
-use super::prefix::Link;
+use super::manager::BlockManager;
+use super::prefix_cache::PrefixId;
 use std::collections::HashMap;
 
-impl KvCache {
-    /// Checks that every block is exactly one of free, held or kept, that holders are counted
-    /// right, and that no findable block outlives the one before it.
+impl BlockManager {
+    /// Checks that every block is exactly one of free, referenced or cached, that reference counts
+    /// are right, and that no cached block outlives its parent.
     pub fn verify(&self) -> Result<()> {
-        let mut holders: HashMap<u32, u32> = HashMap::new();
+        let mut references: HashMap<u32, u32> = HashMap::new();
         for (name, sequence) in &self.sequences {
             let full = sequence.length / self.block_tokens;
             if sequence.blocks.len() * self.block_tokens < sequence.length {
-                return wrong(format!(
+                return inconsistent(format!(
                     "sequence {name} has more tokens than its blocks hold"
                 ));
             }
-            if sequence.tail.len() != sequence.length % self.block_tokens {
-                return wrong(format!("sequence {name} lost count of its last tokens"));
+            if sequence.partial.len() != sequence.length % self.block_tokens {
+                return inconsistent(format!(
+                    "sequence {name} has a wrong count of partial-block tokens"
+                ));
             }
             for (index, block) in sequence.blocks.iter().enumerate() {
-                *holders.entry(*block).or_default() += 1;
-                if self.prefix_caching && (index < full) != self.prefixes.contains(*block) {
-                    return wrong(format!(
-                        "block {index} of sequence {name} is findable when it is not full, or not when it is"
+                *references.entry(*block).or_default() += 1;
+                if self.prefix_caching && (index < full) != self.prefix_cache.contains(*block) {
+                    return inconsistent(format!(
+                        "block {index} of sequence {name} is cached when it is not full, or not when it is"
                     ));
                 }
             }
         }
-        let kept: Vec<u32> = self.blocks.kept().collect();
-        let mut places = kept.len() + self.blocks.free().len();
-        for block in 0..self.blocks.count() as u32 {
-            let counted = holders.get(&block).copied().unwrap_or(0);
-            if counted != self.blocks.holders(block) {
-                return wrong(format!(
-                    "block {block} has {counted} holders and counts {}",
-                    self.blocks.holders(block)
+        let cached: Vec<u32> = self.pool.cached().collect();
+        let mut states = cached.len() + self.pool.free().len();
+        for block in 0..self.pool.count() as u32 {
+            let counted = references.get(&block).copied().unwrap_or(0);
+            if counted != self.pool.reference_count(block) {
+                return inconsistent(format!(
+                    "block {block} has {counted} references and counts {}",
+                    self.pool.reference_count(block)
                 ));
             }
-            places += usize::from(counted > 0);
+            states += usize::from(counted > 0);
         }
-        if places != self.blocks.count() || kept.len() != self.blocks.kept_count() {
-            return wrong(format!(
-                "{places} places for {} blocks",
-                self.blocks.count()
+        if states != self.pool.count() || cached.len() != self.pool.cached_count() {
+            return inconsistent(format!(
+                "{states} block states for {} blocks",
+                self.pool.count()
             ));
         }
-        let held_findable = holders
+        let referenced_cached = references
             .keys()
-            .filter(|block| self.prefixes.contains(**block));
-        if held_findable.count() + kept.len() != self.prefixes.len() {
-            return wrong("the prefix index names blocks that are free".to_owned());
+            .filter(|block| self.prefix_cache.contains(**block));
+        if referenced_cached.count() + cached.len() != self.prefix_cache.len() {
+            return inconsistent("the prefix cache contains free blocks".to_owned());
         }
-        self.verify_order(&kept)
+        self.verify_order(&cached)
     }
 
-    /// Whoever comes before a kept block in its chain is held, or was used later.
-    fn verify_order(&self, kept: &[u32]) -> Result<()> {
-        let mut later: HashMap<Link, u32> = HashMap::new();
-        for block in kept.iter().rev() {
-            let Some((before, _)) = self.prefixes.content(*block) else {
-                return wrong(format!("kept block {block} cannot be found"));
+    /// The parent of every cached block is referenced, or was used later.
+    fn verify_order(&self, cached: &[u32]) -> Result<()> {
+        let mut later: HashMap<PrefixId, u32> = HashMap::new();
+        for block in cached.iter().rev() {
+            let Some((parent, _)) = self.prefix_cache.content(*block) else {
+                return inconsistent(format!("cached block {block} is not in the prefix cache"));
             };
-            let held = (0..self.blocks.count() as u32).any(|other| {
-                self.blocks.holders(other) > 0 && self.prefixes.link_of(other) == Some(before)
+            let referenced = (0..self.pool.count() as u32).any(|other| {
+                self.pool.reference_count(other) > 0
+                    && self.prefix_cache.prefix_of(other) == Some(parent)
             });
-            if before != Link::START && !held && !later.contains_key(&before) {
-                return wrong(format!("block {block} outlives the one before it"));
+            if parent != PrefixId::EMPTY && !referenced && !later.contains_key(&parent) {
+                return inconsistent(format!("block {block} outlives its parent"));
             }
-            if let Some(link) = self.prefixes.link_of(*block) {
-                later.insert(link, *block);
+            if let Some(prefix) = self.prefix_cache.prefix_of(*block) {
+                later.insert(prefix, *block);
             }
         }
         Ok(())
     }
 }
 
-fn wrong(what: String) -> Result<()> {
+fn inconsistent(what: String) -> Result<()> {
     Err(KvError::Inconsistent { what })
 }

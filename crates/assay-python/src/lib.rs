@@ -1,8 +1,8 @@
 //! `assay._native`: everything Python sees of the Rust crates.
 
+mod block_manager;
 mod float_buffer;
 mod formats;
-mod kv;
 mod runtime;
 mod stored_texts;
 mod tape;
@@ -28,7 +28,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
     tape::register(module)?;
     runtime::register(module)?;
-    kv::register(module)?;
+    block_manager::register(module)?;
     threads::register(module)?;
     formats::register(module)?;
     Ok(())

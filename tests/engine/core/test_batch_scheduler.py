@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay._native import KvCache
+from assay._native import BlockManager
 from assay.engine.core.batch_scheduler import POLICIES, BatchScheduler
 from assay.engine.core.output_text import OutputText
 from assay.engine.core.request import Request
@@ -95,7 +95,7 @@ def alone(prompt, tokens):
 def test_batched_requests_have_the_outputs_of_single_requests(
     plans, policy, max_batch, budget, depth, blocks
 ):
-    block_manager = KvCache(blocks, 4)
+    block_manager = BlockManager(blocks, 4)
     scheduler = BatchScheduler(
         block_manager,
         max_batch=max_batch,
@@ -123,7 +123,7 @@ def test_batched_requests_have_the_outputs_of_single_requests(
 
 def test_decode_continues_during_chunked_prefill():
     scheduler = BatchScheduler(
-        KvCache(64, 4), max_batch=4, token_budget=8, policy="fcfs", speculation_depth=0
+        BlockManager(64, 4), max_batch=4, token_budget=8, policy="fcfs", speculation_depth=0
     )
     decoding = request(0, [1, 2], 30)
     scheduler.add(decoding)
@@ -143,7 +143,7 @@ def test_decode_continues_during_chunked_prefill():
 
 def test_least_urgent_request_is_preempted():
     scheduler = BatchScheduler(
-        KvCache(6, 4), max_batch=4, token_budget=32, policy="priority", speculation_depth=0
+        BlockManager(6, 4), max_batch=4, token_budget=32, policy="priority", speculation_depth=0
     )
     urgent = request(1, [1] * 7, 12, priority=0)
     patient = request(0, [2] * 7, 12, priority=5)
@@ -165,7 +165,7 @@ def test_least_urgent_request_is_preempted():
 )
 def test_policy_orders_waiting_requests(policy, order):
     scheduler = BatchScheduler(
-        KvCache(64, 4), max_batch=1, token_budget=32, policy="fcfs", speculation_depth=0
+        BlockManager(64, 4), max_batch=1, token_budget=32, policy="fcfs", speculation_depth=0
     )
     for item in (
         request(0, [1] * 9, 1, priority=1),

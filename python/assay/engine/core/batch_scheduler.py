@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from assay._native import KvCache
+from assay._native import BlockManager
 from assay.engine.core.request import Request
 from assay.errors import OutOfMemoryError
 
@@ -45,7 +45,7 @@ class BatchScheduler:
 
     def __init__(
         self,
-        block_manager: KvCache,
+        block_manager: BlockManager,
         *,
         max_batch: int,
         token_budget: int,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from assay._native import KvCache
+from assay._native import BlockManager
 from assay.engine.models.model_shape import ModelShape
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
@@ -59,7 +59,7 @@ class KvMemory:
         """Allocate; `owner` identifies the weights that the content depends on."""
         dtype = FORMATS[format]
         self.device = device
-        self.block_manager = KvCache(blocks, block_tokens, prefix_caching=prefix_caching)
+        self.block_manager = BlockManager(blocks, block_tokens, prefix_caching=prefix_caching)
         self._owner = owner
         self._layout = (shape, block_tokens, format)
         extents = (blocks, block_tokens, shape.kv_heads, shape.head_dim)
@@ -109,7 +109,7 @@ class KvMemory:
     def clear_blocks(self, sequence: int) -> None:
         """Set the keys and values of a sequence's blocks to zero, in every layer."""
         context, stream = self.device._context, self.device.current_stream()._native
-        blocks = set(self.block_manager.table(sequence))
+        blocks = set(self.block_manager.block_table(sequence))
         # One fill per run of adjacent blocks: a fresh cache hands blocks out in order.
         starts = sorted(block for block in blocks if block - 1 not in blocks)
         ends = sorted(block + 1 for block in blocks if block + 1 not in blocks)

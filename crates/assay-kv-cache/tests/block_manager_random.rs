@@ -1,6 +1,6 @@
-//! Random use of the KV cache's books, with the content of every slot followed beside them.
+//! Random use of the block manager, checked against a model of every slot's content.
 
-use assay_kv_cache::{CachedBlock, KvCache, KvError, KvOptions, SequenceId, StepLayout};
+use assay_kv_cache::{BlockManager, CachedBlock, KvError, KvOptions, SequenceId, StepLayout};
 use proptest::prelude::*;
 
 const BLOCKS: usize = 12;
@@ -14,7 +14,7 @@ enum Step {
     Fork { which: usize },
     Close { which: usize },
     Clear,
-    MoveOver,
+    Migrate,
 }
 
 fn tokens(most: usize) -> impl Strategy<Value = Vec<u32>> {
@@ -31,40 +31,40 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<usize>().prop_map(|which| Step::Fork { which }),
         4 => any::<usize>().prop_map(|which| Step::Close { which }),
         1 => Just(Step::Clear),
-        1 => Just(Step::MoveOver),
+        1 => Just(Step::Migrate),
     ]
 }
 
-/// A cache, and in each slot everything that the keys and values there depend on.
+/// A block manager, and for each slot the tokens that its keys and values depend on.
 struct World {
-    cache: KvCache,
+    manager: BlockManager,
     slots: Vec<Vec<u32>>,
     live: Vec<(SequenceId, Vec<u32>)>,
 }
 
-fn new_cache(prefix_caching: bool) -> KvCache {
+fn new_manager(prefix_caching: bool) -> BlockManager {
     let options = KvOptions {
         blocks: BLOCKS,
         block_tokens: BLOCK_TOKENS,
         prefix_caching,
     };
-    KvCache::new(options).expect("the options are valid")
+    BlockManager::new(options).expect("the options are valid")
 }
 
 impl World {
     fn new(prefix_caching: bool) -> Self {
         World {
-            cache: new_cache(prefix_caching),
+            manager: new_manager(prefix_caching),
             slots: vec![Vec::new(); BLOCKS * BLOCK_TOKENS],
             live: Vec::new(),
         }
     }
 
-    /// What a kernel does with the tables: writes the new tokens to their slots.
+    /// Writes the new tokens to their slots, as a kernel does.
     fn write(&mut self, sequence: SequenceId, all: &[u32], count: usize) -> Result<(), KvError> {
         let layout = StepLayout::packed(16, 2, BLOCKS);
         let mut out = vec![7_i32; 37 + 2 * BLOCKS];
-        self.cache
+        self.manager
             .write_step(&[(sequence, count)], &layout, &mut out)?;
         for row in 0..16 {
             let (position, slot) = (out[row] as usize, out[16 + row]);
@@ -79,11 +79,11 @@ impl World {
         Ok(())
     }
 
-    /// Appends tokens; gives false, having changed nothing, where there is no room.
+    /// Appends tokens; returns false, with nothing changed, if there are too few blocks.
     fn append(&mut self, which: usize, tokens: &[u32]) -> Result<bool, KvError> {
         let sequence = self.live[which].0;
-        let before = self.cache.statistics();
-        match self.cache.reserve(sequence, tokens.len()) {
+        let before = self.manager.statistics();
+        match self.manager.reserve(sequence, tokens.len()) {
             Ok(copy) => {
                 if let Some(copy) = copy {
                     for offset in 0..BLOCK_TOKENS {
@@ -94,14 +94,14 @@ impl World {
                 }
             }
             Err(KvError::OutOfBlocks { .. }) => {
-                assert_eq!(self.cache.statistics(), before);
+                assert_eq!(self.manager.statistics(), before);
                 return Ok(false);
             }
             Err(other) => return Err(other),
         }
         let all = [self.live[which].1.as_slice(), tokens].concat();
         self.write(sequence, &all, tokens.len())?;
-        self.cache.commit(sequence, tokens)?;
+        self.manager.commit(sequence, tokens)?;
         self.live[which].1 = all;
         Ok(true)
     }
@@ -110,16 +110,16 @@ impl World {
         let chosen = |which: usize, world: &World| which % world.live.len().max(1);
         match step {
             Step::Open { prompt, first } => {
-                let cached = self.cache.lookup(prompt);
+                let cached = self.manager.lookup(prompt);
                 assert!(cached < prompt.len());
                 let end = prompt.len().min(cached + first);
-                match self.cache.open(prompt, end) {
+                match self.manager.open(prompt, end) {
                     Ok(opened) => {
                         assert_eq!(opened.cached_tokens, cached);
                         self.live.push((opened.sequence, prompt[..cached].to_vec()));
                         let rest = prompt[cached..end].to_vec();
                         let last = self.live.len() - 1;
-                        assert!(self.append(last, &rest)?, "the room was promised");
+                        assert!(self.append(last, &rest)?, "the slots are reserved");
                     }
                     Err(KvError::OutOfBlocks { needed, available }) => assert!(needed > available),
                     Err(other) => return Err(other),
@@ -134,8 +134,8 @@ impl World {
                 let appended = self.append(which, &[])?;
                 assert!(appended);
                 let sequence = self.live[which].0;
-                // A reservation may copy, and a copy that is not made would be lost.
-                if let Ok(Some(copy)) = self.cache.reserve(sequence, *tokens) {
+                // A reservation may copy on write, and a skipped copy would lose tokens.
+                if let Ok(Some(copy)) = self.manager.reserve(sequence, *tokens) {
                     for offset in 0..BLOCK_TOKENS {
                         let from = copy.from as usize * BLOCK_TOKENS + offset;
                         self.slots[copy.to as usize * BLOCK_TOKENS + offset] =
@@ -145,27 +145,27 @@ impl World {
             }
             Step::Fork { which } => {
                 let (sequence, tokens) = self.live[chosen(*which, self)].clone();
-                self.live.push((self.cache.fork(sequence)?, tokens));
+                self.live.push((self.manager.fork(sequence)?, tokens));
             }
             Step::Close { which } => {
                 let (sequence, _) = self.live.remove(chosen(*which, self));
-                self.cache.close(sequence)?;
-                assert!(self.cache.close(sequence).is_err());
+                self.manager.close(sequence)?;
+                assert!(self.manager.close(sequence).is_err());
             }
             Step::Clear => {
-                self.cache.clear_cached();
-                assert_eq!(self.cache.statistics().cached, 0);
+                self.manager.clear_cached();
+                assert_eq!(self.manager.statistics().cached, 0);
             }
-            Step::MoveOver => self.move_over()?,
+            Step::Migrate => self.migrate()?,
         }
         Ok(())
     }
 
-    /// Takes everything findable into a fresh cache, as a restart does.
-    fn move_over(&mut self) -> Result<(), KvError> {
-        let cached = self.cache.cached_blocks();
+    /// Moves the prefix cache into a new manager, as a restart does.
+    fn migrate(&mut self) -> Result<(), KvError> {
+        let cached = self.manager.cached_blocks();
         let mut fresh = World::new(true);
-        let taken = fresh.cache.adopt(&cached)?;
+        let taken = fresh.manager.adopt(&cached)?;
         for (entry, to) in cached.iter().zip(&taken) {
             let to = to.expect("a cache as large has room for all") as usize;
             for offset in 0..BLOCK_TOKENS {
@@ -175,13 +175,13 @@ impl World {
         }
         let prompts: Vec<Vec<u32>> = self.live.iter().map(|(_, tokens)| tokens.clone()).collect();
         for (sequence, _) in std::mem::take(&mut self.live) {
-            self.cache.close(sequence)?;
+            self.manager.close(sequence)?;
         }
         for mut prompt in prompts {
             prompt.push(9);
-            let expected = self.cache.lookup(&prompt);
-            assert_eq!(fresh.cache.lookup(&prompt), expected);
-            let opened = fresh.cache.open(&prompt, expected)?;
+            let expected = self.manager.lookup(&prompt);
+            assert_eq!(fresh.manager.lookup(&prompt), expected);
+            let opened = fresh.manager.open(&prompt, expected)?;
             fresh
                 .live
                 .push((opened.sequence, prompt[..expected].to_vec()));
@@ -191,19 +191,19 @@ impl World {
         Ok(())
     }
 
-    /// Every sequence reads back exactly its own tokens, and the books agree.
+    /// Every sequence reads back exactly its own tokens, and the invariants hold.
     fn check(&self) -> Result<(), KvError> {
-        self.cache.verify()?;
+        self.manager.verify()?;
         for (sequence, tokens) in &self.live {
-            assert_eq!(self.cache.length(*sequence)?, tokens.len());
-            let table = self.cache.table(*sequence)?;
+            assert_eq!(self.manager.length(*sequence)?, tokens.len());
+            let table = self.manager.block_table(*sequence)?;
             for position in 0..tokens.len() {
                 let slot = table[position / BLOCK_TOKENS] as usize * BLOCK_TOKENS
                     + position % BLOCK_TOKENS;
                 assert_eq!(self.slots[slot], tokens[..=position]);
             }
         }
-        let counts = self.cache.statistics();
+        let counts = self.manager.statistics();
         assert_eq!(counts.used + counts.free + counts.cached, BLOCKS as u64);
         Ok(())
     }
@@ -212,41 +212,41 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn no_block_is_leaked_or_shared_wrongly(
+    fn blocks_are_neither_leaked_nor_shared_wrongly(
         prefix_caching in prop::bool::weighted(0.8),
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut world = World::new(prefix_caching);
         for step in &steps {
-            if matches!(step, Step::MoveOver) && !prefix_caching {
+            if matches!(step, Step::Migrate) && !prefix_caching {
                 continue;
             }
             world.run(step)?;
             world.check()?;
         }
         for (sequence, _) in std::mem::take(&mut world.live) {
-            world.cache.close(sequence)?;
+            world.manager.close(sequence)?;
         }
-        prop_assert_eq!(world.cache.statistics().used, 0);
-        world.cache.clear_cached();
-        prop_assert_eq!(world.cache.statistics().free, BLOCKS as u64);
-        world.cache.verify()?;
+        prop_assert_eq!(world.manager.statistics().used, 0);
+        world.manager.clear_cached();
+        prop_assert_eq!(world.manager.statistics().free, BLOCKS as u64);
+        world.manager.verify()?;
     }
 
     #[test]
-    fn chains_from_outside_are_refused_or_kept_sound(
+    fn adopt_rejects_invalid_chains_and_stays_consistent(
         entries in prop::collection::vec((prop::option::of(0_usize..8), tokens(4)), 0..20),
     ) {
         let cached: Vec<CachedBlock> = entries
             .into_iter()
             .enumerate()
-            .map(|(block, (before, tokens))| CachedBlock { block: block as u32, before, tokens })
+            .map(|(block, (parent, tokens))| CachedBlock { block: block as u32, parent, tokens })
             .collect();
-        let mut cache = new_cache(true);
+        let mut manager = new_manager(true);
         let sound = cached.iter().enumerate().all(|(index, entry)| {
-            entry.tokens.len() == BLOCK_TOKENS && entry.before.is_none_or(|before| before < index)
+            entry.tokens.len() == BLOCK_TOKENS && entry.parent.is_none_or(|parent| parent < index)
         });
-        prop_assert_eq!(cache.adopt(&cached).is_ok(), sound);
-        cache.verify()?;
+        prop_assert_eq!(manager.adopt(&cached).is_ok(), sound);
+        manager.verify()?;
     }
 }

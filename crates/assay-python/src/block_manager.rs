@@ -1,7 +1,7 @@
-//! The KV cache's books for Python.
+//! The KV cache's block manager for Python.
 
 use assay_kv_cache::{
-    CachedBlock, KvCache, KvError, KvOptions, KvStatistics, SequenceId, StepLayout,
+    BlockManager, CachedBlock, KvError, KvOptions, KvStatistics, SequenceId, StepLayout,
 };
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
@@ -9,25 +9,25 @@ use pyo3::types::PyDict;
 
 use crate::runtime::errors;
 
-/// Adds the cache's names to the module.
+/// Adds the block manager to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<PyKvCache>()
+    module.add_class::<PyBlockManager>()
 }
 
-fn refused(error: KvError) -> PyErr {
+fn kv_error(error: KvError) -> PyErr {
     errors::kv(&error)
 }
 
-/// The books of a paged cache of keys and values: who holds which block.
-#[pyclass(name = "KvCache", module = "assay._native")]
-struct PyKvCache {
-    cache: KvCache,
-    /// A step's integers before they are copied to Python's array.
+/// Assigns the blocks of a paged KV cache to sequences.
+#[pyclass(name = "BlockManager", module = "assay._native")]
+struct PyBlockManager {
+    manager: BlockManager,
+    /// A step's metadata before it is copied to Python's array.
     step: Vec<i32>,
 }
 
 #[pymethods]
-impl PyKvCache {
+impl PyBlockManager {
     #[new]
     #[pyo3(signature = (blocks, block_tokens, *, prefix_caching=true))]
     fn new(blocks: usize, block_tokens: usize, prefix_caching: bool) -> PyResult<Self> {
@@ -36,55 +36,59 @@ impl PyKvCache {
             block_tokens,
             prefix_caching,
         };
-        Ok(PyKvCache {
-            cache: KvCache::new(options).map_err(refused)?,
+        Ok(PyBlockManager {
+            manager: BlockManager::new(options).map_err(kv_error)?,
             step: Vec::new(),
         })
     }
 
-    /// Tokens at the beginning of a prompt that a new sequence would find in the cache.
+    /// Leading tokens of a prompt that the prefix cache holds.
     fn lookup(&self, tokens: Vec<u32>) -> usize {
-        self.cache.lookup(&tokens)
+        self.manager.lookup(&tokens)
     }
 
-    /// Open a sequence with room for so many tokens; returns it and how many tokens are cached.
-    fn open(&mut self, tokens: Vec<u32>, room: usize) -> PyResult<(SequenceId, usize)> {
-        let opened = self.cache.open(&tokens, room).map_err(refused)?;
+    /// Open a sequence and reserve slots; returns it and how many leading tokens are cached.
+    fn open(&mut self, tokens: Vec<u32>, capacity: usize) -> PyResult<(SequenceId, usize)> {
+        let opened = self.manager.open(&tokens, capacity).map_err(kv_error)?;
         Ok((opened.sequence, opened.cached_tokens))
     }
 
-    /// Make room for more tokens; returns the blocks to copy from and to, if any.
+    /// Reserve slots for more tokens; returns the copy on write to make, if any.
     fn reserve(&mut self, sequence: SequenceId, tokens: usize) -> PyResult<Option<(u32, u32)>> {
-        let copy = self.cache.reserve(sequence, tokens).map_err(refused)?;
+        let copy = self.manager.reserve(sequence, tokens).map_err(kv_error)?;
         Ok(copy.map(|copy| (copy.from, copy.to)))
     }
 
-    /// Note that the keys and values of these tokens were written.
+    /// Commit tokens whose keys and values were written.
     fn commit(&mut self, sequence: SequenceId, tokens: Vec<u32>) -> PyResult<()> {
-        self.cache.commit(sequence, &tokens).map_err(refused)
+        self.manager.commit(sequence, &tokens).map_err(kv_error)
     }
 
-    /// A second sequence that shares all blocks until one of them writes.
+    /// Fork a sequence; the two share blocks, copied on write.
     fn fork(&mut self, sequence: SequenceId) -> PyResult<SequenceId> {
-        self.cache.fork(sequence).map_err(refused)
+        self.manager.fork(sequence).map_err(kv_error)
     }
 
-    /// Give a sequence's blocks back.
+    /// Close a sequence and release its blocks.
     fn close(&mut self, sequence: SequenceId) -> PyResult<()> {
-        self.cache.close(sequence).map_err(refused)
+        self.manager.close(sequence).map_err(kv_error)
     }
 
-    /// The blocks of a sequence.
-    fn table(&self, sequence: SequenceId) -> PyResult<Vec<u32>> {
-        Ok(self.cache.table(sequence).map_err(refused)?.to_vec())
+    /// The block table of a sequence.
+    fn block_table(&self, sequence: SequenceId) -> PyResult<Vec<u32>> {
+        Ok(self
+            .manager
+            .block_table(sequence)
+            .map_err(kv_error)?
+            .to_vec())
     }
 
     /// Tokens committed to a sequence.
     fn length(&self, sequence: SequenceId) -> PyResult<usize> {
-        self.cache.length(sequence).map_err(refused)
+        self.manager.length(sequence).map_err(kv_error)
     }
 
-    /// Write positions, slots, query starts, lengths and block tables of a step, in that order.
+    /// Write a step's positions, slot mapping, query starts, lengths and block tables, in order.
     fn write_step(
         &mut self,
         py: Python<'_>,
@@ -95,39 +99,39 @@ impl PyKvCache {
         let (rows, sequences, table_width) = sizes;
         let layout = StepLayout::packed(rows, sequences, table_width);
         self.step.resize(out.item_count(), 0);
-        self.cache
+        self.manager
             .write_step(&batch, &layout, &mut self.step)
-            .map_err(refused)?;
+            .map_err(kv_error)?;
         out.copy_from_slice(py, &self.step)
     }
 
-    /// Every findable block: its number, the place of the one before it, and its tokens.
+    /// Every block of the prefix cache: its id, the index of its parent, and its tokens.
     fn cached_blocks(&self) -> Vec<(u32, Option<usize>, Vec<u32>)> {
-        let listed = self.cache.cached_blocks().into_iter();
+        let listed = self.manager.cached_blocks().into_iter();
         listed
-            .map(|entry| (entry.block, entry.before, entry.tokens))
+            .map(|entry| (entry.block, entry.parent, entry.tokens))
             .collect()
     }
 
-    /// Make blocks of another cache findable; returns the block to fill for each, if any.
+    /// Adopt blocks of another prefix cache; returns the block to fill for each, if any.
     fn adopt(&mut self, cached: Vec<(u32, Option<usize>, Vec<u32>)>) -> PyResult<Vec<Option<u32>>> {
         let cached: Vec<CachedBlock> = cached
             .into_iter()
-            .map(|(block, before, tokens)| CachedBlock {
+            .map(|(block, parent, tokens)| CachedBlock {
                 block,
-                before,
+                parent,
                 tokens,
             })
             .collect();
-        self.cache.adopt(&cached).map_err(refused)
+        self.manager.adopt(&cached).map_err(kv_error)
     }
 
-    /// Forget all tokens of blocks without holders; returns how many blocks.
+    /// Evict every unreferenced block; returns how many.
     fn clear_cached(&mut self) -> usize {
-        self.cache.clear_cached()
+        self.manager.clear_cached()
     }
 
-    /// Counts of blocks and events.
+    /// Block counts by state, and event counters.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let KvStatistics {
             blocks,
@@ -141,7 +145,7 @@ impl PyKvCache {
             evictions,
             copies,
             duplicates,
-        } = self.cache.statistics();
+        } = self.manager.statistics();
         let counts = PyDict::new(py);
         for (name, count) in [
             ("blocks", blocks),
@@ -161,8 +165,8 @@ impl PyKvCache {
         Ok(counts)
     }
 
-    /// Check the books against each other; slow.
+    /// Check all invariants; slow.
     fn verify(&self) -> PyResult<()> {
-        self.cache.verify().map_err(refused)
+        self.manager.verify().map_err(kv_error)
     }
 }
