@@ -6,7 +6,7 @@ Macros that only change a size have one value or two.
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from assay.runtime.rules import BINARY, UNARY
+from assay.runtime.ufuncs import BINARY, UNARY
 
 Options = Mapping[str, object]
 

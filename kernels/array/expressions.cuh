@@ -1,6 +1,6 @@
 // The elementwise operations of arrays, one line each: the table behind the elementwise, reduction and scan kernels.
 //
-// A name means the same here as in the arrays' own table, `runtime/rules.py`; T is the compute type: bool, an integer,
+// A name means the same here as in the arrays' own table, `runtime/ufuncs.py`; T is the compute type: bool, an integer,
 // float or double. 16-bit floats are computed in float.
 #pragma once
 #include "prelude.cuh"

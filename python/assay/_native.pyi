@@ -50,8 +50,8 @@ __all__ = [
     "build_info",
     "cuda_attention_limits",
     "cuda_compile",
+    "cuda_cublaslt",
     "cuda_probe",
-    "cuda_products",
     "cuda_sources",
     "cuda_time_launches",
     "dequantize_weights",
@@ -456,7 +456,7 @@ class CudaFindings(TypedDict):
 def cuda_probe(folders: Sequence[str | PathLike[str]]) -> CudaFindings:
     """What of CUDA this machine has; the first call looks, with these folders of wheels."""
 
-def cuda_products() -> CudaLibrary:
+def cuda_cublaslt() -> CudaLibrary:
     """Where cuBLASLt is and its version, or why there is none; the first call opens it."""
 
 def cuda_compile(

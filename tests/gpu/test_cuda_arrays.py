@@ -9,7 +9,7 @@ from assay import xp
 from assay.errors import DTypeError
 from assay.runtime import Device, cuda, dtypes
 from assay.runtime.array import Array
-from assay.runtime.rules import BINARY, UNARY
+from assay.runtime.ufuncs import BINARY, UNARY
 
 if (missing := cuda.probe().missing) is not None:
     pytest.skip(missing.sentence, allow_module_level=True)

@@ -58,7 +58,7 @@ def product_seconds(device: Device, dtype: object) -> float:
 
 def test_products_of_halves_run_on_the_matrix_units(device: Device) -> None:
     """They ran at 4.4 TFLOP/s, less than a tenth of what single precision does without them."""
-    if (library := cuda.products()).missing is not None:
+    if (library := cuda.cublaslt()).missing is not None:
         pytest.skip(library.missing)
     halves, singles = (product_seconds(device, dtype) for dtype in (xp.bfloat16, xp.float32))
     assert halves < singles / 1.5
@@ -66,7 +66,7 @@ def test_products_of_halves_run_on_the_matrix_units(device: Device) -> None:
 
 def test_attention_over_a_prompt_is_no_slower_than_its_products(device: Device) -> None:
     """Causal attention took a thousand times as long as it should."""
-    if (library := cuda.products()).missing is not None:
+    if (library := cuda.cublaslt()).missing is not None:
         pytest.skip(library.missing)
     heads, kv_heads, width = 32, 8, 128
     q = put(device, SIZE, heads, width)

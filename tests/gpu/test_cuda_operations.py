@@ -57,7 +57,7 @@ CODES = {
 
 
 def operate(device: Device, name: str, operands: list[Array | None], numbers: list[float]) -> None:
-    device._context.operate(
+    device.operate(
         name,
         [
             None
@@ -66,7 +66,6 @@ def operate(device: Device, name: str, operands: list[Array | None], numbers: li
             for one in operands
         ],
         numbers,
-        device.current_stream()._native,
         label=name,
         bytes=0,
         flops=0.0,

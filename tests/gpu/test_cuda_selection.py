@@ -7,7 +7,7 @@ import pytest
 
 from assay import xp
 from assay.errors import IndexingError, ShapeError
-from assay.runtime import Device, cuda, exchange
+from assay.runtime import Device, cuda, transfer
 from assay.runtime.array import Array
 
 if (missing := cuda.probe().missing) is not None:
@@ -58,9 +58,9 @@ def device() -> Device:
 
 def equal(made: Array, expected: Array | np.ndarray) -> None:
     """Equal in value, so that zeros of either sign are equal in bfloat16 too."""
-    got = exchange.values(made)
+    got = transfer.values(made)
     if isinstance(expected, Array):
-        expected = exchange.values(expected)
+        expected = transfer.values(expected)
     assert got.shape == expected.shape
     np.testing.assert_array_equal(got, expected)
 

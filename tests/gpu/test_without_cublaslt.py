@@ -20,7 +20,7 @@ WITHOUT = {**os.environ, "ASSAY_CUBLASLT": "0"}
 
 def test_doctor_says_that_it_is_switched_off() -> None:
     told = subprocess.run(
-        [sys.executable, "-c", "from assay.runtime import cuda; print(cuda.products().missing)"],
+        [sys.executable, "-c", "from assay.runtime import cuda; print(cuda.cublaslt().missing)"],
         env=WITHOUT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert told.stdout == "cuBLASLt not available: switched off by ASSAY_CUBLASLT=0\n"

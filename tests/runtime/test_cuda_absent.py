@@ -38,7 +38,7 @@ def test_a_gpu_that_is_asked_for_is_an_error_in_the_agreed_words(missing: cuda.M
 def test_auto_falls_back_to_the_processor_and_says_so_once(
     missing: cuda.Missing, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cuda.tell_fallback.cache_clear()
+    cuda.warn_fallback.cache_clear()
     with caplog.at_level(logging.WARNING, "assay"):
         assert device("auto") is device("cpu")
         assert device("auto") is device("cpu")

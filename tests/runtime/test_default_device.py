@@ -39,9 +39,9 @@ def test_other_threads_keep_their_own() -> None:
     assert seen == ["cpu"]
 
 
-def test_processors_have_no_kernels_of_arrays() -> None:
+def test_cpu_has_no_array_kernels() -> None:
     x, y = (xp.asarray(np.ones(4, np.float32), copy=True) for _ in range(2))
-    assert not x.device.has_array_kernels
+    assert not x.device.capabilities.has_array_kernels
     stream = x.device.current_stream()._native
     with pytest.raises(AssayError, match="expected an operation with a kernel of the processor"):
         x.device._context.elementwise("add", 0, x.dtype.element, (x, x), y, stream, 0.0)

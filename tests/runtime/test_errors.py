@@ -28,8 +28,8 @@ class Arrays:
     ("call", "kind", "message"),
     [
         (lambda a: a.f + a.v, ValueError, "add: expected shapes that broadcast, got (2, 3), (4,)"),
-        (lambda a: a.f + a.i, TypeError, "add: expected types that join, got float32 and int32"),
-        (lambda a: a.u + a.i, TypeError, "add: expected types that join, got uint64 and int32"),
+        (lambda a: a.f + a.i, TypeError, "add: expected types that promote, got float32 and int32"),
+        (lambda a: a.u + a.i, TypeError, "add: expected types that promote, got uint64 and int32"),
         (lambda a: a.b + a.b, TypeError, "add: expected elements of kind int or uint or float or complex, got bool"),
         (lambda a: a.i / a.i, TypeError, "divide: expected elements of kind float or complex, got int32"),
         (lambda a: a.i + 1.5, TypeError, "add: expected a scalar that fits int32, got float 1.5"),

@@ -69,9 +69,9 @@ def test_read_only_memory_stays_unwritten() -> None:
     source = np.arange(4)
     source.flags.writeable = False
     x = xp.asarray(source)
-    with pytest.raises(DeviceError, match="setitem: expected memory that may be written"):
+    with pytest.raises(DeviceError, match="setitem: expected writable memory"):
         x[0] = 5
-    with pytest.raises(DeviceError, match="add: expected memory that may be written"):
+    with pytest.raises(DeviceError, match="add: expected writable memory"):
         x += 1
     assert source.tolist() == [0, 1, 2, 3]
     assert not np.asarray(x).flags.writeable
@@ -164,7 +164,7 @@ def test_bfloat16_crosses_as_what_it_is() -> None:
 def test_dlpack_refuses_what_it_cannot_do(sim: Device) -> None:
     x = xp.ones(3, device=sim)
     with pytest.raises(
-        BufferError, match="__dlpack__: expected a device that others know, got sim"
+        BufferError, match="__dlpack__: expected a device with a DLPack type, got sim"
     ):
         x.__dlpack__()
     assert np.from_dlpack(x.to_device("cpu")).tolist() == [1.0] * 3

@@ -155,10 +155,8 @@ REFUSED = {
     # What is a kernel of a GPU is a loop of NumPy's elsewhere.
     **({} if ON_GPU else {"a NumPy loop": lambda x: x.__iadd__(1)}),
     "an allocation": lambda x: x.device.allocate(64),
-    "a copy from the host": lambda x: x.device._context.upload("upload", b"1234", x.buffer, 0),
-    "a copy to the host": lambda x: x.device._context.download(
-        "download", x.buffer, 0, bytearray(4)
-    ),
+    "a copy from the host": lambda x: x.device.upload("upload", b"1234", x.buffer, 0),
+    "a copy to the host": lambda x: x.device.download("download", x.buffer, 0, bytearray(4)),
     "an event": lambda x: x.device.current_stream().record(),
     "a wait": lambda x: x.device.current_stream().synchronize(),
     "a value of captured work": lambda x: (fill(x, 1), x.buffer.synchronize()),

@@ -165,9 +165,9 @@ def test_wrong_indices_are_named(key: Any, error: type[Exception], message: str)
 
 def test_a_broadcast_view_is_not_written() -> None:
     view = xp.broadcast_to(xp.zeros(3), (2, 3))
-    with pytest.raises(ShapeError, match="setitem: expected a place for every element"):
+    with pytest.raises(ShapeError, match="setitem: expected distinct memory for every element"):
         view[...] = 1.0
-    with pytest.raises(ShapeError, match="add: expected a place for every element"):
+    with pytest.raises(ShapeError, match="add: expected distinct memory for every element"):
         view += 1.0
     assert view.tolist() == [[0.0] * 3] * 2
 

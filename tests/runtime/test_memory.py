@@ -174,9 +174,7 @@ def test_memory_that_someone_looks_at_stays(cpu: Device) -> None:
     with pytest.raises(DeviceError, match="expected memory that nothing looks at"):
         x.evict()
     del theirs
-    graph = capture_graph(
-        lambda: cpu._context.fill("f", x.buffer, 0, 1, 64, cpu.current_stream()._native), device=cpu
-    )
+    graph = capture_graph(lambda: cpu.fill("f", x.buffer, 0, 1, 64), device=cpu)
     with pytest.raises(DeviceError, match="nothing looks at"):
         x.evict()
     graph.close()
@@ -276,7 +274,7 @@ def test_pinned_buffers_copy_straight_to_arrays(fresh: Device) -> None:
 def test_kernels_do_not_reach_pinned_memory(own: Device) -> None:
     pinned = own.pinned(64)
     with pytest.raises(DeviceError, match="got pinned host memory"):
-        own._context.download("d", pinned._buffer, 0, bytearray(8))
+        own.download("d", pinned._buffer, 0, bytearray(8))
 
 
 def test_the_shortage_callback_can_help_and_its_own_errors_are_not_the_requests(
@@ -318,15 +316,15 @@ def test_the_shortage_callback_can_help_and_its_own_errors_are_not_the_requests(
 def test_outstanding_allocations_name_the_line_that_asked() -> None:
     device = own_device(track_allocations=True)
     x = xp.zeros(1000, dtype=xp.uint8, device=device)
-    (one,) = device.outstanding()
+    (one,) = device.outstanding_allocations()
     assert one.nbytes == 1000
     assert Path(one.file).name == "test_memory.py"
     source = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert "x = xp.zeros(1000" in source[one.line - 1]
     del x
-    assert device.outstanding() == []
-    with pytest.raises(InputError, match="outstanding: expected a device that tracks"):
-        own_device().outstanding()
+    assert device.outstanding_allocations() == []
+    with pytest.raises(InputError, match="outstanding_allocations: expected a device that tracks"):
+        own_device().outstanding_allocations()
 
 
 def test_a_limit_counts_bytes_as_they_were_asked_for() -> None:

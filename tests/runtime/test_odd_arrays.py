@@ -89,7 +89,7 @@ FREED: dict[str, Callable[[Array], Any]] = {
     "fill": lambda x: x.device._context.fill(
         "fill", x.buffer, 0, 0, 8, x.device.default_stream._native
     ),
-    "upload": lambda x: x.device._context.upload("upload", b"12345678", x.buffer, 0),
+    "upload": lambda x: x.device.upload("upload", b"12345678", x.buffer, 0),
     "capture": lambda x: capture_graph(lambda: FREED["fill"](x), device=x.device),
 }
 

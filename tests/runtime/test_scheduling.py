@@ -56,7 +56,7 @@ def test_a_task_can_gate_the_stream_that_work_already_uses(own: Device) -> None:
         x += 1.0
     with task:
         graph = capture_graph(
-            lambda: own._context.fill("f", x.buffer, 0, 0, 64, own.current_stream()._native),
+            lambda: own.fill("f", x.buffer, 0, 0, 64),
             device=own,
         )
         graph.replay()

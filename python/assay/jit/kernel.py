@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final
 
-from assay import _native
+from assay._native import NativeKernel
 from assay.errors import DeviceError, DTypeError, InputError, ShapeError
 from assay.jit.signature import Parameter, Signature, read
-from assay.runtime import cuda, launching
+from assay.runtime import allocation, cuda, numpy_kernels
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device, Stream
 
@@ -51,15 +51,14 @@ class Kernel:
         self.cpu: Final = cpu
         self.shapes: Final = shapes
         self.options: Final = tuple(options)
-        self._compiled: weakref.WeakKeyDictionary[Device, _native.NativeKernel] = (
+        self._compiled: weakref.WeakKeyDictionary[Device, NativeKernel] = (
             weakref.WeakKeyDictionary()
         )
 
-    def compile(self, device: Device) -> _native.NativeKernel:
+    def compile(self, device: Device) -> NativeKernel:
         """Compile for a device, or take what was compiled before."""
         if device not in self._compiled:
-            self._compiled[device] = _native.NativeKernel(
-                device._context,
+            self._compiled[device] = device.compile_kernel(
                 self.source,
                 self.name,
                 name=f"{self.name}.cu",
@@ -99,7 +98,7 @@ class Kernel:
             return
         blocks = -(-largest // math.prod(threads)) if grid is None else grid
         blocks = _extents(f"{self.name}: grid", blocks)
-        if device.kind != "cuda":
+        if not device.capabilities.supports_jit:
             with stream or nullcontext():
                 self._run_on_host(device, [value for _, value in given])
             return
@@ -136,7 +135,7 @@ class Kernel:
                 "copy it first: xp.asarray(x, copy=True)",
             )
         if parameter.writes:
-            launching.require_writable(value, self.name)
+            allocation.require_writable(value, self.name)
         return parameter, value
 
     def _number(self, parameter: Parameter, value: Any) -> int | float:
@@ -182,7 +181,7 @@ class Kernel:
                 f"{self.name}: expected at least one array, got none",
                 "a kernel's results are in arrays, which also say where it runs",
             )
-        device = launching.one_device(self.name, [array for _, array in arrays])
+        device = allocation.common_device(self.name, [array for _, array in arrays])
         if stream is not None and stream.device is not device:
             raise DeviceError(
                 f"{self.name}: expected a stream of {device}, got one of {stream.device}"
@@ -211,7 +210,7 @@ class Kernel:
             ]
             function(*passed)
 
-        launching.launch(self.name, run, reads, writes)
+        numpy_kernels.launch(self.name, run, reads, writes)
 
     def _placed(self, values: Sequence[Any]) -> list[tuple[Array, Parameter]]:
         pairs = zip(values, self.signature.parameters, strict=True)

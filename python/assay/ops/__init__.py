@@ -2,14 +2,15 @@
 
 from assay.ops.activations import activate, softmax, swiglu
 from assay.ops.attention import attention, decode_attention, paged_attention
+from assay.ops.gather import embedding, gather_rows
 from assay.ops.linear import linear
+from assay.ops.matmul import batched_matmul
 from assay.ops.norms import layer_norm, rms_norm
-from assay.ops.products import batched_matmul
+from assay.ops.packing import pack
 from assay.ops.quantization import dequantize, quantize
 from assay.ops.rope import RopeTable, rope, rope_table, rope_write
-from assay.ops.rows import embedding, gather_rows
 from assay.ops.sampling import penalize, sample
-from assay.ops.weights import Weights, pack
+from assay.ops.weights import Weights
 
 __all__ = [
     "RopeTable",

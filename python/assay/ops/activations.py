@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from assay.errors import ShapeError
 from assay.ops import counting
-from assay.ops.calling import call, check, nbytes, result
 from assay.ops.linear import activation_code
+from assay.ops.operands import call, check, nbytes, result
 from assay.runtime.array import Array
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
-from assay.ops.calling import DENSE, F32, I32, call, check, nbytes, operand, result
 from assay.ops.counting import NOTHING, Count
+from assay.ops.operands import DENSE, F32, I32, call, check, nbytes, operand, result
 from assay.ops.rope import RopeTable
 from assay.runtime.array import Array
 
@@ -24,8 +24,7 @@ def _fill_zeros(operation: str, out: Array, label: str | None) -> Array:
     """Zeros for all rows: without sequences, every row is padding."""
     buffer, offset, size, _ = operand(operation, "out", out)
     if size:
-        stream = out.device.current_stream()._native
-        out.device._context.fill(label or operation, buffer, offset, 0, size, stream)
+        out.device.fill(label or operation, buffer, offset, 0, size)
     return out
 
 

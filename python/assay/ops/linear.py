@@ -7,8 +7,8 @@ from typing import Final
 from assay._native import ACTIVATIONS, FORMATS
 from assay.errors import DTypeError, InputError, ShapeError
 from assay.ops import counting
-from assay.ops.calling import CODES, call, check, nbytes, result
 from assay.ops.counting import Count
+from assay.ops.operands import CODES, call, check, nbytes, result
 from assay.ops.weights import Weights
 from assay.runtime import dtypes
 from assay.runtime.array import Array
@@ -61,7 +61,7 @@ def linear(
         )
     outputs, inputs = weights.shape
     if isinstance(x, Weights):
-        _check_narrow(x, weights)
+        _check_fp8(x, weights)
     else:
         check("linear", "x", x, (None, inputs))
     rows = x.shape[0]
@@ -80,15 +80,15 @@ def linear(
             f"{outputs} outputs {'and' if residual is not None else 'without'} a residual"
         )
     code = ACTIVATIONS[_GATED] if gated else activation_code("linear", activation)
-    made = outputs // 2 if gated else outputs
+    width = outputs // 2 if gated else outputs
     if x.device is not weights.device:
         raise ShapeError(
             f"linear: expected x on the weights' device {weights.device}, got {x.device}"
         )
-    # Products of halves may be kept in single precision, as logits are.
-    wide = out is not None and out.dtype is dtypes.float32
-    kind = dtypes.float32 if wide else x.dtype or dtypes.bfloat16
-    out = result("linear", x.device, out, (rows, made), kind)
+    # Results of 16-bit operands may be single precision, as logits are.
+    is_float32 = out is not None and out.dtype is dtypes.float32
+    dtype = dtypes.float32 if is_float32 else x.dtype or dtypes.bfloat16
+    out = result("linear", x.device, out, (rows, width), dtype)
     count = counting.product(rows, outputs, inputs, weights.element_bytes)
     more = nbytes(norm, bias, residual)
     call(
@@ -104,13 +104,13 @@ def linear(
         (rows, inputs, outputs, code, int(batch_invariant), float(epsilon)),
         x.device,
         count + Count(0.0, more),
-        label or _path(x, weights, out),
+        label or _record_label(x, weights, out),
     )
     return out
 
 
-def _check_narrow(x: Weights, weights: Weights) -> None:
-    """Rows that are packed themselves: as fp8, beside weights of fp8."""
+def _check_fp8(x: Weights, weights: Weights) -> None:
+    """Check packed activations: fp8, with fp8 weights."""
     if (x.format, weights.format) != ("fp8", "fp8"):
         raise DTypeError(
             f"linear: expected packed x and weights of fp8, got {x.format} and {weights.format}",
@@ -122,9 +122,9 @@ def _check_narrow(x: Weights, weights: Weights) -> None:
         )
 
 
-def _path(x: Array | Weights, weights: Weights, out: Array) -> str:
-    """What a record calls a GPU's kernel: bits of weights and activations, and the result's type."""
-    if x.device.kind != "cuda":
+def _record_label(x: Array | Weights, weights: Weights, out: Array) -> str:
+    """The default label on a GPU: bits of weights and activations, and the result's format."""
+    if not x.device.capabilities.is_gpu:
         return "linear"
     activations = 8 if isinstance(x, Weights) else 8 * x.dtype.itemsize
     short = next(name for name, code in FORMATS.items() if code == CODES[out.dtype])

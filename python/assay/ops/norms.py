@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.errors import InputError
 from assay.ops import counting
-from assay.ops.calling import call, check, nbytes, result
+from assay.ops.operands import call, check, nbytes, result
 from assay.runtime.array import Array
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from assay import _native
+from assay._native import rope_cos_sin
 from assay.errors import InputError, ShapeError
 from assay.lazy_import import LazyModule
 from assay.ops import counting
-from assay.ops.calling import DENSE, I32, call, check, nbytes, result
-from assay.runtime import dtypes, launching
+from assay.ops.operands import DENSE, I32, call, check, nbytes, result
+from assay.runtime import allocation, dtypes, transfer
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 from assay.runtime.hardware import device as device_named
@@ -91,15 +91,14 @@ def rope_table(
     target = device_named(device)
     if not target.host_memory:
         cos_sin = np.empty((positions, rotary_dim), np.float32)
-        _native.rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, cos_sin)
-        return RopeTable(launching.store("rope_table", target, cos_sin), interleaved)
-    out = launching.empty(target, (positions, rotary_dim), dtypes.float32, "rope_table")
+        rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, cos_sin)
+        return RopeTable(transfer.store("rope_table", target, cos_sin), interleaved)
+    out = allocation.empty(target, (positions, rotary_dim), dtypes.float32, "rope_table")
 
     def run() -> None:
-        _native.rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, out.buffer)
+        rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, out.buffer)
 
-    stream = target.current_stream()._native
-    target._context.launch("rope_table", run, [], [out.buffer], stream, bytes=out.nbytes, flops=0.0)
+    target.launch("rope_table", run, [], [out.buffer], bytes=out.nbytes)
     return RopeTable(out, interleaved)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from assay.ops import counting
-from assay.ops.calling import F32, I32, call, check, nbytes
-from assay.runtime import dtypes, launching
+from assay.ops.operands import F32, I32, call, check, nbytes
+from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 
 
@@ -36,7 +36,7 @@ def sample(
         check("sample", name, array, (rows,), I32)
     check("sample", "seeds", seeds, (rows,), (dtypes.int64, dtypes.int32))
     if tokens_out is None:
-        tokens_out = launching.empty(logits.device, (rows,), dtypes.int32, "sample")
+        tokens_out = allocation.empty(logits.device, (rows,), dtypes.int32, "sample")
     check("sample", "tokens_out", tokens_out, (rows,), I32)
     if logprobs_out is not None:
         check("sample", "logprobs_out", logprobs_out, (rows,), F32)

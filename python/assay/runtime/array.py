@@ -7,45 +7,31 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import NativeArray
-from assay.errors import ArrayBufferError, AssayError, DTypeError, ShapeError, UnsupportedError
+from assay.errors import ShapeError, UnsupportedError
 from assay.lazy_import import LazyModule
 from assay.runtime import layout as layouts
-from assay.runtime.arithmetic import Arithmetic
 from assay.runtime.dtypes import DType
-from assay.runtime.hardware import Device, device
+from assay.runtime.hardware import Device
 from assay.runtime.layout import Layout, Shape
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from assay.runtime import exchange, indexing, operators
 else:
     np = LazyModule("numpy", globals(), "np")
-    # These make arrays, so they could not be imported before the class is there.
-    exchange = LazyModule("assay.runtime.exchange", globals(), "exchange")
-    indexing = LazyModule("assay.runtime.indexing", globals(), "indexing")
-    operators = LazyModule("assay.runtime.operators", globals(), "operators")
 
 Scalar = bool | int | float | complex
 
-VERSIONS: Final = ("2024.12", "2023.12", "2022.12")
-"""Versions of the array API standard that the namespace follows."""
 
-DLPACK_CPU: Final = 1
-DLPACK_CUDA: Final = 2
-DLPACK_EXTENSION: Final = 12
-
-
-def look_at(memory: Any, dtype: DType, layout: Layout) -> npt.NDArray[Any]:
-    """A NumPy array of this layout over memory that holds a buffer's bytes."""
+def numpy_view(memory: Any, dtype: DType, layout: Layout) -> npt.NDArray[Any]:
+    """A NumPy array of this layout over the bytes of a buffer."""
     if layout.size == 0:
         return np.empty(layout.shape, dtype.storage)
     return np.ndarray(layout.shape, dtype.storage, memory, layout.offset, layout.strides)
 
 
-class Array(NativeArray, Arithmetic):
-    """Elements of one type in device memory, with a shape, strides and an offset.
+class Array(NativeArray):
+    """Elements of one dtype in device memory, with a shape, strides and an offset.
 
     Slicing, transposing and broadcasting give views of the same memory. Operators and the
     functions of `assay.xp` allocate their results from the device's pool and run as recorded
@@ -54,14 +40,67 @@ class Array(NativeArray, Arithmetic):
 
     __slots__ = ("__weakref__", "_host")
 
-    # NumPy's operators leave mixed expressions to ours, which say what they do not take.
+    # NumPy defers mixed expressions to our operators, which name the operand they refuse.
     __array_priority__: Final = 1000
+    __hash__ = None  # type: ignore[assignment]
 
     if TYPE_CHECKING:
-        # Kept by the native part, which is made from them and knows no more than that.
+        # Attributes of the native base class.
         device: Device
         dtype: DType
         layout: Layout
+
+        # `assay.runtime.operators` adds these: operations build on arrays, not arrays on them.
+        def to_numpy(self) -> npt.NDArray[Any]:
+            """The elements as a NumPy array."""
+
+        def to_device(self, device: Device | str, /, *, stream: Any = None) -> Array:
+            """The elements on another device."""
+
+        def tolist(self) -> Any:
+            """The elements as nested lists."""
+
+        def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType: ...
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]: ...
+        def __dlpack__(
+            self,
+            *,
+            stream: Any = None,
+            max_version: tuple[int, int] | None = None,
+            dl_device: tuple[int, int] | None = None,
+            copy: bool | None = None,
+        ) -> Any: ...
+        def __bool__(self) -> bool: ...
+        def __int__(self) -> int: ...
+        def __float__(self) -> float: ...
+        def __complex__(self) -> complex: ...
+        def __index__(self) -> int: ...
+        def __getitem__(self, key: Any, /) -> Array: ...
+        def __setitem__(self, key: Any, value: Any, /) -> None: ...
+        def __pow__(self, other: Any, /) -> Any: ...
+        def __rpow__(self, other: Any, /) -> Any: ...
+        def __matmul__(self, other: Any, /) -> Any: ...
+        def __rmatmul__(self, other: Any, /) -> Any: ...
+        def __eq__(self, other: Any, /) -> Any: ...
+        def __ne__(self, other: Any, /) -> Any: ...
+        def __lt__(self, other: Any, /) -> Any: ...
+        def __le__(self, other: Any, /) -> Any: ...
+        def __gt__(self, other: Any, /) -> Any: ...
+        def __ge__(self, other: Any, /) -> Any: ...
+        def __iadd__(self, other: Any, /) -> Any: ...
+        def __isub__(self, other: Any, /) -> Any: ...
+        def __imul__(self, other: Any, /) -> Any: ...
+        def __itruediv__(self, other: Any, /) -> Any: ...
+        def __ifloordiv__(self, other: Any, /) -> Any: ...
+        def __imod__(self, other: Any, /) -> Any: ...
+        def __ipow__(self, other: Any, /) -> Any: ...
+        def __iand__(self, other: Any, /) -> Any: ...
+        def __ior__(self, other: Any, /) -> Any: ...
+        def __ixor__(self, other: Any, /) -> Any: ...
+        def __ilshift__(self, other: Any, /) -> Any: ...
+        def __irshift__(self, other: Any, /) -> Any: ...
+        def __imatmul__(self, other: Any, /) -> Any: ...
+
     _host: npt.NDArray[Any] | None
 
     @property
@@ -103,7 +142,7 @@ class Array(NativeArray, Arithmetic):
 
     @property
     def mT(self) -> Array:
-        """The last two axes exchanged."""
+        """The transpose of the last two axes."""
         if self.ndim < 2:
             raise ShapeError(f"mT: expected at least 2 axes, got shape {self.shape}")
         axes = (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
@@ -114,114 +153,43 @@ class Array(NativeArray, Arithmetic):
         return Array(self.device, self.buffer, self.dtype, layout)
 
     def host(self) -> npt.NDArray[Any]:
-        """The memory as NumPy sees it, without waiting for work that uses it."""
-        seen: npt.NDArray[Any] | None = getattr(self, "_host", None)
-        if seen is not None:
-            return seen
-        view = look_at(self.buffer, self.dtype, self.layout)
+        """A NumPy view of the memory, without synchronizing with work that uses it."""
+        cached: npt.NDArray[Any] | None = getattr(self, "_host", None)
+        if cached is not None:
+            return cached
+        view = numpy_view(self.buffer, self.dtype, self.layout)
         if not self.buffer.evictable:
-            # Memory that someone looks at stays where it is, so evictable memory is let go of.
+            # A view pins memory, so views of evictable memory are not cached.
             self._host = view
         return view
 
     def free(self) -> None:
-        """Give the memory back now; later use is an error. Refused while other views exist."""
+        """Free the memory now; later use raises. Refused while other views exist."""
         self._host = None
         self.buffer.free()
 
     @property
     def resident(self) -> bool:
-        """Whether the memory is on the device; what was evicted comes back when it is used."""
+        """Whether the memory is on the device; evicted memory is restored when it is used."""
         return self.buffer.resident
 
     def allow_eviction(self) -> Array:
-        """Let the memory go to the host whenever memory is short and nothing uses it.
+        """Allow eviction to the host when device memory runs out and nothing uses this memory.
 
-        The least recently used goes first. Refused while other views look at the memory.
+        Eviction is least recently used first. Refused while other views exist.
         """
         self._host = None
         self.buffer.allow_eviction()
         return self
 
     def evict(self) -> None:
-        """Move the memory to the host now; the next use brings it back byte for byte."""
+        """Evict the memory to the host now; the next use restores it."""
         self._host = None
         self.buffer.evict(self.device.current_stream()._native)
 
-    def to_numpy(self) -> npt.NDArray[Any]:
-        """The elements as a NumPy array: a view where the memory is the host's, else a copy.
-
-        bfloat16 elements come as the uint16 that stores them.
-        """
-        if self.device.host_memory:
-            self.buffer.synchronize()
-            return self.host()
-        return exchange.download(self)
-
-    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Array:
-        """The elements on another device; the array itself if it is there already."""
-        if stream is not None:
-            raise UnsupportedError(
-                f"to_device: expected stream None, got {stream!r}", "use `with stream:`"
-            )
-        return exchange.to_device(self, device)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        """The namespace of functions for this array."""
-        if api_version is not None and api_version not in VERSIONS:
-            raise UnsupportedError(
-                f"__array_namespace__: expected a known version, got {api_version!r}",
-                f"one of: {', '.join(VERSIONS)}",
-            )
-        from assay import xp
-
-        return xp
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False and not self.device.host_memory:
-            raise ArrayBufferError(
-                f"__array__: expected memory of the host, got device {self.device}",
-                "allow a copy",
-            )
-        return np.array(self.to_numpy(), dtype=dtype, copy=copy)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """The array as a DLPack capsule."""
-        return exchange.to_dlpack(self, stream, max_version, dl_device, copy)
-
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's numbers for the device."""
-        kinds = {"cpu": DLPACK_CPU, "cuda": DLPACK_CUDA}
-        return (kinds.get(self.device.kind, DLPACK_EXTENSION), self.device.ordinal)
-
-    def _scalar(self, operation: str, kinds: tuple[str, ...]) -> Any:
-        if self.ndim != 0:
-            raise ShapeError(f"{operation}: expected a 0-d array, got shape {self.shape}")
-        if self.dtype.kind not in kinds:
-            raise DTypeError(f"{operation}: expected {' or '.join(kinds)}, got {self.dtype}")
-        return exchange.values(self).item()
-
-    def __bool__(self) -> bool:
-        return bool(self._scalar("bool", ("bool", "int", "uint", "float", "complex")))
-
-    def __int__(self) -> int:
-        return int(self._scalar("int", ("bool", "int", "uint", "float")))
-
-    def __float__(self) -> float:
-        return float(self._scalar("float", ("bool", "int", "uint", "float")))
-
-    def __complex__(self) -> complex:
-        return complex(self._scalar("complex", ("bool", "int", "uint", "float", "complex")))
-
-    def __index__(self) -> int:
-        return int(self._scalar("index", ("int", "uint")))
+        """DLPack's device type and ordinal."""
+        return (self.device.capabilities.dlpack_device_type, self.device.ordinal)
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -231,40 +199,7 @@ class Array(NativeArray, Arithmetic):
     def __iter__(self) -> Iterator[Array]:
         if self.ndim == 0:
             raise ShapeError("iter: expected an array with axes, got a 0-d array")
-        return (self[position] for position in range(self.shape[0]))
+        return (self[index] for index in range(self.shape[0]))
 
     def __contains__(self, value: object) -> bool:
-        raise UnsupportedError("in: expected xp.any(x == value), got a search by operator")
-
-    def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
-        return exchange.values(self).tolist()
-
-    def __repr__(self) -> str:
-        try:
-            text = np.array2string(exchange.values(self), separator=", ", threshold=100)
-        except AssayError as error:
-            text = f"<{error.message}>"
-        place = "" if self.device is device("cpu") else f", device={self.device}"
-        return f"Array({text}, dtype={self.dtype}{place})"
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __getitem__(self, key: Any, /) -> Array:
-        return indexing.get(self, key)
-
-    def __setitem__(self, key: Any, value: Any, /) -> None:
-        indexing.set_(self, key, value)
-
-    @staticmethod
-    def _binary(name: str, first: Any, second: Any) -> Any:
-        return operators.binary(name, first, second)
-
-    def _in_place(self, name: str, other: Any) -> Any:
-        return operators.in_place(name, self, other)
-
-    def _matmul(self, first: Any, second: Any) -> Any:
-        return operators.matmul(first, second)
-
-    def _matmul_in_place(self, other: Any) -> Any:
-        return operators.matmul_in_place(self, other)
+        raise UnsupportedError("in: expected xp.any(x == value), got the operator in")

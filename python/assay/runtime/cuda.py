@@ -1,4 +1,4 @@
-"""What of CUDA this machine has, where its libraries are, and saying once what is missing."""
+"""The machine's CUDA driver, libraries and GPUs, and the warning when they are missing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from assay import _native
+from assay._native import cuda_compile, cuda_cublaslt, cuda_probe, cuda_sources
+
+if TYPE_CHECKING:
+    from assay._native import CudaLibrary
 
 FALLING_BACK: Final = "Falling back to CPU backend"
 
@@ -22,7 +25,7 @@ _LOGGER: Final = logging.getLogger("assay")
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library of CUDA: where it was found, or what to say and do where it was not."""
+    """A CUDA library: its path, or the message and hint where it was not found."""
 
     path: str | None
     version: tuple[int, int] | None
@@ -32,7 +35,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """What the driver says about a GPU."""
+    """A GPU's properties, from the driver."""
 
     name: str
     capability: int
@@ -42,12 +45,12 @@ class Gpu:
     l2_bytes: int
     shared_bytes: int
     usable: bool
-    """whether it is new enough for the kernels"""
+    """whether its compute capability is supported"""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What keeps the first GPU from being used."""
+    """Why no GPU can be used."""
 
     code: str
     sentence: str
@@ -56,18 +59,18 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found, looked for once in a process."""
+    """Driver, compiler and GPUs; probed once per process."""
 
     driver: Library
     compiler: Library
     gpus: tuple[Gpu, ...]
     missing: Missing | None
     newer_compiler: str | None = None
-    """What to do where NVRTC is of a newer major than the driver."""
+    """The hint where NVRTC has a newer major version than the driver."""
 
 
 def library_folders() -> list[str]:
-    """Folders of the installed wheels that hold NVIDIA's libraries."""
+    """Folders of installed wheels with NVIDIA's libraries."""
     spec = importlib.util.find_spec("nvidia")
     if spec is None or spec.submodule_search_locations is None:
         return []
@@ -79,8 +82,8 @@ def library_folders() -> list[str]:
 
 @functools.cache
 def probe() -> Findings:
-    """Look for driver, devices and compiler; the first call looks."""
-    found = _native.cuda_probe(library_folders())
+    """Probe driver, devices and compiler; the result is cached."""
+    found = cuda_probe(library_folders())
     missing = found.get("missing")
     return Findings(
         driver=_library(found["driver"]),
@@ -92,26 +95,26 @@ def probe() -> Findings:
 
 
 @functools.cache
-def products() -> Library:
-    """NVIDIA's library of matrix products, cuBLASLt; the first call opens it."""
+def cublaslt() -> Library:
+    """cuBLASLt, NVIDIA's GEMM library; the first call loads it."""
     probe()
-    return _library(_native.cuda_products())
+    return _library(cuda_cublaslt())
 
 
-def _library(told: _native.CudaLibrary) -> Library:
-    return Library(told.get("path"), told.get("version"), told.get("missing"), told.get("hint"))
+def _library(found: CudaLibrary) -> Library:
+    return Library(found.get("path"), found.get("version"), found.get("missing"), found.get("hint"))
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of what a figure of a GPU depends on: the driver's own, CUDA's and its libraries'."""
+    """Versions that a GPU measurement depends on: the driver, CUDA and its libraries."""
     found = probe()
-    told = _DRIVER.read_text(encoding="utf-8") if _DRIVER.exists() else ""
-    number = re.search(r"\b\d+\.\d+(\.\d+)?\b", told)
+    text = _DRIVER.read_text(encoding="utf-8") if _DRIVER.exists() else ""
+    number = re.search(r"\b\d+\.\d+(\.\d+)?\b", text)
     return {
         "driver": number[0] if number else None,
         "CUDA": _text(found.driver.version),
         "NVRTC": _text(found.compiler.version),
-        "cuBLASLt": _text(products().version),
+        "cuBLASLt": _text(cublaslt().version),
     }
 
 
@@ -120,12 +123,12 @@ def _text(version: tuple[int, int] | None) -> str | None:
 
 
 def allows_tf32() -> bool:
-    """Whether `ASSAY_ALLOW_TF32=1` lets products of single precision round what they read."""
+    """Whether `ASSAY_ALLOW_TF32=1` allows TF32 in single-precision GEMMs."""
     return os.environ.get("ASSAY_ALLOW_TF32") == "1"
 
 
 def names() -> tuple[str, ...]:
-    """The GPUs that can be used, such as `cuda:0`."""
+    """The names of usable GPUs, such as `cuda:0`."""
     found = probe()
     if found.driver.missing or found.compiler.missing:
         return ()
@@ -133,22 +136,20 @@ def names() -> tuple[str, ...]:
 
 
 @functools.cache
-def tell_fallback() -> None:
-    """Say, once in a process, what is missing and that the processor is used instead."""
+def warn_fallback() -> None:
+    """Warn, once per process, that the CPU is used and what is missing."""
     missing = probe().missing
     if missing is not None:
         _LOGGER.warning("%s. %s. hint: %s", missing.sentence, FALLING_BACK, missing.hint)
 
 
 def headers() -> list[tuple[str, str]]:
-    """What kernels can include, by name: number formats, reductions and instructions."""
-    return [(name, text) for name, text in _native.cuda_sources() if name.endswith(".cuh")]
+    """The headers that kernels can include, by name."""
+    return [(name, text) for name, text in cuda_sources() if name.endswith(".cuh")]
 
 
 def compile(text: str, architecture: str, name: str, options: Sequence[str] = ()) -> bytes:
-    """Machine code of a source for an architecture such as `sm_90a`; needs NVRTC and no GPU."""
-    # So that NVRTC is looked for where the wheels are.
+    """A cubin of a source for an architecture such as `sm_90a`; needs NVRTC but no GPU."""
+    # Adds the wheels' folders to the search path of NVRTC.
     probe()
-    return _native.cuda_compile(
-        text, architecture, name=name, options=list(options), headers=headers()
-    )
+    return cuda_compile(text, architecture, name=name, options=list(options), headers=headers())

@@ -27,13 +27,13 @@ _FORMAT_NAMES: Final = {
     "float32": "f32",
     "float64": "f64",
 }
-"""What native operations call the types, where that is not their own name."""
+"""Format names of the dtypes, where they differ from the dtype's name."""
 
 
 class DType:
-    """The type of an array's elements."""
+    """The data type of an array's elements."""
 
-    __slots__ = ("_storage", "_stored_as", "code", "element", "itemsize", "kind", "name")
+    __slots__ = ("_storage", "_storage_name", "code", "element", "itemsize", "kind", "name")
 
     def __init__(
         self,
@@ -43,27 +43,27 @@ class DType:
         code: int,
         storage: str | None = None,
     ) -> None:
-        """Describe a type; `storage` is the NumPy type that holds its bytes, if not its own."""
+        """Describe a dtype; `storage` is the NumPy dtype of its bytes, if it is not its own."""
         self.name: Final = name
         self.kind: Final = kind
         self.itemsize: Final = itemsize
         self.code: Final = code
-        """DLPack's number for the kind."""
+        """DLPack's type code."""
         self.element: Final = FORMATS[_FORMAT_NAMES.get(name, name)]
-        """The number of the format in calls of native operations."""
-        self._stored_as: Final = storage or name
+        """The format code in calls of native operations."""
+        self._storage_name: Final = storage or name
         self._storage: np.dtype[Any] | None = None
 
     @property
     def storage(self) -> np.dtype[Any]:
-        """The NumPy type that holds the bytes."""
+        """The NumPy dtype that stores the elements."""
         if self._storage is None:
-            self._storage = np.dtype(self._stored_as)
+            self._storage = np.dtype(self._storage_name)
         return self._storage
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy type of the stored elements, so that `numpy.dtype(x.dtype)` works."""
+        """The same, so that `numpy.dtype(x.dtype)` works."""
         return self.storage
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ KINDS: Final = {
     "complex floating": ("complex",),
     "numeric": ("int", "uint", "float", "complex"),
 }
-"""The standard's names for groups of kinds."""
+"""The array API standard's names for groups of kinds."""
 
 NUMERIC: Final = KINDS["numeric"]
 REAL: Final = ("int", "uint", "float")
@@ -132,7 +132,7 @@ _SCALAR_KINDS: Final[dict[type, tuple[str, ...]]] = {
 
 
 def as_dtype(value: object, operation: str) -> DType:
-    """The element type that a caller means by a type, a name or a NumPy type."""
+    """The dtype of a dtype, a name or a NumPy dtype."""
     if isinstance(value, DType):
         return value
     name = value if isinstance(value, str) else None
@@ -150,38 +150,38 @@ def as_dtype(value: object, operation: str) -> DType:
 
 
 def from_dlpack_code(code: int, bits: int) -> DType:
-    """The element type of a DLPack tensor."""
+    """The dtype of a DLPack tensor."""
     found = _BY_DLPACK.get((code, bits))
     if found is None:
         raise DTypeError(
-            f"from_dlpack: expected an element type that arrays have, got code {code} of {bits} bits"
+            f"from_dlpack: expected a supported element type, got code {code} of {bits} bits"
         )
     return found
 
 
 def promote(first: DType, second: DType, operation: str) -> DType:
-    """The type that holds the values of both; kinds join only as the standard says."""
+    """Dtype promotion by the rules of the array API standard."""
     if first is second:
         return first
     kinds = {first.kind, second.kind}
     if kinds <= {"int", "uint"}:
-        joined = _join_integers(first, second)
+        promoted = _promote_integers(first, second)
     elif kinds == {"float"}:
         same_size = first.itemsize == second.itemsize
-        joined = float32 if same_size else max(first, second, key=lambda one: one.itemsize)
+        promoted = float32 if same_size else max(first, second, key=lambda one: one.itemsize)
     elif kinds <= {"float", "complex"}:
-        joined = complex128 if {first, second} & {float64, complex128} else complex64
+        promoted = complex128 if {first, second} & {float64, complex128} else complex64
     else:
-        joined = None
-    if joined is None:
+        promoted = None
+    if promoted is None:
         raise DTypeError(
-            f"{operation}: expected types that join, got {first} and {second}",
+            f"{operation}: expected types that promote, got {first} and {second}",
             "convert one of them with astype",
         )
-    return joined
+    return promoted
 
 
-def _join_integers(first: DType, second: DType) -> DType | None:
+def _promote_integers(first: DType, second: DType) -> DType | None:
     if first.kind == second.kind:
         return max(first, second, key=lambda one: one.itemsize)
     signed, unsigned = (first, second) if first.kind == "int" else (second, first)
@@ -191,7 +191,7 @@ def _join_integers(first: DType, second: DType) -> DType | None:
 
 
 def scalar_dtype(value: complex, other: DType, operation: str) -> DType:
-    """The type that a Python scalar takes beside an array."""
+    """The promoted dtype of an array's dtype and a Python scalar."""
     kinds = next(kinds for kind, kinds in _SCALAR_KINDS.items() if isinstance(value, kind))
     if other.kind in kinds:
         return other
@@ -204,12 +204,12 @@ def scalar_dtype(value: complex, other: DType, operation: str) -> DType:
 
 
 def default_for(kind: str) -> DType:
-    """The type that values of a kind get when none is named."""
+    """The default dtype of a kind."""
     return {"bool": bool_, "int": int64, "uint": uint64, "float": float64}.get(kind, complex128)
 
 
 def require_kind(dtype: DType, kinds: tuple[str, ...], operation: str) -> None:
-    """Refuse an element type that an operation does not take."""
+    """Raise for a dtype that an operation does not support."""
     if dtype.kind not in kinds:
         raise DTypeError(
             f"{operation}: expected elements of kind {' or '.join(kinds)}, got {dtype}"

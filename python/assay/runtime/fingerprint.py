@@ -63,9 +63,9 @@ def cache_bytes(device: Device) -> int | None:
     """Bytes of the cache that lies before the device's memory; None where nobody tells."""
     if device.host_memory:
         return last_level_cache_bytes()
-    if device.kind != "cuda":
+    if not device.capabilities.is_gpu:
         return None
-    return probe().gpus[int(device.name.partition(":")[2])].l2_bytes
+    return probe().gpus[device.ordinal].l2_bytes
 
 
 def last_level_cache_bytes(folder: Path = _CACHES) -> int | None:

@@ -1,20 +1,28 @@
-"""Devices, their streams and events, and the records of everything they did."""
+"""Devices, their streams and events, and the records of what they ran."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from assay import paths
-from assay._native import Buffer, Context, NativeEvent, NativeStream
+from assay._native import (
+    Buffer,
+    Context,
+    NativeEvent,
+    NativeKernel,
+    NativeStream,
+    cuda_time_launches,
+)
 from assay.errors import InputError, UnknownNameError
 from assay.lazy_import import LazyModule
 from assay.runtime.allocation_log import AllocationLog
-from assay.runtime.entering import Entered
+from assay.runtime.capabilities import BY_KIND
+from assay.runtime.context_stack import ContextStack
 from assay.runtime.memory import (
     MemoryReport,
-    Outstanding,
+    OutstandingAllocation,
     PinnedBuffer,
     Tenant,
     TenantUsage,
@@ -28,11 +36,11 @@ else:
     cuda = LazyModule("assay.runtime.cuda", globals(), "cuda")
 
 NAMES: Final = ("cpu", "sim")
-"""The devices that every machine has."""
+"""The devices of every machine."""
 
 
 class Record(NamedTuple):
-    """One piece of work or memory that is over, as the device's recorder wrote it."""
+    """One completed operation or memory event."""
 
     sequence: int
     kind: str
@@ -47,31 +55,31 @@ class Record(NamedTuple):
     end_ns: int | None
     failure: str | None
     graph: int | None
-    """the number of the graph that was replayed; its nodes name the operations inside"""
+    """the id of the replayed graph; its nodes name the operations inside"""
     task: int | None
-    """the number of the task that it was charged to"""
+    """the id of the task that it was charged to"""
 
 
 class Records(NamedTuple):
-    """Records in the order they were written, and how many were forgotten before them."""
+    """Records in order, and how many were dropped before them."""
 
     records: list[Record]
     dropped: int
 
 
 class Event:
-    """A mark in a stream, which other streams and the host can wait for."""
+    """An event in a stream, which other streams and the host can wait for."""
 
     def __init__(self, native: NativeEvent) -> None:
-        """Wrap a mark; `Stream.record` makes one."""
+        """Wrap a native event; `Stream.record` creates one."""
         self._native = native
 
     def query(self) -> bool:
-        """Whether the mark has been reached."""
+        """Whether the stream has reached the event."""
         return self._native.query()
 
     def synchronize(self) -> None:
-        """Wait until the mark has been reached."""
+        """Wait until the stream has reached the event."""
         self._native.synchronize()
 
     def elapsed_ns(self, earlier: Event) -> int:
@@ -79,21 +87,21 @@ class Event:
         return self._native.elapsed_ns(earlier._native)
 
 
-class Stream(Entered):
-    """A queue of work: what is in it runs in order, beside what is in other streams.
+class Stream(ContextStack):
+    """A queue of operations that run in order, concurrently with those of other streams.
 
-    Inside `with stream:` the operations of its device go to it. What an array's data depends on
-    is waited for by itself: an operation comes after the last work that wrote what it reads.
+    Inside `with stream:` the operations of its device are queued on it. Dependencies between
+    streams are automatic: an operation runs after the last write to the arrays it reads.
     """
 
     def __init__(self, device: Device, native: NativeStream) -> None:
-        """Wrap a queue; `Device.stream` makes one."""
+        """Wrap a native stream; `Device.stream` creates one."""
         self.device: Final = device
         self._native: Final = native
 
     @property
     def number(self) -> int:
-        """The stream's number on its device; the default stream's is 0."""
+        """The stream's id on its device; the default stream's is 0."""
         return self._native.number
 
     def synchronize(self) -> None:
@@ -101,29 +109,29 @@ class Stream(Entered):
         self._native.synchronize()
 
     def record(self) -> Event:
-        """An event that marks the end of everything submitted so far."""
+        """Record an event after everything submitted so far."""
         return Event(self._native.record())
 
     def wait(self, event: Event) -> None:
-        """Have later work of this stream come after the event."""
+        """Make later work of this stream wait for the event."""
         self._native.wait(event._native)
 
     def __enter__(self) -> Self:
         self._native.enter()
         return super().__enter__()
 
-    def __exit__(self, *ended: object) -> None:
-        super().__exit__(*ended)
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
         self._native.leave()
 
     def __repr__(self) -> str:
         return f"Stream({self.device.name}, {self.number})"
 
 
-class Device(Entered):
-    """A device with its memory pool, its queues and its records.
+class Device(ContextStack):
+    """A device with its memory pool, streams and records.
 
-    Inside `with device:` arrays for which no device is named are made on it.
+    Inside `with device:` arrays are created on it by default.
 
     >>> device("cpu").name
     'cpu'
@@ -144,22 +152,21 @@ class Device(Entered):
         watchdog_seconds: float | None = None,
         allow_tf32: bool | None = None,
     ) -> None:
-        """Make a device of one's own; `device` gives the one that everybody shares.
+        """Create a private device; `device()` returns the shared one.
 
         `name` is `cpu`, `sim`, or a GPU such as `cuda:0`. `memory_bytes` limits the device,
-        `pool_bytes` what its pool may hold of it, `limit_bytes` what arrays may ask of the pool,
-        `host_bytes` the pinned host memory for spilled and pinned buffers; `timing` has records
-        tell when work ran, at the cost of two events of the driver for each piece: by default it
-        is on where that costs little, on `cpu` and `sim`, and on a GPU only work that a task is
-        charged for is timed; `records` is how many are kept until they are taken.
-        `track_allocations` notes the line that asked for each allocation, and `log_allocations`
-        keeps a log for replay: both cost time at every allocation. `watchdog_seconds` is how long
-        a wait for a GPU may last before it is an error. `allow_tf32` lets products of single
-        precision on a GPU round what they read; by default as `ASSAY_ALLOW_TF32=1` says.
+        `pool_bytes` its pool, `limit_bytes` the allocations from the pool, `host_bytes` the pinned
+        host memory for evicted and pinned buffers. `timing` records start and end of every
+        operation, at the cost of two driver events each; it defaults to on for `cpu` and `sim`,
+        and on a GPU only work charged to a task is timed. `records` is how many records are kept
+        until they are taken. `track_allocations` records the source line of each allocation, and
+        `log_allocations` keeps a log for replay; both slow down every allocation.
+        `watchdog_seconds` bounds waits for a GPU. `allow_tf32` allows TF32 in single-precision
+        GEMMs on a GPU; the default is the environment variable `ASSAY_ALLOW_TF32`.
         """
         kind, ordinal = _split(name)
         if kind == "cuda":
-            # So that the driver's and NVRTC's libraries are looked for where the wheels are.
+            # Adds the wheels' folders to the search path of the driver and NVRTC.
             cuda.probe()
             allow_tf32 = cuda.allows_tf32() if allow_tf32 is None else allow_tf32
         self._context: Final = Context(
@@ -168,7 +175,7 @@ class Device(Entered):
             pool_bytes=pool_bytes,
             limit_bytes=limit_bytes,
             host_bytes=host_bytes,
-            timing=kind != "cuda" if timing is None else timing,
+            timing=BY_KIND[kind].has_cheap_timing if timing is None else timing,
             records=records,
             tracking=track_allocations,
             logging=log_allocations,
@@ -183,28 +190,28 @@ class Device(Entered):
         self.kind: Final[str] = kind
         """cpu, sim or cuda"""
         self.ordinal: Final[int] = ordinal
-        """Which of its kind it is, as the driver numbers GPUs."""
+        """Its index among devices of its kind, as the driver numbers GPUs."""
         self.default_stream: Final = Stream(self, self._context.default_stream())
-        """The stream that operations go to outside `with stream:`; on `cpu` its work is over
-        when the call returns."""
+        """The stream outside `with stream:`; on `cpu` its operations complete before the call
+        returns."""
         self.host_memory: Final = self._context.host_memory
-        """Whether NumPy can look at this device's arrays without a copy."""
-        self.has_array_kernels: Final = kind == "cuda"
-        """Whether operations of arrays have kernels of their own; elsewhere they are NumPy's."""
+        """Whether NumPy can view this device's memory without a copy."""
+        self.capabilities: Final = BY_KIND[kind]
+        """What the device's backend supports."""
 
     @property
     def description(self) -> str:
-        """The device as its maker or its profile names it."""
+        """The hardware's name."""
         return self._context.name
 
     @property
     def memory_bytes(self) -> int:
-        """Memory in all."""
+        """Total memory."""
         return self._context.memory_bytes
 
     @property
     def alignment_bytes(self) -> int:
-        """Every array's memory begins at a multiple of this many bytes."""
+        """The alignment of every allocation."""
         return self._context.alignment_bytes
 
     def now_ns(self) -> int:
@@ -212,25 +219,25 @@ class Device(Entered):
         return self._context.now_ns()
 
     def stream(self, priority: Literal["low", "normal", "high"] = "normal") -> Stream:
-        """Make a stream."""
+        """Create a stream."""
         return Stream(self, self._context.create_stream(priority))
 
     def current_stream(self) -> Stream:
-        """The stream that operations go to here and now."""
-        entered = Stream.entered()
-        if entered:
-            for stream in reversed(entered):
+        """The stream that operations are queued on."""
+        active = Stream.active()
+        if active:
+            for stream in reversed(active):
                 if stream.device is self:
                     return stream
         return self.default_stream
 
     def synchronize(self) -> None:
-        """Wait for everything submitted to the current and the default stream."""
+        """Wait for all work of the current and the default stream."""
         for stream in {self.current_stream(), self.default_stream}:
             stream.synchronize()
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Take memory from the pool, for work of the current stream and the current tenant."""
+        """Allocate from the pool, for the current stream, charged to the current tenant."""
         stream = self.current_stream()._native
         if self._context.plain_memory:
             return self._context.allocate(nbytes, stream)
@@ -243,29 +250,113 @@ class Device(Entered):
             evictable=tenant is not None and tenant.evictable,
         )
 
+    def upload(self, label: str, data: Any, buffer: Buffer, offset: int = 0) -> None:
+        """Copy host bytes into a pool buffer through the transfer engine, and wait for it."""
+        self._context.upload(label, data, buffer, offset)
+
+    def download(self, label: str, buffer: Buffer, offset: int, into: Any) -> None:
+        """Copy bytes of a pool buffer into a host object, and wait for it."""
+        self._context.download(label, buffer, offset, into)
+
+    def fill(self, label: str, buffer: Buffer, offset: int, value: int, nbytes: int) -> None:
+        """Set bytes of a pool buffer on the current stream."""
+        stream = self.current_stream()._native
+        self._context.fill(label, buffer, offset, value, nbytes, stream)
+
+    def copy(
+        self,
+        label: str,
+        source: Buffer,
+        source_offset: int,
+        destination: Buffer,
+        destination_offset: int,
+        nbytes: int,
+    ) -> None:
+        """Copy between two pool buffers of this device on the current stream."""
+        stream = self.current_stream()._native
+        self._context.copy(
+            label, source, source_offset, destination, destination_offset, nbytes, stream
+        )
+
+    def launch(
+        self,
+        label: str,
+        function: Callable[..., None],
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+        *,
+        bytes: int,
+        flops: float = 0.0,
+    ) -> None:
+        """Run a Python function as one operation of the current stream.
+
+        With host memory the function takes no arguments. Elsewhere it takes a list of bytearrays,
+        copies of the buffers, reads first.
+        """
+        stream = self.current_stream()._native
+        self._context.launch(label, function, reads, writes, stream, bytes=bytes, flops=flops)
+
+    def operate(
+        self,
+        operation: str,
+        operands: Sequence[tuple[Buffer, int, int, int] | None],
+        numbers: Sequence[float],
+        *,
+        label: str,
+        bytes: int,
+        flops: float = 0.0,
+    ) -> None:
+        """Queue an operation of the operations table on the current stream.
+
+        An operand is None, or a pool buffer, a byte offset, the bytes that may be accessed from
+        there and the code of its format in `assay._native.FORMATS`.
+        """
+        stream = self.current_stream()._native
+        self._context.operate(
+            operation, operands, numbers, stream, label=label, bytes=bytes, flops=flops
+        )
+
+    def compile_kernel(
+        self,
+        source: str,
+        entry: str,
+        *,
+        name: str,
+        options: Sequence[str],
+        headers: Sequence[tuple[str, str]],
+    ) -> NativeKernel:
+        """Compile CUDA C++ for this device; `entry` is the kernel's name in the source."""
+        return NativeKernel(
+            self._context, source, entry, name=name, options=list(options), headers=list(headers)
+        )
+
+    def time_bare_launches(self, launches: int) -> float:
+        """Nanoseconds that the driver takes for this many launches of an empty kernel."""
+        return cuda_time_launches(self._context, launches)
+
     def tenant(self, name: str, limit: int, *, evictable: bool = False) -> Tenant:
-        """Open an account that may use at most `limit` bytes of the pool."""
+        """Create a tenant that may allocate at most `limit` bytes of the pool."""
         tenant = Tenant(self, name, limit, evictable=evictable)
         self._tenants.append(tenant)
         return tenant
 
     def pinned(self, nbytes: int) -> PinnedBuffer:
-        """Host memory that this device copies from and to directly."""
+        """Pinned host memory, which this device copies without staging."""
         buffer = self._context.allocate_pinned(nbytes, self.current_stream()._native)
         return PinnedBuffer(self, buffer)
 
     def on_shortage(self, callback: Callable[[int, int, int, str], bool] | None) -> None:
-        """Have a function called when memory is short and nothing more can be evicted.
+        """Set the function to call when memory is exhausted and nothing more can be evicted.
 
-        It gets the bytes, the tenant's number, the attempt and the message, and returns whether
-        it freed something, so that the request is tried again; None ends it.
+        It receives the bytes, the tenant's id, the attempt and the message, and returns whether it
+        freed memory, in which case the allocation is retried. None removes it.
         """
         self._context.memory.on_shortage(callback)
 
     def memory_report(self) -> MemoryReport:
-        """Where this device's memory is."""
+        """The use of this device's memory."""
         figures = self._context.memory.report()
-        everyone = TenantUsage(*self._context.memory.tenant_usage(0))
+        default_tenant = TenantUsage(*self._context.memory.tenant_usage(0))
         return MemoryReport(
             device=self.name,
             device_bytes=figures["device_bytes"],
@@ -275,21 +366,21 @@ class Device(Entered):
             asked=figures["asked"],
             pinned=figures.get("pinned"),
             evictable=figures.get("evictable"),
-            tenants=(everyone, *(tenant.usage() for tenant in self._tenants)),
+            tenants=(default_tenant, *(tenant.usage() for tenant in self._tenants)),
         )
 
-    def outstanding(self) -> list[Outstanding]:
-        """Allocations not yet given back, with the lines that asked for them."""
+    def outstanding_allocations(self) -> list[OutstandingAllocation]:
+        """Allocations not yet freed, with the source lines that requested them."""
         rows = self._context.memory.outstanding()
         if rows is None:
             raise InputError(
-                f"outstanding: expected a device that tracks allocations, got {self}",
+                f"outstanding_allocations: expected a device that tracks allocations, got {self}",
                 'make one with Device("cpu", track_allocations=True)',
             )
-        return [Outstanding(*row) for row in rows]
+        return [OutstandingAllocation(*row) for row in rows]
 
     def take_allocation_log(self) -> AllocationLog:
-        """The requests and frees since the last call."""
+        """The allocations and frees since the last call."""
         text = self._context.memory.take_log()
         if text is None:
             raise InputError(
@@ -303,7 +394,7 @@ class Device(Entered):
         return self._context.memory.statistics()
 
     def totals(self) -> dict[str, float]:
-        """Sums over all records ever written."""
+        """Totals over all records."""
         return self._context.totals()
 
     def take_records(self) -> Records:
@@ -312,11 +403,11 @@ class Device(Entered):
         return Records([Record(*row) for row in rows], dropped)
 
     def trim(self) -> int:
-        """Give free memory of the pool back to the device; returns how many bytes."""
+        """Return free pool memory to the device; returns how many bytes."""
         return self._context.memory.trim()
 
     def verify(self) -> None:
-        """Check the memory pool's books against each other; slow."""
+        """Check the memory pool's invariants; slow."""
         self._context.memory.verify()
 
     def __repr__(self) -> str:
@@ -331,7 +422,7 @@ _SHARED_LOCK: Final = threading.Lock()
 
 
 def _split(name: str) -> tuple[Literal["cpu", "sim", "cuda"], int]:
-    """The kind of a device, and which of that kind it is."""
+    """The kind and ordinal of a device name."""
     if name == "cpu":
         return "cpu", 0
     if name == "sim":
@@ -345,22 +436,22 @@ def _split(name: str) -> tuple[Literal["cpu", "sim", "cuda"], int]:
 
 
 def device(name: str | Device | None = None) -> Device:
-    """The shared device of this name; a device is returned as it is.
+    """The shared device of this name; a `Device` is returned unchanged.
 
-    Without a name it is that of the innermost `with device:`, else `cpu`. `auto` is the first GPU
-    where it can be used, else `cpu`; what is missing is said once.
+    Without a name it is that of the innermost `with device:`, else `cpu`. `auto` is the first
+    usable GPU, else `cpu` with a warning that says what is missing.
     """
     if isinstance(name, Device):
         return name
     if name is None:
-        entered = Device.entered()
-        if entered:
-            return entered[-1]
+        active = Device.active()
+        if active:
+            return active[-1]
         name = "cpu"
     if name == "auto":
         name = next(iter(cuda.names()), "cpu")
         if name == "cpu":
-            cuda.tell_fallback()
+            cuda.warn_fallback()
     kind, ordinal = _split(name)
     key = f"cuda:{ordinal}" if kind == "cuda" else kind
     with _SHARED_LOCK:

@@ -1,4 +1,4 @@
-"""Reading and writing parts of arrays: views for slices, copies for arrays of indices."""
+"""Indexing: basic indexing gives views, advanced indexing with arrays gives copies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from typing import Any
 import numpy as np
 
 from assay.errors import DeviceError, DTypeError, IndexingError
-from assay.runtime import dtypes, exchange, kernel_axes, launching, layout, selection
+from assay.runtime import (
+    advanced_indexing,
+    allocation,
+    axis_kernels,
+    dtypes,
+    layout,
+    numpy_kernels,
+    transfer,
+)
 from assay.runtime.array import Array
 from assay.runtime.layout import broadcast_shapes
 
 
 def _entries(key: Any) -> tuple[Any, ...]:
-    """The key as a tuple of integers, slices, `...`, None and arrays that select."""
+    """The key as a tuple of integers, slices, `...`, None and index arrays."""
     given = key if isinstance(key, tuple) else (key,)
     return tuple(_entry(entry) for entry in given)
 
@@ -51,58 +59,60 @@ def _is_basic(entries: tuple[Any, ...]) -> bool:
 
 
 def get(array: Array, key: Any) -> Array:
-    """The part that a key selects: a view, or a copy where arrays select."""
+    """x[key]: a view for basic indexing, a copy for advanced indexing."""
     entries = _entries(key)
     if _is_basic(entries):
         return array.view(layout.index(array.layout, entries))
     _check_selection(array, entries)
-    selectors = [entry for entry in entries if isinstance(entry, Array)]
-    if array.device.has_array_kernels:
-        selected = selection.get(array, entries)
+    index_arrays = [entry for entry in entries if isinstance(entry, Array)]
+    if array.device.capabilities.has_array_kernels:
+        selected = advanced_indexing.get(array, entries)
         if selected is not None:
             return selected
-    found = launching.collect(
+    found = numpy_kernels.collect(
         "getitem",
-        lambda view, *indices: np.array(view[_filled(entries, indices)]),
-        [array, *selectors],
+        lambda view, *indices: np.array(view[_with_views(entries, indices)]),
+        [array, *index_arrays],
     )
-    return launching.store("getitem", array.device, found, array.dtype)
+    return transfer.store("getitem", array.device, found, array.dtype)
 
 
 def set_(array: Array, key: Any, value: Any) -> None:
-    """Write a value, stretched to fit, into the part that a key selects."""
+    """x[key] = value, with the value broadcast."""
     entries = _entries(key)
-    value = _fitting(array, value)
+    value = _as_value(array, value)
     if _is_basic(entries):
         target = array.view(layout.index(array.layout, entries))
         if isinstance(value, Array):
-            _check_stretch(target.shape, value.shape)
-            exchange.copy_into(target, value, "setitem")
+            _check_broadcast(target.shape, value.shape)
+            transfer.copy_into(target, value, "setitem")
         else:
             if target.size:
-                launching.require_writable(target, "setitem")
-            launching.write("setitem", target, value)
+                allocation.require_writable(target, "setitem")
+            transfer.write("setitem", target, value)
         return
     _check_selection(array, entries)
-    if array.device.has_array_kernels and selection.put(array, entries, value):
+    if array.device.capabilities.has_array_kernels and advanced_indexing.set_(
+        array, entries, value
+    ):
         return
-    selectors = [entry for entry in entries if isinstance(entry, Array)]
+    index_arrays = [entry for entry in entries if isinstance(entry, Array)]
     values = [value] if isinstance(value, Array) else []
 
     def kernel(*views: Any) -> None:
         given = views[0] if values else value
-        views[-1][_filled(entries, views[len(values) : -1])] = given
+        views[-1][_with_views(entries, views[len(values) : -1])] = given
 
-    launching.launch("setitem", kernel, [*values, *selectors], [array])
+    numpy_kernels.launch("setitem", kernel, [*values, *index_arrays], [array])
 
 
-def _filled(entries: tuple[Any, ...], indices: Any) -> tuple[Any, ...]:
-    """The key with NumPy's views in the place of the arrays."""
+def _with_views(entries: tuple[Any, ...], indices: Any) -> tuple[Any, ...]:
+    """The key with its arrays replaced by NumPy views."""
     views = iter(indices)
     return tuple(next(views) if isinstance(entry, Array) else entry for entry in entries)
 
 
-def _check_stretch(target: tuple[int, ...], given: tuple[int, ...]) -> None:
+def _check_broadcast(target: tuple[int, ...], given: tuple[int, ...]) -> None:
     # Leading axes of extent 1 may be dropped, as in NumPy.
     while len(given) > len(target) and given[0] == 1:
         given = given[1:]
@@ -110,8 +120,8 @@ def _check_stretch(target: tuple[int, ...], given: tuple[int, ...]) -> None:
         raise IndexingError(f"setitem: expected a value that fits shape {target}, got {given}")
 
 
-def _fitting(array: Array, value: Any) -> Any:
-    """The value as an array of a type that fits, or as a NumPy constant."""
+def _as_value(array: Array, value: Any) -> Any:
+    """The value as an array of a dtype that fits, or as a NumPy scalar."""
     if isinstance(value, Array):
         if value.device is not array.device:
             raise DeviceError(
@@ -141,22 +151,22 @@ def _fitting(array: Array, value: Any) -> Any:
 
 
 def _check_selection(array: Array, entries: tuple[Any, ...]) -> None:
-    """Refuse arrays of indices that reach outside, before anything is queued."""
+    """Raise for index arrays out of bounds, before anything is queued."""
     axis = 0
-    rest = sum(_axes(entry) for entry in entries)
-    if rest > array.ndim:
+    indexed = sum(_axes(entry) for entry in entries)
+    if indexed > array.ndim:
         raise IndexingError(
-            f"index: expected at most {array.ndim} indices for shape {array.shape}, got {rest}"
+            f"index: expected at most {array.ndim} indices for shape {array.shape}, got {indexed}"
         )
     for entry in entries:
         if entry is Ellipsis:
-            axis += array.ndim - rest
+            axis += array.ndim - indexed
             continue
         if isinstance(entry, Array) and entry.dtype.kind == "bool":
             covered = array.shape[axis : axis + entry.ndim]
-            # The standard lets a mask that selects nothing be empty where the array is not.
+            # The standard allows an empty mask for any extent.
             if any(
-                given not in (extent, 0) for given, extent in zip(entry.shape, covered, strict=True)
+                got not in (extent, 0) for got, extent in zip(entry.shape, covered, strict=True)
             ):
                 raise IndexingError(f"index: expected a mask of shape {covered}, got {entry.shape}")
         elif isinstance(entry, Array) and entry.size:
@@ -166,16 +176,16 @@ def _check_selection(array: Array, entries: tuple[Any, ...]) -> None:
         axis += _axes(entry)
 
 
-def extremes(indices: Array, operation: str) -> tuple[int, int]:
-    """The smallest and the largest of some integers; the host waits for them."""
-    if kernel_axes.serve(indices):
-        return kernel_axes.extremes(operation, indices)
-    found = exchange.values(indices)
-    return int(found.min()), int(found.max())
+def min_max(indices: Array, operation: str) -> tuple[int, int]:
+    """The minimum and maximum of some integers; the host waits for them."""
+    if axis_kernels.supports(indices):
+        return axis_kernels.min_max(operation, indices)
+    host = transfer.values(indices)
+    return int(host.min()), int(host.max())
 
 
 def _check_bounds(indices: Array, extent: int, axis: int) -> None:
-    _check_range(*extremes(indices, "index"), extent, axis)
+    _check_range(*min_max(indices, "index"), extent, axis)
 
 
 def _check_range(lowest: int, highest: int, extent: int, axis: int) -> None:
@@ -188,7 +198,7 @@ def _check_range(lowest: int, highest: int, extent: int, axis: int) -> None:
 
 
 def _axes(entry: Any) -> int:
-    """How many axes an entry uses up."""
+    """How many axes an entry indexes."""
     if entry is None or entry is Ellipsis:
         return 0
     if isinstance(entry, Array) and entry.dtype.kind == "bool":

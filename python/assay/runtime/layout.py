@@ -1,4 +1,4 @@
-"""Shapes and strides: every view of an array is arithmetic on these, and never moves a byte."""
+"""Shapes and strides: views are arithmetic on these and move no bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BasicIndex = int | slice | EllipsisType | None
 
 
 class Layout(NamedTuple):
-    """Where the elements of an array lie: strides and offset count bytes."""
+    """Shape, strides and offset of an array; strides and offset are in bytes."""
 
     shape: Shape
     strides: Shape
@@ -29,7 +29,7 @@ class Layout(NamedTuple):
         return math.prod(self.shape)
 
     def is_contiguous(self, itemsize: int) -> bool:
-        """Whether the elements lie one after the other in C order."""
+        """Whether the elements are contiguous in C order."""
         return _is_contiguous(self.shape, self.strides, itemsize)
 
 
@@ -46,7 +46,7 @@ def _is_contiguous(shape: Shape, strides: Shape, itemsize: int) -> bool:
 
 
 def row_major(shape: Shape, itemsize: int) -> Shape:
-    """The strides of a fresh array."""
+    """The strides of a contiguous array in C order."""
     strides: list[int] = []
     step = itemsize
     for extent in reversed(shape):
@@ -55,12 +55,12 @@ def row_major(shape: Shape, itemsize: int) -> Shape:
     return tuple(reversed(strides))
 
 
-LARGEST: Final = 1 << 62
-"""No array has this many bytes; larger sizes would not fit the sizes of the operating system."""
+MAX_BYTES: Final = 1 << 62
+"""The size limit of an array; larger sizes overflow the operating system's size type."""
 
 
-class Fresh(NamedTuple):
-    """What fresh memory for an array takes."""
+class ContiguousLayout(NamedTuple):
+    """The layout of a new contiguous array, with its size."""
 
     layout: Layout
     nbytes: int
@@ -68,10 +68,10 @@ class Fresh(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def fresh(shape: Shape, itemsize: int) -> Fresh:
-    """The layout of a fresh array in C order, with its bytes and elements."""
+def contiguous_layout(shape: Shape, itemsize: int) -> ContiguousLayout:
+    """The layout of a new array in C order, with its bytes and elements."""
     size = math.prod(shape)
-    return Fresh(Layout(shape, row_major(shape, itemsize), 0), size * itemsize, size)
+    return ContiguousLayout(Layout(shape, row_major(shape, itemsize), 0), size * itemsize, size)
 
 
 def as_shape(value: int | Sequence[int], operation: str) -> Shape:
@@ -110,7 +110,7 @@ def normalize_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) 
 
 
 def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
-    """The shape that all of these stretch to."""
+    """The shape that all of these broadcast to."""
     result: list[int] = []
     for position in range(1, max(map(len, shapes), default=0) + 1):
         extents = {shape[-position] for shape in shapes if position <= len(shape)} - {1}
@@ -125,10 +125,10 @@ def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
 
 
 def broadcast(layout: Layout, shape: Shape, operation: str) -> Layout:
-    """The layout stretched to a shape: axes of extent 1 get a stride of 0."""
+    """The layout broadcast to a shape: axes of extent 1 get a stride of 0."""
     if broadcast_shapes(operation, layout.shape, shape) != shape:
         raise ShapeError(
-            f"{operation}: expected a shape that stretches to {shape}, got {layout.shape}"
+            f"{operation}: expected a shape that broadcasts to {shape}, got {layout.shape}"
         )
     missing = len(shape) - len(layout.shape)
     strides = tuple(
@@ -141,19 +141,19 @@ def broadcast(layout: Layout, shape: Shape, operation: str) -> Layout:
 
 
 def index(layout: Layout, key: tuple[BasicIndex, ...]) -> Layout:
-    """The part of a layout that integers, slices, `...` and None select."""
-    places = sum(entry is not None and entry is not Ellipsis for entry in key)
+    """Basic indexing: the view that integers, slices, `...` and None select."""
+    indexed_axes = sum(entry is not None and entry is not Ellipsis for entry in key)
     if key.count(Ellipsis) > 1:
         raise IndexingError("index: expected at most one ellipsis, got several")
-    if places > len(layout.shape):
+    if indexed_axes > len(layout.shape):
         raise IndexingError(
-            f"index: expected at most {len(layout.shape)} indices for shape {layout.shape}, got {places}"
+            f"index: expected at most {len(layout.shape)} indices for shape {layout.shape}, got {indexed_axes}"
         )
     shape: list[int] = []
     strides: list[int] = []
     offset = layout.offset
     axis = 0
-    skipped = len(layout.shape) - places
+    skipped = len(layout.shape) - indexed_axes
     for entry in key if Ellipsis in key else (*key, Ellipsis):
         if entry is None:
             shape.append(1)
@@ -167,7 +167,7 @@ def index(layout: Layout, key: tuple[BasicIndex, ...]) -> Layout:
             count = len(range(start, stop, step))
             shape.append(count)
             strides.append(layout.strides[axis] * step)
-            # An empty selection begins nowhere, and must not point past the memory.
+            # The offset of an empty view must not point past the memory.
             offset += start * layout.strides[axis] if count else 0
             axis += 1
         else:
@@ -185,13 +185,13 @@ def index(layout: Layout, key: tuple[BasicIndex, ...]) -> Layout:
 
 
 def permute(layout: Layout, axes: Shape) -> Layout:
-    """The layout with its axes in another order."""
+    """The layout with its axes permuted."""
     shape = tuple(layout.shape[axis] for axis in axes)
     return Layout(shape, tuple(layout.strides[axis] for axis in axes), layout.offset)
 
 
 def reshape(layout: Layout, shape: Shape, itemsize: int) -> Layout | None:
-    """The same elements in the same order in another shape, or None where they must be moved."""
+    """The layout of a view of another shape, or None where the elements must be copied."""
     if layout.size == 0:
         return Layout(shape, row_major(shape, itemsize), layout.offset)
     old = [pair for pair in zip(layout.shape, layout.strides, strict=True) if pair[0] != 1]
@@ -199,8 +199,8 @@ def reshape(layout: Layout, shape: Shape, itemsize: int) -> Layout | None:
     position = 0
     at = 0
     while at < len(shape):
-        # The fewest new axes and old axes that hold equally many elements.
-        new_count, old_count, first, taken = shape[at], 1, at, position
+        # The fewest new and old axes with equally many elements.
+        new_count, old_count, first, old_first = shape[at], 1, at, position
         at += 1
         while new_count != old_count:
             if new_count < old_count:
@@ -209,7 +209,7 @@ def reshape(layout: Layout, shape: Shape, itemsize: int) -> Layout | None:
             else:
                 old_count *= old[position][0]
                 position += 1
-        group = old[taken:position]
+        group = old[old_first:position]
         for (_, outer), (extent, inner) in itertools.pairwise(group):
             if outer != extent * inner:
                 return None

@@ -1,25 +1,63 @@
-"""Memory as accounts: tenants with quotas, reservations, pinned buffers, reports."""
+"""Tenants with memory quotas, reservations, pinned buffers and memory reports."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from assay._native import Buffer, NativeReservation
+from assay._native import Buffer, Context, NativeReservation
 from assay.errors import InputError, ShapeError
-from assay.runtime.entering import Entered
+from assay.runtime.context_stack import ContextStack
+from assay.runtime.layout import Layout
 
-if TYPE_CHECKING:
-    from assay.runtime.array import Array
-    from assay.runtime.hardware import Device
+_PACKAGE: Final = str(Path(__file__).parent.parent)
 
-_OWN: Final = str(Path(__file__).parent.parent)
+
+class MemoryDevice(Protocol):
+    """A device as its tenants and pinned buffers use it; `Device` is one."""
+
+    @property
+    def _context(self) -> Context: ...
+    def copy(
+        self,
+        label: str,
+        source: Buffer,
+        source_offset: int,
+        destination: Buffer,
+        destination_offset: int,
+        nbytes: int,
+    ) -> None:
+        """Copy between two buffers on the current stream."""
+
+
+class DeviceArray(Protocol):
+    """An array as pinned buffers copy it; `Array` is one."""
+
+    @property
+    def device(self) -> MemoryDevice:
+        """The device that holds it."""
+
+    @property
+    def buffer(self) -> Buffer:
+        """Its memory."""
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its elements."""
+
+    @property
+    def layout(self) -> Layout:
+        """Shape, strides and offset."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
 
 
 class TenantUsage(NamedTuple):
-    """What a tenant may use, uses, used at most, and was promised, in bytes."""
+    """A tenant's limit, current and peak use, and reservation, in bytes."""
 
     name: str
     limit_bytes: int
@@ -28,14 +66,16 @@ class TenantUsage(NamedTuple):
     reserved_bytes: int
 
 
-class Tenant(Entered):
-    """Someone who is charged for memory and may use only so much; `Device.tenant` makes one.
+class Tenant(ContextStack):
+    """An account with a memory quota; `Device.tenant` creates one.
 
-    Arrays made inside `with tenant:` are charged to it. With `evictable`, they leave the device
-    when memory is short, least recently used first, and come back when they are used.
+    Arrays created inside `with tenant:` are charged to it. With `evictable`, they are evicted to
+    the host when memory runs out, least recently used first, and restored when they are used.
     """
 
-    def __init__(self, device: Device, name: str, limit: int, *, evictable: bool = False) -> None:
+    def __init__(
+        self, device: MemoryDevice, name: str, limit: int, *, evictable: bool = False
+    ) -> None:
         """Open an account on a device."""
         self.device: Final = device
         self.name: Final = name
@@ -44,7 +84,7 @@ class Tenant(Entered):
 
     @property
     def limit(self) -> int:
-        """The most bytes it may use; what it has above a lowered limit, it keeps."""
+        """The most bytes it may use; memory above a lowered limit stays allocated."""
         return self.usage().limit_bytes
 
     @limit.setter
@@ -52,20 +92,20 @@ class Tenant(Entered):
         self.device._context.memory.set_tenant_limit(self.number, limit)
 
     def usage(self) -> TenantUsage:
-        """Its figures now."""
+        """Its current figures."""
         return TenantUsage(*self.device._context.memory.tenant_usage(self.number))
 
     def reserve(self, nbytes: int) -> Reservation:
-        """Promise it memory that no other tenant can use up, until the reservation is released."""
+        """Reserve memory that no other tenant can use until the reservation is released."""
         return Reservation(self.device._context.memory.reserve(self.number, nbytes))
 
     def __repr__(self) -> str:
         return f"Tenant({self.device}, {self.name})"
 
 
-def current_tenant(device: Device) -> Tenant | None:
-    """The tenant that is charged here and now."""
-    for tenant in reversed(Tenant.entered()):
+def current_tenant(device: MemoryDevice) -> Tenant | None:
+    """The tenant that allocations are charged to."""
+    for tenant in reversed(Tenant.active()):
         if tenant.device is device:
             return tenant
     return None
@@ -74,7 +114,7 @@ def current_tenant(device: Device) -> Tenant | None:
 def call_site() -> tuple[str, int] | None:
     """File and line of the innermost caller outside this package."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         back = frame.f_back
         if back is None:
             return None
@@ -83,24 +123,24 @@ def call_site() -> tuple[str, int] | None:
 
 
 class Reservation:
-    """Memory promised to a tenant; `with` releases it on every path."""
+    """Memory reserved for a tenant; leaving `with` releases it."""
 
     def __init__(self, native: NativeReservation) -> None:
-        """Wrap a promise; `Tenant.reserve` makes one."""
+        """Wrap a reservation; `Tenant.reserve` creates one."""
         self._native = native
 
     @property
     def nbytes(self) -> int:
-        """Bytes promised."""
+        """Bytes reserved."""
         return self._native.nbytes
 
     @property
     def held(self) -> bool:
-        """Whether the promise still stands."""
+        """Whether it has not been released."""
         return self._native.held
 
     def release(self) -> None:
-        """Take the promise back."""
+        """Release the reservation."""
         self._native.release()
 
     def __enter__(self) -> Reservation:
@@ -116,9 +156,9 @@ class Reservation:
 
 
 class PinnedBuffer:
-    """Host memory that the device copies from and to directly; `Device.pinned` makes one."""
+    """Host memory that the device copies from and to directly; `Device.pinned` creates one."""
 
-    def __init__(self, device: Device, buffer: Buffer) -> None:
+    def __init__(self, device: MemoryDevice, buffer: Buffer) -> None:
         """Wrap pinned memory."""
         self.device: Final = device
         self._buffer: Final = buffer
@@ -143,44 +183,38 @@ class PinnedBuffer:
         self.device._context.memory.read_pinned(self._buffer, offset, into)
         return bytes(into)
 
-    def copy_to(self, array: Array, offset: int = 0) -> None:
+    def copy_to(self, array: DeviceArray, offset: int = 0) -> None:
         """Queue a copy into a contiguous array on the current stream."""
         start = _contiguous(array, self.device, "copy_to")
-        stream = self.device.current_stream()._native
-        self.device._context.copy(
-            "copy_to", self._buffer, offset, array.buffer, start, array.nbytes, stream
-        )
+        self.device.copy("copy_to", self._buffer, offset, array.buffer, start, array.nbytes)
 
-    def copy_from(self, array: Array, offset: int = 0) -> None:
+    def copy_from(self, array: DeviceArray, offset: int = 0) -> None:
         """Queue a copy of a contiguous array's elements on the current stream."""
         start = _contiguous(array, self.device, "copy_from")
-        stream = self.device.current_stream()._native
-        self.device._context.copy(
-            "copy_from", array.buffer, start, self._buffer, offset, array.nbytes, stream
-        )
+        self.device.copy("copy_from", array.buffer, start, self._buffer, offset, array.nbytes)
 
     def free(self) -> None:
-        """Give the memory back now; later use is an error."""
+        """Free the memory now; later use raises."""
         self._buffer.free()
 
     def __repr__(self) -> str:
         return f"PinnedBuffer({self.device}, {self.nbytes} bytes)"
 
 
-def _contiguous(array: Array, device: Device, operation: str) -> int:
+def _contiguous(array: DeviceArray, device: MemoryDevice, operation: str) -> int:
     if array.device is not device:
         raise InputError(f"{operation}: expected an array on {device}, got one on {array.device}")
     if not array.layout.is_contiguous(array.dtype.itemsize):
         raise ShapeError(
-            f"{operation}: expected a contiguous array, got shape {array.shape} with strides "
-            f"{array.strides}",
+            f"{operation}: expected a contiguous array, got shape {array.layout.shape} with strides "
+            f"{array.layout.strides}",
             "copy the array first",
         )
-    return array.offset
+    return array.layout.offset
 
 
-class Outstanding(NamedTuple):
-    """An allocation not yet given back, and the line that asked for it."""
+class OutstandingAllocation(NamedTuple):
+    """An allocation not yet freed, and the source line that requested it."""
 
     serial: int
     nbytes: int
@@ -200,7 +234,7 @@ class MemoryReport(NamedTuple):
     pool: dict[str, int]
     """counters of the pool, rounding included"""
     asked: dict[str, int]
-    """what callers asked for, in bytes and allocations"""
+    """what callers requested, in bytes and allocations"""
     pinned: dict[str, int] | None
     """counters of the pool of pinned host memory, once there is one"""
     evictable: dict[str, int] | None
@@ -208,9 +242,9 @@ class MemoryReport(NamedTuple):
     tenants: tuple[TenantUsage, ...]
 
     def __str__(self) -> str:
-        taken = self.device_bytes - self.device_free_bytes
+        used = self.device_bytes - self.device_free_bytes
         rows: list[tuple[str, int, int | None]] = [
-            (f"device {self.device}", taken, self.device_bytes),
+            (f"device {self.device}", used, self.device_bytes),
             ("pool holds", self.pool["held_bytes"], self.pool_capacity_bytes),
             ("allocated", self.pool["allocated_bytes"], self.pool_capacity_bytes),
             ("asked for", self.asked["bytes"], None),
@@ -225,6 +259,6 @@ class MemoryReport(NamedTuple):
             limit = one.limit_bytes if one.limit_bytes < unlimited else None
             rows.append((f"tenant {one.name}", one.used_bytes, limit))
         return "\n".join(
-            f"{name:<24}{used:>18,} bytes" + (f" of {most:,}" if most is not None else "")
-            for name, used, most in rows
+            f"{name:<24}{nbytes:>18,} bytes" + (f" of {limit:,}" if limit is not None else "")
+            for name, nbytes, limit in rows
         )

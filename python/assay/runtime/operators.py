@@ -1,273 +1,190 @@
-"""Applying elementwise operations: operands joined, results allocated, in place or not."""
+"""The operators and conversions of arrays, added to the class when `assay.runtime` is imported.
+
+Operations build on `Array`, so the class itself cannot import them. This module is above both.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
+from assay.errors import ArrayBufferError, AssayError, DTypeError, ShapeError, UnsupportedError
+from assay.lazy_import import LazyModule
+from assay.runtime.array import Array
+from assay.runtime.hardware import Device, device
 
-from assay._native import NativeOperators
-from assay.errors import DTypeError, ShapeError
-from assay.runtime import dtypes, kernel_axes, kernels, launching, products
-from assay.runtime.array import Array, Scalar
-from assay.runtime.dtypes import FLOATING, DType
-from assay.runtime.layout import broadcast_shapes
-from assay.runtime.rules import BINARY, UNARY, Elementwise, result_type
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from assay.runtime import elementwise, indexing, interop, transfer
+else:
+    # NumPy takes longer to import than a short program runs: it is loaded at the first operation.
+    np = LazyModule("numpy", globals(), "np")
+    elementwise = LazyModule("assay.runtime.elementwise", globals(), "elementwise")
+    indexing = LazyModule("assay.runtime.indexing", globals(), "indexing")
+    interop = LazyModule("assay.runtime.interop", globals(), "interop")
+    transfer = LazyModule("assay.runtime.transfer", globals(), "transfer")
+
+VERSIONS: Final = ("2024.12", "2023.12", "2022.12")
+"""Versions of the array API standard that `assay.xp` implements."""
+
+BINARY: Final = {
+    "__pow__": "pow",
+    "__eq__": "equal",
+    "__ne__": "not_equal",
+    "__lt__": "less",
+    "__le__": "less_equal",
+    "__gt__": "greater",
+    "__ge__": "greater_equal",
+}
+"""Operators with two operands that the native class does not define, and their ufuncs."""
+
+IN_PLACE: Final = {
+    "__iadd__": "add",
+    "__isub__": "subtract",
+    "__imul__": "multiply",
+    "__itruediv__": "divide",
+    "__ifloordiv__": "floor_divide",
+    "__imod__": "remainder",
+    "__ipow__": "pow",
+    "__iand__": "bitwise_and",
+    "__ior__": "bitwise_or",
+    "__ixor__": "bitwise_xor",
+    "__ilshift__": "bitwise_left_shift",
+    "__irshift__": "bitwise_right_shift",
+}
+"""Augmented assignments and their ufuncs."""
 
 
-def _flops(dtype: DType, size: int) -> float:
-    return float(size) if dtype.kind in FLOATING else 0.0
+def _binary(ufunc: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other, /: elementwise.binary(ufunc, self, other)
 
 
-def _require_array(value: object, operation: str) -> Array:
-    if not isinstance(value, Array):
-        raise DTypeError(
-            f"{operation}: expected an array, got {type(value).__name__}", "convert it with asarray"
+def _in_place(ufunc: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other, /: elementwise.in_place(ufunc, self, other)
+
+
+def _to_numpy(self: Array) -> npt.NDArray[Any]:
+    """The elements as a NumPy array: a view of host memory, else a copy.
+
+    bfloat16 elements are returned as the uint16 that stores them.
+    """
+    return transfer.to_numpy(self)
+
+
+def _to_device(self: Array, device: Device | str, /, *, stream: Any = None) -> Array:
+    """The elements on another device; the array itself if it is there already."""
+    if stream is not None:
+        raise UnsupportedError(
+            f"to_device: expected stream None, got {stream!r}", "use `with stream:`"
         )
-    return value
+    return transfer.to_device(self, device)
 
 
-def _unary(name: str, x: Array) -> Array:
-    _require_array(x, name)
-    device = x.device
-    if device.has_array_kernels and (made := kernels.unary(name, x, device)) is not None:
-        return made
-    rule = UNARY[name]
-    dtypes.require_kind(x.dtype, rule.kinds, name)
-    out_type = result_type(rule.gives, x.dtype)
-    flops = _flops(x.dtype, x.size)
-    return launching.compute(
-        name, lambda value, out: rule.loop(value, out=out), [x], x.shape, out_type, flops=flops
-    )
+def _tolist(self: Array) -> Any:
+    """The elements as nested lists of Python numbers."""
+    return transfer.values(self).tolist()
 
 
-def _is_scalar(value: object) -> bool:
-    return isinstance(value, (bool, int, float, complex))
+def _array_namespace(self: Array, *, api_version: str | None = None) -> ModuleType:
+    """The array API namespace, `assay.xp`."""
+    if api_version is not None and api_version not in VERSIONS:
+        raise UnsupportedError(
+            f"__array_namespace__: expected a known version, got {api_version!r}",
+            f"one of: {', '.join(VERSIONS)}",
+        )
+    from assay import xp
+
+    return xp
 
 
-def _refuse_numpy(name: str, *operands: object) -> None:
-    """Refuse NumPy's arrays by name; NumPy would take the expression over."""
-    for value in operands:
-        if isinstance(value, (np.ndarray, np.generic)):
-            raise DTypeError(
-                f"{name}: expected an array of Assay, got numpy.{type(value).__name__}",
-                "convert it with asarray",
-            )
+def _array(self: Array, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    if copy is False and not self.device.host_memory:
+        raise ArrayBufferError(
+            f"__array__: expected memory of the host, got device {self.device}", "allow a copy"
+        )
+    return np.array(self.to_numpy(), dtype=dtype, copy=copy)
 
 
-class _Operands(NamedTuple):
-    reads: list[Array]
-    """The operands that are arrays."""
-    inputs: tuple[kernels.Input, kernels.Input]
-    """Both operands, the number among them in the common type."""
-    arrange: Callable[..., tuple[Any, Any]]
-    """From their views to both operands in the common type."""
-    shape: tuple[int, ...]
-    common: DType
+def _dlpack(
+    self: Array,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """The array as a DLPack capsule."""
+    return interop.to_dlpack(self, stream, max_version, dl_device, copy)
 
 
-def _operands(name: str, first: Any, second: Any) -> _Operands | None:
-    """Both operands joined, or None where one is nothing that arrays go with."""
-    arrays = [value for value in (first, second) if isinstance(value, Array)]
-    if not arrays or not all(isinstance(v, Array) or _is_scalar(v) for v in (first, second)):
-        _refuse_numpy(name, first, second)
-        return None
-    if len(arrays) == 2:
-        common = dtypes.promote(first.dtype, second.dtype, name)
-        shape = broadcast_shapes(name, first.shape, second.shape)
-        kind = _computed(common)
-
-        def both(a: Any, b: Any, *_: Any) -> tuple[Any, Any]:
-            return a.astype(kind, copy=False), b.astype(kind, copy=False)
-
-        return _Operands(arrays, (first, second), both, shape, common)
-    array = arrays[0]
-    scalar = second if array is first else first
-    common = dtypes.scalar_dtype(scalar, array.dtype, name)
-    kind = _computed(common)
-    constant = _constant(name, scalar, kind)
-
-    leads = array is first
-
-    def one(a: Any, *_: Any) -> tuple[Any, Any]:
-        value = a.astype(kind, copy=False)
-        return (value, constant) if leads else (constant, value)
-
-    inputs = (array, constant) if leads else (constant, array)
-    return _Operands(arrays, inputs, one, array.shape, common)
+def _item(array: Array, operation: str, kinds: tuple[str, ...]) -> Any:
+    """The value of a 0-d array, as a Python number."""
+    if array.ndim != 0:
+        raise ShapeError(f"{operation}: expected a 0-d array, got shape {array.shape}")
+    if array.dtype.kind not in kinds:
+        raise DTypeError(f"{operation}: expected {' or '.join(kinds)}, got {array.dtype}")
+    return transfer.values(array).item()
 
 
-def _computed(dtype: DType) -> np.dtype[Any]:
-    """The NumPy type in which an operation on this type is computed."""
-    return np.dtype(np.float32) if dtype is dtypes.bfloat16 else dtype.storage
+def _bool(self: Array) -> bool:
+    return bool(_item(self, "bool", ("bool", "int", "uint", "float", "complex")))
 
 
-def _constant(name: str, scalar: Scalar, kind: np.dtype[Any]) -> Any:
+def _int(self: Array) -> int:
+    return int(_item(self, "int", ("bool", "int", "uint", "float")))
+
+
+def _float(self: Array) -> float:
+    return float(_item(self, "float", ("bool", "int", "uint", "float")))
+
+
+def _complex(self: Array) -> complex:
+    return complex(_item(self, "complex", ("bool", "int", "uint", "float", "complex")))
+
+
+def _index(self: Array) -> int:
+    return int(_item(self, "index", ("int", "uint")))
+
+
+def _repr(self: Array) -> str:
     try:
-        with np.errstate(all="ignore"):
-            return np.asarray(scalar, kind)
-    except OverflowError:
-        raise DTypeError(f"{name}: expected a scalar that fits {kind}, got {scalar}") from None
+        text = np.array2string(transfer.values(self), separator=", ", threshold=100)
+    except AssayError as error:
+        text = f"<{error.message}>"
+    where = "" if self.device is device("cpu") else f", device={self.device}"
+    return f"Array({text}, dtype={self.dtype}{where})"
 
 
-def _binary(name: str, first: Any, second: Any) -> Any:
-    if type(first) is Array and type(second) is Array:
-        device = first.device
-        if device.has_array_kernels and device is second.device:
-            made = kernels.binary(name, first, second, device)
-            if made is not None:
-                return made
-    operands = _operands(name, first, second)
-    if operands is None:
-        return NotImplemented
-    rule = BINARY[name]
-    dtypes.require_kind(operands.common, rule.kinds, name)
-    out_type = result_type(rule.gives, operands.common)
-    size = math.prod(operands.shape)
-    if _has_kernel(name, rule, operands):
-        device = launching.one_device(name, operands.reads)
-        return kernels.compute(
-            name,
-            rule.expression,
-            operands.common,
-            operands.inputs,
-            device,
-            operands.shape,
-            out_type,
-            _flops(operands.common, size),
-        )
-
-    arrange = operands.arrange
-
-    def kernel(*views: Any) -> None:
-        a, b = arrange(*views[:-1])
-        _loop(rule, a, b, views[-1])
-
-    flops = _flops(operands.common, size)
-    if name == "nextafter" and out_type is dtypes.bfloat16:
-        raise DTypeError("nextafter: expected float16, float32 or float64, got bfloat16")
-    return launching.compute(name, kernel, operands.reads, operands.shape, out_type, flops=flops)
+_METHODS: Final[dict[str, Callable[..., Any]]] = {
+    "to_numpy": _to_numpy,
+    "to_device": _to_device,
+    "tolist": _tolist,
+    "__array_namespace__": _array_namespace,
+    "__array__": _array,
+    "__dlpack__": _dlpack,
+    "__bool__": _bool,
+    "__int__": _int,
+    "__float__": _float,
+    "__complex__": _complex,
+    "__index__": _index,
+    "__repr__": _repr,
+    "__getitem__": lambda self, key, /: indexing.get(self, key),
+    "__setitem__": lambda self, key, value, /: indexing.set_(self, key, value),
+    "__rpow__": lambda self, other, /: elementwise.binary("pow", other, self),
+    "__matmul__": lambda self, other, /: elementwise.matmul(self, other),
+    "__rmatmul__": lambda self, other, /: elementwise.matmul(other, self),
+    "__imatmul__": lambda self, other, /: elementwise.matmul_in_place(self, other),
+    **{name: _binary(ufunc) for name, ufunc in BINARY.items()},
+    **{name: _in_place(ufunc) for name, ufunc in IN_PLACE.items()},
+}
 
 
-def _has_kernel(name: str, rule: Elementwise, operands: _Operands) -> bool:
-    """Whether a kernel of the device does it; exponents of integers are looked at first."""
-    common = operands.common
-    device = operands.reads[0].device
-    if not kernels.serve(device, len(operands.shape), [common]):
-        return False
-    if kernels.plan(name, rule, common) is None:
-        return False
-    if rule.loop is np.power and common.kind == "int":
-        exponent = operands.inputs[1]
-        if isinstance(exponent, Array):
-            negative = bool(exponent.size) and kernel_axes.extremes(name, exponent)[0] < 0
-        else:
-            negative = int(exponent) < 0
-        if negative:
-            _refuse_exponents()
-    return True
-
-
-def _loop(rule: Elementwise, a: Any, b: Any, out: Any) -> None:
-    if rule.loop is np.power and a.dtype.kind in "iu":
-        _integer_power(a, b, out)
-    else:
-        rule.loop(a, b, out=out)
-
-
-def _integer_power(a: Any, b: Any, out: Any) -> None:
-    if np.any(np.less(b, 0)):
-        _refuse_exponents()
-    np.power(a, b, out=out)
-
-
-def _refuse_exponents() -> None:
-    raise DTypeError(
-        "pow: expected exponents of at least 0 for integers, got negative ones",
-        "convert to a floating type with astype",
-    )
-
-
-def require(result: Any, name: str, *operands: object) -> Array:
-    """The result of an operation called by name, which takes arrays and Python numbers only."""
-    if result is NotImplemented:
-        kinds = " and ".join(type(value).__name__ for value in operands)
-        raise DTypeError(
-            f"{name}: expected arrays, or an array and a number, got {kinds}",
-            "convert with asarray",
-        )
-    array: Array = result
-    return array
-
-
-def in_place(name: str, target: Array, other: Any) -> Any:
-    """Apply an operation of two operands and keep the result in the first."""
-    operands = _operands(name, target, other)
-    if operands is None:
-        return NotImplemented
-    rule = BINARY[name]
-    dtypes.require_kind(operands.common, rule.kinds, name)
-    if operands.common is not target.dtype:
-        raise DTypeError(
-            f"{name} in place: expected a result of type {target.dtype}, got {operands.common}"
-        )
-    if operands.shape != target.shape:
-        raise ShapeError(
-            f"{name} in place: expected a result of shape {target.shape}, got {operands.shape}"
-        )
-
-    flops = _flops(target.dtype, target.size)
-    if _has_kernel(name, rule, operands):
-        launching.one_device(name, operands.reads)
-        launching.require_writable(target, name)
-        inputs = [
-            one if one is target or not isinstance(one, Array) else kernels.apart(name, one, target)
-            for one in operands.inputs
-        ]
-        kernels.write(name, rule.expression, operands.common, inputs, target, flops)
-        return target
-    arrange = operands.arrange
-
-    def kernel(*views: Any) -> None:
-        a, b = arrange(*views[:-1])
-        _loop(rule, a, b, views[-1])
-
-    launching.launch(name, kernel, operands.reads, [target], flops=flops)
-    return target
-
-
-def matmul(first: Any, second: Any) -> Any:
-    """The matrix product; NotImplemented for what is no array."""
-    if not (isinstance(first, Array) and isinstance(second, Array)):
-        _refuse_numpy("matmul", first, second)
-        return NotImplemented
-    return products.matmul(first, second)
-
-
-def matmul_in_place(target: Array, other: Any) -> Any:
-    """The matrix product, kept in the first operand."""
-    product = matmul(target, other)
-    if product is NotImplemented:
-        return NotImplemented
-    if product.shape != target.shape or product.dtype is not target.dtype:
-        raise ShapeError(
-            f"matmul in place: expected {target.dtype} of shape {target.shape}, "
-            f"got {product.dtype} of shape {product.shape}"
-        )
-    target[...] = product
-    return target
-
-
-_native: Final = NativeOperators(kernels.native_plan, _unary, _binary)
-
-unary: Final[Callable[[str, Array], Array]] = _native.unary
-"""Apply an elementwise operation of one operand: its name, then the array."""
-
-binary: Final = _native.binary
-"""Apply an elementwise operation of two operands; NotImplemented for what is no operand."""
-
-# Operators come here without a detour from now on; before, they import this module.
-_native.install()
-Array._binary = staticmethod(binary)  # type: ignore[method-assign]
+def install() -> None:
+    """Add the operators and conversions to `Array`."""
+    for name, method in _METHODS.items():
+        method.__name__ = name
+        method.__qualname__ = f"Array.{name}"
+        setattr(Array, name, method)

@@ -12,8 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from assay import build_info, paths
-from assay._native import kernel_levels
+from assay import paths
+from assay._native import build_info, kernel_levels
 from assay.errors import AssayError
 
 _FEATURES: Final = (
@@ -158,7 +158,7 @@ def _devices() -> list[DeviceFinding]:
             findings.append(DeviceFinding(name, "", 0, False, error.message, error.hint))
             continue
         described = found.description
-        if found.kind == "cuda":
+        if found.capabilities.is_gpu:
             capability = cuda.probe().gpus[found.ordinal].capability
             described += f", compute capability {capability // 10}.{capability % 10}"
         problem = _try_out(name)
@@ -181,7 +181,7 @@ def _try_out(name: str) -> str | None:
 
 def cuda_drivers() -> list[DriverFinding]:
     """NVIDIA's driver and its run-time compiler, as the runtime itself found them."""
-    from assay.runtime.cuda import Library, probe, products
+    from assay.runtime.cuda import Library, cublaslt, probe
 
     found = probe()
 
@@ -193,7 +193,7 @@ def cuda_drivers() -> list[DriverFinding]:
     return [
         finding("CUDA", found.driver, len(found.gpus)),
         finding("NVRTC", found.compiler, 0),
-        finding("cuBLASLt", products(), 0),
+        finding("cuBLASLt", cublaslt(), 0),
     ]
 
 

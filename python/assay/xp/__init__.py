@@ -51,6 +51,11 @@ from assay.xp.binary import (
     remainder,
     subtract,
 )
+from assay.xp.contractions import (
+    matmul,
+    tensordot,
+    vecdot,
+)
 from assay.xp.creation import (
     arange,
     asarray,
@@ -96,11 +101,6 @@ from assay.xp.manipulation import (
     stack,
     tile,
     unstack,
-)
-from assay.xp.products import (
-    matmul,
-    tensordot,
-    vecdot,
 )
 from assay.xp.searching import (
     argmax,

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from assay.errors import DTypeError, ShapeError
-from assay.runtime import device as find_device
-from assay.runtime import dtypes, exchange, kernels, launching
+from assay.runtime import allocation, dtypes, elementwise_kernels, interop, numpy_kernels, transfer
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
+from assay.runtime.hardware import device as find_device
 from assay.runtime.layout import Layout, as_shape, broadcast, broadcast_shapes
 
 Where = Device | str | None
@@ -38,36 +38,36 @@ def asarray(
     """
     kept = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
     where = None if device is None else find_device(device)
-    return exchange.asarray(obj, kept, where, copy)
+    return interop.asarray(obj, kept, where, copy)
 
 
 def from_dlpack(x: object, /, *, device: Where = None, copy: bool | None = None) -> Array:
     """An array over the memory of any object that speaks DLPack."""
-    return exchange.from_dlpack(x, None if device is None else find_device(device), copy)
+    return interop.from_dlpack(x, None if device is None else find_device(device), copy)
 
 
 def empty(shape: int | Sequence[int], *, dtype: Type = None, device: Where = None) -> Array:
     """An array whose elements are whatever the memory holds."""
     kept = _type(dtype, dtypes.float64, "empty")
-    return launching.empty(_device(device), as_shape(shape, "empty"), kept, "empty")
+    return allocation.empty(_device(device), as_shape(shape, "empty"), kept, "empty")
 
 
 def empty_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Array:
     """An array of the shape of another whose elements are whatever the memory holds."""
     kept = _type(dtype, x.dtype, "empty_like")
-    return launching.empty(_device(device, x.device), x.shape, kept, "empty_like")
+    return allocation.empty(_device(device, x.device), x.shape, kept, "empty_like")
 
 
 def zeros(shape: int | Sequence[int], *, dtype: Type = None, device: Where = None) -> Array:
     """An array of zeros."""
     kept = _type(dtype, dtypes.float64, "zeros")
-    return launching.zeros(_device(device), as_shape(shape, "zeros"), kept, "zeros")
+    return allocation.zeros(_device(device), as_shape(shape, "zeros"), kept, "zeros")
 
 
 def zeros_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Array:
     """An array of zeros of the shape of another."""
     kept = _type(dtype, x.dtype, "zeros_like")
-    return launching.zeros(_device(device, x.device), x.shape, kept, "zeros_like")
+    return allocation.zeros(_device(device, x.device), x.shape, kept, "zeros_like")
 
 
 def _filled(
@@ -83,8 +83,8 @@ def _filled(
         raise DTypeError(
             f"{operation}: expected a value that fits {dtype}, got {value!r}"
         ) from None
-    out = launching.empty(there, shape, dtype, operation)
-    launching.write(operation, out, constant)
+    out = allocation.empty(there, shape, dtype, operation)
+    transfer.write(operation, out, constant)
     return out
 
 
@@ -134,17 +134,17 @@ def arange(
     exact = -((first - end) // step) if whole else math.ceil((end - first) / step)
     count = max(int(exact), 0)
     there = _device(device)
-    if count and kernels.serve(there, 1, [kept]):
+    if count and elementwise_kernels.supports(there, 1, [kept]):
         exact_type = kept if whole and kept.kind in dtypes.INTEGRAL else dtypes.float64
         numbers = [exact_type.storage.type(value) for value in (first, step)]
-        return kernels.compute(
+        return elementwise_kernels.compute(
             "arange", "ramp(index,a0,a1)", exact_type, numbers, there, (count,), kept
         )
-    out = launching.empty(there, (count,), kept, "arange")
+    out = allocation.empty(there, (count,), kept, "arange")
     if count:
         kind = kept.storage if whole and kept.kind in dtypes.INTEGRAL else np.dtype(np.float64)
         ramp = np.arange(count, dtype=kind)
-        launching.write("arange", out, (ramp * kind.type(step) + kind.type(first)).astype(kind))
+        transfer.write("arange", out, (ramp * kind.type(step) + kind.type(first)).astype(kind))
     return out
 
 
@@ -167,7 +167,7 @@ def linspace(
     kind = np.dtype(np.float32) if kept is dtypes.bfloat16 else kept.storage
     with np.errstate(all="ignore"):
         steps = np.linspace(start, stop, num, endpoint=endpoint, dtype=kind)
-    return launching.store("linspace", _device(device), steps, kept)
+    return transfer.store("linspace", _device(device), steps, kept)
 
 
 def eye(
@@ -183,14 +183,14 @@ def eye(
     kept = _type(dtype, dtypes.float64, "eye")
     columns = n_rows if n_cols is None else n_cols
     shape = as_shape((n_rows, columns), "eye")
-    out = launching.zeros(_device(device), shape, kept, "eye")
+    out = allocation.zeros(_device(device), shape, kept, "eye")
     length = min(n_rows, columns - k) if k >= 0 else min(n_rows + k, columns)
-    if length > 0 and kernels.serve(out.device, 1, [kept]):
+    if length > 0 and elementwise_kernels.supports(out.device, 1, [kept]):
         corner = max(-k, 0) * out.strides[0] + max(k, 0) * out.strides[1]
         diagonal = out.view(Layout((length,), (sum(out.strides),), corner))
-        kernels.fill("eye", diagonal, 1)
+        elementwise_kernels.fill("eye", diagonal, 1)
     elif length > 0:
-        launching.launch(
+        numpy_kernels.launch(
             "eye",
             lambda view: np.einsum("ii->i", view[max(-k, 0) :, max(k, 0) :][:length, :length]).fill(
                 1
@@ -204,9 +204,9 @@ def eye(
 def _triangle(x: Array, k: int, operation: str, keep: Any) -> Array:
     if x.ndim < 2:
         raise ShapeError(f"{operation}: expected at least 2 axes, got shape {x.shape}")
-    if kernels.serve(x.device, x.ndim, [x.dtype]):
+    if elementwise_kernels.supports(x.device, x.ndim, [x.dtype]):
         return _banded(x, k, operation, below=keep is np.tril)
-    return launching.compute(
+    return numpy_kernels.compute(
         operation, lambda view, out: np.copyto(out, keep(view, k)), [x], x.shape, x.dtype
     )
 
@@ -218,10 +218,12 @@ def _banded(x: Array, k: int, operation: str, *, below: bool) -> Array:
     shape = (x.shape[-2], x.shape[-1])
     text = "less_equal(subtract(a0,a1),a2)" if below else "greater_equal(subtract(a0,a1),a2)"
     ahead = rows.view(Layout((x.shape[-2], 1), (*rows.strides, 0), 0))
-    inputs: list[kernels.Input] = [columns, ahead, np.asarray(k)]
-    kept = kernels.compute(operation, text, dtypes.int64, inputs, x.device, shape, dtypes.bool_)
+    inputs: list[elementwise_kernels.Input] = [columns, ahead, np.asarray(k)]
+    kept = elementwise_kernels.compute(
+        operation, text, dtypes.int64, inputs, x.device, shape, dtypes.bool_
+    )
     zero = x.dtype.storage.type(0)
-    return kernels.compute(
+    return elementwise_kernels.compute(
         operation, "where(a0,a1,a2)", x.dtype, [kept, x, zero], x.device, x.shape, x.dtype
     )
 
@@ -265,6 +267,6 @@ def meshgrid(*arrays: Array, indexing: Literal["xy", "ij"] = "xy") -> list[Array
     ]
     shape = broadcast_shapes("meshgrid", *(array.shape for array in shaped))
     return [
-        exchange.copy(array.view(broadcast(array.layout, shape, "meshgrid")), "meshgrid")
+        transfer.copy(array.view(broadcast(array.layout, shape, "meshgrid")), "meshgrid")
         for array in shaped
     ]

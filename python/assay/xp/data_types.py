@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.errors import DTypeError
-from assay.runtime import device as find_device
-from assay.runtime import dtypes, exchange
+from assay.runtime import dtypes, transfer
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
+from assay.runtime.hardware import device as find_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ def astype(
 ) -> Array:
     """The values converted to another type; with `copy=False` the array itself where it fits."""
     kept = dtypes.as_dtype(dtype, "astype")
-    there = x if device is None else exchange.to_device(x, find_device(device))
+    there = x if device is None else transfer.to_device(x, find_device(device))
     if kept is x.dtype:
-        return exchange.copy(there, "astype") if copy and there is x else there
-    return exchange.astype(there, kept)
+        return transfer.copy(there, "astype") if copy and there is x else there
+    return transfer.astype(there, kept)
 
 
 def can_cast(from_: DType | Array, to: DType, /) -> bool:

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from assay.errors import DTypeError, ShapeError
-from assay.runtime import device as find_device
-from assay.runtime import dtypes, launching
+from assay.runtime import dtypes, numpy_kernels, transfer
 from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING, DType
 from assay.runtime.hardware import Device
+from assay.runtime.hardware import device as find_device
 from assay.runtime.layout import normalize_axes, normalize_axis
 
 Norm = Literal["backward", "ortho", "forward"]
@@ -47,14 +47,14 @@ def _run(
         )
     if norm not in _NORMS:
         raise ShapeError(f"{operation}: expected norm {', '.join(_NORMS)}, got {norm!r}")
-    found = launching.collect(operation, call, [x])
+    found = numpy_kernels.collect(operation, call, [x])
     single = x.dtype in (dtypes.float32, dtypes.complex64)
     # Older NumPy computes in double precision whatever it is given.
     if found.dtype.kind == "c":
         kept = dtypes.complex64 if single else dtypes.complex128
     else:
         kept = dtypes.float32 if single else dtypes.float64
-    return launching.store(operation, x.device, found, kept)
+    return transfer.store(operation, x.device, found, kept)
 
 
 def _one(
@@ -176,7 +176,7 @@ def _frequencies(
         raise ShapeError(f"{operation}: expected at least 1 point, got {n}")
     kept = dtypes.float64 if dtype is None else dtypes.as_dtype(dtype, operation)
     dtypes.require_kind(kept, ("float",), operation)
-    return launching.store(operation, find_device(device), values(n, d), kept)
+    return transfer.store(operation, find_device(device), values(n, d), kept)
 
 
 def fftfreq(
@@ -205,7 +205,7 @@ def rfftfreq(
 
 def _shifted(operation: str, x: Array, axes: int | Sequence[int] | None, move: Any) -> Array:
     places = normalize_axes(axes, x.ndim, operation)
-    return launching.compute(
+    return numpy_kernels.compute(
         operation, lambda view, out: np.copyto(out, move(view, places)), [x], x.shape, x.dtype
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from assay.errors import DTypeError
-from assay.runtime import device as find_device
-from assay.runtime import devices, dtypes
+from assay.runtime import dtypes
 from assay.runtime.dtypes import DType
-from assay.runtime.hardware import Device
+from assay.runtime.hardware import Device, devices
+from assay.runtime.hardware import device as find_device
 
 MAX_DIMENSIONS = 64
 """NumPy's limit, which its loops share with us."""

@@ -9,13 +9,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from assay.errors import ConvergenceError, InputError, ShapeError
-from assay.runtime import dtypes, exchange, launching
+from assay.runtime import dtypes, numpy_kernels, transfer
 from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING, NUMERIC, DType
 from assay.runtime.layout import Layout, normalize_axes, normalize_axis
 from assay.xp.binary import multiply
+from assay.xp.contractions import matmul, tensordot, vecdot
 from assay.xp.manipulation import matrix_transpose
-from assay.xp.products import matmul, tensordot, vecdot
 from assay.xp.statistics import sum as sum_of
 
 __all__ = [
@@ -98,9 +98,9 @@ def _run(operation: str, function: Callable[..., Any], *arrays: Array) -> list[A
             raise kind_of(f"{operation}: {str(error).lower()}") from error
         return found if isinstance(found, tuple) else (found,)
 
-    parts = launching.collect(operation, routine, list(arrays))
+    parts = numpy_kernels.collect(operation, routine, list(arrays))
     return [
-        launching.store(operation, arrays[0].device, np.asarray(part), _kept(part, kept, half))
+        transfer.store(operation, arrays[0].device, np.asarray(part), _kept(part, kept, half))
         for part in parts
     ]
 
@@ -193,7 +193,7 @@ def matrix_power(x: Array, n: int, /) -> Array:
 
 
 def _tolerance(rtol: float | Array | None) -> Any:
-    return exchange.values(rtol) if isinstance(rtol, Array) else rtol
+    return transfer.values(rtol) if isinstance(rtol, Array) else rtol
 
 
 def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:

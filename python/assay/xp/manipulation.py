@@ -9,7 +9,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.errors import ArrayBufferError, ShapeError
-from assay.runtime import dtypes, exchange, indexing, kernel_axes, kernels, launching
+from assay.runtime import (
+    allocation,
+    axis_kernels,
+    dtypes,
+    elementwise_kernels,
+    indexing,
+    numpy_kernels,
+    transfer,
+)
 from assay.runtime import layout as layouts
 from assay.runtime.array import Array
 from assay.runtime.layout import Layout, normalize_axes, normalize_axis
@@ -87,7 +95,7 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
     """The elements in C order in another shape: a view where they lie so, else a copy."""
     wanted = _complete(x, (shape,) if isinstance(shape, int) else tuple(shape))
     if copy:
-        return reshape(exchange.copy(x, "reshape"), wanted)
+        return reshape(transfer.copy(x, "reshape"), wanted)
     found = layouts.reshape(x.layout, wanted, x.dtype.itemsize)
     if found is not None:
         return x.view(found)
@@ -97,7 +105,7 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
             f"for shape {x.shape}",
             "allow a copy",
         )
-    return reshape(exchange.copy(x, "reshape"), wanted)
+    return reshape(transfer.copy(x, "reshape"), wanted)
 
 
 def _complete(x: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -141,16 +149,16 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
         raise ShapeError(f"concat: expected shapes equal but on axis {place}, got {shapes}")
     total = sum(array.shape[place] for array in arrays)
     shape = (*first.shape[:place], total, *first.shape[place + 1 :])
-    if launching.one_device("concat", list(arrays)).has_array_kernels:
-        out = launching.empty(first.device, shape, dtype, "concat")
+    if allocation.common_device("concat", list(arrays)).capabilities.has_array_kernels:
+        out = allocation.empty(first.device, shape, dtype, "concat")
         begin = 0
         for array in arrays:
             end = begin + array.shape[place]
             key = (*(slice(None),) * place, slice(begin, end))
-            exchange.copy_into(out.view(layouts.index(out.layout, key)), array, "concat")
+            transfer.copy_into(out.view(layouts.index(out.layout, key)), array, "concat")
             begin = end
         return out
-    return launching.compute(
+    return numpy_kernels.compute(
         "concat",
         lambda *views: np.concatenate(views[:-1], place, out=views[-1], casting="unsafe"),
         list(arrays),
@@ -167,9 +175,9 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
         raise ShapeError(f"stack: expected equal shapes, got {shapes}")
     shape = arrays[0].shape
     place = normalize_axis(axis, len(shape) + 1, "stack")
-    if arrays[0].device.has_array_kernels:
+    if arrays[0].device.capabilities.has_array_kernels:
         return concat([expand_dims(array, place) for array in arrays], axis=place)
-    return launching.compute(
+    return numpy_kernels.compute(
         "stack",
         lambda *views: np.stack(views[:-1], place, out=views[-1], casting="unsafe"),
         list(arrays),
@@ -183,9 +191,9 @@ def roll(
 ) -> Array:
     """The elements moved along some axes; what leaves at one end enters at the other."""
     axes = None if axis is None else normalize_axes(axis, x.ndim, "roll")
-    if x.device.has_array_kernels and x.size:
+    if x.device.capabilities.has_array_kernels and x.size:
         return _rolled(x, shift, axes)
-    return launching.compute(
+    return numpy_kernels.compute(
         "roll",
         lambda view, out: np.copyto(out, np.roll(view, shift, axes if axes is None else axis)),
         [x],
@@ -201,7 +209,7 @@ def _rolled(x: Array, shift: int | tuple[int, ...], axes: tuple[int, ...] | None
         total = shift if isinstance(shift, int) else sum(shift)
         return reshape(_rolled(flat, total, (0,)), x.shape)
     shifts = (shift,) * len(axes) if isinstance(shift, int) else shift
-    result = exchange.copy(x, "roll") if not axes else x
+    result = transfer.copy(x, "roll") if not axes else x
     for by, place in zip(shifts, axes, strict=True):
         cut = -by % x.shape[place]
         lead = (slice(None),) * place
@@ -215,11 +223,11 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     place = normalize_axis(axis, x.ndim, "repeat")
-    if x.device.has_array_kernels and x.size and x.ndim < kernels.MOST_AXES:
+    if x.device.capabilities.has_array_kernels and x.size and x.ndim < elementwise_kernels.MAX_NDIM:
         return _repeated(x, repeats, place)
     if isinstance(repeats, Array):
         dtypes.require_kind(repeats.dtype, dtypes.INTEGRAL, "repeat")
-        counts = np.asarray(exchange.values(repeats))
+        counts = np.asarray(transfer.values(repeats))
     else:
         counts = np.asarray(operator.index(repeats))
     if counts.ndim > 1 or counts.size not in (1, x.shape[place]):
@@ -227,7 +235,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     if counts.size and int(counts.min()) < 0:
         raise ShapeError(f"repeat: expected counts of at least 0, got {int(counts.min())}")
     total = int(np.broadcast_to(counts, (x.shape[place],)).sum())
-    return launching.compute(
+    return numpy_kernels.compute(
         "repeat",
         lambda view, out: np.copyto(out, np.repeat(view, counts, place)),
         [x],
@@ -241,10 +249,10 @@ def _repeated(x: Array, repeats: int | Array, place: int) -> Array:
     extent = x.shape[place]
     if isinstance(repeats, Array):
         dtypes.require_kind(repeats.dtype, dtypes.INTEGRAL, "repeat")
-        launching.one_device("repeat", [x, repeats])
+        allocation.common_device("repeat", [x, repeats])
         if repeats.ndim > 1 or repeats.size not in (1, extent):
             raise ShapeError(f"repeat: expected 1 or {extent} counts, got shape {repeats.shape}")
-        lowest = indexing.extremes(repeats, "repeat")[0]
+        lowest = indexing.min_max(repeats, "repeat")[0]
     else:
         lowest = operator.index(repeats)
     if lowest < 0:
@@ -252,11 +260,11 @@ def _repeated(x: Array, repeats: int | Array, place: int) -> Array:
     if not isinstance(repeats, Array) or repeats.size == 1:
         before, after = x.shape[:place], x.shape[place + 1 :]
         wide = broadcast_to(expand_dims(x, place + 1), (*before, extent, lowest, *after))
-        return reshape(exchange.copy(wide, "repeat"), (*before, extent * lowest, *after))
-    ends = kernel_axes.scan("repeat", "add", repeats, 0, dtypes.int64)
-    numbers = kernel_axes.counting("repeat", x.device, int(ends[-1]))
-    chosen = kernel_axes.search("repeat", ends, numbers, right=True)
-    return kernel_axes.take("repeat", x, chosen, place)
+        return reshape(transfer.copy(wide, "repeat"), (*before, extent * lowest, *after))
+    ends = axis_kernels.scan("repeat", "add", repeats, 0, dtypes.int64)
+    numbers = axis_kernels.arange("repeat", x.device, int(ends[-1]))
+    chosen = axis_kernels.searchsorted("repeat", ends, numbers, right=True)
+    return axis_kernels.gather("repeat", x, chosen, place)
 
 
 def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
@@ -265,15 +273,15 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
     length = max(x.ndim, len(counts))
     shape = (1,) * (length - x.ndim) + x.shape
     times = (1,) * (length - len(counts)) + counts
-    if x.device.has_array_kernels and 2 * length <= kernels.MOST_AXES:
+    if x.device.capabilities.has_array_kernels and 2 * length <= elementwise_kernels.MAX_NDIM:
         # Every axis behind one along which nothing changes.
         pairs = [part for count, extent in zip(times, shape, strict=True) for part in (1, extent)]
         wide = [part for pair in zip(times, shape, strict=True) for part in pair]
-        whole = exchange.copy(broadcast_to(reshape(x, tuple(pairs)), tuple(wide)), "tile")
+        whole = transfer.copy(broadcast_to(reshape(x, tuple(pairs)), tuple(wide)), "tile")
         return reshape(
             whole, tuple(extent * count for extent, count in zip(shape, times, strict=True))
         )
-    return launching.compute(
+    return numpy_kernels.compute(
         "tile",
         lambda view, out: np.copyto(out, np.tile(view, counts)),
         [x],

@@ -9,7 +9,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from assay.errors import DTypeError, IndexingError, ShapeError
-from assay.runtime import dtypes, exchange, indexing, kernel_axes, kernels, launching
+from assay.runtime import (
+    allocation,
+    axis_kernels,
+    dtypes,
+    elementwise_kernels,
+    indexing,
+    interop,
+    numpy_kernels,
+    transfer,
+)
 from assay.runtime import layout as layouts
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import ANY, REAL, DType
@@ -53,9 +62,9 @@ def _extreme(
         np.copyto(out, loop(view, axis=place, keepdims=keepdims))
 
     shape = reduced_shape(x.shape, axes, keepdims)
-    if kernel_axes.serve(x):
-        return kernel_axes.argreduce(operation, x, axes, shape, loop is np.argmax)
-    return launching.compute(operation, kernel, [x], shape, dtypes.int64)
+    if axis_kernels.supports(x):
+        return axis_kernels.argreduce(operation, x, axes, shape, loop is np.argmax)
+    return numpy_kernels.compute(operation, kernel, [x], shape, dtypes.int64)
 
 
 def any_empty(x: Array, axes: tuple[int, ...]) -> bool:
@@ -77,26 +86,26 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     """The places of all elements that are not zero, one array for each axis."""
     if x.ndim == 0:
         raise ShapeError("nonzero: expected at least 1 axis, got a 0-d array")
-    if kernel_axes.serve(x):
+    if axis_kernels.supports(x):
         return _nonzero_places(x)
-    found = launching.collect("nonzero", np.nonzero, [x])
-    return tuple(launching.store("nonzero", x.device, places) for places in found)
+    found = numpy_kernels.collect("nonzero", np.nonzero, [x])
+    return tuple(transfer.store("nonzero", x.device, places) for places in found)
 
 
 def _nonzero_places(x: Array) -> tuple[Array, ...]:
     """The flat places, and from them those along each axis."""
     flags = x
     if x.dtype is not dtypes.bool_:
-        flags = kernels.compute(
+        flags = elementwise_kernels.compute(
             "nonzero", "nonzero(a0)", x.dtype, [x], x.device, x.shape, dtypes.bool_
         )
-    flat = kernel_axes.places("nonzero", flags)
+    flat = axis_kernels.flatnonzero("nonzero", flags)
     if x.ndim == 1:
         return (flat,)
     text = "remainder_(floor_divide(a0,a1),a2)"
     steps = [math.prod(x.shape[axis + 1 :]) for axis in range(x.ndim)]
     return tuple(
-        kernels.compute(
+        elementwise_kernels.compute(
             "nonzero",
             text,
             dtypes.int64,
@@ -131,19 +140,19 @@ def searchsorted(
                 f"searchsorted: expected a sorter of shape {x1.shape}, got {sorter.shape}"
             )
         _checked(sorter, x1.size, "searchsorted")
-    device = launching.one_device("searchsorted", [x1, x2, *order])
-    if kernels.serve(device, x2.ndim, [joined]):
+    device = allocation.common_device("searchsorted", [x1, x2, *order])
+    if elementwise_kernels.supports(device, x2.ndim, [joined]):
         ordered, wanted = (
-            one if one.dtype is joined else exchange.astype(one, joined, "searchsorted")
+            one if one.dtype is joined else transfer.astype(one, joined, "searchsorted")
             for one in (x1, x2)
         )
-        return kernel_axes.search("searchsorted", ordered, wanted, side == "right", sorter)
+        return axis_kernels.searchsorted("searchsorted", ordered, wanted, side == "right", sorter)
 
     def kernel(*views: Any) -> None:
         sorted_by = views[2] if order else None
         np.copyto(views[-1], np.searchsorted(views[0], views[1], side, sorted_by))
 
-    return launching.compute("searchsorted", kernel, [x1, x2, *order], x2.shape, dtypes.int64)
+    return numpy_kernels.compute("searchsorted", kernel, [x1, x2, *order], x2.shape, dtypes.int64)
 
 
 def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
@@ -153,14 +162,16 @@ def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
     joined = dtypes.promote(first.dtype, second.dtype, "where")
     shape = broadcast_shapes("where", condition.shape, first.shape, second.shape)
     arrays = [condition, first, second]
-    device = launching.one_device("where", arrays)
-    if kernels.serve(device, len(shape), [joined]):
-        return kernels.compute("where", "where(a0,a1,a2)", joined, arrays, device, shape, joined)
+    device = allocation.common_device("where", arrays)
+    if elementwise_kernels.supports(device, len(shape), [joined]):
+        return elementwise_kernels.compute(
+            "where", "where(a0,a1,a2)", joined, arrays, device, shape, joined
+        )
 
     def kernel(chosen: Any, a: Any, b: Any, out: Any) -> None:
         np.copyto(out, np.where(chosen, a, b), casting="unsafe")
 
-    return launching.compute("where", kernel, arrays, shape, joined)
+    return numpy_kernels.compute("where", kernel, arrays, shape, joined)
 
 
 def _choices(condition: Array, x1: Array | Scalar, x2: Array | Scalar) -> tuple[Array, Array]:
@@ -168,17 +179,17 @@ def _choices(condition: Array, x1: Array | Scalar, x2: Array | Scalar) -> tuple[
         return x1, x2
     if isinstance(x1, Array) and not isinstance(x2, Array):
         kept = dtypes.scalar_dtype(x2, x1.dtype, "where")
-        return x1, exchange.asarray(x2, kept, condition.device, None)
+        return x1, interop.asarray(x2, kept, condition.device, None)
     if isinstance(x2, Array) and not isinstance(x1, Array):
         kept = dtypes.scalar_dtype(x1, x2.dtype, "where")
-        return exchange.asarray(x1, kept, condition.device, None), x2
+        return interop.asarray(x1, kept, condition.device, None), x2
     either = max(
         np.asarray(x1).dtype, np.asarray(x2).dtype, key=lambda kind: "biufc".index(kind.kind)
     )
     kept = dtypes.BY_NAME[either.name]
     return (
-        exchange.asarray(x1, kept, condition.device, None),
-        exchange.asarray(x2, kept, condition.device, None),
+        interop.asarray(x1, kept, condition.device, None),
+        interop.asarray(x2, kept, condition.device, None),
     )
 
 
@@ -195,9 +206,9 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     """The places of the elements in the order that sorts them."""
     dtypes.require_kind(x.dtype, ANY, "argsort")
     place = normalize_axis(axis, x.ndim, "argsort")
-    if kernel_axes.serve(x):
-        return kernel_axes.sort("argsort", x, place, descending, places=True)
-    return launching.compute(
+    if axis_kernels.supports(x):
+        return axis_kernels.sort("argsort", x, place, descending, indices=True)
+    return numpy_kernels.compute(
         "argsort",
         lambda view, out: np.copyto(out, _order(view, place, descending, stable)),
         [x],
@@ -210,19 +221,19 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     """The elements sorted along an axis."""
     dtypes.require_kind(x.dtype, ANY, "sort")
     place = normalize_axis(axis, x.ndim, "sort")
-    if kernel_axes.serve(x):
-        return kernel_axes.sort("sort", x, place, descending, places=False)
+    if axis_kernels.supports(x):
+        return axis_kernels.sort("sort", x, place, descending, indices=False)
 
     def kernel(view: Any, out: Any) -> None:
         ordered = np.sort(view, axis=place, kind="stable" if stable else None)
         np.copyto(out, np.flip(ordered, place) if descending else ordered)
 
-    return launching.compute("sort", kernel, [x], x.shape, x.dtype)
+    return numpy_kernels.compute("sort", kernel, [x], x.shape, x.dtype)
 
 
 def _unique(x: Array, operation: str, **wanted: bool) -> list[Array]:
     dtypes.require_kind(x.dtype, ANY, operation)
-    if kernel_axes.serve(x):
+    if axis_kernels.supports(x):
         return _unique_places(x, operation, **wanted)
 
     def kernel(view: Any) -> Any:
@@ -231,10 +242,10 @@ def _unique(x: Array, operation: str, **wanted: bool) -> list[Array]:
         found = np.unique(view, **options)
         return found if wanted else (found,)
 
-    parts = launching.collect(operation, kernel, [x])
+    parts = numpy_kernels.collect(operation, kernel, [x])
     types: list[DType] = [x.dtype] + [dtypes.int64] * (len(parts) - 1)
     return [
-        launching.store(operation, x.device, part, dtype)
+        transfer.store(operation, x.device, part, dtype)
         for part, dtype in zip(parts, types, strict=True)
     ]
 
@@ -251,25 +262,31 @@ def _unique_places(
 
     device, count = x.device, x.size
     placed = return_index or return_inverse
-    ordered, *order = kernel_axes.in_order(operation, reshape(x, (-1,)), places=placed)
-    begins = launching.empty(device, (count,), dtypes.bool_, operation)
-    kernels.fill(operation, begins[:1], True)
+    ordered, *order = axis_kernels.sort_flat(operation, reshape(x, (-1,)), indices=placed)
+    begins = allocation.empty(device, (count,), dtypes.bool_, operation)
+    elementwise_kernels.fill(operation, begins[:1], True)
     # NaN differs from itself, so each is alone.
-    kernels.write(operation, "not_equal(a0,a1)", x.dtype, [ordered[1:], ordered[:-1]], begins[1:])
-    starts = kernel_axes.places(operation, begins)
-    found = [kernel_axes.take(operation, ordered, starts, 0)]
+    elementwise_kernels.launch(
+        operation, "not_equal(a0,a1)", x.dtype, [ordered[1:], ordered[:-1]], begins[1:]
+    )
+    starts = axis_kernels.flatnonzero(operation, begins)
+    found = [axis_kernels.gather(operation, ordered, starts, 0)]
     if return_index:
-        found.append(kernel_axes.take(operation, order[0], starts, 0))
+        found.append(axis_kernels.gather(operation, order[0], starts, 0))
     if return_inverse:
-        runs = kernel_axes.scan(operation, "add", begins, 0, dtypes.int64)
-        inverse = launching.empty(device, (count,), dtypes.int64, operation)
-        kernel_axes.put(operation, runs - 1, order[0], inverse, 0, distinct=True)
+        runs = axis_kernels.scan(operation, "add", begins, 0, dtypes.int64)
+        inverse = allocation.empty(device, (count,), dtypes.int64, operation)
+        axis_kernels.scatter(operation, runs - 1, order[0], inverse, 0, distinct=True)
         found.append(inverse)
     if return_counts:
-        counts = launching.empty(device, starts.shape, dtypes.int64, operation)
+        counts = allocation.empty(device, starts.shape, dtypes.int64, operation)
         less = "subtract(a0,a1)"
-        kernels.write(operation, less, dtypes.int64, [starts[1:], starts[:-1]], counts[:-1])
-        kernels.write(operation, less, dtypes.int64, [np.int64(count), starts[-1:]], counts[-1:])
+        elementwise_kernels.launch(
+            operation, less, dtypes.int64, [starts[1:], starts[:-1]], counts[:-1]
+        )
+        elementwise_kernels.launch(
+            operation, less, dtypes.int64, [np.int64(count), starts[-1:]], counts[-1:]
+        )
         found.append(counts)
     return found
 
@@ -308,7 +325,7 @@ def _checked(indices: Array, extent: int, operation: str) -> None:
     if indices.dtype.kind not in dtypes.INTEGRAL:
         raise DTypeError(f"{operation}: expected integer indices, got {indices.dtype}")
     if indices.size:
-        lowest, highest = indexing.extremes(indices, operation)
+        lowest, highest = indexing.min_max(indices, operation)
         if lowest < -extent or highest >= extent:
             outside = lowest if lowest < -extent else highest
             raise IndexingError(
@@ -322,11 +339,14 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
         raise ShapeError(f"take: expected an axis for shape {x.shape}, got none")
     place = normalize_axis(0 if axis is None else axis, x.ndim, "take")
     _checked(indices, x.shape[place], "take")
-    device = launching.one_device("take", [x, indices])
-    if device.has_array_kernels and max(x.ndim, indices.ndim) <= kernels.MOST_AXES:
-        return kernel_axes.take("take", x, indices, place)
+    device = allocation.common_device("take", [x, indices])
+    if (
+        device.capabilities.has_array_kernels
+        and max(x.ndim, indices.ndim) <= elementwise_kernels.MAX_NDIM
+    ):
+        return axis_kernels.gather("take", x, indices, place)
     shape = (*x.shape[:place], *indices.shape, *x.shape[place + 1 :])
-    return launching.compute(
+    return numpy_kernels.compute(
         "take",
         lambda view, places, out: np.copyto(out, np.take(view, places, axis=place)),
         [x, indices],
@@ -343,8 +363,8 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     _checked(indices, x.shape[place], "take_along_axis")
     others = [(*s[:place], *s[place + 1 :]) for s in (x.shape, indices.shape)]
     rest = broadcast_shapes("take_along_axis", *others)
-    device = launching.one_device("take_along_axis", [x, indices])
-    if device.has_array_kernels and x.ndim <= kernels.MOST_AXES:
+    device = allocation.common_device("take_along_axis", [x, indices])
+    if device.capabilities.has_array_kernels and x.ndim <= elementwise_kernels.MAX_NDIM:
         wide, places = (
             one.view(
                 layouts.broadcast(
@@ -353,8 +373,8 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
             )
             for one in (x, indices)
         )
-        return kernel_axes.take_along_axis("take_along_axis", wide, places, place)
-    return launching.compute(
+        return axis_kernels.take_along_axis("take_along_axis", wide, places, place)
+    return numpy_kernels.compute(
         "take_along_axis",
         lambda view, places, out: np.copyto(out, np.take_along_axis(view, places, axis=place)),
         [x, indices],

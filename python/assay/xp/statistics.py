@@ -11,10 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from assay.errors import ShapeError
-from assay.runtime import dtypes, exchange, kernel_axes, kernels, launching
+from assay.runtime import (
+    allocation,
+    axis_kernels,
+    dtypes,
+    elementwise_kernels,
+    numpy_kernels,
+    transfer,
+)
 from assay.runtime.array import Array
+from assay.runtime.axis_kernels import Reduction
 from assay.runtime.dtypes import ANY, FLOATING, NUMERIC, REAL, DType
-from assay.runtime.kernel_axes import Reduction
 from assay.runtime.layout import normalize_axes, normalize_axis
 
 Axes = int | tuple[int, ...] | None
@@ -62,12 +69,12 @@ def reduce(
     that of the result where none is named.
     """
     axes, shape, count = _taken(operation, x.layout.shape, _hashable(axis), keepdims)
-    if kernel_axes.serve(x, dtype):
-        return kernel_axes.reduce(
+    if axis_kernels.supports(x, dtype):
+        return axis_kernels.reduce(
             operation, reduction, x, axes, shape, computed or dtype, dtype, count
         )
     flops = float(x.size) if x.dtype.kind in FLOATING else 0.0
-    return launching.compute(
+    return numpy_kernels.compute(
         operation,
         lambda view, out: loop(view, axis=axes, out=out, keepdims=keepdims),
         [x],
@@ -100,7 +107,7 @@ def sum(
     """The sum; of no elements it is 0."""
     dtypes.require_kind(x.dtype, NUMERIC, "sum")
     kept = _summed(x, dtype, "sum")
-    return reduce("sum", _total(np.sum, kept), x, axis, keepdims, kept, kernel_axes.SUM)
+    return reduce("sum", _total(np.sum, kept), x, axis, keepdims, kept, axis_kernels.SUM)
 
 
 def prod(
@@ -109,25 +116,25 @@ def prod(
     """The product; of no elements it is 1."""
     dtypes.require_kind(x.dtype, NUMERIC, "prod")
     kept = _summed(x, dtype, "prod")
-    return reduce("prod", _total(np.prod, kept), x, axis, keepdims, kept, kernel_axes.PRODUCT)
+    return reduce("prod", _total(np.prod, kept), x, axis, keepdims, kept, axis_kernels.PRODUCT)
 
 
 def max(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The largest element; NaN where there is one."""
     dtypes.require_kind(x.dtype, REAL, "max")
-    return reduce("max", np.max, x, axis, keepdims, x.dtype, kernel_axes.LARGEST)
+    return reduce("max", np.max, x, axis, keepdims, x.dtype, axis_kernels.MAX)
 
 
 def min(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The smallest element; NaN where there is one."""
     dtypes.require_kind(x.dtype, REAL, "min")
-    return reduce("min", np.min, x, axis, keepdims, x.dtype, kernel_axes.SMALLEST)
+    return reduce("min", np.min, x, axis, keepdims, x.dtype, axis_kernels.MIN)
 
 
 def mean(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The arithmetic mean; NaN of no elements."""
     dtypes.require_kind(x.dtype, FLOATING, "mean")
-    return reduce("mean", _quiet(np.mean), x, axis, keepdims, x.dtype, kernel_axes.MEAN)
+    return reduce("mean", _quiet(np.mean), x, axis, keepdims, x.dtype, axis_kernels.MEAN)
 
 
 def var(
@@ -135,7 +142,7 @@ def var(
 ) -> Array:
     """The variance, divided by the count less `correction`."""
     dtypes.require_kind(x.dtype, ("float",), "var")
-    return _spread("var", np.var, x, axis, correction, keepdims, kernel_axes.VARIANCE)
+    return _spread("var", np.var, x, axis, correction, keepdims, axis_kernels.VARIANCE)
 
 
 def std(
@@ -143,7 +150,7 @@ def std(
 ) -> Array:
     """The standard deviation, from the variance with the same `correction`."""
     dtypes.require_kind(x.dtype, ("float",), "std")
-    return _spread("std", np.std, x, axis, correction, keepdims, kernel_axes.DEVIATION)
+    return _spread("std", np.std, x, axis, correction, keepdims, axis_kernels.STD)
 
 
 def _spread(
@@ -156,13 +163,13 @@ def _spread(
     reduction: Reduction,
 ) -> Array:
     """A mean of squared distances from the mean."""
-    if not kernel_axes.serve(x):
+    if not axis_kernels.supports(x):
         quiet = _quiet(loop, ddof=correction)
         return reduce(operation, quiet, x, axis, keepdims, x.dtype, reduction)
     axes, shape, count = _taken(operation, x.layout.shape, _hashable(axis), keepdims)
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
     divisor = builtins.max(count - correction, 0)
-    return kernel_axes.reduce(operation, reduction, x, axes, shape, wide, x.dtype, divisor)
+    return axis_kernels.reduce(operation, reduction, x, axes, shape, wide, x.dtype, divisor)
 
 
 def _quiet(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:
@@ -180,13 +187,13 @@ def _quiet(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:
 def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether every element is true or not zero."""
     dtypes.require_kind(x.dtype, ANY, "all")
-    return reduce("all", np.all, x, axis, keepdims, dtypes.bool_, kernel_axes.ALL)
+    return reduce("all", np.all, x, axis, keepdims, dtypes.bool_, axis_kernels.ALL)
 
 
 def any(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether some element is true or not zero."""
     dtypes.require_kind(x.dtype, ANY, "any")
-    return reduce("any", np.any, x, axis, keepdims, dtypes.bool_, kernel_axes.ANY)
+    return reduce("any", np.any, x, axis, keepdims, dtypes.bool_, axis_kernels.ANY)
 
 
 def count_nonzero(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -195,7 +202,7 @@ def count_nonzero(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> 
     def loop(view: Any, *, axis: Any, out: Any, keepdims: bool) -> None:
         np.copyto(out, np.count_nonzero(view, axis=axis, keepdims=keepdims))
 
-    return reduce("count_nonzero", loop, x, axis, keepdims, dtypes.int64, kernel_axes.COUNT)
+    return reduce("count_nonzero", loop, x, axis, keepdims, dtypes.int64, axis_kernels.COUNT)
 
 
 def _cumulative(
@@ -220,13 +227,13 @@ def _cumulative(
 
     part = tuple(slice(lead, None) if at == place else slice(None) for at in range(x.ndim))
     before = tuple(slice(0, lead) if at == place else slice(None) for at in range(x.ndim))
-    if kernel_axes.serve(x, kept):
-        scanned = kernel_axes.scan(operation, join, x, place, kept)
+    if axis_kernels.supports(x, kept):
+        scanned = axis_kernels.scan(operation, join, x, place, kept)
         if not lead:
             return scanned
-        whole = launching.empty(x.device, shape, kept, operation)
-        kernels.fill(operation, whole[before], first)
-        exchange.copy_into(whole[part], scanned, operation)
+        whole = allocation.empty(x.device, shape, kept, operation)
+        elementwise_kernels.fill(operation, whole[before], first)
+        transfer.copy_into(whole[part], scanned, operation)
         return whole
 
     def kernel(view: Any, out: Any) -> None:
@@ -234,7 +241,7 @@ def _cumulative(
             out[before] = first
         loop(view.astype(kind, copy=False), axis=place, out=out[part], dtype=kind)
 
-    return launching.compute(operation, kernel, [x], shape, kept)
+    return numpy_kernels.compute(operation, kernel, [x], shape, kept)
 
 
 def cumulative_sum(

@@ -8,6 +8,7 @@ from assay.engine import SamplingParams
 from assay.engine.core import gpu_limits
 from assay.engine.core.knobs import KNOBS, Settings
 from assay.errors import AssayError, InputError, UnsupportedError
+from assay.runtime.capabilities import BY_KIND
 from chosen_device import ON_GPU, blocks_of
 
 GREEDY = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
@@ -19,7 +20,7 @@ PROMPTS = {
 class Gpu:
     """A stand-in for a GPU: what `gpu_limits` reads of a device."""
 
-    kind = "cuda"
+    capabilities = BY_KIND["cuda"]
 
     def __str__(self):
         return "cuda:0"

@@ -23,7 +23,7 @@ def engine() -> Iterator[Engine]:
         table = loaded.model.embedding
         # All bits set are NaN in every floating-point format.
         row = np.full(table.nbytes // table.shape[0], 0xFF, np.uint8)
-        table.device._context.upload("spoil", row, table.buffer, BAD[1] * row.nbytes)
+        table.device.upload("spoil", row, table.buffer, BAD[1] * row.nbytes)
         yield loaded
 
 

@@ -84,9 +84,7 @@ def test_uploads_cannot_be_captured():
         workspace = engine._state.runner.workspace
 
         def upload():
-            engine.device._context.upload(
-                "step_inputs", workspace.staging, workspace.inputs[0].buffer, 0
-            )
+            engine.device.upload("step_inputs", workspace.staging, workspace.inputs[0].buffer, 0)
 
         with pytest.raises(DeviceError, match="copy from the host"):
             capture_graph(upload, device=engine.device)

@@ -52,8 +52,8 @@ fn device<'py>(py: Python<'py>, facts: &DeviceFacts) -> PyResult<Bound<'py, PyDi
 
 /// Where cuBLASLt is and its version, or why there is none; the first call opens it.
 #[pyfunction]
-pub(super) fn cuda_products(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    guarded("cuda_products", || {
+pub(super) fn cuda_cublaslt(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    guarded("cuda_cublaslt", || {
         let told = PyDict::new(py);
         match py.detach(assay_cuda::blas::finding) {
             Ok((path, version)) => {

@@ -66,7 +66,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay_log::replay_allocations, module)?)?;
     module.add_class::<cuda::PyKernel>()?;
     module.add_function(wrap_pyfunction!(cuda::cuda_probe, module)?)?;
-    module.add_function(wrap_pyfunction!(cuda::cuda_products, module)?)?;
+    module.add_function(wrap_pyfunction!(cuda::cuda_cublaslt, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_compile, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_sources, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_attention_limits, module)?)?;

@@ -44,7 +44,7 @@ pub(super) fn unary<'py>(
 
 fn shared(py: Python<'_>) -> PyResult<&'static PyOperators> {
     if SHARED.get().is_none() {
-        py.import(intern!(py, "assay.runtime.operators"))?;
+        py.import(intern!(py, "assay.runtime.elementwise"))?;
     }
     let found = SHARED.get().map(Py::get);
     found.ok_or_else(|| errors::invalid("operators: expected them to be there, got none"))

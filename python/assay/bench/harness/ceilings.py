@@ -9,7 +9,6 @@ import contextlib
 from typing import Final
 
 from assay import xp
-from assay._native import cuda_time_launches
 from assay.bench.harness import inputs
 from assay.bench.harness.case import Contestant
 from assay.bench.harness.clocks import DeviceClock, OneCore, ToldClock
@@ -59,7 +58,7 @@ def read(device: Device, nbytes: int, pieces: int = 1) -> Contestant:
 
 
 def _piece(device: Device, nbytes: int, seed: int) -> Array:
-    times = nbytes // _DRAWN_BYTES if device.kind == "cuda" else 1
+    times = nbytes // _DRAWN_BYTES if device.capabilities.is_gpu else 1
     part = inputs.place(device, inputs.counts(nbytes // max(times, 1) // 4, seed))
     return inputs.repeat(device, part, times) if times > 1 else part
 
@@ -71,7 +70,7 @@ def cold_read(device: Device, nbytes: float, quick: bool) -> Contestant:
     """
     least, most = PIECE_BYTES
     piece = least // 2 if quick else min(max(int(nbytes), least), most)
-    if device.kind == "cuda" and not quick:
+    if device.capabilities.is_gpu and not quick:
         return read(device, GPU_PIECE_BYTES)
     return read(device, piece, inputs.copies(device, piece, quick))
 
@@ -116,14 +115,14 @@ def launch(device: Device, core: OneCore | None = None) -> Contestant:
 
     def call(_: int) -> float:
         with core or contextlib.nullcontext():
-            return cuda_time_launches(device._context, LAUNCHES) * 1e-9
+            return device.time_bare_launches(LAUNCHES) * 1e-9
 
     return Contestant("bare launch", call, ToldClock(), LAUNCHES)
 
 
 def elements(device: Device) -> int:
     """Numbers that the arithmetic of a device is tried on."""
-    return GPU_ELEMENTS if device.kind == "cuda" else ELEMENTS
+    return GPU_ELEMENTS if device.capabilities.is_gpu else ELEMENTS
 
 
 def read_into(array: Array, out: Array) -> None:
@@ -146,11 +145,10 @@ def _operate(
     name: str, arrays: list[Array], numbers: list[int | float], nbytes: int, flops: float
 ) -> None:
     device = arrays[0].device
-    device._context.operate(
+    device.operate(
         name,
         [(one.buffer, one.offset, one.nbytes, _F32) for one in arrays],
         numbers,
-        device.current_stream()._native,
         label=name,
         bytes=nbytes,
         flops=flops,

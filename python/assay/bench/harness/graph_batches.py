@@ -28,7 +28,7 @@ def batch_into_graphs(
     Each moves `nbytes`. Long ones go alone; short ones are captured, as many as make a group. On
     a GPU a group may go through them several times.
     """
-    if device.kind == "cuda":
+    if device.capabilities.is_gpu:
         rounds = int(GPU_GROUP_BYTES // max(nbytes * len(operations), 1.0))
         if rounds < 1:
             return lambda number: operations[number % len(operations)](), 1

@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from assay.runtime.allocation import empty
 from assay.runtime.array import Array
 from assay.runtime.dtypes import BY_NAME, bfloat16
-from assay.runtime.exchange import values
 from assay.runtime.fingerprint import cache_bytes
 from assay.runtime.hardware import Device
-from assay.runtime.launching import empty, store
+from assay.runtime.transfer import store, values
 
 NumPyArray = npt.NDArray[Any]
 
@@ -61,16 +61,9 @@ def place(device: Device, host: NumPyArray, dtype: str = "f32") -> Array:
 def repeat(device: Device, part: Array, times: int) -> Array:
     """An array of one axis with the same elements again and again, copied within the device."""
     out = empty(device, (part.size * times,), part.dtype, "repeat")
-    stream = device.current_stream()._native
     for number in range(times):
-        device._context.copy(
-            "repeat",
-            part.buffer,
-            part.offset,
-            out.buffer,
-            number * part.nbytes,
-            part.nbytes,
-            stream,
+        device.copy(
+            "repeat", part.buffer, part.offset, out.buffer, number * part.nbytes, part.nbytes
         )
     return out
 
@@ -83,14 +76,7 @@ def fetch(array: Array) -> NumPyArray:
 
 def spoil(array: Array) -> None:
     """Make an array not a number, so that a result that is not written cannot pass for one."""
-    array.device._context.fill(
-        "spoil",
-        array.buffer,
-        array.offset,
-        _POISON,
-        array.nbytes,
-        array.device.current_stream()._native,
-    )
+    array.device.fill("spoil", array.buffer, array.offset, _POISON, array.nbytes)
 
 
 def spoil_like(array: Array) -> None:

@@ -61,7 +61,7 @@ def run(chosen: Suite, asked: Settings, progress: Callable[[str], None] | None =
     facts = machine(asked.device)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     load_before, start, others = os.getloadavg(), time.perf_counter(), Others()
-    effort = LOOK if asked.quick else GPU_CLAIM if asked.device.kind == "cuda" else CLAIM
+    effort = LOOK if asked.quick else GPU_CLAIM if asked.device.capabilities.is_gpu else CLAIM
     cases = chosen.cases(asked)
     figures = []
     for number, case in enumerate(cases, 1):
@@ -96,7 +96,7 @@ def _versions(device: Device) -> dict[str, str | None]:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = None
-    if device.kind == "cuda":
+    if device.capabilities.is_gpu:
         versions |= cuda.versions()
     return versions
 

@@ -48,10 +48,10 @@ def pytorch_rival(
     """
     if importlib.util.find_spec("torch") is None:
         return Absent("PyTorch", "not installed")
-    if not device.host_memory and device.kind != "cuda":
+    if not device.host_memory and not device.capabilities.is_gpu:
         return Absent("PyTorch", f"has no device {device.name}")
     module = importlib.import_module("torch")
-    if device.kind == "cuda":
+    if device.capabilities.is_gpu:
         if not module.cuda.is_available():
             return Absent("PyTorch", "was built without CUDA or finds no GPU")
         call = make(module, lambda host: _on_host(module, host).to(device.name))

@@ -52,12 +52,12 @@ LARGE: Final = Heads(32, 8, 128)
 
 def heads_of(device: Device) -> Heads:
     """The layer that is tried on a device: one of a small model, or of one of 8 billion weights."""
-    return LARGE if device.kind == "cuda" else SMALL
+    return LARGE if device.capabilities.is_gpu else SMALL
 
 
 def cases(settings: Settings) -> list[Case]:
     """Sizes of one number are prompts, of two are sequences by context."""
-    on_gpu = settings.device.kind == "cuda"
+    on_gpu = settings.device.capabilities.is_gpu
     usual = GPU_SIZES if on_gpu else (*PROMPTS, *CONTEXTS)
     sizes = settings.sizes or (QUICK if settings.quick else usual)
     shape = heads_of(settings.device).text
@@ -95,7 +95,7 @@ def _causal(
 
 def _activation(device: Device, dtype: str) -> str:
     """What queries and results are: a processor computes in single precision."""
-    return dtype if device.kind == "cuda" else "f32"
+    return dtype if device.capabilities.is_gpu else "f32"
 
 
 def _tolerance(dtype: str) -> float:
@@ -133,7 +133,7 @@ def _prompt(settings: Settings, dtype: str, tokens: int) -> Trial:
         checks.written(
             "double precision", call, out, lambda _: reference, _tolerance(kept), places
         ),
-        ceiling=None if device.kind == "cuda" else ceilings.arithmetic(device),
+        ceiling=None if device.capabilities.is_gpu else ceilings.arithmetic(device),
         rivals=[
             numpy_rival(lambda _: _causal(host_q, host_k, host_v, heads), counted.flops, device)
             if dtype == "f32"
@@ -180,7 +180,7 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial
     counted = counting.count(device, lambda _: attend(first))
     operations = [functools.partial(attend, pair) for pair in caches]
     call, times = (lambda number: operations[number % len(operations)]()), 1
-    if device.kind == "cuda":
+    if device.capabilities.is_gpu:
         call, times = batch_into_graphs(device, operations, counted.bytes)
     stored_k, stored_v = (
         inputs.fetch(inputs.place(device, host, dtype)) for host in (host_k, host_v)
@@ -208,7 +208,7 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial
 
     repeats = max(1, times // len(caches))
     torch: Contestant | Absent = Absent("PyTorch", "has no paged cache on a processor")
-    if device.kind == "cuda":
+    if device.capabilities.is_gpu:
         torch = pytorch_rival(device, in_torch, counted.bytes * repeats * len(caches))
     return Trial(
         Contestant("assay", call, DeviceClock(device), times * counted.bytes),

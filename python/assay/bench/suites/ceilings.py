@@ -37,7 +37,7 @@ GPU_NODES: Final = 500
 def cases(settings: Settings) -> list[Case]:
     """Bandwidth by size, then rates, then costs."""
     device, quick = settings.device, settings.quick
-    on_gpu = device.kind == "cuda"
+    on_gpu = device.capabilities.is_gpu
     usual = QUICK_SIZES if quick else GPU_SIZES if on_gpu else SIZES
     sizes = tuple(size for (size,) in settings.sizes) or usual
     side = QUICK_SIDE if quick else GPU_SIDE if on_gpu else SIDE
@@ -91,7 +91,7 @@ def _read(device: Device, nbytes: int) -> Trial:
 
 def _drawn(device: Device, count: int) -> tuple[inputs.NumPyArray, int, Array]:
     """Host values, how often a GPU repeats them to make so many, and all of them there."""
-    pieces = max(count * 4 // DRAWN_BYTES, 1) if device.kind == "cuda" else 1
+    pieces = max(count * 4 // DRAWN_BYTES, 1) if device.capabilities.is_gpu else 1
     host = inputs.counts(max(count // pieces, 1), 1)
     placed = inputs.place(device, host)
     return host, pieces, placed if pieces == 1 else inputs.repeat(device, placed, pieces)
@@ -99,18 +99,20 @@ def _drawn(device: Device, count: int) -> tuple[inputs.NumPyArray, int, Array]:
 
 def _often(device: Device, module: Any, operation: Callable[[], object], times: int) -> Call:
     """On a GPU, PyTorch's graph of as many operations as ours has."""
-    if device.kind != "cuda" or times == 1:
+    if not device.capabilities.is_gpu or times == 1:
         return lambda _: operation()
     return pytorch_graph(module, [operation] * times)
 
 
 def _their_times(device: Device, times: int) -> int:
-    return times if device.kind == "cuda" else 1
+    return times if device.capabilities.is_gpu else 1
 
 
 def _repeated(device: Device, nbytes: int, operation: Callable[[], None]) -> tuple[Call, int]:
     """A call that does a short operation often, so that starting it costs little."""
-    return batch_into_graphs(device, [operation] * (1 if device.kind == "cuda" else NODES), nbytes)
+    return batch_into_graphs(
+        device, [operation] * (1 if device.capabilities.is_gpu else NODES), nbytes
+    )
 
 
 def _copy(device: Device, nbytes: int) -> Trial:
@@ -171,7 +173,7 @@ def _launch(device: Device) -> Trial:
     return Trial(
         Contestant("assay", call, DeviceClock(device)),
         checks.written("the source", call, out, lambda _: host, 0.0),
-        rivals=[pytorch_rival(device, in_torch, 1.0)] if device.kind == "cuda" else [],
+        rivals=[pytorch_rival(device, in_torch, 1.0)] if device.capabilities.is_gpu else [],
         note="one operation over 64 bytes, called from Python",
     )
 
@@ -182,7 +184,7 @@ def _graph_node(device: Device) -> Trial:
     source = inputs.place(device, host)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
 
-    nodes = GPU_NODES if device.kind == "cuda" else NODES
+    nodes = GPU_NODES if device.capabilities.is_gpu else NODES
 
     def copies() -> None:
         for _ in range(nodes):
@@ -200,7 +202,7 @@ def _graph_node(device: Device) -> Trial:
     return Trial(
         Contestant("assay", call, DeviceClock(device), nodes),
         checks.written("the source", call, out, lambda _: host, 0.0),
-        rivals=[pytorch_rival(device, in_torch, nodes)] if device.kind == "cuda" else [],
+        rivals=[pytorch_rival(device, in_torch, nodes)] if device.capabilities.is_gpu else [],
         note=f"a graph of {nodes} operations over 64 bytes, replayed from Python",
     )
 

@@ -97,7 +97,7 @@ class Contest:
 
 def cases(settings: Settings) -> list[Case]:
     """Ways to look at one model; on a GPU, steps of a large one and how it starts."""
-    if settings.device.kind == "cuda":
+    if settings.device.capabilities.is_gpu:
         return decode_gpu.cases(settings)
     contest = Contest(settings)
     count = QUICK_TOKENS if settings.quick else TOKENS

@@ -171,11 +171,10 @@ def _reading(engines: EngineCache, nbytes: int) -> Contestant:
     out = xp.empty((1,), dtype=xp.float32, device=device)
 
     def call(_: int) -> None:
-        device._context.operate(
+        device.operate(
             "stream_read",
             [(buffer, 0, buffer.nbytes, 0), (out.buffer, out.offset, out.nbytes, 0)],
             [buffer.nbytes // 4],
-            device.current_stream()._native,
             label="read",
             bytes=buffer.nbytes,
             flops=0.0,

@@ -59,5 +59,5 @@ class EngineCache:
         piece = np.random.default_rng(0).integers(0, 256, READ_PIECE, np.uint8)
         buffer = self.device.allocate(READ_PIECES * READ_PIECE)
         for index in range(READ_PIECES):
-            self.device._context.upload("read", piece, buffer, index * READ_PIECE)
+            self.device.upload("read", piece, buffer, index * READ_PIECE)
         return buffer

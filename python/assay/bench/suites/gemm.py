@@ -33,7 +33,7 @@ CHECKED_ROWS: Final = 24
 
 def cases(settings: Settings) -> list[Case]:
     """Every size in every type."""
-    on_gpu = settings.device.kind == "cuda"
+    on_gpu = settings.device.capabilities.is_gpu
     usual = GPU_SIZES if on_gpu else SIZES
     sizes = settings.sizes or (QUICK_SIZES if settings.quick else usual)
     listed = [
@@ -49,12 +49,12 @@ def cases(settings: Settings) -> list[Case]:
 def case(device: Device, dtype: str, size: Size) -> Case:
     """A product of m by k and k by n."""
     if dtype == "fp8":
-        if device.kind != "cuda":
+        if not device.capabilities.is_gpu:
             raise InputError(f"{device.name} has no product of fp8", "choose other --dtypes")
         return gpu_gemm.fp8(device, size)
     return Case(
         f"matmul {dtype} {shape_text(size)}",
-        "TFLOP/s" if device.kind == "cuda" else "GFLOP/s",
+        "TFLOP/s" if device.capabilities.is_gpu else "GFLOP/s",
         lambda: _prepare(device, dtype, size),
         {"operation": "matmul", "dtype": dtype, "m": size[0], "k": size[1], "n": size[2]},
     )
@@ -66,7 +66,7 @@ def _prepare(device: Device, dtype: str, size: Size) -> Trial:
     a, b = inputs.place(device, left, dtype), inputs.place(device, right, dtype)
 
     # A processor keeps sums of halves in single precision; a GPU rounds them, as its rivals do.
-    kept = dtype if device.kind == "cuda" else "f32"
+    kept = dtype if device.capabilities.is_gpu else "f32"
     out = xp.empty((m, n), dtype=BY_NAME[inputs.DTYPES[kept]], device=device)
 
     def multiply(_: int) -> None:
@@ -102,7 +102,7 @@ def _prepare(device: Device, dtype: str, size: Size) -> Trial:
 
 def _on_matrix_units(device: Device, dtype: str) -> bool:
     """Whether units do it that have no ceiling but what products reach: a GPU's, or tiles."""
-    return device.kind == "cuda" or (dtype == "bf16" and "amx" in kernel_levels()[-1])
+    return device.capabilities.is_gpu or (dtype == "bf16" and "amx" in kernel_levels()[-1])
 
 
 SUITE = Suite(

@@ -18,8 +18,9 @@ from assay.bench.rivals.numpy import numpy_rival
 from assay.bench.rivals.pytorch import pytorch_graph, pytorch_rival
 from assay.bench.suites import low_precision
 from assay.errors import InputError
-from assay.ops.packing import row_parts
-from assay.ops.weights import BLOCKS, INT4_GROUP, Weights
+from assay.ops.formats import BLOCKS, INT4_GROUP
+from assay.ops.gpu_packing import row_parts
+from assay.ops.weights import Weights
 from assay.runtime.hardware import Device
 from assay.runtime.hardware import device as shared
 
@@ -46,7 +47,7 @@ _DRAWN_ROWS: Final = 128
 def cases(settings: Settings) -> list[Case]:
     """Every format at every size: (rows by) outputs by inputs."""
     listed = []
-    on_gpu = settings.device.kind == "cuda"
+    on_gpu = settings.device.capabilities.is_gpu
     for format in settings.dtypes or (GPU_FORMATS if on_gpu else FORMATS):
         for size in settings.sizes or _sizes(settings, format):
             rows, outputs, inner = size if len(size) == 3 else (1, *size)
@@ -71,7 +72,7 @@ def cases(settings: Settings) -> list[Case]:
 def _sizes(settings: Settings, format: str) -> tuple[Size, ...]:
     if settings.quick:
         return QUICK_SIZES
-    if settings.device.kind != "cuda":
+    if not settings.device.capabilities.is_gpu:
         return SIZES
     if format == "bf16":
         return GPU_SIZES + GPU_ROWS
@@ -115,7 +116,7 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
 
 def _activation(device: Device, format: str) -> str:
     """What activations are: a processor computes in single precision."""
-    if device.kind != "cuda":
+    if not device.capabilities.is_gpu:
         return "f32"
     return format if format in DENSE else "bf16"
 
@@ -138,7 +139,7 @@ def _error(device: Device, format: str) -> float:
     if format in DENSE:
         return 1e-5
     # GPUs count activations in 16 bits.
-    return 1e-3 if device.kind == "cuda" else 2e-2
+    return 1e-3 if device.capabilities.is_gpu else 2e-2
 
 
 def _packed(device: Device, format: str, host: inputs.NumPyArray) -> Weights:
@@ -154,11 +155,10 @@ def _rotated(
 ) -> list[Weights]:
     """The same weights again and again in other memory, more of it than the cache holds."""
     first = _whole(device, format, drawn, outputs)
-    stream = device.current_stream()._native
     weights = [first]
     for _ in range(inputs.copies(device, first.nbytes, quick) - 1):
         buffer = device.allocate(first.nbytes)
-        device._context.copy("rotate", first.buffer, 0, buffer, 0, first.nbytes, stream)
+        device.copy("rotate", first.buffer, 0, buffer, 0, first.nbytes)
         weights.append(Weights(device, buffer, format, first.shape))
     device.synchronize()
     return weights
@@ -167,20 +167,17 @@ def _rotated(
 def _whole(device: Device, format: str, drawn: inputs.NumPyArray, outputs: int) -> Weights:
     """All outputs, from rows that repeat."""
     rows, inner = drawn.shape
-    if device.kind != "cuda":
+    if not device.capabilities.is_gpu:
         return _packed(device, format, np.resize(drawn, (outputs, inner)))
     # A GPU keeps rows as they are, part by part: one packed piece is copied on.
     piece = _packed(device, format, drawn)
     parts = row_parts(format, inner)
     buffer = device.allocate(outputs * sum(parts))
-    stream = device.current_stream()._native
     start = origin = 0
     for part in parts:
         for row in range(0, outputs, rows):
             length = min(rows, outputs - row) * part
-            device._context.copy(
-                "repeat", piece.buffer, origin, buffer, start + row * part, length, stream
-            )
+            device.copy("repeat", piece.buffer, origin, buffer, start + row * part, length)
         start += outputs * part
         origin += rows * part
     return Weights(device, buffer, format, (outputs, inner))
@@ -198,7 +195,7 @@ def _rivals(
 ) -> list[Contestant | Absent]:
     if format not in DENSE:
         return [Absent("NumPy", f"has no {format}"), Absent("PyTorch", f"has no {format}")]
-    repeats = max(1, times // count) if device.kind == "cuda" else 1
+    repeats = max(1, times // count) if device.capabilities.is_gpu else 1
 
     def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
         kind = getattr(module, inputs.DTYPES[format])
@@ -210,13 +207,13 @@ def _rivals(
         def one(number: int) -> object:
             return module.nn.functional.linear(placed, weights[number % count])
 
-        if device.kind != "cuda":
+        if not device.capabilities.is_gpu:
             return one
         return pytorch_graph(
             module, [functools.partial(one, turn) for turn in range(count)] * repeats
         )
 
-    done = amount * (repeats * count if device.kind == "cuda" else 1)
+    done = amount * (repeats * count if device.capabilities.is_gpu else 1)
     torch = pytorch_rival(device, in_torch, done)
     if format != "f32" or not device.host_memory:
         return [Absent("NumPy", f"has no product of {format} on {device.kind}"), torch]

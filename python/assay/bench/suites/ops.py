@@ -40,7 +40,7 @@ QUICK_SIZES: Final[tuple[Size, ...]] = ((4, 256),)
 
 def cases(settings: Settings) -> list[Case]:
     """Every operation in every type it takes, at every size."""
-    usual = GPU_SIZES if settings.device.kind == "cuda" else SIZES
+    usual = GPU_SIZES if settings.device.capabilities.is_gpu else SIZES
     sizes = settings.sizes or (QUICK_SIZES if settings.quick else usual)
     wanted = settings.dtypes or DTYPES
     return [
@@ -74,7 +74,7 @@ def _place(settings: Settings, dtype: str, size: Size) -> Place:
     """Where an operation is tried; on a GPU in as many places as the cache does not hold."""
     rows, columns = size
     plain = Place(settings.device, dtype, rows, columns)
-    if settings.device.kind != "cuda" or settings.quick:
+    if not settings.device.capabilities.is_gpu or settings.quick:
         return plain
     nbytes = 2 * rows * columns * (4 if dtype == "f32" else 2)
     return replace(plain, copies=inputs.copies(settings.device, nbytes, settings.quick))
@@ -105,7 +105,7 @@ def _prepare(operation: Operation, place: Place) -> Trial:
 
 def _ceiling(operation: Operation, place: Place, nbytes: float) -> Contestant:
     device = place.device
-    if device.kind != "cuda":
+    if not device.capabilities.is_gpu:
         yardstick = ceilings.read if operation.reads_only else ceilings.copy
         return yardstick(device, int(nbytes))
     if operation.reads_only:
@@ -145,7 +145,7 @@ def _host_time(device: Device, held: bool) -> Trial:
     return Trial(
         Contestant("assay", call, clock),
         checks.returned("NumPy", call, lambda _: np.add(*hosts), 0.0),
-        ceiling=ceilings.launch(device, core) if device.kind == "cuda" else None,
+        ceiling=ceilings.launch(device, core) if device.capabilities.is_gpu else None,
         rivals=[pytorch_rival(device, in_torch, 1.0, clock=clock)],
         note="time of the host per call, while the device works",
     )

@@ -60,7 +60,7 @@ WINDOW_NS: Final = 130_000
 
 def cases(settings: Settings) -> list[Case]:
     """What the device can show: on a GPU with real work, otherwise in virtual time."""
-    if settings.device.kind == "cuda":
+    if settings.device.capabilities.is_gpu:
         return _tenants(settings.device, settings.quick)
     return _virtual(settings)
 

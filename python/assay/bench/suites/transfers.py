@@ -73,14 +73,13 @@ def _pageable(device: Device, nbytes: int, *, to_device: bool) -> Trial:
     host = inputs.counts(nbytes // 4, 1)
     into = np.full_like(host, np.nan)
     array = inputs.place(device, host)
-    context = device._context
 
     # Both copies are over when they return.
     def call(_: int) -> None:
         if to_device:
-            context.upload("upload", host.view(np.uint8), array.buffer, array.offset)
+            device.upload("upload", host.view(np.uint8), array.buffer, array.offset)
         else:
-            context.download("download", array.buffer, array.offset, into.view(np.uint8))
+            device.download("download", array.buffer, array.offset, into.view(np.uint8))
 
     def error(number: int) -> float:
         if to_device:

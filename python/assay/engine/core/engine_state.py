@@ -75,7 +75,9 @@ class EngineState:
     def async_scheduling(self) -> bool:
         """Whether a step is launched before the sampled tokens of the last one are read back."""
         overlap = self.settings.overlap
-        return overlap == "on" or (overlap == "auto" and self.device.kind == "cuda")
+        return overlap == "on" or (
+            overlap == "auto" and self.device.capabilities.executes_asynchronously
+        )
 
     @property
     def must_grow(self) -> bool:
@@ -88,7 +90,10 @@ class EngineState:
     def degradations(self) -> list[str]:
         """What the engine does less well than configured, one line each."""
         found = [*self._degradations, *(self._runner.degradations if self._runner else ())]
-        if self.device.kind == "cuda" and (absent := cuda.products().missing) is not None:
+        if (
+            self.device.capabilities.uses_cublaslt
+            and (absent := cuda.cublaslt().missing) is not None
+        ):
             found.append(f"GEMM of many rows runs on fallback kernels: {absent}")
         return found
 

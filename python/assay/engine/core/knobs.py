@@ -9,7 +9,7 @@ from assay.engine.core.batch_scheduler import POLICIES
 from assay.engine.core.kv_memory import FORMATS as KV_FORMATS
 from assay.engine.runner.graph_capture import DEFAULT_GRAPH_BUCKETS
 from assay.errors import InputError, unknown_name
-from assay.ops.weights import NAMES as WEIGHT_FORMATS
+from assay.ops.formats import NAMES as WEIGHT_FORMATS
 
 Effect = Literal["bitwise", "tolerance"]
 

@@ -11,7 +11,7 @@ from assay._native import BlockManager
 from assay.engine.models.model_shape import ModelShape
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
-from assay.runtime import Array, Device, dtypes, launching
+from assay.runtime import Array, Device, allocation, dtypes
 from assay.runtime.dtypes import DType
 from assay.runtime.layout import Layout, row_major
 
@@ -66,7 +66,7 @@ class KvMemory:
         planes = 2 * shape.layers
         # GPU kernels multiply the unwritten end of a block by zero, so it must not hold NaN; CPU
         # kernels never read it, and clearing it would touch every page of the allocation.
-        allocate = launching.empty if device.host_memory else launching.zeros
+        allocate = allocation.empty if device.host_memory else allocation.zeros
         self.memory = allocate(device, (planes, *extents), dtype, "kv_cache")
         size = self.memory.nbytes // planes
         self.block_bytes = size // blocks
@@ -94,21 +94,18 @@ class KvMemory:
 
     def copy_block(self, source: int, destination: int) -> None:
         """Copy the keys and values of one block to another, in every layer."""
-        context, stream = self.device._context, self.device.current_stream()._native
         for plane in (*self.keys, *self.values):
-            context.copy(
+            self.device.copy(
                 "copy_block",
                 plane.buffer,
                 plane.offset + source * self.block_bytes,
                 plane.buffer,
                 plane.offset + destination * self.block_bytes,
                 self.block_bytes,
-                stream,
             )
 
     def clear_blocks(self, sequence: int) -> None:
         """Set the keys and values of a sequence's blocks to zero, in every layer."""
-        context, stream = self.device._context, self.device.current_stream()._native
         blocks = set(self.block_manager.block_table(sequence))
         # One fill per run of adjacent blocks: a fresh cache hands blocks out in order.
         starts = sorted(block for block in blocks if block - 1 not in blocks)
@@ -117,7 +114,7 @@ class KvMemory:
             size = (end - first) * self.block_bytes
             for plane in (*self.keys, *self.values):
                 offset = plane.offset + first * self.block_bytes
-                context.fill("clear_blocks", plane.buffer, offset, 0, size, stream)
+                self.device.fill("clear_blocks", plane.buffer, offset, 0, size)
 
     def snapshot(self) -> KvSnapshot:
         """All blocks of the prefix cache, copied to the host."""
@@ -127,7 +124,7 @@ class KvMemory:
         for row, (block, _, _) in enumerate(cached):
             for index, plane in enumerate(planes):
                 offset = plane.offset + block * self.block_bytes
-                self.device._context.download("snapshot", plane.buffer, offset, data[row, index])
+                self.device.download("snapshot", plane.buffer, offset, data[row, index])
         entries = tuple(
             (row, previous, tuple(tokens)) for row, (_, previous, tokens) in enumerate(cached)
         )
@@ -163,4 +160,4 @@ class KvMemory:
     def _write(self, block: int, data: npt.NDArray[np.uint8]) -> None:
         for index, plane in enumerate((*self.keys, *self.values)):
             offset = plane.offset + block * self.block_bytes
-            self.device._context.upload("restore", data[index], plane.buffer, offset)
+            self.device.upload("restore", data[index], plane.buffer, offset)

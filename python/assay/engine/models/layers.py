@@ -8,9 +8,6 @@ from assay import ops
 from assay.engine.runner.step_buffers import StepBuffers
 from assay.runtime import Array
 
-MAX_FUSED_KV_HEADS = 32
-"""KV heads of all sequences up to which the CTAs that also apply RoPE do not delay the others."""
-
 
 class Norm(NamedTuple):
     """RMSNorm, or LayerNorm: mean subtracted and a bias added."""
@@ -94,8 +91,8 @@ class Attention(NamedTuple):
     def _fuses_rope(self, step: StepBuffers) -> bool:
         """Whether decode attention with fused RoPE and cache write is supported and faster."""
         rotates_all = self.rotation is None or self.rotation.rotary_dim == self.head_dim
-        few_heads = step.shape.num_seqs * self.kv_heads <= MAX_FUSED_KV_HEADS
-        return step.qkv.device.kind == "cuda" and rotates_all and few_heads
+        limit = step.qkv.device.capabilities.fused_decode_attention_max_kv_heads
+        return rotates_all and step.shape.num_seqs * self.kv_heads <= limit
 
     def _decode(self, step: StepBuffers, layer: int, label: str) -> None:
         """Decode: RoPE, cache write and attention of one new token per sequence, in one kernel."""

@@ -8,7 +8,7 @@ from assay import ops
 from assay.engine.loading import ModelFiles
 from assay.errors import InputError, UnsupportedError
 from assay.lazy_import import LazyModule
-from assay.runtime import Device, launching
+from assay.runtime import Device, transfer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,4 +80,4 @@ def _table_with_factors(
     frequencies = base ** (-np.arange(0, dimensions, 2) / dimensions) / factors
     angles = np.arange(positions)[:, None] * frequencies
     table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    return ops.RopeTable(launching.store("rotation", device, table), interleaved)
+    return ops.RopeTable(transfer.store("rotation", device, table), interleaved)

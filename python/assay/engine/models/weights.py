@@ -10,7 +10,8 @@ from assay.engine.loading import ModelFiles, Tensor
 from assay.engine.runner.step_buffers import activation_type
 from assay.errors import UnsupportedError
 from assay.lazy_import import LazyModule
-from assay.runtime import Array, Device, dtypes, launching
+from assay.ops.formats import INT4_GROUP, PER_CHANNEL
+from assay.runtime import Array, Device, allocation, dtypes, transfer
 from assay.runtime.dtypes import bfloat16
 from assay.runtime.layout import Layout, row_major
 
@@ -27,12 +28,10 @@ MIXED_FORMAT = "f16"
 """The format of a fused matrix whose parts have different formats."""
 
 
-GPU_FORMATS = tuple(name for name in ops.weights.ON_GPU if name not in ("f32", "f16"))
-"""Formats that GPU kernels multiply bfloat16 activations by; others become `GPU_DENSE`."""
-
 GPU_DENSE = "bf16"
+"""The dense format that GPU kernels multiply bfloat16 activations by."""
 
-QUANTIZED_ON_GPU = (*ops.weights.BYTES, "int4")
+QUANTIZED_ON_GPU = (*PER_CHANNEL, "int4")
 """Formats that a GPU quantizes to from bfloat16 in its memory."""
 
 UPLOAD_THREADS = 4
@@ -72,8 +71,8 @@ class WeightSource:
             if self.format is None and note not in self.notes:
                 self.notes.append(note)
         format = self.format or (formats.pop() if len(formats) == 1 else MIXED_FORMAT)
-        on_gpu = self.device.kind == "cuda"
-        if on_gpu and not _has_gpu_kernel(format, inputs, gathered):
+        on_gpu = self.device.capabilities.packs_weights_on_device
+        if on_gpu and not _has_gpu_kernel(self.device, format, inputs, gathered):
             note = f"{format} computed as {GPU_DENSE}"
             if note not in self.notes:
                 self.notes.append(note)
@@ -105,12 +104,12 @@ class WeightSource:
         kind = activation_type(self.device)
         if any(tensor.format != "f32" for tensor in tensors) or kind is not dtypes.float32:
             values = np.concatenate([tensor.to_float32() for tensor in tensors])
-            return launching.store("weights", self.device, values, kind)
+            return transfer.store("weights", self.device, values, kind)
         count = sum(math.prod(tensor.shape) for tensor in tensors)
-        out = launching.empty(self.device, (count,), kind, "weights")
+        out = allocation.empty(self.device, (count,), kind, "weights")
         offset = 0
         for tensor in tensors:
-            self.device._context.upload("weights", tensor.bytes, out.buffer, offset)
+            self.device.upload("weights", tensor.bytes, out.buffer, offset)
             offset += tensor.bytes.nbytes
         return out
 
@@ -129,7 +128,6 @@ class WeightSource:
 
         sources = [(one.name, np.frombuffer(one.bytes, np.uint8)) for one in tensors]
         buffer = self.device.allocate(sum(source.nbytes for _, source in sources))
-        context = self.device._context
         chunks, offset = [], 0
         for name, source in sources:
             for first in range(0, source.nbytes, UPLOAD_CHUNK_BYTES):
@@ -138,7 +136,7 @@ class WeightSource:
         # Staging copies on the host, which may fault in pages of the file: several threads overlap.
         with ThreadPoolExecutor(UPLOAD_THREADS, "weights") as threads:
             uploads = threads.map(
-                lambda chunk: context.upload(chunk[0], chunk[1], buffer, chunk[2]), chunks
+                lambda chunk: self.device.upload(chunk[0], chunk[1], buffer, chunk[2]), chunks
             )
             for _ in uploads:
                 pass
@@ -158,11 +156,12 @@ class WeightSource:
         return values
 
 
-def _has_gpu_kernel(format: str, inputs: int, gathered: bool) -> bool:
+def _has_gpu_kernel(device: Device, format: str, inputs: int, gathered: bool) -> bool:
     """Whether there is a GPU kernel for a matrix; rows are gathered from dense ones only."""
-    if gathered or format not in GPU_FORMATS:
+    quantized = format in device.capabilities.weight_formats and format not in DENSE
+    if gathered or not quantized:
         return format == GPU_DENSE
-    return format != "int4" or inputs % ops.weights.INT4_GROUP == 0
+    return format != "int4" or inputs % INT4_GROUP == 0
 
 
 def _quantize_on_device(weights: ops.Weights, format: str) -> ops.Weights:
@@ -177,7 +176,7 @@ def _quantize_on_device(weights: ops.Weights, format: str) -> ops.Weights:
 def pack_values(values: npt.NDArray[np.float32], format: str, device: Device) -> ops.Weights:
     """Quantize values to a format; int8 has one scale for each row."""
     shape = (values.shape[0], values.shape[1])
-    if format != "int8" or device.kind == "cuda":
+    if format != "int8" or device.capabilities.packs_weights_on_device:
         return ops.pack(values, format, shape, device)
     scales = np.abs(values).max(axis=1) / np.float32(127)
     divisors = np.where(scales > 0, scales, np.float32(1))

@@ -71,7 +71,7 @@ class InputBatch:
         workspace = self._workspace
         words = workspace.staging[: layout.num_words]
         buffer = workspace.inputs[buffer_index].buffer
-        workspace.device._context.upload("step_inputs", words, buffer, 0)
+        workspace.device.upload("step_inputs", words, buffer, 0)
 
     def _write_tokens(
         self, scheduled: Sequence[ScheduledSequence], layout: InputLayout, shape: StepShape
@@ -131,14 +131,14 @@ class InputBatch:
         if token_counts is None or prompt_mask is None:
             return
         vocabulary = workspace.model_shape.vocabulary
-        context = workspace.device._context
+        device = workspace.device
         row = 0
         for sequence in scheduled:
             request = sequence.request
             if sequence.num_samples and request.params.penalized:
                 counts, mask = request.token_counts(vocabulary)
-                context.upload("token_counts", counts, token_counts.buffer, row * counts.nbytes)
-                context.upload("prompt_mask", mask, prompt_mask.buffer, row * mask.nbytes)
+                device.upload("token_counts", counts, token_counts.buffer, row * counts.nbytes)
+                device.upload("prompt_mask", mask, prompt_mask.buffer, row * mask.nbytes)
             row += sequence.num_samples
 
 

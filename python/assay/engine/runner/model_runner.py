@@ -123,7 +123,7 @@ class ModelRunner:
             return [], None
         words = shape.num_samples * (2 if shape.logprobs else 1)
         outputs = self.workspace.readback[:words]
-        self.device._context.download("step_outputs", step.sampled_tokens.buffer, 0, outputs)
+        self.device.download("step_outputs", step.sampled_tokens.buffer, 0, outputs)
         tokens: list[int] = outputs[:num_samples].tolist()
         if not shape.logprobs:
             return tokens, None
@@ -139,7 +139,7 @@ class ModelRunner:
         """The first rows of the last step's logits, penalties applied."""
         out = np.empty((rows, self.model.shape.vocabulary), np.float32)
         data = out.reshape(-1).view(np.uint8)
-        self.device._context.download("logits", self.workspace.logits.buffer, 0, data)
+        self.device.download("logits", self.workspace.logits.buffer, 0, data)
         return out
 
     def graph(self, sequences: int, *, logprobs: bool = False) -> Graph:

@@ -10,7 +10,7 @@ from array import array
 from typing import NamedTuple
 
 from assay.engine.models.model_shape import ModelShape
-from assay.runtime import Array, Device, dtypes, launching
+from assay.runtime import Array, Device, allocation, dtypes
 from assay.runtime.dtypes import DType
 from assay.runtime.layout import Layout, row_major
 
@@ -78,7 +78,7 @@ class StepBuffers(NamedTuple):
 
 def activation_type(device: Device) -> DType:
     """The data type of activations: bfloat16 halves the bytes that GPUs read and write."""
-    return dtypes.bfloat16 if device.kind == "cuda" else dtypes.float32
+    return device.capabilities.preferred_activation_dtype
 
 
 class InputLayout:
@@ -229,7 +229,7 @@ class Workspace:
         )
 
     def _array(self, extents: tuple[int, ...], dtype: DType = dtypes.float32) -> Array:
-        return launching.empty(self.device, extents, dtype, "workspace")
+        return allocation.empty(self.device, extents, dtype, "workspace")
 
 
 def _view(array: Array, dtype: DType, extents: tuple[int, ...], first: int = 0) -> Array:

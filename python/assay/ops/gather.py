@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.errors import DeviceError
 from assay.ops import counting
-from assay.ops.calling import DENSE, I32, Operand, call, check, result
+from assay.ops.operands import DENSE, I32, Operand, call, check, result
 from assay.ops.weights import Weights
 from assay.runtime import dtypes
 from assay.runtime.array import Array
@@ -29,27 +29,28 @@ def embedding(
         # An empty array is no operand; no id can refer to it.
         sampled_tokens = sampled_tokens if sampled_tokens.size else None
     count = ids.shape[0]
-    given: Array | Operand
+    operand: Array | Operand
     if isinstance(table, Weights):
         rows, columns = table.shape
-        element, given, device = table.element_bytes, table.operand(), table.device
+        element_bytes, operand, device = table.element_bytes, table.operand(), table.device
         stored = table.dtype
     else:
         check("embedding", "table", table, (None, None), DENSE)
         rows, columns = table.shape
-        element, given, device = float(table.dtype.itemsize), table, table.device
+        element_bytes, operand, device = float(table.dtype.itemsize), table, table.device
         stored = table.dtype
     if ids.device is not device:
         raise DeviceError(f"embedding: expected ids on device {device}, got {ids.device}")
     # A GPU returns rows in their stored type; a CPU widens them.
-    dtype = stored if stored is not None and device.kind == "cuda" else dtypes.float32
+    keeps_dtype = stored is not None and device.capabilities.gathers_stored_dtype
+    dtype = stored if keeps_dtype and stored is not None else dtypes.float32
     out = result("embedding", device, out, (count, columns), dtype)
     call(
         "embedding",
-        [("ids", ids), ("sampled_tokens", sampled_tokens), ("table", given), ("out", out)],
+        [("ids", ids), ("sampled_tokens", sampled_tokens), ("table", operand), ("out", out)],
         (count, rows, columns),
         device,
-        counting.moved(ids.nbytes, round(count * columns * element), out.nbytes),
+        counting.moved(ids.nbytes, round(count * columns * element_bytes), out.nbytes),
         label,
     )
     return out

@@ -1,4 +1,4 @@
-"""Arrays as operands of native operations: checked, described, and handed over."""
+"""Arrays as operands of native operations: checks, descriptors and calls."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 from assay._native import FORMATS, Buffer
 from assay.errors import DeviceError, DTypeError, ShapeError
 from assay.ops.counting import Count
-from assay.runtime import dtypes, launching
+from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
 from assay.runtime.layout import Shape, row_major
 
 Operand = tuple[Buffer, int, int, int]
-"""Buffer, byte offset, bytes, code of the format."""
+"""Buffer, byte offset, bytes, format code."""
 
 CODES: Final = {
     dtypes.float32: FORMATS["f32"],
@@ -26,19 +26,14 @@ CODES: Final = {
     dtypes.uint8: FORMATS["u8"],
     dtypes.bool_: FORMATS["u8"],
 }
-"""Codes of the element types that operations take."""
+"""Format codes of the dtypes that operations take."""
 
 DENSE: Final = (dtypes.float32, dtypes.bfloat16, dtypes.float16)
 F32: Final = (dtypes.float32,)
 I32: Final = (dtypes.int32,)
 
 RESULTS: Final = frozenset({"out", "q_out", "tokens"})
-"""What operations call the arrays that they write from others."""
-
-
-def reals(device: Device) -> tuple[DType, ...]:
-    """What activations can be on a device: processors compute in single precision."""
-    return DENSE if device.kind == "cuda" else F32
+"""The names of result operands."""
 
 
 def check(
@@ -48,9 +43,9 @@ def check(
     shape: Sequence[int | None],
     types: Sequence[DType] | None = None,
 ) -> Array:
-    """An array of this shape, where None stands for any extent, and of one of these types.
+    """Check that an argument is an array of this shape, where None is any extent, and dtype.
 
-    Without types, it holds activations.
+    Without types, the device's activation dtypes are accepted.
     """
     if not isinstance(array, Array):
         raise DTypeError(
@@ -58,24 +53,24 @@ def check(
             "make one with assay.xp.asarray",
         )
     if types is None:
-        types = reals(array.device)
+        types = array.device.capabilities.activation_dtypes
     if array.dtype not in types:
-        wanted = " or ".join(dtype.name for dtype in types)
-        raise DTypeError(f"{operation}: expected {name} of {wanted}, got {array.dtype}")
+        expected = " or ".join(dtype.name for dtype in types)
+        raise DTypeError(f"{operation}: expected {name} of {expected}, got {array.dtype}")
     fits = len(array.shape) == len(shape) and all(
-        wanted is None or wanted == extent
-        for wanted, extent in zip(shape, array.shape, strict=True)
+        required is None or required == extent
+        for required, extent in zip(shape, array.shape, strict=True)
     )
     if not fits:
-        wanted = ", ".join("any" if extent is None else str(extent) for extent in shape)
+        expected = ", ".join("any" if extent is None else str(extent) for extent in shape)
         raise ShapeError(
-            f"{operation}: expected {name} of shape ({wanted}), got {tuple(array.shape)}"
+            f"{operation}: expected {name} of shape ({expected}), got {tuple(array.shape)}"
         )
     return array
 
 
 def operand(operation: str, name: str, array: Array) -> Operand:
-    """The array's memory as an operand; it has no gaps and is the pool's own."""
+    """The array as an operand; it must be contiguous and in pool memory."""
     if array.strides != row_major(array.shape, array.dtype.itemsize) and array.size > 1:
         raise ShapeError(
             f"{operation}: expected {name} in C order without gaps, got strides {array.strides} "
@@ -93,9 +88,9 @@ def operand(operation: str, name: str, array: Array) -> Operand:
 def result(
     operation: str, device: Device, out: Array | None, shape: Shape, dtype: DType = dtypes.float32
 ) -> Array:
-    """The array to write to: the one given, if it fits, or a fresh one."""
+    """The result array: `out` if it fits, or a new one."""
     if out is None:
-        return launching.empty(device, shape, dtype, operation)
+        return allocation.empty(device, shape, dtype, operation)
     return check(operation, "out", out, shape, (dtype,))
 
 
@@ -117,56 +112,53 @@ def call(
                     "move it with to_device",
                 )
             if given.size == 0:
-                _check_no_results(operation, name, given, arrays)
+                _require_empty_results(operation, name, given, arrays)
                 return
             operands.append(operand(operation, name, given))
         else:
             operands.append(given)
-    if device.kind == "cuda":
-        check_apart(operation, arrays)
-    device._context.operate(
+    if not device.capabilities.kernels_check_overlap:
+        check_overlap(operation, arrays)
+    device.operate(
         operation,
         operands,
         numbers,
-        device.current_stream()._native,
         label=label or operation,
         bytes=count.bytes,
         flops=count.flops,
     )
 
 
-def _check_no_results(
+def _require_empty_results(
     operation: str, name: str, empty: Array, arrays: Sequence[tuple[str, Array | Operand | None]]
 ) -> None:
-    """Refuse a call that would have something to write and nothing to make it of."""
-    for each, given in arrays:
-        if each in RESULTS and isinstance(given, Array) and given.size:
+    """Raise where operands are empty and results are not."""
+    for result_name, result_array in arrays:
+        is_result = result_name in RESULTS and isinstance(result_array, Array)
+        if is_result and isinstance(result_array, Array) and result_array.size:
             raise ShapeError(
                 f"{operation}: expected {name} with elements, got shape {tuple(empty.shape)}"
             )
 
 
-def check_apart(operation: str, arrays: Sequence[tuple[str, Array | Operand | None]]) -> None:
-    """Refuse to write memory that the operation also reads, as a processor's own kernels do.
-
-    Threads of a GPU read and write in any order: the result would be anything.
-    """
+def check_overlap(operation: str, arrays: Sequence[tuple[str, Array | Operand | None]]) -> None:
+    """Raise for results that overlap operands; GPU threads read and write in any order."""
     given = [(name, array) for name, array in arrays if isinstance(array, Array)]
     for written, out in given:
         if written not in RESULTS:
             continue
         for name, array in given:
-            meets = (
+            overlaps = (
                 array.buffer is out.buffer
                 and array.offset < out.offset + out.nbytes
                 and out.offset < array.offset + array.nbytes
             )
-            if name != written and meets:
+            if name != written and overlaps:
                 raise DeviceError(
                     f"{operation}: expected {written} apart from {name}, got memory of both"
                 )
 
 
 def nbytes(*arrays: Array | None) -> int:
-    """Bytes of all arrays that are there."""
+    """Total bytes of the arrays that are not None."""
     return sum(array.nbytes for array in arrays if array is not None)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from assay.errors import ShapeError
-from assay.runtime import dtypes, launching, operators
+from assay.runtime import dtypes, elementwise, numpy_kernels
 from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING, NUMERIC, DType
 from assay.runtime.layout import broadcast_shapes, normalize_axis
@@ -17,7 +17,7 @@ from assay.runtime.layout import broadcast_shapes, normalize_axis
 
 def matmul(x1: Array, x2: Array, /) -> Array:
     """The matrix product, batched over the leading axes."""
-    return operators.require(operators.matmul(x1, x2), "matmul", x1, x2)
+    return elementwise.require(elementwise.matmul(x1, x2), "matmul", x1, x2)
 
 
 def _joined(x1: Array, x2: Array, operation: str) -> tuple[DType, np.dtype[Any]]:
@@ -51,7 +51,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
         np.sum(first * b.astype(kind, copy=False), axis=axis, dtype=kind, out=out)
 
     flops = _flops(joined, math.prod(whole))
-    return launching.compute("vecdot", kernel, [x1, x2], shape, joined, flops=flops)
+    return numpy_kernels.compute("vecdot", kernel, [x1, x2], shape, joined, flops=flops)
 
 
 def tensordot(
@@ -81,4 +81,4 @@ def tensordot(
         np.copyto(out, np.tensordot(*pair, axes=(first, second)))
 
     flops = _flops(joined, math.prod((*left, *right, *summed)))
-    return launching.compute("tensordot", kernel, [x1, x2], left + right, joined, flops=flops)
+    return numpy_kernels.compute("tensordot", kernel, [x1, x2], left + right, joined, flops=flops)

@@ -1,4 +1,4 @@
-"""The matrix product: NumPy's loops, or the processor's own where NumPy would have to widen."""
+"""Matrix multiplication: the device's GEMM kernels, or NumPy's."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from assay._native import FORMATS, Buffer
 from assay.errors import DeviceError, ShapeError
-from assay.runtime import dtypes, exchange, launching
+from assay.runtime import allocation, dtypes, numpy_kernels, transfer
 from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING, NUMERIC, DType
 from assay.runtime.layout import Shape, broadcast, broadcast_shapes
 
 _Operand = tuple[Buffer, int, int, int]
 
-_OWN_TYPES = (dtypes.float32, dtypes.bfloat16)
+_CPU_KERNEL_DTYPES = (dtypes.float32, dtypes.bfloat16)
 _CODES: Final = {
     dtypes.float32: FORMATS["f32"],
     dtypes.float16: FORMATS["f16"],
@@ -31,16 +31,16 @@ def matmul(first: Array, second: Array) -> Array:
     common = dtypes.promote(first.dtype, second.dtype, "matmul")
     dtypes.require_kind(common, NUMERIC, "matmul")
     shape, inner = _product_shape(first.shape, second.shape)
-    each = 8.0 if common.kind == "complex" else 2.0
-    flops = each * math.prod(shape) * inner if common.kind in FLOATING else 0.0
-    if _goes_to_own_kernel(first, second):
-        return _own(first, second, shape, common, flops)
+    flops_each = 8.0 if common.kind == "complex" else 2.0
+    flops = flops_each * math.prod(shape) * inner if common.kind in FLOATING else 0.0
+    if _has_gemm_kernel(first, second):
+        return _run_gemm(first, second, shape, common, flops)
     kind = np.dtype(np.float32) if common is dtypes.bfloat16 else common.storage
 
     def kernel(a: Any, b: Any, out: Any) -> None:
         np.matmul(a.astype(kind, copy=False), b.astype(kind, copy=False), out=out)
 
-    return launching.compute("matmul", kernel, [first, second], shape, common, flops=flops)
+    return numpy_kernels.compute("matmul", kernel, [first, second], shape, common, flops=flops)
 
 
 def _product_shape(first: Shape, second: Shape) -> tuple[Shape, int]:
@@ -58,17 +58,17 @@ def _product_shape(first: Shape, second: Shape) -> tuple[Shape, int]:
     return (*batch, *rows, *columns), inner
 
 
-def _goes_to_own_kernel(first: Array, second: Array) -> bool:
-    """Whether the device's own kernel can read both, and is better at it than NumPy.
+def _has_gemm_kernel(first: Array, second: Array) -> bool:
+    """Whether the device has a GEMM kernel for both that beats NumPy.
 
-    On a processor that is bfloat16 among two matrices of pool memory.
+    On a CPU that is the case for bfloat16 operands in pool memory: NumPy would widen them first.
     """
     pair = (first, second)
-    if first.device.has_array_kernels and first.device is second.device:
+    if first.device.capabilities.has_array_kernels and first.device is second.device:
         return first.dtype is second.dtype and first.dtype in _CODES and 0 not in first.shape
     return (
         any(array.dtype is dtypes.bfloat16 for array in pair)
-        and all(array.dtype in _OWN_TYPES for array in pair)
+        and all(array.dtype in _CPU_KERNEL_DTYPES for array in pair)
         and first.device is second.device
         and first.device.host_memory
         and all(array.ndim <= 2 and array.size > 0 and array.buffer.pooled for array in pair)
@@ -80,81 +80,80 @@ def _goes_to_own_kernel(first: Array, second: Array) -> bool:
     )
 
 
-def _own(first: Array, second: Array, shape: Shape, common: DType, flops: float) -> Array:
-    out = launching.empty(first.device, shape, common, "matmul")
+def _run_gemm(first: Array, second: Array, shape: Shape, common: DType, flops: float) -> Array:
+    out = allocation.empty(first.device, shape, common, "matmul")
     if out.size == 0:
         return out
     left = first if first.ndim > 1 else first[None, :]
     right = second if second.ndim > 1 else second[:, None]
-    if first.device.has_array_kernels:
-        left, right = _readable(left, right)
+    if first.device.capabilities.has_array_kernels:
+        left, right = _as_gemm_operands(left, right)
     nbytes = first.nbytes + second.nbytes + out.nbytes
-    multiply(left, right, out, "matmul", nbytes, flops)
+    launch_gemm(left, right, out, "matmul", nbytes, flops)
     return out
 
 
-def _readable(left: Array, right: Array) -> tuple[Array, Array]:
-    """Both stretched to one batch, in memory of the pool, with one step through the batch."""
+def _as_gemm_operands(left: Array, right: Array) -> tuple[Array, Array]:
+    """Both broadcast to one batch, in pool memory, with one stride through the batch."""
     batch = broadcast_shapes("matmul", left.shape[:-2], right.shape[:-2])
-    ready = []
+    operands = []
     for one in (left, right):
-        stretched = one.view(broadcast(one.layout, (*batch, *one.shape[-2:]), "matmul"))
+        broadcasted = one.view(broadcast(one.layout, (*batch, *one.shape[-2:]), "matmul"))
         readable = (
             one.buffer.pooled
-            and all(stride >= 0 for stride in stretched.strides)
-            and _steps(stretched.shape[:-2], stretched.strides[:-2]) is not None
+            and all(stride >= 0 for stride in broadcasted.strides)
+            and _batch_stride(broadcasted.shape[:-2], broadcasted.strides[:-2]) is not None
         )
-        ready.append(stretched if readable else exchange.copy(stretched, "matmul"))
-    return ready[0], ready[1]
+        operands.append(broadcasted if readable else transfer.copy(broadcasted, "matmul"))
+    return operands[0], operands[1]
 
 
-def multiply(a: Array, b: Array, out: Array, label: str, nbytes: int, flops: float) -> None:
-    """Queue the device's own product of two matrices, or batches of them, into dense memory."""
+def launch_gemm(a: Array, b: Array, out: Array, label: str, nbytes: int, flops: float) -> None:
+    """Queue the device's GEMM of two matrices, or batches of them, into contiguous memory."""
     *batch, m, k = a.shape
     n = b.shape[-1]
-    (a_operand, a_strides), (b_operand, b_strides) = _matrices("a", a), _matrices("b", b)
-    a.device._context.operate(
+    (a_operand, a_strides), (b_operand, b_strides) = _gemm_operand("a", a), _gemm_operand("b", b)
+    a.device.operate(
         "matmul",
         [a_operand, b_operand, (out.buffer, out.offset, out.nbytes, _CODES[out.dtype])],
         (math.prod(batch), m, k, n, *a_strides, *b_strides),
-        a.device.current_stream()._native,
         label=label,
         bytes=nbytes,
         flops=flops,
     )
 
 
-def _matrices(name: str, array: Array) -> tuple[_Operand, tuple[int, int, int]]:
-    """Memory, and strides in elements of the batch, the rows and the columns."""
+def _gemm_operand(name: str, array: Array) -> tuple[_Operand, tuple[int, int, int]]:
+    """The memory, and the batch, row and column strides in elements."""
     size = array.dtype.itemsize
     if any(stride < 0 or stride % size for stride in array.strides):
-        raise ShapeError(f"matmul: expected {name} at strides forward, got {array.strides}")
+        raise ShapeError(f"matmul: expected {name} with strides of 0 or more, got {array.strides}")
     if not array.buffer.pooled:
         raise DeviceError(
             f"matmul: expected {name} in the device's own memory, got borrowed memory",
             "copy it with assay.xp.asarray(x, copy=True)",
         )
     strides = [stride // size for stride in array.strides]
-    batch = _one_stride(name, array.shape[:-2], strides[:-2])
+    batch = _require_batch_stride(name, array.shape[:-2], strides[:-2])
     extents = zip(array.shape, array.strides, strict=True)
-    reach = size + sum((extent - 1) * stride for extent, stride in extents)
-    given = (array.buffer, array.offset, reach, _CODES[array.dtype])
-    return given, (batch, strides[-2], strides[-1])
+    span = size + sum((extent - 1) * stride for extent, stride in extents)
+    operand = (array.buffer, array.offset, span, _CODES[array.dtype])
+    return operand, (batch, strides[-2], strides[-1])
 
 
-def _one_stride(name: str, shape: Shape, strides: list[int]) -> int:
-    """The step from one matrix to the next, where there is one for the whole batch."""
-    step = _steps(shape, strides)
-    if step is None:
+def _require_batch_stride(name: str, shape: Shape, strides: list[int]) -> int:
+    """The stride from one matrix to the next; raises where there are several."""
+    stride = _batch_stride(shape, strides)
+    if stride is None:
         raise ShapeError(
-            f"matmul: expected {name} with one step through its batch, got shape {shape}",
+            f"matmul: expected {name} with one batch stride, got shape {shape}",
             "copy it first",
         )
-    return step
+    return stride
 
 
-def _steps(shape: Shape, strides: Sequence[int]) -> int | None:
-    """The one step through these axes, or None where there are several."""
+def _batch_stride(shape: Shape, strides: Sequence[int]) -> int | None:
+    """The single stride through these axes, or None where there are several."""
     pairs = [pair for pair in zip(shape, strides, strict=True) if pair[0] != 1]
     for (_, outer), (extent, inner) in itertools.pairwise(pairs):
         if outer != extent * inner:

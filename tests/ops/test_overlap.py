@@ -6,16 +6,16 @@ import pytest
 
 from assay import xp
 from assay.errors import DeviceError
-from assay.ops.calling import check_apart
+from assay.ops.operands import check_overlap
 
 
 def test_memory_that_is_written_is_not_read() -> None:
     whole = xp.zeros((8, 4), dtype=xp.float32)
     first, second = whole[:4], whole[4:]
     across = whole[2:6]
-    check_apart("linear", [("x", first), ("residual", None), ("out", second)])
-    check_apart("linear", [("x", first), ("norm", first), ("out", second)])
+    check_overlap("linear", [("x", first), ("residual", None), ("out", second)])
+    check_overlap("linear", [("x", first), ("norm", first), ("out", second)])
     for name, x in (("x", second), ("residual", across), ("bias", whole)):
         said = f"linear: expected out apart from {name}, got memory of both"
         with pytest.raises(DeviceError, match=re.escape(said)):
-            check_apart("linear", [(name, x), ("out", second)])
+            check_overlap("linear", [(name, x), ("out", second)])

@@ -1,0 +1,29 @@
+"""Formats of packed weights; their block sizes come from the operations crate."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay._native import BLOCK_FORMATS
+from assay.runtime import dtypes
+
+DTYPES: Final = {"f32": dtypes.float32, "f16": dtypes.float16, "bf16": dtypes.bfloat16}
+"""The dtypes of dense formats."""
+
+DENSE: Final = {name: BLOCK_FORMATS[name].bytes for name in DTYPES}
+"""Dense formats and the bytes of an element."""
+
+BLOCKS: Final = {
+    name: (BLOCK_FORMATS[name].values, BLOCK_FORMATS[name].bytes)
+    for name in ("q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
+}
+"""Block formats with kernels: values and bytes per block, as in GGUF."""
+
+PER_CHANNEL: Final = ("int8", "fp8")
+"""Formats of one byte per weight with a scale per output: signed integers, and e4m3 floats."""
+
+INT4_GROUP: Final = BLOCK_FORMATS["int4"].values
+"""Weights of int4 that share a scale and a minimum."""
+
+NAMES: Final = (*DENSE, *PER_CHANNEL, "int4", *BLOCKS)
+"""All formats; a device's capabilities say which of them it supports."""

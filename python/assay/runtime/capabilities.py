@@ -1,0 +1,106 @@
+"""What each backend can do, so that callers ask for a capability and not for a kind of device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from assay._native import cuda_attention_limits
+from assay.runtime.dtypes import DType, bfloat16, float16, float32
+
+DLPACK_CPU: Final = 1
+DLPACK_CUDA: Final = 2
+DLPACK_EXTENSION: Final = 12
+"""DLPack's device types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a device's backend supports and how it prefers to be used."""
+
+    is_gpu: bool
+    """For benchmarks, which choose sizes and baselines by it; prefer a more exact question."""
+    has_array_kernels: bool
+    """Whether array operations are kernels of the device; elsewhere NumPy functions run."""
+    executes_asynchronously: bool
+    """Whether the host runs ahead of the default stream, so that overlapping steps pays."""
+    has_cheap_timing: bool
+    """Whether timing every record costs little; on a GPU it takes two driver events each."""
+    supports_jit: bool
+    """Whether kernels in CUDA C++ can be compiled for it."""
+    uses_cublaslt: bool
+    """Whether large GEMMs run in cuBLASLt where it is installed."""
+    dlpack_device_type: int
+    shares_memory_by_dlpack: bool
+    """Whether consumers of DLPack can use its memory without a copy."""
+    activation_dtypes: tuple[DType, ...]
+    """The dtypes that neural operations take."""
+    preferred_activation_dtype: DType
+    gathers_stored_dtype: bool
+    """Whether `embedding` returns rows in the dtype of the table; elsewhere they become float32."""
+    kernels_check_overlap: bool
+    """Whether kernels themselves refuse results that overlap operands."""
+    weight_formats: tuple[str, ...]
+    """The formats of packed weights that its GEMM kernels read."""
+    packs_weights_on_device: bool
+    """Whether kernels of the device quantize and pack weights; elsewhere the host does."""
+    kv_formats: tuple[str, ...]
+    """The formats of keys and values that its attention kernels read."""
+    attention_head_dims: tuple[int, ...] | None
+    """The head sizes that its attention kernels support; None means any."""
+    attention_block_multiple: int
+    """KV cache blocks hold a multiple of this many tokens."""
+    fused_decode_attention_max_kv_heads: int
+    """KV heads of all sequences together up to which `decode_attention` beats `rope_write` followed
+    by `paged_attention`: beyond, its CTAs delay each other. 0 where the operation has no kernel."""
+
+
+_GPU_HEAD_DIMS, _GPU_BLOCK_MULTIPLE = cuda_attention_limits()
+
+_CPU: Final = Capabilities(
+    is_gpu=False,
+    has_array_kernels=False,
+    executes_asynchronously=False,
+    has_cheap_timing=True,
+    supports_jit=False,
+    uses_cublaslt=False,
+    dlpack_device_type=DLPACK_CPU,
+    shares_memory_by_dlpack=True,
+    activation_dtypes=(float32,),
+    preferred_activation_dtype=float32,
+    gathers_stored_dtype=False,
+    kernels_check_overlap=True,
+    weight_formats=("f32", "f16", "bf16", "int8", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"),
+    packs_weights_on_device=False,
+    kv_formats=("f32", "f16", "bf16"),
+    attention_head_dims=None,
+    attention_block_multiple=1,
+    fused_decode_attention_max_kv_heads=0,
+)
+
+BY_KIND: Final = {
+    "cpu": _CPU,
+    # A simulated device runs the CPU's kernels over copies of its memory.
+    "sim": replace(_CPU, dlpack_device_type=DLPACK_EXTENSION, shares_memory_by_dlpack=False),
+    "cuda": Capabilities(
+        is_gpu=True,
+        has_array_kernels=True,
+        executes_asynchronously=True,
+        has_cheap_timing=False,
+        supports_jit=True,
+        uses_cublaslt=True,
+        dlpack_device_type=DLPACK_CUDA,
+        shares_memory_by_dlpack=True,
+        activation_dtypes=(float32, bfloat16, float16),
+        preferred_activation_dtype=bfloat16,
+        gathers_stored_dtype=True,
+        kernels_check_overlap=False,
+        weight_formats=("f32", "f16", "bf16", "int8", "fp8", "int4", "q8_0", "q4_0", "q4_1"),
+        packs_weights_on_device=True,
+        kv_formats=("bf16",),
+        attention_head_dims=tuple(_GPU_HEAD_DIMS),
+        attention_block_multiple=_GPU_BLOCK_MULTIPLE,
+        fused_decode_attention_max_kv_heads=32,
+    ),
+}
+"""The capabilities of every backend."""
