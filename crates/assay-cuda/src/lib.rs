@@ -7,10 +7,10 @@
 pub mod blas;
 pub mod compiler;
 pub mod device;
+pub mod discovery;
 mod library;
 mod notices;
 pub mod operations;
-pub mod probe;
 pub mod sources;
 
 pub use library::{LibraryProblem, set_library_folders};

@@ -1,9 +1,9 @@
 //! Products of cuBLASLt against sums in double precision. Skipped, with the reason printed, where
 //! there is no GPU or no cuBLASLt.
 
-use assay_cuda::blas::{self, Element, Epilogue, Matrix, Places, Product};
+use assay_cuda::blas::{self, Element, Epilogue, GemmPointers, GemmProblem, Matrix};
 use assay_cuda::device::{CudaDevice, CudaOptions};
-use assay_cuda::probe::probe;
+use assay_cuda::discovery::discover;
 use assay_runtime::backend::*;
 
 const ROWS: usize = 48;
@@ -11,11 +11,11 @@ const COLUMNS: usize = 32;
 const INNER: usize = 64;
 
 fn device() -> Option<CudaDevice> {
-    if let Some(missing) = probe().missing(0) {
+    if let Some(missing) = discover().missing(0) {
         eprintln!("skipped: {missing}");
         return None;
     }
-    if let Err(missing) = blas::finding() {
+    if let Err(missing) = blas::library_info() {
         eprintln!("skipped: {missing}");
         return None;
     }
@@ -70,11 +70,11 @@ fn upload_floats(device: &CudaDevice, values: &[f32]) -> DevicePointer {
     upload(device, &bytes)
 }
 
-fn multiply(device: &CudaDevice, product: Product, places: Places) -> Vec<f32> {
+fn multiply(device: &CudaDevice, product: GemmProblem, pointers: GemmPointers) -> Vec<f32> {
     let kernel = device.register_operation(
         "product",
         0,
-        Box::new(move |queue, _| queue.multiply(&product, &places)),
+        Box::new(move |queue, _| queue.gemm(&product, &pointers)),
     );
     let launch = Launch {
         kernel,
@@ -90,7 +90,7 @@ fn multiply(device: &CudaDevice, product: Product, places: Places) -> Vec<f32> {
     let bytes = ROWS * COLUMNS * 4;
     let host = device.allocate_host(bytes as u64).expect("memory");
     device
-        .copy(StreamId(0), places.out.into(), host.into(), bytes as u64)
+        .copy(StreamId(0), pointers.out.into(), host.into(), bytes as u64)
         .expect("copied");
     device.synchronize_stream(StreamId(0)).expect("finished");
     let mut read = vec![0; bytes];
@@ -110,8 +110,8 @@ fn matrix(element: Element, transposed: bool, stride: usize) -> Matrix {
     }
 }
 
-fn product(element: Element) -> Product {
-    Product {
+fn product(element: Element) -> GemmProblem {
+    GemmProblem {
         batch: 1,
         rows: ROWS as u64,
         columns: COLUMNS as u64,
@@ -119,11 +119,11 @@ fn product(element: Element) -> Product {
         a: matrix(element, false, INNER),
         b: matrix(element, true, INNER),
         out: matrix(Element::F32, false, COLUMNS),
-        adds: false,
+        has_c: false,
         bias: None,
-        epilogue: Epilogue::Plain,
+        epilogue: Epilogue::None,
         tf32: false,
-        fast_sums: false,
+        fast_accumulation: false,
         row_scales: false,
     }
 }
@@ -147,21 +147,26 @@ fn error(got: &[f32], a: &[f64], b: &[f64], scale: f64) -> f64 {
 fn single_precision_stays_single_unless_tf32_is_asked_for() {
     let Some(device) = device() else { return };
     let (a, b) = (numbers(ROWS * INNER, 1), numbers(COLUMNS * INNER, 2));
-    let places = Places {
+    let pointers = GemmPointers {
         a: upload_floats(&device, &a),
         b: upload_floats(&device, &b),
-        added: None,
+        c: None,
         bias: None,
         scales: None,
         out: upload_floats(&device, &[f32::NAN; ROWS * COLUMNS]),
     };
     let wide = |values: &[f32]| -> Vec<f64> { values.iter().copied().map(f64::from).collect() };
-    let exact = multiply(&device, product(Element::F32), places);
+    let exact = multiply(&device, product(Element::F32), pointers);
     let exact = error(&exact, &wide(&a), &wide(&b), 1.0);
     assert!(exact < 1e-6, "{exact}");
     let mut asked = product(Element::F32);
     asked.tf32 = true;
-    let rounded = error(&multiply(&device, asked, places), &wide(&a), &wide(&b), 1.0);
+    let rounded = error(
+        &multiply(&device, asked, pointers),
+        &wide(&a),
+        &wide(&b),
+        1.0,
+    );
     assert!(rounded > 1e-5 && rounded < 1e-3, "{rounded}");
 }
 
@@ -175,10 +180,10 @@ fn eight_bit_floats_are_scaled_and_summed() {
     let bits = |values: Vec<f32>| -> Vec<u8> { values.into_iter().map(to_e4m3).collect() };
     let a = bits(numbers(ROWS * INNER, 3));
     let b = bits(numbers(COLUMNS * INNER, 4));
-    let places = Places {
+    let pointers = GemmPointers {
         a: upload(&device, &a),
         b: upload(&device, &b),
-        added: None,
+        c: None,
         bias: None,
         scales: Some((
             upload_floats(&device, &[0.5]),
@@ -187,11 +192,11 @@ fn eight_bit_floats_are_scaled_and_summed() {
         out: upload_floats(&device, &[f32::NAN; ROWS * COLUMNS]),
     };
     let wide = |bits: &[u8]| -> Vec<f64> { bits.iter().copied().map(e4m3).collect() };
-    for fast_sums in [false, true] {
+    for fast_accumulation in [false, true] {
         let mut asked = product(Element::E4m3);
-        asked.fast_sums = fast_sums;
-        let got = multiply(&device, asked, places);
+        asked.fast_accumulation = fast_accumulation;
+        let got = multiply(&device, asked, pointers);
         let error = error(&got, &wide(&a), &wide(&b), 1.5);
-        assert!(error < 2e-3, "fast sums {fast_sums}: {error}");
+        assert!(error < 2e-3, "fast sums {fast_accumulation}: {error}");
     }
 }

@@ -3,7 +3,7 @@
 use assay_cuda::compiler::{
     Architecture, CompileError, CubinCache, Source, compile, compile_cached,
 };
-use assay_cuda::probe::probe;
+use assay_cuda::discovery::discover;
 
 const ADD: &str = r#"
 #include "sizes.cuh"
@@ -14,7 +14,7 @@ extern "C" __global__ void add(float* a, const float* b, int n) {
 "#;
 
 fn has_compiler() -> bool {
-    match &probe().compiler {
+    match &discover().compiler {
         Ok(_) => true,
         Err(missing) => {
             eprintln!("skipped: {missing}");
@@ -34,7 +34,7 @@ fn source<'a>(text: &'a str, options: &'a [String]) -> Source<'a> {
 
 #[test]
 fn without_a_compiler_the_words_are_those_agreed() {
-    if probe().compiler.is_ok() {
+    if discover().compiler.is_ok() {
         return;
     }
     let error = compile(&source(ADD, &[]), Architecture::of_device(80)).unwrap_err();

@@ -4,7 +4,7 @@
 
 use assay_cuda::compiler::Source;
 use assay_cuda::device::{CudaDevice, CudaOptions, DeviceError, LaunchOptions, LoadError};
-use assay_cuda::probe::{Missing, probe};
+use assay_cuda::discovery::{CudaUnavailable, discover};
 use assay_runtime::backend::contract::check;
 use assay_runtime::backend::*;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ extern "C" __global__ void wide(int* out) {
 fn device(options: CudaOptions) -> Option<CudaDevice> {
     match CudaDevice::new(options) {
         Ok(device) => Some(device),
-        Err(DeviceError::Missing(missing)) => {
+        Err(DeviceError::CudaUnavailable(missing)) => {
             eprintln!("skipped: {missing}");
             None
         }
@@ -79,12 +79,12 @@ fn the_gpu_keeps_the_contract() {
 
 #[test]
 fn what_is_missing_is_told_in_the_agreed_words() {
-    let found = probe();
+    let found = discover();
     let Some(missing) = found.missing(0) else {
         return;
     };
     let refused = CudaDevice::new(CudaOptions::default()).err();
-    assert_eq!(refused, Some(DeviceError::Missing(missing.clone())));
+    assert_eq!(refused, Some(DeviceError::CudaUnavailable(missing.clone())));
     let words = [
         "CUDA driver not detected",
         "CUDA driver did not start",
@@ -101,14 +101,16 @@ fn what_is_missing_is_told_in_the_agreed_words() {
 
 #[test]
 fn a_number_without_a_gpu_is_refused() {
-    if probe().missing(0).is_some() {
+    if discover().missing(0).is_some() {
         return;
     }
     let refused = CudaDevice::new(CudaOptions {
         ordinal: 99,
         ..CudaOptions::default()
     });
-    let Some(DeviceError::Missing(Missing::Ordinal { ordinal, .. })) = refused.err() else {
+    let Some(DeviceError::CudaUnavailable(CudaUnavailable::Ordinal { ordinal, .. })) =
+        refused.err()
+    else {
         panic!("expected a refusal that names the number");
     };
     assert_eq!(ordinal, 99);
@@ -269,7 +271,7 @@ const CHILD: &str = "ASSAY_TEST_LOSES_ITS_DEVICE";
 
 /// Runs one test of this file in a process of its own, whose device may be lost.
 fn in_child(test: &str) {
-    if let Some(missing) = probe().missing(0) {
+    if let Some(missing) = discover().missing(0) {
         eprintln!("skipped: {missing}");
         return;
     }

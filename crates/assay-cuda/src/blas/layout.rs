@@ -1,19 +1,19 @@
 //! Where a matrix lies, told to cuBLASLt.
 
-use super::check;
-use super::product::Matrix;
+use super::problem::Matrix;
+use super::status::check;
 use crate::library::CublasLt;
 use assay_runtime::backend::Result;
 use cudarc::cublaslt::sys::{cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t as Lay};
 use std::ptr;
 
 /// One matrix, or one of each of a batch.
-pub(super) struct Layout {
+pub(super) struct MatrixLayout {
     functions: &'static CublasLt,
     pub handle: cublasLtMatrixLayout_t,
 }
 
-impl Layout {
+impl MatrixLayout {
     /// Rows and columns are those of memory.
     pub fn new(
         functions: &'static CublasLt,
@@ -33,7 +33,7 @@ impl Layout {
                 matrix.stride.cast_signed(),
             )
         })?;
-        let layout = Layout { functions, handle };
+        let layout = MatrixLayout { functions, handle };
         if batch > 1 {
             layout.set(
                 Lay::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
@@ -58,7 +58,7 @@ impl Layout {
     }
 }
 
-impl Drop for Layout {
+impl Drop for MatrixLayout {
     fn drop(&mut self) {
         // SAFETY: made by `new`, and nobody else's.
         let _ = unsafe { (self.functions.cublasLtMatrixLayoutDestroy)(self.handle) };

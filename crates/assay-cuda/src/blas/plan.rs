@@ -1,11 +1,11 @@
-//! One kind of product: its descriptors, and the algorithm that the heuristic chose for it.
+//! One kind of problem: its descriptors, and the algorithm that the heuristic chose for it.
 //!
 //! Matrices are row-major. To cuBLASLt, which counts columns first, a row-major result is the
 //! transposed result of the transposed matrices in reverse order: it is told b first.
 
-use super::layout::Layout;
-use super::product::{Element, Epilogue, Product};
-use super::{Places, WORKSPACE_BYTES, check, refused};
+use super::layout::MatrixLayout;
+use super::problem::{Element, Epilogue, GemmPointers, GemmProblem};
+use super::status::{check, refused};
 use crate::library::CublasLt;
 use assay_runtime::backend::{DevicePointer, Result};
 use cudarc::cublaslt::sys::{
@@ -19,17 +19,19 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Mutex;
 
-/// cuBLAS's numbers for a matrix as it is and for its transpose.
-const AS_IT_IS: u32 = 0;
-const TURNED: u32 = 1;
+/// Workspace that kernels for Hopper may use; older devices need less.
+pub(crate) const WORKSPACE_BYTES: u64 = 32 << 20;
+/// `CUBLAS_OP_N` and `CUBLAS_OP_T`.
+const OP_N: u32 = 0;
+const OP_T: u32 = 1;
 
 pub(super) struct Plan {
     functions: &'static CublasLt,
     /// Holds the pointers of one call, so one call at a time.
     description: Mutex<cublasLtMatmulDesc_t>,
-    a: Layout,
-    b: Layout,
-    out: Layout,
+    a: MatrixLayout,
+    b: MatrixLayout,
+    out: MatrixLayout,
     algorithm: cublasLtMatmulAlgo_t,
     has_bias: bool,
 }
@@ -72,29 +74,29 @@ impl Plan {
     pub fn new(
         functions: &'static CublasLt,
         handle: cublasLtHandle_t,
-        product: &Product,
+        problem: &GemmProblem,
         scales: Option<(DevicePointer, DevicePointer)>,
     ) -> Result<Self> {
-        let compute = match (product.a.element, product.tf32) {
+        let compute = match (problem.a.element, problem.tf32) {
             (Element::F32, true) => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
             _ => Compute::CUBLAS_COMPUTE_32F,
         };
-        let Product {
+        let GemmProblem {
             batch,
             rows,
             columns,
             inner,
             ..
-        } = *product;
+        } = *problem;
         let extents = |transposed, rows, columns| match transposed {
             true => (columns, rows),
             false => (rows, columns),
         };
-        let a_extents = extents(product.a.transposed, rows, inner);
-        let b_extents = extents(product.b.transposed, inner, columns);
-        let a = Layout::new(functions, &product.a, a_extents.0, a_extents.1, batch)?;
-        let b = Layout::new(functions, &product.b, b_extents.0, b_extents.1, batch)?;
-        let out = Layout::new(functions, &product.out, rows, columns, batch)?;
+        let a_extents = extents(problem.a.transposed, rows, inner);
+        let b_extents = extents(problem.b.transposed, inner, columns);
+        let a = MatrixLayout::new(functions, &problem.a, a_extents.0, a_extents.1, batch)?;
+        let b = MatrixLayout::new(functions, &problem.b, b_extents.0, b_extents.1, batch)?;
+        let out = MatrixLayout::new(functions, &problem.out, rows, columns, batch)?;
         let mut description = ptr::null_mut();
         // SAFETY: stores one handle, which the plan destroys at its end.
         check("a description", unsafe {
@@ -108,37 +110,37 @@ impl Plan {
             out,
             // SAFETY: plain numbers, filled in below.
             algorithm: unsafe { std::mem::zeroed() },
-            has_bias: product.bias.is_some(),
+            has_bias: problem.bias.is_some(),
         };
-        let turn = |transposed| match transposed {
-            true => TURNED,
-            false => AS_IT_IS,
+        let op = |transposed| match transposed {
+            true => OP_T,
+            false => OP_N,
         };
         let set = |attribute, value: &u32| describe(functions, description, attribute, value);
         set(
             Describe::CUBLASLT_MATMUL_DESC_TRANSA,
-            &turn(product.b.transposed),
+            &op(problem.b.transposed),
         )?;
         set(
             Describe::CUBLASLT_MATMUL_DESC_TRANSB,
-            &turn(product.a.transposed),
+            &op(problem.a.transposed),
         )?;
-        let epilogue = match (product.epilogue, product.bias.is_some()) {
-            (Epilogue::Plain, false) => LtEpilogue::CUBLASLT_EPILOGUE_DEFAULT,
-            (Epilogue::Plain, true) => LtEpilogue::CUBLASLT_EPILOGUE_BIAS,
+        let epilogue = match (problem.epilogue, problem.bias.is_some()) {
+            (Epilogue::None, false) => LtEpilogue::CUBLASLT_EPILOGUE_DEFAULT,
+            (Epilogue::None, true) => LtEpilogue::CUBLASLT_EPILOGUE_BIAS,
             (Epilogue::Relu, false) => LtEpilogue::CUBLASLT_EPILOGUE_RELU,
             (Epilogue::Relu, true) => LtEpilogue::CUBLASLT_EPILOGUE_RELU_BIAS,
             (Epilogue::GeluTanh, false) => LtEpilogue::CUBLASLT_EPILOGUE_GELU,
             (Epilogue::GeluTanh, true) => LtEpilogue::CUBLASLT_EPILOGUE_GELU_BIAS,
         };
         set(Describe::CUBLASLT_MATMUL_DESC_EPILOGUE, &(epilogue as u32))?;
-        if let Some(element) = product.bias {
+        if let Some(element) = problem.bias {
             set(
                 Describe::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
                 &(element.data() as u32),
             )?;
         }
-        if product.fast_sums {
+        if problem.fast_accumulation {
             describe(
                 functions,
                 description,
@@ -146,7 +148,7 @@ impl Plan {
                 &1i8,
             )?;
         }
-        if product.row_scales {
+        if problem.row_scales {
             let mode = ScaleMode::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F as u32;
             set(Describe::CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode)?;
             set(Describe::CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode)?;
@@ -155,7 +157,7 @@ impl Plan {
             // The heuristic of scales by row wants to see that there are some.
             place_scales(functions, description, scales)?;
         }
-        plan.algorithm = plan.choose(handle, description, product)?;
+        plan.algorithm = plan.choose(handle, description, problem)?;
         Ok(plan)
     }
 
@@ -163,7 +165,7 @@ impl Plan {
         &self,
         handle: cublasLtHandle_t,
         description: cublasLtMatmulDesc_t,
-        product: &Product,
+        problem: &GemmProblem,
     ) -> Result<cublasLtMatmulAlgo_t> {
         let functions = self.functions;
         let mut preference = ptr::null_mut();
@@ -182,19 +184,19 @@ impl Plan {
         let alignments = [
             (
                 Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                product.b.alignment,
+                problem.b.alignment,
             ),
             (
                 Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                product.a.alignment,
+                problem.a.alignment,
             ),
             (
                 Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                product.out.alignment,
+                problem.out.alignment,
             ),
             (
                 Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-                product.out.alignment,
+                problem.out.alignment,
             ),
         ];
         let workspace = WORKSPACE_BYTES;
@@ -231,7 +233,7 @@ impl Plan {
         chosen?;
         match count {
             0 => Err(refused(format!(
-                "cuBLASLt has no algorithm for {product:?}"
+                "cuBLASLt has no algorithm for {problem:?}"
             ))),
             _ => Ok(found.algo),
         }
@@ -240,7 +242,7 @@ impl Plan {
     pub fn run(
         &self,
         handle: cublasLtHandle_t,
-        places: &Places,
+        pointers: &GemmPointers,
         workspace: DevicePointer,
         stream: CUstream,
     ) -> Result<()> {
@@ -250,30 +252,30 @@ impl Plan {
         let set = |attribute, pointer: DevicePointer| {
             describe(functions, *description, attribute, &pointer.0)
         };
-        if let (true, Some(bias)) = (self.has_bias, places.bias) {
+        if let (true, Some(bias)) = (self.has_bias, pointers.bias) {
             set(Describe::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
         }
-        if let Some(scales) = places.scales {
+        if let Some(scales) = pointers.scales {
             place_scales(functions, *description, scales)?;
         }
-        let (one, beta) = (1.0f32, if places.added.is_some() { 1.0f32 } else { 0.0 });
+        let (one, beta) = (1.0f32, if pointers.c.is_some() { 1.0f32 } else { 0.0 });
         let at = |place: DevicePointer| place.0 as *const c_void;
-        let added = places.added.unwrap_or(places.out);
+        let c = pointers.c.unwrap_or(pointers.out);
         // SAFETY: handle, descriptors and stream live; whoever asks vouches for the matrices, as
         // with any launch.
-        check("a product", unsafe {
+        check("a problem", unsafe {
             (functions.cublasLtMatmul)(
                 handle,
                 *description,
                 (&raw const one).cast(),
-                at(places.b),
+                at(pointers.b),
                 self.b.handle,
-                at(places.a),
+                at(pointers.a),
                 self.a.handle,
                 (&raw const beta).cast(),
-                at(added),
+                at(c),
                 self.out.handle,
-                places.out.0 as *mut c_void,
+                pointers.out.0 as *mut c_void,
                 self.out.handle,
                 &raw const self.algorithm,
                 workspace.0 as *mut c_void,

@@ -45,13 +45,13 @@ impl Architecture {
     /// it knows, which the driver finishes.
     pub(super) fn target(self, supported: &[u32]) -> Target {
         if supported.is_empty() || supported.contains(&self.capability) {
-            return Target::Machine(self);
+            return Target::Cubin(self);
         }
         let older = supported.iter().filter(|known| **known <= self.capability);
         match older.max() {
-            Some(known) => Target::Portable(*known),
+            Some(known) => Target::Ptx(*known),
             // NVRTC says itself that it does not know it.
-            None => Target::Machine(self),
+            None => Target::Cubin(self),
         }
     }
 }
@@ -67,16 +67,16 @@ impl fmt::Display for Architecture {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     /// Machine code.
-    Machine(Architecture),
+    Cubin(Architecture),
     /// PTX for this capability.
-    Portable(u32),
+    Ptx(u32),
 }
 
 impl Target {
     pub fn name(self) -> String {
         match self {
-            Target::Machine(architecture) => architecture.to_string(),
-            Target::Portable(capability) => format!("compute_{capability}"),
+            Target::Cubin(architecture) => architecture.to_string(),
+            Target::Ptx(capability) => format!("compute_{capability}"),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! what is in them runs on the GPU. A file that is not whole, or that others may write, counts as
 //! absent and is made again, and who asks for [`CubinCache::take_notices`] is told.
 
-use super::{Architecture, Source};
+use super::architecture::Architecture;
+use super::source::Source;
 use crate::notices::Notices;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};

@@ -1,14 +1,14 @@
 //! Why source did not become machine code.
 
 use super::diagnostics::Diagnostic;
-use crate::probe::Missing;
+use crate::discovery::CudaUnavailable;
 use std::fmt;
 
 /// Why source did not become machine code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CompileError {
     /// There is no compiler.
-    NoCompiler(Missing),
+    NoCompiler(CudaUnavailable),
     /// The source has errors.
     Source {
         /// What was compiled.

@@ -1,102 +1,17 @@
-//! CUDA C++ to machine code for one device, by NVRTC, kept on disk.
+//! CUDA C++ to machine code for one device: NVRTC, with a cubin cache on disk.
 
 mod architecture;
-mod assembler;
 mod cache;
+mod compile;
 mod diagnostics;
 mod error;
 mod program;
+mod ptxas;
+mod source;
 
 pub use architecture::Architecture;
 pub use cache::CubinCache;
+pub use compile::{compile, compile_cached, source_key};
 pub use diagnostics::{Diagnostic, diagnostics};
 pub use error::CompileError;
-
-use crate::probe::{Probe, probe};
-use program::Program;
-
-/// What is compiled.
-#[derive(Clone, Debug)]
-pub struct Source<'a> {
-    /// What messages call it, such as `gemv.cu`.
-    pub name: &'a str,
-    /// The text.
-    pub text: &'a str,
-    /// Files that the text may include, by name.
-    pub headers: &'a [(&'a str, &'a str)],
-    /// Options of NVRTC besides architecture and language version, such as `-DROWS=4`.
-    pub options: &'a [String],
-}
-
-/// Machine code that a driver can load: a cubin, or PTX where NVRTC is older than the device.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Image {
-    /// The bytes, which for PTX end in a zero.
-    pub bytes: Vec<u8>,
-    /// What the compiler remarked, if anything.
-    pub log: String,
-}
-
-/// C++17 has `if constexpr` and fold expressions, and every NVRTC of majors 12 and 13 knows it.
-const LANGUAGE: &str = "--std=c++17";
-
-/// Compiles for one architecture.
-///
-/// No GPU is needed, only NVRTC.
-pub fn compile(source: &Source<'_>, architecture: Architecture) -> Result<Image, CompileError> {
-    let found = probe();
-    let Some(nvrtc) = &found.compiler_functions else {
-        return Err(no_compiler(found));
-    };
-    let target = architecture.target(&program::supported(nvrtc));
-    let mut options = vec![
-        format!("--gpu-architecture={}", target.name()),
-        LANGUAGE.to_owned(),
-    ];
-    options.extend(source.options.iter().cloned());
-    let program = Program::new(nvrtc, source)?;
-    program.compile(source, &options)?;
-    Ok(Image {
-        bytes: program.image(source, &target)?,
-        log: program.log(),
-    })
-}
-
-/// Names what a source compiles to here: source, options, architecture and compiler together.
-pub fn source_key(source: &Source<'_>, architecture: Architecture) -> Result<String, CompileError> {
-    let found = probe();
-    match &found.compiler {
-        Ok(compiler) => Ok(cache::key(source, architecture, compiler.version)),
-        Err(_) => Err(no_compiler(found)),
-    }
-}
-
-/// Compiles, or takes from the disk what was compiled before.
-pub fn compile_cached(
-    source: &Source<'_>,
-    architecture: Architecture,
-    cache: Option<&CubinCache>,
-) -> Result<Image, CompileError> {
-    let Some(cache) = cache else {
-        return compile(source, architecture);
-    };
-    let key = source_key(source, architecture)?;
-    if let Some(bytes) = cache.read(&key) {
-        let log = String::new();
-        return Ok(Image { bytes, log });
-    }
-    let image = compile(source, architecture)?;
-    cache.write(&key, &image.bytes);
-    Ok(image)
-}
-
-fn no_compiler(found: &Probe) -> CompileError {
-    match &found.compiler {
-        Err(missing) => CompileError::NoCompiler(missing.clone()),
-        // The functions are there exactly when the compiler is.
-        Ok(_) => CompileError::Refused {
-            name: "NVRTC".to_owned(),
-            status: 0,
-        },
-    }
-}
+pub use source::{Image, Source};

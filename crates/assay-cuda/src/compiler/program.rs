@@ -1,10 +1,10 @@
 //! One program in NVRTC's hands.
 
-use super::Source;
 use super::architecture::Target;
-use super::assembler::assembler_errors;
 use super::diagnostics::diagnostics;
 use super::error::CompileError;
+use super::ptxas::ptxas_errors;
+use super::source::Source;
 use crate::library::Nvrtc;
 use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 use std::ffi::{CString, c_char};
@@ -101,7 +101,7 @@ impl<'a> Program<'a> {
                 let log = self.log();
                 let mut found = diagnostics(&log);
                 if found.is_empty() {
-                    found = assembler_errors(&log, source);
+                    found = ptxas_errors(&log, source);
                 }
                 Err(CompileError::Source {
                     name: source.name.to_owned(),
@@ -136,10 +136,8 @@ impl<'a> Program<'a> {
     /// The machine code, or PTX with the zero at its end.
     pub fn image(&self, source: &Source<'_>, target: &Target) -> Result<Vec<u8>, CompileError> {
         let fetched = match target {
-            Target::Machine(_) => {
-                self.fetch(self.nvrtc.nvrtcGetCUBINSize, self.nvrtc.nvrtcGetCUBIN)
-            }
-            Target::Portable(_) => self.fetch(self.nvrtc.nvrtcGetPTXSize, self.nvrtc.nvrtcGetPTX),
+            Target::Cubin(_) => self.fetch(self.nvrtc.nvrtcGetCUBINSize, self.nvrtc.nvrtcGetCUBIN),
+            Target::Ptx(_) => self.fetch(self.nvrtc.nvrtcGetPTXSize, self.nvrtc.nvrtcGetPTX),
         };
         fetched.map_err(|status| CompileError::Refused {
             name: source.name.to_owned(),

@@ -1,6 +1,6 @@
 //! Code on the device: modules, their functions, and how they are launched.
 
-use super::gpu::Gpu;
+use super::context::PrimaryContext;
 use super::stream::Stream;
 use crate::library::{Driver, SUCCESS};
 use assay_runtime::backend::{BackendError, KernelArgument, Launch, Operation, Result};
@@ -13,15 +13,15 @@ use std::ptr;
 use std::sync::Arc;
 
 /// More parameters than any kernel here has.
-const MOST_PARAMETERS: usize = 64;
+const MAX_PARAMETERS: usize = 64;
 /// More words of eight bytes than the parameters of any kernel here have.
-const MOST_WORDS: usize = 128;
+const MAX_WORDS: usize = 128;
 /// Bytes of a word; a longer parameter is a structure, and takes an argument for each of its words.
 const WORD: usize = 8;
 
 /// Loaded machine code.
 pub struct Module {
-    gpu: Arc<Gpu>,
+    context: Arc<PrimaryContext>,
     handle: CUmodule,
     shared_bytes: u32,
 }
@@ -32,15 +32,19 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    pub(super) fn load(gpu: &Arc<Gpu>, image: &[u8], shared_bytes: u32) -> Result<Self> {
+    pub(super) fn load(
+        context: &Arc<PrimaryContext>,
+        image: &[u8],
+        shared_bytes: u32,
+    ) -> Result<Self> {
         let operation = Operation::Launch;
-        let driver = gpu.enter(operation)?;
+        let driver = context.enter(operation)?;
         let mut handle = ptr::null_mut();
         // SAFETY: NVRTC made the image; a cubin tells its own length, and PTX ends in a zero.
         let status = unsafe { (driver.cuModuleLoadData)(&raw mut handle, image.as_ptr().cast()) };
-        gpu.check(operation, status)?;
+        context.check(operation, status)?;
         Ok(Module {
-            gpu: Arc::clone(gpu),
+            context: Arc::clone(context),
             handle,
             shared_bytes,
         })
@@ -49,7 +53,7 @@ impl Module {
     /// The function of this name, as written in the source: `extern "C"` or not.
     pub fn function(self: &Arc<Self>, name: &str, options: LaunchOptions) -> Result<Function> {
         let operation = Operation::Launch;
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         let handle = match self.find(driver, name) {
             Some(handle) => handle,
             None => {
@@ -73,12 +77,12 @@ impl Module {
             .iter()
             .flat_map(|size| std::iter::repeat_n((*size).min(WORD), words_of(*size)));
         let words: Vec<usize> = each.collect();
-        if parameters.len() > MOST_PARAMETERS || words.len() > MOST_WORDS {
+        if parameters.len() > MAX_PARAMETERS || words.len() > MAX_WORDS {
             return Err(BackendError::Driver {
                 operation,
                 message: format!(
                     "kernel {name} has {} parameters of {} words, expected at most \
-                     {MOST_PARAMETERS} of {MOST_WORDS}",
+                     {MAX_PARAMETERS} of {MAX_WORDS}",
                     parameters.len(),
                     words.len()
                 ),
@@ -88,12 +92,12 @@ impl Module {
         let of_block = Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
         // SAFETY: stores one number.
         let status = unsafe { (driver.cuFuncGetAttribute)(&raw mut fixed, of_block, handle) };
-        self.gpu.check(operation, status)?;
+        self.context.check(operation, status)?;
         let most = i32::try_from(self.shared_bytes).unwrap_or(i32::MAX) - fixed;
         let limit = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: changes how much a launch may ask for, no more.
         let status = unsafe { (driver.cuFuncSetAttribute)(handle, limit, most) };
-        self.gpu.check(operation, status)?;
+        self.context.check(operation, status)?;
         Ok(Function {
             name: name.into(),
             module: Arc::clone(self),
@@ -148,7 +152,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        if let Ok(driver) = self.gpu.enter(Operation::Launch) {
+        if let Ok(driver) = self.context.enter(Operation::Launch) {
             // SAFETY: no function of it is left; the driver waits for launches under way.
             let _ = unsafe { (driver.cuModuleUnload)(self.handle) };
         }
@@ -160,7 +164,7 @@ impl Drop for Module {
 pub struct LaunchOptions {
     /// The kernel may begin while the one before it ends; it waits itself where it must
     /// (`griddepcontrol.wait`).
-    pub overlaps: bool,
+    pub programmatic_dependent_launch: bool,
 }
 
 /// A kernel of a module.
@@ -203,7 +207,7 @@ fn bits(argument: KernelArgument) -> (u64, usize) {
 
 /// How wide a launch is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
+pub struct LaunchConfig {
     /// Blocks along x, y and z.
     pub grid: [u32; 3],
     /// Threads of a block along x, y and z.
@@ -214,9 +218,9 @@ pub struct Extent {
     pub cluster: u32,
 }
 
-impl From<&Launch> for Extent {
+impl From<&Launch> for LaunchConfig {
     fn from(launch: &Launch) -> Self {
-        Extent {
+        LaunchConfig {
             grid: launch.grid,
             block: launch.block,
             shared_bytes: launch.shared_bytes,
@@ -231,7 +235,7 @@ impl Function {
         &self.parameters
     }
 
-    fn check(&self, extent: Extent, arguments: usize) -> Result<()> {
+    fn check(&self, extent: LaunchConfig, arguments: usize) -> Result<()> {
         if arguments != self.words.len() {
             return Err(BackendError::ArgumentCount {
                 kernel: self.name.to_string(),
@@ -267,12 +271,12 @@ impl Function {
     pub(super) fn launch(
         &self,
         stream: &Stream,
-        extent: Extent,
+        extent: LaunchConfig,
         arguments: &[KernelArgument],
     ) -> Result<()> {
         self.check(extent, arguments.len())?;
         self.check_sizes(arguments)?;
-        let mut words = [0; MOST_WORDS];
+        let mut words = [0; MAX_WORDS];
         for (word, argument) in words.iter_mut().zip(arguments) {
             *word = bits(*argument).0;
         }
@@ -283,7 +287,7 @@ impl Function {
     pub(super) fn launch_words(
         &self,
         stream: &Stream,
-        extent: Extent,
+        extent: LaunchConfig,
         words: &mut [u64],
     ) -> Result<()> {
         self.check(extent, words.len())?;
@@ -300,13 +304,13 @@ impl Function {
     pub(super) fn start(
         &self,
         stream: &Stream,
-        extent: Extent,
+        extent: LaunchConfig,
         words: &mut [u64],
         times: u32,
     ) -> Result<()> {
         let operation = Operation::Launch;
-        let driver = self.module.gpu.enter(operation)?;
-        let mut pointers = [ptr::null_mut::<c_void>(); MOST_PARAMETERS];
+        let driver = self.module.context.enter(operation)?;
+        let mut pointers = [ptr::null_mut::<c_void>(); MAX_PARAMETERS];
         let mut first = 0;
         for (pointer, size) in pointers.iter_mut().zip(&self.parameters) {
             *pointer = (&raw mut words[first]).cast();
@@ -315,7 +319,7 @@ impl Function {
         // SAFETY: plain structures of numbers, for which zero is valid.
         let mut attributes: [CUlaunchAttribute; 2] = unsafe { std::mem::zeroed() };
         let mut count = 0;
-        if self.options.overlaps {
+        if self.options.programmatic_dependent_launch {
             attributes[count].id =
                 CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
             attributes[count]

@@ -4,8 +4,10 @@
 //! driver and is freed in the order of a stream of its own, which first waits for every other
 //! stream; no thread waits.
 
-use super::gpu::Gpu;
-use super::stream::{Event, Stream, lock};
+use super::context::PrimaryContext;
+use super::driver_event::DriverEvent;
+use super::stream::Stream;
+use super::sync::lock;
 use crate::library::{OUT_OF_MEMORY, SUCCESS};
 use assay_runtime::backend::{
     Address, BackendError, DevicePointer, HostPointer, MemoryInfo, Operation, Result, Space,
@@ -23,12 +25,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 const PORTABLE: u32 = 1;
 
 #[derive(Default)]
-struct Books {
+struct AllocationTable {
     device: BTreeMap<u64, u64>,
     host: BTreeMap<u64, u64>,
 }
 
-impl Books {
+impl AllocationTable {
     fn space(&self, space: Space) -> &BTreeMap<u64, u64> {
         match space {
             Space::Device => &self.device,
@@ -38,15 +40,15 @@ impl Books {
 }
 
 pub(super) struct Memory {
-    gpu: Arc<Gpu>,
+    context: Arc<PrimaryContext>,
     pool: CUmemoryPool,
     total_bytes: u64,
-    books: RwLock<Books>,
+    allocations: RwLock<AllocationTable>,
     /// Allocations are made in this one's order, so that they never wait for frees.
-    allocating: Stream,
-    freeing: Stream,
+    allocation_stream: Stream,
+    free_stream: Stream,
     /// One event orders any number of streams, one after the other.
-    order: Mutex<Event>,
+    order: Mutex<DriverEvent>,
 }
 
 // SAFETY: the pool's handle may be used from any thread.
@@ -55,9 +57,9 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    pub fn new(gpu: &Arc<Gpu>, ordinal: usize, total_bytes: u64) -> Result<Self> {
+    pub fn new(context: &Arc<PrimaryContext>, ordinal: usize, total_bytes: u64) -> Result<Self> {
         let operation = Operation::AllocateDevice;
-        let driver = gpu.enter(operation)?;
+        let driver = context.enter(operation)?;
         // SAFETY: a plain structure of numbers and one pointer, for which zero is valid.
         let mut wanted: CUmemPoolProps = unsafe { std::mem::zeroed() };
         wanted.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -65,40 +67,46 @@ impl Memory {
         wanted.location.id = i32::try_from(ordinal).unwrap_or(-1);
         let mut pool = ptr::null_mut();
         // SAFETY: stores one handle.
-        gpu.check(operation, unsafe {
+        context.check(operation, unsafe {
             (driver.cuMemPoolCreate)(&raw mut pool, &raw const wanted)
         })?;
         let mut off = 0i32;
         let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
         // SAFETY: the attribute is a 32-bit number. Were it on, an allocation could be made to wait
         // for unrelated work.
-        gpu.check(operation, unsafe {
+        context.check(operation, unsafe {
             (driver.cuMemPoolSetAttribute)(pool, attribute, (&raw mut off).cast::<c_void>())
         })?;
         Ok(Memory {
-            gpu: Arc::clone(gpu),
+            context: Arc::clone(context),
             pool,
             total_bytes,
-            books: RwLock::default(),
-            allocating: Stream::new(gpu, StreamId::HOST, 0)?,
-            freeing: Stream::new(gpu, StreamId::HOST, 0)?,
-            order: Mutex::new(Event::new(gpu)?),
+            allocations: RwLock::default(),
+            allocation_stream: Stream::new(context, StreamId::HOST, 0)?,
+            free_stream: Stream::new(context, StreamId::HOST, 0)?,
+            order: Mutex::new(DriverEvent::new(context)?),
         })
     }
 
     fn note(&self, space: Space, address: u64, bytes: u64) {
-        let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
+        let mut allocations = self
+            .allocations
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         match space {
-            Space::Device => books.device.insert(address, bytes),
-            Space::Host => books.host.insert(address, bytes),
+            Space::Device => allocations.device.insert(address, bytes),
+            Space::Host => allocations.host.insert(address, bytes),
         };
     }
 
     fn forget(&self, operation: Operation, address: Address) -> Result<()> {
-        let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
+        let mut allocations = self
+            .allocations
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let removed = match address.space() {
-            Space::Device => books.device.remove(&address.value()),
-            Space::Host => books.host.remove(&address.value()),
+            Space::Device => allocations.device.remove(&address.value()),
+            Space::Host => allocations.host.remove(&address.value()),
         };
         removed
             .map(|_| ())
@@ -107,8 +115,11 @@ impl Memory {
 
     /// Refuses a range that does not lie in one live allocation.
     pub fn check_range(&self, operation: Operation, address: Address, bytes: u64) -> Result<()> {
-        let books = self.books.read().unwrap_or_else(PoisonError::into_inner);
-        let below = books.space(address.space()).range(..=address.value());
+        let allocations = self
+            .allocations
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let below = allocations.space(address.space()).range(..=address.value());
         let unknown = BackendError::UnknownAddress { operation, address };
         let Some((start, length)) = below.last() else {
             return Err(unknown);
@@ -129,11 +140,11 @@ impl Memory {
     }
 
     pub fn info(&self, operation: Operation) -> Result<MemoryInfo> {
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: stores two numbers.
         let status = unsafe { (driver.cuMemGetInfo_v2)(&raw mut free, &raw mut total) };
-        self.gpu.check(operation, status)?;
+        self.context.check(operation, status)?;
         Ok(MemoryInfo {
             free_bytes: (free as u64).min(self.total_bytes),
             total_bytes: self.total_bytes,
@@ -145,7 +156,7 @@ impl Memory {
         if bytes == 0 {
             return Err(BackendError::ZeroBytes { operation });
         }
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         let refused = || -> Result<DevicePointer> {
             Err(BackendError::OutOfMemory {
                 operation,
@@ -167,7 +178,7 @@ impl Memory {
                     &raw mut address,
                     size,
                     self.pool,
-                    self.allocating.handle(),
+                    self.allocation_stream.handle(),
                 )
             }
         };
@@ -176,23 +187,23 @@ impl Memory {
             // What was freed may still be in use or in the pool's hands: wait for it, then retry.
             // SAFETY: the stream and the pool live.
             let settled = unsafe {
-                match (driver.cuStreamSynchronize)(self.freeing.handle()) {
+                match (driver.cuStreamSynchronize)(self.free_stream.handle()) {
                     SUCCESS => (driver.cuMemPoolTrimTo)(self.pool, 0),
                     failed => failed,
                 }
             };
-            self.gpu.check(operation, settled)?;
+            self.context.check(operation, settled)?;
             status = attempt();
         }
         if status == OUT_OF_MEMORY {
             return refused();
         }
-        self.gpu.check(operation, status)?;
+        self.context.check(operation, status)?;
         // The memory is there for every stream once this one has passed the allocation, and there
         // is never anything else in it.
         // SAFETY: the stream lives.
-        let status = unsafe { (driver.cuStreamSynchronize)(self.allocating.handle()) };
-        self.gpu.check(operation, status)?;
+        let status = unsafe { (driver.cuStreamSynchronize)(self.allocation_stream.handle()) };
+        self.context.check(operation, status)?;
         self.note(Space::Device, address, bytes);
         Ok(DevicePointer(address))
     }
@@ -201,8 +212,8 @@ impl Memory {
     pub fn allocate_zeros(&self, bytes: u64) -> Result<DevicePointer> {
         let operation = Operation::AllocateDevice;
         let pointer = self.allocate_device(bytes)?;
-        let driver = self.gpu.enter(operation)?;
-        let stream = self.allocating.handle();
+        let driver = self.context.enter(operation)?;
+        let stream = self.allocation_stream.handle();
         // SAFETY: the memory was handed out just now, and the stream lives.
         let status = unsafe {
             match (driver.cuMemsetD8Async)(pointer.0, 0, bytes as usize, stream) {
@@ -210,32 +221,32 @@ impl Memory {
                 refused => refused,
             }
         };
-        self.gpu.check(operation, status)?;
+        self.context.check(operation, status)?;
         Ok(pointer)
     }
 
     /// Has what is freed from now on wait for everything queued on the stream so far.
     pub fn free_after(&self, stream: &Stream) -> Result<()> {
         let operation = Operation::FreeDevice;
-        if let Some(membership) = &*lock(&stream.capture) {
-            // What it captures is not queued; what was queued before has its own mark.
-            return membership.before.hold(operation, &self.freeing);
+        if let Some(member) = &*lock(&stream.capture) {
+            // What it captures is not queued; what was queued before has its own state.
+            return self.free_stream.wait(operation, &member.before);
         }
         let order = lock(&self.order);
-        order.record(operation, stream)?;
-        order.hold(operation, &self.freeing)
+        stream.record(operation, &order)?;
+        self.free_stream.wait(operation, &order)
     }
 
     pub fn free_device(&self, pointer: DevicePointer, streams: &[Arc<Stream>]) -> Result<()> {
         let operation = Operation::FreeDevice;
         self.forget(operation, pointer.into())?;
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         for stream in streams {
             self.free_after(stream)?;
         }
-        // SAFETY: the address was handed out by the pool and has just left the books.
-        let status = unsafe { (driver.cuMemFreeAsync)(pointer.0, self.freeing.handle()) };
-        self.gpu.check(operation, status)
+        // SAFETY: the address was handed out by the pool and has just left the allocations.
+        let status = unsafe { (driver.cuMemFreeAsync)(pointer.0, self.free_stream.handle()) };
+        self.context.check(operation, status)
     }
 
     pub fn allocate_host(&self, bytes: u64) -> Result<HostPointer> {
@@ -243,7 +254,7 @@ impl Memory {
         if bytes == 0 {
             return Err(BackendError::ZeroBytes { operation });
         }
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         let refused = BackendError::OutOfMemory {
             operation,
             requested: bytes,
@@ -258,7 +269,7 @@ impl Memory {
         if status == OUT_OF_MEMORY {
             return Err(refused);
         }
-        self.gpu.check(operation, status)?;
+        self.context.check(operation, status)?;
         // The address is handed out as a number, and comes back as one.
         let address = pointer.expose_provenance() as u64;
         self.note(Space::Host, address, bytes);
@@ -269,17 +280,20 @@ impl Memory {
     pub fn free_host(&self, pointer: HostPointer) -> Result<()> {
         let operation = Operation::FreeHost;
         self.forget(operation, pointer.into())?;
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         let pointer = ptr::with_exposed_provenance_mut(pointer.0 as usize);
-        // SAFETY: the driver handed it out, and it has just left the books.
+        // SAFETY: the driver handed it out, and it has just left the allocations.
         let status = unsafe { (driver.cuMemFreeHost)(pointer) };
-        self.gpu.check(operation, status)
+        self.context.check(operation, status)
     }
 
     /// Refuses an address at which no pinned allocation begins.
     pub fn check_host_start(&self, pointer: HostPointer) -> Result<()> {
-        let books = self.books.read().unwrap_or_else(PoisonError::into_inner);
-        match books.host.contains_key(&pointer.0) {
+        let allocations = self
+            .allocations
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        match allocations.host.contains_key(&pointer.0) {
             true => Ok(()),
             false => Err(BackendError::UnknownAddress {
                 operation: Operation::FreeHost,
@@ -291,16 +305,20 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let Ok(driver) = self.gpu.enter(Operation::FreeDevice) else {
+        let Ok(driver) = self.context.enter(Operation::FreeDevice) else {
             // A lost device gives nothing back; the process's end does.
             return;
         };
-        let books = std::mem::take(self.books.get_mut().unwrap_or_else(PoisonError::into_inner));
-        for address in books.device.into_keys() {
-            // SAFETY: all streams of the device are idle or gone, and the books were its last home.
-            let _ = unsafe { (driver.cuMemFreeAsync)(address, self.freeing.handle()) };
+        let allocations = std::mem::take(
+            self.allocations
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        for address in allocations.device.into_keys() {
+            // SAFETY: all streams of the device are idle or gone, and the allocations were its last home.
+            let _ = unsafe { (driver.cuMemFreeAsync)(address, self.free_stream.handle()) };
         }
-        for address in books.host.into_keys() {
+        for address in allocations.host.into_keys() {
             let pointer = ptr::with_exposed_provenance_mut(address as usize);
             // SAFETY: as above.
             let _ = unsafe { (driver.cuMemFreeHost)(pointer) };

@@ -1,16 +1,9 @@
-//! What the body of an operation queues on a stream: kernels, products, fills and copies.
+//! What the body of an operation queues on a stream: kernels, problems, fills and copies.
 
-use super::CudaDevice;
-use super::kernel::{Extent, Function};
-use super::stream::Stream;
-use crate::blas::{Places, Product};
+use super::cuda_device::{CudaDevice, Queue};
+use super::kernel::{Function, LaunchConfig};
+use crate::blas::{GemmPointers, GemmProblem};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Operation, Result, StreamId};
-
-/// Where an operation's kernels are queued.
-pub struct Queue<'a> {
-    pub(super) device: &'a CudaDevice,
-    pub(super) stream: &'a Stream,
-}
 
 impl Queue<'_> {
     /// The device.
@@ -28,18 +21,18 @@ impl Queue<'_> {
         self.device.memory.allocate_zeros(bytes)
     }
 
-    /// Queues a matrix product of cuBLASLt.
-    pub fn multiply(&self, product: &Product, places: &Places) -> Result<()> {
-        self.device.gpu.enter(Operation::Launch)?;
+    /// Queues a matrix problem of cuBLASLt.
+    pub fn gemm(&self, problem: &GemmProblem, pointers: &GemmPointers) -> Result<()> {
+        self.device.context.enter(Operation::Launch)?;
         let workspace = self.device.workspace(self.stream.id)?;
         let blas = self.device.blas()?;
-        blas.multiply(product, places, workspace, self.stream.handle())
+        blas.gemm(problem, pointers, workspace, self.stream.handle())
     }
 
-    /// Whether cuBLASLt has a way to do a product.
-    pub fn can_multiply(&self, product: &Product, places: &Places) -> Result<bool> {
-        self.device.gpu.enter(Operation::Launch)?;
-        Ok(self.device.blas()?.can_multiply(product, places))
+    /// Whether cuBLASLt has a way to do a problem.
+    pub fn supports_gemm(&self, problem: &GemmProblem, pointers: &GemmPointers) -> Result<bool> {
+        self.device.context.enter(Operation::Launch)?;
+        Ok(self.device.blas()?.supports_gemm(problem, pointers))
     }
 
     /// Queues the setting of device memory that the call was given.
@@ -48,7 +41,7 @@ impl Queue<'_> {
             .fill_on(self.stream, destination.into(), value, bytes)
     }
 
-    /// Queues a copy between places of device memory that do not overlap, which the call was given.
+    /// Queues a copy between pointers of device memory that do not overlap, which the call was given.
     pub fn copy(
         &self,
         source: DevicePointer,
@@ -63,7 +56,7 @@ impl Queue<'_> {
     pub fn launch(
         &self,
         function: &Function,
-        extent: Extent,
+        extent: LaunchConfig,
         arguments: &[KernelArgument],
     ) -> Result<()> {
         function.launch(self.stream, extent, arguments)
@@ -73,7 +66,7 @@ impl Queue<'_> {
     pub fn launch_words(
         &self,
         function: &Function,
-        extent: Extent,
+        extent: LaunchConfig,
         words: &mut [u64],
     ) -> Result<()> {
         function.launch_words(self.stream, extent, words)

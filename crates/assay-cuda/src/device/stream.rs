@@ -1,33 +1,36 @@
-//! Streams and events of the driver, destroyed when the last holder lets go.
+//! Streams of the driver, destroyed when the last reference is dropped.
 
-use super::capture::{CapturedMark, Membership};
-use super::gpu::{Gpu, Suspect};
+use super::context::{FaultSite, PrimaryContext};
+use super::driver_event::DriverEvent;
+use super::sync::lock;
+use super::watchdog::Watchdog;
 use crate::library::{NOT_READY, SUCCESS};
-use assay_runtime::backend::{BackendError, Operation, Result, StreamId};
-use cudarc::driver::sys::{CUevent, CUstream};
+use assay_runtime::backend::{BackendError, CaptureClocks, Operation, Result, StreamId};
+use cudarc::driver::sys::CUstream;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+
+/// A capture under way; `None` once it has ended.
+pub(super) type Capture = Mutex<Option<CaptureClocks>>;
+
+/// A stream's membership in a capture.
+pub(super) struct CaptureMembership {
+    pub capture: Arc<Capture>,
+    pub branch: usize,
+    /// Recorded after the work that was queued before the stream entered the capture.
+    pub before: DriverEvent,
+}
 
 /// No implicit order with the legacy default stream, which would join all streams.
 const NON_BLOCKING: u32 = 1;
-/// Spinning answers at once; after this long a waiter sleeps between looks.
-const SPIN: Duration = Duration::from_micros(200);
-const NAP: Duration = Duration::from_micros(50);
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks panics half way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// An in-order queue of the driver.
 pub(super) struct Stream {
     pub id: StreamId,
-    gpu: Arc<Gpu>,
+    context: Arc<PrimaryContext>,
     handle: CUstream,
     /// The capture it belongs to now.
-    pub capture: Mutex<Option<Membership>>,
+    pub capture: Mutex<Option<CaptureMembership>>,
     last_kernel: Mutex<Option<Arc<str>>>,
 }
 
@@ -38,17 +41,17 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     /// Makes a stream of the driver's priority, lower numbers being more urgent.
-    pub fn new(gpu: &Arc<Gpu>, id: StreamId, priority: i32) -> Result<Self> {
+    pub fn new(context: &Arc<PrimaryContext>, id: StreamId, priority: i32) -> Result<Self> {
         let operation = Operation::CreateStream;
-        let driver = gpu.enter(operation)?;
+        let driver = context.enter(operation)?;
         let mut handle = ptr::null_mut();
         // SAFETY: stores one handle.
         let status =
             unsafe { (driver.cuStreamCreateWithPriority)(&raw mut handle, NON_BLOCKING, priority) };
-        gpu.check(operation, status)?;
+        context.check(operation, status)?;
         Ok(Stream {
             id,
-            gpu: Arc::clone(gpu),
+            context: Arc::clone(context),
             handle,
             capture: Mutex::new(None),
             last_kernel: Mutex::new(None),
@@ -85,11 +88,11 @@ impl Stream {
             return Ok(());
         }
         let kernel = lock(&self.last_kernel).clone();
-        let suspect = Suspect {
+        let site = FaultSite {
             stream: self.id,
             kernel: kernel.as_deref(),
         };
-        self.gpu.check_on(operation, status, suspect)
+        self.context.check_on(operation, status, site)
     }
 
     /// Refuses a call that would wait for captured work, which does not run.
@@ -105,7 +108,7 @@ impl Stream {
 
     /// Whether everything queued so far is over.
     pub fn query(&self, operation: Operation) -> Result<bool> {
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         // SAFETY: the stream lives.
         match unsafe { (driver.cuStreamQuery)(self.handle) } {
             NOT_READY => Ok(false),
@@ -115,7 +118,7 @@ impl Stream {
 
     /// Waits for everything queued so far.
     pub fn synchronize(&self, operation: Operation, watchdog: &Watchdog) -> Result<()> {
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         let Some(limit) = watchdog.limit else {
             // SAFETY: the stream lives.
             let status = unsafe { (driver.cuStreamSynchronize)(self.handle) };
@@ -124,185 +127,58 @@ impl Stream {
         let waited_for = || self.describe();
         watchdog.poll(operation, limit, waited_for, || self.query(operation))
     }
+
+    /// Records an event behind everything queued so far.
+    pub fn record(&self, operation: Operation, event: &DriverEvent) -> Result<()> {
+        let driver = self.context.enter(operation)?;
+        // SAFETY: both live.
+        let status = unsafe { (driver.cuEventRecord)(event.handle(), self.handle) };
+        self.check(operation, status)
+    }
+
+    /// Makes later work of this stream wait for the event's latest record.
+    pub fn wait(&self, operation: Operation, event: &DriverEvent) -> Result<()> {
+        let driver = self.context.enter(operation)?;
+        // SAFETY: both live; the driver keeps the record even if the event is destroyed.
+        let status = unsafe { (driver.cuStreamWaitEvent)(self.handle, event.handle(), 0) };
+        self.check(operation, status)
+    }
+
+    /// Whether an event recorded on this stream has finished.
+    pub fn query_event(&self, operation: Operation, event: &DriverEvent) -> Result<bool> {
+        let driver = self.context.enter(operation)?;
+        // SAFETY: the event lives.
+        match unsafe { (driver.cuEventQuery)(event.handle()) } {
+            NOT_READY => Ok(false),
+            status => self.check(operation, status).map(|()| true),
+        }
+    }
+
+    /// Blocks until an event recorded on this stream has finished.
+    pub fn synchronize_event(
+        &self,
+        operation: Operation,
+        event: &DriverEvent,
+        watchdog: &Watchdog,
+    ) -> Result<()> {
+        let driver = self.context.enter(operation)?;
+        let Some(limit) = watchdog.limit else {
+            // SAFETY: the event lives.
+            let status = unsafe { (driver.cuEventSynchronize)(event.handle()) };
+            return self.check(operation, status);
+        };
+        let waited_for = || self.describe();
+        watchdog.poll(operation, limit, waited_for, || {
+            self.query_event(operation, event)
+        })
+    }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let Ok(driver) = self.gpu.enter(Operation::DestroyStream) {
+        if let Ok(driver) = self.context.enter(Operation::DestroyStream) {
             // SAFETY: nobody else holds the handle; work queued on it still runs.
             let _ = unsafe { (driver.cuStreamDestroy_v2)(self.handle) };
-        }
-    }
-}
-
-/// How long waits may last.
-pub(super) struct Watchdog {
-    pub limit: Option<Duration>,
-    /// Something did not finish in time, and may never.
-    expired: AtomicBool,
-}
-
-impl Watchdog {
-    pub fn new(limit: Option<Duration>) -> Self {
-        Watchdog {
-            limit,
-            expired: AtomicBool::new(false),
-        }
-    }
-
-    /// Whether a wait was given up.
-    pub fn has_expired(&self) -> bool {
-        self.expired.load(Ordering::Relaxed)
-    }
-
-    fn poll(
-        &self,
-        operation: Operation,
-        limit: Duration,
-        waited_for: impl Fn() -> String,
-        is_over: impl Fn() -> Result<bool>,
-    ) -> Result<()> {
-        let beginning = Instant::now();
-        while !is_over()? {
-            let waited = beginning.elapsed();
-            if waited >= limit {
-                self.expired.store(true, Ordering::Relaxed);
-                return Err(BackendError::Watchdog {
-                    operation,
-                    waited_for: waited_for(),
-                    limit_ns: u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX),
-                });
-            }
-            match waited < SPIN {
-                true => std::hint::spin_loop(),
-                false => std::thread::sleep(NAP),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What an event stands for.
-#[derive(Clone)]
-pub(super) enum Mark {
-    /// Nothing: it counts as finished.
-    Never,
-    /// A place in a stream.
-    Recorded(Arc<Stream>),
-    /// A place in a graph, not a moment.
-    Captured(CapturedMark),
-}
-
-/// A mark of the driver in a stream.
-pub(super) struct Event {
-    gpu: Arc<Gpu>,
-    handle: CUevent,
-    pub mark: Mutex<Mark>,
-}
-
-// SAFETY: the driver's handles may be used from any thread.
-unsafe impl Send for Event {}
-// SAFETY: as above.
-unsafe impl Sync for Event {}
-
-impl Event {
-    pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
-        let operation = Operation::CreateEvent;
-        let driver = gpu.enter(operation)?;
-        let mut handle = ptr::null_mut();
-        // SAFETY: stores one handle; flags 0 keep times.
-        let status = unsafe { (driver.cuEventCreate)(&raw mut handle, 0) };
-        gpu.check(operation, status)?;
-        Ok(Event {
-            gpu: Arc::clone(gpu),
-            handle,
-            mark: Mutex::new(Mark::Never),
-        })
-    }
-
-    /// Records it in the driver; what that stands for is the caller's to note.
-    pub fn record(&self, operation: Operation, stream: &Stream) -> Result<()> {
-        let driver = self.gpu.enter(operation)?;
-        // SAFETY: both live.
-        let status = unsafe { (driver.cuEventRecord)(self.handle, stream.handle()) };
-        stream.check(operation, status)
-    }
-
-    /// Has later work of the stream wait for the mark as it is now.
-    pub fn hold(&self, operation: Operation, stream: &Stream) -> Result<()> {
-        let driver = self.gpu.enter(operation)?;
-        // SAFETY: both live; the driver keeps the mark even if the event is destroyed.
-        let status = unsafe { (driver.cuStreamWaitEvent)(stream.handle(), self.handle, 0) };
-        stream.check(operation, status)
-    }
-
-    /// As [`Event::record`], in a stream of another library.
-    pub fn record_foreign(&self, operation: Operation, handle: u64) -> Result<()> {
-        let driver = self.gpu.enter(operation)?;
-        let stream: CUstream = ptr::with_exposed_provenance_mut(handle as usize);
-        // SAFETY: it lives; whoever told the handle vouches for its stream.
-        let status = unsafe { (driver.cuEventRecord)(self.handle, stream) };
-        self.gpu.check(operation, status)
-    }
-
-    /// As [`Event::hold`], for a stream of another library.
-    pub fn hold_foreign(&self, operation: Operation, handle: u64) -> Result<()> {
-        let driver = self.gpu.enter(operation)?;
-        let stream: CUstream = ptr::with_exposed_provenance_mut(handle as usize);
-        // SAFETY: as above; the driver keeps the mark even if the event is destroyed.
-        let status = unsafe { (driver.cuStreamWaitEvent)(stream, self.handle, 0) };
-        self.gpu.check(operation, status)
-    }
-
-    pub fn query(&self, operation: Operation, stream: &Stream) -> Result<bool> {
-        let driver = self.gpu.enter(operation)?;
-        // SAFETY: it lives.
-        match unsafe { (driver.cuEventQuery)(self.handle) } {
-            NOT_READY => Ok(false),
-            status => stream.check(operation, status).map(|()| true),
-        }
-    }
-
-    pub fn synchronize(
-        &self,
-        operation: Operation,
-        stream: &Stream,
-        watchdog: &Watchdog,
-    ) -> Result<()> {
-        let driver = self.gpu.enter(operation)?;
-        let Some(limit) = watchdog.limit else {
-            // SAFETY: it lives.
-            let status = unsafe { (driver.cuEventSynchronize)(self.handle) };
-            return stream.check(operation, status);
-        };
-        let waited_for = || stream.describe();
-        watchdog.poll(operation, limit, waited_for, || {
-            self.query(operation, stream)
-        })
-    }
-
-    /// Nanoseconds from an earlier event; none while one of them is not reached.
-    pub fn elapsed_ns(&self, first: &Event) -> Result<Option<u64>> {
-        let operation = Operation::Elapsed;
-        let driver = self.gpu.enter(operation)?;
-        let mut milliseconds = 0.0f32;
-        // SAFETY: both live; stores one number.
-        let status = unsafe {
-            (driver.cuEventElapsedTime)(&raw mut milliseconds, first.handle, self.handle)
-        };
-        if status == NOT_READY {
-            return Ok(None);
-        }
-        self.gpu.check(operation, status)?;
-        Ok(Some((f64::from(milliseconds).max(0.0) * 1e6) as u64))
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        if let Ok(driver) = self.gpu.enter(Operation::DestroyEvent) {
-            // SAFETY: nobody else holds the handle; waits already queued for it stay valid.
-            let _ = unsafe { (driver.cuEventDestroy_v2)(self.handle) };
         }
     }
 }

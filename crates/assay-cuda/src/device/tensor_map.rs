@@ -1,6 +1,6 @@
-//! Tensor maps: what the copy engine is told of an array, to bring boxes of it to shared memory.
+//! Tensor maps: what the copy engine is told of an array, to bring tensor of it to shared memory.
 
-use super::Queue;
+use super::cuda_device::Queue;
 use assay_runtime::backend::{BackendError, DevicePointer, KernelArgument, Operation, Result};
 use cudarc::driver::sys::{
     CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
@@ -16,8 +16,8 @@ const MAP_ALIGNMENT: u64 = 16;
 #[repr(align(128))]
 struct Aligned(CUtensorMap);
 
-/// An array of numbers of 16 bits and the boxes that are taken from it, innermost extent first.
-pub struct Boxes<const RANK: usize> {
+/// An array of numbers of 16 bits and the tensor that are taken from it, innermost extent first.
+pub struct TiledTensor<const RANK: usize> {
     /// Where the array begins.
     pub pointer: DevicePointer,
     /// Its extents.
@@ -25,7 +25,7 @@ pub struct Boxes<const RANK: usize> {
     /// From one number to the next along each extent; innermost they lie side by side.
     pub strides: [u64; RANK],
     /// The extents of a box; innermost 64 numbers, the row that is swizzled.
-    pub of: [u32; RANK],
+    pub box_sizes: [u32; RANK],
 }
 
 impl Queue<'_> {
@@ -34,21 +34,21 @@ impl Queue<'_> {
     /// What lies outside of the array is zero in a box.
     pub fn tensor_map<const RANK: usize>(
         &self,
-        boxes: &Boxes<RANK>,
+        tensor: &TiledTensor<RANK>,
     ) -> Result<[KernelArgument; MAP_WORDS]> {
         let operation = Operation::Launch;
-        if !boxes.pointer.0.is_multiple_of(MAP_ALIGNMENT) {
+        if !tensor.pointer.0.is_multiple_of(MAP_ALIGNMENT) {
             return Err(BackendError::Driver {
                 operation,
                 message: format!(
                     "expected an array that begins at a multiple of {MAP_ALIGNMENT} bytes, got \
                      address {:#x}",
-                    boxes.pointer.0
+                    tensor.pointer.0
                 ),
             });
         }
-        let driver = self.device.gpu.enter(operation)?;
-        let bytes = boxes.strides.map(|stride| 2 * stride);
+        let driver = self.device.context.enter(operation)?;
+        let bytes = tensor.strides.map(|stride| 2 * stride);
         let each = [1; RANK];
         let mut map = Aligned(CUtensorMap {
             opaque: [0; MAP_WORDS],
@@ -60,10 +60,10 @@ impl Queue<'_> {
                 &raw mut map.0,
                 CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT16,
                 RANK as u32,
-                boxes.pointer.0 as *mut c_void,
-                boxes.sizes.as_ptr(),
+                tensor.pointer.0 as *mut c_void,
+                tensor.sizes.as_ptr(),
                 bytes.as_ptr().add(1),
-                boxes.of.as_ptr(),
+                tensor.box_sizes.as_ptr(),
                 each.as_ptr(),
                 CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
                 CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
@@ -71,7 +71,7 @@ impl Queue<'_> {
                 CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )
         };
-        self.device.gpu.check(operation, status)?;
+        self.device.context.check(operation, status)?;
         Ok(map.0.opaque.map(KernelArgument::U64))
     }
 }

@@ -3,7 +3,7 @@
 use super::attention_limits::{check_block_tokens, check_heads, flag, stride_arguments};
 use super::call::{Call, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
-use crate::device::{Extent, Queue};
+use crate::device::{LaunchConfig, Queue};
 use assay_operations::ElementFormat::{F32, I32};
 use assay_operations::Operand;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
@@ -187,7 +187,7 @@ impl DecodeAttention {
                 KernelArgument::F32(rope.epsilon),
             ]);
         }
-        let extent = Extent {
+        let extent = LaunchConfig {
             grid: [num_splits as u32, kv_heads as u32, self.sequences as u32],
             block: [(warps * 32) as u32, 1, 1],
             shared_bytes: 0,

@@ -2,7 +2,7 @@
 
 use super::call::{int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
-use crate::device::{Boxes, Extent, Queue};
+use crate::device::{LaunchConfig, Queue, TiledTensor};
 use assay_operations::Operand;
 use assay_runtime::backend::{KernelArgument, Result};
 
@@ -102,18 +102,18 @@ impl PrefillAttention {
         let function = context.function(queue, "attention_prefill_hopper", &defines)?;
         let [block_stride, head_stride, token_stride] = cache.strides;
         let of_cache = |operand: Operand| {
-            queue.tensor_map(&Boxes {
+            queue.tensor_map(&TiledTensor {
                 pointer: operand.pointer,
                 sizes: [head, cache.block_tokens, self.kv_heads, cache.blocks],
                 strides: [1, token_stride, head_stride, block_stride],
-                of: [SWIZZLE_ELEMENTS, box_tokens as u32, 1, 1],
+                box_sizes: [SWIZZLE_ELEMENTS, box_tokens as u32, 1, 1],
             })
         };
-        let of_q = queue.tensor_map(&Boxes {
+        let of_q = queue.tensor_map(&TiledTensor {
             pointer: self.q.pointer,
             sizes: [head, self.heads, self.rows],
             strides: [1, head, self.heads * head],
-            of: [SWIZZLE_ELEMENTS, heads_per_tile as u32, queries as u32],
+            box_sizes: [SWIZZLE_ELEMENTS, heads_per_tile as u32, queries as u32],
         })?;
         let tile_counter = context.scratch(queue, "prefill tile counter", 4)?;
         let mut arguments = of_q.to_vec();
@@ -131,7 +131,7 @@ impl PrefillAttention {
         arguments.push(KernelArgument::F32(self.scale));
         let work_tiles = self.queries.div_ceil(queries) * head_tiles * self.sequences;
         let blocks = u64::from(queue.device().facts().multiprocessors).min(work_tiles);
-        let extent = Extent {
+        let extent = LaunchConfig {
             grid: [blocks as u32, 1, 1],
             block: [384, 1, 1],
             shared_bytes: (6 * TILE_ROWS * head * 2 + 1024) as u32,
@@ -165,7 +165,7 @@ impl PrefillAttention {
         arguments.push(KernelArgument::I64(block_stride.cast_signed()));
         arguments.extend([int(head_stride), int(token_stride)]);
         arguments.push(KernelArgument::F32(self.scale));
-        let extent = Extent {
+        let extent = LaunchConfig {
             grid: [
                 self.queries.div_ceil(64) as u32,
                 self.heads as u32,

@@ -205,5 +205,10 @@ fn compile(
     let module = queue.device().compile(&source);
     let module = module.map_err(|error| launch_error(error.to_string()))?;
     // Every kernel of ours calls wait_on_dependency(), so that launches may overlap.
-    module.function(kernel, LaunchOptions { overlaps: true })
+    module.function(
+        kernel,
+        LaunchOptions {
+            programmatic_dependent_launch: true,
+        },
+    )
 }

@@ -6,7 +6,7 @@ use super::fallback_gemm;
 use super::layers::{activate_into, elementwise_activation};
 use super::linear_arguments::LinearArguments;
 use super::packed_weights::{PackedWeights, WeightLayout};
-use crate::blas::{self, Element, Epilogue, Matrix, Places, Product};
+use crate::blas::{self, Element, Epilogue, GemmPointers, GemmProblem, Matrix};
 use crate::device::Queue;
 use assay_operations::{Activation, ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, Result};
@@ -80,8 +80,8 @@ pub(super) fn fp8_gemm(
         return Ok(());
     }
     let scales = Some((x_scales, weight_scales));
-    let (product, places, _) = describe(queue, call, &linear, scales)?;
-    if blas::is_available() && queue.can_multiply(&product, &places)? {
+    let (product, pointers, _) = describe(queue, call, &linear, scales)?;
+    if blas::is_available() && queue.supports_gemm(&product, &pointers)? {
         return multiply(context, queue, call, &linear, scales);
     }
     // Only some cuBLASLt versions and GPUs scale by row: elsewhere the operands are dequantized.
@@ -125,7 +125,7 @@ fn describe(
     call: &Call<'_>,
     linear: &LinearArguments,
     scales: Scales,
-) -> Result<(Product, Places, Unfused)> {
+) -> Result<(GemmProblem, GemmPointers, Unfused)> {
     let LinearArguments {
         rows,
         inputs,
@@ -148,12 +148,12 @@ fn describe(
     let epilogue = match (activation, residual) {
         (Activation::GeluTanh, None) => Some(Epilogue::GeluTanh),
         (Activation::Relu, None) => Some(Epilogue::Relu),
-        (Activation::None, _) => Some(Epilogue::Plain),
+        (Activation::None, _) => Some(Epilogue::None),
         _ => None,
     };
-    // The residual is added after the activation; cuBLASLt would add it before.
+    // The residual is c after the activation; cuBLASLt would add it before.
     let fused = residual.filter(|_| activation == Activation::None && out.format == added_format);
-    let product = Product {
+    let product = GemmProblem {
         batch: 1,
         rows,
         columns: outputs,
@@ -161,19 +161,19 @@ fn describe(
         a: matrix(element_type, x, false, inputs),
         b: matrix(element_type, weights, true, inputs),
         out: matrix(element(call, "out", out.format)?, out, false, outputs),
-        adds: fused.is_some(),
+        has_c: fused.is_some(),
         bias: bias
             .map(|_| element(call, "bias", added_format))
             .transpose()?,
-        epilogue: epilogue.unwrap_or(Epilogue::Plain),
+        epilogue: epilogue.unwrap_or(Epilogue::None),
         tf32: queue.device().allows_tf32(),
-        fast_sums: false,
+        fast_accumulation: false,
         row_scales: scales.is_some(),
     };
-    let places = Places {
+    let pointers = GemmPointers {
         a: x.pointer,
         b: weights.pointer,
-        added: fused.map(|one| one.pointer),
+        c: fused.map(|one| one.pointer),
         bias: bias.map(|one| one.pointer),
         scales,
         out: out.pointer,
@@ -186,7 +186,7 @@ fn describe(
         let wanted = format_args!("out of {added_format}, as the residual");
         return Err(call.error(wanted, out.format));
     }
-    Ok((product, places, unfused))
+    Ok((product, pointers, unfused))
 }
 
 fn multiply(
@@ -196,8 +196,8 @@ fn multiply(
     linear: &LinearArguments,
     scales: Scales,
 ) -> Result<()> {
-    let (product, places, unfused) = describe(queue, call, linear, scales)?;
-    run(context, queue, &product, &places)?;
+    let (product, pointers, unfused) = describe(queue, call, linear, scales)?;
+    run(context, queue, &product, &pointers)?;
     if !unfused.activates && unfused.residual.is_none() {
         return Ok(());
     }
@@ -229,7 +229,7 @@ pub(super) fn matmul(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     if b.format != a.format {
         return Err(call.error(format_args!("b of {}", a.format), b.format));
     }
-    let product = Product {
+    let product = GemmProblem {
         batch: u32::try_from(batch).unwrap_or(u32::MAX),
         rows: m,
         columns: n,
@@ -240,35 +240,35 @@ pub(super) fn matmul(context: &OperationContext, queue: &Queue<'_>, call: &Call<
             batch_stride: m * n,
             ..matrix(element(call, "out", out.format)?, out, false, n)
         },
-        adds: false,
+        has_c: false,
         bias: None,
-        epilogue: Epilogue::Plain,
+        epilogue: Epilogue::None,
         tf32: queue.device().allows_tf32(),
-        fast_sums: false,
+        fast_accumulation: false,
         row_scales: false,
     };
-    let places = Places {
+    let pointers = GemmPointers {
         a: a.pointer,
         b: b.pointer,
-        added: None,
+        c: None,
         bias: None,
         scales: None,
         out: out.pointer,
     };
-    run(context, queue, &product, &places)
+    run(context, queue, &product, &pointers)
 }
 
 fn run(
     context: &OperationContext,
     queue: &Queue<'_>,
-    product: &Product,
-    places: &Places,
+    product: &GemmProblem,
+    pointers: &GemmPointers,
 ) -> Result<()> {
     match blas::is_available() {
-        true => queue.multiply(product, places),
+        true => queue.gemm(product, pointers),
         false => {
-            queue.device().note_own_products();
-            fallback_gemm::multiply(context, queue, product, places)
+            queue.device().note_fallback_gemm();
+            fallback_gemm::multiply(context, queue, product, pointers)
         }
     }
 }

@@ -8,7 +8,7 @@ use super::call::Call;
 use super::context::{Define, OperationContext};
 use super::grid::grid_1d;
 use super::type_names::{compute_type, element_type, opaque_type};
-use crate::device::{Extent, Queue};
+use crate::device::{LaunchConfig, Queue};
 use assay_operations::{ElementFormat, MOST_AXES, Operand};
 use assay_runtime::backend::Result;
 
@@ -214,7 +214,7 @@ fn shared_kernel_key(expression: i64, computed: ElementFormat) -> Option<u64> {
     Some(u64::from(expression) << 32 | u64::from(computed.code()))
 }
 
-fn grid(call: &Call<'_>, threads: u64) -> Result<Extent> {
+fn grid(call: &Call<'_>, threads: u64) -> Result<LaunchConfig> {
     match threads.div_ceil(THREADS) {
         blocks if blocks <= i32::MAX as u64 => Ok(grid_1d(blocks, THREADS)),
         _ => Err(call.error("fewer elements", threads)),

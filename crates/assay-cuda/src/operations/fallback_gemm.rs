@@ -4,8 +4,8 @@ use super::call::int;
 use super::context::{Define, OperationContext};
 use super::error::launch_error;
 use super::grid::grid_2d;
-use crate::blas::{Element, Epilogue, Matrix, Places, Product};
-use crate::device::{Extent, Queue};
+use crate::blas::{Element, Epilogue, GemmPointers, GemmProblem, Matrix};
+use crate::device::{LaunchConfig, Queue};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 const TILE: u64 = 64;
@@ -37,11 +37,11 @@ fn strides(matrix: &Matrix) -> [KernelArgument; 3] {
 pub(super) fn multiply(
     context: &OperationContext,
     queue: &Queue<'_>,
-    product: &Product,
-    places: &Places,
+    product: &GemmProblem,
+    pointers: &GemmPointers,
 ) -> Result<()> {
     let epilogue = match product.epilogue {
-        Epilogue::Plain => 0u64,
+        Epilogue::None => 0u64,
         Epilogue::Relu => 1,
         Epilogue::GeluTanh => 2,
     };
@@ -62,11 +62,11 @@ pub(super) fn multiply(
     let pointer = KernelArgument::Pointer;
     let or_null = |place: Option<DevicePointer>| pointer(place.unwrap_or(DevicePointer(0)));
     let mut arguments = vec![
-        pointer(places.a),
-        pointer(places.b),
-        or_null(places.added),
-        or_null(places.bias),
-        pointer(places.out),
+        pointer(pointers.a),
+        pointer(pointers.b),
+        or_null(pointers.c),
+        or_null(pointers.bias),
+        pointer(pointers.out),
         int(product.rows),
         int(product.columns),
         int(product.inner),
@@ -76,7 +76,7 @@ pub(super) fn multiply(
     let [row, _, batch] = strides(&product.out);
     arguments.extend([row, batch]);
     let extent_2d = grid_2d(tiles_n, tiles_m, THREADS);
-    let extent = Extent {
+    let extent = LaunchConfig {
         grid: [extent_2d.grid[0], extent_2d.grid[1], product.batch],
         ..extent_2d
     };

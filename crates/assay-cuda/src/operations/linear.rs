@@ -91,7 +91,7 @@ pub(super) fn linear(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     };
     if supported && (use_gemv || !blas::is_available()) {
         if !use_gemv {
-            queue.device().note_own_products();
+            queue.device().note_fallback_gemm();
         }
         return launch_gemv(context, queue, call, &linear);
     }

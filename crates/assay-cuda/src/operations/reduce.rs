@@ -6,7 +6,7 @@
 use super::call::{Call, pointer};
 use super::context::{Define, OperationContext};
 use super::type_names::{compute_type, element_type};
-use crate::device::{Extent, Queue};
+use crate::device::{LaunchConfig, Queue};
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
@@ -36,7 +36,7 @@ struct SplitPlan {
     splits: u64,
     /// Elements of the axis in a split.
     split_length: u64,
-    extent: Extent,
+    extent: LaunchConfig,
 }
 
 impl SplitPlan {
@@ -101,7 +101,7 @@ impl Shape {
             rows,
             splits,
             split_length,
-            extent: Extent {
+            extent: LaunchConfig {
                 grid: [ctas as u32, splits as u32, 1],
                 block: [threads as u32, rows_per_cta as u32, 1],
                 shared_bytes: 0,

@@ -3,7 +3,7 @@
 use super::call::{Call, int, pointer, pointer_or_null, vector};
 use super::context::{Define, OperationContext};
 use super::grid::{grid_1d, grid_2d};
-use crate::device::{Extent, Queue};
+use crate::device::{LaunchConfig, Queue};
 use assay_operations::ElementFormat::{F32, I32, I64, U8};
 use assay_runtime::backend::{KernelArgument, Result};
 
@@ -61,7 +61,7 @@ pub(super) fn sample(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     ];
     let function = context.function(queue, "sample", &defines)?;
     let probabilities = context.scratch(queue, "probabilities", rows * columns * 4)?;
-    let extent = Extent {
+    let extent = LaunchConfig {
         cluster: cluster_size as u32,
         ..grid_1d(rows * cluster_size, threads)
     };

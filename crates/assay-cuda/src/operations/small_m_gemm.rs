@@ -4,7 +4,7 @@ use super::call::{Call, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use super::grid::grid_1d;
 use super::linear_arguments::LinearArguments;
-use crate::device::{Extent, Queue};
+use crate::device::{LaunchConfig, Queue};
 use assay_runtime::backend::{KernelArgument, Result};
 use std::ops::RangeInclusive;
 
@@ -100,7 +100,7 @@ pub(super) fn try_small_m_gemm(
         ("CTAS_PER_SM", 1u64.into()),
     ];
     let function = context.function(queue, "small_m_gemm", &defines)?;
-    let extent = Extent {
+    let extent = LaunchConfig {
         shared_bytes: shape.ring_bytes() as u32,
         ..grid_1d(shape.ctas, shape.warps * 32)
     };

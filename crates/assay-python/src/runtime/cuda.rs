@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use assay_cuda::compiler::{self, Architecture, Source};
 use assay_cuda::device::{CudaDevice, LaunchOptions, LoadError};
-use assay_cuda::probe::{DeviceFacts, LibraryFinding, Missing, probe};
+use assay_cuda::discovery::{CudaUnavailable, DeviceInfo, LibraryInfo, discover};
 use assay_runtime::backend::{DevicePointer, KernelArgument, KernelId, Launch};
 use assay_runtime::dispatch::{Work, WorkRequest};
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ use super::stream::PyStream;
 
 fn library<'py>(
     py: Python<'py>,
-    found: &Result<LibraryFinding, Missing>,
+    found: &Result<LibraryInfo, CudaUnavailable>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     match found {
@@ -38,7 +38,7 @@ fn library<'py>(
     Ok(told)
 }
 
-fn device<'py>(py: Python<'py>, facts: &DeviceFacts) -> PyResult<Bound<'py, PyDict>> {
+fn device<'py>(py: Python<'py>, facts: &DeviceInfo) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     told.set_item("name", &facts.name)?;
     told.set_item("capability", facts.capability)?;
@@ -55,7 +55,7 @@ fn device<'py>(py: Python<'py>, facts: &DeviceFacts) -> PyResult<Bound<'py, PyDi
 pub(super) fn cuda_cublaslt(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     guarded("cuda_cublaslt", || {
         let told = PyDict::new(py);
-        match py.detach(assay_cuda::blas::finding) {
+        match py.detach(assay_cuda::blas::library_info) {
             Ok((path, version)) => {
                 told.set_item("path", path)?;
                 told.set_item("version", version)?;
@@ -74,7 +74,7 @@ pub(super) fn cuda_cublaslt(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 pub(super) fn cuda_probe(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, PyDict>> {
     guarded("cuda_probe", || {
         assay_cuda::set_library_folders(folders);
-        let found = py.detach(probe);
+        let found = py.detach(discover);
         let told = PyDict::new(py);
         told.set_item("driver", library(py, &found.driver)?)?;
         told.set_item("compiler", library(py, &found.compiler)?)?;

@@ -90,7 +90,7 @@ pub(super) fn load(error: &LoadError) -> PyErr {
 /// A GPU that cannot be used.
 pub(super) fn cuda(error: &cuda::DeviceError) -> PyErr {
     match error {
-        cuda::DeviceError::Missing(missing) => {
+        cuda::DeviceError::CudaUnavailable(missing) => {
             of_class("DeviceError", missing.code(), &missing.to_string())
         }
         cuda::DeviceError::Backend(error) => backend(error),

@@ -1,7 +1,7 @@
 //! Streams of other libraries in this process, and order between their work and ours.
 
-use super::CudaDevice;
-use super::stream::Event;
+use super::cuda_device::CudaDevice;
+use super::driver_event::DriverEvent;
 use assay_runtime::backend::{Operation, Result, StreamId};
 
 impl CudaDevice {
@@ -12,22 +12,22 @@ impl CudaDevice {
     }
 
     /// Has a stream of another library, by its handle, wait for everything queued on one of ours.
-    pub fn lead(&self, stream: StreamId, foreign: u64) -> Result<()> {
+    pub fn lead(&self, stream: StreamId, external: u64) -> Result<()> {
         let operation = Operation::WaitEvent;
         let stream = self.stream(operation, stream)?;
         stream.outside_capture(operation)?;
-        let event = Event::new(&self.gpu)?;
-        event.record(operation, &stream)?;
-        event.hold_foreign(operation, foreign)
+        let event = DriverEvent::new(&self.context)?;
+        stream.record(operation, &event)?;
+        event.wait_external(operation, external)
     }
 
     /// Has one of our streams wait for everything queued on a stream of another library.
-    pub fn follow(&self, foreign: u64, stream: StreamId) -> Result<()> {
+    pub fn follow(&self, external: u64, stream: StreamId) -> Result<()> {
         let operation = Operation::WaitEvent;
         let stream = self.stream(operation, stream)?;
         stream.outside_capture(operation)?;
-        let event = Event::new(&self.gpu)?;
-        event.record_foreign(operation, foreign)?;
-        event.hold(operation, &stream)
+        let event = DriverEvent::new(&self.context)?;
+        event.record_external(operation, external)?;
+        stream.wait(operation, &event)
     }
 }

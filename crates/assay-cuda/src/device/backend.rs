@@ -1,7 +1,9 @@
 //! The GPU as a [`Backend`].
 
-use super::stream::{Event, Mark, Stream, lock};
-use super::{Code, CudaDevice, Queue, normal};
+use super::cuda_device::{Code, CudaDevice, Queue, normal};
+use super::event::{Event, EventState};
+use super::stream::Stream;
+use super::sync::lock;
 use assay_runtime::backend::{
     Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
     Launch, MemoryInfo, Operation, Result, StreamId, StreamPriority,
@@ -21,7 +23,7 @@ impl CudaDevice {
         bytes: u64,
     ) -> Result<()> {
         let operation = Operation::Fill;
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         let to = destination.value();
         // SAFETY: the range lies in a live allocation, which outlives what is queued here; the
         // device reaches pinned memory under the address that the host uses.
@@ -39,7 +41,7 @@ impl CudaDevice {
         bytes: u64,
     ) -> Result<()> {
         let operation = Operation::Copy;
-        let driver = self.gpu.enter(operation)?;
+        let driver = self.context.enter(operation)?;
         let (from, to) = (source.value(), destination.value());
         // SAFETY: both ranges lie in live allocations, which outlive what is queued here; addresses
         // of the host and the device are of one range, so the driver tells them apart.
@@ -49,9 +51,9 @@ impl CudaDevice {
 
     /// An event that marks a moment; whether it was reached the driver says when it is asked.
     fn recorded(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
-        match self.mark(operation, event)? {
-            (found, Mark::Recorded(_)) => Ok(found),
-            (_, Mark::Never | Mark::Captured(_)) => {
+        match self.state(operation, event)? {
+            (found, EventState::Recorded(_)) => Ok(found),
+            (_, EventState::Unrecorded | EventState::Captured(_)) => {
                 Err(BackendError::EventNotFinished { operation, event })
             }
         }
@@ -94,11 +96,11 @@ impl Backend for CudaDevice {
         let operation = Operation::FreeHost;
         self.memory.check_host_start(pointer)?;
         for stream in self.all_streams() {
-            // What a stream captures is not queued; what it was given before has its own mark.
+            // What a stream captures is not queued; what it was given before has its own state.
             let before = match &*lock(&stream.capture) {
-                Some(membership) => {
-                    let before = &membership.before;
-                    Some(before.synchronize(operation, &stream, &self.watchdog))
+                Some(member) => {
+                    let before = &member.before;
+                    Some(stream.synchronize_event(operation, before, &self.watchdog))
                 }
                 None => None,
             };
@@ -145,7 +147,7 @@ impl Backend for CudaDevice {
             StreamPriority::High => most,
         };
         let id = StreamId(self.next_stream.fetch_add(1, Ordering::Relaxed));
-        let stream = Arc::new(Stream::new(&self.gpu, id, priority)?);
+        let stream = Arc::new(Stream::new(&self.context, id, priority)?);
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         streams.insert(id, stream);
         Ok(id)
@@ -181,7 +183,7 @@ impl Backend for CudaDevice {
         let operation = Operation::RecoverStream;
         self.stream(operation, stream)?;
         // The only way for work to fail here is a fault, and a fault ends the context.
-        self.gpu.enter(operation).map(|_| ())
+        self.context.enter(operation).map(|_| ())
     }
 
     fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
@@ -192,7 +194,7 @@ impl Backend for CudaDevice {
     }
 
     fn create_event(&self) -> Result<EventId> {
-        let event = Arc::new(Event::new(&self.gpu)?);
+        let event = Arc::new(Event::new(&self.context)?);
         let id = EventId(self.fresh_number());
         let mut events = self.events.write().unwrap_or_else(PoisonError::into_inner);
         events.insert(id, event);
@@ -218,35 +220,35 @@ impl Backend for CudaDevice {
 
     fn wait_event(&self, stream: StreamId, event: EventId) -> Result<()> {
         let operation = Operation::WaitEvent;
-        let (event, mark) = self.mark(operation, event)?;
+        let (event, state) = self.state(operation, event)?;
         let stream = self.stream(operation, stream)?;
-        match mark {
-            Mark::Never => Ok(()),
-            Mark::Captured(mark) => self.join_capture(&stream, &event, &mark),
-            Mark::Recorded(_) => {
+        match state {
+            EventState::Unrecorded => Ok(()),
+            EventState::Captured(state) => self.join_capture(&stream, &event, &state),
+            EventState::Recorded(_) => {
                 // A graph cannot depend on work outside it.
                 stream.outside_capture(operation)?;
-                event.hold(operation, &stream)
+                stream.wait(operation, &event.driver)
             }
         }
     }
 
     fn query_event(&self, event: EventId) -> Result<bool> {
         let operation = Operation::QueryEvent;
-        match self.mark(operation, event)? {
-            (_, Mark::Never) => Ok(true),
-            (_, Mark::Captured(mark)) => Err(captured(operation, &mark.stream)),
-            (event, Mark::Recorded(stream)) => event.query(operation, &stream),
+        match self.state(operation, event)? {
+            (_, EventState::Unrecorded) => Ok(true),
+            (_, EventState::Captured(state)) => Err(captured(operation, &state.stream)),
+            (event, EventState::Recorded(stream)) => stream.query_event(operation, &event.driver),
         }
     }
 
     fn synchronize_event(&self, event: EventId) -> Result<()> {
         let operation = Operation::SynchronizeEvent;
-        match self.mark(operation, event)? {
-            (_, Mark::Never) => Ok(()),
-            (_, Mark::Captured(mark)) => Err(captured(operation, &mark.stream)),
-            (event, Mark::Recorded(stream)) => {
-                event.synchronize(operation, &stream, &self.watchdog)
+        match self.state(operation, event)? {
+            (_, EventState::Unrecorded) => Ok(()),
+            (_, EventState::Captured(state)) => Err(captured(operation, &state.stream)),
+            (event, EventState::Recorded(stream)) => {
+                stream.synchronize_event(operation, &event.driver, &self.watchdog)
             }
         }
     }
@@ -257,7 +259,7 @@ impl Backend for CudaDevice {
             self.recorded(operation, first)?,
             self.recorded(operation, last)?,
         );
-        if let Some(elapsed) = end.elapsed_ns(&start)? {
+        if let Some(elapsed) = end.driver.elapsed_ns(&start.driver)? {
             return Ok(elapsed);
         }
         // One of them is not reached; the later one, unless it is the other.

@@ -1,7 +1,8 @@
-//! What a product is, as whoever asks for one says it.
+//! What a problem is, as whoever asks for one says it.
 //!
 //! Matrices here are row-major.
 
+use assay_runtime::backend::DevicePointer;
 use cudarc::cublaslt::sys::cudaDataType as Data;
 
 /// What a matrix is made of.
@@ -47,16 +48,16 @@ pub struct Matrix {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Epilogue {
     /// Nothing.
-    Plain,
+    None,
     /// Negative numbers become zero.
     Relu,
     /// The tanh form of GELU.
     GeluTanh,
 }
 
-/// A kind of product: out = epilogue(a b + added + bias).
+/// A kind of problem: out = epilogue(a b + c + bias).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Product {
+pub struct GemmProblem {
     /// Products done at once.
     pub batch: u32,
     /// Rows of the result.
@@ -71,8 +72,8 @@ pub struct Product {
     pub b: Matrix,
     /// The result.
     pub out: Matrix,
-    /// Whether something of the result's layout is added.
-    pub adds: bool,
+    /// Whether something of the result's layout is c.
+    pub has_c: bool,
     /// The elements of the bias, if there is one.
     pub bias: Option<Element>,
     /// What comes last.
@@ -80,7 +81,24 @@ pub struct Product {
     /// Whether single precision may be rounded to 19 bits on the way in.
     pub tf32: bool,
     /// Whether sums of 8-bit products may be kept short.
-    pub fast_sums: bool,
+    pub fast_accumulation: bool,
     /// Whether there is a scale for each row of a and each column of b, rather than one for either.
     pub row_scales: bool,
+}
+
+/// Where the matrices of a problem are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GemmPointers {
+    /// The left matrix.
+    pub a: DevicePointer,
+    /// The right matrix.
+    pub b: DevicePointer,
+    /// What is c, of the result's layout; may be the result.
+    pub c: Option<DevicePointer>,
+    /// One number for each column of the result.
+    pub bias: Option<DevicePointer>,
+    /// Scales of the two matrices, in device memory; for 8-bit floats.
+    pub scales: Option<(DevicePointer, DevicePointer)>,
+    /// The result.
+    pub out: DevicePointer,
 }

@@ -14,7 +14,7 @@ pub const OLDEST_CAPABILITY: u32 = 80;
 
 /// Why there is no CUDA here. Each has one sentence, said in the same words everywhere.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Missing {
+pub enum CudaUnavailable {
     /// No driver could be opened.
     Driver {
         /// What was looked for, or which function an old driver lacks.
@@ -48,34 +48,34 @@ pub enum Missing {
     },
 }
 
-impl Missing {
+impl CudaUnavailable {
     /// A stable name, for mapping it in other languages.
     pub const fn code(&self) -> &'static str {
         match self {
-            Missing::Driver { .. } => "no_driver",
-            Missing::DriverFailed { .. } => "driver_failed",
-            Missing::Devices => "no_devices",
-            Missing::Compiler { .. } => "no_nvrtc",
-            Missing::OldDevice { .. } => "old_device",
-            Missing::Ordinal { .. } => "no_such_device",
+            CudaUnavailable::Driver { .. } => "no_driver",
+            CudaUnavailable::DriverFailed { .. } => "driver_failed",
+            CudaUnavailable::Devices => "no_devices",
+            CudaUnavailable::Compiler { .. } => "no_nvrtc",
+            CudaUnavailable::OldDevice { .. } => "old_device",
+            CudaUnavailable::Ordinal { .. } => "no_such_device",
         }
     }
 
     /// The sentence, without detail.
     pub fn sentence(&self) -> String {
         match self {
-            Missing::Driver { .. } => "CUDA driver not detected".to_owned(),
-            Missing::DriverFailed { .. } => "CUDA driver did not start".to_owned(),
-            Missing::Devices => "No GPU devices found (cuDeviceGetCount == 0)".to_owned(),
-            Missing::Compiler { .. } => "NVRTC JIT compiler not available".to_owned(),
-            Missing::OldDevice { name, capability } => format!(
+            CudaUnavailable::Driver { .. } => "CUDA driver not detected".to_owned(),
+            CudaUnavailable::DriverFailed { .. } => "CUDA driver did not start".to_owned(),
+            CudaUnavailable::Devices => "No GPU devices found (cuDeviceGetCount == 0)".to_owned(),
+            CudaUnavailable::Compiler { .. } => "NVRTC JIT compiler not available".to_owned(),
+            CudaUnavailable::OldDevice { name, capability } => format!(
                 "GPU too old: expected compute capability {}.{} or newer, got {}.{} ({name})",
                 OLDEST_CAPABILITY / 10,
                 OLDEST_CAPABILITY % 10,
                 capability / 10,
                 capability % 10,
             ),
-            Missing::Ordinal { ordinal, count } => {
+            CudaUnavailable::Ordinal { ordinal, count } => {
                 format!("no GPU number {ordinal}: expected one below {count}")
             }
         }
@@ -84,35 +84,35 @@ impl Missing {
     /// What to do about it.
     pub fn hint(&self) -> String {
         match self {
-            Missing::Driver { problem } => {
+            CudaUnavailable::Driver { problem } => {
                 format!("install NVIDIA's driver ({problem}), or use the device cpu")
             }
-            Missing::DriverFailed { message } => {
+            CudaUnavailable::DriverFailed { message } => {
                 format!("see what nvidia-smi says; the driver said: {message}")
             }
-            Missing::Devices => {
+            CudaUnavailable::Devices => {
                 "see what nvidia-smi and CUDA_VISIBLE_DEVICES say, or use the device cpu".to_owned()
             }
-            Missing::Compiler { problem } => {
+            CudaUnavailable::Compiler { problem } => {
                 format!("pip install \"assay[gpu]\", or set CUDA_PATH to a toolkit ({problem})")
             }
-            Missing::OldDevice { .. } => "use the device cpu".to_owned(),
-            Missing::Ordinal { .. } => "see what nvidia-smi lists".to_owned(),
+            CudaUnavailable::OldDevice { .. } => "use the device cpu".to_owned(),
+            CudaUnavailable::Ordinal { .. } => "see what nvidia-smi lists".to_owned(),
         }
     }
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for CudaUnavailable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}\nhint: {}", self.sentence(), self.hint())
     }
 }
 
-impl std::error::Error for Missing {}
+impl std::error::Error for CudaUnavailable {}
 
 /// What the driver says about a GPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DeviceFacts {
+pub struct DeviceInfo {
     /// Its number at the driver.
     pub ordinal: usize,
     /// Its name.
@@ -131,11 +131,11 @@ pub struct DeviceFacts {
     pub memory_pools: bool,
 }
 
-impl DeviceFacts {
+impl DeviceInfo {
     /// Refuses a device that the kernels do not run on.
-    pub fn check(&self) -> Result<(), Missing> {
+    pub fn check(&self) -> Result<(), CudaUnavailable> {
         if self.capability < OLDEST_CAPABILITY {
-            return Err(Missing::OldDevice {
+            return Err(CudaUnavailable::OldDevice {
                 name: self.name.clone(),
                 capability: self.capability,
             });
@@ -146,7 +146,7 @@ impl DeviceFacts {
 
 /// A library that was opened, under which name, and its version.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LibraryFinding {
+pub struct LibraryInfo {
     /// The file or name it was opened under.
     pub path: String,
     /// Major and minor version.
@@ -154,27 +154,27 @@ pub struct LibraryFinding {
 }
 
 /// What was found.
-pub struct Probe {
+pub struct Installation {
     /// The driver.
-    pub driver: Result<LibraryFinding, Missing>,
+    pub driver: Result<LibraryInfo, CudaUnavailable>,
     /// The driver's devices; empty without a driver.
-    pub devices: Vec<DeviceFacts>,
+    pub devices: Vec<DeviceInfo>,
     /// The run-time compiler.
-    pub compiler: Result<LibraryFinding, Missing>,
+    pub compiler: Result<LibraryInfo, CudaUnavailable>,
     pub(crate) driver_functions: Option<Driver>,
     pub(crate) compiler_functions: Option<Nvrtc>,
 }
 
-impl Probe {
+impl Installation {
     /// What keeps the GPU of this number from being used, if anything.
-    pub fn missing(&self, ordinal: usize) -> Option<Missing> {
+    pub fn missing(&self, ordinal: usize) -> Option<CudaUnavailable> {
         if let Err(missing) = &self.driver {
             return Some(missing.clone());
         }
         let Some(facts) = self.devices.get(ordinal) else {
             return Some(match self.devices.len() {
-                0 => Missing::Devices,
-                count => Missing::Ordinal { ordinal, count },
+                0 => CudaUnavailable::Devices,
+                count => CudaUnavailable::Ordinal { ordinal, count },
             });
         };
         let old = facts.check().err();
@@ -182,7 +182,7 @@ impl Probe {
     }
 }
 
-impl Probe {
+impl Installation {
     /// What to do where NVRTC is of a newer major than the driver, which may not load its code.
     pub fn newer_compiler(&self) -> Option<String> {
         let (Ok(driver), Ok(compiler)) = (&self.driver, &self.compiler) else {
@@ -199,12 +199,12 @@ impl Probe {
 }
 
 /// What this machine has; the first call looks.
-pub fn probe() -> &'static Probe {
-    static PROBE: OnceLock<Probe> = OnceLock::new();
+pub fn discover() -> &'static Installation {
+    static PROBE: OnceLock<Installation> = OnceLock::new();
     PROBE.get_or_init(look)
 }
 
-fn look() -> Probe {
+fn look() -> Installation {
     let (driver, driver_functions, devices) = match find_driver() {
         Ok((finding, functions, devices)) => (Ok(finding), Some(functions), devices),
         Err(missing) => (Err(missing), None, Vec::new()),
@@ -212,9 +212,9 @@ fn look() -> Probe {
     let major = driver.as_ref().ok().map(|finding| finding.version.0);
     let (compiler, compiler_functions) = match find_compiler(major) {
         Ok((finding, functions)) => (Ok(finding), Some(functions)),
-        Err(problem) => (Err(Missing::Compiler { problem }), None),
+        Err(problem) => (Err(CudaUnavailable::Compiler { problem }), None),
     };
-    Probe {
+    Installation {
         driver,
         devices,
         compiler,
@@ -223,17 +223,17 @@ fn look() -> Probe {
     }
 }
 
-fn find_driver() -> Result<(LibraryFinding, Driver, Vec<DeviceFacts>), Missing> {
-    let absent = |problem| Missing::Driver { problem };
+fn find_driver() -> Result<(LibraryInfo, Driver, Vec<DeviceInfo>), CudaUnavailable> {
+    let absent = |problem| CudaUnavailable::Driver { problem };
     let opened = open_first(["libcuda.so.1", "libcuda.so"]).map_err(absent)?;
     let driver = Driver::load(&opened).map_err(absent)?;
-    let failed = |status| Missing::DriverFailed {
+    let failed = |status| CudaUnavailable::DriverFailed {
         message: driver.describe(status),
     };
     // SAFETY: the driver's start takes no flags.
     match unsafe { (driver.cuInit)(0) } {
         SUCCESS => {}
-        NO_DEVICE => return Err(Missing::Devices),
+        NO_DEVICE => return Err(CudaUnavailable::Devices),
         status => return Err(failed(status)),
     }
     let (mut version, mut count): (c_int, c_int) = (0, 0);
@@ -247,11 +247,11 @@ fn find_driver() -> Result<(LibraryFinding, Driver, Vec<DeviceFacts>), Missing> 
     if let Some(status) = statuses.into_iter().find(|status| *status != SUCCESS) {
         return Err(failed(status));
     }
-    let facts: Result<Vec<DeviceFacts>, u32> =
+    let facts: Result<Vec<DeviceInfo>, u32> =
         (0..count).map(|number| ask(&driver, number)).collect();
     let devices = facts.map_err(failed)?;
     let version = u32::try_from(version).unwrap_or(0);
-    let finding = LibraryFinding {
+    let finding = LibraryInfo {
         path: opened.name,
         version: (version / 1000, version % 1000 / 10),
     };
@@ -259,7 +259,7 @@ fn find_driver() -> Result<(LibraryFinding, Driver, Vec<DeviceFacts>), Missing> 
 }
 
 /// What the driver says about its device of this number, or the status it refused with.
-fn ask(driver: &Driver, number: c_int) -> Result<DeviceFacts, u32> {
+fn ask(driver: &Driver, number: c_int) -> Result<DeviceInfo, u32> {
     let succeed = |status| match status {
         SUCCESS => Ok(()),
         status => Err(status),
@@ -281,7 +281,7 @@ fn ask(driver: &Driver, number: c_int) -> Result<DeviceFacts, u32> {
     let mut memory = 0;
     // SAFETY: stores one number.
     succeed(unsafe { (driver.cuDeviceTotalMem_v2)(&raw mut memory, device) })?;
-    Ok(DeviceFacts {
+    Ok(DeviceInfo {
         ordinal: number as usize,
         name: name.to_string_lossy().into_owned(),
         capability: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? * 10
@@ -294,7 +294,7 @@ fn ask(driver: &Driver, number: c_int) -> Result<DeviceFacts, u32> {
     })
 }
 
-fn find_compiler(driver_major: Option<u32>) -> Result<(LibraryFinding, Nvrtc), LibraryProblem> {
+fn find_compiler(driver_major: Option<u32>) -> Result<(LibraryInfo, Nvrtc), LibraryProblem> {
     let opened = open_first(nvrtc_candidates(driver_major))?;
     if let Some(builtins) = nvrtc_builtins(Path::new(&opened.name)) {
         // NVRTC opens it by name later, and finds the one that is open already. Where this fails,
@@ -306,7 +306,7 @@ fn find_compiler(driver_major: Option<u32>) -> Result<(LibraryFinding, Nvrtc), L
     // SAFETY: stores two numbers, and cannot fail with places to store them.
     unsafe { (nvrtc.nvrtcVersion)(&raw mut major, &raw mut minor) };
     let number = |value: c_int| u32::try_from(value).unwrap_or(0);
-    let finding = LibraryFinding {
+    let finding = LibraryInfo {
         path: opened.name,
         version: (number(major), number(minor)),
     };

@@ -3,11 +3,11 @@
 //! It knows lines of PTX only. The instruction that it names is looked for in the source, so that
 //! the remark shows the line that the user wrote.
 
-use super::Source;
 use super::diagnostics::Diagnostic;
+use super::source::Source;
 
 /// The errors of the assembler in a log of NVRTC.
-pub(super) fn assembler_errors(log: &str, source: &Source<'_>) -> Vec<Diagnostic> {
+pub(super) fn ptxas_errors(log: &str, source: &Source<'_>) -> Vec<Diagnostic> {
     log.lines().filter_map(|line| error(line, source)).collect()
 }
 
@@ -62,7 +62,7 @@ mod tests {
             headers: &[],
             options: &[],
         };
-        let errors = assembler_errors(log, &source);
+        let errors = ptxas_errors(log, &source);
         errors.iter().map(ToString::to_string).collect()
     }
 

@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 /// One device's context, shared with other users of CUDA in the process.
-pub(crate) struct Gpu {
+pub(crate) struct PrimaryContext {
     pub driver: &'static Driver,
     device: CUdevice,
     context: CUcontext,
@@ -17,18 +17,18 @@ pub(crate) struct Gpu {
 
 // SAFETY: a context may be used from any thread that makes it current, which `enter` does, and
 // the driver guards its own state.
-unsafe impl Send for Gpu {}
+unsafe impl Send for PrimaryContext {}
 // SAFETY: as above.
-unsafe impl Sync for Gpu {}
+unsafe impl Sync for PrimaryContext {}
 
 /// The stream that a call concerns and the kernel queued on it last, for naming them in a fault.
 #[derive(Clone, Copy)]
-pub(crate) struct Suspect<'a> {
+pub(crate) struct FaultSite<'a> {
     pub stream: StreamId,
     pub kernel: Option<&'a str>,
 }
 
-impl Gpu {
+impl PrimaryContext {
     /// Takes hold of the device's primary context.
     pub fn new(driver: &'static Driver, ordinal: usize) -> std::result::Result<Self, String> {
         let mut device = 0;
@@ -43,7 +43,7 @@ impl Gpu {
         if status != SUCCESS {
             return Err(driver.describe(status));
         }
-        Ok(Gpu {
+        Ok(PrimaryContext {
             driver,
             device,
             context,
@@ -76,11 +76,11 @@ impl Gpu {
         }
     }
 
-    /// As [`Gpu::check`], for a call on a stream.
-    pub fn check_on(&self, operation: Operation, status: u32, suspect: Suspect<'_>) -> Result<()> {
+    /// As [`PrimaryContext::check`], for a call on a stream.
+    pub fn check_on(&self, operation: Operation, status: u32, site: FaultSite<'_>) -> Result<()> {
         match status {
             SUCCESS => Ok(()),
-            status => Err(self.error(operation, status, Some(suspect))),
+            status => Err(self.error(operation, status, Some(site))),
         }
     }
 
@@ -88,13 +88,13 @@ impl Gpu {
         &self,
         operation: Operation,
         status: u32,
-        suspect: Option<Suspect<'_>>,
+        site: Option<FaultSite<'_>>,
     ) -> BackendError {
         let mut message = self.driver.describe(status);
         if !is_fault(status) {
             return BackendError::Driver { operation, message };
         }
-        if let Some(Suspect { stream, kernel }) = suspect {
+        if let Some(FaultSite { stream, kernel }) = site {
             message.push_str(&match kernel {
                 Some(kernel) => format!(" at or before kernel {kernel} of stream {}", stream.0),
                 None => format!(" on stream {}", stream.0),
@@ -111,7 +111,7 @@ fn faulted(operation: Operation, fault: &str) -> BackendError {
     }
 }
 
-impl Drop for Gpu {
+impl Drop for PrimaryContext {
     fn drop(&mut self) {
         // SAFETY: retained once by `new`. At the end of the process the driver may be gone already
         // and refuses, which is as good.

@@ -1,10 +1,10 @@
 //! From a source to code that the driver has loaded.
 
-use super::CudaDevice;
+use super::cuda_device::CudaDevice;
 use super::kernel::Module;
-use super::stream::lock;
+use super::sync::lock;
 use crate::compiler::{CompileError, Source, compile_cached, source_key};
-use crate::probe::probe;
+use crate::discovery::discover;
 use assay_runtime::backend::BackendError;
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl CudaDevice {
         }
         let image = compile_cached(source, self.architecture(), self.cache.as_ref())
             .map_err(LoadError::Compile)?;
-        let module = Module::load(&self.gpu, &image.bytes, self.facts.shared_bytes);
+        let module = Module::load(&self.context, &image.bytes, self.facts.shared_bytes);
         let module = module.map_err(|error| LoadError::Backend(explained(error)));
         let module = Arc::new(module?);
         modules.insert(key, Arc::clone(&module));
@@ -58,7 +58,7 @@ impl CudaDevice {
 
 /// Why the driver did not load what was compiled, with a hint where it is older than the compiler.
 fn explained(error: BackendError) -> BackendError {
-    match (error, probe().newer_compiler()) {
+    match (error, discover().newer_compiler()) {
         (BackendError::Driver { operation, message }, Some(hint)) => BackendError::Driver {
             operation,
             message: format!("{message}\nhint: {hint}"),

@@ -1,7 +1,8 @@
 //! What the driver alone takes to launch, for our own calls to be held against.
 
-use super::kernel::{Extent, LaunchOptions};
-use super::{CudaDevice, LoadError};
+use super::cuda_device::CudaDevice;
+use super::kernel::{LaunchConfig, LaunchOptions};
+use super::module_loading::LoadError;
 use crate::compiler::Source;
 use assay_runtime::backend::Operation;
 use std::time::{Duration, Instant};
@@ -22,12 +23,17 @@ impl CudaDevice {
             options: &[],
         };
         let module = self.compile(&source)?;
-        let function = module.function("nothing", LaunchOptions { overlaps: true })?;
+        let function = module.function(
+            "nothing",
+            LaunchOptions {
+                programmatic_dependent_launch: true,
+            },
+        )?;
         let stream = &self.default_stream;
         let operation = Operation::SynchronizeStream;
         stream.outside_capture(operation)?;
         stream.synchronize(operation, &self.watchdog)?;
-        let extent = Extent {
+        let extent = LaunchConfig {
             grid: [BLOCKS, 1, 1],
             block: [THREADS, 1, 1],
             shared_bytes: 0,

@@ -1,0 +1,294 @@
+//! [`CudaDevice`]: one GPU behind the backend trait.
+//!
+//! Every stream is non-blocking: only events order streams, and nothing waits for the whole device.
+
+use super::context::PrimaryContext;
+use super::error::DeviceError;
+use super::event::Event;
+use super::graph::Graph;
+use super::kernel::{Function, Module};
+use super::memory::Memory;
+use super::stream::Stream;
+use super::sync::lock;
+use super::watchdog::Watchdog;
+use crate::blas::{BlasHandle, WORKSPACE_BYTES, unavailable_message};
+use crate::compiler::{Architecture, CubinCache};
+use crate::discovery::{CudaUnavailable, DeviceInfo, discover};
+use crate::notices::Notices;
+use assay_runtime::backend::{
+    Backend, BackendError, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId, KernelId,
+    Launch, Operation, Result, StreamId,
+};
+use assay_runtime::clock::MonotonicClock;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+/// How a [`CudaDevice`] is set up.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct CudaOptions {
+    /// Which GPU, as the driver numbers them.
+    pub ordinal: usize,
+    /// Where compiled kernels are kept; nowhere where not given.
+    pub cache_folder: Option<PathBuf>,
+    /// How long a wait for a stream or an event may last; for ever where not given.
+    pub watchdog: Option<Duration>,
+    /// Whether products of single precision may round what they read to 19 bits.
+    pub allow_tf32: bool,
+}
+
+/// The host's side of an operation: reads a launch's arguments and queues what they ask for.
+pub type OperationBody = Box<dyn Fn(&Queue<'_>, &Launch) -> Result<()> + Send + Sync>;
+
+/// Where an operation's kernels are queued.
+pub struct Queue<'a> {
+    pub(super) device: &'a CudaDevice,
+    pub(super) stream: &'a Stream,
+}
+
+/// What a [`KernelId`] stands for.
+pub(super) enum Code {
+    /// One kernel, launched as asked.
+    Function(Function),
+    /// An operation that picks kernels and grids itself.
+    Operation {
+        name: String,
+        parameters: usize,
+        body: OperationBody,
+    },
+}
+
+/// One GPU as a device.
+pub struct CudaDevice {
+    pub(super) properties: DeviceProperties,
+    pub(super) facts: DeviceInfo,
+    pub(super) clock: MonotonicClock,
+    pub(super) watchdog: Watchdog,
+    pub(super) allow_tf32: bool,
+    pub(super) cache: Option<CubinCache>,
+    pub(super) notices: Notices,
+    pub(super) noted_fallback_gemm: AtomicBool,
+    pub(super) default_stream: Arc<Stream>,
+    /// The driver's least and most urgent priority.
+    pub(super) priorities: (i32, i32),
+    pub(super) streams: RwLock<HashMap<StreamId, Arc<Stream>>>,
+    pub(super) events: RwLock<HashMap<EventId, Arc<Event>>>,
+    pub(super) graphs: Mutex<HashMap<GraphId, Arc<Graph>>>,
+    /// By number: a launch looks here every time.
+    pub(super) kernels: RwLock<Vec<Arc<Code>>>,
+    pub(super) blas: OnceLock<BlasHandle>,
+    pub(super) workspaces: Mutex<HashMap<StreamId, DevicePointer>>,
+    /// Loaded code by the hash of its source.
+    pub(super) modules: Mutex<HashMap<String, Arc<Module>>>,
+    pub(super) next_stream: AtomicU32,
+    pub(super) next_number: AtomicU64,
+    // Last: memory is freed in the driver's order, and the context goes after everything in it.
+    pub(super) memory: Memory,
+    pub(super) context: Arc<PrimaryContext>,
+}
+
+/// Every allocation begins at a multiple of this: the driver promises 256, pages give more.
+const ALIGNMENT_BYTES: u64 = 256;
+
+impl CudaDevice {
+    /// Takes hold of a GPU, if everything that it takes is there.
+    pub fn new(options: CudaOptions) -> std::result::Result<Self, DeviceError> {
+        let found = discover();
+        if let Some(missing) = found.missing(options.ordinal) {
+            return Err(DeviceError::CudaUnavailable(missing));
+        }
+        let (Some(driver), Some(facts)) =
+            (&found.driver_functions, found.devices.get(options.ordinal))
+        else {
+            // Both are there where nothing is missing.
+            return Err(DeviceError::CudaUnavailable(CudaUnavailable::Devices));
+        };
+        if !facts.memory_pools {
+            return Err(DeviceError::Backend(BackendError::Driver {
+                operation: Operation::AllocateDevice,
+                message: format!("{} offers no memory pools", facts.name),
+            }));
+        }
+        let context = PrimaryContext::new(driver, options.ordinal).map_err(|message| {
+            DeviceError::CudaUnavailable(CudaUnavailable::DriverFailed { message })
+        })?;
+        let context = Arc::new(context);
+        let (mut least, mut most) = (0, 0);
+        context.enter(Operation::CreateStream)?;
+        // SAFETY: stores two numbers.
+        let status = unsafe { (driver.cuCtxGetStreamPriorityRange)(&raw mut least, &raw mut most) };
+        context.check(Operation::CreateStream, status)?;
+        let default_id = StreamId(0);
+        let default_stream = Arc::new(Stream::new(&context, default_id, normal(least, most))?);
+        Ok(CudaDevice {
+            properties: DeviceProperties {
+                name: facts.name.clone(),
+                kind: DeviceKind::Cuda,
+                memory_bytes: facts.memory_bytes,
+                alignment_bytes: ALIGNMENT_BYTES,
+            },
+            facts: facts.clone(),
+            clock: MonotonicClock::new(),
+            watchdog: Watchdog::new(options.watchdog),
+            allow_tf32: options.allow_tf32,
+            cache: options.cache_folder.map(CubinCache::new),
+            notices: Notices::default(),
+            noted_fallback_gemm: AtomicBool::new(false),
+            streams: RwLock::new(HashMap::from([(default_id, Arc::clone(&default_stream))])),
+            default_stream,
+            priorities: (least, most),
+            events: RwLock::default(),
+            graphs: Mutex::default(),
+            kernels: RwLock::default(),
+            blas: OnceLock::new(),
+            workspaces: Mutex::default(),
+            modules: Mutex::default(),
+            next_stream: AtomicU32::new(default_id.0 + 1),
+            next_number: AtomicU64::new(1),
+            memory: Memory::new(&context, options.ordinal, facts.memory_bytes)?,
+            context,
+        })
+    }
+
+    /// What the driver says about the GPU.
+    pub fn facts(&self) -> &DeviceInfo {
+        &self.facts
+    }
+
+    /// Whether products of single precision may round what they read to 19 bits.
+    pub fn allows_tf32(&self) -> bool {
+        self.allow_tf32
+    }
+
+    /// What kernels are compiled for here.
+    pub fn architecture(&self) -> Architecture {
+        Architecture::of_device(self.facts.capability)
+    }
+
+    /// What went less well than it could since the last call, and is no error: files of compiled
+    /// kernels that are of no use, products without cuBLASLt.
+    pub fn take_notices(&self) -> Vec<String> {
+        let mut taken = self.notices.take();
+        if let Some(cache) = &self.cache {
+            taken.extend(cache.take_notices());
+        }
+        taken
+    }
+
+    /// Notes, once, that products of many rows are without cuBLASLt, where nobody asked for that.
+    pub(crate) fn note_fallback_gemm(&self) {
+        if let Some(sentence) = unavailable_message()
+            && !self.noted_fallback_gemm.swap(true, Ordering::AcqRel)
+        {
+            self.notices.add(format!(
+                "{sentence}. Products of many rows are slow without it. hint: pip install \
+                 \"assay[context]\""
+            ));
+        }
+    }
+
+    fn register(&self, code: Code) -> KernelId {
+        let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
+        kernels.push(Arc::new(code));
+        KernelId(kernels.len() as u64 - 1)
+    }
+
+    /// Makes a kernel launchable as it is.
+    pub fn register_function(&self, function: Function) -> KernelId {
+        self.register(Code::Function(function))
+    }
+
+    /// Makes an operation launchable, whose body picks kernels and grids.
+    pub fn register_operation(
+        &self,
+        name: impl Into<String>,
+        parameters: usize,
+        body: OperationBody,
+    ) -> KernelId {
+        self.register(Code::Operation {
+            name: name.into(),
+            parameters,
+            body,
+        })
+    }
+
+    pub(super) fn code(&self, kernel: KernelId) -> Result<Arc<Code>> {
+        let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
+        let found = usize::try_from(kernel.0)
+            .ok()
+            .and_then(|index| kernels.get(index));
+        found.cloned().ok_or(BackendError::UnknownKernel { kernel })
+    }
+
+    /// cuBLASLt, opened by the first product.
+    pub(super) fn blas(&self) -> Result<&BlasHandle> {
+        if let Some(made) = self.blas.get() {
+            return Ok(made);
+        }
+        let made = BlasHandle::new()?;
+        Ok(self.blas.get_or_init(|| made))
+    }
+
+    /// Memory that products of a stream work in; products of two streams may run at once.
+    pub(super) fn workspace(&self, stream: StreamId) -> Result<DevicePointer> {
+        let mut workspaces = lock(&self.workspaces);
+        if let Some(known) = workspaces.get(&stream) {
+            return Ok(*known);
+        }
+        let made = self.memory.allocate_device(WORKSPACE_BYTES)?;
+        workspaces.insert(stream, made);
+        Ok(made)
+    }
+
+    pub(super) fn fresh_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The stream of this name, or the error that names the call.
+    pub(super) fn stream(&self, operation: Operation, stream: StreamId) -> Result<Arc<Stream>> {
+        if stream == self.default_stream.id {
+            return Ok(Arc::clone(&self.default_stream));
+        }
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let found = streams.get(&stream).cloned();
+        found.ok_or(BackendError::UnknownStream { operation, stream })
+    }
+
+    pub(super) fn all_streams(&self) -> Vec<Arc<Stream>> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        streams.values().cloned().collect()
+    }
+
+    pub(super) fn event(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
+        let events = self.events.read().unwrap_or_else(PoisonError::into_inner);
+        let found = events.get(&event).cloned();
+        found.ok_or(BackendError::UnknownEvent { operation, event })
+    }
+
+    pub(super) fn graphs(&self) -> MutexGuard<'_, HashMap<GraphId, Arc<Graph>>> {
+        lock(&self.graphs)
+    }
+}
+
+/// The priority in the middle of the driver's range, in which lower is more urgent.
+pub(super) fn normal(least: i32, most: i32) -> i32 {
+    i32::midpoint(least, most)
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        if self.watchdog.has_expired() || self.context.is_lost() {
+            // What never ends is not waited for; the end of the process is its end.
+            return;
+        }
+        for stream in self.all_streams() {
+            // A capture nobody ended is dropped with its stream, and a fault has nothing left to
+            // give back.
+            if self.is_capturing(stream.id) == Ok(false) {
+                let _ = stream.synchronize(Operation::SynchronizeStream, &self.watchdog);
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Instantiated CUDA graphs.
+
+use super::context::PrimaryContext;
+use super::stream::Stream;
+use super::sync::lock;
+use assay_runtime::backend::{Operation, Result};
+use cudarc::driver::sys::CUgraphExec;
+use std::sync::{Arc, Mutex};
+
+/// An executable graph.
+pub(super) struct Graph {
+    pub context: Arc<PrimaryContext>,
+    pub handle: CUgraphExec,
+    /// Streams it was launched on. Locked during a launch: only one thread may launch a graph.
+    pub launched_on: Mutex<Vec<Arc<Stream>>>,
+}
+
+// SAFETY: the handle may be used from any thread, one at a time, which the lock sees to.
+unsafe impl Send for Graph {}
+// SAFETY: as above.
+unsafe impl Sync for Graph {}
+
+impl Graph {
+    pub fn launch(&self, stream: &Arc<Stream>) -> Result<()> {
+        let operation = Operation::LaunchGraph;
+        let driver = self.context.enter(operation)?;
+        let mut launched_on = lock(&self.launched_on);
+        // SAFETY: graph and stream live, and no other thread launches the graph now.
+        let status = unsafe { (driver.cuGraphLaunch)(self.handle, stream.handle()) };
+        stream.check(operation, status)?;
+        if !launched_on.iter().any(|known| Arc::ptr_eq(known, stream)) {
+            launched_on.push(Arc::clone(stream));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if let Ok(driver) = self.context.enter(Operation::DestroyGraph) {
+            // SAFETY: nobody else holds it, and its launches are over.
+            let _ = unsafe { (driver.cuGraphExecDestroy)(self.handle) };
+        }
+    }
+}
