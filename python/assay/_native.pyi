@@ -957,21 +957,21 @@ class StoredTensor:
 
 @final
 class StoredTexts:
-    """A list of texts of a mapped file."""
+    """A list of strings in a mapped file."""
 
     def __len__(self) -> int: ...
-    def __getitem__(self, place: int, /) -> str: ...
-    def places(self, within: str | None = None) -> dict[str, int]:
-        """The texts with their places; a text that occurs twice has its last place.
+    def __getitem__(self, index: int, /) -> str: ...
+    def indices(self, within: str | None = None) -> dict[str, int]:
+        """The index of each text; a repeated text has its last index.
 
-        `within` leaves out all that do not occur in it.
+        With `within`, only texts that are substrings of it.
         """
     def repeated(self) -> str | None:
-        """A text that occurs twice; nothing where each occurs once."""
+        """A repeated text, or None."""
     def pairs(self, within: str | None = None) -> list[tuple[str, str]]:
-        """The texts, each split in two at the first space that does not begin it.
+        """The texts, each split at its first space after the first character.
 
-        `within` leaves out all whose two parts, put together, do not occur in it.
+        With `within`, only pairs whose concatenation is a substring of it.
         """
 
 @final

@@ -1,4 +1,4 @@
-//! A list of texts in a mapped file, which stay there until they are asked for.
+//! A list of strings in a mapped file, read on demand.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::runtime::errors;
 
-/// A list of texts of a mapped file.
+/// A list of strings in a mapped file.
 #[pyclass(module = "assay._native", frozen)]
 pub(crate) struct StoredTexts {
     mapping: Arc<Mapping>,
@@ -20,7 +20,7 @@ pub(crate) struct StoredTexts {
 }
 
 impl StoredTexts {
-    /// Notes where texts are, which are parts of the mapping.
+    /// Stores the ranges of strings of a mapping.
     pub(crate) fn new<'a>(
         mapping: &'a Arc<Mapping>,
         key: &str,
@@ -38,17 +38,17 @@ impl StoredTexts {
         }
     }
 
-    fn text(&self, place: usize) -> PyResult<&str> {
-        let Some(range) = self.ranges.get(place) else {
-            return Err(PyIndexError::new_err(place));
+    fn text(&self, index: usize) -> PyResult<&str> {
+        let Some(range) = self.ranges.get(index) else {
+            return Err(PyIndexError::new_err(index));
         };
-        // They were looked at when the file was opened; only a file that was changed since fails.
+        // Validated when the file was opened: fails only if the file was modified since.
         std::str::from_utf8(&self.mapping.bytes()[range.clone()])
-            .map_err(|error| self.wrong(place, "text", &error.to_string()))
+            .map_err(|error| self.wrong(index, "text", &error.to_string()))
     }
 
-    fn wrong(&self, place: usize, expected: &str, got: &str) -> PyErr {
-        let text = format!("{} {place}: expected {expected}, got {got}", self.key);
+    fn wrong(&self, index: usize, expected: &str, got: &str) -> PyErr {
+        let text = format!("{} {index}: expected {expected}, got {got}", self.key);
         errors::of_class("InputError", "text", &text)
     }
 }
@@ -59,31 +59,31 @@ impl StoredTexts {
         self.ranges.len()
     }
 
-    fn __getitem__(&self, place: usize) -> PyResult<&str> {
-        self.text(place)
+    fn __getitem__(&self, index: usize) -> PyResult<&str> {
+        self.text(index)
     }
 
-    /// The texts with their places; a text that occurs twice has its last place.
+    /// The index of each text; a repeated text has its last index.
     ///
-    /// `within` leaves out all that do not occur in it.
+    /// With `within`, only texts that are substrings of it.
     #[pyo3(signature = (within = None))]
-    fn places<'py>(&self, py: Python<'py>, within: Option<&str>) -> PyResult<Bound<'py, PyDict>> {
-        let places = PyDict::new(py);
-        let within = within.map(Within::new);
-        for place in 0..self.ranges.len() {
-            let text = self.text(place)?;
+    fn indices<'py>(&self, py: Python<'py>, within: Option<&str>) -> PyResult<Bound<'py, PyDict>> {
+        let indices = PyDict::new(py);
+        let within = within.map(Haystack::new);
+        for index in 0..self.ranges.len() {
+            let text = self.text(index)?;
             if within.as_ref().is_none_or(|within| within.has(&[text])) {
-                places.set_item(text, place)?;
+                indices.set_item(text, index)?;
             }
         }
-        Ok(places)
+        Ok(indices)
     }
 
-    /// A text that occurs twice; nothing where each occurs once.
+    /// A repeated text, or None.
     fn repeated(&self) -> PyResult<Option<&str>> {
         let mut known = HashSet::with_capacity(self.ranges.len());
-        for place in 0..self.ranges.len() {
-            let text = self.text(place)?;
+        for index in 0..self.ranges.len() {
+            let text = self.text(index)?;
             if !known.insert(text) {
                 return Ok(Some(text));
             }
@@ -91,18 +91,18 @@ impl StoredTexts {
         Ok(None)
     }
 
-    /// The texts, each split in two at the first space that does not begin it.
+    /// The texts, each split at its first space after the first character.
     ///
-    /// `within` leaves out all whose two parts, put together, do not occur in it.
+    /// With `within`, only pairs whose concatenation is a substring of it.
     #[pyo3(signature = (within = None))]
     fn pairs<'py>(&self, py: Python<'py>, within: Option<&str>) -> PyResult<Bound<'py, PyList>> {
         let mut pairs = Vec::new();
-        let within = within.map(Within::new);
-        for place in 0..self.ranges.len() {
-            let text = self.text(place)?;
+        let within = within.map(Haystack::new);
+        for index in 0..self.ranges.len() {
+            let text = self.text(index)?;
             let space = text.bytes().skip(1).position(|byte| byte == b' ');
             let Some(at) = space.map(|at| at + 1) else {
-                return Err(self.wrong(place, "two texts and a space", &format!("{text:?}")));
+                return Err(self.wrong(index, "two texts and a space", &format!("{text:?}")));
             };
             let (first, second) = (&text[..at], &text[at + 1..]);
             let within = within.as_ref();
@@ -114,23 +114,23 @@ impl StoredTexts {
     }
 }
 
-/// A text in which others are looked for.
-struct Within<'a> {
+/// A text that is searched for substrings.
+struct Haystack<'a> {
     text: &'a str,
-    /// Which bytes it has: most texts of a vocabulary have another one, and are not looked for.
+    /// The bytes that occur in it: most texts of a vocabulary have another one and are skipped.
     bytes: [bool; 256],
 }
 
-impl<'a> Within<'a> {
+impl<'a> Haystack<'a> {
     fn new(text: &'a str) -> Self {
         let mut bytes = [false; 256];
         for byte in text.bytes() {
             bytes[usize::from(byte)] = true;
         }
-        Within { text, bytes }
+        Haystack { text, bytes }
     }
 
-    /// Whether some parts, put together, occur in it.
+    /// Whether the concatenation of some parts is a substring of it.
     fn has(&self, parts: &[&str]) -> bool {
         let possible = |part: &&str| part.bytes().all(|byte| self.bytes[usize::from(byte)]);
         parts.iter().all(possible) && self.text.contains(&parts.concat())

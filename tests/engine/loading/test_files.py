@@ -56,8 +56,8 @@ def test_gguf_of_the_reference_writer_is_read(tmp_path: Path) -> None:
     assert (len(words), words[1]) == (2, "b\u00e9")
     with pytest.raises(IndexError):
         words[2]
-    assert words.places() == {"a": 0, "b\u00e9": 1}
-    assert words.places("xb\u00e9y") == {"b\u00e9": 1}
+    assert words.indices() == {"a": 0, "b\u00e9": 1}
+    assert words.indices("xb\u00e9y") == {"b\u00e9": 1}
     with pytest.raises(InputError, match="words 0: expected two texts"):
         words.pairs()
     plain, stored = file.tensors()

@@ -102,7 +102,7 @@ def tokenizer_from_gguf(metadata: GgufMetadata) -> Tokenizer:
             f"{metadata.where}: expected tokenizer.ggml.token_type for {len(texts)} tokens, "
             f"got {len(types)}"
         )
-    known = texts.places(" ".join(_EOG_TOKENS))
+    known = texts.indices(" ".join(_EOG_TOKENS))
     ends = {known[text] for text in _EOG_TOKENS if text in known}
     for token in ends:
         # Some files mark them as normal tokens, which would show them in the output.
@@ -115,7 +115,7 @@ def tokenizer_from_gguf(metadata: GgufMetadata) -> Tokenizer:
             pre_tokenizer.add_bos,
         )
     else:
-        library = _sentencepiece(metadata, types, texts.places())
+        library = _sentencepiece(metadata, types, texts.indices())
         _add_special(library, _added_tokens(texts, types))
         vocabulary, add_bos = LibraryVocabulary(library, metadata.where), True
     asked_bos = metadata.get("tokenizer.ggml.add_bos_token", bool)
@@ -159,7 +159,7 @@ class ByteLevelVocabulary:
         self._where = metadata.where
         self._texts = texts
         self._merges = metadata.texts("tokenizer.ggml.merges")
-        self._full = Once(lambda: self._library(texts.places(), self._merges.pairs(), self.added))
+        self._full = Once(lambda: self._library(texts.indices(), self._merges.pairs(), self.added))
         self._has_encoded = False
 
     def text_of(self, token: int) -> str | None:
@@ -176,13 +176,13 @@ class ByteLevelVocabulary:
         encoded = "\n".join(
             "".join(alphabet[byte] for byte in text.encode("utf-8", "replace")) for text in texts
         )
-        tokens_by_text = self._texts.places(encoded)
+        tokens_by_text = self._texts.indices(encoded)
         # The library drops bytes that are not tokens, so that their neighbors may merge.
         if missing := set(encoded) - {"\n"} - tokens_by_text.keys():
             encoded += "\n" + "".join(
                 character for character in encoded if character not in missing
             )
-            tokens_by_text = self._texts.places(encoded)
+            tokens_by_text = self._texts.indices(encoded)
         added = {
             token: entry for token, entry in self.added.items() if any(entry[0] in t for t in texts)
         }
