@@ -1,4 +1,4 @@
-"""Results made up of given numbers, so that what is concluded from them can be known."""
+"""Results with given samples, so that the expected conclusions are known."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from assay.bench.harness.result import Figure, Result, Series, Verification
 
 MACHINE = {
     "fingerprint": "0123456789abcdef",
-    "processor": "a processor",
+    "processor": "a CPU",
     "usable_cores": 2,
     "device": "cpu",
     "device_description": "a device",

@@ -11,40 +11,40 @@ import pytest
 
 from assay import bench
 from assay.bench.harness import session
-from assay.bench.harness.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
-from assay.bench.harness.clocks import ToldClock
+from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings, Subject, Suite
+from assay.bench.harness.clocks import SelfTimedClock
 from assay.bench.suites import registry
 from assay.cli.app import run
 
 
 class Toy:
-    """A suite whose one figure is as fast as it is told to be, and as right."""
+    """A suite with one figure of given seconds and error."""
 
     def __init__(self) -> None:
         self.seconds = [0.100, 0.101, 0.102, 0.103, 0.104]
         self.error = 0.0
-        self.asked: Settings | None = None
+        self.settings: Settings | None = None
 
-    def cases(self, asked: Settings) -> list[Case]:
-        self.asked = asked
-        turns = itertools.cycle(self.seconds)
+    def cases(self, settings: Settings) -> list[Case]:
+        self.settings = settings
+        samples = itertools.cycle(self.seconds)
         return [
             Case(
                 f"thing {dtype}",
                 "GB/s",
-                lambda: Trial(
-                    Contestant("assay", lambda _: next(turns), ToldClock(), 1e9),
+                lambda: PreparedCase(
+                    Subject("assay", lambda _: next(samples), SelfTimedClock(), 1e9),
                     Check("the truth", lambda _: self.error, 1e-6),
-                    ceiling=Contestant("read", lambda _: 0.08, ToldClock(), 1e9),
+                    ceiling=Subject("read", lambda _: 0.08, SelfTimedClock(), 1e9),
                     rivals=[
-                        Contestant("NumPy", lambda _: 0.2, ToldClock(), 1e9),
+                        Subject("NumPy", lambda _: 0.2, SelfTimedClock(), 1e9),
                         Absent("PyTorch", "not installed"),
                     ],
                     note="made up",
                 ),
                 {"dtype": dtype},
             )
-            for dtype in asked.dtypes or ("f32",)
+            for dtype in settings.dtypes or ("f32",)
         ]
 
 
@@ -80,7 +80,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     return call
 
 
-def test_a_table_and_its_conditions(cli: Any, toy: Toy) -> None:
+def test_table_and_conditions(cli: Any, toy: Toy) -> None:
     found = cli("graph")
     assert found.code == 0
     header, row, *conditions = found.out.splitlines()
@@ -128,8 +128,8 @@ def test_choices_reach_the_suite(cli: Any, toy: Toy) -> None:
     data = cli("graph", "--quick", "--dtypes", "bf16,f32", "--sizes", "1K", "--json").data
     assert [figure["name"] for figure in data["figures"]] == ["thing bf16", "thing f32"]
     assert data["quick"] is True
-    assert toy.asked is not None
-    assert (toy.asked.sizes, toy.asked.quick) == (((1024,),), True)
+    assert toy.settings is not None
+    assert (toy.settings.sizes, toy.settings.quick) == (((1024,),), True)
 
 
 def test_saved_and_compared(cli: Any, toy: Toy, tmp_path: Path) -> None:
@@ -152,9 +152,7 @@ def test_saved_and_compared(cli: Any, toy: Toy, tmp_path: Path) -> None:
     assert "improved 1.67 (" in better.out
 
 
-def test_nothing_in_common_fails_where_a_comparison_was_demanded(
-    cli: Any, toy: Toy, tmp_path: Path
-) -> None:
+def test_no_common_figure_fails_with_fail_on_regression(cli: Any, toy: Toy, tmp_path: Path) -> None:
     path = str(tmp_path / "then.json")
     cli("graph", "--dtypes", "bf16", "--save", path)
     found = cli("graph", "--dtypes", "f32", "--compare", path, "--fail-on-regression")
@@ -163,7 +161,7 @@ def test_nothing_in_common_fails_where_a_comparison_was_demanded(
     assert "in the file but not measured: thing bf16" in found.out
 
 
-def test_a_wrong_answer_is_no_figure(cli: Any, toy: Toy) -> None:
+def test_wrong_answer_exits_with_one(cli: Any, toy: Toy) -> None:
     toy.error = 0.5
     found = cli("graph")
     assert found.code == 1
@@ -187,7 +185,7 @@ def test_a_wrong_answer_is_no_figure(cli: Any, toy: Toy) -> None:
         (("graph", "--tolerance", "x"), "invalid value"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_two(
+def test_invalid_input_is_one_line_and_exit_two(
     cli: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -203,31 +201,29 @@ def test_wrong_input_is_one_line_and_exit_two(
     assert all(line.startswith("hint: ") for line in rest)
 
 
-def test_an_alien_file_is_refused_before_anything_is_measured(
-    cli: Any, toy: Toy, tmp_path: Path
-) -> None:
-    alien = tmp_path / "alien.json"
-    alien.write_text('{"figures": []}')
-    found = cli("graph", "--compare", str(alien))
-    assert (found.code, toy.asked) == (2, None)
+def test_malformed_baseline_is_refused_before_measuring(cli: Any, toy: Toy, tmp_path: Path) -> None:
+    malformed = tmp_path / "malformed.json"
+    malformed.write_text('{"figures": []}')
+    found = cli("graph", "--compare", str(malformed))
+    assert (found.code, toy.settings) == (2, None)
     assert "is no result of assay bench" in found.err
     assert len(found.err.splitlines()) == 2
 
 
-def test_a_result_of_another_suite_is_refused_before_anything_is_measured(
+def test_baseline_of_another_suite_is_refused_before_measuring(
     cli: Any, toy: Toy, tmp_path: Path
 ) -> None:
     path = tmp_path / "then.json"
     cli("graph", "--save", str(path))
     data = json.loads(path.read_text())
     path.write_text(json.dumps({**data, "suite": "pool"}))
-    toy.asked = None
+    toy.settings = None
     found = cli("graph", "--compare", str(path))
-    assert (found.code, toy.asked) == (2, None)
+    assert (found.code, toy.settings) == (2, None)
     assert "expected a result of the suite graph, got one of pool" in found.err
 
 
-def test_the_module_is_the_command() -> None:
+def test_module_runs_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "assay.bench", "graf"], capture_output=True, text=True, check=False
     )
@@ -236,7 +232,7 @@ def test_the_module_is_the_command() -> None:
 
 
 @pytest.mark.parametrize("name", registry.SUITES)
-def test_every_suite_takes_a_quick_look(cli: Any, name: str) -> None:
+def test_every_suite_runs_quickly(cli: Any, name: str) -> None:
     model = ("--model", "synthetic") if registry.suite(name).rivals else ()
     found = cli(name, "--quick", "--json", *model)
     assert found.code == 0, found.err

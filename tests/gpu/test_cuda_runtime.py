@@ -348,7 +348,7 @@ def test_a_copy_from_the_host_spoils_no_memory_that_queued_work_still_reads(
         for _ in range(4):
             ops.batched_matmul(busy, busy)
         out = xp.empty((count,), dtype=xp.float32, device=device)
-        ceilings.copy_into(source, out)
+        ceilings.stream_copy_into(source, out)
         kept.append(out)
         del source
     for turn, out in enumerate(kept):

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from assay import xp
-from assay.bench.suites.tenants import Sharing, Steps, Tenant, flooding, scheduler_of
+from assay.bench.suites.tenants import (
+    GuaranteedSteps,
+    Tenant,
+    WeightedTenants,
+    flooding,
+    scheduler_of,
+)
 from assay.errors import DeviceError, OutOfMemoryError
 from assay.runtime import Device, cuda
 from assay.runtime.scheduling import SECOND_NS
@@ -25,17 +31,17 @@ def device() -> Device:
 
 
 def test_gpu_time_is_shared_by_weight(device: Device) -> None:
-    sharing = Sharing(device, (7, 3), (128 * MIB, 256 * MIB))
+    sharing = WeightedTenants(device, (7, 3), (128 * MIB, 256 * MIB))
     shares, busy = sharing.shares(0.5)
     assert shares[0] == pytest.approx(0.7, abs=0.05)
     assert busy > 0.9
-    assert not any(tenant.miscounted() for tenant in sharing.tenants)
+    assert not any(tenant.count_error() for tenant in sharing.tenants)
     sharing.close()
 
 
 @pytest.mark.parametrize("as_graph", [True, False])
 def test_a_guaranteed_tenant_keeps_its_pace_beside_a_flood(device: Device, as_graph: bool) -> None:
-    contest = Steps(
+    contest = GuaranteedSteps(
         device, passes=24, nbytes=128 * MIB, step_ns=3_000_000, as_graph=as_graph, window_ns=130_000
     )
     ratios = []
@@ -47,7 +53,7 @@ def test_a_guaranteed_tenant_keeps_its_pace_beside_a_flood(device: Device, as_gr
         ratios.append(beside / alone)
     assert np.median(ratios) < 1.2, ratios
     assert contest.flood.device_time_ns() > 0
-    assert contest.miscounted() == 0
+    assert contest.count_error() == 0
     contest.close()
 
 
@@ -56,7 +62,7 @@ def test_records_show_the_gpu_time_of_each_task(device: Device) -> None:
     tenant = Tenant(scheduler, "measured", nbytes=128 * MIB)
     device.take_records()
     for _ in range(10):
-        tenant.make_pass()
+        tenant.launch_pass()
     tenant.task.stream.synchronize()
     spent = tenant.device_time_ns()
     records = [one for one in device.take_records().records if one.task == tenant.task.number]
@@ -100,7 +106,7 @@ def test_a_deadline_that_passes_fails_the_task_and_not_the_gpu(device: Device) -
 
     def go_on() -> None:
         for _ in range(10_000):
-            tenant.make_pass()
+            tenant.launch_pass()
 
     with pytest.raises(DeviceError, match="late"):
         go_on()

@@ -1,4 +1,4 @@
-"""Work of others is told from our own."""
+"""Background load is told apart from our own CPU time."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.bench.harness import background_load
-from assay.bench.harness.background_load import Others
+from assay.bench.harness.background_load import BackgroundLoad
 
 
 def spin(seconds: float) -> None:
@@ -24,7 +24,7 @@ intr 12345
 """
 
 
-def test_only_cores_that_we_may_use_are_counted_and_no_idle_time(
+def test_busy_seconds_count_usable_cores_without_idle_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stat = tmp_path / "stat"
@@ -36,31 +36,29 @@ def test_only_cores_that_we_may_use_are_counted_and_no_idle_time(
     assert background_load._busy_seconds() == 1.31
 
 
-def test_our_own_work_is_not_that_of_others(
+def test_own_cpu_time_is_not_background_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The machine is as busy as this process is: nothing is left for others."""
+    """The machine is as busy as this process: no background load remains."""
     monkeypatch.setattr(background_load, "_busy_seconds", background_load._own_seconds)
-    watch = Others()
+    load = BackgroundLoad()
     spin(0.2)
     subprocess.run([sys.executable, "-c", "pass"], check=True)
-    assert watch.cores() == pytest.approx(0.0, abs=0.02)
+    assert load.cores() == pytest.approx(0.0, abs=0.02)
 
 
-def test_what_others_do_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One core besides ours is busy all the time."""
+def test_one_busy_core_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more core is busy all the time."""
     monkeypatch.setattr(
         background_load,
         "_busy_seconds",
         lambda: background_load._own_seconds() + time.perf_counter(),
     )
-    watch = Others()
+    load = BackgroundLoad()
     time.sleep(0.1)
-    assert watch.cores() == pytest.approx(1.0, abs=0.05)
+    assert load.cores() == pytest.approx(1.0, abs=0.05)
 
 
-def test_a_system_that_does_not_tell_is_not_guessed_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_load_is_unknown_without_proc_stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_load, "_STAT", tmp_path / "none")
-    assert Others().cores() is None
+    assert BackgroundLoad().cores() is None

@@ -1,4 +1,4 @@
-"""The ceilings' own operations give what they promise, at every odd length."""
+"""Operations of the ceilings compute the right result, at odd lengths too."""
 
 import numpy as np
 import pytest
@@ -9,55 +9,55 @@ from assay.runtime.hardware import Device
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 1000, 70_001, 1 << 20])
-def test_reading_adds_everything_up(count: int) -> None:
+def test_stream_read_sums_all_elements(count: int) -> None:
     device = Device("cpu")
-    host = inputs.counts(count, 5)
+    host = inputs.small_integers(count, 5)
     out = xp.empty((1,), dtype=xp.float32, device=device)
-    inputs.spoil(out)
-    ceilings.read_into(inputs.place(device, host), out)
+    inputs.fill_nan(out)
+    ceilings.stream_read_into(inputs.upload(device, host), out)
     assert float(out[0]) == np.float32(host.sum(dtype=np.float64))
 
 
 @pytest.mark.parametrize("count", [1, 17, 191, 193, 12_288])
-def test_copies_and_arithmetic(count: int) -> None:
+def test_stream_copy_and_fma(count: int) -> None:
     device = Device("cpu")
-    host = inputs.counts(count, 6)
-    x = inputs.place(device, host)
+    host = inputs.small_integers(count, 6)
+    x = inputs.upload(device, host)
     out = xp.empty(x.shape, dtype=xp.float32, device=device)
-    for call, wanted in (
-        (ceilings.copy_into, host),
-        (ceilings.alternate_into, 1.0 - host),
+    for call, expected in (
+        (ceilings.stream_copy_into, host),
+        (ceilings.fma_into, 1.0 - host),
     ):
-        inputs.spoil(out)
+        inputs.fill_nan(out)
         call(x, out)
-        assert np.array_equal(out.to_numpy(), wanted)
+        assert np.array_equal(out.to_numpy(), expected)
 
 
-def test_contestants_count_what_they_do() -> None:
+def test_subject_amounts_match_launch_records() -> None:
     device = Device("cpu")
-    for contestant, what in (
+    for subject, what in (
         (ceilings.read(device, 1 << 16, 2), "bytes"),
         (ceilings.copy(device, 1 << 16), "bytes"),
         (ceilings.arithmetic(device), "flops"),
     ):
-        counted = counting.count(device, contestant.call)
-        assert getattr(counted, what) == contestant.amount
+        counted = counting.count(device, subject.call)
+        assert getattr(counted, what) == subject.amount
 
 
-def test_memory_of_two_calls_may_not_be_one() -> None:
+def test_copy_onto_itself_raises() -> None:
     from assay.errors import AssayError
 
     device = Device("cpu")
-    x = inputs.place(device, inputs.counts(64, 1))
+    x = inputs.upload(device, inputs.small_integers(64, 1))
     with pytest.raises(AssayError, match="copy: expected out apart from x"):
-        ceilings.copy_into(x, x)
+        ceilings.stream_copy_into(x, x)
 
 
-def test_inputs_rotate_past_the_cache_unless_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_rotate_past_the_cache_unless_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device("cpu")
     monkeypatch.setattr(inputs, "cache_bytes", lambda _: 100)
-    assert inputs.copies(device, 10, quick=False) == 20
-    assert inputs.copies(device, 1000, quick=False) == 2
-    assert inputs.copies(device, 10, quick=True) == 2
+    assert inputs.rotated_copies(device, 10, quick=False) == 20
+    assert inputs.rotated_copies(device, 1000, quick=False) == 2
+    assert inputs.rotated_copies(device, 10, quick=True) == 2
     monkeypatch.setattr(inputs, "cache_bytes", lambda _: None)
-    assert inputs.copies(device, 1 << 20, quick=False) == 256
+    assert inputs.rotated_copies(device, 1 << 20, quick=False) == 256

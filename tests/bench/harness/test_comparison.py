@@ -1,4 +1,4 @@
-"""Verdicts: known only where they are known."""
+"""Verdicts of comparisons: regressed, improved, undecided, invalid."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +39,7 @@ def test_verdicts(
     assert found.interval[0] <= found.ratio <= found.interval[1]
 
 
-def test_a_slower_machine_is_no_regression(make_figure: Make, make_result: Make) -> None:
+def test_slower_machine_is_not_a_regression(make_figure: Make, make_result: Make) -> None:
     """Everything at half speed now, our figure and its ceiling alike."""
     now = make_result(make_figure(noisy(5.0, 41, 1), ceiling=noisy(10.0, 41, 3)))
     then = make_result(make_figure(noisy(10.0, 41, 2), ceiling=noisy(20.0, 41, 4)))
@@ -49,7 +49,7 @@ def test_a_slower_machine_is_no_regression(make_figure: Make, make_result: Make)
     assert found.ratio == pytest.approx(1.0, abs=0.03)
 
 
-def test_a_rival_of_both_runs_is_the_yardstick_where_there_is_no_ceiling(
+def test_rival_of_both_runs_is_the_reference_without_a_ceiling(
     make_figure: Make, make_result: Make
 ) -> None:
     now = make_result(make_figure(noisy(5.0, 41, 1), rivals={"NumPy": noisy(10.0, 41, 3)}))
@@ -58,7 +58,9 @@ def test_a_rival_of_both_runs_is_the_yardstick_where_there_is_no_ceiling(
     assert (found.verdict, found.by) == ("undecided", "ratio to NumPy in the same rounds")
 
 
-def test_equal_runs_are_hardly_ever_called_different(make_figure: Make, make_result: Make) -> None:
+def test_false_positive_rate_of_equal_runs_is_below_five_percent(
+    make_figure: Make, make_result: Make
+) -> None:
     alarms = 0
     for seed in range(300):
         now = make_result(make_figure(noisy(10.0, 21, 2 * seed, 0.1)))
@@ -76,7 +78,7 @@ def test_equal_runs_are_hardly_ever_called_different(make_figure: Make, make_res
         ({}, {"cold": False}, "the inputs come from memory in one run and from cache in the other"),
     ],
 )
-def test_what_cannot_be_compared_says_why(
+def test_invalid_comparisons_state_the_reason(
     make_figure: Make, make_result: Make, now: Any, then: Any, reason: str
 ) -> None:
     values = [1.0] * 21
@@ -86,21 +88,21 @@ def test_what_cannot_be_compared_says_why(
     assert [(one.verdict, one.by) for one in found.verdicts] == [("invalid", reason)]
 
 
-def test_other_machines_and_efforts_are_invalid(make_figure: Make, make_result: Make) -> None:
+def test_other_machine_or_quick_run_is_invalid(make_figure: Make, make_result: Make) -> None:
     here = make_result(make_figure([1.0] * 9))
     there = make_result(make_figure([1.0] * 9), fingerprint="another")
-    hasty = make_result(make_figure([1.0] * 9), quick=True)
+    quick = make_result(make_figure([1.0] * 9), quick=True)
     assert compare(here, there).verdicts[0].by == "measured on another machine or device"
-    assert compare(here, hasty).verdicts[0].by == "one run was quick, the other was not"
+    assert compare(here, quick).verdicts[0].by == "one run was quick, the other was not"
 
 
-def test_few_rounds_decide_nothing(make_figure: Make, make_result: Make) -> None:
+def test_few_rounds_are_undecided(make_figure: Make, make_result: Make) -> None:
     now, then = make_result(make_figure([1.0] * 5)), make_result(make_figure([9.0] * 5))
     (found,) = compare(now, then).verdicts
     assert (found.verdict, found.interval) == ("undecided", None)
 
 
-def test_figures_of_one_run_only_are_listed(make_figure: Make, make_result: Make) -> None:
+def test_figures_of_only_one_run_are_listed(make_figure: Make, make_result: Make) -> None:
     now = make_result(make_figure([1.0] * 9, name="both"), make_figure([1.0], name="new"))
     then = make_result(make_figure([1.0] * 9, name="both"), make_figure([1.0], name="old"))
     found = compare(now, then)
@@ -108,6 +110,6 @@ def test_figures_of_one_run_only_are_listed(make_figure: Make, make_result: Make
     assert (found.only_now, found.only_then) == (("new",), ("old",))
 
 
-def test_another_suite_is_refused(make_figure: Make, make_result: Make) -> None:
+def test_other_suite_raises(make_figure: Make, make_result: Make) -> None:
     with pytest.raises(InputError, match="expected a result of the suite gemm, got one of pool"):
         compare(make_result(make_figure([1.0])), make_result(make_figure([1.0]), suite="pool"))

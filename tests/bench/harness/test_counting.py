@@ -1,4 +1,4 @@
-"""Bytes and operations of a case are the stack's own."""
+"""Bytes and FLOPs of a case match the equations of the stack."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from assay.bench.harness.case import Case
 from assay.bench.suites import registry
 
 
-def trial(suite: str, name: str) -> Any:
+def prepared(suite: str, name: str) -> Any:
     chosen = registry.suite(suite)
     found: list[Case] = [
         case
@@ -20,8 +20,10 @@ def trial(suite: str, name: str) -> Any:
     return found[0].prepare()
 
 
-def product(rows: int, columns: int, depth: int, weight: float, inputs: float) -> tuple[Any, Any]:
-    """FLOPs and least bytes of a product, by the equations."""
+def gemm_counts(
+    rows: int, columns: int, depth: int, weight: float, inputs: float
+) -> tuple[Any, Any]:
+    """FLOPs and minimum bytes of a GEMM, by the equations."""
     given: dict[str, Any] = {
         f"kernels.gemm.{name}": value
         for name, value in {
@@ -50,13 +52,15 @@ def product(rows: int, columns: int, depth: int, weight: float, inputs: float) -
         ("gemv", "linear q4_1 1x64x512", (1, 64, 512, 20 / 32, 4)),
     ],
 )
-def test_products(suite: str, name: str, shape: tuple[int, int, int, float, float]) -> None:
-    found = trial(suite, name)
-    flops, size = product(*shape)
+def test_gemm_counts_match_the_stack(
+    suite: str, name: str, shape: tuple[int, int, int, float, float]
+) -> None:
+    found = prepared(suite, name)
+    flops, size = gemm_counts(*shape)
     assert found.flops == flops
     assert found.bytes == size
 
 
-def test_passes_count_what_they_read_and_write() -> None:
-    assert trial("ops", "rms_norm f32 4x256").bytes == 4 * (4 * 256 + 256 + 4 * 256)
-    assert trial("ops", "swiglu f32 4x256").bytes == 4 * (4 * 256 + 4 * 128)
+def test_row_operations_count_bytes_read_and_written() -> None:
+    assert prepared("ops", "rms_norm f32 4x256").bytes == 4 * (4 * 256 + 256 + 4 * 256)
+    assert prepared("ops", "swiglu f32 4x256").bytes == 4 * (4 * 256 + 4 * 128)

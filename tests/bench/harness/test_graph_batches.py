@@ -1,4 +1,4 @@
-"""Short operations in groups."""
+"""Short operations batched into graphs."""
 
 from collections.abc import Callable
 
@@ -15,22 +15,22 @@ from assay.runtime.hardware import Device
 @pytest.mark.parametrize(
     ("nbytes", "times"), [(GROUP_BYTES, 1), (GROUP_BYTES // 2, 2), (GROUP_BYTES // 3, 3), (1, 7)]
 )
-def test_everything_has_its_turn(nbytes: int, times: int) -> None:
+def test_every_operation_runs_once_per_rotation(nbytes: int, times: int) -> None:
     device = Device("cpu")
-    sources = [inputs.place(device, np.full(16, number, np.float32)) for number in range(7)]
+    sources = [inputs.upload(device, np.full(16, number, np.float32)) for number in range(7)]
     targets = [xp.empty((16,), dtype=xp.float32, device=device) for _ in sources]
 
     def copy(source: Array, target: Array) -> Callable[[], None]:
-        return lambda: ceilings.copy_into(source, target)
+        return lambda: ceilings.stream_copy_into(source, target)
 
     operations = [copy(*pair) for pair in zip(sources, targets, strict=True)]
     call, found = batch_into_graphs(device, operations, nbytes)
     assert found == times
     for target in targets:
-        inputs.spoil(target)
+        inputs.fill_nan(target)
     for number in range(7 // times):
         call(number)
-    done = 7 // times * times
-    for number, target in enumerate(targets[:done]):
+    ran = 7 // times * times
+    for number, target in enumerate(targets[:ran]):
         assert target.to_numpy().tolist() == [number] * 16
-    assert all(np.isnan(target.to_numpy()).all() for target in targets[done:])
+    assert all(np.isnan(target.to_numpy()).all() for target in targets[ran:])

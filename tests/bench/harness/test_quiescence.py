@@ -1,4 +1,4 @@
-"""A turn begins only when threads that another contestant left behind have gone to sleep."""
+"""A sample waits until worker threads of the previous subject sleep."""
 
 import hashlib
 import sys
@@ -17,7 +17,7 @@ WORK = bytes(64 << 20)
 
 
 def _spinner() -> tuple[threading.Thread, list[float]]:
-    """A thread at work outside the interpreter, as those of a library are, and when it ended."""
+    """A thread that works without the GIL, and the times at which it ended."""
     ended: list[float] = []
 
     def work() -> None:
@@ -29,24 +29,24 @@ def _spinner() -> tuple[threading.Thread, list[float]]:
     return thread, ended
 
 
-def test_waits_for_a_thread_that_works() -> None:
+def test_waits_for_a_running_thread() -> None:
     thread, ended = _spinner()
     time.sleep(0.005)
-    assert quiescence.settle()
+    assert quiescence.wait_until_idle()
     assert ended
     thread.join()
 
 
-def test_gives_up_on_a_thread_that_never_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiescence, "_LONGEST_SECONDS", 0.002)
+def test_times_out_on_a_thread_that_keeps_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiescence, "_TIMEOUT_SECONDS", 0.002)
     thread, ended = _spinner()
     time.sleep(0.005)
-    assert not quiescence.settle()
+    assert not quiescence.wait_until_idle()
     assert not ended
     thread.join()
 
 
 def test_does_not_wait_where_nothing_runs() -> None:
     start = time.perf_counter()
-    assert quiescence.settle()
+    assert quiescence.wait_until_idle()
     assert time.perf_counter() - start < 0.25

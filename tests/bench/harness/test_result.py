@@ -1,4 +1,4 @@
-"""The file of a result: what was written comes back, and nothing else is taken for one."""
+"""The result file: round trip, and rejection of anything else."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from assay.errors import InputError
 Make = Callable[..., Any]
 
 
-def test_a_result_comes_back(make_figure: Make, make_result: Make, tmp_path: Path) -> None:
+def test_result_survives_a_round_trip(make_figure: Make, make_result: Make, tmp_path: Path) -> None:
     original = make_result(
         make_figure([1.0, 2.0, 3.0], ceiling=[4.0, 4.0, 4.0], rivals={"NumPy": [1.0, None, 2.0]}),
         make_figure([5.0] * 3, name="other", unit="us"),
@@ -25,7 +25,7 @@ def test_a_result_comes_back(make_figure: Make, make_result: Make, tmp_path: Pat
     assert load(path).to_data() == original.to_data()
 
 
-def test_what_json_lacks_becomes_null(make_figure: Make, make_result: Make, tmp_path: Path) -> None:
+def test_nan_becomes_null(make_figure: Make, make_result: Make, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     make_result(make_figure([1.0], error=math.nan)).save(path)
     assert "NaN" not in path.read_text()
@@ -34,7 +34,7 @@ def test_what_json_lacks_becomes_null(make_figure: Make, make_result: Make, tmp_
     assert not found.passed
 
 
-def test_stated_values_follow_from_the_rounds(make_figure: Make) -> None:
+def test_summary_statistics_of_the_rounds(make_figure: Make) -> None:
     data = make_figure(
         [float(value) for value in range(1, 12)],
         ceiling=[12.0] * 11,
@@ -49,7 +49,7 @@ def test_stated_values_follow_from_the_rounds(make_figure: Make) -> None:
     assert data["check"]["passed"] is True
 
 
-def spoil(data: Any, where: list[Any], value: Any) -> bytes:
+def corrupt(data: Any, where: list[Any], value: Any) -> bytes:
     place = data
     for key in where[:-1]:
         place = place[key]
@@ -80,19 +80,19 @@ def spoil(data: Any, where: list[Any], value: Any) -> bytes:
         (["other_cores"], "many", "ValueError"),
     ],
 )
-def test_an_alien_file_is_refused_in_one_line(
+def test_malformed_file_raises_one_line(
     make_figure: Make, make_result: Make, tmp_path: Path, where: list[Any], value: Any, why: str
 ) -> None:
     path = tmp_path / "result.json"
     data = make_result(make_figure([1.0, 2.0], ceiling=[3.0, 3.0])).to_data()
-    path.write_bytes(spoil(data, where, value))
+    path.write_bytes(corrupt(data, where, value))
     with pytest.raises(InputError, match="is no result of assay bench") as caught:
         load(path)
     assert why in caught.value.message
     assert "\n" not in caught.value.message
 
 
-def test_a_file_from_before_other_work_was_measured_is_read(
+def test_file_without_background_load_is_read(
     make_figure: Make, make_result: Make, tmp_path: Path
 ) -> None:
     path = tmp_path / "result.json"
@@ -106,14 +106,14 @@ OTHER = [b"", b"{", b"[]", b"3", b"\xff\xfe", b'"text"', b"{}", b"[" * 100_000]
 
 
 @pytest.mark.parametrize("content", OTHER, ids=lambda content: repr(content[:8]))
-def test_other_content_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_other_content_raises(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match="is no result of assay bench"):
         load(path)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot read .*: No such file"):
         load(tmp_path / "none.json")
     with pytest.raises(InputError, match=r"cannot read .*: Is a directory"):

@@ -32,7 +32,7 @@ def test_sizes(text: str | None, sizes: tuple[tuple[int, ...], ...]) -> None:
     "text",
     ["", "0", "-1", "1x2", "1x2x3x4", "big", "1.5", "512,", "1e3", "9999G", "1x0x3", "\u0661"],
 )
-def test_sizes_that_are_none(text: str) -> None:
+def test_invalid_sizes_raise(text: str) -> None:
     with pytest.raises(AssayError, match="the suite toy takes sizes as n or MxKxN, got '"):
         selection.sizes(SUITE, text)
 
@@ -44,7 +44,7 @@ def test_dtypes() -> None:
         selection.dtypes(SUITE, "q4_2")
 
 
-def test_suites_without_choices_say_so() -> None:
+def test_suite_without_choices_raises() -> None:
     with pytest.raises(AssayError, match="the suite plain has no sizes to choose"):
         selection.sizes(PLAIN, "1")
     with pytest.raises(AssayError, match="the suite plain has no dtypes to choose"):

@@ -1,4 +1,4 @@
-"""Ceilings kept for the planner."""
+"""Ceilings stored for the planner."""
 
 import dataclasses
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def measured(make_figure: Make, make_result: Make, monkeypatch: Any, tmp_path: A
     )
 
 
-def test_they_come_back_in_base_units(measured: Any) -> None:
+def test_stored_ceilings_are_read_in_base_units(measured: Any) -> None:
     cpu = device("cpu")
     assert ceilings(cpu) is None
     assert store(measured, cpu).startswith("stored for the planner in ")
@@ -47,7 +47,7 @@ def test_they_come_back_in_base_units(measured: Any) -> None:
     assert ceilings(device("sim")) is None
 
 
-def test_quick_wrong_and_partial_results_are_not_kept(measured: Any, make_figure: Make) -> None:
+def test_quick_wrong_and_partial_results_are_not_stored(measured: Any, make_figure: Make) -> None:
     cpu = device("cpu")
     quick = dataclasses.replace(measured, quick=True)
     wrong = dataclasses.replace(
@@ -60,7 +60,7 @@ def test_quick_wrong_and_partial_results_are_not_kept(measured: Any, make_figure
     assert ceilings(cpu) is None
 
 
-def test_another_machine_has_its_own(measured: Any, monkeypatch: Any) -> None:
+def test_other_machine_has_its_own_file(measured: Any, monkeypatch: Any) -> None:
     from assay.runtime import fingerprint
 
     cpu = device("cpu")
@@ -71,7 +71,7 @@ def test_another_machine_has_its_own(measured: Any, monkeypatch: Any) -> None:
     assert ceilings(cpu) is None
 
 
-def test_the_doctor_shows_them(measured: Any, capsys: Any) -> None:
+def test_doctor_shows_stored_ceilings(measured: Any, capsys: Any) -> None:
     from assay.cli.app import run
 
     store(measured, device("cpu"))

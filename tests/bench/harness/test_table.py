@@ -1,4 +1,4 @@
-"""What a reader sees of a result."""
+"""The printed table of a result."""
 
 import dataclasses
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def test_cells(make_figure: Make, make_result: Make) -> None:
     }
 
 
-def test_a_comparison_adds_a_column(make_figure: Make, make_result: Make) -> None:
+def test_comparison_adds_a_column(make_figure: Make, make_result: Make) -> None:
     now = make_result(make_figure([2.0] * 9), make_figure([1.0], name="new"))
     then = make_result(make_figure([4.0] * 9))
     header, lines = rows(now, compare(now, then))
@@ -44,7 +44,9 @@ def test_a_comparison_adds_a_column(make_figure: Make, make_result: Make) -> Non
     assert rows(now, invalid)[1][0][column] == "invalid: measured on another machine or device"
 
 
-def test_conditions_name_what_may_mislead(make_figure: Make, make_result: Make) -> None:
+def test_conditions_warn_of_cache_hits_and_background_load(
+    make_figure: Make, make_result: Make
+) -> None:
     quiet = make_result(
         make_figure([1.0] * 7, ceiling=[2.0] * 7), make_figure([1.0] * 7, name="b", cold=False)
     )
@@ -53,7 +55,7 @@ def test_conditions_name_what_may_mislead(make_figure: Make, make_result: Make) 
     assert "ceiling: read, 2 GB/s" in text
     assert any("torch not installed" in line for line in text)
     assert not any("busy" in line for line in text)
-    # What ran a minute ago, a suite of ours perhaps, is nothing to warn of.
+    # The load average alone may be our own previous suite: no warning.
     later = dataclasses.replace(quiet, load_average=((3.0, 3.0, 3.0), (3.0, 3.0, 3.0)))
     assert not any("busy" in line for line in conditions(later))
     busy = dataclasses.replace(quiet, other_cores=1.5, quick=True)

@@ -1,4 +1,4 @@
-"""Rivals that decode: who takes part, and why not."""
+"""Rivals of the decode suite: which can be measured, and the reason otherwise."""
 
 import importlib.util
 from pathlib import Path
@@ -33,24 +33,24 @@ def without(monkeypatch: pytest.MonkeyPatch, *absent: str) -> None:
         ("transformers", ("gguf", "accelerate"), "gguf and accelerate not installed"),
     ],
 )
-def test_a_rival_that_is_not_installed_is_said(
+def test_missing_modules_are_the_reason_of_absence(
     monkeypatch: pytest.MonkeyPatch, weights: Path, name: str, absent: tuple[str, ...], reason: str
 ) -> None:
     without(monkeypatch, *absent)
     assert decoders.rival(name, weights) == Absent(name, reason)
 
 
-def test_llama_cpp_reads_no_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_llama_cpp_does_not_read_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without(monkeypatch)
     found = decoders.rival("llama.cpp", tmp_path)
     assert found == Absent("llama.cpp", "it reads GGUF files only")
 
 
-def test_a_model_without_a_file_has_no_rivals() -> None:
+def test_model_without_a_file_has_no_rivals() -> None:
     for name in decoders.RIVALS:
         assert isinstance(decoders.rival(name, None), Absent)
 
 
-def test_an_unknown_rival_is_refused(weights: Path) -> None:
+def test_unknown_rival_raises(weights: Path) -> None:
     with pytest.raises(UnknownNameError, match='unknown rival "vllm"'):
         decoders.rival("vllm", weights)

@@ -1,4 +1,4 @@
-"""Whole processes, timed to their first byte."""
+"""Processes timed to their first byte of output."""
 
 import sys
 
@@ -10,21 +10,23 @@ LATE = "import time; time.sleep(0.3); print('a', flush=True); time.sleep(0.3); p
 LARGE = "held = b'x' * (64 << 20); import time; time.sleep(0.2); print('done')"
 
 
-def test_the_first_byte_is_timed_and_all_of_the_text_is_kept() -> None:
-    found = process_start.start([sys.executable, "-S", "-c", LATE])
+def test_first_byte_is_timed_and_whole_output_is_returned() -> None:
+    found = process_start.run_to_first_byte([sys.executable, "-S", "-c", LATE])
     assert found.text == "a\nb\n"
     assert found.seconds >= 0.3
     assert found.anonymous_bytes == 0.0
 
 
-def test_the_most_memory_until_then_is_seen() -> None:
-    found = process_start.start([sys.executable, "-S", "-c", LARGE], watches_memory=True)
+def test_peak_memory_until_the_first_byte_is_measured() -> None:
+    found = process_start.run_to_first_byte(
+        [sys.executable, "-S", "-c", LARGE], monitor_memory=True
+    )
     assert 64 << 20 < found.anonymous_bytes < 128 << 20
 
 
-def test_a_process_that_fails_says_why() -> None:
+def test_failed_process_raises_with_its_stderr() -> None:
     with pytest.raises(RuntimeError, match="ended with 3: nothing there"):
-        process_start.start(
+        process_start.run_to_first_byte(
             [
                 sys.executable,
                 "-S",

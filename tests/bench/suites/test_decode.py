@@ -1,4 +1,4 @@
-"""The suite that measures a whole model, on one that is made up."""
+"""The decode suite on a synthetic model."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from assay.cli.app import run
 
 
-def test_a_quick_look_at_decoding(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quick_run_of_the_decode_suite(capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["bench", "decode", "--model", "synthetic", "--quick", "--json"])
     data = json.loads(capsys.readouterr().out)
     assert code == 0
@@ -39,7 +39,7 @@ def test_a_quick_look_at_decoding(capsys: pytest.CaptureFixture[str]) -> None:
         (("graph", "--rival", "llama.cpp"), "the suite graph has no rivals to choose"),
     ],
 )
-def test_wrong_choices_are_one_line(
+def test_invalid_choices_exit_with_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     assert run(["bench", *arguments]) == 2

@@ -1,4 +1,4 @@
-"""Numbers of 8 and 4 bits, against ml_dtypes and their own bounds."""
+"""FP8, INT8 and INT4 references, against the OCP specification and error bounds."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ from assay.bench.suites import low_precision
         (0x40, 2.0), (0x7E, 448.0), (0xB8, -1.0), (0xFE, -448.0), (0x7F, np.nan), (0xFF, np.nan),
     ],
 )  # fmt: skip
-def test_bytes_stand_for_what_the_specification_says(code: int, value: float) -> None:
+def test_e4m3_values_match_the_specification(code: int, value: float) -> None:
     """OCP 8-bit Floating Point Specification 1.0, table 1."""
     np.testing.assert_equal(low_precision.e4m3()[code], value)
 
 
-def test_numbers_go_to_the_nearest_byte() -> None:
+def test_rounding_is_to_nearest_even() -> None:
     source = np.random.default_rng(1)
     known = low_precision.e4m3()[:127]
     middle = (known[:-1] + known[1:]) / 2
@@ -26,7 +26,7 @@ def test_numbers_go_to_the_nearest_byte() -> None:
     values = np.concatenate([*drawn, [0.0, -0.0]]).clip(-448, 448)
     distance = np.abs(np.abs(values)[:, None] - known)
     nearest = distance == distance.min(axis=1, keepdims=True)
-    # Of two that are as near, the one whose last bit is 0.
+    # Ties go to the even mantissa.
     even = np.argmax(nearest & (np.arange(127) % 2 == 0), axis=1)
     expected = np.where(nearest.sum(axis=1) == 2, even, np.argmax(nearest, axis=1))
     got = low_precision.to_e4m3(values)
@@ -35,7 +35,7 @@ def test_numbers_go_to_the_nearest_byte() -> None:
     assert low_precision.to_e4m3(np.array([1e9])) == 0x7E
 
 
-def test_rows_and_groups_are_half_a_step_off_at_most() -> None:
+def test_int8_and_int4_errors_are_at_most_half_a_step() -> None:
     values = np.random.default_rng(2).normal(size=(7, 256)).astype(np.float32)
     codes, scales, stored = low_precision.int8_rows(values)
     assert (np.abs(stored - values) <= scales[:, None] * 0.501).all()

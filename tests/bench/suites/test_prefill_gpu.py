@@ -1,8 +1,8 @@
-"""Operations of a prompt, held to what is published of a model."""
+"""FLOPs of a prompt, against the published parameter count of a model."""
 
 import pytest
 
-from assay.bench.suites.prefill_gpu import operations
+from assay.bench.suites.prefill_gpu import prefill_flops
 from assay.engine.models.model_shape import ModelShape
 
 LLAMA_3_8B = ModelShape(
@@ -15,14 +15,14 @@ NORMS = (2 * 32 + 1) * 4096
 EMBEDDING = HEAD = 128_256 * 4096
 
 
-def test_a_token_alone_multiplies_every_parameter_of_a_product_once() -> None:
-    scores_and_sums = 32 * 4 * 32 * 128
+def test_one_token_multiplies_every_gemm_parameter_once() -> None:
+    attention = 32 * 4 * 32 * 128
     multiplied = PARAMETERS - EMBEDDING - NORMS
-    assert operations(LLAMA_3_8B, 1) == pytest.approx(2 * multiplied + scores_and_sums, rel=1e-12)
+    assert prefill_flops(LLAMA_3_8B, 1) == pytest.approx(2 * multiplied + attention, rel=1e-12)
 
 
-def test_attention_grows_with_the_square_and_logits_are_of_one_row() -> None:
-    two, four = operations(LLAMA_3_8B, 2048), operations(LLAMA_3_8B, 4096)
+def test_attention_grows_quadratically_and_logits_are_of_one_row() -> None:
+    two, four = prefill_flops(LLAMA_3_8B, 2048), prefill_flops(LLAMA_3_8B, 4096)
     pairs = 4096 * 4097 // 2 - 2 * (2048 * 2049 // 2)
     expected = 32 * 4 * 32 * 128 * pairs - 2 * HEAD
     assert four - 2 * two == pytest.approx(expected, rel=1e-12)

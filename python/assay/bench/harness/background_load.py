@@ -1,6 +1,6 @@
-"""How much of the machine work of others takes while a suite runs.
+"""CPU time that other processes use while a suite runs.
 
-Load averages cannot tell: they remember the suite that ran a minute ago, and count our own threads.
+Load averages do not serve: they include our own threads and the suite that ran a minute ago.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final
 
 _STAT: Final = Path("/proc/stat")
 _IDLE: Final = (3, 4)
-"""Which of a core's numbers count its idle time: nothing to do, and waiting for a disk."""
+"""Columns of a core's line that count idle time: `idle` and `iowait`."""
 _COUNTED: Final = 8
-"""The numbers after these are part of earlier ones: time that guests of the machine had."""
+"""Columns that count; `guest` and `guest_nice` are included in earlier ones."""
 
 
-class Others:
-    """Counts from when it is made."""
+class BackgroundLoad:
+    """Measures background load from its construction on."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
@@ -26,9 +26,9 @@ class Others:
         self._own = _own_seconds()
 
     def cores(self) -> float | None:
-        """Cores that others kept busy on average, of those that this process may use.
+        """Mean number of cores that other processes kept busy, among those we may use.
 
-        None where the system does not tell: only Linux does.
+        None on systems other than Linux.
         """
         busy = _busy_seconds()
         if self._busy is None or busy is None:
@@ -39,7 +39,7 @@ class Others:
 
 
 def _busy_seconds() -> float | None:
-    """Seconds that the cores we may use were busy since the machine started."""
+    """Seconds that the cores we may use were busy since boot."""
     try:
         lines = _STAT.read_text("ascii").splitlines()
     except OSError:
@@ -49,11 +49,11 @@ def _busy_seconds() -> float | None:
     for name, *numbers in (line.split() for line in lines):
         if name in usable:
             counted = list(map(int, numbers[:_COUNTED]))
-            ticks += sum(counted) - sum(counted[place] for place in _IDLE)
+            ticks += sum(counted) - sum(counted[column] for column in _IDLE)
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _own_seconds() -> float:
-    """Processor time of this process and of those it started that have ended."""
+    """CPU time of this process and of its child processes that have ended."""
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system

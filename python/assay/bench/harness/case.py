@@ -1,4 +1,4 @@
-"""What a suite is made of: cases, each with its ceiling, its rivals and its check."""
+"""What a suite consists of: cases, each with its ceiling, its rivals and its check."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from assay.runtime.hardware import Device
 
 Size = tuple[int, ...]
 
-_SHORTEST: Final = 1e-12
-"""Seconds that anything takes at least: a clock may tell none, and figures are divided by it."""
+_MIN_SECONDS: Final = 1e-12
+"""A clock may read no time at all, and figures are divided by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,21 +20,21 @@ class Unit:
     """How a measurement becomes a figure."""
 
     scale: float
-    kind: Literal["rate", "time", "told", "need"]
-    """An amount over seconds; seconds over an amount; or what the call itself told, of which more
-    is better or, where it is something needed, less."""
+    kind: Literal["rate", "time", "reported", "reported_cost"]
+    """An amount over seconds; seconds over an amount; or a value that the call itself reports, of
+    which more is better, or less where it is a cost."""
 
     @property
     def higher_is_better(self) -> bool:
         """Whether more of it is better."""
-        return self.kind in ("rate", "told")
+        return self.kind in ("rate", "reported")
 
     def value(self, amount: float, measured: float) -> float:
-        """The figure, from what one call does and what was measured of it."""
+        """The figure, from the amount of work in one call and the measured seconds or value."""
         if self.kind == "rate":
-            return amount / max(measured, _SHORTEST) / self.scale
+            return amount / max(measured, _MIN_SECONDS) / self.scale
         if self.kind == "time":
-            return max(measured, _SHORTEST) / amount / self.scale
+            return max(measured, _MIN_SECONDS) / amount / self.scale
         return measured / self.scale
 
 
@@ -50,25 +50,25 @@ UNITS: Final[Mapping[str, Unit]] = {
     "us": Unit(1e-6, "time"),
     "ms": Unit(1e-3, "time"),
     "s": Unit(1.0, "time"),
-    "%": Unit(0.01, "told"),
-    "MB": Unit(1e6, "need"),
+    "%": Unit(0.01, "reported"),
+    "MB": Unit(1e6, "reported_cost"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
-    """Something that is timed: our own work, a ceiling, or a rival."""
+class Subject:
+    """What is timed: our own code, a ceiling, or a rival."""
 
     name: str
     call: Call
     clock: Clock
     amount: float = 1.0
-    """What one call does, in bytes, operations or whatever the unit counts."""
+    """Work of one call, in bytes, operations or whatever the unit counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A rival that could not take part, and why."""
+    """A rival that was not measured, and why."""
 
     name: str
     reason: str
@@ -76,10 +76,10 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Whether the work that is timed gives the right answer.
+    """Whether the timed code computes the right answer.
 
-    `error` spoils the output, does piece of work number i again, and returns how far the result
-    is from that of `against`; it is NaN where the output was not written.
+    `error` overwrites the output with NaN, makes call number i again, and returns the relative
+    error against the reference `against`; it is NaN where the output was not written.
     """
 
     against: str
@@ -88,39 +88,39 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """A case made ready: memory taken, inputs filled."""
+class PreparedCase:
+    """A case ready to be measured: memory allocated, inputs filled."""
 
-    own: Contestant
+    own: Subject
     check: Check
-    ceiling: Contestant | None = None
-    rivals: Sequence[Contestant | Absent] = ()
+    ceiling: Subject | None = None
+    rivals: Sequence[Subject | Absent] = ()
     bytes: float | None = None
     """Bytes that one call must move."""
     flops: float | None = None
-    """Operations that one call does."""
+    """FLOPs of one call."""
     working_set_bytes: int | None = None
-    """Bytes that the rotated inputs go through, where that matters."""
+    """Size of all rotated inputs, where it decides whether they stay in the cache."""
     note: str = ""
     degradations: Callable[[], Sequence[str]] = tuple
-    """What was done less well than asked for, told when everything was measured."""
+    """Fallbacks that were taken, reported after the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One figure to be measured; `prepare` takes memory only when its turn has come."""
+    """One figure to measure; `prepare` allocates memory, so it is called just before measuring."""
 
     name: str
     unit: str
-    prepare: Callable[[], Trial]
+    prepare: Callable[[], PreparedCase]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
-    """The most rounds, where one takes long."""
+    """Number of rounds, for cases whose rounds take long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What was asked for; nothing given means the suite's own choice."""
+    """Options of a run; an empty one means the suite's default."""
 
     device: Device
     quick: bool = False
@@ -140,11 +140,11 @@ class Suite:
     dtypes: tuple[str, ...] = ()
     """Element types and block formats that `--dtypes` can choose from."""
     axes: tuple[int, ...] = ()
-    """How many numbers a size of `--sizes` may have; none means that there are no sizes."""
+    """How many extents a size of `--sizes` may have; empty if the suite has no sizes."""
     size_meaning: str = ""
     devices: tuple[str, ...] = ("cpu", "cuda")
-    """Kinds of devices that it can be measured on."""
+    """Kinds of devices that the suite runs on."""
     rivals: tuple[str, ...] = ()
-    """Programs that `--rival` can choose from; such a suite takes a `--model` too."""
+    """Programs that `--rival` can choose from; such a suite has `--model` too."""
     finish: Callable[[Any, Device], str] | None = None
-    """What is done with the result besides printing it; says so in one line."""
+    """Called with the result; returns a line to print."""

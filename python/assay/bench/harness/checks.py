@@ -1,4 +1,4 @@
-"""Holding what was timed against a reference, with the output spoilt beforehand."""
+"""Checks of timed code against a reference; outputs are overwritten with NaN beforehand."""
 
 from __future__ import annotations
 
@@ -13,54 +13,56 @@ from assay.bench.harness.inputs import NumPyArray
 from assay.runtime.array import Array
 
 
-def written(
+def output(
     against: str,
     call: Call,
     out: Array,
-    wanted: Callable[[int], NumPyArray],
+    expected: Callable[[int], NumPyArray],
     tolerance: float,
     rows: NumPyArray | None = None,
 ) -> Check:
-    """A call that writes `out`; `wanted` gives what piece of work number i should leave there.
+    """A call that writes `out`; `expected` gives the reference result of call number i.
 
-    With `rows`, only these are known; the others have to be numbers.
+    With `rows`, only these rows have a reference; the others must be finite.
     """
 
     def error(number: int) -> float:
-        inputs.spoil(out)
+        inputs.fill_nan(out)
         call(number)
-        got = inputs.fetch(out)
+        got = inputs.download(out)
         if rows is not None:
             if not np.isfinite(got).all():
                 return float("nan")
             got = got[rows]
-        return inputs.far(got, np.asarray(wanted(number), np.float64))
+        return inputs.relative_error(got, np.asarray(expected(number), np.float64))
 
     return Check(against, error, tolerance)
 
 
-def written_in_turn(
+def rotated_outputs(
     against: str,
     call: Call,
     outs: Sequence[Array],
-    wanted: Callable[[int], NumPyArray],
+    expected: Callable[[int], NumPyArray],
     tolerance: float,
 ) -> Check:
-    """The same of a call that writes another output at each number, in turn."""
-    each = [written(against, call, out, wanted, tolerance) for out in outs]
+    """The same for a call that rotates through several outputs."""
+    each = [output(against, call, out, expected, tolerance) for out in outs]
     return Check(against, lambda number: each[number % len(each)].error(number), tolerance)
 
 
-def returned(
+def returned_array(
     against: str,
     call: Callable[[int], Array],
-    wanted: Callable[[int], NumPyArray],
+    expected: Callable[[int], NumPyArray],
     tolerance: float,
 ) -> Check:
-    """A call that returns fresh memory: what the pool hands out next is spoilt."""
+    """A call that returns a new array: memory that the pool reuses for it is NaN beforehand."""
 
     def error(number: int) -> float:
-        inputs.spoil_like(call(number))
-        return inputs.far(inputs.fetch(call(number)), np.asarray(wanted(number), np.float64))
+        inputs.fill_nan_and_free(call(number))
+        return inputs.relative_error(
+            inputs.download(call(number)), np.asarray(expected(number), np.float64)
+        )
 
     return Check(against, error, tolerance)

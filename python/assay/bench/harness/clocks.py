@@ -1,4 +1,4 @@
-"""How long calls take, by the clock of whatever does the work."""
+"""Clocks that time calls: the host's, a device's, or the call's own."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Protocol
 from assay.runtime.hardware import Device
 
 Call = Callable[[int], object]
-"""Does piece of work number i; the number says whose turn it is among rotated inputs."""
+"""Makes call number i; the number selects one of the rotated inputs."""
 
 
 class Clock(Protocol):
-    """Runs calls and tells what one of them took, on average."""
+    """Makes calls and returns the mean of what one of them took."""
 
     def measure(self, call: Call, first: int, count: int) -> float:
-        """Make calls number `first` to `first + count - 1`; seconds of one, or what it told."""
+        """Make calls number `first` to `first + count - 1`; the mean seconds, or reported value."""
         ...
 
 
 class HostClock:
-    """Calls that are over when they return."""
+    """Wall-clock time of synchronous calls."""
 
     def measure(self, call: Call, first: int, count: int) -> float:
         """Seconds of one call."""
@@ -33,15 +33,15 @@ class HostClock:
         return (time.perf_counter_ns() - start) / count * 1e-9
 
 
-class OneCore:
-    """Keeps the thread on one core in its `with` block: that where it first was.
+class PinnedCore:
+    """Pins the thread to one core in its `with` block: the core that it first ran on.
 
-    So that moves between cores have no part in microseconds of the host. Systems that cannot hold a
-    thread leave it free.
+    Keeps migrations between cores out of microsecond timings. Does nothing on systems without
+    thread affinity.
     """
 
     def __init__(self) -> None:
-        """Choose no core yet."""
+        """The core is chosen on first use."""
         self._core: int | None = None
         self._allowed: set[int] = set()
 
@@ -59,11 +59,11 @@ class OneCore:
             os.sched_setaffinity(0, self._allowed)
 
 
-class OneCoreClock(HostClock):
-    """Calls that are over when they return, all made on one core."""
+class PinnedCoreClock(HostClock):
+    """Wall-clock time of synchronous calls on a pinned core, after one warm-up call."""
 
-    def __init__(self, core: OneCore) -> None:
-        """Measure where others with the same core do."""
+    def __init__(self, core: PinnedCore) -> None:
+        """Measure on this core, which other clocks may share."""
         self.core = core
 
     def measure(self, call: Call, first: int, count: int) -> float:
@@ -74,10 +74,10 @@ class OneCoreClock(HostClock):
 
 
 class DeviceClock:
-    """Calls that queue work on a device: marks before and after them in its stream are read.
+    """Device time of calls that queue work, by events before and after them in the stream.
 
-    Nothing waits inside the measurement, so that it holds for devices that work while the host
-    goes on, and for a device whose clock is virtual.
+    Nothing synchronizes inside the measurement, so it is valid for asynchronous devices and for
+    a device with a virtual clock.
     """
 
     def __init__(self, device: Device) -> None:
@@ -95,15 +95,15 @@ class DeviceClock:
         return end.elapsed_ns(start) / count * 1e-9
 
 
-class ToldClock:
-    """Calls that time or measure themselves, and return what they found."""
+class SelfTimedClock:
+    """Calls that measure themselves and return the value."""
 
     def measure(self, call: Call, first: int, count: int) -> float:
-        """The mean of what the calls returned."""
+        """The mean of the returned values."""
         total = 0.0
         for number in range(first, first + count):
-            told = call(number)
-            if not isinstance(told, (int, float)):
-                raise TypeError(f"a call that measures itself returned {told!r}, not a number")
-            total += told
+            value = call(number)
+            if not isinstance(value, (int, float)):
+                raise TypeError(f"a self-timed call returned {value!r}, expected a number")
+            total += value
         return total / count

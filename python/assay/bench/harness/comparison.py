@@ -1,7 +1,7 @@
-"""Whether a run is better or worse than an earlier one, said only where it is known.
+"""Regressions and improvements of a run against a baseline, where they are significant.
 
-Machines differ from hour to hour, so a figure is compared by how it stood to its yardstick in the
-same rounds: its ceiling, else a rival that ran in both. Only where there is none are the figures
+Machines drift from hour to hour, so a figure is compared by its ratio to a reference measured in
+the same rounds: its ceiling, else a rival that ran in both. Only without either are the figures
 themselves compared.
 """
 
@@ -23,14 +23,14 @@ IMPROVED, REGRESSED, UNDECIDED, INVALID = "improved", "regressed", "undecided", 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One figure now and then; a ratio above one is an improvement."""
+    """One figure against its baseline; a ratio above one is an improvement."""
 
     name: str
     verdict: str
     ratio: float | None
     interval: Interval | None
     by: str
-    """What was compared, or why it could not be."""
+    """What was compared, or why the comparison is invalid."""
 
     def to_data(self) -> dict[str, Any]:
         """As plain data."""
@@ -70,18 +70,18 @@ def check_comparable(suite: str, then: Result) -> None:
 
 
 def compare(now: Result, then: Result, tolerance: float = TOLERANCE) -> Comparison:
-    """Hold a run against an earlier one of the same suite."""
+    """Compare a run with an earlier one of the same suite."""
     check_comparable(now.suite, then)
     before = {figure.name: figure for figure in then.figures}
     names = [figure.name for figure in now.figures]
-    alien = None
+    incomparable = None
     if now.machine["fingerprint"] != then.machine["fingerprint"]:
-        alien = "measured on another machine or device"
+        incomparable = "measured on another machine or device"
     elif now.quick != then.quick:
-        alien = "one run was quick, the other was not"
+        incomparable = "one run was quick, the other was not"
     return Comparison(
         verdicts=tuple(
-            _verdict(figure, before[figure.name], tolerance, alien)
+            _verdict(figure, before[figure.name], tolerance, incomparable)
             for figure in now.figures
             if figure.name in before
         ),
@@ -91,8 +91,8 @@ def compare(now: Result, then: Result, tolerance: float = TOLERANCE) -> Comparis
     )
 
 
-def _verdict(now: Figure, then: Figure, tolerance: float, alien: str | None) -> Verdict:
-    reason = alien or _unusable(now, then)
+def _verdict(now: Figure, then: Figure, tolerance: float, incomparable: str | None) -> Verdict:
+    reason = incomparable or _unusable(now, then)
     if reason is not None:
         return Verdict(now.name, INVALID, None, None, reason)
     by, values_now, values_then = _values(now, then)
@@ -102,7 +102,7 @@ def _verdict(now: Figure, then: Figure, tolerance: float, alien: str | None) -> 
 
 
 def decide(interval: Interval | None, tolerance: float) -> str:
-    """What an interval of the ratio says: nothing, unless all of it is beyond the tolerance.
+    """The verdict of a confidence interval: undecided unless all of it is beyond the tolerance.
 
     >>> decide(Interval(0.80, 0.90), 0.05), decide(Interval(0.80, 0.97), 0.05)
     ('regressed', 'undecided')
@@ -130,8 +130,8 @@ def _unusable(now: Figure, then: Figure) -> str | None:
 
 
 def _values(now: Figure, then: Figure) -> tuple[str, Sequence[float], Sequence[float]]:
-    """What the figures are compared by: more is better."""
-    for mine, theirs in _yardsticks(now, then):
+    """What the figures are compared by, and its values in both runs; more is better."""
+    for mine, theirs in _references(now, then):
         values_now, values_then = now.paired(mine), then.paired(theirs)
         if len(values_now) >= 2 and len(values_then) >= 2:
             return f"ratio to {mine.name} in the same rounds", values_now, values_then
@@ -144,7 +144,7 @@ def _values(now: Figure, then: Figure) -> tuple[str, Sequence[float], Sequence[f
     )
 
 
-def _yardsticks(now: Figure, then: Figure) -> list[tuple[Series, Series]]:
+def _references(now: Figure, then: Figure) -> list[tuple[Series, Series]]:
     pairs = []
     if now.ceiling and then.ceiling and now.ceiling.name == then.ceiling.name:
         pairs.append((now.ceiling, then.ceiling))

@@ -1,4 +1,4 @@
-"""Bytes and operations of a call, as the device's records have them."""
+"""Bytes and FLOPs of a call, from the device's launch records."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from assay.bench.harness.clocks import Call
 from assay.runtime.hardware import Device
 
 
-class Counted(NamedTuple):
-    """What the launches of one call move and compute."""
+class WorkCounts(NamedTuple):
+    """Bytes moved and FLOPs computed by the launches of one call."""
 
     bytes: float
     flops: float
 
 
-def count(device: Device, call: Call) -> Counted:
-    """Make a call once and add up what its launches were recorded with.
-
-    Records carry the counts of the operations themselves, so that figure and record agree.
-    """
+def count(device: Device, call: Call) -> WorkCounts:
+    """Make a call once and sum the counts of its launch records."""
     device.synchronize()
     device.take_records()
     call(0)
     device.synchronize()
     launches = [one for one in device.take_records().records if one.kind == "launch"]
-    return Counted(
+    return WorkCounts(
         float(sum(one.bytes for one in launches)), float(sum(one.flops for one in launches))
     )

@@ -1,4 +1,4 @@
-"""Short operations in groups, each a graph: the way an engine runs them."""
+"""Batches of short operations, each captured as a graph, as an engine runs them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from assay.runtime.graphs import capture_graph
 from assay.runtime.hardware import Device
 
 GROUP_BYTES: Final = 8 << 20
-"""What a group moves about: starting it from Python then costs little beside it."""
+"""Bytes that a batch moves: launching it from Python then costs little beside it."""
 
 GPU_GROUP_BYTES: Final = 2 << 30
-"""The same of a GPU, which moves it in half a millisecond."""
+"""The same on a GPU, which moves them in half a millisecond."""
 
 MOST_NODES: Final = 1000
-"""Operations in one graph of a GPU at most, or one round of them."""
+"""Maximum number of nodes of a GPU graph, or one pass over the operations if that is more."""
 
 
 def batch_into_graphs(
     device: Device, operations: Sequence[Callable[[], object]], nbytes: float
 ) -> tuple[Call, int]:
-    """A call that does the operations in turn, and how many of them it does at once.
+    """A call that rotates through the operations, and how many operations one call makes.
 
-    Each moves `nbytes`. Long ones go alone; short ones are captured, as many as make a group. On
-    a GPU a group may go through them several times.
+    Each moves `nbytes`. Long operations are called one by one; short ones are captured in graphs
+    of as many as make a batch. On a GPU a graph may contain all operations several times.
     """
     if device.capabilities.is_gpu:
         rounds = int(GPU_GROUP_BYTES // max(nbytes * len(operations), 1.0))
         if rounds < 1:
             return lambda number: operations[number % len(operations)](), 1
-        several = list(operations) * min(rounds, -(-MOST_NODES // len(operations)))
-        graph = capture_graph(functools.partial(_all, several), device=device)
-        return lambda _: graph.replay(), len(several)
+        nodes = list(operations) * min(rounds, -(-MOST_NODES // len(operations)))
+        graph = capture_graph(functools.partial(_all, nodes), device=device)
+        return lambda _: graph.replay(), len(nodes)
     times = min(int(GROUP_BYTES // max(nbytes, 1.0)), len(operations))
     if times < 2:
         return lambda number: operations[number % len(operations)](), 1

@@ -1,4 +1,4 @@
-"""Inputs that no cache and no shortcut can know beforehand, and outputs spoilt before use."""
+"""Inputs that rotate past the cache, and outputs overwritten with NaN before use."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from assay.runtime.transfer import store, values
 NumPyArray = npt.NDArray[Any]
 
 DTYPES: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
-"""The short names of element types, as formats of weights are called too."""
+"""Element types by the short names that weight formats use."""
 
 _UNKNOWN_CACHE: Final = 128 << 20
 _TIMES_THE_CACHE: Final = 2
-_POISON: Final = 0xFF
-"""Every byte of a spoilt output: not a number in every floating type, -1 in integers."""
+_NAN_BYTE: Final = 0xFF
+"""Fills an array with NaN in every floating type, with -1 in integers."""
 
 
-def copies(device: Device, nbytes: int, quick: bool) -> int:
-    """How many inputs of this size to rotate so that none is in the cache when its turn comes.
+def rotated_copies(device: Device, nbytes: int, quick: bool) -> int:
+    """How many inputs of this size to rotate so that each is evicted before it is used again.
 
-    A quick run takes two: its figures say that they are not cold.
+    A quick run uses two, and its figures are marked as not cold.
     """
     if quick:
         return 2
@@ -38,28 +38,28 @@ def copies(device: Device, nbytes: int, quick: bool) -> int:
 
 
 @functools.lru_cache(maxsize=4)
-def normal(shape: tuple[int, ...], seed: int) -> NumPyArray:
-    """Values as activations and weights have them: neither zero nor alike.
+def standard_normal(shape: tuple[int, ...], seed: int) -> NumPyArray:
+    """Normally distributed values, like activations and weights.
 
-    Cases of a suite that follow each other get the same ones, which cannot be written.
+    Read-only and cached, because consecutive cases of a suite use the same ones.
     """
     drawn = np.random.default_rng(seed).standard_normal(shape, np.float32)
     drawn.flags.writeable = False
     return drawn
 
 
-def counts(size: int, seed: int) -> NumPyArray:
-    """Small whole numbers as f32, whose sums are exact in any order."""
+def small_integers(size: int, seed: int) -> NumPyArray:
+    """Small integers as f32, whose sums are exact in any order."""
     return np.random.default_rng(seed).integers(0, 16, size).astype(np.float32)
 
 
-def place(device: Device, host: NumPyArray, dtype: str = "f32") -> Array:
-    """Host values in the device's own memory."""
+def upload(device: Device, host: NumPyArray, dtype: str = "f32") -> Array:
+    """Host values in device memory."""
     return store("input", device, host, BY_NAME[DTYPES[dtype]])
 
 
 def repeat(device: Device, part: Array, times: int) -> Array:
-    """An array of one axis with the same elements again and again, copied within the device."""
+    """A one-dimensional array that repeats `part`, copied on the device."""
     out = empty(device, (part.size * times,), part.dtype, "repeat")
     for number in range(times):
         device.copy(
@@ -68,33 +68,33 @@ def repeat(device: Device, part: Array, times: int) -> Array:
     return out
 
 
-def fetch(array: Array) -> NumPyArray:
+def download(array: Array) -> NumPyArray:
     """The values on the host, in double precision."""
     array.device.synchronize()
     return np.asarray(values(array), np.float64)
 
 
-def spoil(array: Array) -> None:
-    """Make an array not a number, so that a result that is not written cannot pass for one."""
-    array.device.fill("spoil", array.buffer, array.offset, _POISON, array.nbytes)
+def fill_nan(array: Array) -> None:
+    """Fill an array with NaN, so that an output that is not written cannot pass the check."""
+    array.device.fill("fill_nan", array.buffer, array.offset, _NAN_BYTE, array.nbytes)
 
 
-def spoil_like(array: Array) -> None:
-    """Spoil and free an array: its memory is what the pool hands out next for one as large."""
-    spoil(array)
+def fill_nan_and_free(array: Array) -> None:
+    """Fill an array with NaN and free it: the pool reuses its memory for the next one as large."""
+    fill_nan(array)
     array.device.synchronize()
     array.free()
 
 
-def far(got: NumPyArray, wanted: NumPyArray) -> float:
-    """The largest distance over the largest value wanted; NaN where anything is not a number."""
-    if got.shape != wanted.shape:
+def relative_error(got: NumPyArray, expected: NumPyArray) -> float:
+    """The maximum absolute error over the maximum of `expected`; NaN if any value is NaN."""
+    if got.shape != expected.shape:
         return float("nan")
-    distance = np.abs(got - wanted).max(initial=0.0)
-    return float(distance / max(np.abs(wanted).max(initial=0.0), np.finfo(np.float64).tiny))
+    error = np.abs(got - expected).max(initial=0.0)
+    return float(error / max(np.abs(expected).max(initial=0.0), np.finfo(np.float64).tiny))
 
 
-def rounding(dtype: str) -> float:
-    """The largest relative error of rounding to an element type."""
+def unit_roundoff(dtype: str) -> float:
+    """The unit roundoff of an element type: the maximum relative error of rounding to it."""
     kind = BY_NAME[DTYPES[dtype]]
     return 2.0**-8 if kind is bfloat16 else float(np.finfo(kind.storage).eps) / 2

@@ -1,7 +1,8 @@
-"""Waits until only this thread works: threads of a rival may spin long after its call is over.
+"""Waits until no other thread of the process runs.
 
-OpenBLAS's threads look for the next product for tens of milliseconds before they sleep. Timed in
-turn with it on as many threads as there are cores, whoever comes next shares a core with them.
+Worker threads of a rival may spin after its call has returned: those of OpenBLAS poll for the
+next GEMM for tens of milliseconds before they sleep. On as many threads as cores, the subject
+that is sampled next would share a core with them.
 """
 
 from __future__ import annotations
@@ -12,24 +13,24 @@ from pathlib import Path
 from typing import Final
 
 _TASKS: Final = Path("/proc/self/task")
-_LOOK_SECONDS: Final = 2e-4
-_LONGEST_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 2e-4
+_TIMEOUT_SECONDS: Final = 0.5
 
 
-def settle() -> bool:
-    """Wait until no other thread of this process runs; False where one still did after a while.
+def wait_until_idle() -> bool:
+    """Wait until no other thread of this process runs; False if one still did at the timeout.
 
-    Only Linux tells what threads do; elsewhere nothing is waited for.
+    Returns at once on systems other than Linux, which do not report the state of threads.
     """
-    end = time.perf_counter() + _LONGEST_SECONDS
-    while _others_run():
+    end = time.perf_counter() + _TIMEOUT_SECONDS
+    while _any_other_runs():
         if time.perf_counter() > end:
             return False
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return True
 
 
-def _others_run() -> bool:
+def _any_other_runs() -> bool:
     own = str(threading.get_native_id())
     if not _TASKS.exists():
         return False
@@ -38,8 +39,8 @@ def _others_run() -> bool:
 
 def _runs(task: Path) -> bool:
     try:
-        told = (task / "stat").read_bytes()
+        stat = (task / "stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return False  # The thread has ended since it was listed.
-    # The state follows the name, which is in brackets and may hold anything, brackets too.
-    return told.rpartition(b")")[2].split()[0] == b"R"
+    # The state follows the name, which is in parentheses and may contain any character.
+    return stat.rpartition(b")")[2].split()[0] == b"R"

@@ -1,4 +1,4 @@
-"""What a run of a suite found, and the file it is kept in."""
+"""The result of a suite, and its file format."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ SCHEMA: Final = "assay.bench/1"
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values of one contestant, round by round; None where it sat a round out."""
+    """Samples of one subject, one a round; None where it skipped the round."""
 
     name: str
     rounds: tuple[float | None, ...]
     calls: int
-    """Calls that each value is the mean of."""
+    """Calls per sample."""
 
     @property
     def values(self) -> list[float]:
-        """The values that there are."""
+        """The samples of the rounds that it did not skip."""
         return [value for value in self.rounds if value is not None]
 
     @property
@@ -37,7 +37,7 @@ class Series:
         return median(self.values)
 
     def to_data(self) -> dict[str, Any]:
-        """As plain data, with what is stated of it."""
+        """As plain data, with summary statistics."""
         values = self.values
         interval = median_interval(values)
         return {
@@ -53,7 +53,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How far the timed work was from its reference; NaN where nothing was written."""
+    """Relative error of the timed code against its reference; NaN where nothing was written."""
 
     against: str
     error: float
@@ -61,7 +61,7 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether the figure is worth anything."""
+        """Whether the error is within the tolerance."""
         return self.error <= self.tolerance
 
 
@@ -76,7 +76,7 @@ class Figure:
     ceiling: Series | None
     rivals: tuple[Series, ...]
     absent: Mapping[str, str]
-    """Rivals that took no part, with the reason."""
+    """Rivals that were not measured, with the reason."""
     check: Verification
     bytes: float | None
     flops: float | None
@@ -102,9 +102,9 @@ class Figure:
         return None if self.ceiling is None else median(self.paired(self.ceiling))
 
     def paired(self, other: Series) -> list[float]:
-        """How we stand to another contestant in each round that both took part in.
+        """Ratios to another subject in each round with samples of both.
 
-        Above one we are better, whether more or less of the unit is.
+        Above one our code is better, whether the unit is a rate or a time.
         """
         pairs = [
             (own, theirs)
@@ -147,7 +147,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run of a suite: where, with what, and every figure."""
+    """A run of a suite: machine, versions, and every figure."""
 
     suite: str
     quick: bool
@@ -159,11 +159,11 @@ class Result:
     load_average: tuple[Sequence[float], Sequence[float]]
     """Runnable processes over 1, 5 and 15 minutes, before and after."""
     other_cores: float | None
-    """Cores that work of others had on average during the run; None where nobody told."""
+    """Mean number of cores that other processes used during the run; None where unknown."""
     figures: tuple[Figure, ...]
 
     def to_data(self) -> dict[str, Any]:
-        """As plain data: what the file holds."""
+        """As plain data, in the schema of the file."""
         return {
             "schema": SCHEMA,
             "suite": self.suite,
@@ -185,7 +185,7 @@ class Result:
 
 
 def _json(data: Any) -> Any:
-    """The data with null for numbers that JSON lacks."""
+    """The data with null for NaN and infinities, which JSON lacks."""
     if isinstance(data, float) and not math.isfinite(data):
         return None
     if isinstance(data, dict):
@@ -196,7 +196,7 @@ def _json(data: Any) -> Any:
 
 
 def load(path: Path) -> Result:
-    """Read a file that `Result.save` wrote; anything else is refused in one line."""
+    """Read a file that `Result.save` wrote; raises `InputError` for anything else."""
     try:
         data = json.loads(path.read_bytes())
     except OSError as error:
@@ -204,17 +204,17 @@ def load(path: Path) -> Result:
             f"cannot read {path}: {error.strerror}", "assay bench SUITE --save FILE writes one"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise _alien(path, f"it is not JSON: {error}") from None
+        raise _not_a_result(path, f"it is not JSON: {error}") from None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         got = data.get("schema") if isinstance(data, dict) else type(data).__name__
-        raise _alien(path, f"expected schema {SCHEMA}, got {got}")
+        raise _not_a_result(path, f"expected schema {SCHEMA}, got {got}")
     try:
         return _result(data)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _alien(path, f"{type(error).__name__}: {error}") from None
+        raise _not_a_result(path, f"{type(error).__name__}: {error}") from None
 
 
-def _alien(path: Path, why: str) -> InputError:
+def _not_a_result(path: Path, why: str) -> InputError:
     return InputError(
         f"{path} is no result of assay bench: {why}", "assay bench SUITE --save FILE writes one"
     )

@@ -1,4 +1,4 @@
-"""The one loop that measures: contestants in turn, round after round, with the answer checked."""
+"""The measurement loop: interleaved rounds of all subjects, with the answer checked."""
 
 from __future__ import annotations
 
@@ -8,63 +8,67 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from assay.bench.harness.case import UNITS, Absent, Case, Contestant, Trial
-from assay.bench.harness.clocks import ToldClock
-from assay.bench.harness.quiescence import settle
+from assay.bench.harness.case import UNITS, Absent, Case, PreparedCase, Subject
+from assay.bench.harness.clocks import SelfTimedClock
+from assay.bench.harness.quiescence import wait_until_idle
 from assay.bench.harness.result import Figure, Series, Verification
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """How long a case is measured."""
+class SamplingPlan:
+    """How long and how often a case is sampled."""
 
     seconds: float
-    least_rounds: int
-    most_rounds: int
-    sample_seconds: float
-    """One value takes at least this long, so that reading the clock costs nothing beside it."""
-    most_seconds: float
-    """After this long three rounds must do, though they bound no median."""
-    settles: bool = True
-    """Whether a turn waits until no other thread of the process runs."""
+    min_rounds: int
+    max_rounds: int
+    min_sample_seconds: float
+    """A sample repeats the call until it takes this long, so that clock overhead is negligible."""
+    max_seconds: float
+    """After this long `MIN_SAMPLES` rounds suffice, though they give no confidence interval."""
+    waits_for_idle: bool = True
+    """Whether a sample waits until no other thread of the process runs."""
 
 
-CLAIM: Final = Effort(2.5, least_rounds=21, most_rounds=401, sample_seconds=5e-4, most_seconds=60)
-GPU_CLAIM: Final = replace(CLAIM, seconds=1.0, sample_seconds=4e-3, settles=False)
-"""Longer samples, since the first kernel comes late; the host's threads do not matter to a GPU."""
-LOOK: Final = Effort(0.12, least_rounds=7, most_rounds=51, sample_seconds=1e-4, most_seconds=1.0)
+FULL: Final = SamplingPlan(
+    2.5, min_rounds=21, max_rounds=401, min_sample_seconds=5e-4, max_seconds=60
+)
+FULL_GPU: Final = replace(FULL, seconds=1.0, min_sample_seconds=4e-3, waits_for_idle=False)
+"""Longer samples, because of launch latency; host threads do not disturb a GPU."""
+QUICK: Final = SamplingPlan(
+    0.12, min_rounds=7, max_rounds=51, min_sample_seconds=1e-4, max_seconds=1.0
+)
 
-LEAST_VALUES: Final = 3
-"""What a slow contestant gives at least; a rival then leaves the rounds to the others."""
+MIN_SAMPLES: Final = 3
+"""Samples of a slow rival, which then skips further rounds."""
 
 
-def measure(case: Case, effort: Effort, cache_bytes: int | None) -> Figure:
+def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None) -> Figure:
     """Prepare a case, check it, measure it, check it again."""
     if case.rounds is not None:
-        effort = replace(effort, least_rounds=case.rounds, most_rounds=case.rounds)
-    trial = case.prepare()
-    present = [rival for rival in trial.rivals if isinstance(rival, Contestant)]
-    contestants = [trial.own, *([trial.ceiling] if trial.ceiling else []), *present]
-    error = trial.check.error(0)
-    lanes = [_Lane(one, effort) for one in contestants]
-    _rounds(lanes, effort)
-    # What ran last is checked too: a buffer that a later call spoils would not show in the first.
-    error = _worse(error, trial.check.error(lanes[0].made - 1))
+        plan = replace(plan, min_rounds=case.rounds, max_rounds=case.rounds)
+    prepared = case.prepare()
+    present = [rival for rival in prepared.rivals if isinstance(rival, Subject)]
+    subjects = [prepared.own, *([prepared.ceiling] if prepared.ceiling else []), *present]
+    error = prepared.check.error(0)
+    samplers = [_Sampler(one, plan) for one in subjects]
+    _rounds(samplers, plan)
+    # The last call is checked too: the first check would miss a buffer that later calls corrupt.
+    error = _worse(error, prepared.check.error(samplers[0].made - 1))
     unit = UNITS[case.unit]
     series = [
         Series(
-            lane.contestant.name,
+            sampler.subject.name,
             tuple(
-                None if one is None else unit.value(lane.contestant.amount, one)
-                for one in lane.values
+                None if one is None else unit.value(sampler.subject.amount, one)
+                for one in sampler.values
             ),
-            lane.calls,
+            sampler.calls,
         )
-        for lane in lanes
+        for sampler in samplers
     ]
-    has_ceiling = trial.ceiling is not None
+    has_ceiling = prepared.ceiling is not None
     return Figure(
         name=case.name,
         unit=case.unit,
@@ -72,46 +76,49 @@ def measure(case: Case, effort: Effort, cache_bytes: int | None) -> Figure:
         own=series[0],
         ceiling=series[1] if has_ceiling else None,
         rivals=tuple(series[1 + has_ceiling :]),
-        absent={one.name: one.reason for one in trial.rivals if isinstance(one, Absent)},
-        check=Verification(trial.check.against, float(error), float(trial.check.tolerance)),
-        bytes=trial.bytes,
-        flops=trial.flops,
-        working_set_bytes=trial.working_set_bytes,
-        cold=_is_cold(trial, cache_bytes),
-        note="; ".join(filter(None, [trial.note, *dict.fromkeys(trial.degradations())])),
+        absent={one.name: one.reason for one in prepared.rivals if isinstance(one, Absent)},
+        check=Verification(prepared.check.against, float(error), float(prepared.check.tolerance)),
+        bytes=prepared.bytes,
+        flops=prepared.flops,
+        working_set_bytes=prepared.working_set_bytes,
+        cold=_is_cold(prepared, cache_bytes),
+        note="; ".join(filter(None, [prepared.note, *dict.fromkeys(prepared.degradations())])),
     )
 
 
-class _Lane:
-    """A contestant with what it has done so far."""
+class _Sampler:
+    """Samples one subject; chooses how many calls make a sample."""
 
-    def __init__(self, contestant: Contestant, effort: Effort) -> None:
-        self.contestant = contestant
-        self.settles = effort.settles
+    def __init__(self, subject: Subject, plan: SamplingPlan) -> None:
+        self.subject = subject
+        self.waits_for_idle = plan.waits_for_idle
         self.made = 0
         self.used = 0.0
         self.values: list[float | None] = []
         self.calls = 1
         self.sample()
-        if not isinstance(contestant.clock, ToldClock) and self.used < effort.sample_seconds * 10:
-            # The first call warmed up; the second tells how many make a sample.
+        if (
+            not isinstance(subject.clock, SelfTimedClock)
+            and self.used < plan.min_sample_seconds * 10
+        ):
+            # The first sample warmed up; the second calibrates the calls per sample.
             start = time.perf_counter()
             once = max(self.sample(), time.perf_counter() - start, 1e-9)
-            self.calls = max(1, math.ceil(effort.sample_seconds / once))
+            self.calls = max(1, math.ceil(plan.min_sample_seconds / once))
         self.used = 0.0
 
-    def turn(self) -> float:
-        """A sample that begins when the one before is over, threads and all, and warmed up again."""
-        if self.settles:
-            settle()
-        if not isinstance(self.contestant.clock, ToldClock):
-            self.contestant.call(self.made)
+    def warm_sample(self) -> float:
+        """One sample after a warm-up call, once the threads of the previous subject are idle."""
+        if self.waits_for_idle:
+            wait_until_idle()
+        if not isinstance(self.subject.clock, SelfTimedClock):
+            self.subject.call(self.made)
             self.made += 1
         return self.sample()
 
     def sample(self) -> float:
         start = time.perf_counter()
-        value = self.contestant.clock.measure(self.contestant.call, self.made, self.calls)
+        value = self.subject.clock.measure(self.subject.call, self.made, self.calls)
         self.made += self.calls
         self.used += time.perf_counter() - start
         return value
@@ -121,20 +128,20 @@ class _Lane:
         return sum(value is not None for value in self.values)
 
 
-def _rounds(lanes: list[_Lane], effort: Effort) -> None:
-    """Give every lane its turns, beginning with another one in each round."""
+def _rounds(samplers: list[_Sampler], plan: SamplingPlan) -> None:
+    """Sample all subjects in every round, starting with a different one each time."""
     start = time.perf_counter()
-    share = effort.seconds / len(lanes)
+    share = plan.seconds / len(samplers)
     number = 0
-    while number < effort.most_rounds:
+    while number < plan.max_rounds:
         spent = time.perf_counter() - start
-        is_enough = spent > effort.seconds and number >= effort.least_rounds
-        if is_enough or (spent > effort.most_seconds and number >= LEAST_VALUES):
+        is_enough = spent > plan.seconds and number >= plan.min_rounds
+        if is_enough or (spent > plan.max_seconds and number >= MIN_SAMPLES):
             break
-        for lane in lanes[number % len(lanes) :] + lanes[: number % len(lanes)]:
-            is_slow = lane.used > share and lane.count >= LEAST_VALUES
-            sits_out = is_slow and lane is not lanes[0] and lane.used > 4 * lanes[0].used
-            lane.values.append(None if sits_out else lane.turn())
+        for sampler in samplers[number % len(samplers) :] + samplers[: number % len(samplers)]:
+            is_slow = sampler.used > share and sampler.count >= MIN_SAMPLES
+            skips = is_slow and sampler is not samplers[0] and sampler.used > 4 * samplers[0].used
+            sampler.values.append(None if skips else sampler.warm_sample())
         number += 1
 
 
@@ -142,7 +149,7 @@ def _worse(one: float, other: float) -> float:
     return math.nan if math.isnan(one) or math.isnan(other) else max(one, other)
 
 
-def _is_cold(trial: Trial, cache_bytes: int | None) -> bool | None:
-    if trial.working_set_bytes is None or cache_bytes is None:
+def _is_cold(prepared: PreparedCase, cache_bytes: int | None) -> bool | None:
+    if prepared.working_set_bytes is None or cache_bytes is None:
         return None
-    return trial.working_set_bytes > cache_bytes
+    return prepared.working_set_bytes > cache_bytes

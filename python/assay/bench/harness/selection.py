@@ -1,4 +1,4 @@
-"""What was chosen on the command line, turned into what a suite takes or refused in one line."""
+"""Parses the choices of the command line; raises `InputError` for what a suite does not have."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _size(suite: Suite, word: str) -> Size:
 
 
 def dtypes(suite: Suite, text: str | None) -> tuple[str, ...]:
-    """Names of element types and block formats, checked against what the suite has."""
+    """Names of element types and block formats of the suite."""
     if text is None:
         return ()
     if not suite.dtypes:
@@ -57,7 +57,7 @@ def model(suite: Suite, name: str | None) -> str | None:
 
 
 def rivals(suite: Suite, names: Sequence[str]) -> tuple[str, ...]:
-    """Programs to compare with, checked against those that the suite knows."""
+    """Programs to compare with, out of those that the suite knows."""
     if names and not suite.rivals:
         raise InputError(f"the suite {suite.name} has no rivals to choose", "leave out --rival")
     for name in names:

@@ -1,4 +1,4 @@
-"""Runs a suite: the machine is described, every case measured, the result put together."""
+"""Runs a suite: describes the machine, measures every case, returns the result."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any, Final
 
 import assay
 from assay.bench.harness import selection
-from assay.bench.harness.background_load import Others
+from assay.bench.harness.background_load import BackgroundLoad
 from assay.bench.harness.case import Settings, Suite
 from assay.bench.harness.result import Result
-from assay.bench.harness.runner import CLAIM, GPU_CLAIM, LOOK, measure
+from assay.bench.harness.runner import FULL, FULL_GPU, QUICK, measure
 from assay.errors import InputError
 from assay.runtime import cuda
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import Device
 
 LIBRARIES: Final = ("numpy", "torch", "llama-cpp-python", "transformers")
-"""Rivals whose versions a result names."""
+"""Rivals whose versions a result records."""
 
 
 def settings(
@@ -37,16 +37,16 @@ def settings(
     model: str | None = None,
     rivals: Sequence[str] = (),
 ) -> Settings:
-    """What is to be measured, from texts as the command line has them."""
-    # Its own device: records, pool and clock belong to nobody else's work.
-    made = Device(device)
+    """Settings of a run, parsed from command-line options."""
+    # A new device object, so that its records, pool and clock are not shared.
+    target = Device(device)
     if device.partition(":")[0] not in chosen.devices:
         raise InputError(
             f"the suite {chosen.name} does not run on {device}",
             f"it runs on: {', '.join(chosen.devices)}",
         )
     return Settings(
-        device=made,
+        device=target,
         quick=quick,
         sizes=selection.sizes(chosen, sizes),
         dtypes=selection.dtypes(chosen, dtypes),
@@ -55,32 +55,32 @@ def settings(
     )
 
 
-def run(chosen: Suite, asked: Settings, progress: Callable[[str], None] | None = None) -> Result:
-    """Measure every case of a suite; `progress` is told which."""
-    say = progress or (lambda _: None)
-    facts = machine(asked.device)
+def run(chosen: Suite, options: Settings, progress: Callable[[str], None] | None = None) -> Result:
+    """Measure every case of a suite; `progress` receives the name of each."""
+    report = progress or (lambda _: None)
+    facts = machine(options.device)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    load_before, start, others = os.getloadavg(), time.perf_counter(), Others()
-    effort = LOOK if asked.quick else GPU_CLAIM if asked.device.capabilities.is_gpu else CLAIM
-    cases = chosen.cases(asked)
+    load_before, start, background = os.getloadavg(), time.perf_counter(), BackgroundLoad()
+    plan = QUICK if options.quick else FULL_GPU if options.device.capabilities.is_gpu else FULL
+    cases = chosen.cases(options)
     figures = []
     for number, case in enumerate(cases, 1):
-        say(f"[{number}/{len(cases)}] {case.name}")
-        figures.append(measure(case, effort, facts.cache_bytes))
+        report(f"[{number}/{len(cases)}] {case.name}")
+        figures.append(measure(case, plan, facts.cache_bytes))
     result = Result(
         suite=chosen.name,
-        quick=asked.quick,
+        quick=options.quick,
         machine=facts.to_data(),
-        versions=_versions(asked.device),
+        versions=_versions(options.device),
         commit=_commit(),
         started=started,
         seconds=time.perf_counter() - start,
         load_average=(load_before, os.getloadavg()),
-        other_cores=others.cores(),
+        other_cores=background.cores(),
         figures=tuple(figures),
     )
     if chosen.finish is not None:
-        say(chosen.finish(result, asked.device))
+        report(chosen.finish(result, options.device))
     return result
 
 
@@ -102,7 +102,7 @@ def _versions(device: Device) -> dict[str, str | None]:
 
 
 def _commit() -> str | None:
-    """The commit this code is from: that of the checkout, else what `ASSAY_COMMIT` says."""
+    """The commit of the checkout that this file is tracked in, else `ASSAY_COMMIT`."""
     here = Path(__file__).resolve()
 
     def git(*words: str) -> str | None:

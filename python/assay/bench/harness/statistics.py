@@ -1,4 +1,4 @@
-"""Medians and what is known of them: no shape of the distribution is assumed anywhere."""
+"""Medians and their confidence intervals, without assumptions about the distribution."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ CONFIDENCE: Final = 0.95
 
 
 class Interval(NamedTuple):
-    """Bounds that hold the true value with the stated confidence."""
+    """A confidence interval."""
 
     low: float
     high: float
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which this share of all lies, between neighbors in proportion.
+    """The quantile, interpolated linearly between samples.
 
     >>> quantile([4.0, 1.0, 2.0], 0.5), quantile([0.0, 10.0], 0.25)
     (2.0, 2.5)
@@ -35,10 +35,10 @@ def median(values: Sequence[float]) -> float:
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """Bounds of the median from the order of the values; None where they are too few.
+    """Confidence interval of the median from order statistics; None for too few values.
 
-    Each value lies below the median with probability one half, so that how many do is binomial:
-    the interval leaves out as many at each end as that allows.
+    The number of values below the median is binomial with p = 1/2: the interval drops as many
+    values at each end as the confidence allows.
 
     >>> median_interval([5.0, 1.0, 4.0, 2.0, 3.0, 6.0])
     Interval(low=1.0, high=6.0)
@@ -59,9 +59,9 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 def ratio_interval(over: Sequence[float], under: Sequence[float]) -> Interval | None:
-    """Bounds of the ratio of two medians of positive values that were not measured in pairs.
+    """Confidence interval of the ratio of two medians of unpaired positive samples.
 
-    Each median is bounded so that both bounds hold together with the stated confidence.
+    Each median has an interval at half the error rate (Bonferroni), so that both hold together.
     """
     share = 1.0 - (1.0 - CONFIDENCE) / 2.0
     top, bottom = median_interval(over, share), median_interval(under, share)

@@ -1,4 +1,4 @@
-"""The ceilings of this machine, kept for whoever plans with them."""
+"""Measured ceilings of this machine, stored for the planner."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from assay.runtime.hardware import Device
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What a device was measured to do at most, in base units."""
+    """Measured ceilings of a device, in base units."""
 
     measured: str
     """When, as an ISO date."""
     read: dict[int, float]
-    """Bytes per second of reading, by how many bytes are read again and again."""
+    """Read bandwidth in bytes per second, by working-set size."""
     copy: dict[int, float]
-    """The same of copying, bytes read and written together."""
+    """Copy bandwidth by working-set size; bytes read and written both count."""
     arithmetic: float
-    """Operations per second of single precision in registers."""
+    """FP32 FLOP/s of fused multiply-adds in registers."""
     matmul: dict[str, float]
-    """Operations per second of a large matrix product, by element type."""
+    """FLOP/s of a large GEMM, by element type."""
     launch: float
-    """Seconds of the smallest operation."""
+    """Seconds of the smallest operation, launched from Python."""
     graph_node: float | None
     """Seconds of the smallest operation in a replayed graph."""
 
     @property
     def memory_read(self) -> float:
-        """Bytes per second of reading what is in no cache: the largest size measured."""
+        """Read bandwidth of memory: that of the largest working set."""
         return self.read[max(self.read)]
 
     @property
     def memory_copy(self) -> float:
-        """The same of copying."""
+        """Copy bandwidth of memory."""
         return self.copy[max(self.copy)]
 
     def to_data(self) -> dict[str, Any]:
@@ -49,12 +49,15 @@ class Ceilings:
 
 
 def path_for(device: Device) -> Path:
-    """Where the ceilings of this machine and device are, if they were measured."""
+    """The file of this machine's and device's ceilings, whether or not it exists."""
     return paths.cache("ceilings") / f"{device.name}-{machine(device).fingerprint}.json"
 
 
 def store(result: Result, device: Device) -> str:
-    """Keep the result of the suite `ceilings`; says where. A quick look is not kept."""
+    """Store a result of the suite `ceilings` and return a line that says where.
+
+    Quick runs and results with failed checks are not stored.
+    """
     if result.quick:
         return "not stored: a quick run is a look, not a claim"
     wrong = [figure.name for figure in result.figures if not figure.check.passed]
@@ -70,7 +73,7 @@ def store(result: Result, device: Device) -> str:
 
 
 def ceilings(device: Device) -> Ceilings | None:
-    """What `assay bench ceilings` found on this machine and device; None if it never ran."""
+    """Ceilings stored by `assay bench ceilings` on this machine and device; None if it never ran."""
     path = path_for(device)
     return _summary(load(path)) if path.exists() else None
 

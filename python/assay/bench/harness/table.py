@@ -1,4 +1,4 @@
-"""Figures as rows of a table, the same for the terminal and for Markdown."""
+"""The table of a result, for the terminal and for Markdown."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from assay.bench.harness.statistics import Interval, median, median_interval
 
 HEADER: Final = ("figure", "value", "unit", "spread", "of ceiling", "check")
 RIGHT: Final = (1, 3, 4)
-"""The columns that are numbers."""
+"""Right-aligned columns."""
 
 BUSY: Final = 0.1
-"""Share of the cores that others had during the run above which a reader is warned."""
+"""Background load, as a share of the cores, above which the table warns."""
 
 
 def rows(result: Result, comparison: Comparison | None = None) -> tuple[list[str], list[list[str]]]:
-    """The header and the cells; with a comparison there is a column more."""
+    """The header and the cells; a comparison adds a column."""
     verdicts = {one.name: one for one in comparison.verdicts} if comparison else {}
     header = [*HEADER, *(["now over then"] if comparison else []), "over rivals"]
     lines = []
@@ -84,28 +84,28 @@ def _rivals(figure: Figure) -> Iterator[str]:
 
 
 def _check(figure: Figure) -> str:
-    """How far the answer is from the reference, and the limit where it is beyond."""
+    """The relative error against the reference."""
     check = figure.check
     return f"{check.error:.0e}" if check.passed else f"WRONG {check.error:.0e}"
 
 
 def conditions(result: Result) -> list[str]:
-    """What a reader must know to judge the figures, in a few lines."""
+    """Conditions of the measurement: machine, versions, background load, ceilings, notes."""
     machine, versions = result.machine, result.versions
     before, after = (load[0] for load in result.load_average)
-    others = result.other_cores
-    beside = "" if others is None else f", others had {others:.2f} cores"
+    background = result.other_cores
+    load = "" if background is None else f", background load {background:.2f} cores"
     commit = f", commit {result.commit}" if result.commit else ""
     hardware = dict.fromkeys([machine["device_description"], machine["processor"]])
     lines = [
         f"{machine['device']}: {', '.join(hardware)}, {machine['usable_cores']} cores",
         ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
         + commit,
-        f"load average {before:.2f} before, {after:.2f} after{beside}, "
+        f"load average {before:.2f} before, {after:.2f} after{load}, "
         f"{result.seconds:.0f} s{', quick: a look, not a claim' if result.quick else ''}",
     ]
-    if others is not None and others > BUSY * machine["usable_cores"]:
-        lines.append("the machine was busy with other work: judge by ratios and their bounds")
+    if background is not None and background > BUSY * machine["usable_cores"]:
+        lines.append("the machine was busy with other work: judge by ratios and their intervals")
     lines += _ceilings(result)
     notes: dict[str, list[str]] = {}
     for figure in result.figures:
@@ -120,7 +120,7 @@ def conditions(result: Result) -> list[str]:
 
 
 def _ceilings(result: Result) -> Iterator[str]:
-    """Each yardstick with the range of its medians, as it was in the rounds of the cases."""
+    """Each ceiling with the range of its medians over the cases."""
     found: dict[tuple[str, str], list[float]] = {}
     for figure in result.figures:
         if figure.ceiling is not None:

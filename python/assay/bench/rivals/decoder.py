@@ -1,4 +1,4 @@
-"""What every program that decodes a language model is asked for, and our engine's answer."""
+"""The interface of programs that decode a language model, and our engine behind it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ CONTEXT: Final = 1024
 
 
 class Decoder(Protocol):
-    """A model that is loaded; every continuation is greedy and does not stop by itself."""
+    """A loaded model; every continuation is greedy and ignores end-of-sequence tokens."""
 
     name: str
 
     def decode(self, prompt: Tokens, count: int) -> tuple[float, list[int]]:
-        """Seconds of each token after the first, and the tokens."""
+        """Seconds per token after the first, and the tokens."""
 
     def prefill(self, prompt: Tokens) -> tuple[float, int]:
         """Seconds until the first token, and the token."""
 
-    def together(self, prompts: Sequence[Tokens], count: int) -> tuple[float, list[list[int]]]:
-        """Seconds for all continuations, the best way it has, and their tokens."""
+    def decode_batch(self, prompts: Sequence[Tokens], count: int) -> tuple[float, list[list[int]]]:
+        """Seconds for all continuations, batched where the program can, and their tokens."""
 
 
-class OwnDecoder:
+class AssayDecoder:
     """Our engine."""
 
     name = "assay"
@@ -53,8 +53,8 @@ class OwnDecoder:
         self._finish(tokens)
         return time.perf_counter() - start, tokens[0][0]
 
-    def together(self, prompts: Sequence[Tokens], count: int) -> tuple[float, list[list[int]]]:
-        """Step all requests side by side."""
+    def decode_batch(self, prompts: Sequence[Tokens], count: int) -> tuple[float, list[list[int]]]:
+        """Step all requests in one batch."""
         start = time.perf_counter()
         tokens = self._start(prompts, count)
         self._finish(tokens)
@@ -65,18 +65,18 @@ class OwnDecoder:
 
         params = SamplingParams(max_tokens=count, temperature=0.0, ignore_eos=True)
         names = [self._engine.add_request(prompt, params) for prompt in prompts]
-        self._place = {name: index for index, name in enumerate(names)}
+        self._index = {name: index for index, name in enumerate(names)}
         return [[] for _ in prompts]
 
     def _step(self, tokens: list[list[int]]) -> None:
         for output in self._engine.step():
-            tokens[self._place[output.request_id]] += output.token_ids
+            tokens[self._index[output.request_id]] += output.token_ids
 
     def _finish(self, tokens: list[list[int]]) -> None:
         while self._engine.has_work:
             self._step(tokens)
 
 
-def cores() -> int:
+def usable_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Rivals of the decode suite by name, and why one cannot take part."""
+"""Rivals of the decode suite by name."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ RIVALS: Final[dict[str, tuple[type[Any], tuple[str, ...]]]] = {
 """Rivals by name, and the modules that each needs."""
 
 _GGUF_MODULES: Final = ("gguf", "accelerate")
-"""What transformers reads GGUF files with."""
+"""Modules that transformers needs to read GGUF files."""
 
 
 def rival(name: str, path: Path | None) -> Decoder | Absent:
-    """A rival with this model loaded, or the reason why it takes no part."""
+    """A rival with this model loaded, or the reason why it is not measured."""
     if name not in RIVALS:
         raise unknown_name("rival", name, RIVALS)
     make, modules = RIVALS[name]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from assay.bench.rivals.decoder import CONTEXT, Tokens, cores
+from assay.bench.rivals.decoder import CONTEXT, Tokens, usable_cores
 
 
 class LlamaCppDecoder:
-    """llama.cpp through llama-cpp-python, on as many threads as there are cores.
+    """llama.cpp through llama-cpp-python, on as many threads as there are usable_cores.
 
-    Tokens are chosen by NumPy from its logits, which is less work than its own samplers are.
+    NumPy takes the argmax of its logits, which is cheaper than its own samplers.
     """
 
     name = "llama.cpp"
@@ -23,7 +23,7 @@ class LlamaCppDecoder:
     def __init__(self, path: Path) -> None:
         import llama_cpp
 
-        threads = cores()
+        threads = usable_cores()
         self._library = llama_cpp
         self._model: Any = llama_cpp.Llama(
             str(path), n_ctx=CONTEXT, n_threads=threads, n_threads_batch=threads, verbose=False
@@ -44,8 +44,8 @@ class LlamaCppDecoder:
         token = self._first(prompt)
         return time.perf_counter() - start, token
 
-    def together(self, prompts: Sequence[Tokens], count: int) -> tuple[float, list[list[int]]]:
-        """One after another: it takes one sequence at a time."""
+    def decode_batch(self, prompts: Sequence[Tokens], count: int) -> tuple[float, list[list[int]]]:
+        """One after another: it decodes one sequence at a time."""
         start = time.perf_counter()
         tokens = [self.decode(prompt, count)[1] for prompt in prompts]
         return time.perf_counter() - start, tokens

@@ -1,4 +1,4 @@
-"""Programs from their start to the first token that they print, in processes of their own."""
+"""Time and memory of a process from its start to the first token that it prints."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from assay.bench.rivals.decoder import cores
+from assay.bench.rivals.decoder import usable_cores
 
-LOOK_SECONDS: Final = 0.005
-"""How often the memory of a process is looked at."""
+POLL_SECONDS: Final = 0.005
+"""Interval at which the memory of a process is sampled."""
 
 _START_LLAMA_CPP: Final = (
     "import sys, llama_cpp\n"
@@ -26,74 +26,78 @@ _START_LLAMA_CPP: Final = (
 )
 
 
-class Start(NamedTuple):
-    """A process that ran to its end."""
+class ProcessStart(NamedTuple):
+    """A process that ran to completion."""
 
     seconds: float
     """Until it wrote its first byte."""
     text: str
-    """All that it wrote."""
+    """Its whole output."""
     anonymous_bytes: float
-    """The most memory that no file holds until that byte; zero where it was not watched."""
+    """Peak anonymous memory until that byte; zero where it was not monitored."""
 
 
 def commands(source: str, path: Path | None, prompt: str, device: str) -> dict[str, list[str]]:
-    """Command lines that print the first token of a prompt's continuation, by contestant."""
+    """Command lines that print the first token of a continuation, by subject."""
     options = ["--prompt", prompt, "--max-tokens", "1", "--greedy", "--device", device]
     found = {"assay": [sys.executable, "-m", "assay", "generate", source, *options]}
     if path is not None:
-        arguments = [str(path), prompt, str(cores())]
+        arguments = [str(path), prompt, str(usable_cores())]
         found["llama.cpp"] = [sys.executable, "-c", _START_LLAMA_CPP, *arguments]
     return found
 
 
-def start(command: Sequence[str], *, watches_memory: bool = False) -> Start:
-    """Run a process; what it takes is the time to its first byte of output."""
-    # Installed programs start from compiled modules: the first start may keep what it compiles.
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+def run_to_first_byte(command: Sequence[str], *, monitor_memory: bool = False) -> ProcessStart:
+    """Run a process and measure the time to its first byte of output."""
+    # Installed programs start from compiled modules: let the first start write them.
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     begun = time.perf_counter()
     with subprocess.Popen(
         command,
-        # Reading one byte reads no more, so that the rest is left for `communicate`.
+        # Unbuffered: reading one byte leaves the rest for `communicate`.
         bufsize=0,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=kept,
+        env=environment,
     ) as process:
         assert process.stdout is not None
-        watch = _Watch(process.pid) if watches_memory else None
+        monitor = _MemoryMonitor(process.pid) if monitor_memory else None
         first = process.stdout.read(1)
         seconds = time.perf_counter() - begun
-        most = watch.end() if watch is not None else 0.0
-        rest, talk = process.communicate()
+        peak = monitor.stop() if monitor is not None else 0.0
+        rest, errors = process.communicate()
     if process.returncode != 0:
-        raise RuntimeError(f"{command[0]} ended with {process.returncode}: {talk.decode()[-500:]}")
-    return Start(seconds, (first + rest).decode(), most)
+        raise RuntimeError(
+            f"{command[0]} ended with {process.returncode}: {errors.decode()[-500:]}"
+        )
+    return ProcessStart(seconds, (first + rest).decode(), peak)
 
 
-class _Watch:
-    """Looks at the memory of a process in a thread of its own, until told to end."""
+class _MemoryMonitor:
+    """Samples the memory of a process in a background thread."""
 
     def __init__(self, process: int) -> None:
         self._process = process
-        self._most = 0.0
+        self._peak = 0.0
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="memory")
+        self._thread = threading.Thread(target=self._sample, name="memory")
         self._thread.start()
 
-    def end(self) -> float:
-        """Stop looking, and say what was most."""
+    def stop(self) -> float:
+        """Stop sampling and return the peak."""
         self._ended.set()
         self._thread.join()
-        return self._most
+        return self._peak
 
-    def _look(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
-            self._most = max(self._most, anonymous_bytes(self._process))
+    def _sample(self) -> None:
+        while not self._ended.wait(POLL_SECONDS):
+            self._peak = max(self._peak, anonymous_bytes(self._process))
 
 
 def anonymous_bytes(process: int) -> float:
-    """Memory of a process that no file holds, as the kernel counts it; zero once it has ended."""
+    """Anonymous resident memory of a process (RssAnon); zero once it has ended."""
     try:
         with open(f"/proc/{process}/status", encoding="ascii") as lines:
             found = [line for line in lines if line.startswith("RssAnon:")]

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from assay.bench.harness.case import Absent, Contestant
+from assay.bench.harness.case import Absent, Subject
 from assay.bench.harness.clocks import Call, Clock, HostClock
 from assay.bench.harness.inputs import NumPyArray
 from assay.runtime.hardware import Device
 
 
 class TorchClock:
-    """Device time of PyTorch's calls on a GPU: its own events, on its own stream."""
+    """Device time of PyTorch's calls on a GPU, by CUDA events on its current stream."""
 
     def __init__(self, module: Any) -> None:
         """Measure on PyTorch's current stream."""
@@ -40,11 +40,11 @@ def pytorch_rival(
     amount: float,
     *,
     clock: Clock | None = None,
-) -> Contestant | Absent:
-    """PyTorch on the same device, or the reason why it takes no part.
+) -> Subject | Absent:
+    """PyTorch on the same device, or the reason why it is not measured.
 
-    `make` gets the module and a function that places host values, and returns the call. Without a
-    clock, time is the device's.
+    `make` gets the module and a function that uploads host values, and returns the call. Without
+    `clock`, device time is measured.
     """
     if importlib.util.find_spec("torch") is None:
         return Absent("PyTorch", "not installed")
@@ -55,14 +55,14 @@ def pytorch_rival(
         if not module.cuda.is_available():
             return Absent("PyTorch", "was built without CUDA or finds no GPU")
         call = make(module, lambda host: _on_host(module, host).to(device.name))
-        return Contestant("PyTorch", call, clock or TorchClock(module), amount)
+        return Subject("PyTorch", call, clock or TorchClock(module), amount)
     call = make(module, lambda host: _on_host(module, host))
 
-    def undifferentiated(number: int) -> object:
+    def call_without_autograd(number: int) -> object:
         with module.inference_mode():
             return call(number)
 
-    return Contestant("PyTorch", undifferentiated, clock or HostClock(), amount)
+    return Subject("PyTorch", call_without_autograd, clock or HostClock(), amount)
 
 
 def _on_host(module: Any, host: NumPyArray) -> Any:
@@ -70,15 +70,15 @@ def _on_host(module: Any, host: NumPyArray) -> Any:
 
 
 def pytorch_graph(module: Any, operations: Sequence[Callable[[], object]]) -> Call:
-    """A call that replays these operations as one CUDA graph of PyTorch's."""
-    aside = module.cuda.Stream()
-    aside.wait_stream(module.cuda.current_stream())
+    """A call that replays these operations as one CUDA graph captured by PyTorch."""
+    side_stream = module.cuda.Stream()
+    side_stream.wait_stream(module.cuda.current_stream())
     with module.inference_mode():
-        # PyTorch wants libraries started and memory taken before it captures.
-        with module.cuda.stream(aside):
+        # PyTorch requires warm-up on a side stream before capture.
+        with module.cuda.stream(side_stream):
             for operation in operations[:3]:
                 operation()
-        module.cuda.current_stream().wait_stream(aside)
+        module.cuda.current_stream().wait_stream(side_stream)
         graph = module.cuda.CUDAGraph()
         with module.cuda.graph(graph):
             for operation in operations:

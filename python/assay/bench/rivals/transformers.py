@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.bench.rivals.decoder import Tokens, cores
+from assay.bench.rivals.decoder import Tokens, usable_cores
 
 
 class TransformersDecoder:
-    """Hugging Face's transformers on PyTorch, in single precision, on all cores."""
+    """Hugging Face's transformers on PyTorch, in single precision, on all usable_cores."""
 
     name = "transformers"
 
@@ -19,7 +19,7 @@ class TransformersDecoder:
         import torch
         import transformers
 
-        torch.set_num_threads(cores())
+        torch.set_num_threads(usable_cores())
         self._torch = torch
         kind = transformers.AutoModelForCausalLM
         if path.is_file():
@@ -52,7 +52,7 @@ class TransformersDecoder:
             token = int(output.logits[0, -1].argmax())
             return time.perf_counter() - start, token
 
-    def together(self, prompts: Sequence[Tokens], count: int) -> tuple[float, list[list[int]]]:
+    def decode_batch(self, prompts: Sequence[Tokens], count: int) -> tuple[float, list[list[int]]]:
         """One after another."""
         start = time.perf_counter()
         tokens = [self.decode(prompt, count)[1] for prompt in prompts]

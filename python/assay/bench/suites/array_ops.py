@@ -11,42 +11,42 @@ import numpy as np
 from assay import xp
 from assay.bench.harness import checks, inputs
 from assay.bench.harness.case import Absent
-from assay.bench.suites.operation import Operation, Place, Work
+from assay.bench.suites.operation import Operation, OperationSetup, PreparedOperation
 from assay.runtime.array import Array
 
 _FLOATS: Final = ("f32", "bf16")
 _NAMES: Final = {"cumulative_sum": ("cumsum", "cumsum")}
-"""What functions are called in NumPy and in PyTorch, where that is different."""
+"""Names in NumPy and in PyTorch, where they differ."""
 
 
-def _work(name: str, operands: int, axis: int | None, place: Place) -> Work:
-    """A function that has the same name in all three libraries, or one of `_NAMES`."""
-    # Positive, so that the error of a sum is small beside the sum.
-    hosts = [np.abs(inputs.normal(place.shape, seed)) for seed in range(operands)]
-    placed = [inputs.place(place.device, host, place.dtype) for host in hosts]
-    sets = list(zip(*map(place.spread, placed), strict=True))
+def _work(name: str, operands: int, axis: int | None, setup: OperationSetup) -> PreparedOperation:
+    """A function with the same name in all three libraries, or one of `_NAMES`."""
+    # Positive, so that sums do not cancel.
+    hosts = [np.abs(inputs.standard_normal(setup.shape, seed)) for seed in range(operands)]
+    arrays = [inputs.upload(setup.device, host, setup.dtype) for host in hosts]
+    sets = list(zip(*map(setup.rotated, arrays), strict=True))
     options = {} if axis is None else {"axis": axis}
     in_numpy, in_pytorch = _NAMES.get(name, (name, name))
     own: Callable[..., Array] = functools.partial(getattr(xp, name), **options)
     theirs: Callable[..., Any] = functools.partial(getattr(np, in_numpy), **options)
-    reference = theirs(*(inputs.fetch(array) for array in placed))
-    # A sum rounds once for each halving of its length, and each number once at the end.
-    tolerance = 2 * inputs.rounding(place.dtype) * (np.log2(place.rows * place.columns) + 2)
+    reference = theirs(*(inputs.download(array) for array in arrays))
+    # A pairwise sum rounds once per level, and the result once more.
+    tolerance = 2 * inputs.unit_roundoff(setup.dtype) * (np.log2(setup.rows * setup.columns) + 2)
 
     def call(number: int) -> Array:
         return own(*sets[number % len(sets)])
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Callable[[int], Any]:
-        kind = getattr(module, inputs.DTYPES[place.dtype])
-        tensors = [place.spread_tensor(put(host).to(kind)) for host in hosts]
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Callable[[int], Any]:
+        kind = getattr(module, inputs.DTYPES[setup.dtype])
+        tensors = [setup.rotated_tensors(upload(host).to(kind)) for host in hosts]
         function = functools.partial(getattr(module, in_pytorch), **options)
-        turns = list(zip(*tensors, strict=True))
-        return lambda number: function(*turns[number % len(turns)])
+        arguments = list(zip(*tensors, strict=True))
+        return lambda number: function(*arguments[number % len(arguments)])
 
-    return Work(
+    return PreparedOperation(
         call,
-        checks.returned("double precision", call, lambda _: np.asarray(reference), tolerance),
-        (lambda _: theirs(*hosts)) if place.dtype == "f32" else Absent("NumPy", "has no bfloat16"),
+        checks.returned_array("double precision", call, lambda _: np.asarray(reference), tolerance),
+        (lambda _: theirs(*hosts)) if setup.dtype == "f32" else Absent("NumPy", "has no bfloat16"),
         in_torch,
     )
 

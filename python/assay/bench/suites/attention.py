@@ -1,4 +1,4 @@
-"""Attention: prompts beside the arithmetic units, new tokens beside the memory."""
+"""Attention: prefill beside the arithmetic peak, paged decode beside the read bandwidth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from assay import ops, xp
 from assay.bench.harness import ceilings, checks, counting, inputs
-from assay.bench.harness.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
+from assay.bench.harness.case import Absent, Case, PreparedCase, Settings, Size, Subject, Suite
 from assay.bench.harness.clocks import Call, DeviceClock
 from assay.bench.harness.graph_batches import batch_into_graphs
 from assay.bench.harness.inputs import NumPyArray
@@ -27,14 +27,14 @@ PROMPTS: Final[tuple[Size, ...]] = ((256,), (1024,))
 CONTEXTS: Final[tuple[Size, ...]] = ((1, 4096), (8, 1024))
 GPU_SIZES: Final[tuple[Size, ...]] = ((2048,), (8192,), (64, 4096), (8, 12000), (1, 8192))
 CHECKED_QUERIES: Final = 40
-"""Queries of a long prompt that are computed again in double precision."""
+"""Queries of a long prompt that are checked in double precision."""
 DISTINCT: Final = 4
-"""Contexts that are drawn; other sequences have the same again, in blocks of their own."""
+"""Distinct random contexts; other sequences repeat them in blocks of their own."""
 QUICK: Final[tuple[Size, ...]] = ((48,), (2, 40))
 
 
 class Heads(NamedTuple):
-    """The heads of a layer: those of queries, those of keys, and numbers in each."""
+    """The heads of a layer: query heads, KV heads, and the head dimension."""
 
     queries: int
     keys: int
@@ -42,7 +42,7 @@ class Heads(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As a note says it."""
+        """The text of a note."""
         return f"{self.queries} heads of {self.width}, {self.keys} of keys"
 
 
@@ -51,12 +51,12 @@ LARGE: Final = Heads(32, 8, 128)
 
 
 def heads_of(device: Device) -> Heads:
-    """The layer that is tried on a device: one of a small model, or of one of 8 billion weights."""
+    """The layer measured on a device: that of a small model, or of an 8B model on a GPU."""
     return LARGE if device.capabilities.is_gpu else SMALL
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Sizes of one number are prompts, of two are sequences by context."""
+    """Sizes of one extent are prompts, of two are sequences by context."""
     on_gpu = settings.device.capabilities.is_gpu
     usual = GPU_SIZES if on_gpu else (*PROMPTS, *CONTEXTS)
     sizes = settings.sizes or (QUICK if settings.quick else usual)
@@ -75,63 +75,67 @@ def cases(settings: Settings) -> list[Case]:
 
 
 def _heads(values: NumPyArray, heads: Heads) -> NumPyArray:
-    """Keys or values of each query head."""
+    """Keys or values repeated for each query head."""
     return np.repeat(values, heads.queries // heads.keys, axis=1)
 
 
 def _causal(
-    q: NumPyArray, k: NumPyArray, v: NumPyArray, heads: Heads, places: NumPyArray | None = None
+    q: NumPyArray, k: NumPyArray, v: NumPyArray, heads: Heads, positions: NumPyArray | None = None
 ) -> NumPyArray:
-    """Attention by the definition, of queries at these places, by default the last ones."""
+    """Reference attention of queries at these positions, by default the last ones."""
     k, v = _heads(k, heads), _heads(v, heads)
     tokens = k.shape[0]
-    at = np.arange(tokens - q.shape[0], tokens) if places is None else places
-    scores = np.einsum("qhd,khd->hqk", q, k, optimize=True) * q.dtype.type(heads.width**-0.5)
-    scores[:, np.arange(tokens) > at[:, None]] = -np.inf
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    at = np.arange(tokens - q.shape[0], tokens) if positions is None else positions
+    logits = np.einsum("qhd,khd->hqk", q, k, optimize=True) * q.dtype.type(heads.width**-0.5)
+    logits[:, np.arange(tokens) > at[:, None]] = -np.inf
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     weights = powers / powers.sum(axis=-1, keepdims=True)
     return np.asarray(np.einsum("hqk,khd->qhd", weights, v, optimize=True))
 
 
 def _activation(device: Device, dtype: str) -> str:
-    """What queries and results are: a processor computes in single precision."""
+    """The element type of queries and outputs: FP32 on a CPU."""
     return dtype if device.capabilities.is_gpu else "f32"
 
 
 def _tolerance(dtype: str) -> float:
-    """Sums of single precision, or probabilities and results rounded to halves."""
-    return 1e-5 if dtype == "f32" else 4 * inputs.rounding(dtype)
+    """FP32 sums, or probabilities and outputs rounded to 16 bits."""
+    return 1e-5 if dtype == "f32" else 4 * inputs.unit_roundoff(dtype)
 
 
-def _prompt(settings: Settings, dtype: str, tokens: int) -> Trial:
+def _prompt(settings: Settings, dtype: str, tokens: int) -> PreparedCase:
     device, heads = settings.device, heads_of(settings.device)
-    kept = _activation(device, dtype)
-    host_q = inputs.normal((tokens, heads.queries, heads.width), 1)
-    host_k, host_v = (inputs.normal((tokens, heads.keys, heads.width), seed) for seed in (2, 3))
-    q = inputs.place(device, host_q, kept)
-    k, v = (inputs.place(device, host, dtype) for host in (host_k, host_v))
+    activation = _activation(device, dtype)
+    host_q = inputs.standard_normal((tokens, heads.queries, heads.width), 1)
+    host_k, host_v = (
+        inputs.standard_normal((tokens, heads.keys, heads.width), seed) for seed in (2, 3)
+    )
+    q = inputs.upload(device, host_q, activation)
+    k, v = (inputs.upload(device, host, dtype) for host in (host_k, host_v))
     out = xp.empty(q.shape, dtype=q.dtype, device=device)
 
     def call(_: int) -> None:
         ops.attention(q, k, v, out=out)
 
     counted = counting.count(device, call)
-    places = np.arange(tokens)
+    positions = np.arange(tokens)
     if tokens > 1024:
-        places = np.unique(np.linspace(0, tokens - 1, CHECKED_QUERIES).astype(int))
-    reference = _causal(inputs.fetch(q)[places], inputs.fetch(k), inputs.fetch(v), heads, places)
+        positions = np.unique(np.linspace(0, tokens - 1, CHECKED_QUERIES).astype(int))
+    reference = _causal(
+        inputs.download(q)[positions], inputs.download(k), inputs.download(v), heads, positions
+    )
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
         kind = getattr(module, inputs.DTYPES[dtype])
         parts = [host_q, _heads(host_k, heads), _heads(host_v, heads)]
-        placed = [put(part.transpose(1, 0, 2)[None]).to(kind) for part in parts]
+        placed = [upload(part.transpose(1, 0, 2)[None]).to(kind) for part in parts]
         attend = module.nn.functional.scaled_dot_product_attention
         return lambda _: attend(*placed, is_causal=True)
 
-    return Trial(
-        Contestant("assay", call, DeviceClock(device), counted.flops),
-        checks.written(
-            "double precision", call, out, lambda _: reference, _tolerance(kept), places
+    return PreparedCase(
+        Subject("assay", call, DeviceClock(device), counted.flops),
+        checks.output(
+            "double precision", call, out, lambda _: reference, _tolerance(activation), positions
         ),
         ceiling=None if device.capabilities.is_gpu else ceilings.arithmetic(device),
         rivals=[
@@ -142,28 +146,28 @@ def _prompt(settings: Settings, dtype: str, tokens: int) -> Trial:
         ],
         bytes=counted.bytes,
         flops=counted.flops,
-        note=f"{heads.text}; operations that the mask leaves",
+        note=f"{heads.text}; FLOPs of the causal mask",
     )
 
 
-def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial:
+def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> PreparedCase:
     device, heads = settings.device, heads_of(settings.device)
-    kept = _activation(device, dtype)
+    activation = _activation(device, dtype)
     per_sequence = -(-tokens // BLOCK)
-    # Blocks lie as they come after a while of serving: in no order.
+    # Blocks are shuffled, as they are after a while of serving.
     order = np.random.default_rng(4).permutation(sequences * per_sequence)
     tables = order.reshape(sequences, per_sequence).astype(np.int32)
     distinct = min(sequences, DISTINCT)
-    host_q = inputs.normal((sequences, heads.queries, heads.width), 1)
+    host_q = inputs.standard_normal((sequences, heads.queries, heads.width), 1)
     host_k, host_v = (
-        inputs.normal((distinct, tokens, heads.keys, heads.width), seed) for seed in (2, 3)
+        inputs.standard_normal((distinct, tokens, heads.keys, heads.width), seed) for seed in (2, 3)
     )
-    first = _filled(device, dtype, kept, heads, tables, host_k, host_v)
+    first = _filled(device, dtype, activation, heads, tables, host_k, host_v)
     pair_bytes = 2 * first[0].nbytes
     caches = [first]
-    for _ in range(inputs.copies(device, pair_bytes, settings.quick) - 1):
+    for _ in range(inputs.rotated_copies(device, pair_bytes, settings.quick) - 1):
         caches.append((_copied(first[0]), _copied(first[1])))
-    q = inputs.place(device, host_q, kept)
+    q = inputs.upload(device, host_q, activation)
     placed_tables = xp.asarray(tables, device=device, copy=True)
     starts = xp.arange(sequences + 1, dtype=xp.int32, device=device)
     lengths = xp.full((sequences,), tokens, dtype=xp.int32, device=device)
@@ -183,9 +187,9 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial
     if device.capabilities.is_gpu:
         call, times = batch_into_graphs(device, operations, counted.bytes)
     stored_k, stored_v = (
-        inputs.fetch(inputs.place(device, host, dtype)) for host in (host_k, host_v)
+        inputs.download(inputs.upload(device, host, dtype)) for host in (host_k, host_v)
     )
-    queries = inputs.fetch(q)
+    queries = inputs.download(q)
     reference = np.concatenate(
         [
             _causal(queries[s : s + 1], stored_k[s % distinct], stored_v[s % distinct], heads)
@@ -193,12 +197,12 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial
         ]
     )
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
         kind = getattr(module, inputs.DTYPES[dtype])
-        turns = module.arange(sequences) % distinct
-        dense = [put(host.transpose(0, 2, 1, 3)).to(kind)[turns] for host in (host_k, host_v)]
+        index = module.arange(sequences) % distinct
+        dense = [upload(host.transpose(0, 2, 1, 3)).to(kind)[index] for host in (host_k, host_v)]
         pairs = [[one.clone() for one in dense] for _ in caches]
-        placed = put(host_q[:, :, None]).to(kind)
+        placed = upload(host_q[:, :, None]).to(kind)
         attend = module.nn.functional.scaled_dot_product_attention
 
         def one(pair: list[Any]) -> object:
@@ -207,31 +211,31 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Trial
         return pytorch_graph(module, [functools.partial(one, p) for p in pairs] * repeats)
 
     repeats = max(1, times // len(caches))
-    torch: Contestant | Absent = Absent("PyTorch", "has no paged cache on a processor")
+    torch: Subject | Absent = Absent("PyTorch", "has no paged cache on a CPU")
     if device.capabilities.is_gpu:
         torch = pytorch_rival(device, in_torch, counted.bytes * repeats * len(caches))
-    return Trial(
-        Contestant("assay", call, DeviceClock(device), times * counted.bytes),
-        checks.written("double precision", call, out, lambda _: reference, _tolerance(kept)),
+    return PreparedCase(
+        Subject("assay", call, DeviceClock(device), times * counted.bytes),
+        checks.output("double precision", call, out, lambda _: reference, _tolerance(activation)),
         ceiling=ceilings.cold_read(device, counted.bytes, settings.quick),
         rivals=[Absent("NumPy", "has no paged cache"), torch],
         bytes=counted.bytes,
         flops=counted.flops,
         working_set_bytes=len(caches) * pair_bytes,
-        note=f"{heads.text}, blocks of {BLOCK} tokens in no order; PyTorch's cache is dense",
+        note=f"{heads.text}, blocks of {BLOCK} tokens, shuffled; PyTorch's cache is dense",
     )
 
 
 def _filled(
     device: Device,
     dtype: str,
-    kept: str,
+    activation: str,
     heads: Heads,
     tables: NumPyArray,
     host_k: NumPyArray,
     host_v: NumPyArray,
 ) -> tuple[Array, Array]:
-    """A cache with these keys and values, written the way an engine writes them."""
+    """A cache with these keys and values, written by the engine's own operation."""
     distinct, tokens = host_k.shape[:2]
     shape = (tables.size, BLOCK, heads.keys, heads.width)
     keys, values = (
@@ -242,16 +246,16 @@ def _filled(
     empty = np.zeros((tokens, heads.queries * heads.width), np.float32)
     positions = xp.zeros((tokens,), dtype=xp.int32, device=device)
     rows = [
-        inputs.place(
+        inputs.upload(
             device,
             np.concatenate([empty, k.reshape(tokens, -1), v.reshape(tokens, -1)], axis=1),
-            kept,
+            activation,
         )
         for k, v in zip(host_k, host_v, strict=True)
     ]
-    for sequence, places in enumerate(slots):
+    for sequence, slot_mapping in enumerate(slots):
         ops.rope_write(
-            rows[sequence % distinct], positions, xp.asarray(places, device=device, copy=True),
+            rows[sequence % distinct], positions, xp.asarray(slot_mapping, device=device, copy=True),
             None, keys, values,
             heads=heads.queries, kv_heads=heads.keys, head_dim=heads.width,
         )  # fmt: skip
@@ -264,7 +268,7 @@ def _copied(array: Array) -> Array:
 
 SUITE = Suite(
     "attention",
-    "prompts, and new tokens over a paged cache",
+    "prefill, and decode over a paged KV cache",
     cases,
     dtypes=DTYPES,
     axes=(1, 2),

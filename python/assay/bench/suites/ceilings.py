@@ -1,4 +1,4 @@
-"""What this machine can do at most: reading, copying, arithmetic, products, starting work."""
+"""Ceilings of this machine: read and copy bandwidth, FMA peak, GEMM, launch overhead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from assay import xp
 from assay.bench.harness import ceilings, checks, inputs, stored_ceilings
-from assay.bench.harness.case import Case, Contestant, Settings, Suite, Trial
+from assay.bench.harness.case import Case, PreparedCase, Settings, Subject, Suite
 from assay.bench.harness.clocks import Call, DeviceClock
 from assay.bench.harness.graph_batches import batch_into_graphs
 from assay.bench.harness.text import bytes_text
@@ -23,10 +23,10 @@ from assay.runtime.hardware import Device
 SIZES: Final = tuple(1 << power for power in (15, 18, 20, 22, 24, 26, 28, 29))
 QUICK_SIZES: Final = (1 << 15, 1 << 20, 1 << 23)
 GPU_SIZES: Final = tuple(1 << power for power in (20, 24, 26, 28, 30, 32))
-MOST_COPIED: Final = 1 << 30
-"""Bytes of a copy on a GPU at most: all of them are held against the source."""
+MAX_COPY_BYTES: Final = 1 << 30
+"""Maximum bytes of a copy on a GPU: all of them are checked against the source."""
 DRAWN_BYTES: Final = 64 << 20
-"""What is drawn on the host; more than that repeats it."""
+"""Random bytes drawn on the host; larger inputs repeat them."""
 SIDE: Final = 2048
 QUICK_SIDE: Final = 256
 GPU_SIDE: Final = 8192
@@ -42,7 +42,7 @@ def cases(settings: Settings) -> list[Case]:
     sizes = tuple(size for (size,) in settings.sizes) or usual
     side = QUICK_SIDE if quick else GPU_SIDE if on_gpu else SIDE
     listed = [_bandwidth("read", device, size, _read) for size in sizes]
-    copied = [size for size in sizes if not on_gpu or size <= MOST_COPIED]
+    copied = [size for size in sizes if not on_gpu or size <= MAX_COPY_BYTES]
     listed += [_bandwidth("copy", device, size, _copy) for size in copied]
     listed.append(
         Case("arithmetic f32", "GFLOP/s", lambda: _arithmetic(device), {"operation": "arithmetic"})
@@ -56,7 +56,7 @@ def cases(settings: Settings) -> list[Case]:
 
 
 def _bandwidth(
-    what: str, device: Device, nbytes: int, prepare: Callable[[Device, int], Trial]
+    what: str, device: Device, nbytes: int, prepare: Callable[[Device, int], PreparedCase]
 ) -> Case:
     return Case(
         f"{what} {bytes_text(nbytes)}",
@@ -66,23 +66,23 @@ def _bandwidth(
     )
 
 
-def _read(device: Device, nbytes: int) -> Trial:
+def _read(device: Device, nbytes: int) -> PreparedCase:
     host, pieces, source = _drawn(device, nbytes // 4)
     out = xp.empty((1,), dtype=xp.float32, device=device)
-    # Exact in double precision, then rounded once, as the operation does.
+    # Exact in FP64, then rounded once, as the operation does.
     total = np.array([pieces * host.sum(dtype=np.float64)]).astype(np.float32)
-    call, times = _repeated(device, nbytes, lambda: ceilings.read_into(source, out))
+    call, times = _repeated(device, nbytes, lambda: ceilings.stream_read_into(source, out))
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        placed = put(host).repeat(pieces)
-        return _often(device, module, placed.sum, times)
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        placed = upload(host).repeat(pieces)
+        return _torch_call(device, module, placed.sum, times)
 
-    return Trial(
-        Contestant("assay", call, DeviceClock(device), times * source.nbytes),
-        checks.written("the exact sum", call, out, lambda _: total, 0.0),
+    return PreparedCase(
+        Subject("assay", call, DeviceClock(device), times * source.nbytes),
+        checks.output("the exact sum", call, out, lambda _: total, 0.0),
         rivals=[
             numpy_rival(lambda _: host.sum(), host.nbytes, device),
-            pytorch_rival(device, in_torch, _their_times(device, times) * source.nbytes),
+            pytorch_rival(device, in_torch, _torch_times(device, times) * source.nbytes),
         ],
         bytes=source.nbytes,
         working_set_bytes=source.nbytes,
@@ -90,118 +90,118 @@ def _read(device: Device, nbytes: int) -> Trial:
 
 
 def _drawn(device: Device, count: int) -> tuple[inputs.NumPyArray, int, Array]:
-    """Host values, how often a GPU repeats them to make so many, and all of them there."""
+    """Host values, how often a GPU repeats them, and the array on the device."""
     pieces = max(count * 4 // DRAWN_BYTES, 1) if device.capabilities.is_gpu else 1
-    host = inputs.counts(max(count // pieces, 1), 1)
-    placed = inputs.place(device, host)
+    host = inputs.small_integers(max(count // pieces, 1), 1)
+    placed = inputs.upload(device, host)
     return host, pieces, placed if pieces == 1 else inputs.repeat(device, placed, pieces)
 
 
-def _often(device: Device, module: Any, operation: Callable[[], object], times: int) -> Call:
-    """On a GPU, PyTorch's graph of as many operations as ours has."""
+def _torch_call(device: Device, module: Any, operation: Callable[[], object], times: int) -> Call:
+    """PyTorch's operation; on a GPU as a graph of as many nodes as ours."""
     if not device.capabilities.is_gpu or times == 1:
         return lambda _: operation()
     return pytorch_graph(module, [operation] * times)
 
 
-def _their_times(device: Device, times: int) -> int:
+def _torch_times(device: Device, times: int) -> int:
     return times if device.capabilities.is_gpu else 1
 
 
 def _repeated(device: Device, nbytes: int, operation: Callable[[], None]) -> tuple[Call, int]:
-    """A call that does a short operation often, so that starting it costs little."""
+    """Short operations batched in graphs, so that launching them costs little."""
     return batch_into_graphs(
         device, [operation] * (1 if device.capabilities.is_gpu else NODES), nbytes
     )
 
 
-def _copy(device: Device, nbytes: int) -> Trial:
+def _copy(device: Device, nbytes: int) -> PreparedCase:
     """Half the bytes are read and half are written."""
     host, pieces, source = _drawn(device, nbytes // 8)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
     target = np.empty_like(host)
-    call, times = _repeated(device, nbytes, lambda: ceilings.copy_into(source, out))
+    call, times = _repeated(device, nbytes, lambda: ceilings.stream_copy_into(source, out))
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        origin = put(host).repeat(pieces)
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        origin = upload(host).repeat(pieces)
         other = module.empty_like(origin)
-        return _often(device, module, lambda: other.copy_(origin), times)
+        return _torch_call(device, module, lambda: other.copy_(origin), times)
 
     moved = 2 * source.nbytes
-    return Trial(
-        Contestant("assay", call, DeviceClock(device), times * moved),
-        checks.written("the source", call, out, lambda _: np.tile(host, pieces), 0.0),
+    return PreparedCase(
+        Subject("assay", call, DeviceClock(device), times * moved),
+        checks.output("the source", call, out, lambda _: np.tile(host, pieces), 0.0),
         rivals=[
             numpy_rival(lambda _: np.copyto(target, host), moved, device),
-            pytorch_rival(device, in_torch, _their_times(device, times) * moved),
+            pytorch_rival(device, in_torch, _torch_times(device, times) * moved),
         ],
         bytes=moved,
         working_set_bytes=moved,
     )
 
 
-def _arithmetic(device: Device) -> Trial:
-    host = inputs.counts(ceilings.elements(device), 0)
-    x = inputs.place(device, host)
+def _arithmetic(device: Device) -> PreparedCase:
+    host = inputs.small_integers(ceilings.fma_elements(device), 0)
+    x = inputs.upload(device, host)
     out = xp.empty(x.shape, dtype=xp.float32, device=device)
-    flops = 2.0 * x.size * ceilings.STEPS
+    flops = 2.0 * x.size * ceilings.FMA_STEPS
 
     def call(_: int) -> None:
-        ceilings.alternate_into(x, out)
+        ceilings.fma_into(x, out)
 
-    return Trial(
-        Contestant("assay", call, DeviceClock(device), flops),
-        checks.written("1 - x", call, out, lambda _: 1.0 - host, 0.0),
+    return PreparedCase(
+        Subject("assay", call, DeviceClock(device), flops),
+        checks.output("1 - x", call, out, lambda _: 1.0 - host, 0.0),
         flops=flops,
-        note="products and sums in registers: no memory is touched",
+        note="fused multiply-adds in registers, without memory traffic",
     )
 
 
-def _launch(device: Device) -> Trial:
-    """The smallest piece of work: its time is what starting any costs."""
-    host = inputs.counts(16, 1)
-    source = inputs.place(device, host)
+def _launch(device: Device) -> PreparedCase:
+    """The smallest operation: its time is the launch overhead."""
+    host = inputs.small_integers(16, 1)
+    source = inputs.upload(device, host)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
 
     def call(_: int) -> None:
-        ceilings.copy_into(source, out)
+        ceilings.stream_copy_into(source, out)
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        origin, other = put(host), put(host)
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        origin, other = upload(host), upload(host)
         return lambda _: module.add(origin, 1.0, out=other)
 
-    return Trial(
-        Contestant("assay", call, DeviceClock(device)),
-        checks.written("the source", call, out, lambda _: host, 0.0),
+    return PreparedCase(
+        Subject("assay", call, DeviceClock(device)),
+        checks.output("the source", call, out, lambda _: host, 0.0),
         rivals=[pytorch_rival(device, in_torch, 1.0)] if device.capabilities.is_gpu else [],
         note="one operation over 64 bytes, called from Python",
     )
 
 
-def _graph_node(device: Device) -> Trial:
-    """The same piece of work many times in one replayed graph."""
-    host = inputs.counts(16, 1)
-    source = inputs.place(device, host)
+def _graph_node(device: Device) -> PreparedCase:
+    """The same operation many times in one replayed graph."""
+    host = inputs.small_integers(16, 1)
+    source = inputs.upload(device, host)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
 
     nodes = GPU_NODES if device.capabilities.is_gpu else NODES
 
     def copies() -> None:
         for _ in range(nodes):
-            ceilings.copy_into(source, out)
+            ceilings.stream_copy_into(source, out)
 
     graph = capture_graph(copies, device=device)
 
     def call(_: int) -> None:
         graph.replay()
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        origin, other = put(host), put(host)
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        origin, other = upload(host), upload(host)
         return pytorch_graph(module, [lambda: module.add(origin, 1.0, out=other)] * nodes)
 
-    return Trial(
-        Contestant("assay", call, DeviceClock(device), nodes),
-        checks.written("the source", call, out, lambda _: host, 0.0),
+    return PreparedCase(
+        Subject("assay", call, DeviceClock(device), nodes),
+        checks.output("the source", call, out, lambda _: host, 0.0),
         rivals=[pytorch_rival(device, in_torch, nodes)] if device.capabilities.is_gpu else [],
         note=f"a graph of {nodes} operations over 64 bytes, replayed from Python",
     )
@@ -209,7 +209,7 @@ def _graph_node(device: Device) -> Trial:
 
 SUITE = Suite(
     "ceilings",
-    "what this machine can do at most; stored for the planner",
+    "ceilings of this machine, stored for the planner",
     cases,
     axes=(1,),
     size_meaning="bytes, such as 32K or 256M",

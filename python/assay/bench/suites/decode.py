@@ -1,4 +1,4 @@
-"""A whole model: decoding, prompts, many requests at once, and the way to the first token."""
+"""A whole model: decode, prefill, concurrent requests, and process start to first token."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from assay.bench.harness import ceilings
-from assay.bench.harness.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
-from assay.bench.harness.clocks import ToldClock
+from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings, Subject, Suite
+from assay.bench.harness.clocks import SelfTimedClock
 from assay.bench.rivals import decoders, process_start
-from assay.bench.rivals.decoder import Decoder, OwnDecoder, Tokens
+from assay.bench.rivals.decoder import AssayDecoder, Decoder, Tokens
 from assay.bench.suites import decode_gpu
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ REQUESTS: Final = 8
 TOKENS: Final = 64
 QUICK_TOKENS: Final = 8
 LOGIT_TOLERANCE: Final = 0.25
-"""How far below the best logit a chosen token may be: rounding of quantized activations."""
+"""Allowed gap to the best logit: rounding of quantized activations."""
 
 PROMPT: Final = "Gravity is the force that"
 PROMPTS: Final = (
@@ -38,11 +38,11 @@ PROMPTS: Final = (
     "Light travels faster than",
 )
 
-_TOLD: Final = ToldClock()
+_SELF_TIMED: Final = SelfTimedClock()
 
 
-class Contest:
-    """The model loaded once by everyone, for all cases of a run."""
+class LoadedModels:
+    """Our engine and the rivals, each with the model loaded once for all cases of a run."""
 
     def __init__(self, settings: Settings) -> None:
         self.source = settings.model or MODEL
@@ -50,37 +50,37 @@ class Contest:
 
     @functools.cached_property
     def engine(self) -> Engine:
-        """Our engine; prompts are computed each time."""
+        """Our engine, without prefix caching."""
         from assay.engine import Engine
 
         return Engine.load(self.source, self._settings.device, prefix_caching=False)
 
     @functools.cached_property
-    def own(self) -> OwnDecoder:
+    def own(self) -> AssayDecoder:
         """Our engine as a decoder."""
-        return OwnDecoder(self.engine)
+        return AssayDecoder(self.engine)
 
     @functools.cached_property
-    def deterministic(self) -> OwnDecoder:
+    def deterministic(self) -> AssayDecoder:
         """Our engine in deterministic mode, over the same weights."""
         from assay.engine import Engine
 
         files, device = self.engine.files, self._settings.device
-        return OwnDecoder(Engine.load(files, device, prefix_caching=False, deterministic=True))
+        return AssayDecoder(Engine.load(files, device, prefix_caching=False, deterministic=True))
 
     @functools.cached_property
     def rivals(self) -> list[Decoder | Absent]:
-        """Those that were asked for, or all that are known."""
+        """The rivals of `--rival`, or all known ones."""
         names = self._settings.rivals or tuple(decoders.RIVALS)
         return [decoders.rival(name, self.engine.files.path) for name in names]
 
-    def contestants(
+    def subjects(
         self, call: Callable[[Decoder, int], float], amount: float
-    ) -> tuple[Contestant, list[Contestant | Absent]]:
-        """Ourselves and the rivals, each doing `call`, which returns its seconds."""
+    ) -> tuple[Subject, list[Subject | Absent]]:
+        """Subjects for our engine and the rivals; `call` returns the seconds of one."""
 
-        def entry(decoder: Decoder) -> Contestant:
-            return Contestant(decoder.name, lambda i: call(decoder, i), _TOLD, amount)
+        def entry(decoder: Decoder) -> Subject:
+            return Subject(decoder.name, lambda i: call(decoder, i), _SELF_TIMED, amount)
 
         rivals = [one if isinstance(one, Absent) else entry(one) for one in self.rivals]
         return entry(self.own), rivals
@@ -89,70 +89,70 @@ class Contest:
         """A prompt's tokens."""
         return self.engine.files.tokenizer.encode(text)
 
-    def gap(self, prompt: Tokens, tokens: Tokens) -> float:
-        """How far chosen tokens are below the best of one pass over prompt and output."""
+    def logit_gap(self, prompt: Tokens, tokens: Tokens) -> float:
+        """Largest gap between the best logit and that of the sampled token, in one forward pass."""
         logits = self.engine.logits([*prompt, *tokens])[len(prompt) - 1 : -1]
         return float(np.max(logits.max(axis=1) - logits[np.arange(len(tokens)), list(tokens)]))
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Ways to look at one model; on a GPU, steps of a large one and how it starts."""
+    """The cases of a CPU; on a GPU those of `decode_gpu`."""
     if settings.device.capabilities.is_gpu:
         return decode_gpu.cases(settings)
-    contest = Contest(settings)
+    models = LoadedModels(settings)
     count = QUICK_TOKENS if settings.quick else TOKENS
-    facts = {"model": contest.source, "tokens": count}
+    facts = {"model": models.source, "tokens": count}
     return [
-        Case(f"decode {count} tokens", "tok/s", lambda: _decode(contest, count), facts),
-        Case(f"prefill {PREFILL} tokens", "tok/s", lambda: _prefill(contest), facts),
+        Case(f"decode {count} tokens", "tok/s", lambda: _decode(models, count), facts),
+        Case(f"prefill {PREFILL} tokens", "tok/s", lambda: _prefill(models), facts),
         Case(
             f"{REQUESTS} requests at once, {count} tokens each",
             "tok/s",
-            lambda: _together(contest, count),
+            lambda: _concurrent(models, count),
             {**facts, "requests": REQUESTS},
         ),
         Case(
             f"prefill {PREFILL} tokens, deterministic",
             "tok/s",
-            lambda: _deterministic_prefill(contest),
+            lambda: _deterministic_prefill(models),
             facts,
         ),
         Case(
             f"{REQUESTS} requests at once, deterministic",
             "tok/s",
-            lambda: _deterministic_together(contest, count),
+            lambda: _deterministic_concurrent(models, count),
             {**facts, "requests": REQUESTS},
         ),
         Case(
             "process start to first token",
             "ms",
-            lambda: _start(contest, settings.device.name),
+            lambda: _start(models, settings.device.name),
             facts,
         ),
     ]
 
 
-def _decode(contest: Contest, count: int) -> Trial:
-    prompt = contest.encode(PROMPT)
-    own, rivals = contest.contestants(lambda one, _: one.decode(prompt, count)[0], 1.0)
-    nbytes = contest.engine.describe()["streamed_bytes"]
+def _decode(models: LoadedModels, count: int) -> PreparedCase:
+    prompt = models.encode(PROMPT)
+    own, rivals = models.subjects(lambda one, _: one.decode(prompt, count)[0], 1.0)
+    nbytes = models.engine.describe()["streamed_bytes"]
     agreement = [
-        _agreement(contest.own, one, prompt, count)
-        for one in contest.rivals
+        _agreement(models.own, one, prompt, count)
+        for one in models.rivals
         if not isinstance(one, Absent)
     ]
-    return Trial(
+    return PreparedCase(
         own,
         Check(
             "one pass over prompt and output, in logits",
-            lambda _: contest.gap(prompt, contest.own.decode(prompt, count)[1]),
+            lambda _: models.logit_gap(prompt, models.own.decode(prompt, count)[1]),
             LOGIT_TOLERANCE,
         ),
-        ceiling=ceilings.weight_read(contest.engine.device, nbytes),
+        ceiling=ceilings.weight_read(models.engine.device, nbytes),
         rivals=rivals,
         bytes=nbytes,
         note="; ".join(["the floor reads the weights once for each token", *agreement]),
-        degradations=lambda: contest.engine.describe()["degradations"],
+        degradations=lambda: models.engine.describe()["degradations"],
     )
 
 
@@ -162,118 +162,120 @@ def _agreement(own: Decoder, other: Decoder, prompt: Tokens, count: int) -> str:
     return f"the first {same} of {count} tokens are those of {other.name}"
 
 
-def _prompts(contest: Contest) -> list[list[int]]:
-    """Another prompt each time, the same ones for everyone."""
-    vocabulary = contest.engine.describe()["vocabulary"]
+def _prompts(models: LoadedModels) -> list[list[int]]:
+    """Prompts to rotate through, the same for every subject."""
+    vocabulary = models.engine.describe()["vocabulary"]
     source = np.random.default_rng(0)
     prompts: list[list[int]] = source.integers(0, vocabulary, (16, PREFILL)).tolist()
     return prompts
 
 
-def _prefill(contest: Contest) -> Trial:
-    prompts = _prompts(contest)
-    own, rivals = contest.contestants(
-        lambda one, i: one.prefill(prompts[i % len(prompts)])[0], PREFILL
-    )
+def _prefill(models: LoadedModels) -> PreparedCase:
+    prompts = _prompts(models)
+    own, rivals = models.subjects(lambda one, i: one.prefill(prompts[i % len(prompts)])[0], PREFILL)
 
     def error(number: int) -> float:
         prompt = prompts[number % len(prompts)]
-        return contest.gap(prompt, [contest.own.prefill(prompt)[1]])
+        return models.logit_gap(prompt, [models.own.prefill(prompt)[1]])
 
-    return Trial(
+    return PreparedCase(
         own,
         Check("a pass with the logits of every token", error, LOGIT_TOLERANCE),
         rivals=rivals,
     )
 
 
-def _together(contest: Contest, count: int) -> Trial:
-    prompts = [contest.encode(text) for text in PROMPTS]
-    own, rivals = contest.contestants(
-        lambda one, _: one.together(prompts, count)[0], REQUESTS * count
+def _concurrent(models: LoadedModels, count: int) -> PreparedCase:
+    prompts = [models.encode(text) for text in PROMPTS]
+    own, rivals = models.subjects(
+        lambda one, _: one.decode_batch(prompts, count)[0], REQUESTS * count
     )
 
     def error(_: int) -> float:
-        answers = contest.own.together(prompts, count)[1]
-        return max(map(contest.gap, prompts, answers))
+        answers = models.own.decode_batch(prompts, count)[1]
+        return max(map(models.logit_gap, prompts, answers))
 
-    nbytes = contest.engine.describe()["streamed_bytes"]
-    return Trial(
+    nbytes = models.engine.describe()["streamed_bytes"]
+    return PreparedCase(
         own,
         Check("one pass over each prompt and output, in logits", error, LOGIT_TOLERANCE),
-        ceiling=ceilings.weight_read(contest.engine.device, nbytes, REQUESTS),
+        ceiling=ceilings.weight_read(models.engine.device, nbytes, REQUESTS),
         rivals=rivals,
         note="rivals take one request after another; prompts included",
     )
 
 
-def _deterministic_prefill(contest: Contest) -> Trial:
-    prompts = _prompts(contest)
+def _deterministic_prefill(models: LoadedModels) -> PreparedCase:
+    prompts = _prompts(models)
 
     def call(decoder: Decoder, i: int) -> float:
         return decoder.prefill(prompts[i % len(prompts)])[0]
 
     def error(number: int) -> float:
         prompt = prompts[number % len(prompts)]
-        return contest.gap(prompt, [contest.deterministic.prefill(prompt)[1]])
+        return models.logit_gap(prompt, [models.deterministic.prefill(prompt)[1]])
 
     check = Check("a pass with the logits of every token", error, LOGIT_TOLERANCE)
-    return _beside_default(contest, call, check, PREFILL)
+    return _beside_default(models, call, check, PREFILL)
 
 
-def _deterministic_together(contest: Contest, count: int) -> Trial:
-    prompts = [contest.encode(text) for text in PROMPTS]
+def _deterministic_concurrent(models: LoadedModels, count: int) -> PreparedCase:
+    prompts = [models.encode(text) for text in PROMPTS]
 
     def call(decoder: Decoder, _: int) -> float:
-        return decoder.together(prompts, count)[0]
+        return decoder.decode_batch(prompts, count)[0]
 
     def error(_: int) -> float:
-        among = contest.deterministic.together(prompts, count)[1]
-        alone = [contest.deterministic.together([prompt], count)[1][0] for prompt in prompts]
-        return float(among != alone)
+        batched = models.deterministic.decode_batch(prompts, count)[1]
+        alone = [models.deterministic.decode_batch([prompt], count)[1][0] for prompt in prompts]
+        return float(batched != alone)
 
     check = Check("each request alone, token for token", error, 0.0)
-    return _beside_default(contest, call, check, REQUESTS * count)
+    return _beside_default(models, call, check, REQUESTS * count)
 
 
 def _beside_default(
-    contest: Contest, call: Callable[[Decoder, int], float], check: Check, amount: float
-) -> Trial:
-    """What deterministic mode costs: the same work with and without it."""
+    models: LoadedModels, call: Callable[[Decoder, int], float], check: Check, amount: float
+) -> PreparedCase:
+    """The cost of deterministic mode: the same work with and without it."""
 
-    def entry(name: str, decoder: Decoder) -> Contestant:
-        return Contestant(name, lambda i: call(decoder, i), _TOLD, amount)
+    def entry(name: str, decoder: Decoder) -> Subject:
+        return Subject(name, lambda i: call(decoder, i), _SELF_TIMED, amount)
 
-    return Trial(
-        entry("assay", contest.deterministic),
+    return PreparedCase(
+        entry("assay", models.deterministic),
         check,
-        rivals=[entry("default mode", contest.own)],
-        note="what it costs that outputs do not depend on what else runs",
+        rivals=[entry("default mode", models.own)],
+        note="the cost of outputs that do not depend on the other requests of a batch",
     )
 
 
-def _start(contest: Contest, device: str) -> Trial:
-    path = contest.engine.files.path
-    commands = process_start.commands(contest.source, path, PROMPT, device)
-    first = contest.own.prefill(contest.encode(PROMPT))[1]
-    expected = contest.engine.files.tokenizer.decode([first])
+def _start(models: LoadedModels, device: str) -> PreparedCase:
+    path = models.engine.files.path
+    commands = process_start.commands(models.source, path, PROMPT, device)
+    first = models.own.prefill(models.encode(PROMPT))[1]
+    expected = models.engine.files.tokenizer.decode([first])
 
-    def contestant(name: str) -> Contestant:
-        return Contestant(name, lambda _: process_start.start(commands[name]).seconds, _TOLD)
+    def subject(name: str) -> Subject:
+        return Subject(
+            name, lambda _: process_start.run_to_first_byte(commands[name]).seconds, _SELF_TIMED
+        )
 
-    rivals: list[Contestant | Absent] = []
-    for one in contest.rivals:
+    rivals: list[Subject | Absent] = []
+    for one in models.rivals:
         if isinstance(one, Absent):
             rivals.append(one)
         elif one.name in commands:
-            rivals.append(contestant(one.name))
+            rivals.append(subject(one.name))
         else:
             rivals.append(Absent(one.name, "its start is not measured"))
-    return Trial(
-        contestant("assay"),
+    return PreparedCase(
+        subject("assay"),
         Check(
             "the engine in this process",
-            lambda _: float(process_start.start(commands["assay"]).text != f"{expected}\n"),
+            lambda _: float(
+                process_start.run_to_first_byte(commands["assay"]).text != f"{expected}\n"
+            ),
             0.0,
         ),
         rivals=rivals,

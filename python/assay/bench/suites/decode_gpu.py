@@ -1,4 +1,4 @@
-"""The engine on a GPU: a step of so many requests beside the time that reading its bytes takes."""
+"""Decode steps of the engine on a GPU, beside the time of reading their bytes at the ceiling."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assay.bench.harness.case import Case, Check, Contestant, Settings, Trial
-from assay.bench.harness.clocks import DeviceClock, ToldClock
+from assay.bench.harness.case import Case, Check, PreparedCase, Settings, Subject
+from assay.bench.harness.clocks import DeviceClock, SelfTimedClock
 from assay.bench.rivals import process_start
 from assay.bench.suites import prefill_gpu
 from assay.bench.suites.engine_cache import BATCHES, OUTPUT, PROMPT, EngineCache
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 LONG: Final = 12_000
 DETERMINISTIC: Final = (1, 8)
-"""Batches that are measured in deterministic mode too."""
+"""Batch sizes that are measured in deterministic mode too."""
 FORMATS: Final = ("fp8",)
-"""Formats of weights that one request is measured with, besides the model's own."""
+"""Weight formats measured at batch 1, besides the model's own."""
 
 STEPS: Final = 16
-"""Steps of a sample; requests go on from sample to sample until their outputs are long enough."""
+"""Steps per sample; requests continue across samples until their outputs are complete."""
 LOGIT_TOLERANCE: Final = 0.25
-"""How far below the best logit a chosen token may be: rounding to bfloat16, layer by layer."""
+"""Allowed gap to the best logit: rounding to bfloat16 in every layer."""
 CHECKED: Final = 2
 """Requests of a batch whose tokens are checked."""
-LIKELY: Final = 20
+TOP_LOGPROBS: Final = 20
 STARTS: Final = 3
 
-_TOLD: Final = ToldClock()
+_SELF_TIMED: Final = SelfTimedClock()
 
 
 class Batch:
-    """Requests that decode side by side, a few steps at a time."""
+    """A batch of requests, advanced a few steps per sample."""
 
     def __init__(self, engine: Engine, requests: int, prompt: int) -> None:
         self.engine = engine
@@ -47,10 +47,10 @@ class Batch:
         self._left = 0
 
     def advance(self, number: int) -> float:
-        """Seconds of a step, over a few of them."""
+        """Mean seconds of `STEPS` steps."""
         if self._left <= STEPS:
             self.start(number)
-        # Whatever ran meanwhile let the device run dry: this step sets the next one going.
+        # The device is idle after the other subjects: this step refills the pipeline.
         self._step()
         begun = time.perf_counter()
         for _ in range(STEPS):
@@ -60,7 +60,7 @@ class Batch:
         return seconds
 
     def start(self, number: int) -> None:
-        """Begin with other prompts, and step until every request has its first token."""
+        """Submit new prompts, and step until every request has its first token."""
         from assay.engine import SamplingParams
 
         self.stop()
@@ -75,7 +75,7 @@ class Batch:
         self._left = OUTPUT - max(len(tokens) for tokens in self.tokens.values())
 
     def stop(self) -> None:
-        """End what is under way."""
+        """Abort all requests."""
         while self.engine.has_work:
             for name in tuple(self.tokens):
                 if self.engine.is_under_way(name):
@@ -85,23 +85,25 @@ class Batch:
         self._left = 0
 
     def error(self, number: int) -> float:
-        """How far the chosen tokens of some requests are below the best of another pass."""
+        """Largest logit gap of some requests' tokens in a separate forward pass."""
         self.start(number)
         for _ in range(STEPS):
             self._step()
-        chosen = list(self.tokens.values())[:CHECKED]
+        sampled = list(self.tokens.values())[:CHECKED]
         self.stop()
-        return max(map(self._gap, self.prompts, chosen))
+        return max(map(self._logit_gap, self.prompts, sampled))
 
-    def _gap(self, prompt: Sequence[int], tokens: Sequence[int]) -> float:
-        """The gap over all tokens, or that of the last one where all logits would be too many."""
+    def _logit_gap(self, prompt: Sequence[int], tokens: Sequence[int]) -> float:
+        """The gap over all tokens; of the last one only where all logits would not fit."""
         from assay.engine import SamplingParams
 
         if self.prompt <= PROMPT:
             logits = self.engine.logits([*prompt, *tokens])[len(prompt) - 1 : -1]
             best = logits.max(axis=1)
             return float(np.max(best - logits[np.arange(len(tokens)), list(tokens)]))
-        params = SamplingParams(max_tokens=1, temperature=0.0, logprobs=LIKELY, ignore_eos=True)
+        params = SamplingParams(
+            max_tokens=1, temperature=0.0, logprobs=TOP_LOGPROBS, ignore_eos=True
+        )
         [answer] = self.engine.generate([[*prompt, *tokens[:-1]]], params)
         assert answer.logprobs is not None
         likely = dict(answer.logprobs[0].top_logprobs)
@@ -113,7 +115,7 @@ class Batch:
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Steps of batches, of a long context, prompts, other weights; then starts of the program."""
+    """Decode steps by batch and context, prefill, other weight formats, then process starts."""
     engines = EngineCache(settings)
     facts = {"model": engines.source}
 
@@ -125,27 +127,32 @@ def cases(settings: Settings) -> list[Case]:
             name = f"{weight_format} weights, {name}"
         if deterministic:
             name = f"deterministic, {name}"
-        told = {**facts, "requests": requests, "prompt": prompt, "weight_format": weight_format}
+        parameters = {
+            **facts,
+            "requests": requests,
+            "prompt": prompt,
+            "weight_format": weight_format,
+        }
 
-        def trial() -> Trial:
+        def prepared() -> PreparedCase:
             engine = engines.engine(weight_format, deterministic=deterministic)
             return _step(engines, engine, requests, prompt)
 
-        return Case(name, "ms", trial, told)
+        return Case(name, "ms", prepared, parameters)
 
-    starts = Starts(engines, settings)
+    starts = ProcessStarts(engines, settings)
     return [
         *(step(requests, PROMPT) for requests in BATCHES),
         step(8, LONG),
         *prefill_gpu.cases(engines),
         *(step(requests, PROMPT, deterministic=True) for requests in DETERMINISTIC),
         *(step(1, PROMPT, weight_format) for weight_format in FORMATS),
-        Case("process start to first token", "s", starts.seconds_trial, facts, STARTS),
-        Case("peak anonymous memory until then", "MB", starts.memory_trial, facts, STARTS),
+        Case("process start to first token", "s", starts.seconds_case, facts, STARTS),
+        Case("peak anonymous memory until then", "MB", starts.memory_case, facts, STARTS),
     ]
 
 
-def _step(engines: EngineCache, engine: Engine, requests: int, prompt: int) -> Trial:
+def _step(engines: EngineCache, engine: Engine, requests: int, prompt: int) -> PreparedCase:
     batch = Batch(engine, requests, prompt)
     shape = engine.model.shape
     kv = 2 * shape.kv_values
@@ -153,8 +160,8 @@ def _step(engines: EngineCache, engine: Engine, requests: int, prompt: int) -> T
     nbytes = engine.model.streamed_bytes + requests * context * kv
     # In deterministic mode another pass gives the same bits.
     tolerance = 0.0 if engine.settings.deterministic else LOGIT_TOLERANCE
-    return Trial(
-        Contestant("assay", batch.advance, _TOLD),
+    return PreparedCase(
+        Subject("assay", batch.advance, _SELF_TIMED),
         Check("another pass over prompt and output, in logits", batch.error, tolerance),
         ceiling=_reading(engines, nbytes),
         bytes=nbytes,
@@ -163,8 +170,8 @@ def _step(engines: EngineCache, engine: Engine, requests: int, prompt: int) -> T
     )
 
 
-def _reading(engines: EngineCache, nbytes: int) -> Contestant:
-    """Reading so many bytes: random ones, far more than caches hold, as often as it takes."""
+def _reading(engines: EngineCache, nbytes: int) -> Subject:
+    """Reading as many random bytes as a step does, far more than caches hold."""
     from assay import xp
 
     device, buffer = engines.device, engines.read
@@ -180,37 +187,41 @@ def _reading(engines: EngineCache, nbytes: int) -> Contestant:
             flops=0.0,
         )
 
-    return Contestant("floor", call, DeviceClock(device), buffer.nbytes / nbytes)
+    return Subject("floor", call, DeviceClock(device), buffer.nbytes / nbytes)
 
 
-class Starts:
-    """The program from its start to the first token, in processes of their own."""
+class ProcessStarts:
+    """Whole processes of the program, from start to first token."""
 
     def __init__(self, engines: EngineCache, settings: Settings) -> None:
         self._engines = engines
         commands = process_start.commands(engines.source, None, "Gravity", settings.device.name)
         self._command = commands["assay"]
-        self._kept: list[tuple[float, float]] = []
+        self._measured: list[tuple[float, float]] = []
         self._texts: set[str] = set()
 
-    def seconds_trial(self) -> Trial:
+    def seconds_case(self) -> PreparedCase:
         """Seconds until the first token is written."""
-        return Trial(
-            Contestant("assay", lambda _: self._start()[0], _TOLD),
+        return PreparedCase(
+            Subject("assay", lambda _: self._start()[0], _SELF_TIMED),
             self._check(),
             note="a whole process; weights in the page cache, kernels in the cache on disk",
         )
 
-    def memory_trial(self) -> Trial:
-        """The most anonymous memory that the same processes had."""
+    def memory_case(self) -> PreparedCase:
+        """Peak anonymous memory of the same processes."""
 
         def call(number: int) -> float:
-            return self._kept[number % len(self._kept)][1] if self._kept else self._start()[1]
+            return (
+                self._measured[number % len(self._measured)][1]
+                if self._measured
+                else self._start()[1]
+            )
 
-        return Trial(
-            Contestant("assay", call, _TOLD),
+        return PreparedCase(
+            Subject("assay", call, _SELF_TIMED),
             self._check(),
-            note="RssAnon of the processes whose start was measured, looked at every 5 ms",
+            note="RssAnon of the processes whose start was measured, sampled every 5 ms",
         )
 
     def _check(self) -> Check:
@@ -222,7 +233,7 @@ class Starts:
         return float(len(self._texts) != 1)
 
     def _start(self) -> tuple[float, float]:
-        found = process_start.start(self._command, watches_memory=True)
-        self._kept.append((found.seconds, found.anonymous_bytes))
+        found = process_start.run_to_first_byte(self._command, monitor_memory=True)
+        self._measured.append((found.seconds, found.anonymous_bytes))
         self._texts.add(found.text)
-        return self._kept[-1]
+        return self._measured[-1]

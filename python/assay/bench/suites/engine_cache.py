@@ -19,11 +19,11 @@ OUTPUT: Final = 144
 BATCHES: Final = (1, 8, 64, 256)
 READ_PIECE: Final = 256 << 20
 READ_PIECES: Final = 16
-"""What the read ceiling is measured with: pieces of random bytes, one after the other."""
+"""Memory of the read ceiling: pieces of random bytes."""
 
 
 class EngineCache:
-    """Engines loaded once for all cases of a run, one at a time."""
+    """Loads an engine once for all cases of a weight format; holds one engine at a time."""
 
     def __init__(self, settings: Settings) -> None:
         self.source = settings.model or MODEL
@@ -32,7 +32,7 @@ class EngineCache:
         self._engine: Engine | None = None
 
     def engine(self, weight_format: str, *, deterministic: bool = False) -> Engine:
-        """The engine with these weights; another one gives its memory back first."""
+        """The engine with these weights; closes one with other weights first."""
         from assay.engine import Engine
 
         if self._engine is None or self._format != weight_format:
@@ -55,7 +55,7 @@ class EngineCache:
 
     @functools.cached_property
     def read(self) -> Buffer:
-        """Memory to measure the read ceiling with."""
+        """The buffer that the read ceiling reads."""
         piece = np.random.default_rng(0).integers(0, 256, READ_PIECE, np.uint8)
         buffer = self.device.allocate(READ_PIECES * READ_PIECE)
         for index in range(READ_PIECES):

@@ -1,4 +1,4 @@
-"""Products of dense matrices, beside the rate of the arithmetic units and beside NumPy."""
+"""GEMMs of dense matrices, beside the peak of fused multiply-adds and the rivals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from assay import ops, xp
 from assay._native import kernel_levels
 from assay.bench.harness import ceilings, checks, counting, inputs
-from assay.bench.harness.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
+from assay.bench.harness.case import Absent, Case, PreparedCase, Settings, Size, Subject, Suite
 from assay.bench.harness.clocks import Call, DeviceClock
 from assay.bench.harness.text import shape_text
 from assay.bench.rivals.numpy import numpy_rival
@@ -28,7 +28,7 @@ SIZES: Final[tuple[Size, ...]] = (
 QUICK_SIZES: Final[tuple[Size, ...]] = ((128,), (256,), (32, 256, 512))
 GPU_SIZES: Final[tuple[Size, ...]] = ((4096,), (8192,))
 CHECKED_ROWS: Final = 24
-"""Rows of a large product that are computed again in double precision."""
+"""Rows of a large GEMM that are checked in double precision."""
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -47,10 +47,10 @@ def cases(settings: Settings) -> list[Case]:
 
 
 def case(device: Device, dtype: str, size: Size) -> Case:
-    """A product of m by k and k by n."""
+    """A GEMM of m by k and k by n matrices."""
     if dtype == "fp8":
         if not device.capabilities.is_gpu:
-            raise InputError(f"{device.name} has no product of fp8", "choose other --dtypes")
+            raise InputError(f"{device.name} has no fp8 GEMM", "choose other --dtypes")
         return gpu_gemm.fp8(device, size)
     return Case(
         f"matmul {dtype} {shape_text(size)}",
@@ -60,54 +60,54 @@ def case(device: Device, dtype: str, size: Size) -> Case:
     )
 
 
-def _prepare(device: Device, dtype: str, size: Size) -> Trial:
+def _prepare(device: Device, dtype: str, size: Size) -> PreparedCase:
     m, k, n = size
-    left, right = inputs.normal((m, k), 1), inputs.normal((k, n), 2)
-    a, b = inputs.place(device, left, dtype), inputs.place(device, right, dtype)
+    left, right = inputs.standard_normal((m, k), 1), inputs.standard_normal((k, n), 2)
+    a, b = inputs.upload(device, left, dtype), inputs.upload(device, right, dtype)
 
-    # A processor keeps sums of halves in single precision; a GPU rounds them, as its rivals do.
-    kept = dtype if device.capabilities.is_gpu else "f32"
-    out = xp.empty((m, n), dtype=BY_NAME[inputs.DTYPES[kept]], device=device)
+    # A CPU stores sums of 16-bit inputs in FP32; a GPU rounds them, as its rivals do.
+    out_dtype = dtype if device.capabilities.is_gpu else "f32"
+    out = xp.empty((m, n), dtype=BY_NAME[inputs.DTYPES[out_dtype]], device=device)
 
     def multiply(_: int) -> None:
         ops.batched_matmul(a, b, out=out)
 
     counted = counting.count(device, multiply)
-    # The reference multiplies what is stored, so that only the product's own error counts.
+    # The reference multiplies the rounded inputs, so that only the error of the GEMM counts.
     rows = np.unique(np.linspace(0, m - 1, CHECKED_ROWS).astype(int)) if m > 2048 else np.arange(m)
-    reference = inputs.fetch(a)[rows] @ inputs.fetch(b)
-    tolerance = 4 * np.sqrt(k) * inputs.rounding("f32") + (
-        0 if kept == "f32" else inputs.rounding(kept)
+    reference = inputs.download(a)[rows] @ inputs.download(b)
+    tolerance = 4 * np.sqrt(k) * inputs.unit_roundoff("f32") + (
+        0 if out_dtype == "f32" else inputs.unit_roundoff(out_dtype)
     )
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
         kind = getattr(module, inputs.DTYPES[dtype])
-        first, second = put(left).to(kind), put(right).to(kind)
+        first, second = upload(left).to(kind), upload(right).to(kind)
         return lambda _: first @ second
 
     in_numpy = (
         numpy_rival(lambda _: left @ right, counted.flops, device)
         if dtype == "f32"
-        else Absent("NumPy", f"has no product of {dtype}")
+        else Absent("NumPy", f"has no {dtype} GEMM")
     )
-    return Trial(
-        Contestant("assay", multiply, DeviceClock(device), counted.flops),
-        checks.written("double precision", multiply, out, lambda _: reference, tolerance, rows),
-        ceiling=None if _on_matrix_units(device, dtype) else ceilings.arithmetic(device),
+    return PreparedCase(
+        Subject("assay", multiply, DeviceClock(device), counted.flops),
+        checks.output("double precision", multiply, out, lambda _: reference, tolerance, rows),
+        ceiling=None if _on_tensor_cores(device, dtype) else ceilings.arithmetic(device),
         rivals=[in_numpy, pytorch_rival(device, in_torch, counted.flops)],
         bytes=counted.bytes,
         flops=counted.flops,
     )
 
 
-def _on_matrix_units(device: Device, dtype: str) -> bool:
-    """Whether units do it that have no ceiling but what products reach: a GPU's, or tiles."""
+def _on_tensor_cores(device: Device, dtype: str) -> bool:
+    """Whether tensor cores or AMX tiles run it, whose only measured ceiling is a GEMM itself."""
     return device.capabilities.is_gpu or (dtype == "bf16" and "amx" in kernel_levels()[-1])
 
 
 SUITE = Suite(
     "gemm",
-    "products of dense matrices",
+    "GEMMs of dense matrices",
     cases,
     dtypes=GPU_DTYPES,
     axes=(1, 3),

@@ -1,4 +1,4 @@
-"""Linear layers of one token: what decoding spends its time on, beside the memory's own speed."""
+"""GEMV: linear layers of one or a few tokens, beside the read bandwidth of memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from assay import ops, xp
 from assay.bench.harness import ceilings, checks, counting, inputs
-from assay.bench.harness.case import Absent, Case, Contestant, Settings, Size, Suite, Trial
+from assay.bench.harness.case import Absent, Case, PreparedCase, Settings, Size, Subject, Suite
 from assay.bench.harness.clocks import Call, DeviceClock
 from assay.bench.harness.graph_batches import batch_into_graphs
 from assay.bench.harness.text import shape_text
@@ -25,23 +25,23 @@ from assay.runtime.hardware import Device
 from assay.runtime.hardware import device as shared
 
 FORMATS: Final = ("f32", "bf16", "f16", "int8", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
-"""Formats of processors."""
+"""Weight formats of CPUs."""
 DENSE: Final = ("f32", "bf16", "f16")
 SIZES: Final[tuple[Size, ...]] = ((4096, 4096), (576, 1536))
 GPU_SIZES: Final[tuple[Size, ...]] = (
     (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (128256, 4096),
 )  # fmt: skip
-"""The layers of a model of 8 billion weights."""
+"""The linear layers of an 8B model."""
 GPU_ROWS: Final[tuple[Size, ...]] = tuple((rows, 28672, 4096) for rows in (2, 4, 8, 16))
 GPU_FORMATS: Final = ("bf16", "int8", "fp8", "int4", "q8_0", "q4_1")
 BLOCK_INPUTS: Final = {"int8": 32, "fp8": 32, "int4": INT4_GROUP} | {
     name: values for name, (values, _) in BLOCKS.items()
 }
-"""What inputs are a multiple of."""
+"""Inputs per block or group of a format."""
 QUICK_SIZES: Final[tuple[Size, ...]] = ((64, 512),)
 _ROWS: Final = {"int8": low_precision.int8_rows, "fp8": low_precision.fp8_rows}
 _DRAWN_ROWS: Final = 128
-"""Rows that are drawn; the others repeat them, because choosing scales takes its time."""
+"""Rows drawn at random; the others repeat them, because choosing scales is slow."""
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -79,14 +79,14 @@ def _sizes(settings: Settings, format: str) -> tuple[Size, ...]:
     return GPU_SIZES[2:3] if format in BLOCKS else GPU_SIZES[2:]
 
 
-def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: int) -> Trial:
+def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: int) -> PreparedCase:
     device = settings.device
-    drawn = inputs.normal((min(_DRAWN_ROWS, outputs), inner), 1)
+    drawn = inputs.standard_normal((min(_DRAWN_ROWS, outputs), inner), 1)
     if format == "int4":
         drawn = low_precision.int4_groups(drawn, INT4_GROUP)
     weights = _rotated(device, format, drawn, outputs, settings.quick)
-    kept = _activation(device, format)
-    x = inputs.place(device, inputs.normal((rows, inner), 2), kept)
+    activation = _activation(device, format)
+    x = inputs.upload(device, inputs.standard_normal((rows, inner), 2), activation)
     out = xp.empty((rows, outputs), dtype=x.dtype, device=device)
 
     def multiply(one: Weights) -> None:
@@ -96,12 +96,14 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
     operations = [functools.partial(multiply, one) for one in weights]
     call, times = batch_into_graphs(device, operations, counted.bytes)
     # Rows repeat, so outputs do.
-    given = inputs.fetch(x)
+    given = inputs.download(x)
     reference = np.take(given @ _stored(format, drawn).T, np.arange(outputs) % len(drawn), axis=1)
-    tolerance = _error(device, format) + (0 if kept == "f32" else inputs.rounding(kept))
-    return Trial(
-        Contestant("assay", call, DeviceClock(device), times * counted.bytes),
-        checks.written(
+    tolerance = _error(device, format) + (
+        0 if activation == "f32" else inputs.unit_roundoff(activation)
+    )
+    return PreparedCase(
+        Subject("assay", call, DeviceClock(device), times * counted.bytes),
+        checks.output(
             "double precision, of the same weights", call, out, lambda _: reference, tolerance
         ),
         ceiling=ceilings.cold_read(device, counted.bytes, settings.quick),
@@ -115,30 +117,30 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
 
 
 def _activation(device: Device, format: str) -> str:
-    """What activations are: a processor computes in single precision."""
+    """The element type of activations: FP32 on a CPU."""
     if not device.capabilities.is_gpu:
         return "f32"
     return format if format in DENSE else "bf16"
 
 
 def _stored(format: str, drawn: inputs.NumPyArray) -> inputs.NumPyArray:
-    """What the weights stand for, by definition, or as processors have it."""
+    """The dequantized weights, by the definition of the format or by the CPU backend."""
     if format == "int4":
         return drawn.astype(np.float64)
     if format in _ROWS:
         return _ROWS[format](drawn)[2]
-    return inputs.fetch(_packed(shared("cpu"), format, drawn).dequantize())
+    return inputs.download(_packed(shared("cpu"), format, drawn).dequantize())
 
 
 def _error(device: Device, format: str) -> float:
-    """Against the largest output: sums of single precision, or activations rounded to bytes.
+    """Tolerance relative to the largest output: FP32 sums, or activations quantized to 8 bits.
 
-    A byte is off by at most 1/254 of the largest of 32 activations, which is some 2.5 times
-    their spread: 0.6 % of the spread of an output, and several times that at the worst of many.
+    Quantization is off by at most 1/254 of the largest of 32 activations, some 2.5 standard
+    deviations: 0.6 % of the standard deviation of an output, several times that at the maximum.
     """
     if format in DENSE:
         return 1e-5
-    # GPUs count activations in 16 bits.
+    # GPUs quantize activations to 16 bits.
     return 1e-3 if device.capabilities.is_gpu else 2e-2
 
 
@@ -153,10 +155,10 @@ def _packed(device: Device, format: str, host: inputs.NumPyArray) -> Weights:
 def _rotated(
     device: Device, format: str, drawn: inputs.NumPyArray, outputs: int, quick: bool
 ) -> list[Weights]:
-    """The same weights again and again in other memory, more of it than the cache holds."""
-    first = _whole(device, format, drawn, outputs)
+    """Copies of the weights to rotate through, more than the cache holds."""
+    first = _tiled(device, format, drawn, outputs)
     weights = [first]
-    for _ in range(inputs.copies(device, first.nbytes, quick) - 1):
+    for _ in range(inputs.rotated_copies(device, first.nbytes, quick) - 1):
         buffer = device.allocate(first.nbytes)
         device.copy("rotate", first.buffer, 0, buffer, 0, first.nbytes)
         weights.append(Weights(device, buffer, format, first.shape))
@@ -164,12 +166,12 @@ def _rotated(
     return weights
 
 
-def _whole(device: Device, format: str, drawn: inputs.NumPyArray, outputs: int) -> Weights:
-    """All outputs, from rows that repeat."""
+def _tiled(device: Device, format: str, drawn: inputs.NumPyArray, outputs: int) -> Weights:
+    """Weights of all outputs, from rows that repeat."""
     rows, inner = drawn.shape
     if not device.capabilities.is_gpu:
         return _packed(device, format, np.resize(drawn, (outputs, inner)))
-    # A GPU keeps rows as they are, part by part: one packed piece is copied on.
+    # A GPU stores each part of all rows contiguously: the packed rows are copied part by part.
     piece = _packed(device, format, drawn)
     parts = row_parts(format, inner)
     buffer = device.allocate(outputs * sum(parts))
@@ -192,17 +194,17 @@ def _rivals(
     count: int,
     times: int,
     amount: float,
-) -> list[Contestant | Absent]:
+) -> list[Subject | Absent]:
     if format not in DENSE:
         return [Absent("NumPy", f"has no {format}"), Absent("PyTorch", f"has no {format}")]
     repeats = max(1, times // count) if device.capabilities.is_gpu else 1
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
         kind = getattr(module, inputs.DTYPES[format])
-        piece = put(drawn).to(kind)
-        whole = piece.repeat(-(-outputs // len(drawn)), 1)[:outputs].contiguous()
-        weights = [whole, *(whole.clone() for _ in range(count - 1))]
-        placed = put(given.astype(np.float32)).to(kind)
+        piece = upload(drawn).to(kind)
+        full = piece.repeat(-(-outputs // len(drawn)), 1)[:outputs].contiguous()
+        weights = [full, *(full.clone() for _ in range(count - 1))]
+        placed = upload(given.astype(np.float32)).to(kind)
 
         def one(number: int) -> object:
             return module.nn.functional.linear(placed, weights[number % count])
@@ -210,13 +212,13 @@ def _rivals(
         if not device.capabilities.is_gpu:
             return one
         return pytorch_graph(
-            module, [functools.partial(one, turn) for turn in range(count)] * repeats
+            module, [functools.partial(one, index) for index in range(count)] * repeats
         )
 
     done = amount * (repeats * count if device.capabilities.is_gpu else 1)
     torch = pytorch_rival(device, in_torch, done)
     if format != "f32" or not device.host_memory:
-        return [Absent("NumPy", f"has no product of {format} on {device.kind}"), torch]
+        return [Absent("NumPy", f"has no {format} GEMV on {device.kind}"), torch]
     host = np.resize(drawn, (outputs, drawn.shape[1]))
     copies = [host.copy() for _ in range(count)]
     x = given.astype(np.float32)
@@ -225,7 +227,7 @@ def _rivals(
 
 SUITE = Suite(
     "gemv",
-    "linear layers of one token in every format, as share of reading memory",
+    "GEMV: linear layers of one token in every format, beside reading memory",
     cases,
     dtypes=(*FORMATS, "fp8", "int4"),
     axes=(2, 3),

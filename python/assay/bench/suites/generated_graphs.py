@@ -1,4 +1,4 @@
-"""Generated graphs of a chosen size, built like engineering formulas and sound in their units."""
+"""Random equation graphs of a chosen size, with consistent units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = ("s", "B", "FLOP", "USD", "token", "W", "GPU", "B/s", "FLOP/s", "1", "K
 
 @dataclass(frozen=True)
 class GeneratedGraph:
-    """A registry, the names of its roots and targets, and a point at which all is near one."""
+    """A registry, the names of its roots and targets, and a point where values are near one."""
 
     registry: Registry
     roots: tuple[str, ...]
@@ -27,10 +27,9 @@ class GeneratedGraph:
 def generate(
     relations: int, roots: int, targets: int = 4, scopes: int = 1, seed: int = 0
 ) -> GeneratedGraph:
-    """Build a graph whose every relation lies in the cone of its targets.
+    """Build a graph in which every relation is in the cone of a target.
 
-    Each relation is scaled so that its value at the point is one, which keeps values finite
-    however deep the graph is.
+    Each relation is scaled to the value one at the point, which keeps values finite at any depth.
     """
     return _Generator(random.Random(seed)).build(relations, roots, targets, scopes)
 
@@ -43,17 +42,17 @@ class _Generator:
         self.point: dict[str, float] = {}
 
     def build(self, relations: int, roots: int, targets: int, scopes: int) -> GeneratedGraph:
-        parts = [Scope(f"part{index}", "a generated layer") for index in range(scopes)]
+        layers = [Scope(f"part{index}", "a generated layer") for index in range(scopes)]
         for index in range(roots):
-            # The first roots visit every unit, so that a formula always finds its operands.
+            # The first roots cover every unit, so that a formula always finds operands.
             unit = _UNITS[index % len(_UNITS)]
-            variable = parts[0].variable(
+            variable = layers[0].variable(
                 f"root{index}", f"r_{index}", unit, "a generated input", boundary="scenario"
             )
             self.add(variable, unit, self.random.uniform(0.5, 2.0))
         body = relations - targets
         for index in range(body):
-            part = parts[index * scopes // body]
+            part = layers[index * scopes // body]
             unit, expression = self.formula()
             self.declare(part, f"value{index}", unit, expression)
         names = []
@@ -62,9 +61,9 @@ class _Generator:
             share = leftovers[index::targets] or [self.by_unit["1"][0]]
             expression = total(*(variable / _one(variable) for variable in share))
             names.append(
-                self.declare(parts[-1], f"target{index}", "1", expression, target=True).name
+                self.declare(layers[-1], f"target{index}", "1", expression, target=True).name
             )
-        registry = Registry.from_scopes(parts)
+        registry = Registry.from_scopes(layers)
         return GeneratedGraph(
             registry,
             tuple(registry.roots),
@@ -98,10 +97,10 @@ class _Generator:
         return variable
 
     def draw(self, unit: str) -> Variable:
-        """A variable of the unit, one that nothing uses yet where there is one."""
-        waiting = self.unused.get(unit)
-        if waiting:
-            return waiting.pop(self.random.randrange(len(waiting)))
+        """A variable of the unit, preferably one that nothing uses yet."""
+        unused = self.unused.get(unit)
+        if unused:
+            return unused.pop(self.random.randrange(len(unused)))
         return self.random.choice(self.by_unit[unit])
 
     def formula(self) -> tuple[str, Expression]:
@@ -137,7 +136,7 @@ def _one(variable: Variable) -> Expression:
 
 
 def spread_point(graph: GeneratedGraph, seed: int) -> dict[str, float]:
-    """Another point near the graph's own."""
+    """A random point near the graph's own."""
     source = random.Random(seed)
     return {
         name: value * math.exp(source.uniform(-0.2, 0.2)) for name, value in graph.point.items()

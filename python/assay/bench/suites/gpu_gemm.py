@@ -1,4 +1,4 @@
-"""Products that only GPUs have: 8-bit floats, many at once, and with what follows in one kernel."""
+"""GEMMs that only GPUs have: FP8, batched, and with a fused epilogue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from assay import ops, xp
 from assay.bench.harness import checks, counting, inputs
-from assay.bench.harness.case import Case, Contestant, Size, Trial
+from assay.bench.harness.case import Case, PreparedCase, Size, Subject
 from assay.bench.harness.clocks import Call, DeviceClock
 from assay.bench.harness.text import shape_text
 from assay.bench.rivals.pytorch import pytorch_rival
@@ -21,25 +21,25 @@ BATCHED: Final = (64, 1024, 1024, 1024)
 FUSED: Final = (4096, 4096, 4096)
 CHECKED_ROWS: Final = 24
 _KINDS: Final = 1 << 16
-"""Different numbers of 8 bits that are drawn from."""
+"""FP8 values that the matrices are drawn from."""
 
 
 def fp8(device: Device, size: Size) -> Case:
-    """A product of 8-bit floats with a scale for each row of either matrix."""
+    """An FP8 GEMM with a scale for each row of either matrix."""
     return _case("fp8", size, lambda: _fp8(device, *size))
 
 
 def batched(device: Device) -> Case:
-    """Many products of bfloat16 at once."""
+    """A batched GEMM in bfloat16."""
     return _case("batched bf16", BATCHED, lambda: _batched(device, *BATCHED))
 
 
 def fused(device: Device) -> Case:
-    """A linear layer with its bias and its activation."""
+    """A linear layer with bias and activation in the epilogue."""
     return _case("linear bias gelu_tanh bf16", FUSED, lambda: _fused(device, *FUSED))
 
 
-def _case(name: str, size: Size, prepare: Callable[[], Trial]) -> Case:
+def _case(name: str, size: Size, prepare: Callable[[], PreparedCase]) -> Case:
     title = name if name.startswith(("linear", "batched")) else f"matmul {name}"
     return Case(
         f"{title} {shape_text(size)}",
@@ -53,9 +53,9 @@ def _rows(count: int) -> inputs.NumPyArray:
     return np.unique(np.linspace(0, count - 1, CHECKED_ROWS).astype(int))
 
 
-def _fp8(device: Device, m: int, k: int, n: int) -> Trial:
+def _fp8(device: Device, m: int, k: int, n: int) -> PreparedCase:
     source = np.random.default_rng(1)
-    kinds = low_precision.to_e4m3(inputs.normal((_KINDS,), 2) * 16)
+    kinds = low_precision.to_e4m3(inputs.standard_normal((_KINDS,), 2) * 16)
     codes = [kinds[source.integers(0, _KINDS, (rows, k), np.uint16)] for rows in (m, n)]
     scales = [source.uniform(0.01, 0.03, rows).astype(np.float32) for rows in (m, n)]
     x, weights = (
@@ -72,8 +72,8 @@ def _fp8(device: Device, m: int, k: int, n: int) -> Trial:
     products = table[codes[0][rows]] @ table[codes[1]].T
     reference = products * scales[0][rows, None] * scales[1]
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        a, b = (put(code).view(module.float8_e4m3fn) for code in codes)
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        a, b = (upload(code).view(module.float8_e4m3fn) for code in codes)
         one = module.ones((), device=a.device)
         columns = b.t()
 
@@ -82,15 +82,15 @@ def _fp8(device: Device, m: int, k: int, n: int) -> Trial:
 
         return call
 
-    return _trial(
+    return _prepared(
         device, multiply, out, counted, reference, rows, in_torch, 1e-2,
         "a scale for each row of either matrix; PyTorch's _scaled_mm has one for each matrix",
     )  # fmt: skip
 
 
-def _batched(device: Device, count: int, m: int, k: int, n: int) -> Trial:
-    left, right = inputs.normal((count, m, k), 1), inputs.normal((count, k, n), 2)
-    a, b = (inputs.place(device, host, "bf16") for host in (left, right))
+def _batched(device: Device, count: int, m: int, k: int, n: int) -> PreparedCase:
+    left, right = inputs.standard_normal((count, m, k), 1), inputs.standard_normal((count, k, n), 2)
+    a, b = (inputs.upload(device, host, "bf16") for host in (left, right))
     out = xp.empty((count, m, n), dtype=xp.bfloat16, device=device)
 
     def multiply(_: int) -> None:
@@ -98,20 +98,23 @@ def _batched(device: Device, count: int, m: int, k: int, n: int) -> Trial:
 
     counted = counting.count(device, multiply)
     chosen = np.array([0, count // 2, count - 1])
-    reference = inputs.fetch(a)[chosen] @ inputs.fetch(b)[chosen]
+    reference = inputs.download(a)[chosen] @ inputs.download(b)[chosen]
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        first, second = (put(host).to(module.bfloat16) for host in (left, right))
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        first, second = (upload(host).to(module.bfloat16) for host in (left, right))
         return lambda _: module.bmm(first, second)
 
-    tolerance = inputs.rounding("bf16") + 1e-4
-    return _trial(device, multiply, out, counted, reference, chosen, in_torch, tolerance)
+    tolerance = inputs.unit_roundoff("bf16") + 1e-4
+    return _prepared(device, multiply, out, counted, reference, chosen, in_torch, tolerance)
 
 
-def _fused(device: Device, m: int, k: int, n: int) -> Trial:
-    given, rows_of_weights = inputs.normal((m, k), 1), inputs.normal((n, k), 2) * k**-0.5
-    added = inputs.normal((n,), 3)
-    x, bias = inputs.place(device, given, "bf16"), inputs.place(device, added, "bf16")
+def _fused(device: Device, m: int, k: int, n: int) -> PreparedCase:
+    given, rows_of_weights = (
+        inputs.standard_normal((m, k), 1),
+        inputs.standard_normal((n, k), 2) * k**-0.5,
+    )
+    added = inputs.standard_normal((n,), 3)
+    x, bias = inputs.upload(device, given, "bf16"), inputs.upload(device, added, "bf16")
     weights = ops.pack(rows_of_weights, "bf16", (n, k), device)
     out = xp.empty((m, n), dtype=xp.bfloat16, device=device)
 
@@ -120,33 +123,33 @@ def _fused(device: Device, m: int, k: int, n: int) -> Trial:
 
     counted = counting.count(device, multiply)
     rows = _rows(m)
-    stored = inputs.fetch(inputs.place(device, rows_of_weights, "bf16"))
-    sums = inputs.fetch(x)[rows] @ stored.T + inputs.fetch(bias)
+    stored = inputs.download(inputs.upload(device, rows_of_weights, "bf16"))
+    sums = inputs.download(x)[rows] @ stored.T + inputs.download(bias)
     reference = 0.5 * sums * (1 + np.tanh(np.sqrt(2 / np.pi) * (sums + 0.044715 * sums**3)))
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        a, b, c = (put(host).to(module.bfloat16) for host in (given, rows_of_weights, added))
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        a, b, c = (upload(host).to(module.bfloat16) for host in (given, rows_of_weights, added))
         columns = b.t()
         return lambda _: module._addmm_activation(c, a, columns, use_gelu=True)
 
-    tolerance = 2 * inputs.rounding("bf16")
-    return _trial(device, multiply, out, counted, reference, rows, in_torch, tolerance)
+    tolerance = 2 * inputs.unit_roundoff("bf16")
+    return _prepared(device, multiply, out, counted, reference, rows, in_torch, tolerance)
 
 
-def _trial(
+def _prepared(
     device: Device,
     call: Call,
     out: Array,
-    counted: counting.Counted,
+    counted: counting.WorkCounts,
     reference: inputs.NumPyArray,
     rows: inputs.NumPyArray,
     in_torch: Callable[[Any, Callable[[Any], Any]], Call],
     tolerance: float,
     note: str = "",
-) -> Trial:
-    return Trial(
-        Contestant("assay", call, DeviceClock(device), counted.flops),
-        checks.written("double precision", call, out, lambda _: reference, tolerance, rows),
+) -> PreparedCase:
+    return PreparedCase(
+        Subject("assay", call, DeviceClock(device), counted.flops),
+        checks.output("double precision", call, out, lambda _: reference, tolerance, rows),
         rivals=[pytorch_rival(device, in_torch, counted.flops)],
         bytes=counted.bytes,
         flops=counted.flops,

@@ -1,4 +1,4 @@
-"""How fast the equation graph loads, resolves, evaluates in bulk and differentiates."""
+"""The equation graph: bulk evaluation, Jacobians, loading, and process start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.bench.harness.case import Absent, Case, Check, Contestant, Settings, Suite, Trial
+from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings, Subject, Suite
 from assay.bench.harness.clocks import HostClock
 from assay.bench.suites.generated_graphs import GeneratedGraph, generate, spread_point
 
@@ -48,7 +48,7 @@ def cases(settings: Settings) -> list[Case]:
     ]
 
 
-def _bulk(graphs: Callable[[], GeneratedGraph], varying: int, batch: int) -> Trial:
+def _bulk(graphs: Callable[[], GeneratedGraph], varying: int, batch: int) -> PreparedCase:
     graph = graphs()
     compiled = graph.registry.compile(graph.roots, graph.targets)
     source = np.random.default_rng(1)
@@ -64,12 +64,12 @@ def _bulk(graphs: Callable[[], GeneratedGraph], varying: int, batch: int) -> Tri
         out[...] = np.nan
         call(0)
         if not np.ptp(out, axis=1).min() > 0.0:
-            # A cone that does not vary is not evaluated at every point.
+            # A constant output would not be evaluated at every point.
             return float("nan")
-        return _farthest(graph, columns, out)
+        return _largest_error(graph, columns, out)
 
-    return Trial(
-        Contestant("assay", call, _HOST, batch),
+    return PreparedCase(
+        Subject("assay", call, _HOST, batch),
         Check("the resolver, at three points", error, 1e-12),
         rivals=[_sympy(graph)],
         note="one core",
@@ -83,8 +83,8 @@ def _point(columns: dict[str, Any], index: int) -> dict[str, float]:
     }
 
 
-def _farthest(graph: GeneratedGraph, columns: dict[str, Any], out: Any) -> float:
-    """How far the tape is from the resolver at the first, the middle and the last point."""
+def _largest_error(graph: GeneratedGraph, columns: dict[str, Any], out: Any) -> float:
+    """Largest relative error of the tape against the resolver, at three points."""
     worst = 0.0
     for index in (0, out.shape[1] // 2, out.shape[1] - 1):
         point = _point(columns, index)
@@ -94,7 +94,7 @@ def _farthest(graph: GeneratedGraph, columns: dict[str, Any], out: Any) -> float
     return worst
 
 
-def _jacobian(graph: GeneratedGraph) -> Trial:
+def _jacobian(graph: GeneratedGraph) -> PreparedCase:
     compiled = graph.registry.compile(graph.roots, graph.targets)
     other = spread_point(graph, 1)
 
@@ -103,11 +103,11 @@ def _jacobian(graph: GeneratedGraph) -> Trial:
         near = _central_differences(compiled, graph, other)
         return float(np.abs(exact - near).max() / np.abs(exact).max())
 
-    return Trial(
-        Contestant("assay", lambda _: compiled.jacobian(graph.point), _HOST),
+    return PreparedCase(
+        Subject("assay", lambda _: compiled.jacobian(graph.point), _HOST),
         Check("central differences", error, 1e-6),
         rivals=[
-            Contestant(
+            Subject(
                 "central differences",
                 lambda _: _central_differences(compiled, graph, graph.point),
                 _HOST,
@@ -125,7 +125,7 @@ def _central_differences(compiled: Any, graph: GeneratedGraph, at: dict[str, flo
     return (values[:, :ROOTS] - values[:, ROOTS:]) / (2e-6 * base)
 
 
-def _load(relations: int) -> Trial:
+def _load(relations: int) -> PreparedCase:
     def call(number: int) -> GeneratedGraph:
         return generate(relations, relations // 2, TARGETS, scopes=15, seed=number)
 
@@ -133,15 +133,15 @@ def _load(relations: int) -> Trial:
         registry = call(number).registry
         return abs(sum(1 for _ in registry.equations) - relations) / relations
 
-    return Trial(
-        Contestant("assay", call, _HOST),
+    return PreparedCase(
+        Subject("assay", call, _HOST),
         Check("the number of relations declared", error, 0.0),
-        note="with all checks of units; another graph each time",
+        note="with all unit checks; a different graph each time",
     )
 
 
-def _sympy(graph: GeneratedGraph) -> Contestant | Absent:
-    """One point by the plainest symbolic resolver: substitute relation by relation."""
+def _sympy(graph: GeneratedGraph) -> Subject | Absent:
+    """One point by symbolic substitution, relation by relation."""
     try:
         import sympy
     except ImportError:
@@ -159,24 +159,24 @@ def _sympy(graph: GeneratedGraph) -> Contestant | Absent:
                 {symbol: values[symbol] for symbol in right.free_symbols}
             )
 
-    return Contestant("SymPy", call, _HOST, 1)
+    return Subject("SymPy", call, _HOST, 1)
 
 
-def _warm_start() -> Trial:
-    question = [
+def _warm_start() -> PreparedCase:
+    command = [
         sys.executable, "-m", "assay",
         "resolve", "econ.cost.per_token", "--preset", "dense_training_cost_fixture", "--json",
     ]  # fmt: skip
     numpy = [sys.executable, "-c", "import numpy"]
 
     def error(_: int) -> float:
-        done = subprocess.run(question, capture_output=True, check=False)
+        done = subprocess.run(command, capture_output=True, check=False)
         return 0.0 if done.returncode == 0 and b'"value"' in done.stdout else float("nan")
 
-    return Trial(
-        Contestant("assay", lambda _: _start(question), _HOST),
+    return PreparedCase(
+        Subject("assay", lambda _: _start(command), _HOST),
         Check("an answer and exit code 0", error, 0.0),
-        rivals=[Contestant("import numpy", lambda _: _start(numpy), _HOST)],
+        rivals=[Subject("import numpy", lambda _: _start(numpy), _HOST)],
     )
 
 

@@ -1,4 +1,4 @@
-"""Numbers of 8 and 4 bits by their definitions, in NumPy: what kernels for them are held against."""
+"""NumPy references of FP8 (E4M3), INT8 and INT4 quantization, by definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INT4_STEPS: Final = 15
 
 @functools.cache
 def e4m3() -> NumPyArray:
-    """What every byte stands for: sign, 4 bits of exponent from -7, 3 bits; no infinities."""
+    """The value of every E4M3 byte: sign, 4 exponent bits (bias 7), 3 mantissa bits; no infinities."""
     code = np.arange(256)
     exponent, eighths = code >> 3 & 15, code & 7
     size = np.where(exponent == 0, eighths * 2.0**-9, (8 + eighths) * 2.0 ** (exponent - 10))
@@ -24,7 +24,7 @@ def e4m3() -> NumPyArray:
 
 
 def to_e4m3(values: NumPyArray) -> NumPyArray:
-    """The bytes of the nearest numbers, ties to even ones; beyond the largest, the largest."""
+    """Round to nearest E4M3, ties to even, saturating."""
     known = e4m3()[:127]
     size = np.minimum(np.abs(values), LARGEST_E4M3)
     above = np.searchsorted(known, size).clip(1, 126)
@@ -36,28 +36,28 @@ def to_e4m3(values: NumPyArray) -> NumPyArray:
 
 
 def fp8_rows(values: NumPyArray) -> tuple[NumPyArray, NumPyArray, NumPyArray]:
-    """Bytes, a scale for each row, and what they stand for."""
+    """E4M3 bytes, a scale for each row, and the dequantized values."""
     scales = (np.abs(values).max(axis=1) / LARGEST_E4M3).astype(np.float32)
     codes = to_e4m3(values / scales[:, None])
     return codes, scales, e4m3()[codes] * scales[:, None]
 
 
 def int8_rows(values: NumPyArray) -> tuple[NumPyArray, NumPyArray, NumPyArray]:
-    """Signed bytes, a scale for each row, and what they stand for."""
+    """INT8 values, a scale for each row, and the dequantized values."""
     scales = (np.abs(values).max(axis=1) / 127).astype(np.float32)
     codes = np.rint(values / scales[:, None]).astype(np.int8)
     return codes, scales, codes * scales[:, None].astype(np.float64)
 
 
 def int4_groups(values: NumPyArray, group: int) -> NumPyArray:
-    """The nearest of 16 numbers of each group, as single precision.
+    """Values rounded to 16 levels per group, as FP32.
 
-    They are equally far apart, from the least of the group to its largest, in steps that half
-    precision holds; rounding them once more gives the same.
+    Levels are equidistant from the minimum to the maximum of the group, with an FP16 step;
+    quantizing the result again does not change it.
     """
-    parts = values.reshape(values.shape[0], -1, group)
-    least = parts.min(axis=2, keepdims=True)
-    step = ((parts.max(axis=2, keepdims=True) - least) / INT4_STEPS).astype(np.float16)
+    groups = values.reshape(values.shape[0], -1, group)
+    least = groups.min(axis=2, keepdims=True)
+    step = ((groups.max(axis=2, keepdims=True) - least) / INT4_STEPS).astype(np.float16)
     least, step = (one.astype(np.float16).astype(np.float32) for one in (least, step))
-    count = np.rint((parts - least) / step).clip(0, INT4_STEPS)
+    count = np.rint((groups - least) / step).clip(0, INT4_STEPS)
     return np.asarray((least + count * step).astype(np.float32).reshape(values.shape))

@@ -1,4 +1,4 @@
-"""The parts of models besides products and attention, for the suite `ops`."""
+"""Layers of models besides GEMMs and attention, for the suite `ops`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from assay import ops, xp
 from assay.bench.harness import checks, inputs
 from assay.bench.harness.clocks import Call
 from assay.bench.harness.inputs import NumPyArray
-from assay.bench.suites.operation import Operation, Place, Work
+from assay.bench.suites.operation import Operation, OperationSetup, PreparedOperation
 from assay.runtime.array import Array
 
 EPSILON: Final = 1e-5
 HEAD: Final = 64
 TOLERANCE: Final = 1e-5
-"""Of the largest value: sums over a row in single precision, and an exponential."""
+"""Relative to the largest value: FP32 sums over a row, and an exponential."""
 
 InTorch = Callable[[Any, Callable[[Any], Any]], Call]
 Formula = Callable[[NumPyArray], NumPyArray]
@@ -28,26 +28,26 @@ def _rowwise(
     formula: Formula,
     in_torch: Callable[[Any], Callable[[Any], object]],
     columns_out: Callable[[int], int] = lambda columns: columns,
-) -> Callable[[Place], Work]:
-    """An operation from rows to rows; `formula` is NumPy's way, in the precision it is given."""
+) -> Callable[[OperationSetup], PreparedOperation]:
+    """A row-wise operation; `formula` is its NumPy reference, in the precision of its input."""
 
-    def make(place: Place) -> Work:
-        host = inputs.normal(place.shape, 1)
-        x = place.spread(inputs.place(place.device, host))
-        shape = (place.rows, columns_out(place.columns))
-        out = place.spread(xp.empty(shape, dtype=xp.float32, device=place.device))
+    def make(setup: OperationSetup) -> PreparedOperation:
+        host = inputs.standard_normal(setup.shape, 1)
+        x = setup.rotated(inputs.upload(setup.device, host))
+        shape = (setup.rows, columns_out(setup.columns))
+        out = setup.rotated(xp.empty(shape, dtype=xp.float32, device=setup.device))
         reference = formula(host.astype(np.float64))
 
         def call(number: int) -> None:
             own(x[number % len(x)], out[number % len(x)])
 
-        def torch_call(module: Any, put: Callable[[Any], Any]) -> Call:
-            function, placed = in_torch(module), place.spread_tensor(put(host))
-            return lambda number: function(placed[number % len(placed)])
+        def torch_call(module: Any, upload: Callable[[Any], Any]) -> Call:
+            function, tensors = in_torch(module), setup.rotated_tensors(upload(host))
+            return lambda number: function(tensors[number % len(tensors)])
 
-        return Work(
+        return PreparedOperation(
             call,
-            checks.written_in_turn("double precision", call, out, lambda _: reference, TOLERANCE),
+            checks.rotated_outputs("double precision", call, out, lambda _: reference, TOLERANCE),
             lambda _: formula(host),
             torch_call,
         )
@@ -89,109 +89,113 @@ def _ones(x: Array) -> Array:
 
 def _norm(
     own: Callable[[Array, Array, Array], object], formula: Formula, name: str
-) -> Callable[[Place], Work]:
-    def make(place: Place) -> Work:
-        probe = inputs.place(place.device, inputs.normal((1, place.columns), 0))
+) -> Callable[[OperationSetup], PreparedOperation]:
+    def make(setup: OperationSetup) -> PreparedOperation:
+        probe = inputs.upload(setup.device, inputs.standard_normal((1, setup.columns), 0))
         weight = _ones(probe)
         return _rowwise(
             lambda x, out: own(x, weight, out),
             formula,
             lambda module: (
-                lambda x: getattr(module.nn.functional, name)(x, (place.columns,), eps=EPSILON)
+                lambda x: getattr(module.nn.functional, name)(x, (setup.columns,), eps=EPSILON)
             ),
-        )(place)
+        )(setup)
 
     return make
 
 
-def _rope(place: Place) -> Work:
-    heads = max(place.columns // HEAD, 1)
-    shape = (place.rows, heads, HEAD)
-    host = inputs.normal(shape, 1)
-    x = place.spread(inputs.place(place.device, host))
-    positions = np.arange(place.rows, dtype=np.int32)[::-1].copy()
-    where = xp.asarray(positions, device=place.device, copy=True)
-    table = ops.rope_table(HEAD, place.rows, device=place.device)
-    out = place.spread(xp.empty(shape, dtype=xp.float32, device=place.device))
+def _rope(setup: OperationSetup) -> PreparedOperation:
+    heads = max(setup.columns // HEAD, 1)
+    shape = (setup.rows, heads, HEAD)
+    host = inputs.standard_normal(shape, 1)
+    x = setup.rotated(inputs.upload(setup.device, host))
+    positions = np.arange(setup.rows, dtype=np.int32)[::-1].copy()
+    position_array = xp.asarray(positions, device=setup.device, copy=True)
+    table = ops.rope_table(HEAD, setup.rows, device=setup.device)
+    out = setup.rotated(xp.empty(shape, dtype=xp.float32, device=setup.device))
     angles = positions[:, None] * 10_000.0 ** (-np.arange(0, HEAD, 2) / HEAD)
     cosines, sines = np.cos(angles)[:, None, :], np.sin(angles)[:, None, :]
 
-    def turned(values: NumPyArray, cosine: NumPyArray, sine: NumPyArray) -> NumPyArray:
+    def rotate(values: NumPyArray, cosine: NumPyArray, sine: NumPyArray) -> NumPyArray:
         first, second = values[..., : HEAD // 2], values[..., HEAD // 2 :]
         return np.concatenate(
             [first * cosine - second * sine, second * cosine + first * sine], axis=-1
         )
 
-    reference = turned(host.astype(np.float64), cosines, sines)
-    narrow = (cosines.astype(np.float32), sines.astype(np.float32))
+    reference = rotate(host.astype(np.float64), cosines, sines)
+    single = (cosines.astype(np.float32), sines.astype(np.float32))
 
     def call(number: int) -> None:
-        ops.rope(x[number % len(x)], where, table, out=out[number % len(x)])
+        ops.rope(x[number % len(x)], position_array, table, out=out[number % len(x)])
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        placed, cosine, sine = place.spread_tensor(put(host)), put(narrow[0]), put(narrow[1])
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        tensors, cosine, sine = (
+            setup.rotated_tensors(upload(host)),
+            upload(single[0]),
+            upload(single[1]),
+        )
 
-        def turn(number: int) -> object:
-            first, second = placed[number % len(placed)].chunk(2, dim=-1)
+        def rotate_in_torch(number: int) -> object:
+            first, second = tensors[number % len(tensors)].chunk(2, dim=-1)
             halves = [first * cosine - second * sine, second * cosine + first * sine]
             return module.cat(halves, dim=-1)
 
-        return turn
+        return rotate_in_torch
 
-    # Angles of distant positions lose digits in single precision.
-    tolerance = TOLERANCE + place.rows * inputs.rounding("f32")
-    return Work(
+    # Angles of large positions lose digits in FP32.
+    tolerance = TOLERANCE + setup.rows * inputs.unit_roundoff("f32")
+    return PreparedOperation(
         call,
-        checks.written_in_turn("double precision", call, out, lambda _: reference, tolerance),
-        lambda _: turned(host, *narrow),
+        checks.rotated_outputs("double precision", call, out, lambda _: reference, tolerance),
+        lambda _: rotate(host, *single),
         in_torch,
     )
 
 
-def _gather(place: Place) -> Work:
-    host = inputs.normal(place.shape, 1)
-    x = place.spread(inputs.place(place.device, host))
-    order = np.random.default_rng(2).permutation(place.rows).astype(np.int32)
-    rows = xp.asarray(order, device=place.device, copy=True)
-    out = place.spread(xp.empty(place.shape, dtype=xp.float32, device=place.device))
+def _gather(setup: OperationSetup) -> PreparedOperation:
+    host = inputs.standard_normal(setup.shape, 1)
+    x = setup.rotated(inputs.upload(setup.device, host))
+    order = np.random.default_rng(2).permutation(setup.rows).astype(np.int32)
+    rows = xp.asarray(order, device=setup.device, copy=True)
+    out = setup.rotated(xp.empty(setup.shape, dtype=xp.float32, device=setup.device))
 
     def call(number: int) -> None:
         ops.gather_rows(x[number % len(x)], rows, out=out[number % len(x)])
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        placed, numbers = place.spread_tensor(put(host)), put(order.astype(np.int64))
-        return lambda number: placed[number % len(placed)].index_select(0, numbers)
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        tensors, numbers = setup.rotated_tensors(upload(host)), upload(order.astype(np.int64))
+        return lambda number: tensors[number % len(tensors)].index_select(0, numbers)
 
-    return Work(
+    return PreparedOperation(
         call,
-        checks.written_in_turn("NumPy's rows", call, out, lambda _: host[order], 0.0),
+        checks.rotated_outputs("NumPy's rows", call, out, lambda _: host[order], 0.0),
         lambda _: host[order],
         in_torch,
     )
 
 
-def _greedy(place: Place) -> Work:
-    host = inputs.normal(place.shape, 1)
-    logits = place.spread(inputs.place(place.device, host))
+def _greedy(setup: OperationSetup) -> PreparedOperation:
+    host = inputs.standard_normal(setup.shape, 1)
+    logits = setup.rotated(inputs.upload(setup.device, host))
 
     def same(value: float, kind: Any) -> Array:
-        return xp.full((place.rows,), value, dtype=kind, device=place.device)
+        return xp.full((setup.rows,), value, dtype=kind, device=setup.device)
 
-    nothing, all_of_it = same(0.0, xp.float32), same(1.0, xp.float32)
-    zero, seeds = same(0, xp.int32), same(0, xp.int64)
-    out = xp.empty((place.rows,), dtype=xp.int32, device=place.device)
+    zeros, ones = same(0.0, xp.float32), same(1.0, xp.float32)
+    no_limit, seeds = same(0, xp.int32), same(0, xp.int64)
+    out = xp.empty((setup.rows,), dtype=xp.int32, device=setup.device)
 
     def call(number: int) -> None:
         given = logits[number % len(logits)]
-        ops.sample(given, nothing, zero, all_of_it, nothing, seeds, zero, tokens_out=out)
+        ops.sample(given, zeros, no_limit, ones, zeros, seeds, no_limit, tokens_out=out)
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        placed = place.spread_tensor(put(host))
-        return lambda number: placed[number % len(placed)].argmax(dim=-1)
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        tensors = setup.rotated_tensors(upload(host))
+        return lambda number: tensors[number % len(tensors)].argmax(dim=-1)
 
-    return Work(
+    return PreparedOperation(
         call,
-        checks.written("argmax", call, out, lambda _: host.argmax(axis=-1), 0.0),
+        checks.output("argmax", call, out, lambda _: host.argmax(axis=-1), 0.0),
         lambda _: host.argmax(axis=-1),
         in_torch,
     )

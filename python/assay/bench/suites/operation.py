@@ -1,4 +1,4 @@
-"""What the suite `ops` knows of an operation."""
+"""Operations of the suite `ops`: how they are set up, called and checked."""
 
 from __future__ import annotations
 
@@ -14,50 +14,49 @@ from assay.runtime.hardware import Device
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an operation is tried, and on what."""
+class OperationSetup:
+    """Device, element type and shape that an operation is measured with."""
 
     device: Device
     dtype: str
     rows: int
     columns: int
     copies: int = 1
-    """In how many places inputs and outputs lie, which calls take in turn."""
+    """Copies of inputs and outputs that calls rotate through."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return (self.rows, self.columns)
 
-    def spread(self, array: Array) -> list[Array]:
-        """The array, and the same elsewhere, as often as there are places."""
-        others = range(self.copies - 1)
-        return [array, *(xp.asarray(array, copy=True) for _ in others)]
+    def rotated(self, array: Array) -> list[Array]:
+        """The array and its copies."""
+        return [array, *(xp.asarray(array, copy=True) for _ in range(self.copies - 1))]
 
-    def spread_tensor(self, tensor: Any) -> list[Any]:
-        """The same of a tensor of PyTorch's."""
+    def rotated_tensors(self, tensor: Any) -> list[Any]:
+        """A tensor of PyTorch and its copies."""
         return [tensor, *(tensor.clone() for _ in range(self.copies - 1))]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """An operation made ready: the call, its check, and the same by others."""
+class PreparedOperation:
+    """The call of an operation, its check, and the same operation of the rivals."""
 
     call: Call
     check: Check
     in_numpy: Call | Absent
     in_torch: Callable[[Any, Callable[[Any], Any]], Call]
-    """From PyTorch's module and a function that places host values, the call."""
+    """Makes the call from PyTorch's module and a function that uploads host values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation that can be made ready at a place."""
+    """An operation by name, and how to prepare it."""
 
     name: str
     dtypes: tuple[str, ...]
-    make: Callable[[Place], Work]
+    make: Callable[[OperationSetup], PreparedOperation]
     reads_only: bool = False
-    """Whether next to nothing is written, so that reading is the ceiling, not copying."""
+    """Whether it writes next to nothing, so that the ceiling is reading, not copying."""
     allocates: bool = False
-    """Whether results are fresh memory, which captures refuse: calls are made one by one."""
+    """Whether it returns new arrays, which graph capture refuses: calls are made one by one."""

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from assay import _native
-from assay.bench.harness.case import Case, Check, Contestant, Settings, Size, Suite, Trial
-from assay.bench.harness.clocks import Call, HostClock, ToldClock
+from assay.bench.harness.case import Case, Check, PreparedCase, Settings, Size, Subject, Suite
+from assay.bench.harness.clocks import Call, HostClock, SelfTimedClock
 from assay.bench.harness.text import bytes_text
 from assay.bench.rivals.numpy import numpy_rival
 from assay.bench.rivals.pytorch import pytorch_rival
@@ -25,7 +25,7 @@ PYTHON_BYTES: Final = 4096
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Inside the core, on the simulated device; then as Python sees it."""
+    """In the native core on the simulated device, then from Python."""
     pairs = QUICK_PAIRS if settings.quick else PAIRS
     listed = [
         Case(
@@ -47,15 +47,15 @@ def cases(settings: Settings) -> list[Case]:
     return listed
 
 
-def _inside(pairs: int, smallest: int, largest: int) -> Trial:
+def _inside(pairs: int, smallest: int, largest: int) -> PreparedCase:
     def call(_: int) -> float:
         elapsed = _native.measure_pool(
             pairs, smallest_bytes=smallest, largest_bytes=largest, live=LIVE
         )
         return elapsed * 1e-9
 
-    return Trial(
-        Contestant("assay", call, ToldClock(), pairs),
+    return PreparedCase(
+        Subject("assay", call, SelfTimedClock(), pairs),
         Check(
             "memory without overlap or leak",
             lambda number: _overlap(Device("sim"), smallest, largest, number),
@@ -66,32 +66,32 @@ def _inside(pairs: int, smallest: int, largest: int) -> Trial:
 
 
 def _overlap(device: Device, smallest: int, largest: int, seed: int) -> float:
-    """Bytes handed out twice or not given back, over many random allocations and frees."""
+    """Bytes that overlap or leak over many random allocations and frees."""
     source = random.Random(seed)
-    held: list[Any] = []
+    live: list[Any] = []
     wrong = 0
     for _ in range(100):
-        if held and source.random() < 0.4:
-            held.pop(source.randrange(len(held))).free()
+        if live and source.random() < 0.4:
+            live.pop(source.randrange(len(live))).free()
             continue
-        held.append(device.allocate(source.randint(smallest, largest)))
-        spans = sorted((one.pointer, one.pointer + one.nbytes) for one in held)
+        live.append(device.allocate(source.randint(smallest, largest)))
+        spans = sorted((one.pointer, one.pointer + one.nbytes) for one in live)
         for (_, end), (start, _) in itertools.pairwise(spans):
             wrong += max(0, end - start)
-    for one in held:
+    for one in live:
         one.free()
     return float(wrong + device.pool_statistics()["allocated_bytes"])
 
 
-def _from_python(device: Device) -> Trial:
+def _from_python(device: Device) -> PreparedCase:
     def call(_: int) -> None:
         device.allocate(PYTHON_BYTES).free()
 
-    def in_torch(module: Any, put: Any) -> Call:
+    def in_torch(module: Any, upload: Any) -> Call:
         return lambda _: module.empty(PYTHON_BYTES, dtype=module.uint8)
 
-    return Trial(
-        Contestant("assay", call, HostClock()),
+    return PreparedCase(
+        Subject("assay", call, HostClock()),
         Check(
             "memory without overlap or leak",
             lambda number: _overlap(Device("cpu"), 1, PYTHON_BYTES, number),
@@ -101,7 +101,7 @@ def _from_python(device: Device) -> Trial:
             numpy_rival(lambda _: np.empty(PYTHON_BYTES, np.uint8), 1.0),
             pytorch_rival(device, in_torch, 1.0),
         ],
-        note="with two records each; the rivals keep none",
+        note="ours writes two records per pair, the rivals none",
     )
 
 

@@ -1,4 +1,4 @@
-"""Prompts through the engine on a GPU: arithmetic, beside what products of matrices reach."""
+"""Prefill through the engine on a GPU, beside the rate of a large GEMM."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assay.bench.harness.case import Case, Check, Contestant, Trial
-from assay.bench.harness.clocks import DeviceClock, ToldClock
+from assay.bench.harness.case import Case, Check, PreparedCase, Subject
+from assay.bench.harness.clocks import DeviceClock, SelfTimedClock
 
 if TYPE_CHECKING:
     from assay.bench.suites.engine_cache import EngineCache
     from assay.engine.models.model_shape import ModelShape
 
 PROMPTS: Final = (2048, 8192)
-PRODUCT: Final = 8192
-"""Rows and columns of the matrices that the ceiling multiplies."""
+GEMM_SIZE: Final = 8192
+"""Rows and columns of the matrices of the ceiling's GEMM."""
 ROUNDS: Final = 5
-LIKELY: Final = 20
-NEIGHBOR: Final = 300
-"""Tokens of a prompt that another one is computed beside, which moves where its chunks end."""
+TOP_LOGPROBS: Final = 20
+OTHER_PROMPT: Final = 300
+"""Tokens of a second prompt in the batch, which shifts the chunk boundaries of the first."""
 LOGPROB_TOLERANCE: Final = 0.25
-"""How far below the best a chosen token may be: rounding to bfloat16, layer by layer."""
+"""Allowed gap to the best logprob: rounding to bfloat16 in every layer."""
 
 
 def cases(engines: EngineCache) -> list[Case]:
@@ -40,20 +40,20 @@ def cases(engines: EngineCache) -> list[Case]:
     ]
 
 
-def operations(shape: ModelShape, tokens: int) -> float:
-    """Products of every layer, attention where the mask leaves it, and logits of one row."""
+def prefill_flops(shape: ModelShape, tokens: int) -> float:
+    """FLOPs of the GEMMs of every layer, of causal attention, and of the logits of one row."""
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     layer = shape.hidden * (2 * queries + 2 * keys + 3 * shape.inner)
     attention = 4 * queries * tokens * (tokens + 1) / 2
     return shape.layers * (2 * layer * tokens + attention) + 2 * shape.hidden * shape.vocabulary
 
 
-def _prompt(engines: EngineCache, tokens: int) -> Trial:
+def _prompt(engines: EngineCache, tokens: int) -> PreparedCase:
     from assay.engine import SamplingParams
 
     engine = engines.engine("file")
     shape = engine.model.shape
-    flops = operations(shape, tokens)
+    flops = prefill_flops(shape, tokens)
 
     def draw(number: int) -> list[int]:
         drawn = np.random.default_rng(number).integers(0, shape.vocabulary, tokens)
@@ -67,38 +67,40 @@ def _prompt(engines: EngineCache, tokens: int) -> Trial:
         return time.perf_counter() - begun
 
     def error(number: int) -> float:
-        """How far the token is below the best of a pass that was cut into other chunks."""
+        """Logprob gap of the token in a pass with other chunk boundaries."""
         prompt = draw(number)
-        params = SamplingParams(max_tokens=1, temperature=0.0, logprobs=LIKELY, ignore_eos=True)
+        params = SamplingParams(
+            max_tokens=1, temperature=0.0, logprobs=TOP_LOGPROBS, ignore_eos=True
+        )
         [alone] = engine.generate([prompt], params)
-        [_, beside] = engine.generate([prompt[:NEIGHBOR], prompt], params)
-        assert beside.logprobs is not None
-        likely = dict(beside.logprobs[0].top_logprobs)
+        [_, batched] = engine.generate([prompt[:OTHER_PROMPT], prompt], params)
+        assert batched.logprobs is not None
+        likely = dict(batched.logprobs[0].top_logprobs)
         return max(likely.values()) - likely.get(alone.token_ids[0], -np.inf)
 
-    return Trial(
-        Contestant("assay", seconds, ToldClock(), flops),
-        Check("the prompt beside another one, in logprobs", error, LOGPROB_TOLERANCE),
-        ceiling=_product(engines),
+    return PreparedCase(
+        Subject("assay", seconds, SelfTimedClock(), flops),
+        Check("the prompt in a batch with another one, in logprobs", error, LOGPROB_TOLERANCE),
+        ceiling=_gemm(engines),
         flops=flops,
-        note=f"the ceiling is a product of bf16 matrices, {PRODUCT} by {PRODUCT}, in the same "
-        "rounds",
+        note=f"the ceiling is a bf16 GEMM of {GEMM_SIZE} by {GEMM_SIZE} matrices in the same rounds",
         degradations=lambda: engine.describe()["degradations"],
     )
 
 
-def _product(engines: EngineCache) -> Contestant:
+def _gemm(engines: EngineCache) -> Subject:
     from assay import ops, xp
     from assay.bench.harness import inputs
 
     device = engines.device
     a, b = (
-        inputs.place(device, inputs.normal((PRODUCT, PRODUCT), seed), "bf16") for seed in (1, 2)
+        inputs.upload(device, inputs.standard_normal((GEMM_SIZE, GEMM_SIZE), seed), "bf16")
+        for seed in (1, 2)
     )
-    out = xp.empty((PRODUCT, PRODUCT), dtype=xp.bfloat16, device=device)
-    return Contestant(
+    out = xp.empty((GEMM_SIZE, GEMM_SIZE), dtype=xp.bfloat16, device=device)
+    return Subject(
         "gemm",
         lambda _: ops.batched_matmul(a, b, out=out),
         DeviceClock(device),
-        2.0 * PRODUCT**3,
+        2.0 * GEMM_SIZE**3,
     )

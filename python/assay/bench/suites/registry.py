@@ -1,4 +1,4 @@
-"""The suites by name; a suite's module is imported when it is asked for."""
+"""The suites by name; the module of a suite is imported on first use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The scheduler: promises kept, shares, and how fast it decides.
+"""The scheduler: reserved bandwidth, weighted shares, and decisions per second.
 
-On the virtual clock, where every run is the same; and on a GPU, among tenants that really compute.
+On a virtual clock, where every run is the same; and on a GPU, with tenants that run kernels.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from assay import _native
-from assay.bench.harness.case import Case, Check, Contestant, Settings, Suite, Trial
-from assay.bench.harness.clocks import ToldClock
-from assay.bench.suites.tenants import Sharing, Steps
+from assay.bench.harness.case import Case, Check, PreparedCase, Settings, Subject, Suite
+from assay.bench.harness.clocks import SelfTimedClock
+from assay.bench.suites.tenants import GuaranteedSteps, WeightedTenants
 from assay.runtime.hardware import Device
 
 Load = tuple[str, int, int, int, int]
-"""Class, weight, reserved units a second, units of a turn, turns asked for at once."""
+"""QoS class, weight, reserved units per second, units per grant, grants requested at once."""
 
 UNITS_PER_SECOND: Final = 1_000_000_000
 VIRTUAL_NS: Final = 1_000_000_000
@@ -28,67 +28,72 @@ FLOOD: Final[tuple[Load, ...]] = tuple(
     ("best-effort", 100, 0, units, 64) for units in (1_000, 10_000, 100_000, 1_000_000)
 )
 WEIGHTS: Final = (1, 2, 4, 8)
-TURNS: Final = (10_000, 30_000, 100_000, 300_000)
+GRANT_UNITS: Final = (10_000, 30_000, 100_000, 300_000)
 BACKLOG: Final = 2_000_000
-"""Units that a task asks for at once: more than others take before its next turn."""
+"""Units that a task requests at once: more than others use before its next grant."""
 
 
-def _sharers(weights: Sequence[int]) -> list[Load]:
-    """Tasks that always want more, in turns of different sizes."""
+def _weighted_tasks(weights: Sequence[int]) -> list[Load]:
+    """Saturating tasks with grants of different sizes."""
     return [
         ("burstable", weight, 0, units, BACKLOG // units)
-        for weight, units in zip(weights, TURNS, strict=True)
+        for weight, units in zip(weights, GRANT_UNITS, strict=True)
     ]
 
 
 TENANTS: Final = (7, 3)
-"""Weights of two tenants that both want the whole GPU."""
+"""Weights of two tenants that both saturate the GPU."""
 
 PASS_BYTES: Final = (128 << 20, 256 << 20)
-"""What a pass of each goes over: kernels of different lengths, all beyond any cache."""
+"""Bytes of a pass of each: kernels of different lengths, all larger than the cache."""
 
-POINTS: Final = 0.05
-"""How far a share of GPU time may be from its weight's."""
+SHARE_TOLERANCE: Final = 0.05
+"""Allowed deviation of a share of GPU time from its weight."""
 
 STEP_PASSES: Final = 24
-"""Passes of a step, which takes about as long as decoding one token of an 8B model."""
+"""Passes of a step; together about as long as decoding one token of an 8B model."""
 
 STEP_NS: Final = 3_000_000
 WINDOW_NS: Final = 130_000
-"""Work under way at once beside a guaranteed tenant: one pass, so that is what a step waits for."""
+"""In-flight work beside a guaranteed tenant: one pass, which a step may have to wait for."""
 
 
 def cases(settings: Settings) -> list[Case]:
-    """What the device can show: on a GPU with real work, otherwise in virtual time."""
+    """Tenants on a GPU, or the scheduler alone in virtual time."""
     if settings.device.capabilities.is_gpu:
         return _tenants(settings.device, settings.quick)
     return _virtual(settings)
 
 
 def _virtual(settings: Settings) -> list[Case]:
-    """All on one lane of a gigabyte a second."""
+    """All tasks on one lane of a gigabyte per second."""
     virtual_ns = VIRTUAL_NS // 10 if settings.quick else VIRTUAL_NS
-    crowd = [GUARANTEED, *FLOOD]
+    contended = [GUARANTEED, *FLOOD]
     return [
         Case(
             "reserved bandwidth kept beside floods",
             "%",
-            lambda: _told(crowd, virtual_ns, _kept),
+            lambda: _virtual_case(contended, virtual_ns, _reserved_share),
         ),
         *(
             Case(
                 f"smallest share over its weight, {':'.join(map(str, weights))}",
                 "%",
                 functools.partial(
-                    _told, _sharers(weights), virtual_ns, functools.partial(_fairness, weights)
+                    _virtual_case,
+                    _weighted_tasks(weights),
+                    virtual_ns,
+                    functools.partial(_fairness, weights),
                 ),
             )
             for weights in (WEIGHTS, (1, 1, 1, 1))
         ),
         Case(
-            "longest wait beside a guaranteed task", "ms", lambda: _told(crowd, virtual_ns, _wait)
+            "longest wait beside a guaranteed task",
+            "ms",
+            lambda: _virtual_case(contended, virtual_ns, _wait),
         ),
-        Case("decisions", "k decisions/s", lambda: _decisions(crowd, virtual_ns)),
+        Case("decisions", "k decisions/s", lambda: _decisions(contended, virtual_ns)),
     ]
 
 
@@ -102,7 +107,7 @@ def _seconds(virtual_ns: int) -> float:
     return virtual_ns * 1e-9
 
 
-def _kept(found: dict[str, Any], virtual_ns: int) -> float:
+def _reserved_share(found: dict[str, Any], virtual_ns: int) -> float:
     return float(found["units"][0] / (RESERVED * _seconds(virtual_ns)))
 
 
@@ -116,18 +121,18 @@ def _wait(found: dict[str, Any], virtual_ns: int) -> float:
     return float(max(found["longest_wait_ns"]) * 1e-9)
 
 
-def _told(
+def _virtual_case(
     loads: Sequence[Load], virtual_ns: int, figure: Callable[[dict[str, Any], int], float]
-) -> Trial:
-    return Trial(
-        Contestant("assay", lambda _: figure(_run(loads, virtual_ns), virtual_ns), ToldClock()),
+) -> PreparedCase:
+    return PreparedCase(
+        Subject("assay", lambda _: figure(_run(loads, virtual_ns), virtual_ns), SelfTimedClock()),
         _conserving(loads, virtual_ns),
         note="virtual time: the same on every run",
     )
 
 
 def _conserving(loads: Sequence[Load], virtual_ns: int) -> Check:
-    """Tasks that always want turns use all of the lane, and two runs give the same."""
+    """Saturating tasks use all of the lane, and two runs are identical."""
 
     def error(_: int) -> float:
         first, second = _run(loads, virtual_ns), _run(loads, virtual_ns)
@@ -139,21 +144,21 @@ def _conserving(loads: Sequence[Load], virtual_ns: int) -> Check:
     return Check("the lane's capacity", error, 0.02)
 
 
-def _decisions(loads: Sequence[Load], virtual_ns: int) -> Trial:
+def _decisions(loads: Sequence[Load], virtual_ns: int) -> PreparedCase:
     count = _run(loads, virtual_ns)["decisions"]
 
     def call(_: int) -> float:
         return float(_run(loads, virtual_ns)["elapsed_ns"]) * 1e-9
 
-    return Trial(
-        Contestant("assay", call, ToldClock(), count),
+    return PreparedCase(
+        Subject("assay", call, SelfTimedClock(), count),
         _conserving(loads, virtual_ns),
-        note="one core; every decision leaves a record",
+        note="one core; every decision writes a record",
     )
 
 
 def _tenants(device: Device, quick: bool) -> list[Case]:
-    """Two tenants by weight, and a guaranteed one beside a flood."""
+    """Two weighted tenants, and a guaranteed one beside a saturating one."""
     heavy, light = TENANTS
     return [
         Case(
@@ -180,19 +185,23 @@ def _tenants(device: Device, quick: bool) -> list[Case]:
     ]
 
 
-def _shared(device: Device, seconds: float) -> Trial:
-    sharing = Sharing(device, TENANTS, PASS_BYTES)
-    return Trial(
-        Contestant("assay", lambda _: sharing.shares(seconds)[0][0], ToldClock()),
-        Check("counted passes, and weights to 5 points", lambda _: sharing.error(seconds), POINTS),
+def _shared(device: Device, seconds: float) -> PreparedCase:
+    tenants = WeightedTenants(device, TENANTS, PASS_BYTES)
+    return PreparedCase(
+        Subject("assay", lambda _: tenants.shares(seconds)[0][0], SelfTimedClock()),
+        Check(
+            "counted passes, and weights to 5 points",
+            lambda _: tenants.error(seconds),
+            SHARE_TOLERANCE,
+        ),
         note="device time by events around each kernel",
     )
 
 
 def _guaranteed(
     device: Device, *, as_graph: bool, pause: float, reserved: float, steps: int
-) -> Trial:
-    contest = Steps(
+) -> PreparedCase:
+    steps_under_load = GuaranteedSteps(
         device,
         passes=STEP_PASSES,
         nbytes=PASS_BYTES[0],
@@ -202,19 +211,19 @@ def _guaranteed(
         window_ns=WINDOW_NS,
     )
 
-    def last(flooded: bool) -> float:
-        return float(np.quantile(contest.times(steps, flooded=flooded, pause=pause), 0.99))
+    def p99(flooded: bool) -> float:
+        return float(np.quantile(steps_under_load.times(steps, flooded=flooded, pause=pause), 0.99))
 
-    return Trial(
-        Contestant("beside a flood", lambda _: last(True), ToldClock()),
-        Check("counted passes", lambda _: contest.miscounted(), 0.0),
-        ceiling=Contestant("alone", lambda _: last(False), ToldClock()),
+    return PreparedCase(
+        Subject("beside a flood", lambda _: p99(True), SelfTimedClock()),
+        Check("counted passes", lambda _: steps_under_load.count_error(), 0.0),
+        ceiling=Subject("alone", lambda _: p99(False), SelfTimedClock()),
         note=f"{reserved:.0%} of the GPU reserved",
     )
 
 
 SUITE = Suite(
     "scheduler",
-    "promises, shares and decisions of the scheduler; on a GPU, tenants that share it",
+    "reservations, shares and decisions of the scheduler; on a GPU, tenants that share it",
     cases,
 )

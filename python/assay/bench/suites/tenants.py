@@ -1,7 +1,6 @@
-"""Tenants that share a device under its scheduler: what each got, and how long its steps took.
+"""Tenants that share a device under its scheduler: device time of each, and step latencies.
 
-The work is real and can be checked: a pass adds one to every element of the tenant's own array,
-so the array says how many passes were made.
+A pass adds one to every element of the tenant's array, so the array counts the passes that ran.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from assay.runtime.graphs import capture_graph
 from assay.runtime.hardware import Device
 from assay.runtime.scheduling import SECOND_NS, QoS, Scheduler, Task
 
-LINE: Final = 64
-"""Passes that a flooding tenant has in line: always more than the scheduler looks ahead."""
+QUEUE_DEPTH: Final = 64
+"""Passes that a saturating tenant keeps queued: more than the scheduler's window."""
 
 LINK_BYTES_PER_SECOND: Final = 50_000_000_000
-"""Told to the scheduler for transfers, of which there are none here."""
+"""Link rate given to the scheduler; there are no transfers here."""
 
 _ADD_ONE = jit.kernel(
     """
@@ -39,7 +38,7 @@ _ADD_ONE = jit.kernel(
 
 
 class Tenant:
-    """A task with a quota of memory and an array of its own to make passes over."""
+    """A task with a memory quota and an array that its passes run over."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class Tenant:
         deadline_ns: int | None = None,
         assumed_ns: int = 100_000,
     ) -> None:
-        """Take a part of the device; `reserved` and `limit` are shares of its time."""
+        """Create the task; `reserved` and `limit` are shares of device time."""
         device = scheduler.device
         quota = device.tenant(name, 2 * nbytes)
         rate = int(reserved * SECOND_NS)
@@ -84,44 +83,44 @@ class Tenant:
         self.passes = 1
         self.task.start()
 
-    def make_pass(self) -> None:
+    def launch_pass(self) -> None:
         """Queue one pass on the task's stream."""
         _ADD_ONE(self.array, self.array.size, stream=self.task.stream)
         self.passes += 1
 
     def flood(self, stop: threading.Event) -> None:
-        """Queue passes until told to stop, then wait for all of them."""
+        """Queue passes until `stop` is set, then synchronize."""
         stream = self.task.stream
         while not stop.is_set():
-            if stream._native.usage()[1] < LINE:
-                self.make_pass()
+            if stream._native.usage()[1] < QUEUE_DEPTH:
+                self.launch_pass()
                 continue
-            # Moves on what stands in line, as any call to the device does.
+            # Any call to the device advances its queue.
             stream.device.totals()
             time.sleep(1e-4)
         stream.synchronize()
 
     def flood_in_bursts(self, stop: threading.Event) -> None:
-        """Queue many passes and wait for them, again and again.
+        """Queue many passes and synchronize, repeatedly.
 
-        The thread sleeps in between, so that it takes the device from others and not Python.
+        The thread sleeps while it waits, so that it contends for the device and not for the GIL.
         """
         while not stop.is_set():
-            for _ in range(LINE):
-                self.make_pass()
+            for _ in range(QUEUE_DEPTH):
+                self.launch_pass()
             self.task.stream.synchronize()
 
     def device_time_ns(self) -> int:
         """Device time measured so far for the task, by events around its work."""
         return int(self.task.snapshot()["lanes"]["compute"]["measured_units"])
 
-    def miscounted(self) -> float:
-        """How far any element is from the number of passes made."""
+    def count_error(self) -> float:
+        """Largest deviation of an element from the number of passes launched."""
         counted = self.array.to_numpy()
         return float(np.abs(counted - np.float32(self.passes)).max())
 
     def close(self) -> None:
-        """End the task and give its memory back."""
+        """Finish the task and free its memory."""
         self.task.stream.synchronize()
         self.task.finish()
         self.task._native.unbind(self.task.stream._native)
@@ -129,7 +128,7 @@ class Tenant:
 
 
 def scheduler_of(device: Device, window_ns: int) -> Scheduler:
-    """A scheduler that has so much work under way at once, whose weights are what they say."""
+    """A scheduler with this window of in-flight work and equal class weights."""
     return Scheduler(
         device,
         upload_bytes_per_second=LINK_BYTES_PER_SECOND,
@@ -144,7 +143,7 @@ Flood = Callable[[threading.Event], None]
 
 @contextmanager
 def flooding(floods: Sequence[Flood]) -> Iterator[None]:
-    """Have tenants flood the device, each from a thread of its own, while the block runs."""
+    """Run each flood in its own thread while the block runs."""
     stop = threading.Event()
     with ThreadPoolExecutor(max(1, len(floods))) as threads:
         running = [threads.submit(flood, stop) for flood in floods]
@@ -156,8 +155,8 @@ def flooding(floods: Sequence[Flood]) -> Iterator[None]:
                 one.result()
 
 
-class Sharing:
-    """Tenants that all want the whole device."""
+class WeightedTenants:
+    """Weighted tenants that all saturate the device."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class Sharing:
         *,
         window_ns: int = 1_000_000,
     ) -> None:
-        """Take memory for passes of so many bytes, of another size for each tenant."""
+        """Create one tenant for each weight, with passes of its own size."""
         self.weights = tuple(weights)
         self._scheduler = scheduler_of(device, window_ns)
         self.tenants = [
@@ -176,7 +175,7 @@ class Sharing:
         ]
 
     def shares(self, seconds: float) -> tuple[list[float], float]:
-        """Each tenant's part of the device time measured, and that time over the time passed."""
+        """Each tenant's share of the measured device time, and device time over wall time."""
         with flooding([tenant.flood for tenant in self.tenants]):
             time.sleep(seconds / 10)
             before, start = [one.device_time_ns() for one in self.tenants], time.perf_counter_ns()
@@ -186,9 +185,9 @@ class Sharing:
         return [one / max(sum(gained), 1) for one in gained], sum(gained) / (end - start)
 
     def error(self, seconds: float) -> float:
-        """The largest distance of a share from its weight's; NaN where passes were miscounted."""
+        """Largest deviation of a share from its weight; NaN if passes were lost or repeated."""
         shares, _ = self.shares(seconds)
-        if any(tenant.miscounted() for tenant in self.tenants):
+        if any(tenant.count_error() for tenant in self.tenants):
             return float("nan")
         total = sum(self.weights)
         return max(
@@ -196,13 +195,13 @@ class Sharing:
         )
 
     def close(self) -> None:
-        """End all tasks."""
+        """Finish all tasks."""
         for tenant in self.tenants:
             tenant.close()
 
 
-class Steps:
-    """A guaranteed tenant that makes steps at a pace, and one that floods the rest."""
+class GuaranteedSteps:
+    """A guaranteed tenant that runs steps, and a best-effort one that saturates the device."""
 
     def __init__(
         self,
@@ -215,9 +214,9 @@ class Steps:
         reserved: float = 0.6,
         window_ns: int = 150_000,
     ) -> None:
-        """A step is so many passes, as one graph or one by one; it is assumed to take `step_ns`."""
+        """A step is `passes` passes, as one graph or one by one, estimated at `step_ns`."""
         self._scheduler = scheduler_of(device, window_ns)
-        self.promised = Tenant(
+        self.guaranteed = Tenant(
             self._scheduler,
             "guaranteed",
             nbytes=nbytes,
@@ -234,40 +233,40 @@ class Steps:
             self._graph = capture_graph(self._capture, device=device, label="step")
 
     def _capture(self) -> None:
-        array = self.promised.array
+        array = self.guaranteed.array
         for _ in range(self._passes):
             _ADD_ONE(array, array.size)
 
     def step(self) -> float:
         """Seconds from the first launch of a step to the end of its last pass."""
-        stream = self.promised.task.stream
+        stream = self.guaranteed.task.stream
         start = time.perf_counter_ns()
         if self._graph is not None:
             self._graph.replay(stream)
-            self.promised.passes += self._passes
+            self.guaranteed.passes += self._passes
         else:
             for _ in range(self._passes):
-                self.promised.make_pass()
+                self.guaranteed.launch_pass()
         stream.synchronize()
         return (time.perf_counter_ns() - start) * 1e-9
 
     def times(self, count: int, *, flooded: bool, pause: float) -> np.ndarray[Any, Any]:
-        """Seconds of each of so many steps, with a pause after each."""
+        """Seconds of each of `count` steps, with a pause after each."""
         with flooding([self.flood.flood_in_bursts] if flooded else []):
             time.sleep(0.01)
-            found = []
+            seconds = []
             for _ in range(count):
-                found.append(self.step())
+                seconds.append(self.step())
                 time.sleep(pause)
-        return np.asarray(found)
+        return np.asarray(seconds)
 
-    def miscounted(self) -> float:
-        """How far any element of either array is from the number of passes made."""
-        return max(self.promised.miscounted(), self.flood.miscounted())
+    def count_error(self) -> float:
+        """Largest deviation of an element of either array from the number of passes launched."""
+        return max(self.guaranteed.count_error(), self.flood.count_error())
 
     def close(self) -> None:
-        """End both tasks."""
+        """Finish both tasks."""
         if self._graph is not None:
             self._graph.close()
-        self.promised.close()
+        self.guaranteed.close()
         self.flood.close()

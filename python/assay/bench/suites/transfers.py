@@ -1,4 +1,4 @@
-"""Copies between the host's memory and a GPU's, pinned and pageable, both ways."""
+"""Copies between host and GPU memory, pinned and pageable, in both directions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from assay import xp
 from assay.bench.harness import inputs
-from assay.bench.harness.case import Case, Check, Contestant, Settings, Trial
+from assay.bench.harness.case import Case, Check, PreparedCase, Settings, Subject
 from assay.bench.harness.clocks import Call, Clock, DeviceClock, HostClock
 from assay.bench.harness.text import bytes_text
 from assay.bench.rivals.pytorch import pytorch_rival
@@ -20,10 +20,10 @@ QUICK_NBYTES: Final = 8 << 20
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Each kind of host memory, each way."""
+    """Each kind of host memory, in both directions."""
     device = settings.device
     nbytes = QUICK_NBYTES if settings.quick else NBYTES
-    kinds: list[tuple[str, Callable[[], Trial]]] = [
+    kinds: list[tuple[str, Callable[[], PreparedCase]]] = [
         ("pinned to device", lambda: _pinned(device, nbytes, to_device=True)),
         ("device to pinned", lambda: _pinned(device, nbytes, to_device=False)),
         ("pageable to device", lambda: _pageable(device, nbytes, to_device=True)),
@@ -40,11 +40,11 @@ def cases(settings: Settings) -> list[Case]:
     ]
 
 
-def _pinned(device: Device, nbytes: int, *, to_device: bool) -> Trial:
-    host = inputs.counts(nbytes // 4, 1)
+def _pinned(device: Device, nbytes: int, *, to_device: bool) -> PreparedCase:
+    host = inputs.small_integers(nbytes // 4, 1)
     pinned = device.pinned(nbytes)
     array = xp.empty(host.shape, dtype=xp.float32, device=device)
-    source = inputs.place(device, host)
+    source = inputs.upload(device, host)
 
     def call(_: int) -> None:
         if to_device:
@@ -53,28 +53,28 @@ def _pinned(device: Device, nbytes: int, *, to_device: bool) -> Trial:
             pinned.copy_from(source)
 
     def error(number: int) -> float:
-        inputs.spoil(array)
+        inputs.fill_nan(array)
         pinned.write(host if to_device else np.full_like(host, np.nan))
         call(number)
         if to_device:
-            return inputs.far(inputs.fetch(array), host)
-        return inputs.far(np.frombuffer(pinned.read(), np.float32), host)
+            return inputs.relative_error(inputs.download(array), host)
+        return inputs.relative_error(np.frombuffer(pinned.read(), np.float32), host)
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        on_device = put(host)
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        on_device = upload(host)
         on_host = module.from_numpy(host).pin_memory()
         to, origin = (on_device, on_host) if to_device else (on_host, on_device)
         return lambda _: to.copy_(origin, non_blocking=True)
 
-    return _trial(device, nbytes, call, error, in_torch, DeviceClock(device), None)
+    return _prepared(device, nbytes, call, error, in_torch, DeviceClock(device), None)
 
 
-def _pageable(device: Device, nbytes: int, *, to_device: bool) -> Trial:
-    host = inputs.counts(nbytes // 4, 1)
+def _pageable(device: Device, nbytes: int, *, to_device: bool) -> PreparedCase:
+    host = inputs.small_integers(nbytes // 4, 1)
     into = np.full_like(host, np.nan)
-    array = inputs.place(device, host)
+    array = inputs.upload(device, host)
 
-    # Both copies are over when they return.
+    # Both copies are synchronous.
     def call(_: int) -> None:
         if to_device:
             device.upload("upload", host.view(np.uint8), array.buffer, array.offset)
@@ -83,13 +83,13 @@ def _pageable(device: Device, nbytes: int, *, to_device: bool) -> Trial:
 
     def error(number: int) -> float:
         if to_device:
-            inputs.spoil(array)
+            inputs.fill_nan(array)
         into[:] = np.nan
         call(number)
-        return inputs.far(inputs.fetch(array) if to_device else into, host)
+        return inputs.relative_error(inputs.download(array) if to_device else into, host)
 
-    def in_torch(module: Any, put: Callable[[Any], Any]) -> Call:
-        on_device = put(host)
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        on_device = upload(host)
         on_host = module.from_numpy(host.copy())
         to, origin = (on_device, on_host) if to_device else (on_host, on_device)
 
@@ -99,21 +99,21 @@ def _pageable(device: Device, nbytes: int, *, to_device: bool) -> Trial:
 
         return copy
 
-    return _trial(device, nbytes, call, error, in_torch, HostClock(), HostClock())
+    return _prepared(device, nbytes, call, error, in_torch, HostClock(), HostClock())
 
 
-def _trial(
+def _prepared(
     device: Device,
     nbytes: int,
     call: Call,
     error: Callable[[int], float],
     in_torch: Callable[[Any, Callable[[Any], Any]], Call],
     clock: Clock,
-    their_clock: Clock | None,
-) -> Trial:
-    return Trial(
-        Contestant("assay", call, clock, nbytes),
+    rival_clock: Clock | None,
+) -> PreparedCase:
+    return PreparedCase(
+        Subject("assay", call, clock, nbytes),
         Check("the source", error, 0.0),
-        rivals=[pytorch_rival(device, in_torch, nbytes, clock=their_clock)],
+        rivals=[pytorch_rival(device, in_torch, nbytes, clock=rival_clock)],
         bytes=nbytes,
     )
