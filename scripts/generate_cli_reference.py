@@ -29,7 +29,7 @@ def write_page() -> str:
         "",
         ABOUT,
         "",
-        "Answers go to stdout and talk to stderr, so that what is piped is only data. With `--json`",
+        "Results go to stdout, progress and notes to stderr, so that what is piped is only data. With `--json`",
         "the answer is JSON whose keys are an API: they are tested and do not change silently.",
         "Errors are one line and a hint. Color appears on terminals only, and never with `NO_COLOR`.",
         "",

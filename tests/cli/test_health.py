@@ -34,7 +34,7 @@ def test_the_stack_verifies(cli: Any, profile: str) -> None:
 def test_a_broken_rule_is_named_and_ends_with_one(cli: Any, faulty: Registry) -> None:
     outcome = cli("verify")
     assert outcome.code == 1
-    assert "failed          1  boundaries" in outcome.out
+    assert "failed        1  boundaries" in outcome.out
     assert "boundaries: root f.root declares no boundary" in outcome.out
     assert outcome.err == "error: rules broken: boundaries\n"
 

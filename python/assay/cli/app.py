@@ -1,7 +1,7 @@
-"""The program `assay`: finds the command, runs it, prints its report, and ends.
+"""The `assay` program: parses the command line, runs one command, prints its report, exits.
 
-Only the module of the command that was asked for is imported, and nothing it does not need:
-a question about the model is answered before NumPy would have been loaded.
+Only the module of the requested command is imported, so a query of the model is answered before
+NumPy would have been imported.
 """
 
 import contextlib
@@ -53,30 +53,30 @@ EXIT_INTERRUPTED: Final = 130
 EXIT_BROKEN_PIPE: Final = 141
 EXIT_CODES: Final = {
     0: "answered",
-    1: "answered, and a check that was asked for does not hold",
-    2: "bad input: unknown names, wrong units, values that contradict each other or have no answer",
-    3: "inputs are missing; they are listed",
-    EXIT_INTERNAL: "a fault in Assay itself",
+    1: "answered, but a requested check failed",
+    2: "bad input: unknown names, wrong units, contradictory values, or no solution",
+    3: "inputs are missing; the answer lists them",
+    EXIT_INTERNAL: "internal error: a bug in Assay",
     EXIT_INTERRUPTED: "interrupted",
     EXIT_BROKEN_PIPE: "broken pipe: the reader of stdout closed it",
 }
 
 ABOUT: Final = "What a GPU workload should do, what it does, and why they differ."
 EPILOG: Final = (
-    "Answers go to stdout, talk to stderr. Exit codes: 0 answered, 1 a check failed, "
+    "Results go to stdout, progress and notes to stderr. Exit codes: 0 success, 1 a check failed, "
     "2 bad input, 3 inputs missing."
 )
 
 
 def main() -> NoReturn:
-    """Run the program with the arguments it was started with."""
-    # Loading makes many objects and no garbage: looking for some took a tenth of a short run.
+    """Run the program with the arguments of the process."""
+    # Loading allocates many objects and no garbage: collections took a tenth of a short run.
     gc.set_threshold(50_000, 20, 50)
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code; nothing it meets is raised."""
+    """Run one command line and return its exit code; every exception becomes an exit code."""
     prepare_streams()
     try:
         code = _run(list(arguments))
@@ -99,7 +99,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _abandon_stdout() -> None:
-    """Send what is left in stdout's buffer nowhere, or Python would fail on it again at exit."""
+    """Redirect the rest of stdout's buffer to /dev/null, or Python fails again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -112,7 +112,7 @@ def _internal_error(error: Exception) -> int:
     show_error(
         AssayError(
             f"internal error: {type(error).__name__}: {error}",
-            "this is a fault in Assay, not in your input; ASSAY_TRACEBACK=1 shows where it happened",
+            "this is a bug in Assay, not in your input; ASSAY_TRACEBACK=1 prints the traceback",
         )
     )
     return EXIT_INTERNAL
@@ -166,7 +166,7 @@ def application(commands: Sequence[str]) -> "typer.Typer":
             bool, typer.Option("--version", help="Print the version and exit.")
         ] = False,
     ) -> None:
-        # Keeps a lone command from taking the place of the program; `_run` prints the version.
+        # A callback keeps Typer from promoting a lone command; `_run` prints the version.
         del version
 
     app.callback(help=ABOUT, epilog=EPILOG)(program)
@@ -177,9 +177,9 @@ def application(commands: Sequence[str]) -> "typer.Typer":
 
 
 def usage_error(error: Any, path: str) -> InputError:
-    """A usage error of Typer's in the words and shape of ours.
+    """Convert a usage error of Typer to an InputError.
 
-    Typer has changed the library beneath it, so errors are told apart by what they carry.
+    Typer versions use different click libraries, so errors are distinguished by their attributes.
     """
     hint = f"{path} --help shows what is expected"
     option = getattr(error, "option_name", None)

@@ -11,7 +11,7 @@ import typer
 
 from assay.cli import options, sampling
 from assay.cli.generate import write_text
-from assay.cli.output import show_error, show_talk
+from assay.cli.output import show_error, show_progress
 from assay.errors import AssayError, InputError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Conversation:
             return
         write_text("\n")
         if rate is not None:
-            show_talk(f"{len(token_times)} tokens, {rate:.1f} tok/s, {share:.0%} of the floor")
+            show_progress(f"{len(token_times)} tokens, {rate:.1f} tok/s, {share:.0%} of the floor")
 
 
 def _lines() -> Iterator[str]:

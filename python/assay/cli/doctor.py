@@ -1,4 +1,4 @@
-"""`assay doctor`: what this machine offers, what is missing, and how to get it."""
+"""`assay doctor`: devices, drivers, libraries and folders, and how to get what is missing."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def doctor_command(as_json: options.Json = False) -> Report:
-    """Look for devices, drivers, libraries and places.
+    """Check devices, drivers, libraries and folders.
 
-    Says what is missing and how to get it. The exit code is 1 if something is missing that
-    Assay cannot do without.
+    Lists what is missing and how to install it. The exit code is 1 if something required is
+    missing.
     """
     from assay.runtime.survey import survey
 
-    with working("looking at this machine"):
+    with working("inspecting this machine"):
         found = survey()
         measured = _ceilings(found)
     required = [one.what for one in found.missing if one.required]
@@ -44,7 +44,7 @@ def doctor_command(as_json: options.Json = False) -> Report:
 
 
 def _ceilings(found: "Survey") -> dict[str, "Ceilings"]:
-    """What was measured of the devices that work, by their names."""
+    """Stored ceilings of the usable devices, by name."""
     from assay.bench.harness.stored_ceilings import ceilings
     from assay.runtime.hardware import device
 
@@ -76,9 +76,9 @@ def _text(found: "Survey", measured: dict[str, "Ceilings"], canvas: Canvas) -> I
         ("driver", "version", "devices", "detail"), _drivers(found), canvas, right=(2,)
     )
     yield ""
-    yield from table(("library", "found", "wanted", "for"), _libraries(found), canvas)
+    yield from table(("library", "found", "required", "for"), _libraries(found), canvas)
     yield ""
-    yield from table(("place", "state", "free", "path"), _places(found), canvas, right=(2,))
+    yield from table(("folder", "state", "free", "path"), _folders(found), canvas, right=(2,))
     yield ""
     if measured:
         yield from table(
@@ -133,7 +133,7 @@ def _libraries(found: "Survey") -> list[tuple[Part, ...]]:
     ]
 
 
-def _places(found: "Survey") -> list[tuple[Part, ...]]:
+def _folders(found: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
             (one.name, NAME),

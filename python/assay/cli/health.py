@@ -1,4 +1,4 @@
-"""`assay verify`, `audit`, `root-debt` and `next-work`: what the model still owes."""
+"""`assay verify`, `audit`, `root-debt` and `next-work`: the health of the model."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
@@ -28,8 +28,8 @@ from assay.errors import InputError
 
 RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
 PROFILES: Final[tuple[Literal["fast", "full"], ...]] = ("fast", "full")
-MOST_LISTED: Final = 20
-"""Findings of one kind that are printed as text."""
+MAX_LISTED: Final = 20
+"""The most findings of one kind printed as text."""
 
 _STATUS: Final = {"ok": GOOD, "failed": BAD, "skipped": WARN}
 
@@ -40,7 +40,7 @@ def verify_command(
         typer.Option(
             "--profile",
             metavar="|".join(PROFILES),
-            help="fast looks at declarations; full also computes what follows from them.",
+            help="fast checks declarations; full also evaluates them.",
         ),
     ] = "fast",
     read_only: Annotated[
@@ -48,7 +48,7 @@ def verify_command(
     ] = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Check the model against the rules of the house.
+    """Check the model against its invariants.
 
     The exit code is 1 if a rule is broken.
     """
@@ -64,7 +64,7 @@ def verify_command(
             ((check.status, _STATUS[check.status]), str(check.count), check.name, check.meaning)
             for check in report.checks
         ]
-        yield from table(("status", "looked at", "rule", "meaning"), rows, canvas, right=(1,))
+        yield from table(("status", "checked", "rule", "meaning"), rows, canvas, right=(1,))
         for check in report.checks:
             yield from _listed(check.details, canvas, f"{check.name}: ")
 
@@ -112,10 +112,10 @@ def audit_command(as_json: options.Json = False) -> Report:
 def _listed(
     found: Sequence[str], canvas: Canvas, start: str = "", indent: str = ""
 ) -> Iterator[Line]:
-    for line in found[:MOST_LISTED]:
+    for line in found[:MAX_LISTED]:
         yield from wrapped(start + line, canvas, indent)
-    if len(found) > MOST_LISTED:
-        yield ((f"{indent}{start}{len(found) - MOST_LISTED:,} more; --json lists all", FAINT),)
+    if len(found) > MAX_LISTED:
+        yield ((f"{indent}{start}{len(found) - MAX_LISTED:,} more; --json lists all", FAINT),)
 
 
 def next_work_command(

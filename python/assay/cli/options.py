@@ -12,7 +12,7 @@ Assign = Annotated[
         "--set",
         metavar='NAME="VALUE UNIT"',
         help="Give a variable a value, or a distribution such as 450..550 W (a 90 % interval) "
-        "or normal(500, 20) W. May be repeated; goes before the preset's value.",
+        "or normal(500, 20) W. May be repeated; overrides the preset's value.",
     ),
 ]
 PresetName = Annotated[
@@ -25,7 +25,7 @@ With = Annotated[
         "--with",
         metavar="GROUP/NAME",
         help="Take the values of a catalog entry, such as accelerators/h100_sxm, or of a .json "
-        "file in its format. May be repeated; goes before the preset's entries of that group.",
+        "file in its format. May be repeated; overrides the preset's entries of that group.",
     ),
 ]
 ModelConfig = Annotated[
@@ -39,7 +39,7 @@ Variant = Annotated[
     typer.Option(
         "--variant",
         metavar="VARIABLE=RELATION",
-        help="Define a variable by this one of its relations. May be repeated.",
+        help="Choose the relation that defines a variable. May be repeated.",
     ),
 ]
 NoSwitch = Annotated[

@@ -1,7 +1,7 @@
-"""What the command line prints: answers on stdout, talk on stderr, color only on a terminal.
+"""Output of the command line: results on stdout, notes on stderr, color only on a terminal.
 
-Layout is plain text and the same everywhere; a terminal adds color to it and draws trees with
-finer lines. Text that came from outside is printed with its control characters escaped.
+The layout is text and the same everywhere; a terminal adds color and box-drawing characters. Control
+characters in external text are escaped.
 """
 
 import math
@@ -16,16 +16,16 @@ from assay.errors import AssayError
 
 Part = str | tuple[str, str]
 Line = str | tuple[Part, ...]
-"""A line of text, or its parts, each plain or paired with the style it has on a terminal."""
+"""A line of text, or its segments, each with an optional terminal style."""
 
 WIDEST: Final = 100
-"""Columns used at most: beyond that the eye loses the way from a name to its value."""
+"""Maximum width: in longer lines the eye loses the way from a name to its value."""
 
 NAME, VALUE, FAINT, GOOD, BAD, WARN = "bold", "cyan", "dim", "green", "bold red", "yellow"
 
 
 class Canvas(NamedTuple):
-    """Where text is laid out: how wide it may be and how trees are drawn."""
+    """The layout target: its width and the characters that draw trees."""
 
     width: int = 80
     branch: str = "|- "
@@ -34,10 +34,10 @@ class Canvas(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A command's answer: data, the same as text, and what is wrong with it, if anything.
+    """The result of a command: data, its rendering as text, and an error, if any.
 
-    `problem` is printed after the answer and decides the exit code; `notes` are talk. `raw` is
-    text in the format of another tool, printed as it is in place of `text`.
+    `problem` is printed after the result and sets the exit code; `notes` go to stderr. `raw` is
+    text in the format of another tool and replaces `text`.
     """
 
     data: Any
@@ -56,7 +56,7 @@ def show(report: Report) -> int:
         sys.stdout.write(report.raw)
     else:
         _print(report.text(_canvas(sys.stdout)), sys.stdout)
-    # What belongs below the answer must not overtake it when both go to one place.
+    # Notes must not overtake the result when both streams are the same file.
     sys.stdout.flush()
     if not report.as_json:
         for note in report.notes:
@@ -68,12 +68,12 @@ def show(report: Report) -> int:
 
 
 def show_note(text: str) -> None:
-    """Print a remark that the answer should be read with."""
+    """Print a note on stderr."""
     _print([(("note:", WARN), f" {one_line(text)}")], sys.stderr)
 
 
-def show_talk(text: str) -> None:
-    """Print what goes on, for people."""
+def show_progress(text: str) -> None:
+    """Print progress on stderr."""
     _print([((one_line(text), FAINT),)], sys.stderr)
 
 
@@ -86,7 +86,7 @@ def show_error(error: AssayError) -> None:
 
 
 def to_json(data: Any) -> str:
-    """Data as JSON text; numbers that JSON lacks become null."""
+    """Data as JSON text; NaN and infinities become null."""
     import json
 
     return json.dumps(_finite(data), indent=2, allow_nan=False)
@@ -103,7 +103,7 @@ def _finite(data: Any) -> Any:
 
 
 def one_line(text: str) -> str:
-    r"""The text on one line, nothing in it that could move a cursor.
+    r"""The text on one line, with control characters escaped.
 
     >>> one_line("a\nb \x1b[2J")
     'a\\nb \\x1b[2J'
@@ -115,10 +115,10 @@ def one_line(text: str) -> str:
 
 @contextmanager
 def working(what: str, *, log: bool = False) -> Iterator[Callable[[str], None]]:
-    """Say on stderr what is going on, and let the work say more.
+    """Show progress on stderr; the yielded function updates it.
 
-    On a terminal it is one line that goes away. Elsewhere nothing is printed, or with `log`
-    what the work says, line by line.
+    On a terminal it is a transient status line. Elsewhere nothing is printed, or with `log`
+    each update on a line.
     """
     if not is_colorful(sys.stderr):
         yield lambda text: _print([one_line(text)] if log else [], sys.stderr)
@@ -130,7 +130,7 @@ def working(what: str, *, log: bool = False) -> Iterator[Callable[[str], None]]:
 
 
 def prepare_streams() -> None:
-    """Make printing safe from closed streams and from characters that their encoding lacks."""
+    """Guard against closed streams and against characters that their encoding lacks."""
     # The streams of a process that was started without them are None.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
@@ -140,7 +140,7 @@ def prepare_streams() -> None:
 
 
 def is_colorful(stream: TextIO) -> bool:
-    """Whether a stream is a terminal whose user has not asked for plain text."""
+    """Whether a stream is a terminal that wants color."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
@@ -156,7 +156,7 @@ def _canvas(stream: TextIO) -> Canvas:
 def _print(lines: Iterable[Line], stream: TextIO) -> None:
     if not is_colorful(stream):
         for line in lines:
-            stream.write(one_line(plain(line)).rstrip() + "\n")
+            stream.write(one_line(unstyled(line)).rstrip() + "\n")
         return
     from rich.console import Console
     from rich.text import Text
@@ -170,7 +170,7 @@ def _print(lines: Iterable[Line], stream: TextIO) -> None:
         console.print(text)
 
 
-def plain(line: Line) -> str:
+def unstyled(line: Line) -> str:
     """A line without its styles."""
     if isinstance(line, str):
         return line
@@ -183,9 +183,9 @@ def table(
     canvas: Canvas,
     right: Sequence[int] = (),
 ) -> list[Line]:
-    """Columns side by side, the last one wrapped within the canvas; no rows, no table.
+    """Lay out a table, the last column wrapped within the canvas; empty without rows.
 
-    `right` lists the columns that are aligned to the right, as numbers are.
+    `right` lists the right-aligned columns.
     """
     if not rows:
         return []
@@ -228,13 +228,13 @@ def _cell(part: Part) -> tuple[str, str]:
 
 
 def wrapped(text: str, canvas: Canvas, indent: str = "", style: str = "") -> list[Line]:
-    """A line of text, broken within the canvas; what follows the first line is set in."""
+    """Wrap text within the canvas; continuation lines are indented."""
     first, *others = _broken(one_line(text), canvas.width - len(indent) - 4) or [""]
     return [(indent, (first, style)), *((f"{indent}    ", (line, style)) for line in others)]
 
 
 def facts(pairs: Iterable[tuple[str, str]], canvas: Canvas) -> list[Line]:
-    """Labels and what they stand for, one below the other; empty ones are left out."""
+    """Lay out label-value pairs, one per line; empty values are omitted."""
     known = [(label, one_line(text)) for label, text in pairs if text]
     indent = max((len(label) for label, _ in known), default=0) + 2
     lines: list[Line] = []

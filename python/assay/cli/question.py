@@ -1,4 +1,4 @@
-"""What a command line asks about: the registry, the values given, and where they come from."""
+"""The query of a command line: the registry, the given values, and their sources."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -116,7 +116,7 @@ def read_pairs(option: str, form: str, texts: Sequence[str] | None) -> dict[str,
 
 
 class CheckFailedError(AssayError):
-    """The answer is there, and a check that was asked for does not hold of it."""
+    """The result exists, but a requested check failed."""
 
     exit_code = 1
 
@@ -124,7 +124,7 @@ class CheckFailedError(AssayError):
 def problem_with(
     resolution: Resolution, *, fail_on_violated: bool = False, allow_conflicts: bool = False
 ) -> AssayError | None:
-    """What keeps a resolution from being a sound answer, the gravest first."""
+    """The most severe problem of a resolution, if any."""
     if resolution.conflicts and not allow_conflicts:
         return conflict_error(resolution.conflicts)
     if resolution.value is None:
@@ -137,9 +137,7 @@ def problem_with(
         )
     if fail_on_violated and resolution.violated:
         names = [verdict.name for verdict in resolution.violated]
-        return CheckFailedError(
-            f"violated: {', '.join(names)}", f"assay show {names[0]} says what it demands"
-        )
+        return CheckFailedError(f"violated: {', '.join(names)}", f"assay show {names[0]} prints it")
     return None
 
 
@@ -154,7 +152,7 @@ def conflict_error(conflicts: Sequence[Conflict]) -> InputError:
 
 
 def one_of(what: str, text: str, known: Sequence[Word]) -> Word:
-    """One of a few words, or the error that lists them."""
+    """Match one of the known words, or raise the error that lists them."""
     for word in known:
         if word == text:
             return word

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from assay.cli import options, sampling
-from assay.cli.output import show_note, show_talk, to_json, working
+from assay.cli.output import show_note, show_progress, to_json, working
 from assay.errors import InputError
 
 KEY_VARIABLE = "ASSAY_API_KEY"
@@ -96,7 +96,7 @@ def serve_command(
             sys.stdout.write(to_json(facts) + "\n")
             sys.stdout.flush()
         else:
-            show_talk(f"serving {described.name} on {engine.device} at {url}")
+            show_progress(f"serving {described.name} on {engine.device} at {url}")
         limits = Limits(requests=max_requests, body_bytes=max_body)
         serve(
             create_app(engine, described, api_key=key, limits=limits), listener, drain_seconds=drain
