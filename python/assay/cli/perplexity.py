@@ -35,7 +35,7 @@ def perplexity_command(
     device: sampling.Device = None,
     as_json: options.Json = False,
 ) -> Report:
-    """Compare the perplexity of a model in several weight formats.
+    """Compare the perplexity of weight formats.
 
     Perplexity is exp of the mean negative log-likelihood; divergence (Kullback-Leibler) is from
     the first format, in nats per token; agreement is how often the most likely next token is the
