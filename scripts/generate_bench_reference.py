@@ -82,7 +82,7 @@ def kernels_page(kept: dict[str, Any], checks: Sequence[tuple[str, dict[str, Any
 
 
 def _linear(figures: list[Figure]) -> Iterator[str]:
-    yield "## Linear of few rows"
+    yield "## GEMV: linear layers of few rows"
     yield ""
     yield "| outputs x inputs | weights | rows | us | of the ceiling | PyTorch, bf16, us |"
     yield "|---|---|---|---|---|---|"
@@ -93,7 +93,7 @@ def _linear(figures: list[Figure]) -> Iterator[str]:
     for f in linear:
         if f["who"] == "torch":
             continue
-        name = WEIGHTS[f["weight"], f["group"]] + (", norm and gate" if f["paired"] else "")
+        name = WEIGHTS[f["weight"], f["group"]] + (", norm and gate" if f["gated"] else "")
         other = theirs.get((f["outputs"], f["inputs"], f["rows"]))
         yield (
             f"| {f['outputs']} x {f['inputs']} | {name} | {f['rows']} | {f['us']:.1f} | "
@@ -105,13 +105,13 @@ def _linear(figures: list[Figure]) -> Iterator[str]:
 def _attention(figures: list[Figure]) -> Iterator[str]:
     yield "## Attention, 32/8 heads of 128, bf16"
     yield ""
-    yield "| one token each | us | of the ceiling |"
+    yield "| decode, one token each | us | of the ceiling |"
     yield "|---|---|---|"
     for f in figures:
         if f["kind"] == "decode":
             yield f"| batch {f['batch']}, context {f['context']} | {f['us']:.1f} | {100 * f['share']:.0f} % |"
     yield ""
-    yield "| whole prompt, causal | TFLOP/s, wgmma | TFLOP/s, mma.sync | TFLOP/s, PyTorch |"
+    yield "| prefill, causal | TFLOP/s, wgmma | TFLOP/s, mma.sync | TFLOP/s, PyTorch |"
     yield "|---|---|---|---|"
     prefill = {(f["tokens"], f["who"]): f["tflops"] for f in figures if f["kind"] == "prefill"}
     for tokens in sorted({tokens for tokens, _ in prefill}):
@@ -122,7 +122,7 @@ def _attention(figures: list[Figure]) -> Iterator[str]:
 
 
 def _rows(figures: list[Figure]) -> Iterator[str]:
-    yield "## Passes over rows, bf16"
+    yield "## Row-wise layers, bf16"
     yield ""
     yield "| operation | rows x width | us | PyTorch, us | of the ceiling |"
     yield "|---|---|---|---|---|"
@@ -136,7 +136,7 @@ def _rows(figures: list[Figure]) -> Iterator[str]:
 
 
 def _sampling(figures: list[Figure]) -> Iterator[str]:
-    yield "## Sampling from 128,256 scores"
+    yield "## Sampling from 128,256 logits"
     yield ""
     yield "| how | rows | us |"
     yield "|---|---|---|"

@@ -261,7 +261,7 @@ def measure_decode(ceiling: float) -> None:
                     results.append(
                         {"kind": "decode", "batch": batch, "context": context, "us": us,
                          "share": kv_bytes / us * 1e6 / ceiling, "splits": splits, "cluster": cluster,
-                         "warps": warps, "blocks": ctas_per_sm, "spread": spread,
+                         "warps": warps, "ctas_per_sm": ctas_per_sm, "spread": spread,
                          "registers": kernel.attribute(4), "local": kernel.attribute(3)}
                     )  # fmt: skip
         report_best(results)

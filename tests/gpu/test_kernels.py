@@ -139,7 +139,7 @@ def test_gemv_matches_double_precision(
 ) -> None:
     case = LinearCase(element, weight, rows, outputs, inputs, extras)
     threads, rows_per_cta = 256, 2 if rows > 4 else 4
-    kernel = Kernel("gemv.cu", **case.few_rows(threads, rows_per_cta))
+    kernel = Kernel("gemv.cu", **case.gemv_options(threads, rows_per_cta))
     grid = min(-(-outputs // rows_per_cta), sm_count() * 2)
     out = case.out()
     kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, 1e-5)
@@ -169,7 +169,7 @@ def test_gemv_of_many_tiles_per_cta_matches_double_precision(
     extras: str,
 ) -> None:
     case = LinearCase("bf16", weight, rows, outputs, inputs, extras)
-    kernel = Kernel("gemv.cu", **case.few_rows(threads, rows_per_cta))
+    kernel = Kernel("gemv.cu", **case.gemv_options(threads, rows_per_cta))
     out = case.out()
     kernel(grid, threads, case.packed, case.scales, *case.given, out, rows, outputs, 1e-5)
     case.check(out)

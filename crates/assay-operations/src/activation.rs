@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The activation of a linear layer. The discriminant is its code in calls and the value of the
-/// CUDA kernels' `ACTIVATE` macro.
+/// CUDA kernels' `ACTIVATION_CODE` macro.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[repr(u32)]
 pub enum Activation {

@@ -29,7 +29,7 @@ pub struct TiledTensor<const RANK: usize> {
 }
 
 impl Queue<'_> {
-    /// The map of an array, whose rows of 128 bytes are swizzled as the matrix unit reads them.
+    /// The map of an array, whose rows of 128 bytes are swizzled as wgmma reads them.
     ///
     /// What lies outside of the array is zero in a box.
     pub fn tensor_map<const RANK: usize>(
