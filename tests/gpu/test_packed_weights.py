@@ -26,20 +26,22 @@ def device() -> Device:
     return Device("cuda:0", pool_bytes=8 << 30)
 
 
-def made(device: Device, format: str, outputs: int, inputs: int) -> tuple[Weights, Values]:
-    """Packed weights, and what they stand for by definition."""
-    drawn = RANDOM.normal(size=(outputs, inputs)).astype(np.float32)
+def random_weights(
+    device: Device, format: str, outputs: int, inputs: int
+) -> tuple[Weights, Values]:
+    """Packed weights, and their dequantized values by definition."""
+    values = RANDOM.normal(size=(outputs, inputs)).astype(np.float32)
     shape = (outputs, inputs)
     if format in ("int8", "fp8"):
         rows = low_precision.int8_rows if format == "int8" else low_precision.fp8_rows
-        codes, scales, stored = rows(drawn)
+        codes, scales, stored = rows(values)
         return ops.pack(codes, format, shape, device, scales=scales), stored
     if format == "int4":
-        drawn = low_precision.int4_groups(drawn, 128)
-        return ops.pack(drawn, format, shape, device), drawn.astype(np.float64)
-    on_host = ops.pack(drawn, format, shape, "cpu")
+        values = low_precision.int4_groups(values, 128)
+        return ops.pack(values, format, shape, device), values.astype(np.float64)
+    on_host = ops.pack(values, format, shape, "cpu")
     stored = on_host.dequantize().to_numpy().astype(np.float64)
-    return ops.pack(drawn, format, shape, device), stored
+    return ops.pack(values, format, shape, device), stored
 
 
 def read(array: Array) -> Values:
@@ -49,18 +51,18 @@ def read(array: Array) -> Values:
     return stored.astype(np.float64)
 
 
-def far(got: Values, wanted: Values) -> float:
+def relative_error(got: Values, expected: Values) -> float:
     assert not np.isnan(got).any()
-    return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
+    return float(np.linalg.norm(got - expected) / np.linalg.norm(expected))
 
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(("outputs", "inputs"), [(5, 128), (70, 1152), (256, 4096)])
-def test_packed_weights_stand_for_what_they_should(
+def test_packed_weights_dequantize_to_their_definition(
     device: Device, format: str, outputs: int, inputs: int
 ) -> None:
-    weights, stored = made(device, format, outputs, inputs)
-    assert far(read(weights.dequantize()), stored) < 1e-6
+    weights, stored = random_weights(device, format, outputs, inputs)
+    assert relative_error(read(weights.dequantize()), stored) < 1e-6
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -77,65 +79,69 @@ def test_packed_weights_stand_for_what_they_should(
         ("float16", 200, 512, 4096),
     ],
 )
-def test_linear(
+def test_linear_matches_numpy(
     device: Device, format: str, kind: str, rows: int, outputs: int, inputs: int
 ) -> None:
-    weights, stored = made(device, format, outputs, inputs)
-    numbers = RANDOM.normal(size=(rows, inputs)).astype(np.float32)
-    x = xp.asarray(numbers, dtype=getattr(xp, kind), device=device)
+    weights, stored = random_weights(device, format, outputs, inputs)
+    values_f32 = RANDOM.normal(size=(rows, inputs)).astype(np.float32)
+    x = xp.asarray(values_f32, dtype=getattr(xp, kind), device=device)
     out = xp.full((rows, outputs), float("nan"), dtype=x.dtype, device=device)
     ops.linear(x, weights, out=out)
-    assert far(read(out), read(x) @ stored.T) < (4e-3 if kind == "bfloat16" else 1e-3)
+    assert relative_error(read(out), read(x) @ stored.T) < (4e-3 if kind == "bfloat16" else 1e-3)
 
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("rows", [2, 100])
-def test_bias_activation_and_residual(device: Device, format: str, rows: int) -> None:
-    weights, stored = made(device, format, 128, 512)
+def test_bias_activation_and_residual_match_numpy(device: Device, format: str, rows: int) -> None:
+    weights, stored = random_weights(device, format, 128, 512)
     draw = lambda *shape: xp.asarray(  # noqa: E731
         RANDOM.normal(size=shape).astype(np.float32), dtype=xp.bfloat16, device=device
     )
     x, bias, residual = draw(rows, 512), draw(128), draw(rows, 128)
     out = ops.linear(x, weights, bias=bias, activation="relu", residual=residual)
     sums = read(x) @ stored.T + read(bias)
-    assert far(read(out), np.maximum(sums, 0) + read(residual)) < 5e-3
+    assert relative_error(read(out), np.maximum(sums, 0) + read(residual)) < 5e-3
 
 
-def test_invariant_rows_are_the_same_alone_and_together(device: Device) -> None:
+def test_batch_invariant_rows_equal_single_rows(device: Device) -> None:
     for format in FORMATS:
-        weights, _ = made(device, format, 64, 1024)
-        numbers = RANDOM.normal(size=(40, 1024)).astype(np.float32)
-        x = xp.asarray(numbers, dtype=xp.bfloat16, device=device)
-        together = ops.linear(x, weights, batch_invariant=True).to_numpy()
+        weights, _ = random_weights(device, format, 64, 1024)
+        values_f32 = RANDOM.normal(size=(40, 1024)).astype(np.float32)
+        x = xp.asarray(values_f32, dtype=xp.bfloat16, device=device)
+        batched = ops.linear(x, weights, batch_invariant=True).to_numpy()
         for row in (0, 7, 8, 39):
-            alone = ops.linear(x[row : row + 1], weights, batch_invariant=True).to_numpy()
-            np.testing.assert_array_equal(alone[0], together[row])
+            single = ops.linear(x[row : row + 1], weights, batch_invariant=True).to_numpy()
+            np.testing.assert_array_equal(single[0], batched[row])
 
 
 @pytest.mark.parametrize("format", ["int8", "fp8", "int4"])
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
-def test_numbers_in_device_memory_are_rounded_there(device: Device, format: str, kind: str) -> None:
-    numbers = RANDOM.normal(size=(300, 1024)).astype(np.float32)
-    numbers[3] = 0
-    x = xp.asarray(numbers, dtype=getattr(xp, kind), device=device)
+def test_device_arrays_are_quantized_on_the_device(device: Device, format: str, kind: str) -> None:
+    values_f32 = RANDOM.normal(size=(300, 1024)).astype(np.float32)
+    values_f32[3] = 0
+    x = xp.asarray(values_f32, dtype=getattr(xp, kind), device=device)
     weights = ops.pack(x, format, (300, 1024), device)
-    given = read(x)
-    error = np.abs(read(weights.dequantize()) - given)
-    largest = np.abs(given).max(axis=1, keepdims=True)
-    # Half a step: of 127 to the largest, an eighth of each number, or 15 from least to largest.
-    step = {"int8": largest / 127, "fp8": np.abs(given) / 8 + largest / 2**17, "int4": largest / 6}
+    rounded = read(x)
+    error = np.abs(read(weights.dequantize()) - rounded)
+    largest = np.abs(rounded).max(axis=1, keepdims=True)
+    # Half a step: 1/127 of the largest, 1/8 of each value, or 1/15 of the range.
+    step = {
+        "int8": largest / 127,
+        "fp8": np.abs(rounded) / 8 + largest / 2**17,
+        "int4": largest / 6,
+    }
     assert (error <= step[format] * 0.51 + 1e-3 * largest).all()
     assert (error[3] == 0).all()
 
 
 @pytest.mark.parametrize("rows", [1, 16, 250])
 @pytest.mark.parametrize("extras", [False, True])
-def test_both_sides_of_8_bits(device: Device, rows: int, extras: bool) -> None:
+def test_fp8_activations_and_weights_match_numpy(device: Device, rows: int, extras: bool) -> None:
     codes, scales, x_stored = low_precision.fp8_rows(
         RANDOM.normal(size=(rows, 512)).astype(np.float32)
     )
     x = ops.pack(codes, "fp8", (rows, 512), device, scales=scales)
-    weights, stored = made(device, "fp8", 256, 512)
+    weights, stored = random_weights(device, "fp8", 256, 512)
     expected = x_stored @ stored.T
     bias = None
     if extras:
@@ -145,74 +151,74 @@ def test_both_sides_of_8_bits(device: Device, rows: int, extras: bool) -> None:
         expected = np.maximum(expected + read(bias), 0)
     out = ops.linear(x, weights, bias=bias, activation="relu" if extras else None)
     assert out.dtype is xp.bfloat16
-    assert far(read(out), expected) < 5e-3
+    assert relative_error(read(out), expected) < 5e-3
 
 
-def test_records_name_the_path_of_the_kernel(device: Device) -> None:
+def test_records_name_the_weight_format(device: Device) -> None:
     x = xp.zeros((1, 512), dtype=xp.bfloat16, device=device)
     device.take_records()
     for format in ("int8", "int4"):
-        ops.linear(x, made(device, format, 64, 512)[0])
+        ops.linear(x, random_weights(device, format, 64, 512)[0])
     device.synchronize()
     labels = {one.name for one in device.take_records().records}
     assert {"linear_w8a16_bf16", "linear_w4a16_bf16"} <= labels
 
 
-def test_what_does_not_fit_is_refused(device: Device) -> None:
-    numbers = np.ones((4, 96), np.float32)
+def test_unsupported_shapes_and_types_are_refused(device: Device) -> None:
+    values_f32 = np.ones((4, 96), np.float32)
     with pytest.raises(AssayError, match="multiples of 128 for int4, got 96"):
-        ops.pack(numbers, "int4", (4, 96), device)
+        ops.pack(values_f32, "int4", (4, 96), device)
     with pytest.raises(AssayError, match="got q6_k"):
         ops.pack(np.ones((4, 256), np.float32), "q6_k", (4, 256), device)
-    weights, _ = made(device, "int8", 8, 128)
+    weights, _ = random_weights(device, "int8", 8, 128)
     single = xp.zeros((1, 128), dtype=xp.float32, device=device)
     with pytest.raises(AssayError, match="beside quantized weights"):
         ops.linear(single, weights)
 
 
 @pytest.mark.parametrize("format", ["q8_0", "q4_0", "q4_1", "q4_k", "q6_k"])
-def test_blocks_out_of_files_are_read_as_on_a_processor(device: Device, format: str) -> None:
-    numbers = RANDOM.normal(size=(6, 512)).astype(np.float32)
-    blocks = ops.quantize(xp.asarray(numbers, copy=True), format)
+def test_ggml_blocks_dequantize_as_on_the_cpu(device: Device, format: str) -> None:
+    values_f32 = RANDOM.normal(size=(6, 512)).astype(np.float32)
+    blocks = ops.quantize(xp.asarray(values_f32, copy=True), format)
     expected = ops.dequantize(blocks, format, (6, 512)).to_numpy()
-    there = ops.dequantize(blocks.to_device(device), format, (6, 512))
-    np.testing.assert_array_equal(there.to_numpy(), expected)
+    on_device = ops.dequantize(blocks.to_device(device), format, (6, 512))
+    np.testing.assert_array_equal(on_device.to_numpy(), expected)
 
 
 @pytest.mark.parametrize("format", ["q8_0", "q4_0", "q4_1", "bf16", "f16"])
-def test_numbers_are_rounded_as_on_a_processor(device: Device, format: str) -> None:
-    numbers = RANDOM.normal(size=(7, 512)).astype(np.float32)
-    numbers[2, :64] = 0
-    numbers[3, :32] = np.float32(-2.5)
-    expected = ops.quantize(xp.asarray(numbers, copy=True), format).to_numpy()
-    got = ops.quantize(xp.asarray(numbers, device=device), format)
+def test_quantized_blocks_equal_those_of_the_cpu(device: Device, format: str) -> None:
+    values_f32 = RANDOM.normal(size=(7, 512)).astype(np.float32)
+    values_f32[2, :64] = 0
+    values_f32[3, :32] = np.float32(-2.5)
+    expected = ops.quantize(xp.asarray(values_f32, copy=True), format).to_numpy()
+    got = ops.quantize(xp.asarray(values_f32, device=device), format)
     np.testing.assert_array_equal(got.to_numpy(), expected)
     back = ops.dequantize(got, format, (7, 512)).to_numpy()
-    assert far(back.astype(np.float64), numbers.astype(np.float64)) < 0.1
+    assert relative_error(back.astype(np.float64), values_f32.astype(np.float64)) < 0.1
 
 
-def test_long_blocks_are_made_on_a_processor(device: Device) -> None:
-    numbers = xp.zeros((1, 256), dtype=xp.float32, device=device)
+def test_k_quants_are_not_quantized_on_the_gpu(device: Device) -> None:
+    values_f32 = xp.zeros((1, 256), dtype=xp.float32, device=device)
     with pytest.raises(AssayError, match="got q6_k"):
-        ops.quantize(numbers, "q6_k")
+        ops.quantize(values_f32, "q6_k")
 
 
 @pytest.mark.parametrize("format", [*FORMATS, "bf16"])
 @pytest.mark.parametrize(("outputs", "inputs"), [(70, 1152), (256, 4096), (96, 14336)])
 @pytest.mark.parametrize("gated", [False, True])
-def test_a_row_gives_the_same_bytes_whatever_is_beside_it(
+def test_batch_invariant_rows_do_not_depend_on_the_batch(
     device: Device, format: str, outputs: int, inputs: int, gated: bool
 ) -> None:
     if format == "bf16":
-        drawn = RANDOM.normal(size=(outputs, inputs)).astype(np.float32)
-        weights = ops.pack(drawn, format, (outputs, inputs), device)
+        values = RANDOM.normal(size=(outputs, inputs)).astype(np.float32)
+        weights = ops.pack(values, format, (outputs, inputs), device)
     else:
-        weights, _ = made(device, format, outputs, inputs)
-    drawn = RANDOM.normal(size=(33, inputs)).astype(np.float32)
-    x = xp.asarray(drawn, dtype=xp.bfloat16, device=device)
+        weights, _ = random_weights(device, format, outputs, inputs)
+    values = RANDOM.normal(size=(33, inputs)).astype(np.float32)
+    x = xp.asarray(values, dtype=xp.bfloat16, device=device)
     gain = xp.ones((inputs,), dtype=xp.bfloat16, device=device) if gated else None
 
-    def product(rows: Array) -> npt.NDArray[np.uint16]:
+    def linear(rows: Array) -> npt.NDArray[np.uint16]:
         return ops.linear(
             rows,
             weights,
@@ -222,6 +228,6 @@ def test_a_row_gives_the_same_bytes_whatever_is_beside_it(
             batch_invariant=True,
         ).to_numpy()
 
-    whole = product(x)
+    all_rows = linear(x)
     for first, last in ((0, 1), (8, 9), (30, 32), (5, 8), (7, 12), (16, 33)):
-        assert (product(x[first:last]) == whole[first:last]).all(), (first, last)
+        assert (linear(x[first:last]) == all_rows[first:last]).all(), (first, last)

@@ -1,4 +1,4 @@
-"""Products where there is no cuBLASLt: the tests of operations again, by kernels of ours alone."""
+"""GEMMs without cuBLASLt: the tests of operations again, with our own kernels alone."""
 
 import os
 import subprocess
@@ -18,12 +18,12 @@ HERE = Path(__file__).parent
 WITHOUT = {**os.environ, "ASSAY_CUBLASLT": "0"}
 
 
-def test_doctor_says_that_it_is_switched_off() -> None:
-    told = subprocess.run(
+def test_probe_reports_the_switch() -> None:
+    output = subprocess.run(
         [sys.executable, "-c", "from assay.runtime import cuda; print(cuda.cublaslt().missing)"],
         env=WITHOUT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert told.stdout == "cuBLASLt not available: switched off by ASSAY_CUBLASLT=0\n"
+    assert output.stdout == "cuBLASLt not available: switched off by ASSAY_CUBLASLT=0\n"
 
 
 PROGRAM = """
@@ -45,15 +45,15 @@ def run(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_what_was_switched_off_is_a_degradation_and_no_warning() -> None:
-    done = run(WITHOUT)
-    assert "own: cuBLASLt not available: switched off by ASSAY_CUBLASLT=0" in done.stdout
-    assert done.stderr == ""
+def test_switching_it_off_is_a_degradation_without_warning() -> None:
+    completed = run(WITHOUT)
+    assert "own: cuBLASLt not available: switched off by ASSAY_CUBLASLT=0" in completed.stdout
+    assert completed.stderr == ""
 
 
-def test_a_library_that_is_not_there_is_told_once(tmp_path: Path) -> None:
+def test_missing_library_is_reported_once(tmp_path: Path) -> None:
     compiler = Path(str(cuda.probe().compiler.path))
-    # Found first: NVRTC and nothing else, and files that are no libraries.
+    # First on the search path: NVRTC alone, and files that are not libraries.
     libraries, shadow = tmp_path / "libraries", tmp_path / "shadow"
     libraries.mkdir()
     (shadow / "nvidia").mkdir(parents=True)
@@ -63,7 +63,7 @@ def test_a_library_that_is_not_there_is_told_once(tmp_path: Path) -> None:
             (libraries / one.name).symlink_to(one)
     for major in (12, 13):
         (shadow / f"libcublasLt.so.{major}").touch()
-    done = run(
+    completed = run(
         {
             **{
                 name: value
@@ -75,25 +75,25 @@ def test_a_library_that_is_not_there_is_told_once(tmp_path: Path) -> None:
             "PYTHONPATH": f"{shadow}:{os.environ.get('PYTHONPATH', '')}",
         }
     )
-    (told,) = done.stderr.splitlines()
-    assert told.startswith("cuBLASLt not available: looked for")
-    assert told.endswith('slow without it. hint: pip install "assay[gpu]"')
+    (output,) = completed.stderr.splitlines()
+    assert output.startswith("cuBLASLt not available: looked for")
+    assert output.endswith('slow without it. hint: pip install "assay[gpu]"')
 
 
 @pytest.mark.parametrize(
     ("file", "chosen"),
     [
         ("test_cuda_operations.py", "test_matmul or test_linear_gives or (test_linear and f32)"),
-        ("test_packed_weights.py", "test_both_sides or test_linear or test_bias"),
+        ("test_packed_weights.py", "test_fp8_activations or test_linear or test_bias"),
     ],
 )
-def test_products_are_right(file: str, chosen: str) -> None:
-    done = subprocess.run(
+def test_fallback_gemms_pass_the_tests_of_operations(file: str, chosen: str) -> None:
+    completed = subprocess.run(
         [
             sys.executable, "-m", "pytest", "-c", os.devnull, "-q", "-p", "no:cacheprovider",
             "--noconftest", "--import-mode=importlib", "-k", chosen, HERE / file,
         ],
         env=WITHOUT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    assert "passed" in done.stdout
+    assert completed.returncode == 0, completed.stdout
+    assert "passed" in completed.stdout
