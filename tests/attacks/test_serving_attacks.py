@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from serving_attack import attack
 
-STEADY = """
-from steady_engine import SteadyEngine, steady_model
+FAKE = """
+from fake_engine import FakeEngine, fake_model
 
-engine = SteadyEngine(blocks=512, batch=64, step_seconds=0.001)
-model = steady_model()
+engine = FakeEngine(blocks=512, batch=64, step_seconds=0.001)
+model = fake_model()
 """
 REAL = """
 from assay.engine import Engine
@@ -59,9 +59,9 @@ def server(
 @pytest.mark.parametrize(
     ("server", "clients", "seconds"),
     [
-        pytest.param(STEADY, 300, 5, id="steady"),
+        pytest.param(FAKE, 300, 5, id="fake"),
         pytest.param(REAL, 100, 5, id="real"),
-        pytest.param(STEADY, 1000, 60, id="steady-long", marks=pytest.mark.slow),
+        pytest.param(FAKE, 1000, 60, id="fake-long", marks=pytest.mark.slow),
         pytest.param(REAL, 1000, 60, id="real-long", marks=pytest.mark.slow),
     ],
     indirect=["server"],

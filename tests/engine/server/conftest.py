@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
+from fake_engine import FakeEngine
 from running_server import Running, Serving, running
-from steady_engine import SteadyEngine
 
 
 @pytest.fixture
@@ -14,8 +14,8 @@ def serving() -> Iterator[Serving]:
     """Starts servers that stop after the test."""
     with ExitStack() as stack:
 
-        def start(engine: SteadyEngine | None = None, **options: object) -> Running:
-            return stack.enter_context(running(engine or SteadyEngine(), **options))  # type: ignore[arg-type]
+        def start(engine: FakeEngine | None = None, **options: object) -> Running:
+            return stack.enter_context(running(engine or FakeEngine(), **options))  # type: ignore[arg-type]
 
         yield start
 
@@ -23,7 +23,7 @@ def serving() -> Iterator[Serving]:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Running]:
     """A server with default options."""
-    with running(SteadyEngine()) as server:
+    with running(FakeEngine()) as server:
         yield server
 
 

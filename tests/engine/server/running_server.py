@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import uvicorn
-from steady_engine import SteadyEngine, steady_model
+from fake_engine import FakeEngine, fake_model
 
 from assay.engine.server import Limits, create_app, listen
 from assay.engine.server.guards import TimeoutProtocol
@@ -21,7 +21,7 @@ class Running:
 
     url: str
     port: int
-    engine: SteadyEngine
+    engine: FakeEngine
 
     def wait_idle(self, seconds: float = 5.0) -> bool:
         """Wait until no request is left; whether that happened in time."""
@@ -38,14 +38,14 @@ Serving = Callable[..., Running]
 
 @contextmanager
 def running(
-    engine: SteadyEngine,
+    engine: FakeEngine,
     *,
     api_key: str | None = None,
     limits: Limits | None = None,
     with_template: bool = True,
     protocol: type[TimeoutProtocol] = TimeoutProtocol,
 ) -> Iterator[Running]:
-    model = steady_model(with_template=with_template)
+    model = fake_model(with_template=with_template)
     app = create_app(engine, model, api_key=api_key, limits=limits)
     listener = listen("127.0.0.1", 0)
     # A client that does not read is noticed when the send buffer is full: a small one fills sooner.

@@ -13,13 +13,13 @@ import pytest
 
 PROGRAM = """
 import sys
-from steady_engine import SteadyEngine, steady_model
+from fake_engine import FakeEngine, fake_model
 from assay.engine.server import create_app, listen, serve
 
-engine = SteadyEngine(step_seconds=0.01)
+engine = FakeEngine(step_seconds=0.01)
 listener = listen("127.0.0.1", 0)
 print(listener.getsockname()[1], flush=True)
-serve(create_app(engine, steady_model()), listener, drain_seconds=float(sys.argv[1]))
+serve(create_app(engine, fake_model()), listener, drain_seconds=float(sys.argv[1]))
 print("blocks", engine.blocks - engine.free, "closed", engine.closed)
 """
 
@@ -59,7 +59,7 @@ def wait_for_health(url: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_accepted_requests_are_completed(number: signal.Signals) -> None:
-    body = {"model": "steady", "prompt": "abc", "max_tokens": 60, "stream": True}
+    body = {"model": "fake", "prompt": "abc", "max_tokens": 60, "stream": True}
     with (
         process(20) as (child, url),
         httpx.stream(
@@ -78,7 +78,7 @@ def test_accepted_requests_are_completed(number: signal.Signals) -> None:
 
 
 def test_requests_beyond_the_drain_time_end_with_an_error() -> None:
-    body = {"model": "steady", "prompt": "abc", "max_tokens": 500, "stream": True}
+    body = {"model": "fake", "prompt": "abc", "max_tokens": 500, "stream": True}
     with (
         process(0.2) as (child, url),
         httpx.stream(

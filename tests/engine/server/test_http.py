@@ -7,13 +7,13 @@ import time
 
 import httpx
 import pytest
+from fake_engine import FakeEngine
 from running_server import Running, Serving
-from steady_engine import SteadyEngine
 
 from assay.engine.server import Limits
 from assay.engine.server.guards import TimeoutProtocol
 
-PROMPT = {"model": "steady", "prompt": "abc"}
+PROMPT = {"model": "fake", "prompt": "abc"}
 
 
 def error_of(answer: httpx.Response) -> dict[str, object]:
@@ -60,19 +60,19 @@ def test_every_error_has_one_shape(http: httpx.Client, method: str, path: str, s
         b'"text"',
         b"\xff\xfe",
         b"[" * 100_000,
-        b'{"model": "steady", "prompt": "\\ud800"}',
-        b'{"model": "steady", "prompt": "a", "\\ud800": 1}',
-        b'{"model": "steady", "prompt": "a", "temperature": NaN}',
-        b'{"model": "steady", "prompt": "a", "temperature": 1e999}',
-        b'{"model": "steady", "prompt": "a", "max_tokens": ' + b"9" * 5000 + b"}",
-        b'{"model": "steady", "prompt": ""}',
-        b'{"model": "steady", "prompt": []}',
-        b'{"model": "steady", "prompt": [[]]}',
-        b'{"model": "steady", "prompt": [-1]}',
-        b'{"model": "steady", "prompt": [true]}',
-        b'{"model": "steady", "prompt": "a", "stop": ""}',
-        b'{"model": "steady", "prompt": "a", "n": 0}',
-        b'{"model": "steady", "prompt": "a", "logit_bias": {"5": 100}}',
+        b'{"model": "fake", "prompt": "\\ud800"}',
+        b'{"model": "fake", "prompt": "a", "\\ud800": 1}',
+        b'{"model": "fake", "prompt": "a", "temperature": NaN}',
+        b'{"model": "fake", "prompt": "a", "temperature": 1e999}',
+        b'{"model": "fake", "prompt": "a", "max_tokens": ' + b"9" * 5000 + b"}",
+        b'{"model": "fake", "prompt": ""}',
+        b'{"model": "fake", "prompt": []}',
+        b'{"model": "fake", "prompt": [[]]}',
+        b'{"model": "fake", "prompt": [-1]}',
+        b'{"model": "fake", "prompt": [true]}',
+        b'{"model": "fake", "prompt": "a", "stop": ""}',
+        b'{"model": "fake", "prompt": "a", "n": 0}',
+        b'{"model": "fake", "prompt": "a", "logit_bias": {"5": 100}}',
     ],
 )
 def test_malformed_bodies_are_refused(http: httpx.Client, body: bytes) -> None:
@@ -93,7 +93,7 @@ def test_unsupported_parameter_is_named(http: httpx.Client) -> None:
 
 def test_chat_without_a_template_is_refused(serving: Serving) -> None:
     served = serving(with_template=False)
-    body = {"model": "steady", "messages": [{"role": "user", "content": "hi"}]}
+    body = {"model": "fake", "messages": [{"role": "user", "content": "hi"}]}
     answer = httpx.post(f"{served.url}/v1/chat/completions", json=body, trust_env=False)
     assert answer.status_code == 400
     assert error_of(answer)["code"] == "no_chat_template"
@@ -139,15 +139,15 @@ def test_metrics_have_vllm_and_opentelemetry_names(serving: Serving) -> None:
     httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False)
     text = httpx.get(f"{served.url}/metrics", trust_env=False).text
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    model = '{model_name="steady"}'
+    model = '{model_name="fake"}'
     otel = (
         '{gen_ai_operation_name="text_completion",gen_ai_provider_name="assay",'
-        'gen_ai_request_model="steady",gen_ai_response_model="steady"'
+        'gen_ai_request_model="fake",gen_ai_response_model="fake"'
     )
     expected = {
         f"vllm:prompt_tokens_total{model}": 3,
         f"vllm:generation_tokens_total{model}": 5,
-        'vllm:request_success_total{finished_reason="length",model_name="steady"}': 1,
+        'vllm:request_success_total{finished_reason="length",model_name="fake"}': 1,
         f"vllm:time_to_first_token_seconds_count{model}": 1,
         f"vllm:inter_token_latency_seconds_count{model}": 4,
         f"vllm:e2e_request_latency_seconds_count{model}": 1,
@@ -165,7 +165,7 @@ def test_metrics_have_vllm_and_opentelemetry_names(serving: Serving) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_disconnect_frees_blocks(serving: Serving, stream: bool) -> None:
-    engine = SteadyEngine(step_seconds=0.01)
+    engine = FakeEngine(step_seconds=0.01)
     served = serving(engine)
     body = {**PROMPT, "max_tokens": 500, "stream": stream, "n": 2}
     with socket.create_connection(("127.0.0.1", served.port)) as connection:
@@ -176,7 +176,7 @@ def test_disconnect_frees_blocks(serving: Serving, stream: bool) -> None:
 
 
 def test_disconnect_removes_a_waiting_request(serving: Serving) -> None:
-    engine = SteadyEngine(step_seconds=0.01, batch=1)
+    engine = FakeEngine(step_seconds=0.01, batch=1)
     served = serving(engine)
     body = {**PROMPT, "max_tokens": 400}
     with socket.create_connection(("127.0.0.1", served.port)) as first:
@@ -222,7 +222,7 @@ def test_incomplete_second_request_times_out(serving: Serving) -> None:
 
 
 def test_slow_engine_does_not_time_out(serving: Serving) -> None:
-    served = serving(SteadyEngine(step_seconds=0.1), protocol=ShortTimeouts)
+    served = serving(FakeEngine(step_seconds=0.1), protocol=ShortTimeouts)
     body = {**PROMPT, "max_tokens": 6}
     answer = httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False)
     assert answer.json()["choices"][0]["text"] == "ABCABC"

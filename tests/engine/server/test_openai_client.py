@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import httpx
 import openai
 import pytest
+from fake_engine import CACHED, LOGPROB, FakeEngine, expected_text
 from running_server import Running, Serving
-from steady_engine import CACHED, LOGPROB, SteadyEngine, expected_text
 
 from assay.engine.server import Limits
 
@@ -27,12 +27,12 @@ def make_client(served: Running, key: str = "none") -> openai.OpenAI:
 
 def test_models_are_listed(client: openai.OpenAI) -> None:
     (model,) = client.models.list().data
-    assert model.id == "steady"
-    assert client.models.retrieve("steady").id == "steady"
+    assert model.id == "fake"
+    assert client.models.retrieve("fake").id == "fake"
 
 
 def test_completion(client: openai.OpenAI) -> None:
-    answer = client.completions.create(model="steady", prompt="abc", max_tokens=7)
+    answer = client.completions.create(model="fake", prompt="abc", max_tokens=7)
     assert answer.choices[0].text == "ABCABCA"
     assert answer.choices[0].finish_reason == "length"
     assert answer.usage is not None
@@ -41,7 +41,7 @@ def test_completion(client: openai.OpenAI) -> None:
 
 
 def test_completion_generates_sixteen_tokens_by_default(client: openai.OpenAI) -> None:
-    answer = client.completions.create(model="steady", prompt="abc")
+    answer = client.completions.create(model="fake", prompt="abc")
     assert answer.choices[0].text == expected_text("abc", 16)
 
 
@@ -55,14 +55,14 @@ def test_completion_generates_sixteen_tokens_by_default(client: openai.OpenAI) -
     ],
 )
 def test_prompts_of_every_kind(client: openai.OpenAI, prompt: object, texts: list[str]) -> None:
-    answer = client.completions.create(model="steady", prompt=prompt, max_tokens=4)  # type: ignore[call-overload]
+    answer = client.completions.create(model="fake", prompt=prompt, max_tokens=4)  # type: ignore[call-overload]
     assert [choice.text for choice in answer.choices] == texts
     assert [choice.index for choice in answer.choices] == list(range(len(texts)))
 
 
 def test_several_choices_and_echo(client: openai.OpenAI) -> None:
     answer = client.completions.create(
-        model="steady", prompt=["ab", "c"], max_tokens=2, n=2, echo=True
+        model="fake", prompt=["ab", "c"], max_tokens=2, n=2, echo=True
     )
     assert [choice.text for choice in answer.choices] == ["abAB", "abAB", "cCC", "cCC"]
     assert answer.usage is not None
@@ -72,13 +72,13 @@ def test_several_choices_and_echo(client: openai.OpenAI) -> None:
 
 
 def test_stop_string(client: openai.OpenAI) -> None:
-    answer = client.completions.create(model="steady", prompt="abc", max_tokens=50, stop=["C", "z"])
+    answer = client.completions.create(model="fake", prompt="abc", max_tokens=50, stop=["C", "z"])
     assert answer.choices[0].text == "AB"
     assert answer.choices[0].finish_reason == "stop"
 
 
 def test_completion_logprobs(client: openai.OpenAI) -> None:
-    answer = client.completions.create(model="steady", prompt="abc", max_tokens=3, logprobs=2)
+    answer = client.completions.create(model="fake", prompt="abc", max_tokens=3, logprobs=2)
     logprobs = answer.choices[0].logprobs
     assert logprobs is not None
     assert logprobs.tokens == ["A", "B", "C"]
@@ -90,7 +90,7 @@ def test_completion_logprobs(client: openai.OpenAI) -> None:
 
 def test_completion_stream(client: openai.OpenAI) -> None:
     stream = client.completions.create(
-        model="steady",
+        model="fake",
         prompt=["abc", "xy"],
         max_tokens=9,
         stream=True,
@@ -113,7 +113,7 @@ def test_completion_stream(client: openai.OpenAI) -> None:
 
 def test_chat(client: openai.OpenAI) -> None:
     answer = client.chat.completions.create(
-        model="steady",
+        model="fake",
         messages=[
             {"role": "developer", "content": "be"},
             {"role": "user", "content": [{"type": "text", "text": "kind"}]},
@@ -133,7 +133,7 @@ def test_chat(client: openai.OpenAI) -> None:
 
 def test_chat_ends_at_the_eos_token(client: openai.OpenAI) -> None:
     answer = client.chat.completions.create(
-        model="steady", messages=[{"role": "user", "content": "yes. no"}]
+        model="fake", messages=[{"role": "user", "content": "yes. no"}]
     )
     assert answer.choices[0].message.content == "YES"
     assert answer.choices[0].finish_reason == "stop"
@@ -143,7 +143,7 @@ def test_chat_ends_at_the_eos_token(client: openai.OpenAI) -> None:
 
 def test_chat_stream(client: openai.OpenAI) -> None:
     stream = client.chat.completions.create(
-        model="steady",
+        model="fake",
         messages=[{"role": "user", "content": "tell"}],
         max_tokens=10,
         n=2,
@@ -167,7 +167,7 @@ def test_async_client_streams_concurrently(served: Running) -> None:
 
             async def one(letter: str) -> str:
                 stream = await client.completions.create(
-                    model="steady", prompt=letter, max_tokens=40, stream=True
+                    model="fake", prompt=letter, max_tokens=40, stream=True
                 )
                 return "".join([chunk.choices[0].text async for chunk in stream])
 
@@ -192,7 +192,7 @@ def test_refusals_raise_the_matching_client_error(
     client: openai.OpenAI, options: dict[str, object], error: type[openai.APIStatusError], code: str
 ) -> None:
     for stream in (False, True):
-        request = {"model": "steady", "prompt": "abc", "stream": stream, **options}
+        request = {"model": "fake", "prompt": "abc", "stream": stream, **options}
         with pytest.raises(error) as caught:
             client.completions.create(**request)  # type: ignore[call-overload]
         assert caught.value.code == code
@@ -200,7 +200,7 @@ def test_refusals_raise_the_matching_client_error(
 
 def test_context_limit_is_named(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="context is 512 tokens: 600 in the prompt"):
-        client.completions.create(model="steady", prompt="a" * 600)
+        client.completions.create(model="fake", prompt="a" * 600)
 
 
 def test_api_key_is_required(serving: Serving) -> None:
@@ -212,20 +212,20 @@ def test_api_key_is_required(serving: Serving) -> None:
 
 
 def test_too_many_requests_is_a_rate_limit_error(serving: Serving) -> None:
-    served = serving(SteadyEngine(), limits=Limits(requests=2))
+    served = serving(FakeEngine(), limits=Limits(requests=2))
     with make_client(served) as client, pytest.raises(openai.RateLimitError, match="at most 2"):
-        client.completions.create(model="steady", prompt="a", n=3)
+        client.completions.create(model="fake", prompt="a", n=3)
 
 
 def test_failed_engine_is_reported_and_refuses_requests(serving: Serving) -> None:
-    engine = SteadyEngine()
+    engine = FakeEngine()
     engine.fails_at_step = 5
     served = serving(engine)
     with make_client(served) as client:
-        stream = client.completions.create(model="steady", prompt="a", max_tokens=50, stream=True)
+        stream = client.completions.create(model="fake", prompt="a", max_tokens=50, stream=True)
         with pytest.raises(openai.APIError, match="the engine failed"):
             list(stream)
         with pytest.raises(openai.InternalServerError, match="the engine failed") as caught:
-            client.completions.create(model="steady", prompt="a")
+            client.completions.create(model="fake", prompt="a")
         assert caught.value.status_code == 503
     assert httpx.get(f"{served.url}/health", trust_env=False).status_code == 503

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
 import pytest
-from steady_engine import SteadyEngine, expected_text
+from fake_engine import FakeEngine, expected_text
 
 from assay.engine.core.outputs import StepOutput
 from assay.engine.core.sampling_params import SamplingParams
@@ -48,12 +48,12 @@ def reader() -> Reader:
 
 
 @pytest.fixture
-def engine() -> SteadyEngine:
-    return SteadyEngine()
+def engine() -> FakeEngine:
+    return FakeEngine()
 
 
 @pytest.fixture
-def worker(engine: SteadyEngine, reader: Reader) -> Iterator[EngineWorker]:
+def worker(engine: FakeEngine, reader: Reader) -> Iterator[EngineWorker]:
     worker = EngineWorker(engine, reader.sink, limit=8)
     yield worker
     worker.close()
@@ -78,7 +78,7 @@ def test_outputs_come_from_the_worker_thread(worker: EngineWorker, reader: Reade
 
 
 def test_limit_accepts_all_or_none_of_a_submission(
-    worker: EngineWorker, engine: SteadyEngine, reader: Reader
+    worker: EngineWorker, engine: FakeEngine, reader: Reader
 ) -> None:
     engine.step_seconds = 0.005
     params = SamplingParams(max_tokens=50)
@@ -91,7 +91,7 @@ def test_limit_accepts_all_or_none_of_a_submission(
 
 
 def test_cancelled_request_has_no_more_output(
-    worker: EngineWorker, engine: SteadyEngine, reader: Reader
+    worker: EngineWorker, engine: FakeEngine, reader: Reader
 ) -> None:
     engine.step_seconds = 0.005
     (name,) = worker.submit([tokens("a")], [SamplingParams(max_tokens=400)])
@@ -116,7 +116,7 @@ def test_refused_request_fails_alone(worker: EngineWorker, reader: Reader) -> No
 
 
 def test_failed_step_ends_all_requests_and_refuses_new_ones(
-    worker: EngineWorker, engine: SteadyEngine, reader: Reader, caplog: pytest.LogCaptureFixture
+    worker: EngineWorker, engine: FakeEngine, reader: Reader, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine.fails_at_step = 3
     names = worker.submit([tokens("a")] * 3, [SamplingParams(max_tokens=100)] * 3)
@@ -137,7 +137,7 @@ def test_calls_run_between_steps_and_return_errors(worker: EngineWorker) -> None
         failing.result(5)
 
 
-def test_close_fails_unfinished_requests(engine: SteadyEngine, reader: Reader) -> None:
+def test_close_fails_unfinished_requests(engine: FakeEngine, reader: Reader) -> None:
     engine.step_seconds = 0.005
     worker = EngineWorker(engine, reader.sink)
     names = worker.submit([tokens("a")] * 3, [SamplingParams(max_tokens=400)] * 3)
@@ -151,7 +151,7 @@ def test_close_fails_unfinished_requests(engine: SteadyEngine, reader: Reader) -
         worker.call(lambda: None)
 
 
-def test_finish_waits_for_unfinished_requests(engine: SteadyEngine, reader: Reader) -> None:
+def test_finish_waits_for_unfinished_requests(engine: FakeEngine, reader: Reader) -> None:
     engine.step_seconds = 0.002
     worker = EngineWorker(engine, reader.sink)
     names = worker.submit([tokens("a")] * 3, [SamplingParams(max_tokens=50)] * 3)
@@ -160,7 +160,7 @@ def test_finish_waits_for_unfinished_requests(engine: SteadyEngine, reader: Read
     assert not reader.failures
 
 
-def test_finish_stops_waiting_after_its_timeout(engine: SteadyEngine, reader: Reader) -> None:
+def test_finish_stops_waiting_after_its_timeout(engine: FakeEngine, reader: Reader) -> None:
     engine.step_seconds = 0.01
     worker = EngineWorker(engine, reader.sink)
     worker.submit([tokens("a")], [SamplingParams(max_tokens=400)])
@@ -168,7 +168,7 @@ def test_finish_stops_waiting_after_its_timeout(engine: SteadyEngine, reader: Re
     assert [str(error) for error in reader.failures.values()] == ["the server is shutting down"]
 
 
-def test_many_threads_submit_and_cancel(engine: SteadyEngine, reader: Reader) -> None:
+def test_many_threads_submit_and_cancel(engine: FakeEngine, reader: Reader) -> None:
     worker = EngineWorker(engine, reader.sink)
     finishing: list[str] = []
 

@@ -48,7 +48,7 @@ class _Request:
         return ord(chr(self.prompt[index % len(self.prompt)]).upper()) % 256
 
 
-class SteadyEngine:
+class FakeEngine:
     """Steps that take `step_seconds`, at most `batch` requests at once, `blocks` of KV cache."""
 
     def __init__(self, *, blocks: int = 256, batch: int = 64, step_seconds: float = 0.0) -> None:
@@ -142,7 +142,7 @@ class SteadyEngine:
         return StepOutput(request.name, (Chunk(text, token, logprob, top, reason),), summary)
 
 
-def steady_model(*, with_template: bool = True) -> ServedModel:
+def fake_model(*, with_template: bool = True) -> ServedModel:
     """The served model of the fake engine."""
 
     def token_bytes(token: int) -> bytes:
@@ -152,7 +152,7 @@ def steady_model(*, with_template: bool = True) -> ServedModel:
         return list(text.encode())
 
     return ServedModel(
-        name="steady",
+        name="fake",
         context_limit=CONTEXT,
         vocabulary=VOCABULARY,
         encode=encode,
