@@ -249,7 +249,7 @@ fn a_check_refuses_before_queueing() {
     let outcome = device.launch(StreamId(0), &wrong).unwrap_err();
     assert_eq!(
         outcome.to_string(),
-        "driver refused launch: picky takes a u32, got F32(1.0)"
+        "driver failed in launch: picky takes a u32, got F32(1.0)"
     );
     device
         .launch(StreamId(0), &launch(picky, vec![KernelArgument::U32(1)]))

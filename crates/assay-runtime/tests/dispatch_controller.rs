@@ -279,7 +279,7 @@ fn a_full_stream_holds_work_back_and_a_full_line_refuses() {
     assert_eq!(
         refused.to_string(),
         format!(
-            "\"f\" refused: expected at most 3 pieces waiting for stream {}, got one more\nhint: \
+            "\"f\" refused: expected at most 3 operations waiting for stream {}, got one more\nhint: \
              wait for work on that stream to finish",
             stream.0
         )
@@ -288,7 +288,7 @@ fn a_full_stream_holds_work_back_and_a_full_line_refuses() {
         .controller
         .submit_blocking(work("f"))
         .expect("room after a while");
-    assert!(!world.controller.is_over(last).expect("sound"));
+    assert!(!world.controller.is_complete(last).expect("sound"));
     world.controller.wait(last).expect("sound");
     let names: Vec<_> = world
         .records()
@@ -337,7 +337,7 @@ fn work_the_device_refuses_is_told_at_once_or_by_the_next_call() {
     assert!(
         error
             .to_string()
-            .starts_with("\"elsewhere\" comes after work that failed: \"wrong\"")
+            .starts_with("\"elsewhere\" depends on work that failed: \"wrong\"")
     );
     let again = world.submit(world.delay("again", stream, 10));
     assert_eq!(
@@ -382,7 +382,7 @@ fn a_failure_on_the_device_fails_what_comes_after_it_and_the_stream_goes_on() {
         let error = world.controller.wait(*work).expect_err("planned");
         assert_eq!(error.code(), "stream_failed");
         let expected = format!(
-            "\"doomed\" failed on stream {}: a fault plan had it fail",
+            "\"doomed\" failed on stream {}: injected by the fault plan",
             failing.0
         );
         assert!(error.to_string().starts_with(&expected), "{error}");
@@ -421,7 +421,7 @@ fn a_failure_that_nobody_waited_for_is_told_once_by_synchronize() {
         world.submit(world.delay("behind", stream, 1_000));
         world.submit(world.delay("elsewhere", side, 1_000));
         let told = world.controller.synchronize(stream).expect_err("planned");
-        assert!(told.to_string().contains("a fault plan had it fail"));
+        assert!(told.to_string().contains("injected by the fault plan"));
         assert_eq!(world.controller.synchronize(stream), Ok(()));
         assert_eq!(world.controller.synchronize(side), Ok(()));
         let again = world.submit(world.delay("again", stream, 10));

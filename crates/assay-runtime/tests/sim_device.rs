@@ -239,7 +239,7 @@ fn a_late_fault_stops_its_stream_and_those_that_wait_for_it() -> Result<()> {
         operation: Operation::Fill,
         stream: failing,
         node: None,
-        message: "a fault plan had it fail".into(),
+        message: "injected by the fault plan".into(),
     });
     assert_eq!(device.synchronize_stream(free), Ok(()));
     assert_eq!(device.synchronize_stream(failing), expected);

@@ -144,7 +144,7 @@ impl Shared {
             operation: work.operation(),
             stream,
             node: None,
-            message: error.into_words().into(),
+            message: error.into_message().into(),
         })
     }
 

@@ -286,7 +286,7 @@ impl Block {
         let dispatch = &self.machine.dispatch;
         for work in waiting {
             // Work that only read it may fail without harm to it.
-            let over = dispatch.wait_over(*work);
+            let over = dispatch.wait_complete(*work);
             over.map_err(|error| errors::dispatch(&error))?;
         }
         self.whole().map_err(|error| {

@@ -122,7 +122,7 @@ impl HostCall {
         while *gate == Gate::Shut {
             drop(gate);
             // Moves on what stands in line, and hears of a stream that failed.
-            let over = dispatch.is_over(work);
+            let over = dispatch.is_complete(work);
             over.map_err(|error| errors::dispatch(&error))?;
             gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
             if *gate == Gate::Shut {

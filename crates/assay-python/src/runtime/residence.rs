@@ -122,7 +122,7 @@ impl Block {
         let dispatch = &self.machine().dispatch;
         let over = works
             .iter()
-            .all(|work| dispatch.is_over(*work).unwrap_or(true));
+            .all(|work| dispatch.is_complete(*work).unwrap_or(true));
         if over {
             uses.forget(&works);
         }

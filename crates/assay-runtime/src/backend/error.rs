@@ -1,4 +1,4 @@
-//! Everything a backend can refuse or fail at, one variant per failure.
+//! Errors of backends, one variant per failure.
 
 use super::operation::Operation;
 use super::types::{Address, EventId, GraphId, KernelId, StreamId};
@@ -9,16 +9,16 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// The memory asked for is not there.
+    /// The device or the host is out of memory.
     OutOfMemory {
         /// The call.
         operation: Operation,
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
         /// Bytes free.
         free: u64,
     },
-    /// Zero bytes were asked for.
+    /// Zero bytes were requested.
     ZeroBytes {
         /// The call.
         operation: Operation,
@@ -36,9 +36,9 @@ pub enum BackendError {
         operation: Operation,
         /// Where the range begins.
         address: Address,
-        /// How long it is.
+        /// Its size.
         bytes: u64,
-        /// How many bytes its allocation has from there on.
+        /// Bytes from there to the end of its allocation.
         available: u64,
     },
     /// Source and destination of a copy overlap.
@@ -47,7 +47,7 @@ pub enum BackendError {
         source: Address,
         /// Where it writes.
         destination: Address,
-        /// How many bytes.
+        /// Size.
         bytes: u64,
     },
     /// There is no such stream, or it was destroyed.
@@ -69,7 +69,7 @@ pub enum BackendError {
         /// The event given.
         event: EventId,
     },
-    /// The event has no time yet.
+    /// The event was not recorded, or has not completed.
     EventNotFinished {
         /// The call.
         operation: Operation,
@@ -81,7 +81,7 @@ pub enum BackendError {
         /// The kernel given.
         kernel: KernelId,
     },
-    /// The launch does not fit the kernel's parameters.
+    /// The number of arguments differs from the kernel's parameters.
     ArgumentCount {
         /// The kernel's name.
         kernel: String,
@@ -106,7 +106,7 @@ pub enum BackendError {
         /// The graph given.
         graph: GraphId,
     },
-    /// The call is not allowed on a stream, or with an event, that belongs to a capture.
+    /// The call is not allowed on a stream, or with an event, of a capture in progress.
     Capturing {
         /// The call.
         operation: Operation,
@@ -125,23 +125,23 @@ pub enum BackendError {
         /// The stream left outside.
         stream: StreamId,
     },
-    /// The device keeps no contents, so there is nothing to read.
+    /// The device models time only and stores no contents.
     ContentsNotKept {
         /// The call.
         operation: Operation,
     },
-    /// Work failed on the device; what was queued behind it on its stream is not done.
+    /// Work failed on the device; what was queued behind it on its stream did not run.
     Asynchronous {
         /// The work that failed.
         operation: Operation,
         /// The stream it was queued on.
         stream: StreamId,
-        /// Which piece of a graph it was, in the order of capture, if it was one.
+        /// Its index in the order of capture, if it was a node of a graph.
         node: Option<u32>,
-        /// What went wrong, in the words of the work itself.
+        /// The error's text.
         message: Arc<str>,
     },
-    /// A fault plan asked for this failure.
+    /// An injected fault.
     Injected {
         /// The call.
         operation: Operation,
@@ -157,11 +157,11 @@ pub enum BackendError {
         /// What was given.
         got: u64,
     },
-    /// A kernel or the hardware faulted; the whole device does no more in this process.
+    /// A kernel or the hardware faulted; the device is unusable in this process.
     DeviceFault {
-        /// The call that heard of it.
+        /// The call that reported it.
         operation: Operation,
-        /// What happened, and after which kernel.
+        /// The fault, and the kernel before it.
         message: String,
     },
     /// Work did not finish within the watchdog's time.
@@ -170,21 +170,21 @@ pub enum BackendError {
         operation: Operation,
         /// What it waited for.
         waited_for: String,
-        /// How long it was to wait.
+        /// The time limit.
         limit_ns: u64,
     },
-    /// The driver or library below refused.
+    /// The driver or a device library failed.
     Driver {
         /// The call.
         operation: Operation,
-        /// What it said.
+        /// Its message.
         message: String,
     },
 }
 
 impl BackendError {
-    /// What went wrong, without the name of the call where another already has it.
-    pub fn into_words(self) -> String {
+    /// The message without the name of the call, for a context that has it.
+    pub fn into_message(self) -> String {
         match self {
             BackendError::Driver { message, .. } => message,
             BackendError::Asynchronous { message, .. } => message.to_string(),
@@ -192,8 +192,7 @@ impl BackendError {
         }
     }
 
-    /// Whether it says that queued work failed and does no more, so that nothing is to be waited
-    /// for.
+    /// Whether queued work failed and will not run, so that there is nothing to wait for.
     pub const fn ends_work(&self) -> bool {
         matches!(
             self,
@@ -241,7 +240,7 @@ impl fmt::Display for BackendError {
             } => write!(
                 f,
                 "out of memory in {operation}: expected at most {free} bytes, got a request for \
-                 {requested}\nhint: free or evict buffers, or ask for less"
+                 {requested}\nhint: free or evict buffers, or request less"
             ),
             BackendError::ZeroBytes { operation } => write!(
                 f,
@@ -280,7 +279,7 @@ impl fmt::Display for BackendError {
             ),
             BackendError::DefaultStream { stream } => write!(
                 f,
-                "destroy_stream of the default stream: expected a stream made by create_stream, \
+                "destroy_stream of the default stream: expected a stream from create_stream, \
                  got {}",
                 stream.0
             ),
@@ -353,8 +352,8 @@ impl fmt::Display for BackendError {
                 ..
             } => write!(
                 f,
-                "{operation} failed on stream {}: {message}\nhint: what it was to write cannot be \
-                 used; make it anew",
+                "{operation} failed on stream {}: {message}\nhint: its outputs are invalid; \
+                 recompute them",
                 stream.0
             ),
             BackendError::Injected {
@@ -372,8 +371,8 @@ impl fmt::Display for BackendError {
             } => write!(f, "invalid option {name}: expected {expected}, got {got}"),
             BackendError::DeviceFault { operation, message } => write!(
                 f,
-                "device fault heard of in {operation}: expected kernels to finish, got {message}\n\
-                 hint: the device does no more in this process; start a new one, and look for the \
+                "device fault reported by {operation}: expected kernels to finish, got {message}\n\
+                 hint: the device is unusable in this process; start a new one, and locate the \
                  fault with compute-sanitizer"
             ),
             BackendError::Watchdog {
@@ -383,11 +382,11 @@ impl fmt::Display for BackendError {
             } => write!(
                 f,
                 "watchdog in {operation}: expected {waited_for} to finish within {} ms, got \
-                 nothing\nhint: raise the watchdog's limit, or look for a kernel that never ends",
+                 nothing\nhint: raise the watchdog's limit, or look for a kernel that never terminates",
                 limit_ns / 1_000_000
             ),
             BackendError::Driver { operation, message } => {
-                write!(f, "driver refused {operation}: {message}")
+                write!(f, "driver failed in {operation}: {message}")
             }
         }
     }

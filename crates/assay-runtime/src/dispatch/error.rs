@@ -1,10 +1,10 @@
-//! Everything dispatch can refuse or fail at, one variant per failure.
+//! Errors of dispatch, one variant per failure.
 
 use crate::backend::{BackendError, StreamId};
 use crate::scheduler::SchedulerError;
 use std::fmt;
 
-/// Why a piece of work, or a call of the controller, failed.
+/// Why work, or a call of the controller, failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DispatchError {
@@ -23,36 +23,36 @@ pub enum DispatchError {
         name: String,
         /// The stream it was for.
         stream: StreamId,
-        /// What the device said.
+        /// The device's error.
         source: BackendError,
     },
-    /// Work that this was to come after failed.
+    /// A dependency failed.
     DependencyFailed {
         /// The work.
         name: String,
-        /// Why the other failed.
+        /// The dependency's error.
         source: Box<DispatchError>,
     },
-    /// As much work waits for the stream as may.
+    /// The stream's waiting queue is full.
     TooManyWaiting {
-        /// The work refused.
+        /// The work.
         name: String,
         /// The stream.
         stream: StreamId,
-        /// The most that may wait.
+        /// The limit.
         limit: usize,
     },
-    /// Work failed on the device, and what was queued behind it was not done.
+    /// Work failed on the device; what was queued behind it did not run.
     StreamFailed {
         /// The stream.
         stream: StreamId,
         /// The work that failed.
         name: String,
-        /// What the device said.
+        /// The device's error.
         source: BackendError,
     },
-    /// Work failed so long ago that only the fact is remembered.
-    LongFailed {
+    /// Work failed, and its error is no longer kept.
+    ExpiredFailure {
         /// The stream.
         stream: StreamId,
     },
@@ -60,17 +60,17 @@ pub enum DispatchError {
     Task {
         /// The work.
         name: String,
-        /// What the scheduler said.
+        /// The scheduler's error.
         source: SchedulerError,
     },
     /// A capture cannot begin, or be joined, while work waits for the stream.
     CaptureBusy {
         /// The stream.
         stream: StreamId,
-        /// Pieces that wait.
+        /// Operations that wait.
         waiting: usize,
     },
-    /// Captured work can come after work of the same capture only.
+    /// Captured work can depend on work of the same capture only.
     CaptureDependency {
         /// The work.
         name: String,
@@ -93,21 +93,24 @@ pub enum DispatchError {
         /// The stream it was for.
         stream: StreamId,
     },
-    /// The work belongs to a capture, so it has no end to wait for.
+    /// The work belongs to a capture, so it cannot be waited for.
     Captured {
         /// The stream it was captured on.
         stream: StreamId,
     },
-    /// The controller went away while the work stood in line.
+    /// The controller was dropped while the work was waiting.
     Abandoned {
         /// The work.
         name: String,
     },
-    /// The device refused a call that is not about one piece of work.
+    /// A device call that is not about one operation failed.
     Backend(BackendError),
-    /// A thread panicked inside the controller, whose books can no longer be trusted.
+    /// A thread panicked inside the controller, which may have left it inconsistent.
     Poisoned,
 }
+
+/// The result of a call of the controller.
+pub type Result<T> = std::result::Result<T, DispatchError>;
 
 impl DispatchError {
     /// A stable name for the failure, for mapping it in other languages.
@@ -121,7 +124,7 @@ impl DispatchError {
                 BackendError::Asynchronous { .. } => "stream_failed",
                 ended => ended.code(),
             },
-            DispatchError::LongFailed { .. } => "stream_failed",
+            DispatchError::ExpiredFailure { .. } => "stream_failed",
             DispatchError::Task { .. } => "task_ended",
             DispatchError::CaptureBusy { .. } => "capture_busy",
             DispatchError::CaptureDependency { .. } => "capture_dependency",
@@ -155,7 +158,7 @@ impl fmt::Display for DispatchError {
                 source,
             } => write!(f, "\"{name}\" on stream {} refused: {source}", stream.0),
             DispatchError::DependencyFailed { name, source } => {
-                write!(f, "\"{name}\" comes after work that failed: {source}")
+                write!(f, "\"{name}\" depends on work that failed: {source}")
             }
             DispatchError::TooManyWaiting {
                 name,
@@ -163,8 +166,8 @@ impl fmt::Display for DispatchError {
                 limit,
             } => write!(
                 f,
-                "\"{name}\" refused: expected at most {limit} pieces waiting for stream {}, got \
-                 one more\nhint: wait for work on that stream to finish",
+                "\"{name}\" refused: expected at most {limit} operations waiting for stream {}, \
+                 got one more\nhint: wait for work on that stream to finish",
                 stream.0
             ),
             DispatchError::StreamFailed {
@@ -174,20 +177,20 @@ impl fmt::Display for DispatchError {
             } => match source {
                 BackendError::Asynchronous { message, .. } => write!(
                     f,
-                    "\"{name}\" failed on stream {}: {message}\nhint: what it and the work queued \
-                     behind it were to write cannot be used; make it anew",
+                    "\"{name}\" failed on stream {}: {message}\nhint: the outputs of it and of the \
+                     work queued behind it are invalid; recompute them",
                     stream.0
                 ),
                 other => write!(f, "\"{name}\" failed on stream {}: {other}", stream.0),
             },
-            DispatchError::LongFailed { stream } => write!(
+            DispatchError::ExpiredFailure { stream } => write!(
                 f,
-                "work on stream {} failed: expected it to finish, got a failure before many \
-                 others\nhint: what it was to write cannot be used; make it anew",
+                "work on stream {} failed: expected it to finish, got a failure followed by many \
+                 others\nhint: its outputs are invalid; recompute them",
                 stream.0
             ),
             DispatchError::Task { name, source } => {
-                write!(f, "\"{name}\" got no turn: {source}")
+                write!(f, "\"{name}\" got no grant: {source}")
             }
             DispatchError::CaptureBusy { stream, waiting } => write!(
                 f,
@@ -197,7 +200,7 @@ impl fmt::Display for DispatchError {
             ),
             DispatchError::CaptureDependency { name, origin } => write!(
                 f,
-                "\"{name}\" in the capture of stream {}: expected to come after captured work, \
+                "\"{name}\" in the capture of stream {}: expected dependencies on captured work, \
                  got work outside the capture\nhint: wait for it before the capture begins",
                 origin.0
             ),
@@ -213,8 +216,8 @@ impl fmt::Display for DispatchError {
             ),
             DispatchError::CaptureEnded { name, stream } => write!(
                 f,
-                "\"{name}\" on stream {}: expected the capture there to go on, got its \
-                 end\nhint: submit it again, or order the threads",
+                "\"{name}\" on stream {}: expected a capture in progress there, got \
+                 its end\nhint: submit it again, or order the threads",
                 stream.0
             ),
             DispatchError::Captured { stream } => write!(
@@ -225,12 +228,12 @@ impl fmt::Display for DispatchError {
             ),
             DispatchError::Abandoned { name } => write!(
                 f,
-                "\"{name}\" abandoned: expected its turn to come, got the end of the controller"
+                "\"{name}\" abandoned: expected a grant, got the end of the controller"
             ),
             DispatchError::Backend(error) => error.fmt(f),
             DispatchError::Poisoned => f.write_str(
-                "dispatch controller is unusable: expected consistent books, got a panic in the \
-                 middle of a change",
+                "dispatch controller is unusable: expected a consistent state, got a panic \
+                 during an update",
             ),
         }
     }

@@ -1,7 +1,7 @@
-//! Memory whose allocations and movements are recorded; none is allocated during capture.
+//! Records of allocations, spills and restores; allocation fails during capture.
 
-use super::Shared;
 use super::record::{WorkKind, WorkRecord};
+use super::shared::Shared;
 use crate::backend::{BackendError, CopyDirection, Operation, Space, StreamId};
 use crate::memory::{
     Allocation, CallSite, Direction, MemoryError, MemoryResource, Request, Residency, Result, Usage,
@@ -9,14 +9,14 @@ use crate::memory::{
 use std::sync::Arc;
 
 impl Shared {
-    /// Writes a record for every movement of an evictable buffer since the last call.
+    /// Records every spill and restore of evictable buffers since the last call.
     pub(super) fn record_movements(&self, residency: &Residency) -> Result<()> {
         for movement in residency.take_movements()? {
             let (direction, name) = match movement.direction {
                 Direction::Spilled => (CopyDirection::DeviceToHost, "spill"),
                 Direction::Restored => (CopyDirection::HostToDevice, "restore"),
             };
-            self.tools.recorder.push(WorkRecord {
+            self.context.recorder.push(WorkRecord {
                 sequence: 0,
                 kind: WorkKind::Copy(direction),
                 name: Arc::from(name),
@@ -35,7 +35,7 @@ impl Shared {
     }
 }
 
-/// A memory resource seen through a dispatch controller.
+/// A memory resource whose allocations a dispatch controller records.
 pub struct RecordedMemory<R> {
     inner: R,
     name: Arc<str>,
@@ -51,7 +51,7 @@ impl<R: MemoryResource> RecordedMemory<R> {
         }
     }
 
-    /// The resource underneath.
+    /// The upstream resource.
     pub fn inner(&self) -> &R {
         &self.inner
     }
@@ -63,7 +63,7 @@ impl<R: MemoryResource> RecordedMemory<R> {
         }
     }
 
-    fn note(
+    fn record(
         &self,
         kind: WorkKind,
         bytes: u64,
@@ -71,7 +71,7 @@ impl<R: MemoryResource> RecordedMemory<R> {
         site: Option<CallSite>,
         failure: Option<&'static str>,
     ) {
-        self.shared.tools.recorder.push(WorkRecord {
+        self.shared.context.recorder.push(WorkRecord {
             sequence: 0,
             kind,
             name: Arc::clone(&self.name),
@@ -81,7 +81,7 @@ impl<R: MemoryResource> RecordedMemory<R> {
             graph: None,
             task: None,
             site,
-            submitted_ns: self.shared.tools.backend.clock().now_ns(),
+            submitted_ns: self.shared.context.backend.clock().now_ns(),
             span: None,
             failure,
         });
@@ -94,25 +94,25 @@ impl<R: MemoryResource> MemoryResource for RecordedMemory<R> {
     }
 
     fn allocate(&self, request: &Request) -> Result<Allocation> {
-        // A replay would use the memory again without anyone having allocated it.
-        if let Some(stream) = self.shared.capturing(request.stream) {
+        // A replay would use the memory without allocating it.
+        if let Some(stream) = self.shared.capture_origin(request.stream) {
             let operation = self.operation();
-            let refusal = MemoryError::Backend(BackendError::Capturing { operation, stream });
-            let failure = Some(refusal.code());
+            let error = MemoryError::Backend(BackendError::Capturing { operation, stream });
+            let failure = Some(error.code());
             let site = Some(request.site);
-            self.note(
+            self.record(
                 WorkKind::Allocate,
                 request.bytes,
                 request.stream,
                 site,
                 failure,
             );
-            return Err(refusal);
+            return Err(error);
         }
         let outcome = self.inner.allocate(request);
         let failure = outcome.as_ref().err().map(MemoryError::code);
         let site = Some(request.site);
-        self.note(
+        self.record(
             WorkKind::Allocate,
             request.bytes,
             request.stream,
@@ -125,7 +125,7 @@ impl<R: MemoryResource> MemoryResource for RecordedMemory<R> {
     fn deallocate(&self, allocation: Allocation, stream: StreamId) -> Result<()> {
         let outcome = self.inner.deallocate(allocation, stream);
         let failure = outcome.as_ref().err().map(MemoryError::code);
-        self.note(WorkKind::Free, allocation.bytes(), stream, None, failure);
+        self.record(WorkKind::Free, allocation.bytes(), stream, None, failure);
         outcome
     }
 

@@ -1,12 +1,11 @@
-//! How much device time each turn took, when several streams share the device.
+//! The device time to charge for each grant when several streams share the device.
 //!
-//! Between the events around a piece of work lies also the time it waited for work of other
-//! streams. Taken in the order of their ends, each piece is charged only for the time after the
-//! end of the one before. The charges then add up to the time the device was busy, and none of it
-//! is charged twice.
+//! The time between the events around an operation includes waiting for other streams' work.
+//! Operations are charged in the order of their ends, each only for the time after the previous
+//! end. The charges add up to the busy time of the device, without double counting.
 //!
-//! What work of a name cost a task is also what its next piece of that name is assumed to cost, so
-//! that the window holds as much time as it says, whatever kernels a task brings.
+//! The measured cost of an operation is also the estimate for the next one of the same task and
+//! name, so that the scheduler's window holds the intended time, whatever kernels a task runs.
 
 use super::record::Span;
 use crate::scheduler::{Grant, TaskId};
@@ -14,72 +13,75 @@ use crate::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-/// Names whose cost is remembered; when there are more, all are learned again.
-const REMEMBERED: usize = 4_096;
+/// Cost estimates to keep; when there are more, all are dropped and measured again.
+const MAX_ESTIMATES: usize = 4_096;
 
-/// Work by the task it was charged to and its name.
-type Kind = (TaskId, Arc<str>);
+/// Operations of one task and name.
+type OperationKey = (TaskId, Arc<str>);
 
 #[derive(Default)]
-struct Open {
-    /// Turns of work that is over, to be charged once all that ended before is known.
-    turns: Vec<(Span, Grant, Kind)>,
-    /// Time up to here is charged.
+struct MeterState {
+    /// Grants of completed work, to be charged once all earlier ends are known.
+    completed: Vec<(Span, Grant, OperationKey)>,
+    /// All time up to here is charged.
     charged_up_to_ns: u64,
-    /// What work of each kind cost, newer pieces counting more.
-    costs: HashMap<Kind, u64>,
+    /// Exponential moving average of the measured costs.
+    estimates: HashMap<OperationKey, u64>,
 }
 
-impl Open {
-    fn learn(&mut self, kind: Kind, charged_ns: u64) {
-        if self.costs.len() >= REMEMBERED && !self.costs.contains_key(&kind) {
-            self.costs.clear();
+impl MeterState {
+    fn update_estimate(&mut self, key: OperationKey, charged_ns: u64) {
+        if self.estimates.len() >= MAX_ESTIMATES && !self.estimates.contains_key(&key) {
+            self.estimates.clear();
         }
-        let cost = self.costs.entry(kind).or_insert(charged_ns);
-        *cost = (*cost / 4).saturating_mul(3).saturating_add(charged_ns / 4);
+        let estimate = self.estimates.entry(key).or_insert(charged_ns);
+        *estimate = (*estimate / 4)
+            .saturating_mul(3)
+            .saturating_add(charged_ns / 4);
     }
 }
 
-/// The turns of one device whose cost is being measured.
+/// Measures the device time of grants.
 #[derive(Default)]
 pub(super) struct Meter {
-    open: Mutex<Open>,
+    state: Mutex<MeterState>,
 }
 
 impl Meter {
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, MeterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn add(&self, span: Span, turn: Grant, kind: Kind) {
-        self.lock().turns.push((span, turn, kind));
+    pub fn add(&self, span: Span, grant: Grant, key: OperationKey) {
+        self.lock().completed.push((span, grant, key));
     }
 
-    /// What work of this name last cost the task, if it was measured.
+    /// The estimated cost of the task's operation of this name, if it was measured.
     pub fn cost_ns(&self, task: TaskId, name: &Arc<str>) -> Option<u64> {
-        self.lock().costs.get(&(task, Arc::clone(name))).copied()
+        let key = (task, Arc::clone(name));
+        self.lock().estimates.get(&key).copied()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.lock().turns.is_empty()
+        self.lock().completed.is_empty()
     }
 
-    /// Charges all turns added so far.
-    pub fn settle(&self) {
-        let mut open = self.lock();
-        let mut turns = std::mem::take(&mut open.turns);
-        turns.sort_by_key(|(span, ..)| (span.end_ns, span.start_ns));
-        let charge = |(span, turn, kind): (Span, Grant, Kind)| {
-            let from = span.start_ns.max(open.charged_up_to_ns);
-            open.charged_up_to_ns = open.charged_up_to_ns.max(span.end_ns);
+    /// Charges all grants added so far.
+    pub fn charge(&self) {
+        let mut state = self.lock();
+        let mut completed = std::mem::take(&mut state.completed);
+        completed.sort_by_key(|(span, ..)| (span.end_ns, span.start_ns));
+        let charge = |(span, grant, key): (Span, Grant, OperationKey)| {
+            let from = span.start_ns.max(state.charged_up_to_ns);
+            state.charged_up_to_ns = state.charged_up_to_ns.max(span.end_ns);
             let charged_ns = span.end_ns.saturating_sub(from);
-            open.learn(kind, charged_ns);
-            (charged_ns, turn)
+            state.update_estimate(key, charged_ns);
+            (charged_ns, grant)
         };
-        let charged: Vec<(u64, Grant)> = turns.into_iter().map(charge).collect();
-        drop(open);
-        for (nanoseconds, turn) in charged {
-            turn.end_measured(nanoseconds);
+        let charged: Vec<(u64, Grant)> = completed.into_iter().map(charge).collect();
+        drop(state);
+        for (nanoseconds, grant) in charged {
+            grant.end_measured(nanoseconds);
         }
     }
 }

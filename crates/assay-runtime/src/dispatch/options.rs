@@ -1,30 +1,30 @@
-//! How the dispatch controller is set up.
+//! Options of the dispatch controller.
 
 use super::error::DispatchError;
 
 /// Whether events are recorded around work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timing {
-    /// Around every piece: records tell when each ran, at the cost of two driver calls apiece.
+    /// Around every operation: records have spans, at the cost of two driver calls each.
     Full,
-    /// Only around work that a task is charged for, and where something depends on knowing the
-    /// end: other records tell what ran but not when.
+    /// Only around work that a task is charged for, and where the end must be known: other records
+    /// have no span.
     Off,
 }
 
-/// How to make a [`DispatchController`](super::DispatchController).
+/// Options of a [`DispatchController`](super::DispatchController).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DispatchOptions {
-    /// Pieces of work that may be queued on one stream of the device at once.
+    /// Operations that may be in flight on one stream.
     pub in_flight: usize,
-    /// Pieces that may wait here for a stream; more are refused.
+    /// Operations that may wait for one stream; more are refused.
     pub waiting: usize,
-    /// Whether records tell when work ran.
+    /// Whether records have spans.
     pub timing: Timing,
 }
 
-/// Without timing, the end of every so many pieces is marked.
-pub(super) const MARK_EVERY: u32 = 64;
+/// Without timing, an event is recorded after every so many operations.
+pub(super) const EVENT_INTERVAL: u32 = 64;
 
 impl Default for DispatchOptions {
     fn default() -> Self {

@@ -8,7 +8,7 @@ use assay_collections::{Drained, RingBuffer};
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-/// What kind of work a record tells of.
+/// The kind of a recorded operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WorkKind {
     /// A kernel.
@@ -19,9 +19,9 @@ pub enum WorkKind {
     Fill,
     /// The replay of a graph.
     Graph,
-    /// Memory handed out.
+    /// An allocation.
     Allocate,
-    /// Memory taken back.
+    /// A deallocation.
     Free,
 }
 
@@ -42,15 +42,15 @@ impl WorkKind {
     }
 }
 
-/// When work ran, by the backend's events and in its clock's time.
+/// When work ran, measured by events and converted to the backend's clock.
 ///
-/// The start is the moment the stream reached the work; an engine busy with another stream may
-/// have begun it later.
+/// The start is when the stream reached the work; an engine busy with another stream may have begun
+/// it later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// When the stream reached it.
     pub start_ns: u64,
-    /// When it was over.
+    /// When it finished.
     pub end_ns: u64,
 }
 
@@ -61,7 +61,7 @@ impl Span {
     }
 }
 
-/// One piece of work that is over.
+/// One finished or failed operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkRecord {
     /// Counts all records of the recorder, from zero.
@@ -74,23 +74,23 @@ pub struct WorkRecord {
     pub stream: StreamId,
     /// Bytes moved or allocated.
     pub bytes: u64,
-    /// Floating-point operations, as its caller counts them.
+    /// Floating-point operations, as counted by the caller.
     pub flops: f64,
     /// The graph it replayed; the graph's nodes name the operations inside.
     pub graph: Option<GraphId>,
     /// The task it was charged to.
     pub task: Option<TaskId>,
-    /// The line of source that asked, for allocations.
+    /// The requesting source line, for allocations.
     pub site: Option<CallSite>,
     /// When it was submitted.
     pub submitted_ns: u64,
     /// When it ran, where events were recorded around it.
     pub span: Option<Span>,
-    /// Why it failed, as an error code, if it did.
+    /// The error code, if it failed.
     pub failure: Option<&'static str>,
 }
 
-/// Sums over all records ever made, forgotten ones included.
+/// Sums over all records, including dropped ones.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct RecordTotals {
     /// Kernels launched.
@@ -107,7 +107,7 @@ pub struct RecordTotals {
     pub allocations: u64,
     /// Bytes allocated.
     pub allocated_bytes: u64,
-    /// Allocations given back.
+    /// Deallocations.
     pub frees: u64,
     /// Work that failed.
     pub failures: u64,
@@ -139,27 +139,27 @@ impl RecordTotals {
     }
 }
 
-/// A record as it is kept. There are many, and writing one must not cost the cache much: what few
-/// records have lies elsewhere, and the number follows from the place.
+/// A record as it is stored, compact because writing many must not evict the cache: fields that
+/// few records have are boxed, and the sequence number follows from the index.
 struct Entry {
     name: Arc<str>,
     bytes: u64,
     flops: f64,
     submitted_ns: u64,
     detail: Detail,
-    rare: Option<Box<Rare>>,
+    rare: Option<Box<RareFields>>,
     stream: StreamId,
     kind: WorkKind,
 }
 
-/// What work or an allocation has besides; never both.
+/// Work has a span, an allocation a call site; never both.
 enum Detail {
     None,
     Span(Span),
     Site(CallSite),
 }
 
-struct Rare {
+struct RareFields {
     graph: Option<GraphId>,
     task: Option<TaskId>,
     failure: Option<&'static str>,
@@ -167,7 +167,7 @@ struct Rare {
 
 impl From<WorkRecord> for Entry {
     fn from(record: WorkRecord) -> Self {
-        let rare = Rare {
+        let rare = RareFields {
             graph: record.graph,
             task: record.task,
             failure: record.failure,
@@ -222,13 +222,13 @@ struct Log {
 
 /// The ring of records of one device, shared by dispatch, transfers and allocations.
 ///
-/// Its lock is held for one push. Nothing can panic under it, so a poisoned lock is used on.
+/// The lock is held for one push. Nothing can panic under it, so poisoning is ignored.
 pub struct Recorder {
     log: Mutex<Log>,
 }
 
 impl Recorder {
-    /// A recorder that keeps this many records and counts what it forgets.
+    /// A recorder that keeps this many records and counts dropped ones.
     pub fn new(capacity: usize) -> Self {
         Recorder {
             log: Mutex::new(Log {
@@ -277,9 +277,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_small_and_a_record_comes_back_as_it_went() {
+    fn entry_is_compact_and_preserves_the_record() {
         assert!(std::mem::size_of::<Entry>() <= 88);
-        let plain = WorkRecord {
+        let launch = WorkRecord {
             sequence: 0,
             kind: WorkKind::Launch,
             name: "add".into(),
@@ -297,34 +297,36 @@ mod tests {
             start_ns: 8,
             end_ns: 9,
         };
-        let told = [
+        let records = [
             WorkRecord {
                 site: Some(CallSite::here()),
                 kind: WorkKind::Allocate,
-                ..plain.clone()
+                ..launch.clone()
             },
             WorkRecord {
                 span: Some(span),
                 task: Some(TaskId(5)),
-                ..plain.clone()
+                ..launch.clone()
             },
             WorkRecord {
                 graph: Some(GraphId(6)),
                 failure: Some("refused"),
-                ..plain.clone()
+                ..launch.clone()
             },
-            plain,
+            launch,
         ];
         let recorder = Recorder::new(3);
-        told.iter().for_each(|record| recorder.push(record.clone()));
+        records
+            .iter()
+            .for_each(|record| recorder.push(record.clone()));
         let taken = recorder.take();
         assert_eq!(taken.dropped, 1);
         for (record, sequence) in taken.records.iter().zip(1..) {
-            let wanted = WorkRecord {
+            let expected = WorkRecord {
                 sequence,
-                ..told[sequence as usize].clone()
+                ..records[sequence as usize].clone()
             };
-            assert_eq!(*record, wanted);
+            assert_eq!(*record, expected);
         }
         assert_eq!(taken.records.len(), 3);
         assert_eq!(recorder.totals().failures, 1);

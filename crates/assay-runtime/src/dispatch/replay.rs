@@ -1,9 +1,9 @@
-//! Replay of a graph node by node, to learn when each of them ran.
+//! Replay of a graph node by node, to time each of them.
 
 use super::error::DispatchError;
-use super::graph::Graph;
 use super::record::{Span, WorkKind, WorkRecord};
-use super::{Shared, lock};
+use super::shared::{Shared, lock};
+use super::work::Graph;
 use crate::backend::{BackendError, Operation, StreamId};
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ impl Shared {
         stream: StreamId,
     ) -> Result<Vec<Span>, DispatchError> {
         self.synchronize(stream)?;
-        let (backend, marks) = (&self.tools.backend, &self.tools.marks);
+        let (backend, events) = (&self.context.backend, &self.context.events);
         let queue = self.queue(stream)?;
-        // Held so that no other work comes between the nodes.
-        let mut books = lock(&queue.books)?;
-        books.check_alive()?;
-        if books.capture.is_some() {
+        // Locked so that no other work is issued between the nodes.
+        let mut state = lock(&queue.state)?;
+        state.check_usable()?;
+        if state.capture.is_some() {
             let operation = Operation::LaunchGraph;
             return Err(BackendError::Capturing { operation, stream }.into());
         }
-        // The stream is idle, so the first mark is reached as it is recorded.
+        // The stream is idle, so the first event completes as it is recorded.
         let submitted_ns = backend.clock().now_ns();
-        let first = marks.record(stream)?;
+        let first = events.record(stream)?;
         let mut ends = Vec::with_capacity(graph.nodes().len());
         for (node, work) in graph.nodes().iter().zip(graph.works()) {
             work.enqueue(&**backend, stream)
@@ -36,21 +36,21 @@ impl Shared {
                     stream,
                     source,
                 })?;
-            ends.push(marks.record(stream)?);
+            ends.push(events.record(stream)?);
         }
-        drop(books);
+        drop(state);
         if let Some(last) = ends.last() {
-            last.wait()?;
+            last.synchronize()?;
         }
         let mut spans = Vec::with_capacity(ends.len());
         let mut start_ns = submitted_ns;
         for end in &ends {
-            let elapsed_ns = backend.elapsed_ns(first.event(), end.event())?;
+            let elapsed_ns = backend.elapsed_ns(first.id(), end.id())?;
             let end_ns = submitted_ns.saturating_add(elapsed_ns);
             spans.push(Span { start_ns, end_ns });
             start_ns = end_ns;
         }
-        self.tools.recorder.push(WorkRecord {
+        self.context.recorder.push(WorkRecord {
             sequence: 0,
             kind: WorkKind::Graph,
             name: Arc::from(name),

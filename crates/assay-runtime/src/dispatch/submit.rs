@@ -1,32 +1,32 @@
-//! Submission: straight to the device where nothing stands in the way, else into the queue.
+//! Submission: issues work if nothing blocks it, else queues it.
 
 use super::error::DispatchError;
-use super::flight::Unissued;
-use super::mark::Mark;
-use super::queue::{Blocked, Gate, Status, StreamBooks, StreamQueue, Waiting};
-use super::work::{Place, WorkId, WorkRequest};
-use super::{Shared, lock};
+use super::event_pool::TimingEvent;
+use super::in_flight::RejectedWork;
+use super::shared::{Shared, lock};
+use super::stream_state::{Blocked, Status, StreamQueue, StreamState};
+use super::waiting_work::{GrantGate, WaitingWork};
+use super::work::{WorkId, WorkPosition, WorkRequest};
 use crate::backend::StreamId;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-/// What it takes to come after a piece of work of another stream.
+/// How to order work after a dependency on another stream.
 enum Dependency {
     Finished,
-    Marked(Arc<Mark>),
+    Recorded(Arc<TimingEvent>),
     NotIssued,
     Failed(DispatchError),
 }
 
-/// Work that was not taken; where its line is full, it comes back to be tried again.
-pub(super) struct Refused {
+/// A failed submission; returns the request if the waiting queue is full, for a retry.
+pub(super) struct SubmitError {
     pub error: DispatchError,
     pub request: Option<WorkRequest>,
 }
 
-impl From<DispatchError> for Box<Refused> {
+impl From<DispatchError> for Box<SubmitError> {
     fn from(error: DispatchError) -> Self {
-        Box::new(Refused {
+        Box::new(SubmitError {
             error,
             request: None,
         })
@@ -34,16 +34,16 @@ impl From<DispatchError> for Box<Refused> {
 }
 
 impl Shared {
-    pub(super) fn submit(&self, mut request: WorkRequest) -> Result<WorkId, Box<Refused>> {
+    pub(super) fn submit(&self, mut request: WorkRequest) -> Result<WorkId, Box<SubmitError>> {
         let stream = request.stream;
         if let Some(task) = &request.task {
-            let known = self.tools.meter.cost_ns(task.id(), &request.name);
+            let known = self.context.meter.cost_ns(task.id(), &request.name);
             request.cost_ns = known.unwrap_or(request.cost_ns);
         }
         let queue = self.queue(stream)?;
-        let own = match self.capture_count.load(Ordering::Acquire) {
-            0 => None,
-            _ => lock(&queue.books)?.capture.clone(),
+        let own = match self.has_captures() {
+            true => lock(&queue.state)?.capture.clone(),
+            false => None,
         };
         if let Some(capture) = self.capture_of(&request, own.as_ref())? {
             return Ok(self.capture_work(&capture, &request)?);
@@ -59,105 +59,118 @@ impl Shared {
             return Err(error.into());
         }
         if request.after.is_empty() && request.task.is_none() {
-            let submitted_ns = self.tools.backend.clock().now_ns();
-            let mut books = lock(&queue.books)?;
-            if books.takes_at_once(&self.tools.options) {
-                let sequence = books.next;
-                let started = books.start(&self.tools, sequence, request, submitted_ns, None);
-                return self.issued(&mut books, stream, started);
+            let submitted_ns = self.context.backend.clock().now_ns();
+            let mut state = lock(&queue.state)?;
+            if state.can_issue_now(&self.context.options) {
+                let sequence = state.next_sequence;
+                let issued = state.enqueue(&self.context, sequence, request, submitted_ns, None);
+                return self.count_issued(&mut state, stream, issued);
             }
         }
         let mut work = self.prepare(request)?;
-        let mut books = lock(&queue.books)?;
-        books.check_alive()?;
-        if !books.has_room(&self.tools.options) {
-            drop(books);
-            // Takes in what is over, which may make room.
-            self.pump(&queue)?;
-            books = lock(&queue.books)?;
-            books.check_alive()?;
+        let mut state = lock(&queue.state)?;
+        state.check_usable()?;
+        if !state.has_capacity(&self.context.options) {
+            drop(state);
+            // Retiring completed work may free capacity.
+            self.progress(&queue)?;
+            state = lock(&queue.state)?;
+            state.check_usable()?;
         }
-        if let Some(capture) = books.capture.clone() {
-            // Begun by another thread in this moment.
-            drop(books);
+        if let Some(capture) = state.capture.clone() {
+            // Another thread has just begun a capture.
+            drop(state);
             return Ok(self.capture_work(&capture, &work.request)?);
         }
-        work.sequence = books.next;
+        work.sequence = state.next_sequence;
         let id = WorkId {
             stream,
-            place: Place::Queue(work.sequence),
+            position: WorkPosition::Queue(work.sequence),
         };
-        let next_in_line = work.unresolved.is_empty() && books.waiting.is_empty();
-        if next_in_line && books.has_room(&self.tools.options) {
-            work.open_gate()?;
+        let is_first = work.unresolved.is_empty() && state.waiting.is_empty();
+        if is_first && state.has_capacity(&self.context.options) {
+            work.poll_grant()?;
         }
-        if next_in_line && matches!(work.gate, Gate::Open | Gate::Granted(_)) {
-            let issued = books.issue(&self.tools, work);
-            return self.issued(&mut books, stream, issued);
+        if is_first && work.gate.is_open() {
+            let issued = state.issue(&self.context, work);
+            return self.count_issued(&mut state, stream, issued);
         }
-        let limit = self.tools.options.waiting;
-        if books.waiting.len() >= limit {
+        let limit = self.context.options.waiting;
+        if state.waiting.len() >= limit {
             let error = DispatchError::TooManyWaiting {
                 name: work.request.name.to_string(),
                 stream,
                 limit,
             };
-            return Err(Box::new(Refused {
+            return Err(Box::new(SubmitError {
                 error,
                 request: Some(work.request),
             }));
         }
-        books.next += 1;
-        books.waiting.push_back(work);
-        drop(books);
-        self.pump(&queue)?;
+        state.next_sequence += 1;
+        state.waiting.push_back(work);
+        drop(state);
+        self.progress(&queue)?;
         Ok(id)
     }
 
-    /// Counts the next piece of a stream, if the device took it.
-    fn issued(
+    /// Numbers work if the device accepted it; else records the rejection.
+    fn count_issued(
         &self,
-        books: &mut StreamBooks,
+        state: &mut StreamState,
         stream: StreamId,
-        outcome: Result<(), Box<Unissued>>,
-    ) -> Result<WorkId, Box<Refused>> {
-        if let Err(refused) = outcome {
-            self.tools.recorder.push(refused.record);
-            return Err(refused.error.into());
+        outcome: Result<(), Box<RejectedWork>>,
+    ) -> Result<WorkId, Box<SubmitError>> {
+        if let Err(rejected) = outcome {
+            self.context.recorder.push(rejected.record);
+            return Err(rejected.error.into());
         }
-        let place = Place::Queue(books.next);
-        books.next += 1;
-        Ok(WorkId { stream, place })
+        let position = WorkPosition::Queue(state.next_sequence);
+        state.next_sequence += 1;
+        Ok(WorkId { stream, position })
     }
 
-    /// Looks up what the work comes after.
-    fn prepare(&self, request: WorkRequest) -> Result<Waiting, DispatchError> {
-        let submitted_ns = self.tools.backend.clock().now_ns();
-        let mut work = Waiting {
+    pub(super) fn poll(&self) -> Result<(), DispatchError> {
+        for queue in self.all_queues()? {
+            let mut state = lock(&queue.state)?;
+            // During capture the event would be captured; work before it has one already.
+            if state.capture.is_none() {
+                state.ensure_end_event(&self.context, queue.stream);
+            }
+            drop(state);
+            self.progress(&queue)?;
+        }
+        Ok(())
+    }
+
+    /// Resolves the dependencies of a request.
+    fn prepare(&self, request: WorkRequest) -> Result<WaitingWork, DispatchError> {
+        let submitted_ns = self.context.backend.clock().now_ns();
+        let mut work = WaitingWork {
             sequence: 0,
             submitted_ns,
-            gate: Gate::Closed,
-            marks: Vec::new(),
+            gate: GrantGate::NotRequested,
+            dependencies: Vec::new(),
             unresolved: request.after.clone(),
             request,
         };
-        self.resolve(&mut work.unresolved, &mut work.marks, &work.request)?;
+        self.resolve(&mut work.unresolved, &mut work.dependencies, &work.request)?;
         Ok(work)
     }
 
-    /// Turns work into marks to wait for; what is not queued on the device stays unresolved.
+    /// Replaces issued dependencies by events; those not issued stay unresolved.
     fn resolve(
         &self,
         unresolved: &mut Vec<WorkId>,
-        marks: &mut Vec<Arc<Mark>>,
+        events: &mut Vec<Arc<TimingEvent>>,
         request: &WorkRequest,
     ) -> Result<(), DispatchError> {
-        let mut left = Vec::new();
+        let mut not_issued = Vec::new();
         for work in unresolved.drain(..) {
             match self.dependency(work, request)? {
                 Dependency::Finished => {}
-                Dependency::Marked(mark) => marks.push(mark),
-                Dependency::NotIssued => left.push(work),
+                Dependency::Recorded(event) => events.push(event),
+                Dependency::NotIssued => not_issued.push(work),
                 Dependency::Failed(source) => {
                     return Err(DispatchError::DependencyFailed {
                         name: request.name.to_string(),
@@ -166,104 +179,105 @@ impl Shared {
                 }
             }
         }
-        *unresolved = left;
+        *unresolved = not_issued;
         Ok(())
     }
 
     fn dependency(&self, work: WorkId, request: &WorkRequest) -> Result<Dependency, DispatchError> {
-        let Place::Queue(sequence) = work.place else {
+        let WorkPosition::Queue(sequence) = work.position else {
             return Err(DispatchError::Captured {
                 stream: work.stream,
             });
         };
         let queue = self.queue(work.stream)?;
-        let mut books = lock(&queue.books)?;
-        Ok(match books.status(work.stream, sequence) {
+        let mut state = lock(&queue.state)?;
+        Ok(match state.status(work.stream, sequence) {
             Status::Finished => Dependency::Finished,
             Status::Failed(error) => Dependency::Failed(error),
-            // The order of the stream sees to it.
+            // Stream order suffices.
             _ if work.stream == request.stream => Dependency::Finished,
             Status::Waiting => Dependency::NotIssued,
-            Status::Issued => {
-                let mark = books.covering_mark(&self.tools, work.stream, sequence);
-                mark.map_or(Dependency::NotIssued, Dependency::Marked)
+            Status::InFlight => {
+                let event = state.completion_event(&self.context, work.stream, sequence);
+                event.map_or(Dependency::NotIssued, Dependency::Recorded)
             }
         })
     }
 
     pub(super) fn is_finished(&self, work: WorkId) -> Result<bool, DispatchError> {
-        let Place::Queue(sequence) = work.place else {
+        let WorkPosition::Queue(sequence) = work.position else {
             return Ok(false);
         };
         let queue = self.queue(work.stream)?;
-        let mut books = lock(&queue.books)?;
-        books.take_in(&self.tools, work.stream);
+        let mut state = lock(&queue.state)?;
+        state.retire(&self.context, work.stream);
         Ok(matches!(
-            books.status(work.stream, sequence),
+            state.status(work.stream, sequence),
             Status::Finished
         ))
     }
 
-    /// Why the work failed, if it has.
+    /// The error of the work, if it failed.
     pub(super) fn failure(&self, work: WorkId) -> Result<Option<DispatchError>, DispatchError> {
-        match self.is_over(work) {
+        match self.is_complete(work) {
             Ok(_) => Ok(None),
             Err(DispatchError::Poisoned) => Err(DispatchError::Poisoned),
             Err(error) => Ok(Some(error)),
         }
     }
 
-    /// Whether the work is over, or the error it ended with.
-    pub(super) fn is_over(&self, work: WorkId) -> Result<bool, DispatchError> {
-        let Place::Queue(sequence) = work.place else {
+    /// Whether the work has finished, or its error.
+    pub(super) fn is_complete(&self, work: WorkId) -> Result<bool, DispatchError> {
+        let WorkPosition::Queue(sequence) = work.position else {
             return Err(DispatchError::Captured {
                 stream: work.stream,
             });
         };
         let queue = self.queue(work.stream)?;
-        let status = lock(&queue.books)?.status(work.stream, sequence);
+        let status = lock(&queue.state)?.status(work.stream, sequence);
         match status {
             Status::Finished => Ok(true),
             Status::Failed(error) => Err(error),
-            Status::Waiting | Status::Issued => Ok(false),
+            Status::Waiting | Status::InFlight => Ok(false),
         }
     }
 
-    /// Ends the turns of work that is over, having taken in what else is over on other streams.
-    fn settle(&self) -> Result<bool, DispatchError> {
-        if self.tools.meter.is_empty() {
+    /// Charges the grants of completed work, after retiring completed work on all streams that
+    /// hold grants; returns false if there is none.
+    fn charge_completed(&self) -> Result<bool, DispatchError> {
+        if self.context.meter.is_empty() {
             return Ok(false);
         }
         for queue in self.all_queues()? {
-            let mut books = lock(&queue.books)?;
-            if books.holds_turns() {
-                books.take_in(&self.tools, queue.stream);
+            let mut state = lock(&queue.state)?;
+            if state.holds_grants() {
+                state.retire(&self.context, queue.stream);
             }
         }
-        self.tools.meter.settle();
+        self.context.meter.charge();
         Ok(true)
     }
 
-    /// Moves a stream on as far as it goes, and says what stands in the way.
-    pub(super) fn pump(&self, queue: &StreamQueue) -> Result<Blocked, DispatchError> {
+    /// Retires and issues work of a stream as far as possible; returns what blocks the rest.
+    pub(super) fn progress(&self, queue: &StreamQueue) -> Result<Blocked, DispatchError> {
         loop {
-            let blocked = lock(&queue.books)?.advance(&self.tools, queue.stream);
+            let blocked = lock(&queue.state)?.issue_waiting(&self.context, queue.stream);
             queue.changed.notify_all();
-            if self.settle()? {
+            if self.charge_completed()? {
                 continue;
             }
             let Blocked::Dependencies(sequence, mut unresolved) = blocked else {
                 return Ok(blocked);
             };
-            // Other streams are asked without holding this one, so that no two locks are held.
+            // Other streams are locked without holding this one's lock.
             let before = unresolved.len();
-            let Some(request) = lock(&queue.books)?.first_request(sequence) else {
+            let Some(request) = lock(&queue.state)?.first_request(sequence) else {
                 continue;
             };
-            let mut marks = Vec::new();
-            let resolved = self.resolve(&mut unresolved, &mut marks, &request);
-            let mut books = lock(&queue.books)?;
-            let Some(first) = books
+            let mut events = Vec::new();
+            let resolved = self.resolve(&mut unresolved, &mut events, &request);
+            let mut state = lock(&queue.state)?;
+            let Some(first) = state
                 .waiting
                 .front_mut()
                 .filter(|work| work.sequence == sequence)
@@ -272,14 +286,14 @@ impl Shared {
             };
             match resolved {
                 Ok(()) => {
-                    let stuck = unresolved.len() == before;
-                    first.marks.append(&mut marks);
+                    let unchanged = unresolved.len() == before;
+                    first.dependencies.append(&mut events);
                     first.unresolved.clone_from(&unresolved);
-                    if stuck {
+                    if unchanged {
                         return Ok(Blocked::Dependencies(sequence, unresolved));
                     }
                 }
-                Err(error) => books.fail_first(&self.tools, error),
+                Err(error) => state.fail_head(&self.context, error),
             }
         }
     }

@@ -1,10 +1,10 @@
-//! Moments of events in the time of the backend's clock.
+//! Device events on the time axis of the backend's clock.
 //!
-//! A backend tells only how far two events lie apart. An anchor is an event on a stream of its
-//! own, recorded while the clock is read, so that the distance from it gives a moment. Drivers
-//! measure long distances coarsely, hence a new anchor every second.
+//! A backend measures only the time between two events. An anchor is an event recorded on an idle
+//! stream while the clock is read, so that the time since the anchor gives an absolute time.
+//! Drivers measure long intervals coarsely, hence a new anchor every second.
 
-use super::mark::{Mark, MarkPool};
+use super::event_pool::{EventPool, TimingEvent};
 use super::record::Span;
 use crate::backend::{Backend, Result, StreamId, StreamPriority};
 use crate::sync::Mutex;
@@ -12,22 +12,22 @@ use std::sync::{Arc, PoisonError};
 
 const ANCHOR_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// A moment known both as an event and as a time.
+/// An event whose time on the clock is known.
 pub(crate) struct Anchor {
     backend: Arc<dyn Backend>,
-    mark: Arc<Mark>,
+    event: Arc<TimingEvent>,
     time_ns: u64,
 }
 
 impl Anchor {
-    /// When the mark was reached; it must have been recorded after this anchor.
-    pub fn time_ns(&self, mark: &Mark) -> Result<u64> {
-        let distance = self.backend.elapsed_ns(self.mark.event(), mark.event())?;
-        Ok(self.time_ns.saturating_add(distance))
+    /// When the event completed; it must have been recorded after this anchor.
+    pub fn time_ns(&self, event: &TimingEvent) -> Result<u64> {
+        let elapsed_ns = self.backend.elapsed_ns(self.event.id(), event.id())?;
+        Ok(self.time_ns.saturating_add(elapsed_ns))
     }
 
-    /// When the work between two marks ran; none if the backend cannot tell.
-    pub fn span(&self, start: &Mark, end: &Mark) -> Option<Span> {
+    /// The span between two events; none if the backend cannot measure it.
+    pub fn span(&self, start: &TimingEvent, end: &TimingEvent) -> Option<Span> {
         Some(Span {
             start_ns: self.time_ns(start).ok()?,
             end_ns: self.time_ns(end).ok()?,
@@ -38,17 +38,17 @@ impl Anchor {
 /// The anchors of one device.
 pub(crate) struct Timeline {
     backend: Arc<dyn Backend>,
-    marks: Arc<MarkPool>,
+    events: Arc<EventPool>,
     stream: StreamId,
     current: Mutex<Option<Arc<Anchor>>>,
 }
 
 impl Timeline {
-    pub fn new(backend: Arc<dyn Backend>, marks: Arc<MarkPool>) -> Result<Self> {
+    pub fn new(backend: Arc<dyn Backend>, events: Arc<EventPool>) -> Result<Self> {
         let stream = backend.create_stream(StreamPriority::Normal)?;
         Ok(Timeline {
             backend,
-            marks,
+            events,
             stream,
             current: Mutex::new(None),
         })
@@ -63,13 +63,13 @@ impl Timeline {
         {
             return Ok(Arc::clone(anchor));
         }
-        let mark = self.marks.record(self.stream)?;
-        // The stream is idle, so the event is reached as the call returns.
+        let event = self.events.record(self.stream)?;
+        // The stream is idle, so the event completes as the call returns.
         let time_ns = self.backend.clock().now_ns();
-        mark.wait()?;
+        event.synchronize()?;
         let anchor = Arc::new(Anchor {
             backend: Arc::clone(&self.backend),
-            mark,
+            event,
             time_ns,
         });
         *current = Some(Arc::clone(&anchor));
@@ -79,7 +79,7 @@ impl Timeline {
 
 impl Drop for Timeline {
     fn drop(&mut self) {
-        // The device may be gone already; there is nobody left to tell.
+        // Errors cannot be reported from a drop; the device may be gone already.
         let _ = self.backend.destroy_stream(self.stream);
     }
 }

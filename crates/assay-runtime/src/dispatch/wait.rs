@@ -1,125 +1,132 @@
-//! Waiting for work, which moves on whatever stands in its way.
+//! Waiting for work, with progress on what blocks it.
 
 use super::error::DispatchError;
-use super::queue::{Blocked, Gate, Status, StreamQueue};
-use super::work::{Place, WorkId};
-use super::{Shared, lock};
+use super::shared::{Shared, lock};
+use super::stream_state::{Blocked, Status, StreamQueue};
+use super::waiting_work::GrantGate;
+use super::work::{WorkId, WorkPosition};
 use crate::backend::{BackendError, StreamId};
 use crate::scheduler::{Lane, ProgressEngine};
 use std::sync::Arc;
 
 impl Shared {
-    /// Blocks until the work is over, and gives the error it ended with.
+    /// Blocks until the work has finished; returns its error if it failed.
     pub(super) fn wait(&self, work: WorkId) -> Result<(), DispatchError> {
         let Some(error) = self.outcome(work)? else {
             return Ok(());
         };
-        // Told here, so not told again to the next caller.
+        // Returned here, so the next call does not return it again.
         let queue = self.queue(work.stream)?;
-        let mut books = lock(&queue.books)?;
-        books.untold = books.untold.take().filter(|untold| *untold != error);
-        books.unheard = books.unheard.take().filter(|unheard| *unheard != error);
+        let mut state = lock(&queue.state)?;
+        state.unreported_rejection = state
+            .unreported_rejection
+            .take()
+            .filter(|other| *other != error);
+        state.unreported_failure = state
+            .unreported_failure
+            .take()
+            .filter(|other| *other != error);
         Err(error)
     }
 
-    /// Blocks until the work is over; gives why it failed, if it did.
+    /// Blocks until the work has finished or failed; returns the error of failed work.
     pub(super) fn outcome(&self, work: WorkId) -> Result<Option<DispatchError>, DispatchError> {
-        let Place::Queue(sequence) = work.place else {
+        let WorkPosition::Queue(sequence) = work.position else {
             return Err(DispatchError::Captured {
                 stream: work.stream,
             });
         };
         let queue = self.queue(work.stream)?;
         loop {
-            let blocked = self.pump(&queue)?;
-            let status = lock(&queue.books)?.status(work.stream, sequence);
+            let blocked = self.progress(&queue)?;
+            let status = lock(&queue.state)?.status(work.stream, sequence);
             match status {
                 Status::Finished => return Ok(None),
                 Status::Failed(error) => return Ok(Some(error)),
-                Status::Issued => self.wait_in_flight(&queue, sequence)?,
-                Status::Waiting => self.unblock(&queue, blocked)?,
+                Status::InFlight => self.wait_in_flight(&queue, sequence)?,
+                Status::Waiting => self.wait_for_blocker(&queue, blocked)?,
             }
         }
     }
 
-    /// Waits until work that is queued on the device is over.
+    /// Waits for work in flight.
     fn wait_in_flight(&self, queue: &StreamQueue, sequence: u64) -> Result<(), DispatchError> {
         let stream = queue.stream;
-        let mut books = lock(&queue.books)?;
-        let newest = books.newest();
-        if let Some(mark) = books.covering_mark(&self.tools, stream, sequence) {
-            drop(books);
-            return match mark.wait() {
-                // The work is not over, and may never be.
+        let mut state = lock(&queue.state)?;
+        let newest = state.newest();
+        if let Some(event) = state.completion_event(&self.context, stream, sequence) {
+            drop(state);
+            return match event.synchronize() {
+                // The work has not finished, and may never.
                 Err(error @ BackendError::Watchdog { .. }) => Err(error.into()),
-                // A failure shows again when the work is next taken in.
+                // Retiring the work reports the failure.
                 _ => Ok(()),
             };
         }
-        // The device takes no marks, so the stream as a whole has to do.
-        drop(books);
-        let outcome = self.tools.backend.synchronize_stream(stream);
-        let mut books = lock(&queue.books)?;
+        // The device cannot record events, so wait for the whole stream.
+        drop(state);
+        let outcome = self.context.backend.synchronize_stream(stream);
+        let mut state = lock(&queue.state)?;
         match (outcome, newest) {
-            (Ok(()), Some(newest)) => books.finish_through(&self.tools, newest),
+            (Ok(()), Some(newest)) => state.retire_through(&self.context, newest),
             (Ok(()), None) => {}
             (Err(error), _) if error.ends_work() => {
-                books.fail(&self.tools, stream, error);
+                state.fail(&self.context, stream, error);
             }
             (Err(error), _) => return Err(error.into()),
         }
         Ok(())
     }
 
-    /// Waits for what stands in the way of the first waiting work of a stream.
-    fn unblock(&self, queue: &StreamQueue, blocked: Blocked) -> Result<(), DispatchError> {
+    /// Waits for what blocks the first waiting work of a stream.
+    fn wait_for_blocker(&self, queue: &StreamQueue, blocked: Blocked) -> Result<(), DispatchError> {
         match blocked {
             Blocked::Nothing => Ok(()),
             Blocked::InFlight => {
-                let oldest = lock(&queue.books)?.oldest();
+                let oldest = lock(&queue.state)?.oldest();
                 oldest.map_or(Ok(()), |oldest| self.wait_in_flight(queue, oldest))
             }
-            Blocked::Grant => self.wait_for_turn(queue),
+            Blocked::Grant => self.wait_for_grant(queue),
             Blocked::Dependencies(_, unresolved) => {
-                // Work comes after older work only, so this chain ends.
+                // Work depends on older work only, so the recursion ends.
                 for work in unresolved {
                     let other = self.queue(work.stream)?;
-                    let blocked = self.pump(&other)?;
-                    self.unblock(&other, blocked)?;
+                    let blocked = self.progress(&other)?;
+                    self.wait_for_blocker(&other, blocked)?;
                 }
                 Ok(())
             }
         }
     }
 
-    /// Waits for the scheduler without the stream's lock, and brings the turn back.
-    fn wait_for_turn(&self, queue: &StreamQueue) -> Result<(), DispatchError> {
-        let mut books = lock(&queue.books)?;
-        let Some(first) = books.waiting.front_mut() else {
+    /// Waits for the scheduler's grant without the stream's lock.
+    fn wait_for_grant(&self, queue: &StreamQueue) -> Result<(), DispatchError> {
+        let mut state = lock(&queue.state)?;
+        let Some(first) = state.waiting.front_mut() else {
             return Ok(());
         };
         let sequence = first.sequence;
-        match std::mem::replace(&mut first.gate, Gate::Elsewhere) {
-            Gate::Asked(ticket) => {
-                drop(books);
-                let turn = ticket.wait();
-                let mut books = lock(&queue.books)?;
-                let first = books.waiting.front_mut();
+        match std::mem::replace(&mut first.gate, GrantGate::Awaited) {
+            GrantGate::Requested(pending) => {
+                drop(state);
+                let grant = pending.wait();
+                let mut state = lock(&queue.state)?;
+                let first = state.waiting.front_mut();
                 let Some(first) = first.filter(|work| work.sequence == sequence) else {
                     return Ok(());
                 };
-                match turn {
-                    Ok(turn) => first.gate = Gate::Granted(turn),
+                match grant {
+                    Ok(grant) => first.gate = GrantGate::Granted(grant),
                     Err(source) => {
                         let name = first.request.name.to_string();
-                        books.fail_first(&self.tools, DispatchError::Task { name, source });
+                        state.fail_head(&self.context, DispatchError::Task { name, source });
                     }
                 }
-                drop(books);
+                drop(state);
                 queue.changed.notify_all();
             }
-            Gate::Elsewhere => {
-                let woken = queue.changed.wait(books);
+            GrantGate::Awaited => {
+                let woken = queue.changed.wait(state);
                 drop(woken.map_err(|_| DispatchError::Poisoned)?);
             }
             other => first.gate = other,
@@ -127,65 +134,66 @@ impl Shared {
         Ok(())
     }
 
-    /// Blocks until the first waiting work of a stream has moved on.
-    pub(super) fn wait_for_room(&self, stream: StreamId) -> Result<(), DispatchError> {
+    /// Blocks until the first waiting work of a stream can progress.
+    pub(super) fn wait_for_capacity(&self, stream: StreamId) -> Result<(), DispatchError> {
         let queue = self.queue(stream)?;
-        let blocked = self.pump(&queue)?;
-        self.unblock(&queue, blocked)
+        let blocked = self.progress(&queue)?;
+        self.wait_for_blocker(&queue, blocked)
     }
 
-    /// Blocks until everything submitted to the stream so far is over, however it ended.
+    /// Blocks until everything submitted to the stream so far has finished or failed.
     pub(super) fn drain(&self, stream: StreamId) -> Result<(), DispatchError> {
         let queue = self.queue(stream)?;
-        let next = lock(&queue.books)?.next;
-        if let Some(last) = next.checked_sub(1) {
+        let next_sequence = lock(&queue.state)?.next_sequence;
+        if let Some(last) = next_sequence.checked_sub(1) {
             self.outcome(WorkId {
                 stream,
-                place: Place::Queue(last),
+                position: WorkPosition::Queue(last),
             })?;
         }
         Ok(())
     }
 
-    /// Blocks until everything submitted to the stream so far is over, and tells what failed.
+    /// Blocks until everything submitted to the stream so far has finished; returns an unreported
+    /// failure.
     pub(super) fn synchronize(&self, stream: StreamId) -> Result<(), DispatchError> {
         self.drain(stream)?;
         let queue = self.queue(stream)?;
-        let mut books = lock(&queue.books)?;
-        books.check_alive()?;
-        books.unheard.take().map_or(Ok(()), Err)
+        let mut state = lock(&queue.state)?;
+        state.check_usable()?;
+        state.unreported_failure.take().map_or(Ok(()), Err)
     }
 }
 
 impl Drop for Shared {
-    /// Waits for work in flight, whose turns must not end before it; work in line is given up.
+    /// Waits for work in flight, whose grants must not end before it; waiting work is abandoned.
     fn drop(&mut self) {
         for queue in self.all_queues().unwrap_or_default() {
             let stream = queue.stream;
-            let Ok(mut books) = lock(&queue.books) else {
+            let Ok(mut state) = lock(&queue.state) else {
                 continue;
             };
-            if let Some(newest) = books.newest() {
-                match self.tools.backend.synchronize_stream(stream) {
-                    Ok(()) => books.finish_through(&self.tools, newest),
-                    Err(error) => books.fail(&self.tools, stream, error),
+            if let Some(newest) = state.newest() {
+                match self.context.backend.synchronize_stream(stream) {
+                    Ok(()) => state.retire_through(&self.context, newest),
+                    Err(error) => state.fail(&self.context, stream, error),
                 }
             }
-            while let Some(name) = books
+            while let Some(name) = state
                 .waiting
                 .front()
                 .map(|work| work.request.name.to_string())
             {
-                books.fail_first(&self.tools, DispatchError::Abandoned { name });
+                state.fail_head(&self.context, DispatchError::Abandoned { name });
             }
         }
-        self.tools.meter.settle();
+        self.context.meter.charge();
     }
 }
 
 impl ProgressEngine for Shared {
     fn make_progress(&self) {
-        // Whoever waits for the work meets the error.
+        // Calls that wait for the work return the error.
         let _ = self.poll();
     }
 
@@ -194,14 +202,14 @@ impl ProgressEngine for Shared {
             return false;
         };
         let oldest = queues.iter().filter_map(|queue| {
-            let (submitted_ns, mark) = lock(&queue.books).ok()?.oldest_turn(lane)?;
-            Some((submitted_ns, mark, Arc::clone(queue)))
+            let (submitted_ns, event) = lock(&queue.state).ok()?.oldest_grant_event(lane)?;
+            Some((submitted_ns, event, Arc::clone(queue)))
         });
-        let Some((_, mark, queue)) = oldest.min_by_key(|(submitted_ns, ..)| *submitted_ns) else {
+        let Some((_, event, queue)) = oldest.min_by_key(|(submitted_ns, ..)| *submitted_ns) else {
             return false;
         };
-        // A failure shows again when the work is next taken in.
-        let _ = mark.wait();
-        self.pump(&queue).is_ok()
+        // Retiring the work reports a failure.
+        let _ = event.synchronize();
+        self.progress(&queue).is_ok()
     }
 }

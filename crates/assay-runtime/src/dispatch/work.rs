@@ -1,12 +1,12 @@
-//! What can be dispatched.
+//! Work that can be dispatched, and graphs of captured work.
 
-use super::graph::Graph;
-use super::record::WorkKind;
+use super::record::{WorkKind, WorkRecord};
 use crate::backend::{Address, Backend, CopyDirection, GraphId, Launch, Result, Space, StreamId};
 use crate::scheduler::{Lane, Task};
+use std::fmt;
 use std::sync::Arc;
 
-/// One thing for a stream to do.
+/// One operation on a stream.
 #[derive(Clone, Debug)]
 pub enum Work {
     /// Runs a kernel.
@@ -17,7 +17,7 @@ pub enum Work {
         source: Address,
         /// Where it writes.
         destination: Address,
-        /// How much.
+        /// Size.
         bytes: u64,
     },
     /// Sets every byte of a range.
@@ -26,7 +26,7 @@ pub enum Work {
         destination: Address,
         /// The value.
         value: u8,
-        /// How long the range is.
+        /// Size of the range.
         bytes: u64,
     },
     /// Replays a graph.
@@ -70,7 +70,7 @@ impl Work {
             .any(|address| address.space() == Space::Host)
     }
 
-    /// The lane it occupies, and for how much, given what its device time is assumed to be.
+    /// The scheduler lane it occupies and its cost there, for an estimated device time.
     pub(super) fn cost(&self, cost_ns: u64) -> Option<(Lane, u64)> {
         match self {
             Work::Copy { bytes: 0, .. } | Work::Fill { bytes: 0, .. } => None,
@@ -110,11 +110,95 @@ impl Work {
     }
 }
 
-/// The number of a piece of work.
+/// One node of a graph: its operation, bytes and FLOPs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GraphNode {
+    /// Its index in the order of capture.
+    pub index: u32,
+    /// What it does.
+    pub kind: WorkKind,
+    /// The operation it belongs to.
+    pub name: Arc<str>,
+    /// The stream it was captured on.
+    pub stream: StreamId,
+    /// Bytes it moves.
+    pub bytes: u64,
+    /// Floating-point operations.
+    pub flops: f64,
+}
+
+/// A graph, destroyed with its last handle; replays already queued still run.
+pub struct Graph {
+    backend: Arc<dyn Backend>,
+    id: GraphId,
+    nodes: Vec<GraphNode>,
+    /// The work of each node, for a replay node by node.
+    works: Vec<Work>,
+    bytes: u64,
+    flops: f64,
+}
+
+impl Graph {
+    pub(super) fn new(
+        backend: Arc<dyn Backend>,
+        id: GraphId,
+        captured: Vec<(GraphNode, Work)>,
+    ) -> Self {
+        let (nodes, works): (Vec<GraphNode>, Vec<Work>) = captured.into_iter().unzip();
+        Graph {
+            backend,
+            id,
+            bytes: nodes.iter().map(|node| node.bytes).sum(),
+            flops: nodes.iter().map(|node| node.flops).sum(),
+            nodes,
+            works,
+        }
+    }
+
+    /// The work of each node.
+    pub fn works(&self) -> &[Work] {
+        &self.works
+    }
+
+    /// The backend's ID.
+    pub fn id(&self) -> GraphId {
+        self.id
+    }
+
+    /// Its nodes in the order of capture.
+    pub fn nodes(&self) -> &[GraphNode] {
+        &self.nodes
+    }
+
+    /// Bytes that one replay moves.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Floating-point operations of one replay.
+    pub fn flops(&self) -> f64 {
+        self.flops
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph({}, {} nodes)", self.id.0, self.nodes.len())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // Errors cannot be reported from a drop; the device may be gone already.
+        let _ = self.backend.destroy_graph(self.id);
+    }
+}
+
+/// Identifies submitted work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WorkId {
     pub(super) stream: StreamId,
-    pub(super) place: Place,
+    pub(super) position: WorkPosition,
 }
 
 impl WorkId {
@@ -125,43 +209,42 @@ impl WorkId {
 
     /// Whether it is a node of a capture, which runs only when its graph does.
     pub fn is_captured(&self) -> bool {
-        matches!(self.place, Place::Node { .. })
+        matches!(self.position, WorkPosition::Node { .. })
     }
 }
 
-/// Where a piece of work is to be found.
+/// Where submitted work is queued or captured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) enum Place {
-    /// In the queue of its stream.
+pub(super) enum WorkPosition {
+    /// The sequence number in its stream.
     Queue(u64),
-    /// In a capture.
+    /// A node of a capture.
     Node { capture: u64, index: u32 },
 }
 
-/// A piece of work with what is known about it.
+/// A request to dispatch work.
 #[derive(Clone, Debug)]
 pub struct WorkRequest {
     /// The operation it belongs to.
     pub name: Arc<str>,
-    /// The stream it goes to.
+    /// The stream.
     pub stream: StreamId,
-    /// What to do.
+    /// The work.
     pub work: Work,
-    /// Bytes it moves, as its caller counts them.
+    /// Bytes it moves, as counted by the caller.
     pub bytes: u64,
-    /// Floating-point operations, as its caller counts them.
+    /// Floating-point operations, as counted by the caller.
     pub flops: f64,
-    /// Work it comes after; what went to the same stream before it needs no mention.
+    /// Dependencies; earlier work of the same stream is implied.
     pub after: Vec<WorkId>,
-    /// The task it is charged to and paced by.
+    /// The task that is charged, whose grants it needs.
     pub task: Option<Arc<Task>>,
-    /// Device time it is assumed to take, for charging the task until work of its name was
-    /// measured.
+    /// Estimated device time, until work of its name has been measured.
     pub cost_ns: u64,
 }
 
 impl WorkRequest {
-    /// A request with the bytes and operations that the work itself tells, and nothing else.
+    /// A request with the bytes and FLOPs known from the work, and no dependencies.
     pub fn new(name: impl Into<Arc<str>>, stream: StreamId, work: Work) -> Self {
         let (bytes, flops) = match &work {
             Work::Launch(_) => (0, 0.0),
@@ -177,6 +260,24 @@ impl WorkRequest {
             after: Vec::new(),
             task: None,
             cost_ns: 0,
+        }
+    }
+
+    /// The record of this work, without its span.
+    pub(super) fn record(&self, submitted_ns: u64, failure: Option<&'static str>) -> WorkRecord {
+        WorkRecord {
+            sequence: 0,
+            kind: self.work.kind(),
+            name: Arc::clone(&self.name),
+            stream: self.stream,
+            bytes: self.bytes,
+            flops: self.flops,
+            graph: self.work.graph(),
+            task: self.task.as_ref().map(|task| task.id()),
+            site: None,
+            submitted_ns,
+            span: None,
+            failure,
         }
     }
 }

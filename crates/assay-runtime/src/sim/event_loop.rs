@@ -110,10 +110,10 @@ impl Device {
         let (stream, queued) = (running.stream, running.queued);
         self.now_ns = self.now_ns.max(running.end_ns);
         let outcome = match queued.injected_failure {
-            true => Err("a fault plan had it fail".to_owned()),
+            true => Err("injected by the fault plan".to_owned()),
             false => self
                 .take_effect(&queued.work)
-                .map_err(BackendError::into_words),
+                .map_err(BackendError::into_message),
         };
         let failure = outcome.err().map(|message| StreamFailure {
             operation: queued.work.operation(),

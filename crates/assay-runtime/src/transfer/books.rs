@@ -5,7 +5,7 @@ use super::job::{Chunk, ChunkError, Job, Way};
 use super::options::TransferOptions;
 use super::staging::{Slot, StagingRing};
 use crate::backend::{Address, Backend, BackendError, Operation, StreamId, StreamPriority};
-use crate::dispatch::mark::MarkPool;
+use crate::dispatch::event_pool::EventPool;
 use crate::dispatch::timeline::Timeline;
 use crate::dispatch::{Recorder, WorkKind, WorkRecord};
 use assay_collections::Slab;
@@ -34,7 +34,7 @@ pub(super) struct WayBooks {
 
 pub(super) struct Books {
     pub backend: Arc<dyn Backend>,
-    pub marks: Arc<MarkPool>,
+    pub marks: Arc<EventPool>,
     pub timeline: Option<Timeline>,
     pub recorder: Arc<Recorder>,
     pub options: TransferOptions,
@@ -204,7 +204,7 @@ impl Books {
         }
     }
 
-    fn finish(&mut self, key: u64, end: Option<&crate::dispatch::mark::Mark>) {
+    fn finish(&mut self, key: u64, end: Option<&crate::dispatch::event_pool::TimingEvent>) {
         let Some(job) = self.jobs.get_mut(key) else {
             return;
         };

@@ -69,7 +69,7 @@ impl ProgressEngine for Shared {
         };
         drop(books);
         // A failure shows again, with its chunk, when the books are next brought up to date.
-        let _ = mark.wait();
+        let _ = mark.synchronize();
         ProgressEngine::make_progress(self);
         true
     }
@@ -102,7 +102,7 @@ impl Books {
                     break;
                 };
                 let reached = match &first.mark {
-                    Some(mark) => mark.is_reached(),
+                    Some(mark) => mark.is_complete(),
                     None => self.backend.query_stream(stream),
                 };
                 match reached {

@@ -4,7 +4,7 @@ use super::error::TransferError;
 use super::job::{BufferSink, Gate};
 use super::{Shared, lock};
 use crate::backend::{EventId, StreamId};
-use crate::dispatch::mark::Mark;
+use crate::dispatch::event_pool::TimingEvent;
 use crate::scheduler::PendingGrant;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -32,7 +32,7 @@ pub struct Transfer {
 enum Obstacle {
     Over(Result<(), TransferError>),
     /// The oldest chunk under way.
-    Chunk(Arc<Mark>),
+    Chunk(Arc<TimingEvent>),
     Stream(StreamId),
     Event(EventId),
     Grant(PendingGrant),
@@ -71,7 +71,7 @@ impl Transfer {
         match self.obstacle()? {
             Obstacle::Over(outcome) => return Ok(Some(outcome)),
             // A failure shows again, with its chunk, when the books are next brought up to date.
-            Obstacle::Chunk(mark) => drop(mark.wait()),
+            Obstacle::Chunk(mark) => drop(mark.synchronize()),
             Obstacle::Stream(stream) => drop(self.shared.backend.synchronize_stream(stream)),
             Obstacle::Event(event) => drop(self.shared.backend.synchronize_event(event)),
             Obstacle::Grant(ticket) => self.wait_for_turn(ticket)?,
@@ -190,7 +190,7 @@ impl Transfer {
             let last = mine().next_back().and_then(|chunk| chunk.mark.clone());
             if let (true, Some(mark)) = (queued && job.error.is_none(), last) {
                 drop(books);
-                return mark.hold(stream).map_err(TransferError::Backend);
+                return mark.stream_wait(stream).map_err(TransferError::Backend);
             }
             drop(books);
             if let Some(outcome) = self.wait_for_obstacle()? {

@@ -4,7 +4,7 @@ use super::error::TransferError;
 use super::options::TransferTerms;
 use super::staging::Slot;
 use crate::backend::{Address, Backend, CopyDirection, DevicePointer};
-use crate::dispatch::mark::Mark;
+use crate::dispatch::event_pool::TimingEvent;
 use crate::dispatch::timeline::Anchor;
 use crate::scheduler::{Grant, Lane, PendingGrant};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -132,7 +132,7 @@ pub(super) struct Job {
     pub over: bool,
     pub handle_dropped: bool,
     pub submitted_ns: u64,
-    pub start: Option<(Arc<Anchor>, Arc<Mark>)>,
+    pub start: Option<(Arc<Anchor>, Arc<TimingEvent>)>,
 }
 
 impl Job {
@@ -169,7 +169,7 @@ pub(super) struct Chunk {
     /// Kept until the chunk is over, then given back to the scheduler.
     pub turn: Option<Grant>,
     /// Reached when the copy is over; none when recording it failed.
-    pub mark: Option<Arc<Mark>>,
+    pub mark: Option<Arc<TimingEvent>>,
 }
 
 impl Chunk {

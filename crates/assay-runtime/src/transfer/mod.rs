@@ -27,7 +27,7 @@ pub use options::{TransferOptions, TransferTerms};
 
 use crate::backend::{Address, Backend, BackendError, DevicePointer, HostPointer, StreamPriority};
 use crate::dispatch::Recorder;
-use crate::dispatch::mark::MarkPool;
+use crate::dispatch::event_pool::EventPool;
 use crate::dispatch::timeline::Timeline;
 use crate::scheduler::ProgressEngine;
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -81,7 +81,7 @@ impl TransferEngine {
         recorder: Arc<Recorder>,
     ) -> Result<Self> {
         options.validate()?;
-        let marks = Arc::new(MarkPool::new(Arc::clone(&backend)));
+        let marks = Arc::new(EventPool::new(Arc::clone(&backend)));
         let timeline = match options.timing {
             true => Some(Timeline::new(Arc::clone(&backend), Arc::clone(&marks))?),
             false => None,
