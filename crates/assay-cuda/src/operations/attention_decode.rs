@@ -187,13 +187,13 @@ impl DecodeAttention {
                 KernelArgument::F32(rope.epsilon),
             ]);
         }
-        let extent = LaunchConfig {
+        let config = LaunchConfig {
             grid: [num_splits as u32, kv_heads as u32, self.sequences as u32],
             block: [(warps * 32) as u32, 1, 1],
             shared_bytes: 0,
             cluster: if use_clusters { num_splits as u32 } else { 1 },
         };
-        queue.launch(&function, extent, &arguments)
+        queue.launch(&function, config, &arguments)
     }
 }
 

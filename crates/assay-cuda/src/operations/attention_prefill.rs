@@ -131,13 +131,13 @@ impl PrefillAttention {
         arguments.push(KernelArgument::F32(self.scale));
         let work_tiles = self.queries.div_ceil(queries) * head_tiles * self.sequences;
         let blocks = u64::from(queue.device().facts().multiprocessors).min(work_tiles);
-        let extent = LaunchConfig {
+        let config = LaunchConfig {
             grid: [blocks as u32, 1, 1],
             block: [384, 1, 1],
             shared_bytes: (6 * TILE_ROWS * head * 2 + 1024) as u32,
             cluster: 1,
         };
-        queue.launch(&function, extent, &arguments)
+        queue.launch(&function, config, &arguments)
     }
 
     fn launch_generic(&self, context: &OperationContext, queue: &Queue<'_>) -> Result<()> {
@@ -165,7 +165,7 @@ impl PrefillAttention {
         arguments.push(KernelArgument::I64(block_stride.cast_signed()));
         arguments.extend([int(head_stride), int(token_stride)]);
         arguments.push(KernelArgument::F32(self.scale));
-        let extent = LaunchConfig {
+        let config = LaunchConfig {
             grid: [
                 self.queries.div_ceil(64) as u32,
                 self.heads as u32,
@@ -175,6 +175,6 @@ impl PrefillAttention {
             shared_bytes: shared as u32,
             cluster: 1,
         };
-        queue.launch(&function, extent, &arguments)
+        queue.launch(&function, config, &arguments)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::call::{Call, element_bytes};
 use super::context::OperationContext;
-use super::fallback_gemm;
+use super::fallback_gemm::fallback_gemm;
 use super::layers::{activate_into, elementwise_activation};
 use super::linear_arguments::LinearArguments;
 use super::packed_weights::{PackedWeights, WeightLayout};
@@ -80,8 +80,8 @@ pub(super) fn fp8_gemm(
         return Ok(());
     }
     let scales = Some((x_scales, weight_scales));
-    let (product, pointers, _) = describe(queue, call, &linear, scales)?;
-    if blas::is_available() && queue.supports_gemm(&product, &pointers)? {
+    let (problem, pointers, _) = describe(queue, call, &linear, scales)?;
+    if blas::is_available() && queue.supports_gemm(&problem, &pointers)? {
         return multiply(context, queue, call, &linear, scales);
     }
     // Only some cuBLASLt versions and GPUs scale by row: elsewhere the operands are dequantized.
@@ -153,7 +153,7 @@ fn describe(
     };
     // The residual is c after the activation; cuBLASLt would add it before.
     let fused = residual.filter(|_| activation == Activation::None && out.format == added_format);
-    let product = GemmProblem {
+    let problem = GemmProblem {
         batch: 1,
         rows,
         columns: outputs,
@@ -183,10 +183,10 @@ fn describe(
         residual: residual.filter(|_| fused.is_none()),
     };
     if unfused.residual.is_some() && out.format != added_format {
-        let wanted = format_args!("out of {added_format}, as the residual");
-        return Err(call.error(wanted, out.format));
+        let expected = format_args!("out of {added_format}, as the residual");
+        return Err(call.error(expected, out.format));
     }
-    Ok((product, pointers, unfused))
+    Ok((problem, pointers, unfused))
 }
 
 fn multiply(
@@ -196,8 +196,8 @@ fn multiply(
     linear: &LinearArguments,
     scales: Scales,
 ) -> Result<()> {
-    let (product, pointers, unfused) = describe(queue, call, linear, scales)?;
-    run(context, queue, &product, &pointers)?;
+    let (problem, pointers, unfused) = describe(queue, call, linear, scales)?;
+    run(context, queue, &problem, &pointers)?;
     if !unfused.activates && unfused.residual.is_none() {
         return Ok(());
     }
@@ -229,7 +229,7 @@ pub(super) fn matmul(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     if b.format != a.format {
         return Err(call.error(format_args!("b of {}", a.format), b.format));
     }
-    let product = GemmProblem {
+    let problem = GemmProblem {
         batch: u32::try_from(batch).unwrap_or(u32::MAX),
         rows: m,
         columns: n,
@@ -255,20 +255,20 @@ pub(super) fn matmul(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         scales: None,
         out: out.pointer,
     };
-    run(context, queue, &product, &pointers)
+    run(context, queue, &problem, &pointers)
 }
 
 fn run(
     context: &OperationContext,
     queue: &Queue<'_>,
-    product: &GemmProblem,
+    problem: &GemmProblem,
     pointers: &GemmPointers,
 ) -> Result<()> {
     match blas::is_available() {
-        true => queue.gemm(product, pointers),
+        true => queue.gemm(problem, pointers),
         false => {
             queue.device().note_fallback_gemm();
-            fallback_gemm::multiply(context, queue, product, pointers)
+            fallback_gemm(context, queue, problem, pointers)
         }
     }
 }
@@ -288,8 +288,8 @@ fn strided(
         _ if column == 1 || columns == 1 => (false, row.max(columns)),
         _ if row == 1 || rows == 1 => (true, column.max(rows)),
         _ => {
-            let wanted = format_args!("{name} with rows or columns without gaps");
-            return Err(call.error(wanted, format_args!("strides {row} and {column}")));
+            let expected = format_args!("{name} with rows or columns without gaps");
+            return Err(call.error(expected, format_args!("strides {row} and {column}")));
         }
     };
     let last = |count: u64, stride: u64| count.saturating_sub(1).saturating_mul(stride);
@@ -297,12 +297,12 @@ fn strided(
         .saturating_add(last(rows, row))
         .saturating_add(last(columns, column));
     let bytes = element_bytes(operand.format).unwrap_or(0);
-    let wanted = match rows * columns {
+    let expected = match rows * columns {
         0 => 0,
         _ => reach.saturating_add(1).saturating_mul(bytes),
     };
-    if operand.bytes < wanted {
-        return Err(call.error(format_args!("{name} of {wanted} bytes"), operand.bytes));
+    if operand.bytes < expected {
+        return Err(call.error(format_args!("{name} of {expected} bytes"), operand.bytes));
     }
     Ok(Matrix {
         batch_stride,

@@ -36,7 +36,7 @@ struct Vectorization {
 /// A call, read.
 struct Elementwise {
     elements: Elements,
-    computed: ElementFormat,
+    compute_format: ElementFormat,
     axes: Axes,
 }
 
@@ -92,13 +92,13 @@ impl Elementwise {
         &self,
         call: &Call<'_>,
         expression: &'static str,
-        computed: &'static str,
+        compute: &'static str,
         type_name: TypeName,
     ) -> Result<([Define; 12], Vectorization)> {
         let types = self.elements.arrays.map(|array| match array {
             Some(array) => type_name(array.format)
-                .ok_or_else(|| call.error("arrays of numbers that kernels know", array.format)),
-            None => Ok(computed),
+                .ok_or_else(|| call.error("arrays of supported elements", array.format)),
+            None => Ok(compute),
         });
         let [first, second, third, result] = types;
         let arrays = self.elements.arrays[..RESULT].iter().enumerate();
@@ -109,7 +109,7 @@ impl Elementwise {
         let defines = [
             ("EXPRESSION", expression.into()),
             ("INPUTS", inputs(expression).into()),
-            ("COMPUTE_TYPE", computed.into()),
+            ("COMPUTE_TYPE", compute.into()),
             ("INDEX", self.index().into()),
             ("TYPE0", first?.into()),
             ("TYPE1", second?.into()),
@@ -153,8 +153,8 @@ impl Elements {
         let (strides, rest) = layout.split_at_mut(MOST_AXES * ARRAYS);
         for (axis, (extent, of_arrays)) in axes.enumerate() {
             extents[axis] = extent.cast_unsigned();
-            for (array, step) in of_arrays.iter().enumerate() {
-                strides[array * MOST_AXES + axis] = step.cast_unsigned();
+            for (array, stride) in of_arrays.iter().enumerate() {
+                strides[array * MOST_AXES + axis] = stride.cast_unsigned();
             }
             formats += 1 << 32;
         }
@@ -171,8 +171,8 @@ impl Elements {
             let bytes = array.format.element_bytes().unwrap_or(u64::MAX);
             let all = self.count.checked_mul(bytes);
             if all.is_none_or(|all| all > array.bytes) {
-                let wanted = format_args!("{} elements of {}", self.count, array.format);
-                return Err(call.error(wanted, format_args!("{} bytes", array.bytes)));
+                let expected = format_args!("{} elements of {}", self.count, array.format);
+                return Err(call.error(expected, format_args!("{} bytes", array.bytes)));
             }
         }
         Ok(())
@@ -209,14 +209,14 @@ fn read(call: &Call<'_>) -> Result<(i64, ElementFormat, Elements)> {
 }
 
 /// The lookup key of the kernel that small arrays share, from expression and compute type.
-fn shared_kernel_key(expression: i64, computed: ElementFormat) -> Option<u64> {
+fn shared_kernel_key(expression: i64, compute_format: ElementFormat) -> Option<u64> {
     let expression = u32::try_from(expression).ok()?;
-    Some(u64::from(expression) << 32 | u64::from(computed.code()))
+    Some(u64::from(expression) << 32 | u64::from(compute_format.code()))
 }
 
 fn grid(call: &Call<'_>, threads: u64) -> Result<LaunchConfig> {
     match threads.div_ceil(THREADS) {
-        blocks if blocks <= i32::MAX as u64 => Ok(grid_1d(blocks, THREADS)),
+        ctas if ctas <= i32::MAX as u64 => Ok(grid_1d(ctas, THREADS)),
         _ => Err(call.error("fewer elements", threads)),
     }
 }
@@ -226,21 +226,21 @@ pub(super) fn elementwise(
     queue: &Queue<'_>,
     call: &Call<'_>,
 ) -> Result<()> {
-    let (expression, computed, mut elements) = read(call)?;
+    let (expression, compute_format, mut elements) = read(call)?;
     let axes = Axes::merged(call.layout());
     elements.count = axes.elements();
     if elements.count == 0 {
         return Ok(());
     }
     let shared_kernel =
-        shared_kernel_key(expression, computed).filter(|_| elements.count < SMALL_ELEMENTS);
+        shared_kernel_key(expression, compute_format).filter(|_| elements.count < SMALL_ELEMENTS);
     if let Some(function) = shared_kernel.and_then(|number| context.numbered_function(number)) {
-        let extent = grid(call, elements.count)?;
-        return queue.launch_words(&function, extent, &mut elements.words(axes.iter()));
+        let config = grid(call, elements.count)?;
+        return queue.launch_words(&function, config, &mut elements.words(axes.iter()));
     }
     let elementwise = Elementwise {
         elements,
-        computed,
+        compute_format,
         axes,
     };
     compile_and_launch(context, queue, call, shared_kernel, elementwise)
@@ -248,7 +248,7 @@ pub(super) fn elementwise(
 
 /// The common call from Python: contiguous arrays, with as little host work as possible.
 pub(super) fn map(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
-    let (expression, computed, mut elements) = read(call)?;
+    let (expression, compute_format, mut elements) = read(call)?;
     let given_count = call.integer_at(5)?;
     let Ok(count) = u64::try_from(given_count) else {
         return Err(call.error("count of 0 or more", given_count));
@@ -258,14 +258,15 @@ pub(super) fn map(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>
     }
     elements.count = count;
     elements.check_sizes(call)?;
-    let shared_kernel = shared_kernel_key(expression, computed).filter(|_| count < SMALL_ELEMENTS);
+    let shared_kernel =
+        shared_kernel_key(expression, compute_format).filter(|_| count < SMALL_ELEMENTS);
     if let Some(function) = shared_kernel.and_then(|number| context.numbered_function(number)) {
         let axis = std::iter::once((given_count, [1; ARRAYS]));
         return queue.launch_words(&function, grid(call, count)?, &mut elements.words(axis));
     }
     let elementwise = Elementwise {
         elements,
-        computed,
+        compute_format,
         axes: Axes::contiguous(given_count),
     };
     compile_and_launch(context, queue, call, shared_kernel, elementwise)
@@ -280,19 +281,28 @@ fn compile_and_launch(
 ) -> Result<()> {
     let expression = call.expression("expression")?;
     let is_copy = expression == COPY;
-    let (type_name, computed) = match is_copy {
-        true => (opaque_type as TypeName, opaque_type(elementwise.computed)),
-        false => (element_type as TypeName, compute_type(elementwise.computed)),
+    let (type_name, compute) = match is_copy {
+        true => (
+            opaque_type as TypeName,
+            opaque_type(elementwise.compute_format),
+        ),
+        false => (
+            element_type as TypeName,
+            compute_type(elementwise.compute_format),
+        ),
     };
-    let Some(computed) = computed else {
-        return Err(call.error("a format that kernels compute in", elementwise.computed));
+    let Some(compute) = compute else {
+        return Err(call.error(
+            "a format that kernels compute in",
+            elementwise.compute_format,
+        ));
     };
     let (function, vector) = match shared_kernel {
         Some(number) if !is_copy => {
             let defines: [Define; 4] = [
                 ("EXPRESSION", expression.into()),
                 ("INPUTS", inputs(expression).into()),
-                ("COMPUTE_TYPE", computed.into()),
+                ("COMPUTE_TYPE", compute.into()),
                 ("INDEX", "u32".into()),
             ];
             let function = context.function(queue, "elementwise", &defines)?;
@@ -301,7 +311,7 @@ fn compile_and_launch(
         }
         _ => {
             let (defines, vectorization) =
-                elementwise.specialized_defines(call, expression, computed, type_name)?;
+                elementwise.specialized_defines(call, expression, compute, type_name)?;
             if !vectorization.contiguous {
                 elementwise.axes.in_vectors(vectorization.vector);
             }
@@ -309,9 +319,9 @@ fn compile_and_launch(
             (function, vectorization.vector)
         }
     };
-    let extent = grid(call, elementwise.elements.count.div_ceil(vector))?;
+    let config = grid(call, elementwise.elements.count.div_ceil(vector))?;
     let mut words = elementwise.elements.words(elementwise.axes.iter());
-    queue.launch_words(&function, extent, &mut words)
+    queue.launch_words(&function, config, &mut words)
 }
 
 #[cfg(test)]
@@ -341,7 +351,7 @@ mod tests {
         };
         let row = Axes::merged([3, 4, 0, 0, 4, 4, 1, 1, 0, 1].into_iter());
         let words = elements.words(row.iter());
-        // Addresses, count, then the structure: shape, strides by array, numbers, formats and axes.
+        // Addresses, count, then the structure: shape, strides by array, scalars, formats and axes.
         assert_eq!(words[..7], [16, 0, 0, 32, 12, 3, 4]);
         let strides = |array: usize| &words[13 + 8 * array..][..2];
         assert_eq!([strides(0), strides(1)], [[4, 1], [0, 1]]);

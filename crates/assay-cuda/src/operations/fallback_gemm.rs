@@ -34,52 +34,52 @@ fn strides(matrix: &Matrix) -> [KernelArgument; 3] {
     [row, column, matrix.batch_stride].map(|step| KernelArgument::I64(step.cast_signed()))
 }
 
-pub(super) fn multiply(
+pub(super) fn fallback_gemm(
     context: &OperationContext,
     queue: &Queue<'_>,
-    product: &GemmProblem,
+    problem: &GemmProblem,
     pointers: &GemmPointers,
 ) -> Result<()> {
-    let epilogue = match product.epilogue {
+    let epilogue = match problem.epilogue {
         Epilogue::None => 0u64,
         Epilogue::Relu => 1,
         Epilogue::GeluTanh => 2,
     };
     let defines: [Define; 3] = [
-        ("TYPE", type_name(product.a.element)?.into()),
-        ("OUTPUT", type_name(product.out.element)?.into()),
+        ("TYPE", type_name(problem.a.element)?.into()),
+        ("OUTPUT", type_name(problem.out.element)?.into()),
         ("EPILOGUE", epilogue.into()),
     ];
-    let (tiles_n, tiles_m) = (product.columns.div_ceil(TILE), product.rows.div_ceil(TILE));
-    if tiles_m > MAX_GRID_YZ || u64::from(product.batch) > MAX_GRID_YZ {
+    let (tiles_n, tiles_m) = (problem.columns.div_ceil(TILE), problem.rows.div_ceil(TILE));
+    if tiles_m > MAX_GRID_YZ || u64::from(problem.batch) > MAX_GRID_YZ {
         return Err(launch_error(format!(
             "products without cuBLASLt: expected at most {} rows and {MAX_GRID_YZ} matrices, got {} and {}",
             MAX_GRID_YZ * TILE,
-            product.rows,
-            product.batch
+            problem.rows,
+            problem.batch
         )));
     }
     let pointer = KernelArgument::Pointer;
-    let or_null = |place: Option<DevicePointer>| pointer(place.unwrap_or(DevicePointer(0)));
+    let or_null = |address: Option<DevicePointer>| pointer(address.unwrap_or(DevicePointer(0)));
     let mut arguments = vec![
         pointer(pointers.a),
         pointer(pointers.b),
         or_null(pointers.c),
         or_null(pointers.bias),
         pointer(pointers.out),
-        int(product.rows),
-        int(product.columns),
-        int(product.inner),
+        int(problem.rows),
+        int(problem.columns),
+        int(problem.inner),
     ];
-    arguments.extend(strides(&product.a));
-    arguments.extend(strides(&product.b));
-    let [row, _, batch] = strides(&product.out);
+    arguments.extend(strides(&problem.a));
+    arguments.extend(strides(&problem.b));
+    let [row, _, batch] = strides(&problem.out);
     arguments.extend([row, batch]);
-    let extent_2d = grid_2d(tiles_n, tiles_m, THREADS);
-    let extent = LaunchConfig {
-        grid: [extent_2d.grid[0], extent_2d.grid[1], product.batch],
-        ..extent_2d
+    let config_2d = grid_2d(tiles_n, tiles_m, THREADS);
+    let config = LaunchConfig {
+        grid: [config_2d.grid[0], config_2d.grid[1], problem.batch],
+        ..config_2d
     };
     let function = context.function(queue, "matmul", &defines)?;
-    queue.launch(&function, extent, &arguments)
+    queue.launch(&function, config, &arguments)
 }

@@ -166,7 +166,7 @@ pub(super) fn launch_gemv(
     ];
     let function = context.function(queue, "gemv", &defines)?;
     let max_ctas = u64::from(queue.device().facts().multiprocessors) * ctas_per_sm;
-    let extent = grid_1d(linear.outputs.div_ceil(rows_per_cta).min(max_ctas), threads);
+    let config = grid_1d(linear.outputs.div_ceil(rows_per_cta).min(max_ctas), threads);
     let columns = linear.outputs / if linear.gated { 2 } else { 1 };
     let bytes = |operand: Operand| element_bytes(operand.format).unwrap_or(0);
     let advance = |operand: Operand, elements: u64| Operand {
@@ -191,7 +191,7 @@ pub(super) fn launch_gemv(
             int(linear.outputs),
             KernelArgument::F32(linear.epsilon),
         ];
-        queue.launch(&function, extent, &arguments)?;
+        queue.launch(&function, config, &arguments)?;
         done += pass_rows;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Launch extents of one and two dimensions.
+//! Launch configurations of one and two dimensions.
 
 use crate::device::LaunchConfig;
 

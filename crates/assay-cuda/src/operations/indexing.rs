@@ -15,11 +15,11 @@ const FLAGS_PER_TILE: u64 = 16 * THREADS;
 
 /// CTAs for so many threads, if a grid can have as many.
 fn grid_ctas(call: &Call<'_>, threads: u64) -> Result<u64> {
-    let grid_ctas = threads.div_ceil(THREADS);
-    if grid_ctas > i32::MAX as u64 {
+    let ctas = threads.div_ceil(THREADS);
+    if ctas > i32::MAX as u64 {
         return Err(call.error("fewer elements", threads));
     }
-    Ok(grid_ctas)
+    Ok(ctas)
 }
 
 /// The widest access, in bytes, that the rows of two operands are aligned to.
@@ -30,8 +30,8 @@ fn access_bytes(row: u64, bytes: u64, operands: [Operand; 2]) -> u64 {
             .iter()
             .all(|one| one.is_multiple_of(**bytes_per_access))
     };
-    let access_bytes = [16, 8, 4, 2].iter().find(fits).copied().unwrap_or(1);
-    access_bytes.max(bytes)
+    let widest = [16, 8, 4, 2].iter().find(fits).copied().unwrap_or(1);
+    widest.max(bytes)
 }
 
 pub(super) fn gather(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
@@ -57,7 +57,7 @@ pub(super) fn gather(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     if total == 0 {
         return Ok(());
     }
-    let grid_ctas = grid_ctas(call, total)?;
+    let ctas = grid_ctas(call, total)?;
     let defines: [Define; 2] = [
         ("ACCESS_BYTES", bytes_per_access.into()),
         ("ALONG_AXIS", along_axis.into()),
@@ -73,7 +73,7 @@ pub(super) fn gather(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         inner,
         total,
     ];
-    queue.launch(&function, grid_1d(grid_ctas, THREADS), &arguments)
+    queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
 pub(super) fn scatter(
@@ -95,7 +95,7 @@ pub(super) fn scatter(
         return Ok(());
     }
     let defines: [Define; 1] = [("ACCESS_BYTES", bytes_per_access.into())];
-    let grid_ctas = grid_ctas(call, total)?;
+    let ctas = grid_ctas(call, total)?;
     let [axis_argument, count_argument] = [axis, count].map(KernelArgument::U64);
     let mut claims = DevicePointer(0);
     if !distinct {
@@ -125,7 +125,7 @@ pub(super) fn scatter(
         KernelArgument::U64(inner),
         KernelArgument::U64(total),
     ];
-    queue.launch(&function, grid_1d(grid_ctas, THREADS), &arguments)
+    queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
 pub(super) fn flag_counts(
@@ -140,7 +140,7 @@ pub(super) fn flag_counts(
     if count == 0 {
         return Ok(());
     }
-    let grid_ctas = grid_ctas(call, tiles * THREADS)?;
+    let ctas = grid_ctas(call, tiles * THREADS)?;
     let flag_counts = context.entry(
         queue,
         "compact",
@@ -152,7 +152,7 @@ pub(super) fn flag_counts(
         pointer(prefix_counts),
         KernelArgument::U64(count),
     ];
-    queue.launch(&flag_counts, grid_1d(grid_ctas, THREADS), &arguments)?;
+    queue.launch(&flag_counts, grid_1d(ctas, THREADS), &arguments)?;
     let prefix_sum = Scan {
         types: ["i64"; 3],
         bytes: [8; 2],
@@ -182,7 +182,7 @@ pub(super) fn compact(
     if count == 0 || selected == 0 {
         return Ok(());
     }
-    let grid_ctas = grid_ctas(call, tiles * THREADS)?;
+    let ctas = grid_ctas(call, tiles * THREADS)?;
     let compact = context.function(queue, "compact", &[("THREADS", THREADS.into())])?;
     let [count, selected] = [count, selected].map(KernelArgument::U64);
     let arguments = [
@@ -192,7 +192,7 @@ pub(super) fn compact(
         count,
         selected,
     ];
-    queue.launch(&compact, grid_1d(grid_ctas, THREADS), &arguments)
+    queue.launch(&compact, grid_1d(ctas, THREADS), &arguments)
 }
 
 pub(super) fn searchsorted(
@@ -212,7 +212,7 @@ pub(super) fn searchsorted(
     if count == 0 {
         return Ok(());
     }
-    let grid_ctas = grid_ctas(call, count)?;
+    let ctas = grid_ctas(call, count)?;
     let defines: [Define; 3] = [
         ("TYPE", storage.into()),
         ("COMPUTE_TYPE", compute.into()),
@@ -228,5 +228,5 @@ pub(super) fn searchsorted(
         length,
         count,
     ];
-    queue.launch(&function, grid_1d(grid_ctas, THREADS), &arguments)
+    queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
 }

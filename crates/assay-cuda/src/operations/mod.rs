@@ -1,6 +1,6 @@
 //! The operations of [`assay_operations`] on a GPU, one file per family.
 //!
-//! A body reads its call, checks the size of every operand, and picks kernels and launch extents.
+//! A body reads its call, checks the size of every operand, and picks kernels and launch shapes.
 //! Kernels are compiled at their first use.
 
 mod attention;

@@ -176,8 +176,8 @@ impl PackedWeights {
                 KernelArgument::Pointer(self.scales),
                 int(self.inputs),
             ];
-            let extent = grid_2d(self.outputs, 1, ROW_THREADS);
-            return queue.launch(&function, extent, &arguments);
+            let config = grid_2d(self.outputs, 1, ROW_THREADS);
+            return queue.launch(&function, config, &arguments);
         }
         let bytes = self.inputs * element_bytes(x.format).unwrap_or(0);
         let groups = self.layout.padded(self.inputs) / self.layout.group_size;

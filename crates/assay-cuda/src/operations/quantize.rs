@@ -57,8 +57,8 @@ fn launch(
         return Ok(());
     }
     let function = context.function(queue, kernel, defines)?;
-    let extent = grid_1d(count.div_ceil(THREADS), THREADS);
-    queue.launch(&function, extent, &[pointer(x), pointer(out), int(count)])
+    let config = grid_1d(count.div_ceil(THREADS), THREADS);
+    queue.launch(&function, config, &[pointer(x), pointer(out), int(count)])
 }
 
 /// Converts floats to another type.

@@ -36,7 +36,7 @@ struct SplitPlan {
     splits: u64,
     /// Elements of the axis in a split.
     split_length: u64,
-    extent: LaunchConfig,
+    config: LaunchConfig,
 }
 
 impl SplitPlan {
@@ -44,7 +44,7 @@ impl SplitPlan {
     fn unsplit(mut self, shape: Shape) -> Self {
         self.splits = 1;
         self.split_length = shape.length;
-        self.extent.grid[1] = 1;
+        self.config.grid[1] = 1;
         self
     }
 }
@@ -101,7 +101,7 @@ impl Shape {
             rows,
             splits,
             split_length,
-            extent: LaunchConfig {
+            config: LaunchConfig {
                 grid: [ctas as u32, splits as u32, 1],
                 block: [threads as u32, rows_per_cta as u32, 1],
                 shared_bytes: 0,
@@ -186,7 +186,7 @@ impl ReducePass {
             Center::Own => (2, DevicePointer(0)),
         };
         // A row that is centered by its own mean is used twice, and read once where it fits.
-        let row_fits = shape.length / vector <= REGISTER_VECTORS * u64::from(plan.extent.block[0]);
+        let row_fits = shape.length / vector <= REGISTER_VECTORS * u64::from(plan.config.block[0]);
         let register_vectors = match self.center {
             Center::Own if row_fits => REGISTER_VECTORS,
             _ => 0,
@@ -217,7 +217,7 @@ impl ReducePass {
             split_length,
             KernelArgument::F64(self.scalar),
         ];
-        queue.launch(&function, plan.extent, &arguments)
+        queue.launch(&function, plan.config, &arguments)
     }
 
     /// Reduces the whole axis, split where there are too few results to fill the GPU.
@@ -346,7 +346,7 @@ pub(super) fn argreduce(
             .into_iter()
             .chain(shape_arguments(shape, plan))
             .collect();
-        queue.launch(&function, plan.extent, &arguments)
+        queue.launch(&function, plan.config, &arguments)
     };
     let null = KernelArgument::Pointer(DevicePointer(0));
     let vector = shape.vector(x.pointer, x.format.element_bytes().unwrap_or(16));

@@ -61,7 +61,7 @@ pub(super) fn sample(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     ];
     let function = context.function(queue, "sample", &defines)?;
     let probabilities = context.scratch(queue, "probabilities", rows * columns * 4)?;
-    let extent = LaunchConfig {
+    let config = LaunchConfig {
         cluster: cluster_size as u32,
         ..grid_1d(rows * cluster_size, threads)
     };
@@ -78,7 +78,7 @@ pub(super) fn sample(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         KernelArgument::Pointer(probabilities),
         int(columns),
     ];
-    queue.launch(&function, extent, &arguments)
+    queue.launch(&function, config, &arguments)
 }
 
 pub(super) fn penalize(

@@ -65,9 +65,9 @@ impl Scan {
         &self,
         context: &OperationContext,
         queue: &Queue<'_>,
-        arguments_of_pass: [u64; 6],
+        values: [u64; 6],
     ) -> Result<()> {
-        let [x, carries, out, totals, length, total] = arguments_of_pass;
+        let [x, carries, out, totals, length, total] = values;
         let [storage, compute, output] = self.types;
         let threads = if length <= WARP * ITEMS_PER_THREAD {
             WARP
@@ -103,7 +103,7 @@ impl Scan {
     fn vector(&self, addresses: [u64; 2], length: u64, total: u64) -> u64 {
         let widest = (16 / self.bytes[0].max(self.bytes[1])).min(ITEMS_PER_THREAD);
         let aligned = (addresses.iter().zip(self.bytes))
-            .all(|(address_of, bytes)| address_of.is_multiple_of(bytes * widest))
+            .all(|(address, bytes)| address.is_multiple_of(bytes * widest))
             && [length, total].iter().all(|one| one.is_multiple_of(widest));
         if aligned { widest } else { 1 }
     }

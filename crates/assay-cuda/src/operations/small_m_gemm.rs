@@ -100,7 +100,7 @@ pub(super) fn try_small_m_gemm(
         ("CTAS_PER_SM", 1u64.into()),
     ];
     let function = context.function(queue, "small_m_gemm", &defines)?;
-    let extent = LaunchConfig {
+    let config = LaunchConfig {
         shared_bytes: shape.ring_bytes() as u32,
         ..grid_1d(shape.ctas, shape.warps * 32)
     };
@@ -115,6 +115,6 @@ pub(super) fn try_small_m_gemm(
         int(linear.outputs),
         KernelArgument::F32(linear.epsilon),
     ];
-    queue.launch(&function, extent, &arguments)?;
+    queue.launch(&function, config, &arguments)?;
     Ok(true)
 }

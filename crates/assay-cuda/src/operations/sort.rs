@@ -211,7 +211,7 @@ impl SortCall {
         for pass in 0..self.bytes {
             let buffer = ((self.bytes - pass) % 2) as usize;
             let look_back = zeros("sort look-back", ctas * DIGITS + 1)?;
-            let [values, indices, integers] = match pass + 1 == self.bytes {
+            let [values, indices, output_indices] = match pass + 1 == self.bytes {
                 true => [self.values, 0, self.indices],
                 false => [key_buffers[buffer], index_buffers[buffer], 0],
             };
@@ -222,7 +222,7 @@ impl SortCall {
                 look_back,
                 values,
                 indices,
-                integers,
+                output_indices,
             ];
             let digit_arguments = [shape.tiles as u32, 8 * pass as u32];
             launch("sort_move", ctas, &pointers, &digit_arguments)?;
