@@ -30,8 +30,8 @@ struct Candidate {
     }
 };
 
-KERNEL argreduce(const TYPE* x, const i64* indices, TYPE* values, i64* out, i64 outer, i64 length, i64 inner, i64 splits,
-                 i64 split_length) {
+KERNEL argreduce(const TYPE* x, const i64* indices, TYPE* values, i64* out, i64 outer, i64 length, i64 inner,
+                 i64 splits, i64 split_length) {
     typedef AlignedArray<TYPE, VECTOR> Vector;
     launch_dependents();
     wait_on_dependency();

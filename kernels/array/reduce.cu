@@ -10,12 +10,11 @@
 //   applied to every element: a0, square(a0), nonzero(a0); and of its result's center a1 where CENTERED is not 0),
 //   COMPUTE_TYPE (the accumulator), COMBINE (add, multiply, maximum, minimum, logical_or, logical_and), EPILOGUE (an
 //   expression of a0 and the scalar a1, applied to the result), OUTPUT, CONTIGUOUS_AXIS (1: inner is 1 and blockDim.x
-//   threads reduce a row;
-//   0: a thread reduces a column), VECTOR (elements that a thread loads at once where CONTIGUOUS_AXIS; x and length are
-//   aligned to as many), CENTERED (0: no; 1: by given centers; 2: by the mean of the row; CONTIGUOUS_AXIS, one split,
-//   COMBINE is add), REGISTER_VECTORS (vectors of a row that a thread keeps in registers, a power of two, where
-//   CONTIGUOUS_AXIS, one split, and blockDim.x threads so hold a row; 0: each is read where it is needed, which is
-//   twice where CENTERED is 2).
+//   threads reduce a row; 0: a thread reduces a column), VECTOR (elements that a thread loads at once where
+//   CONTIGUOUS_AXIS; x and length are aligned to as many), CENTERED (0: no; 1: by given centers; 2: by the mean of the
+//   row; CONTIGUOUS_AXIS, one split, COMBINE is add), REGISTER_VECTORS (vectors of a row that a thread keeps in
+//   registers, a power of two, where CONTIGUOUS_AXIS, one split, and blockDim.x threads so hold a row; 0: each is read
+//   where it is needed, which is twice where CENTERED is 2).
 // Launch: CONTIGUOUS_AXIS: grid (ceil(outer / blockDim.y), splits), CTA (a power of two, rows of a CTA), up to 1024
 //   threads, a multiple of 32; else grid (outer * ceil(inner / CTA), splits), CTA of any size.
 //   Split s reduces elements s * split_length on, split_length being a multiple of VECTOR.

@@ -7,8 +7,7 @@
 // Departures: no decoupled look-back: its order of combination varies, and float results have to be reproducible.
 //
 // Options: TYPE, COMPUTE_TYPE, OUTPUT, COMBINE (as in reduce.cu), EXCLUSIVE (0, 1), VECTOR (elements loaded and stored
-//   at
-//   once: 1 to 8; x, out and length are aligned to as many), THREADS.
+//   at once: 1 to 8; x, out and length are aligned to as many), THREADS.
 // Launch: grid rows, CTA of THREADS. Arguments: x, carries (one of COMPUTE_TYPE per row, combined first; null: none),
 //   out (null: none; may be x), totals (one of COMPUTE_TYPE per row; null: none), length of a row, total (of all rows;
 //   64 bits each).

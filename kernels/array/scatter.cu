@@ -29,7 +29,7 @@ KERNEL scatter_claim(const i64* indices, u32* claims, i64 axis, i64 count) {
 }
 
 KERNEL scatter(const Access* x, const i64* indices, const u32* claims, Access* out, i64 axis, i64 count, i64 inner,
-           i64 total) {
+               i64 total) {
     launch_dependents();
     wait_on_dependency();
     const i64 at = i64(blockIdx.x) * blockDim.x + threadIdx.x;

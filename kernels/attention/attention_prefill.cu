@@ -5,7 +5,8 @@
 // Tiling: a CTA is 64 queries of one head, a warp 16 of them; tiles of 64 tokens (32 for heads above 128) of keys and
 //   values are double-buffered in shared memory by cp.async, XOR-swizzled, and read by ldmatrix for mma.sync m16n8k16.
 //   Q stays in registers for heads up to 128.
-// Departures: KV tiles are visited from the last to the first, so that only the first visited ones need masks.
+// Departures: none but paging. As in the authors' code, KV tiles are visited from the last to the first, so that masked
+//   tiles come first.
 //
 // Options: ELEMENT (bf16, fp16), HEAD_DIM (64, 128, 256; any multiple of 64), CAUSAL (0, 1).
 // Launch: grid (ceil(most queries of a sequence / 64), heads, sequences), CTA of 128, shared bytes

@@ -1,5 +1,4 @@
-// Prefill attention: many queries per sequence over a paged or contiguous KV cache, for Hopper (compute capability
-// 9.0a).
+// Prefill attention on Hopper (sm_90a): many queries per sequence over a paged or contiguous KV cache.
 //
 // Algorithm: FlashAttention-3 [Shah et al. 2024], forward pass: warp specialization, TMA loads, wgmma, and online
 //   softmax [Milakov & Gimelshein 2018] overlapped with the asynchronous products. The paged KV cache is
@@ -8,11 +7,12 @@
 //   128 queries of a head or, with HEADS_PER_TILE above 1, fewer queries of all heads that share a KV head
 //   (FlashAttention-3's PackGQA). In the producer warpgroup one warp issues TMA loads of Q and K, one of V, across tile
 //   boundaries; each of two consumer warpgroups computes 64 rows. K and V tiles of 128 tokens are double-buffered;
-//   stages are full and empty mbarriers. The QK product of the next KV tile and the PV product of the last one are in
-//   flight during each softmax.
+//   each stage has a full and an empty mbarrier. The QK product of the next KV tile and the PV product of the last one
+//   are in flight during each softmax.
 // Departures: no ping-pong scheduling between the consumer warpgroups: it was slower at most lengths. A row's
-//   accumulators are rescaled only when its maximum has grown 2^8-fold. A paged block, or the largest power-of-two part
-//   of it that divides a tile, is one TMA box; rows of V past the last token are zeroed in shared memory.
+//   accumulators are rescaled only when the exponential of its maximum has grown 2^8-fold. A paged block, or the
+//   largest power-of-two part of it that divides a tile, is one TMA box; rows of V past the last token are zeroed in
+//   shared memory.
 //
 // Options: ELEMENT (bf16, fp16), HEAD_DIM (64, 128), HEADS_PER_TILE (query heads of a tile; they share a KV head; at
 //   most 128), CAUSAL (0, 1), BOX_TOKENS (16, 32, 64, 128: tokens of a TMA box).
@@ -20,9 +20,8 @@
 // Arguments: tensor maps of q (HEAD_DIM, heads, rows; box 64, HEADS_PER_TILE, 128 / HEADS_PER_TILE), of keys and of
 //   values (HEAD_DIM, tokens of a block, kv_heads, blocks; box 64, BOX_TOKENS, 1, 1), all with the 128-byte swizzle;
 //   block_tables (sequences x table_width, int32; null: block s holds all tokens of sequence s), query_start_loc
-//   (int32;
-//   null: `queries` rows each), seq_lens (int32; null: `tokens` each), out (rows x heads x HEAD_DIM), tile_counter (one
-//   int32, zero, and zero again at the end), queries, tokens, head_tiles (heads / HEADS_PER_TILE),
+//   (int32; null: `queries` rows each), seq_lens (int32; null: `tokens` each), out (rows x heads x HEAD_DIM),
+//   tile_counter (one int32, zero, and zero again at the end), queries, tokens, head_tiles (heads / HEADS_PER_TILE),
 //   head_tiles_per_kv_head, sequences, block_tokens, table_width, scale.
 //   The rows of a sequence are the last of its tokens. Rows of no sequence are not written.
 #include "tile_scheduler.cuh"
@@ -270,8 +269,8 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                 new_max[h] = fmaxf(new_max[h], __shfl_xor_sync(~0u, new_max[h], 2));
                 exceeds[h] = new_max[h] > row_max[h] + margin;
             }
-            // Conditional rescaling: accumulators stay relative to an older maximum until the new one is 2^8 times
-            // larger. Each row decides alone, so that its bits do not depend on other rows.
+            // Conditional rescaling: accumulators stay relative to an older maximum until exp of the new one is 2^8
+            // times larger. Each row decides alone, so that its bits do not depend on other rows.
             rescaled = __any_sync(~0u, exceeds[0] || exceeds[1]);
             if (rescaled) {
 #pragma unroll

@@ -4,8 +4,8 @@
 //   warps of a CTA instead of over CTAs. Fused: RMS norm [Zhang & Sennrich 2019] and SwiGLU [Shazeer 2020].
 // Tiling: a tile is 16 weight rows (GATED: 8 gates and their ups), the A operand of mma.sync m16n8k16; x is the B
 //   operand and stays in registers, one pass of K at a time. Each warp owns slices of K and a private circular buffer
-//   of STAGES stages in shared memory, so that the main loop has no CTA barrier; warp partials are summed per tile in
-//   shared memory, double-buffered.
+//   of STAGES stages in shared memory, so that the loop over K has no CTA barrier; warp partials are summed per tile in
+//   shared memory, double-buffered, with one barrier a tile.
 // Departures: fragments are loaded without ldmatrix. The order of k is free as long as both operands agree: lane
 //   4 g + t takes inputs 32 j + 8 t to 7 more of row g, one 16-byte load. Rows in the buffer are padded by 64 bytes,
 //   so that the loads of two rows are free of bank conflicts. Where x does not fit the registers, K takes several
@@ -26,7 +26,7 @@ constexpr int PASSES = INPUTS / (WARPS * SLICES_PER_PASS * SLICE_K);
 constexpr int OUTPUTS_PER_TILE = GATED ? 8 : 16;  // a tile is 16 weight rows
 constexpr int MAX_ROWS = 8 * M_TILES;
 constexpr int ROW_BYTES = SLICE_K * 2 + 64, STAGE_BYTES = 16 * ROW_BYTES;
-constexpr int LANES_PER_ROW = SLICE_K / 8;      // that copy one row
+constexpr int LANES_PER_ROW = SLICE_K / 8;         // that copy one row
 constexpr int ROWS_PER_COPY = 32 / LANES_PER_ROW;  // that a warp copies with one instruction
 static_assert(PASSES * WARPS * SLICES_PER_PASS * SLICE_K == INPUTS && WARPS * 32 >= OUTPUTS_PER_TILE * MAX_ROWS, "");
 
