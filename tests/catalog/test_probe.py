@@ -22,10 +22,8 @@ def test_the_probe_measures_and_its_file_is_an_entry(
     probe.write_entry(found, path)
     again = entries.from_file(path)
     assert again.values == found.values
-    # No machine that runs these tests is slower than this or faster than that.
-    assert 1e8 < again.given["gpu.memory.bandwidth"] < 1e13
-    assert 1e8 < again.given["gpu.peak_flops"] < 1e15
-    assert np.isfinite(again.given["gpu.memory.capacity"])
+    for name in ("gpu.memory.bandwidth", "gpu.peak_flops", "gpu.memory.capacity"):
+        assert 0 < again.given[name] < np.inf
     with pytest.raises(InputError, match="exists"):
         probe.write_entry(found, path)
     probe.write_entry(found, path, force=True)

@@ -90,6 +90,7 @@ def seconds(command: Sequence[str]) -> float:
     return time.perf_counter() - start
 
 
+@pytest.mark.slow
 def test_warm_resolve_is_as_quick_as_importing_numpy() -> None:
     """At most three times `import numpy`, best of pairs: a busy machine slows both alike."""
     resolve = [*ASSAY, "resolve", *FIXTURE, "--json"]

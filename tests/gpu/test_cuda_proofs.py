@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import time
 import warnings
 from collections.abc import Callable
 
@@ -231,11 +230,8 @@ def test_no_operation_waits_for_the_whole_device(device: Device) -> None:
     for name, operation in work.items():
         spin(clock, 250_000_000, grid=1, block=1, stream=busy)
         spinning = busy.record()
-        start = time.perf_counter()
         operation().to_numpy()
-        took = time.perf_counter() - start
         assert not spinning.query(), f"{name} returned after the spinning kernel did"
-        assert took < 0.2, f"{name} took {took:.3f} s beside a kernel of 0.25 s"
         spinning.synchronize()
 
 

@@ -109,14 +109,10 @@ def test_pinning_any_variable_cuts_its_cone(graph: RandomGraph, data: st.DataObj
     assert other.conflicts[0].computed == pytest.approx(value, rel=CLOSE)
 
 
-def test_generated_graph_is_one_cone_and_loads_fast() -> None:
+def test_generated_graph_is_one_cone_and_loads() -> None:
     graph = generate(1500, 700, scopes=15)
     assert len(graph.registry.relations) == 1500
-    import time
-
-    start = time.perf_counter()
     Registry(graph.registry.to_data()).check()
-    assert time.perf_counter() - start < 5.0
     compiled = graph.registry.compile(graph.roots, graph.targets)
     point = spread_point(graph, 1)
     used: set[str] = set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -132,16 +131,12 @@ def test_reservations_are_released_whatever_happens() -> None:
 
 
 def test_a_slice_of_a_large_array_copies_nothing(own: Device) -> None:
-    """x[0:10] of 256 MB is a view: no bytes in the records, and no time for them either."""
+    """x[0:10] of 256 MB is a view: the same buffer, and no bytes in the records."""
     x = xp.zeros(64 * MIB, dtype=xp.float32, device=own)
     own.synchronize()
     own.take_records()
-    best = float("inf")
-    for _ in range(20):
-        start = time.perf_counter()
-        view = x[0:10]
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.001  # copying 256 MB takes tens of milliseconds
+    view = x[0:10]
+    assert own.take_records().records == []
     assert view.buffer is x.buffer
     total = view + 1.0
     assert total.tolist() == [1.0] * 10

@@ -1,9 +1,11 @@
-"""Serving against closed forms, published sizes and the laws that rates obey."""
+"""Serving against published sizes, measured steps and simulations."""
 
 from __future__ import annotations
 
+import heapq
+
+import numpy as np
 import pytest
-from scipy.stats import norm
 
 from assay.catalog import engines, models
 from assay.model import Registry
@@ -63,7 +65,7 @@ def ask(registry: Registry, name: str, values: dict[str, float]) -> float:
         ("llama-3.1-70b", 4096),
     ],
 )
-def test_keys_of_a_token(registry: Registry, model: str, size: int) -> None:
+def test_kv_bytes_per_token_of_published_models(registry: Registry, model: str, size: int) -> None:
     values = given("h200_sxm", model)
     layers = values["architecture.layers"]
     assert ask(registry, "kv.bytes_per_token", values) == size * layers
@@ -83,26 +85,27 @@ def test_weights_of_published_models(registry: Registry) -> None:
 
 
 def test_bytes_of_a_decode_step_of_llama_8b(registry: Registry) -> None:
-    # 15.0 GB are streamed a step: all weights but the embedding's rows. At the read ceiling
-    # measured on an H200, 4.57 TB/s, that takes 3.28 ms.
+    # 15.0 GB are streamed a step: all weights but the embedding's rows.
     values = given("h200_sxm", "llama-3.1-8b", concurrency=1, prompt=1, output=2, static=1)
-    size = ask(registry, "decode.size", values)
-    assert size == pytest.approx(15.0e9, rel=0.005)
-    assert size / 4.57e12 == pytest.approx(3.28e-3, rel=0.005)
-    assert ask(registry, "decode_floor", values) < ask(registry, "decode.time", values)
+    assert ask(registry, "decode.size", values) == pytest.approx(15.0e9, rel=0.005)
+    # vLLM's step at batch 1 on an H200 takes 4.93 ms (tests/data/vllm_h200_decode_llama8b.json),
+    # and reading as many bytes at the measured ceiling of 4.57 TB/s takes 3.28 ms.
+    assert ask(registry, "decode_floor", values) < 3.28e-3 < ask(registry, "decode.time", values)
+    assert ask(registry, "decode.time", values) == pytest.approx(4.93e-3, rel=0.1)
 
 
-def test_requests_that_fit_beside_the_weights(registry: Registry) -> None:
+def test_batch_is_what_memory_admits(registry: Registry) -> None:
+    # Admit requests of 1024 + 256 tokens one by one, 32 layers of 4096 bytes a token each.
     values = given("h200_sxm", "llama-3.1-8b", concurrency=1e6)
-    free = (
-        values["serving.memory_share"] * values["gpu.memory.capacity"]
-        - 2 * 8_030_261_248
-        - values["serving.reserved_memory"]
-    )
-    held = 1024 + values["serving.reserved_output"] * 256
-    assert ask(registry, "kv.capacity", values) == pytest.approx(free / (32 * 4096), rel=1e-6)
-    expected = min(free / (32 * 4096) / held, values["serving.batch_limit"])
-    assert ask(registry, "batch", values) == pytest.approx(expected, rel=1e-6)
+    values |= {"serving.batch_limit": 1e6, "serving.reserved_output": 1.0}
+    usable = values["serving.memory_share"] * values["gpu.memory.capacity"]
+    used, admitted = 2 * 8_030_261_248 + values["serving.reserved_memory"], 0
+    while used + 1280 * 32 * 4096 <= usable:
+        used += 1280 * 32 * 4096
+        admitted += 1
+    assert admitted > 500
+    assert 0 <= ask(registry, "batch", values) - admitted < 1
+    assert ask(registry, "batch", values | {"serving.batch_limit": 256}) == 256
     assert ask(registry, "batch", values | {"serving.concurrency": 7}) == 7
 
 
@@ -114,32 +117,32 @@ def test_weights_and_one_request_must_fit(registry: Registry) -> None:
         assert verdicts["serving.fits_memory"] == status
 
 
-def test_requests_in_service_are_rate_times_time(registry: Registry) -> None:
-    # Little 1961: what is in a system is what enters a second times how long it stays.
+def test_request_rate_is_that_of_a_simulated_closed_loop(registry: Registry) -> None:
+    # 64 clients, each sending its next request when the last one is answered.
     values = given("h200_sxm", "llama-3.1-8b", concurrency=64)
-    rate, stay = (ask(registry, name, values) for name in ("request_rate", "answer_time"))
-    assert rate * stay == pytest.approx(64)
-    tokens = ask(registry, "throughput", values)
-    assert tokens == pytest.approx(rate * 256)
-    assert ask(registry, "throughput_per_gpu", values) == pytest.approx(tokens)
+    stay = ask(registry, "answer_time", values)
+    ends = [stay * (client + 1) / 64 for client in range(64)]
+    heapq.heapify(ends)
+    answered, horizon = 0, 100 * stay
+    while ends[0] <= horizon:
+        heapq.heapreplace(ends, ends[0] + stay)
+        answered += 1
+    assert ask(registry, "request_rate", values) == pytest.approx(answered / horizon, rel=1e-3)
+    tokens = answered * 256 / horizon
+    assert ask(registry, "throughput", values) == pytest.approx(tokens, rel=1e-3)
 
 
-def test_goodput_is_what_meets_both_limits(registry: Registry) -> None:
+def test_goodput_is_the_simulated_share_that_meets_both_limits(registry: Registry) -> None:
     values = given("h200_sxm", "llama-3.1-8b", concurrency=64)
     names = ("time_to_first_token", "time_per_output_token", "request_rate", "goodput")
     first, token, rate, goodput = (ask(registry, name, values) for name in names)
-    share = 1.0
-    for limit, time in ((1.0, first), (0.02, token)):
-        share *= norm.cdf(norm.ppf(0.5) + _log(limit / time) / 0.5)
-    assert goodput == pytest.approx(rate * share, rel=1e-9)
+    random = np.random.default_rng(0)
+    firsts, tokens = (median * random.lognormal(0.0, 0.5, 400_000) for median in (first, token))
+    share = float(np.mean((firsts <= 1.0) & (tokens <= 0.02)))
+    assert 0.05 < share < 0.999
+    assert goodput / rate == pytest.approx(share, abs=0.004)
     none = values | {"serving.slo.time_per_output_token": 1e-5}
     assert ask(registry, "goodput", none) < 1e-6 * rate
-
-
-def _log(ratio: float) -> float:
-    from math import log
-
-    return log(ratio)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def _log(ratio: float) -> float:
         ({"gpu.clock": 1.2e9}, "time_to_first_token", 1),
     ],
 )
-def test_what_moves_what(
+def test_sign_of_sensitivities(
     registry: Registry, change: dict[str, float], name: str, sign: int
 ) -> None:
     values = given("h200_sxm", "llama-3.1-8b")
@@ -167,7 +170,7 @@ def test_what_moves_what(
     assert (after - before) * sign > 0.01 * before
 
 
-def test_prompts_on_gpus_of_their_own_do_not_disturb(registry: Registry) -> None:
+def test_disaggregated_prefill_does_not_slow_decode(registry: Registry) -> None:
     together = given("h200_sxm", "llama-3.1-8b", concurrency=64, prompt=8192)
     apart = together | {"serving.separate": 1}
     token = "time_per_output_token"
@@ -179,7 +182,7 @@ def test_prompts_on_gpus_of_their_own_do_not_disturb(registry: Registry) -> None
     assert ask(registry, "transfer_time", together) == 0
 
 
-def test_a_window_bounds_what_decoding_reads(registry: Registry) -> None:
+def test_sliding_window_bounds_decode_reads(registry: Registry) -> None:
     values = given("h100_sxm", "gpt-oss-120b", tensor=2, expert_bytes=0.5625, kv_bytes=2)
     short, long = (
         ask(registry, "decode.decode_window.size", values | {"serving.prompt": length})

@@ -1,4 +1,4 @@
-"""`assay bench`: figures beside their ceilings and rivals."""
+"""`assay bench`: measured figures with their ceilings and rivals."""
 
 import os
 from collections.abc import Iterator
@@ -41,12 +41,13 @@ def bench_command(
         str, typer.Option("--device", metavar="DEVICE", help="Where to measure: cpu or cuda:0.")
     ] = "cpu",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small and short: a look, not a claim.")
+        bool,
+        typer.Option("--quick", help="Small sizes and few samples: for a look, not for a claim."),
     ] = False,
     sizes: Annotated[
         str | None,
         typer.Option(
-            "--sizes", metavar="SIZES", help="Sizes in place of the suite's, such as 512,64x1Kx1K."
+            "--sizes", metavar="SIZES", help="Sizes instead of the suite's, such as 512,64x1Kx1K."
         ),
     ] = None,
     dtypes: Annotated[
@@ -75,28 +76,30 @@ def bench_command(
     ] = None,
     compare: Annotated[
         Path | None,
-        typer.Option("--compare", metavar="FILE", help="Hold the result against a saved one."),
+        typer.Option("--compare", metavar="FILE", help="Compare with a saved result."),
     ] = None,
     tolerance: Annotated[
         float,
         typer.Option(
-            "--tolerance", metavar="SHARE", help="How far from it a figure may be and mean nothing."
+            "--tolerance",
+            metavar="SHARE",
+            help="Relative change below which a figure counts as unchanged.",
         ),
     ] = 0.05,
     fail_on_regression: Annotated[
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="End with exit code 1 if a figure is worse, or cannot be compared.",
+            help="End with exit code 1 if a figure regressed or cannot be compared.",
         ),
     ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Measure a suite, beside ceilings and rivals.
+    """Measure a suite, with ceilings and rivals.
 
-    Every figure is the median over rounds in which ours, the ceiling and the rivals take turns,
-    and its answer is checked in the same run: a wrong one ends with exit code 1.
+    Every figure is the median over rounds that sample our code, the ceiling and the rivals, and
+    its answer is checked in the same run: a wrong one ends with exit code 1.
     """
     if fail_on_regression and compare is None:
         raise InputError("--fail-on-regression needs something to compare with", "--compare FILE")
@@ -107,17 +110,17 @@ def bench_command(
     from assay.bench.harness.table import markdown as as_markdown
 
     chosen = bench.suite(suite)
-    asked = bench.settings(
+    settings = bench.settings(
         chosen, device, quick=quick, sizes=sizes, dtypes=dtypes, model=model, rivals=rival or ()
     )
-    # Measuring takes minutes: what cannot be read or written is said before.
+    # Measuring takes minutes: files that cannot be read or written are refused before.
     earlier = None if compare is None else bench.load(compare)
     if earlier is not None:
         check_comparable(suite, earlier)
     if save is not None:
         _require_writable(save)
     with working(f"measuring {suite}", log=True) as progress:
-        result = bench.run(chosen, asked, progress)
+        result = bench.run(chosen, settings, progress)
     if save is not None:
         result.save(save)
     compared = None if earlier is None else bench.compare(result, earlier, tolerance)

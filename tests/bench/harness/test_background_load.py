@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,15 +49,15 @@ def test_own_cpu_time_is_not_background_load(
 
 
 def test_one_busy_core_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more core is busy all the time."""
-    monkeypatch.setattr(
-        background_load,
-        "_busy_seconds",
-        lambda: background_load._own_seconds() + time.perf_counter(),
-    )
+    """Another process keeps one core busy for the four seconds of the run, ours three of them."""
+    clock, own = [100.0], [7.0]
+    monkeypatch.setattr(background_load, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(background_load, "_own_seconds", lambda: own[0])
+    monkeypatch.setattr(background_load, "_busy_seconds", lambda: clock[0] + own[0])
     load = BackgroundLoad()
-    time.sleep(0.1)
-    assert load.cores() == pytest.approx(1.0, abs=0.05)
+    clock[0] += 4.0
+    own[0] += 3.0
+    assert load.cores() == pytest.approx(1.0)
 
 
 def test_load_is_unknown_without_proc_stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
