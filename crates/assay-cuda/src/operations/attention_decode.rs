@@ -31,7 +31,7 @@ impl DecodeShape {
     /// Sequence lengths are not known on the host, only the longest that the block tables could
     /// hold. Large heads take so many registers that fewer warps fit.
     fn new(
-        multiprocessors: u64,
+        sm_count: u64,
         kv_head_tasks: u64,
         tokens: u64,
         large_heads: bool,
@@ -39,14 +39,13 @@ impl DecodeShape {
     ) -> Self {
         let kv_head_tasks = kv_head_tasks.max(1);
         // A fourth CTA per SM costs registers, and is worth them where it saves a second wave.
-        let fits_four = kv_head_tasks > 3 * multiprocessors && kv_head_tasks <= 4 * multiprocessors;
-        let one_cta_per_sm =
-            !large_heads && (kv_head_tasks <= multiprocessors || tokens > LONG_CONTEXT);
+        let fits_four = kv_head_tasks > 3 * sm_count && kv_head_tasks <= 4 * sm_count;
+        let one_cta_per_sm = !large_heads && (kv_head_tasks <= sm_count || tokens > LONG_CONTEXT);
         let (warps, ctas_per_sm, max_splits) = match (one_cta_per_sm, large_heads) {
-            (true, _) => (8, 1, multiprocessors / kv_head_tasks),
-            (_, true) => (2, 3, (3 * multiprocessors).div_ceil(kv_head_tasks)),
+            (true, _) => (8, 1, sm_count / kv_head_tasks),
+            (_, true) => (2, 3, (3 * sm_count).div_ceil(kv_head_tasks)),
             _ if fits_four => (4, 4, 1),
-            _ => (4, 3, (3 * multiprocessors).div_ceil(kv_head_tasks)),
+            _ => (4, 3, (3 * sm_count).div_ceil(kv_head_tasks)),
         };
         // A cluster is scheduled within one GPC. Where clusters fill at most half of the device, all
         // are resident at once; CTAs without work cost little.

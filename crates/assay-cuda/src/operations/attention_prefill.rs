@@ -130,9 +130,9 @@ impl PrefillAttention {
         arguments.extend([int(cache.block_tokens), int(self.table_columns())]);
         arguments.push(KernelArgument::F32(self.scale));
         let work_tiles = self.queries.div_ceil(queries) * head_tiles * self.sequences;
-        let blocks = u64::from(queue.device().facts().multiprocessors).min(work_tiles);
+        let ctas = u64::from(queue.device().facts().multiprocessors).min(work_tiles);
         let config = LaunchConfig {
-            grid: [blocks as u32, 1, 1],
+            grid: [ctas as u32, 1, 1],
             block: [384, 1, 1],
             shared_bytes: (6 * TILE_ROWS * head * 2 + 1024) as u32,
             cluster: 1,

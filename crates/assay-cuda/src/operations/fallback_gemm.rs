@@ -19,7 +19,7 @@ fn type_name(element: Element) -> Result<&'static str> {
         Element::F16 => Ok("fp16"),
         Element::Bf16 => Ok("bf16"),
         Element::E4m3 => Err(launch_error(
-            "products of 8-bit floats: expected cuBLASLt, got none\nhint: pip install \"assay[gpu]\""
+            "GEMM of 8-bit floats: expected cuBLASLt, got none\nhint: pip install \"assay[gpu]\""
                 .to_owned(),
         )),
     }
@@ -53,7 +53,7 @@ pub(super) fn fallback_gemm(
     let (tiles_n, tiles_m) = (problem.columns.div_ceil(TILE), problem.rows.div_ceil(TILE));
     if tiles_m > MAX_GRID_YZ || u64::from(problem.batch) > MAX_GRID_YZ {
         return Err(launch_error(format!(
-            "products without cuBLASLt: expected at most {} rows and {MAX_GRID_YZ} matrices, got {} and {}",
+            "GEMM without cuBLASLt: expected at most {} rows and {MAX_GRID_YZ} matrices, got {} and {}",
             MAX_GRID_YZ * TILE,
             problem.rows,
             problem.batch
