@@ -21,7 +21,7 @@ setup: ## make .venv, install the packages, build the extension
 	  echo 'hint: name one that is, such as: make $(MAKECMDGOALS) PYTHON=python3.12' >&2; exit 1; }
 	@$(PYTHON) scripts/set_up.py
 
-run: setup ## price a training run and print the receipt
+run: setup ## price a training run and print its provenance
 	$(BIN)/assay explain econ.cost.per_token --preset dense_training_cost_fixture
 
 test: setup ## run the Rust and Python tests

@@ -85,7 +85,7 @@ class Problem:
         """Bind the graph to cases in given layouts."""
         self.jobs = [case.job for case in cases]
         self.layouts = list(layouts)
-        self.families = [constants.lender(job.system) for job in self.jobs]
+        self.families = [constants.source_system(job.system) for job in self.jobs]
         gpus = [
             layout["training.gpus"] if job.counts_gpus else 1.0
             for job, layout in zip(self.jobs, layouts, strict=True)
@@ -167,7 +167,7 @@ def start() -> Array:
 def tuned(cases: Sequence[Observed], logs: Array) -> list[dict[str, float]]:
     """The best layout of every case at a point of the fit."""
     jobs = [case.job for case in cases]
-    columns = override(logs, [constants.lender(job.system) for job in jobs])
+    columns = override(logs, [constants.source_system(job.system) for job in jobs])
     chosen = training.best_layouts(jobs, columns)
     return [job.layouts[index] for job, index in zip(jobs, chosen, strict=True)]
 
@@ -239,7 +239,7 @@ def run_yield(everything: Sequence[Case], tiers: str, logs: Array) -> tuple[floa
     """The yield of published runs of some tiers, and its spread, at a point of the fit."""
     found = training_hours.runs(everything, tiers)
     hours = training_hours.ideal_hours(
-        found, lambda jobs: override(logs, training_hours.lenders(jobs))
+        found, lambda jobs: override(logs, training_hours.source_systems(jobs))
     )
     return training_hours.yields(found, hours)
 
@@ -290,7 +290,7 @@ def hold_out(
     def ideal(family: str) -> Array:
         point = without.get(family, logs)
         return training_hours.ideal_hours(
-            found, lambda jobs: override(point, training_hours.lenders(jobs))
+            found, lambda jobs: override(point, training_hours.source_systems(jobs))
         )
 
     training_hours.report(found, ideal)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from assay import stack
 from assay.catalog import accelerators, entries, models
-from assay.catalog.entries import Entry
+from assay.catalog.entries import CatalogEntry
 from assay.model import Registry
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "catalog.md"
@@ -86,7 +86,7 @@ def _models(registry: Registry) -> Iterator[str]:
     yield ""
 
 
-def _group(group: str, found: Sequence[Entry]) -> Iterator[str]:
+def _group(group: str, found: Sequence[CatalogEntry]) -> Iterator[str]:
     yield f"## {group}"
     yield ""
     yield "| name | what | values | assumed |"

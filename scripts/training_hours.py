@@ -124,6 +124,6 @@ def _rule(run: Run) -> float:
     return flops / (0.4 * peak * _HOUR)
 
 
-def lenders(jobs: Sequence[Job]) -> list[str]:
+def source_systems(jobs: Sequence[Job]) -> list[str]:
     """Whose constants each job uses."""
-    return [constants.lender(job.system) for job in jobs]
+    return [constants.source_system(job.system) for job in jobs]

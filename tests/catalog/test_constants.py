@@ -75,14 +75,14 @@ def test_unknown_engines_are_named() -> None:
 def test_borrowed_constants_say_so() -> None:
     assert constants.find("h100_sxm").notes == ()
     borrowed = constants.find("h800_sxm")
-    assert borrowed.lender == "h100_sxm"
+    assert borrowed.source_system == "h100_sxm"
     assert borrowed.values == constants.given("h100_sxm")
     assert "h100_sxm" in borrowed.notes[0]
 
 
 def test_own_constants_go_before_a_relatives() -> None:
     found, relative = constants.find("l40s"), constants.given("a100_sxm")
-    assert found.lender == "l40s"
+    assert found.source_system == "l40s"
     read = "kernels.gemm.read_share"
     assert found.values[read] != relative[read]
     assert set(found.values) == set(relative)

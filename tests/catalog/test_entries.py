@@ -10,7 +10,7 @@ import pytest
 
 from assay import stack
 from assay.catalog import accelerators, entries
-from assay.catalog.entries import Entry
+from assay.catalog.entries import CatalogEntry
 from assay.catalog.sourced_value import KINDS, SourcedValue, read_value
 from assay.errors import InputError, UnitError, UnknownNameError
 from assay.model.inputs import read_inputs
@@ -26,7 +26,7 @@ DATA_SHEETS = [case for case in DATA_SHEETS if "dense_tflops" in case["observed"
 
 
 @pytest.mark.parametrize("entry", ALL, ids=lambda entry: entry.path)
-def test_values_are_read_by_the_graph_and_state_their_origin(entry: Entry) -> None:
+def test_values_are_read_by_the_graph_and_state_their_origin(entry: CatalogEntry) -> None:
     variables = stack.registry().variables
     given = {name: value.read(variables[name]) for name, value in entry.values.items()}
     read_inputs(stack.registry(), given)

@@ -1,4 +1,4 @@
-"""`assay explain`: the receipt of the worked training-cost scenario, to the letter."""
+"""`assay explain`: the provenance tree of the worked training-cost scenario matches a stored file."""
 
 import re
 from itertools import pairwise
@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 FIXTURE = ("econ.cost.per_token", "--preset", "dense_training_cost_fixture")
-RECEIPT = Path(__file__).parent / "receipt.txt"
+PROVENANCE = Path(__file__).parent / "provenance.txt"
 
 
-def test_receipt_of_the_worked_example(cli: Any) -> None:
+def test_provenance_of_the_worked_example(cli: Any) -> None:
     outcome = cli("explain", *FIXTURE)
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out == RECEIPT.read_text()
+    assert outcome.out == PROVENANCE.read_text()
 
 
-def test_receipt_shows_every_figure_of_the_worked_example() -> None:
-    text = RECEIPT.read_text()
+def test_provenance_shows_every_figure_of_the_worked_example() -> None:
+    text = PROVENANCE.read_text()
     for name, figure in (
         ("training.compute_time", "0.125 s"),
         ("training.step_time", "0.15 s"),
@@ -33,8 +33,8 @@ def test_receipt_shows_every_figure_of_the_worked_example() -> None:
         assert any(name in line and figure in line for line in text.splitlines()), name
 
 
-def test_receipt_fits_eighty_columns_and_is_plain() -> None:
-    text = RECEIPT.read_text()
+def test_provenance_fits_eighty_columns_of_ascii() -> None:
+    text = PROVENANCE.read_text()
     assert text.isascii()
     assert max(map(len, text.splitlines())) <= 80
 
@@ -89,7 +89,7 @@ def test_stochastic_parts_carry_their_interval(cli: Any, toy: Any) -> None:
 @pytest.mark.parametrize("depth", ["0", "3", "1000000000"])
 def test_json_tree_agrees_with_its_depth(cli: Any, depth: str) -> None:
     data = cli("explain", *FIXTURE, "--depth", depth, "--json").data
-    depths = [row["depth"] for row in data["receipt"]]
+    depths = [row["depth"] for row in data["provenance"]]
     assert max(depths) == min(int(depth), 9)
     assert data["cut"] is (int(depth) < 9)
     # Read from top to bottom, no entry lies more than one level below the one before it.

@@ -64,7 +64,7 @@ RESOLUTION = {
     "validity": Each(VERDICT, some=False), "conflicts": Each(CONFLICT, some=False),
     "switches": Each(SWITCH, some=False), "degradations": Each(TEXT, some=False),
 }  # fmt: skip
-RECEIPT = {
+PROVENANCE = {
     "name": TEXT, "depth": COUNT, "symbol": TEXT, "meaning": TEXT, "value": MAYBE_NUMBER,
     "unit": TEXT, "status": TEXT, "relation": MAYBE_TEXT, "text": MAYBE_TEXT, "source": TEXT,
     "block": MAYBE_TEXT, "parts": TEXT,
@@ -178,7 +178,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             **RESOLUTION,
             "depth": COUNT,
             "cut": FLAG,
-            "receipt": Each(RECEIPT),
+            "provenance": Each(PROVENANCE),
             "targets": Each({"label": TEXT, "target": TEXT, "value": MAYBE_NUMBER, "unit": TEXT}),
         },
     ),

@@ -56,10 +56,10 @@ def on_terminal(*words: str, **changes: str) -> str:
     return received.decode()
 
 
-def test_receipt_through_a_pipe(root: Path) -> None:
+def test_provenance_through_a_pipe(root: Path) -> None:
     finished = assay("explain", *FIXTURE)
     assert (finished.returncode, finished.stderr) == (0, "")
-    assert finished.stdout == (root / "tests" / "cli" / "receipt.txt").read_text()
+    assert finished.stdout == (root / "tests" / "cli" / "provenance.txt").read_text()
 
 
 @pytest.mark.parametrize(

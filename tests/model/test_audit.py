@@ -40,11 +40,11 @@ from assay.model.auditing import verify_numeric
 from assay.model.auditing.audit import audit, stats
 from assay.model.auditing.duplicates import duplicate_relations, similar_variables
 from assay.model.auditing.formulas import POINTS
-from assay.model.auditing.verify import Check, verify
+from assay.model.auditing.verify import VerifyCheck, verify
 from assay.model.language.encoding import decode, encode
 from assay.model.language.expression import Expression, as_sympy
 from assay.model.tapes.compile import Compiled
-from assay.model.tapes.program import Program
+from assay.model.tapes.program import TapeProgram
 from assay.scenario import Preset
 from assay.scenario.work import next_work
 
@@ -278,7 +278,7 @@ def test_an_unknown_profile_is_refused() -> None:
 # Verify, the full profile
 
 
-def full(registry: Registry, *, read_only: bool = True) -> dict[str, Check]:
+def full(registry: Registry, *, read_only: bool = True) -> dict[str, VerifyCheck]:
     report = verify(registry, "full", read_only)
     return {check.name: check for check in report.checks}
 
@@ -308,13 +308,13 @@ def test_the_numbers_of_random_graphs_agree_every_way(graph: RandomGraph) -> Non
 
 
 def test_a_wrong_instruction_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    emit = Program.emit
+    emit = TapeProgram.emit
 
-    def wrong(self: Program, operation: str, *operands: Any, literal: int = 0) -> Any:
+    def wrong(self: TapeProgram, operation: str, *operands: Any, literal: int = 0) -> Any:
         operation = "minimum" if operation == "maximum" else operation
         return emit(self, operation, *operands, literal=literal)
 
-    monkeypatch.setattr(Program, "emit", wrong)
+    monkeypatch.setattr(TapeProgram, "emit", wrong)
     checks = full(sound())
     assert checks["tapes"].status == "failed"
     assert all("high.shape: the tape gives" in detail for detail in checks["tapes"].details)

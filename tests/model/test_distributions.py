@@ -13,8 +13,12 @@ from scipy import stats
 
 from assay.errors import AssayError, InputError, UnitError
 from assay.model import Distribution, interval90, parse_unit
-from assay.model.language.distributions import Z90, describes, parse_given, quantile
-from assay.model.uncertainty.truncation import draw, draw_given, share_below
+from assay.model.language.distributions import Z90, are_valid_parameters, parse_given, quantile
+from assay.model.uncertainty.truncation import (
+    share_below,
+    truncated_quantile,
+    truncated_quantile_of,
+)
 
 PROBABILITIES = np.array([1e-9, 0.001, 0.05, 0.25, 0.5, 0.6, 0.95, 0.999, 1 - 1e-9])
 
@@ -73,7 +77,7 @@ def test_a_distribution_without_width_is_a_number(
     assert set(single.quantile(PROBABILITIES)) == {value}
     # A bound on the very value leaves nothing out, from either side.
     for bounds in ((value, math.inf), (-math.inf, value), (value, value)):
-        drawn, outside = draw_given(single, PROBABILITIES, *bounds)
+        drawn, outside = truncated_quantile_of(single, PROBABILITIES, *bounds)
         assert set(drawn) == {value}
         assert outside == 0.0
 
@@ -176,14 +180,18 @@ def test_draws_within_bounds_are_conditional(
     kind: str, parameters: tuple[Any, ...], oracle: Any
 ) -> None:
     lower, upper = (float(oracle.ppf(p)) for p in (0.2, 0.7))
-    values, outside = draw_given(Distribution(kind, parameters), PROBABILITIES, lower, upper)
+    values, outside = truncated_quantile_of(
+        Distribution(kind, parameters), PROBABILITIES, lower, upper
+    )
     np.testing.assert_allclose(values, oracle.ppf(0.2 + 0.5 * PROBABILITIES), rtol=1e-9)
     # A bound is a rounded number, which tells beside a spread as small as 1e-12 of the mean.
     assert outside == pytest.approx(0.5, rel=1e-5)
 
 
 def test_a_normal_within_bounds_is_scipys_truncated_normal() -> None:
-    values, outside = draw_given(Distribution("normal", (1.0, 2.0)), PROBABILITIES, 0.0, 5.0)
+    values, outside = truncated_quantile_of(
+        Distribution("normal", (1.0, 2.0)), PROBABILITIES, 0.0, 5.0
+    )
     oracle = stats.truncnorm((0 - 1) / 2, (5 - 1) / 2, loc=1.0, scale=2.0)
     np.testing.assert_allclose(values, oracle.ppf(PROBABILITIES), rtol=1e-9)
     assert outside == pytest.approx(1 - (stats.norm.cdf(2) - stats.norm.cdf(-0.5)), rel=1e-12)
@@ -202,7 +210,9 @@ def test_a_normal_within_bounds_is_scipys_truncated_normal() -> None:
 def test_an_empirical_draw_within_bounds(
     sample: Any, lower: float, upper: float, first: float, last: float
 ) -> None:
-    values, outside = draw_given(Distribution("empirical", sample), PROBABILITIES, lower, upper)
+    values, outside = truncated_quantile_of(
+        Distribution("empirical", sample), PROBABILITIES, lower, upper
+    )
     expected = np.quantile(sample, first + (last - first) * PROBABILITIES)
     np.testing.assert_allclose(values, expected, rtol=1e-12)
     assert outside == pytest.approx(1 - (last - first), abs=1e-12)
@@ -219,7 +229,7 @@ def test_draws_never_leave_the_bounds_and_rise_with_the_probability(
 ) -> None:
     kind, parameters, scipy_own = oracle
     lower, upper = sorted((float(scipy_own.ppf(a)), float(scipy_own.ppf(b))))
-    values, _ = draw_given(Distribution(kind, parameters), np.sort(shares), lower, upper)
+    values, _ = truncated_quantile_of(Distribution(kind, parameters), np.sort(shares), lower, upper)
     kept = values[~np.isnan(values)]
     assert ((kept >= lower) & (kept <= upper)).all()
     assert (np.diff(kept) >= 0).all()
@@ -227,10 +237,10 @@ def test_draws_never_leave_the_bounds_and_rise_with_the_probability(
 
 def test_impossible_parameters_draw_nothing_and_harm_no_others() -> None:
     parameters = (np.array([1.0, 1.0, np.nan, 1.0]), np.array([1.0, -1.0, 1.0, 1e-9]))
-    values, _ = draw("normal", np.full(4, 0.5), parameters, -math.inf, math.inf)
+    values, _ = truncated_quantile("normal", np.full(4, 0.5), parameters, -math.inf, math.inf)
     assert list(np.isnan(values)) == [False, True, True, False]
     # Next to nothing of the last one lies above 2.
-    values, outside = draw("normal", np.full(4, 0.5), parameters, 2.0, math.inf)
+    values, outside = truncated_quantile("normal", np.full(4, 0.5), parameters, 2.0, math.inf)
     assert list(np.isnan(values)) == [False, True, True, True]
     assert values[0] == pytest.approx(float(stats.truncnorm(1, np.inf, loc=1).ppf(0.5)), rel=1e-9)
     assert outside[0] == pytest.approx(float(stats.norm.cdf(1)), rel=1e-12)
@@ -248,7 +258,7 @@ def test_impossible_parameters_draw_nothing_and_harm_no_others() -> None:
 def test_parameters_are_judged_alike_as_numbers_and_as_arrays(
     kind: str, parameters: tuple[Any, ...], expected: list[bool]
 ) -> None:
-    assert list(describes(kind, tuple(map(np.array, parameters)))) == expected
+    assert list(are_valid_parameters(kind, tuple(map(np.array, parameters)))) == expected
     for point, valid in zip(zip(*parameters, strict=True), expected, strict=True):
         if valid:
             Distribution(kind, point)

@@ -1,11 +1,11 @@
-"""The receipt: every value once, in the order it is read, and nothing lost by cutting."""
+"""Provenance: each variable once, in reading order, complete down to the depth."""
 
 import pytest
 
 from assay.errors import InputError
 from assay.model import Registry, Scope, by_definition, cited
-from assay.model.resolving.explain import READABLE_ENTRIES, Receipt, explain
-from assay.model.resolving.receipt import print_tree, to_text
+from assay.model.resolving.provenance import READABLE_ENTRIES, Provenance, explain
+from assay.model.resolving.provenance_text import print_tree, to_text
 
 
 def diamond() -> Registry:
@@ -32,15 +32,15 @@ def chain(length: int) -> Registry:
     return Registry.from_scopes([scope])
 
 
-def receipt_of(
+def provenance_of(
     registry: Registry, target: str, given: dict[str, str], depth: int | None
-) -> Receipt:
+) -> Provenance:
     return explain(registry, registry.resolve(target, given), depth=depth)
 
 
-def test_shared_parts_are_listed_once_and_referred_to_afterward() -> None:
-    receipt = receipt_of(diamond(), "d.top", {"d.base": "1 s"}, None)
-    seen = [(entry.variable.name, entry.depth, entry.parts) for entry in receipt.entries]
+def test_inputs_of_a_shared_variable_are_listed_once() -> None:
+    provenance = provenance_of(diamond(), "d.top", {"d.base": "1 s"}, None)
+    seen = [(entry.variable.name, entry.depth, entry.parts) for entry in provenance.entries]
     assert seen == [
         ("d.top", 0, "listed"),
         ("d.left", 1, "listed"),
@@ -50,37 +50,37 @@ def test_shared_parts_are_listed_once_and_referred_to_afterward() -> None:
         ("d.right", 1, "listed"),
         ("d.shared", 2, "above"),
     ]
-    assert [entry.value for entry in receipt.entries] == [9, 3, 2, 1, 1, 6, 2]
+    assert [entry.value for entry in provenance.entries] == [9, 3, 2, 1, 1, 6, 2]
 
 
-def test_a_part_first_met_at_the_cut_is_listed_where_there_is_room() -> None:
+def test_variable_cut_at_one_depth_is_listed_at_a_lower_one() -> None:
     scope = Scope("d", "a part at two depths")
     base = scope.variable("base", "b", "s", "base", boundary="scenario")
     shared = scope.variable("shared", "s", "s", "shared", equals=2 * base)
     middle = scope.variable("middle", "m", "s", "middle", equals=3 * shared)
     scope.variable("top", "t", "s", "top", equals=middle + shared)
-    receipt = receipt_of(Registry.from_scopes([scope]), "d.top", {"d.base": "1 s"}, 2)
-    parts = {(e.variable.name, e.depth): e.parts for e in receipt.entries}
+    provenance = provenance_of(Registry.from_scopes([scope]), "d.top", {"d.base": "1 s"}, 2)
+    parts = {(e.variable.name, e.depth): e.parts for e in provenance.entries}
     assert parts["d.shared", 2] == "cut"
     assert parts["d.shared", 1] == "listed"
 
 
 @pytest.mark.parametrize(("depth", "names"), [(0, 1), (1, 3), (2, 6), (3, 7), (10**9, 7)])
 def test_depth_cuts(depth: int, names: int) -> None:
-    receipt = receipt_of(diamond(), "d.top", {"d.base": "1 s"}, depth)
-    assert len(receipt.entries) == names
-    assert receipt.is_cut is (depth < 3)
-    assert receipt.depth == depth
+    provenance = provenance_of(diamond(), "d.top", {"d.base": "1 s"}, depth)
+    assert len(provenance.entries) == names
+    assert provenance.is_cut is (depth < 3)
+    assert provenance.depth == depth
 
 
 def test_negative_depth_is_refused() -> None:
     with pytest.raises(InputError, match="depth: expected a whole number >= 0, got -1"):
-        receipt_of(diamond(), "d.top", {"d.base": "1 s"}, -1)
+        provenance_of(diamond(), "d.top", {"d.base": "1 s"}, -1)
 
 
-def test_missing_inputs_show_where_they_are_needed() -> None:
-    receipt = receipt_of(diamond(), "d.top", {}, None)
-    status = {entry.variable.name: entry.status for entry in receipt.entries}
+def test_missing_inputs_mark_their_dependents_incomplete() -> None:
+    provenance = provenance_of(diamond(), "d.top", {}, None)
+    status = {entry.variable.name: entry.status for entry in provenance.entries}
     assert status == {
         "d.top": "incomplete",
         "d.left": "incomplete",
@@ -90,12 +90,12 @@ def test_missing_inputs_show_where_they_are_needed() -> None:
     }
 
 
-def test_receipt_of_a_given_value_is_one_entry() -> None:
+def test_provenance_of_a_given_value_is_one_entry() -> None:
     registry = diamond()
-    receipt = explain(
+    provenance = explain(
         registry, registry.resolve("d.base", {"d.base": "1 s"}), sources={"d.base": "me"}
     )
-    assert [(e.status, e.source) for e in receipt.entries] == [("given", "me")]
+    assert [(e.status, e.source) for e in provenance.entries] == [("given", "me")]
 
 
 def test_members_of_a_simultaneous_block_refer_to_each_other() -> None:
@@ -105,16 +105,16 @@ def test_members_of_a_simultaneous_block_refer_to_each_other() -> None:
     scope.equation(x, 1 + y / 2)
     scope.equation(y, x / 2)
     scope.simultaneous("pair", [x, y])
-    receipt = receipt_of(Registry.from_scopes([scope]), "b.x", {}, None)
-    assert [(e.variable.name, e.parts, e.block) for e in receipt.entries] == [
+    provenance = provenance_of(Registry.from_scopes([scope]), "b.x", {}, None)
+    assert [(e.variable.name, e.parts, e.block) for e in provenance.entries] == [
         ("b.x", "listed", "b.pair"),
         ("b.y", "listed", "b.pair"),
         ("b.x", "above", "b.pair"),
     ]
-    assert receipt.entries[0].value == pytest.approx(4 / 3)
+    assert provenance.entries[0].value == pytest.approx(4 / 3)
 
 
-def test_very_deep_graphs_are_cut_by_default_and_explained_in_full_on_demand() -> None:
+def test_deep_graph_is_cut_by_default_and_complete_at_unlimited_depth() -> None:
     registry = chain(2000)
     resolution = registry.resolve("c.v2000", {"c.v0": "0 s"})
     assert len(explain(registry, resolution).entries) <= READABLE_ENTRIES
@@ -123,15 +123,15 @@ def test_very_deep_graphs_are_cut_by_default_and_explained_in_full_on_demand() -
     assert max(len("".join(text for text, _ in line)) for line in print_tree(full)) < 200
 
 
-def test_the_page_is_drawn_exactly() -> None:
+def test_text_of_the_tree_matches_exactly() -> None:
     registry = diamond()
-    receipt = explain(
+    provenance = explain(
         registry,
         registry.resolve("d.top", {"d.base": "1 s"}),
         sources={"d.base": "measured"},
         depth=3,
     )
-    assert to_text(receipt, width=60) == (
+    assert to_text(provenance, width=60) == (
         "d.top ........................................... 9 s  [1]\n"
         "|  = d.left + d.right\n"
         "|- d.left ....................................... 3 s  [2]\n"
@@ -151,12 +151,12 @@ def test_the_page_is_drawn_exactly() -> None:
     )
 
 
-def test_data_holds_what_the_page_shows() -> None:
-    data = receipt_of(diamond(), "d.top", {"d.base": "1 s"}, 1).to_data()
+def test_data_has_the_entries_of_the_text() -> None:
+    data = provenance_of(diamond(), "d.top", {"d.base": "1 s"}, 1).to_data()
     assert data["target"] == "d.top"
     assert data["cut"] is True
-    assert [row["name"] for row in data["receipt"]] == ["d.top", "d.left", "d.right"]
-    assert data["receipt"][0] == {
+    assert [row["name"] for row in data["provenance"]] == ["d.top", "d.left", "d.right"]
+    assert data["provenance"][0] == {
         "name": "d.top",
         "depth": 0,
         "symbol": "t",

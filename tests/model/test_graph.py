@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from assay import stack
 from assay.errors import CycleError, InputError, UnknownNameError
 from assay.model import Registry, Scope, Variable, by_definition, total
+from assay.model.graphs.dependency_graph import DependencyGraph
 from assay.model.graphs.digraph import components, cycles, simple_paths
-from assay.model.graphs.graph import Graph
 
 NAMES = "abcdef"
 
@@ -285,7 +285,7 @@ def test_reach_of_the_stack_leaves_out_only_the_library() -> None:
         lambda g: g.reachable(["d.zz"]),
     ],
 )
-def test_unknown_names_get_a_suggestion(ask: Callable[[Graph], object]) -> None:
+def test_unknown_names_get_a_suggestion(ask: Callable[[DependencyGraph], object]) -> None:
     with pytest.raises(UnknownNameError) as error:
         ask(diamond().graph)
     assert error.value.message == 'unknown variable "d.zz"'
@@ -324,7 +324,7 @@ def test_graphs_thousands_deep() -> None:
 def test_questions_about_1500_relations_take_moments() -> None:
     registry = chain(1501)
     started = time.process_time()
-    graph = Graph(registry)
+    graph = DependencyGraph(registry)
     graph.topological_sort()
     graph.find_cycles()
     graph.reachable(["c.v1500"])

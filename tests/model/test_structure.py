@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
-from assay.model.solving.structure import Matching, strong_components
+from assay.model.graphs.digraph import strongly_connected_components
+from assay.model.solving.structure import Matching
 
 
 @st.composite
@@ -56,7 +57,7 @@ def test_a_conflict_is_one_equation_too_many_and_not_less(
     table, unknowns = case
     matching = Matching(table, unknowns)
     for surplus in matching.surplus_equations:
-        equations, variables = matching.conflict(surplus)
+        equations, variables = matching.overdetermined_set(surplus)
         assert set(variables) == set().union(*(table[equation] for equation in equations))
         assert len(equations) == len(variables) + 1
         for left_out in equations:
@@ -71,7 +72,7 @@ def test_a_freedom_is_one_unknown_too_many_and_not_less(
     matching = Matching(table, unknowns)
     transposed = {u: tuple(e for e, columns in table.items() if u in columns) for u in unknowns}
     for free in matching.free_unknowns:
-        variables, equations = matching.freedom(free)
+        variables, equations = matching.underdetermined_set(free)
         assert set(equations) == set().union(*(transposed[variable] for variable in variables))
         assert len(variables) == len(equations) + 1
         for left_out in variables:
@@ -85,7 +86,7 @@ def test_components_are_scipys_and_in_order(edges: list[tuple[int, int]]) -> Non
     for node, needed in edges:
         needs[node].append(needed)
         dense[node, needed] = 1
-    ours = strong_components(needs)
+    ours = strongly_connected_components(needs)
     _, labels = connected_components(csr_matrix(dense), connection="strong")
     theirs = {frozenset(np.flatnonzero(labels == label).tolist()) for label in set(labels)}
     assert {frozenset(component) for component in ours} == theirs
@@ -95,7 +96,7 @@ def test_components_are_scipys_and_in_order(edges: list[tuple[int, int]]) -> Non
 
 def test_a_chain_of_ten_thousand_needs_no_recursion() -> None:
     chain = {node: [node + 1] for node in range(10_000)} | {10_000: []}
-    assert len(strong_components(chain)) == 10_001
+    assert len(strongly_connected_components(chain)) == 10_001
     table = {node: (node, node + 1) for node in range(10_000)}
     # Started at the wrong end, every match has to move for the last equation to get one.
     shifted = {node: node + 1 for node in range(9_999)}

@@ -17,9 +17,9 @@ from assay.errors import EvaluationError, InputError, MissingInputsError, Unknow
 from assay.model import ANY_SIGN, Distribution, Registry, Scope, Symbol, exp, log, sin, sqrt
 from assay.model.inputs import Given, read_inputs
 from assay.model.language.variables import Variable
-from assay.model.uncertainty.propagate import Share, interval, propagate, variance_shares
+from assay.model.uncertainty.propagate import VarianceShare, interval, propagate, variance_shares
 from assay.model.uncertainty.sampling import PointEvaluator, TapeEvaluator, nominal_values
-from assay.model.uncertainty.sources import Question, find_sources
+from assay.model.uncertainty.sources import UncertaintyQuery, find_sources
 from assay.model.uncertainty.truncation import Array
 
 TAILS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -214,9 +214,9 @@ def test_points_without_a_value_are_left_out_and_told(arithmetic: Registry) -> N
 
 def test_more_failures_than_values_are_an_error(arithmetic: Registry) -> None:
     # The median is fine: only sampling can find out.
-    for ask in (propagate, variance_shares):
+    for make_query in (propagate, variance_shares):
         with pytest.raises(EvaluationError, match=r"t\.narrow has no finite value at \d+ of \d+ "):
-            ask(arithmetic, "t.narrow", {"t.a": "normal(1, 1)"})
+            make_query(arithmetic, "t.narrow", {"t.a": "normal(1, 1)"})
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_groups_are_single_sources(ishigami: Registry) -> None:
 
 def test_a_sole_source_has_all_of_the_variance(arithmetic: Registry) -> None:
     shares = variance_shares(arithmetic, "t.sum", {"t.a": "normal(1, 2)", "t.b": 1.0, "t.c": 1.0})
-    assert list(shares) == [Share("t.a", 1.0, 1.0, 0.0)]
+    assert list(shares) == [VarianceShare("t.a", 1.0, 1.0, 0.0)]
 
 
 def test_inputs_that_cancel_take_no_share(arithmetic: Registry) -> None:
@@ -319,7 +319,7 @@ def test_inputs_that_cancel_take_no_share(arithmetic: Registry) -> None:
     assert shares[0][1:] == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
     assert shares[1].first_order == pytest.approx(1.0, abs=0.01)
     still = variance_shares(arithmetic, "t.same", {"t.a": "normal(1, 2)", "t.b": 1.0})
-    assert list(still) == [Share("t.a", 0.0, 0.0, 0.0)]
+    assert list(still) == [VarianceShare("t.a", 0.0, 0.0, 0.0)]
     assert still.degradations == ("t.same does not vary with its uncertain inputs",)
 
 
@@ -327,7 +327,7 @@ def test_shares_leave_failed_points_out_and_say_so(arithmetic: Registry) -> None
     shares = variance_shares(arithmetic, "t.root", {"t.a": "normal(2, 1)"})
     (note,) = shares.degradations
     assert note.startswith("t.root has no finite value at ")
-    assert shares[0] == Share("t.a", 1.0, 1.0, 0.0)
+    assert shares[0] == VarianceShare("t.a", 1.0, 1.0, 0.0)
     both: dict[str, Given] = {"t.a": "normal(2, 1)", "t.b": "normal(0, 0.5)"}
     root, shift = variance_shares(arithmetic, "t.shifted", both, count=4096)
     known = stats.truncnorm(-2, np.inf, loc=2)
@@ -449,13 +449,13 @@ def test_tape_and_point_by_point_agree(
             "y.left": 0.5,
         },
     )
-    question = Question(dynamic, ("y.mixed", "y.noisy"), inputs, {"y.decayed": "early"})
+    question = UncertaintyQuery(dynamic, ("y.mixed", "y.noisy"), inputs, {"y.decayed": "early"})
     sources = find_sources(question)
     assert sources.names == ("y.rate", "y.scale", "y.noisy")
     points = np.random.default_rng(seed).uniform(size=(3, 40))
     nominal = nominal_values(question)
     tape, point = (kind(question, sources, nominal) for kind in (TapeEvaluator, PointEvaluator))
-    by_tape, by_point = tape(tape.place(points)), point(point.place(points))
+    by_tape, by_point = tape(tape.inverse_cdf(points)), point(point.inverse_cdf(points))
     # A few points have a negative scale, which no draw can have for its spread.
     assert np.isfinite(by_tape).mean() > 0.7
     np.testing.assert_allclose(by_tape, by_point, rtol=1e-12, atol=1e-14)
@@ -463,13 +463,13 @@ def test_tape_and_point_by_point_agree(
 
 def test_tape_and_point_by_point_leave_the_same_share_out(drawing: Registry) -> None:
     inputs = read_inputs(drawing, {"d.mean": "uniform(0, 2)", "d.spread": 1.0})
-    question = Question(drawing, ("d.half",), inputs, {})
+    question = UncertaintyQuery(drawing, ("d.half",), inputs, {})
     sources, nominal = find_sources(question), nominal_values(question)
     points = np.random.default_rng(0).uniform(size=(2, 50))
     told = []
     for kind in (TapeEvaluator, PointEvaluator):
         evaluator = kind(question, sources, nominal)
-        evaluator(evaluator.place(points))
+        evaluator(evaluator.inverse_cdf(points))
         told.append(evaluator.outside)
     expected = float(np.mean(stats.norm.cdf(-2 * points[0])))
     assert told[0] == pytest.approx({"d.half": expected}, rel=1e-9)
@@ -566,9 +566,9 @@ def test_points_switch_to_draws_but_not_to_those_that_lack_inputs() -> None:
 
 
 def test_missing_inputs_are_named(arithmetic: Registry) -> None:
-    for ask in (propagate, variance_shares):
+    for make_query in (propagate, variance_shares):
         with pytest.raises(MissingInputsError) as refused:
-            ask(arithmetic, "t.sum", {"t.a": "normal(1, 2)"})
+            make_query(arithmetic, "t.sum", {"t.a": "normal(1, 2)"})
         assert refused.value.names == ("t.b", "t.c")
 
 

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 
 from assay.catalog import entries
-from assay.catalog.entries import Entry
+from assay.catalog.entries import CatalogEntry
 from assay.errors import UnknownNameError
 
 GROUP = "accelerators"
 _WORDS = re.compile(r"[a-z]+\d+[a-z]*|\d+gb?|[a-z]+|\d+")
-_IDLE = frozenset(
+_NOT_DISTINCTIVE = frozenset(
     ("nvidia", "amd", "google", "cloud", "gpu", "gpus", "tensor", "core", "dgx", "hgx", "instinct",
      "tesla", "geforce", "per", "one", "of", "its", "hbm2", "hbm2e", "hbm3", "hbm3e", "nvl72")
 )  # fmt: skip
-"""Words that do not tell one accelerator from another."""
+"""Words that many accelerators' names contain."""
 
 
 def names() -> list[str]:
@@ -23,35 +23,36 @@ def names() -> list[str]:
     return entries.names(GROUP)
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> CatalogEntry:
     """An accelerator by its name or an alias, such as `H100-SXM-80GB`.
 
-    An unknown spelling is compared word by word: the words that tell accelerators apart must
-    all belong to one entry; boards of the SXM kind go before cards where both would do.
+    An unknown spelling is compared word by word: its distinctive words must all belong to one
+    entry. Where an SXM board and a PCIe card both match, the board is chosen.
     """
     try:
         return entries.find(GROUP, name, "accelerator")
     except UnknownNameError as error:
-        wanted = _words(name)
+        words = _words(name)
         for entry in sorted(all_accelerators(), key=_preference):
             spellings = (entry.name, entry.title, *entry.aliases)
-            if wanted and any(wanted <= _words(spelling) for spelling in spellings):
+            if words and any(words <= _words(spelling) for spelling in spellings):
                 return entry
         raise error from None
 
 
-def all_accelerators() -> Iterator[Entry]:
+def all_accelerators() -> Iterator[CatalogEntry]:
     """Every accelerator of the catalog."""
     return entries.entries(GROUP)
 
 
-def _preference(entry: Entry) -> tuple[bool, int, str]:
+def _preference(entry: CatalogEntry) -> tuple[bool, int, str]:
     return ("pcie" in entry.name, len(entry.name), entry.name)
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words of a name that matter, in one spelling."""
+    """The distinctive words of a name, in one spelling."""
     text = re.sub(r"^\s*\d+\s*x\s*", "", name.lower())
     words = _WORDS.findall(re.sub(r"\([^)]*\)", " ", text))
-    plain = (re.sub(r"^sxm[456]$", "sxm", word) for word in words)
-    return frozenset(re.sub(r"^(\d+)g$", r"\1gb", word) for word in plain) - _IDLE
+    without_generation = (re.sub(r"^sxm[456]$", "sxm", word) for word in words)
+    spelled = frozenset(re.sub(r"^(\d+)g$", r"\1gb", word) for word in without_generation)
+    return spelled - _NOT_DISTINCTIVE

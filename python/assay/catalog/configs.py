@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.catalog.families import FAMILIES, REFUSED, STANDARD, Family
+from assay.catalog.families import FAMILIES, STANDARD, UNSUPPORTED, Family
 from assay.errors import InputError
 
 Config = Mapping[str, Any]
@@ -20,10 +20,15 @@ _FFN = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
 _EXPERT_FFN = ("moe_intermediate_size",)
 _VOCABULARY = ("vocab_size", "padded_vocab_size")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
-_CHOSEN = ("num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_top_k")
-_LARGEST = 1e15
+_EXPERTS_PER_TOKEN = (
+    "num_experts_per_tok",
+    "experts_per_token",
+    "num_experts_per_token",
+    "moe_top_k",
+)
+_LARGEST_NUMBER = 1e15
 """Far above any width or count; more is a damaged file."""
-_REFUSED = {
+_UNSUPPORTED_FIELDS = {
     "block_configs": "layers that differ from each other",
     "hybrid_override_pattern": "layers of a state-space model",
     "swa_num_key_value_heads": "windowed layers with other heads",
@@ -35,7 +40,7 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """Values by name within the `architecture` scope, and what had to be assumed."""
+    """Values by name within the `architecture` scope, and notes on what was assumed."""
 
     values: dict[str, float]
     notes: tuple[str, ...]
@@ -62,7 +67,7 @@ class _Reader:
         kind = str(self.config.get("model_type", ""))
         if kind in FAMILIES:
             return FAMILIES[kind]
-        if kind in REFUSED:
+        if kind in UNSUPPORTED:
             raise InputError(
                 f'{self.name}: models of type "{kind}" are not covered',
                 "give the values of the architecture scope yourself with --assign",
@@ -72,10 +77,10 @@ class _Reader:
         return STANDARD
 
     def read(self) -> Shapes:
-        for field, what in _REFUSED.items():
+        for field, description in _UNSUPPORTED_FIELDS.items():
             if self.config.get(field):
                 raise InputError(
-                    f"{self.name}: {field} describes {what}, which the model does not cover",
+                    f"{self.name}: {field} describes {description}, which the model does not cover",
                     "give the values of the architecture scope yourself with --assign",
                 )
         values = self._widths()
@@ -168,7 +173,7 @@ class _Reader:
         bias = self.family.router_bias or noise_free or self._flag("use_routing_bias", False)
         shapes = {
             "experts": experts,
-            "experts_per_token": self._required(_CHOSEN),
+            "experts_per_token": self._required(_EXPERTS_PER_TOKEN),
             "expert_ffn": width,
             "shared_experts": shared,
             "dense_layers": dense,
@@ -278,8 +283,8 @@ class _Reader:
         return default if stated is None else bool(stated)
 
     def _number(self, field: str, value: Any) -> float:
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
-        if not plain or not 0 <= value < _LARGEST:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value < _LARGEST_NUMBER:
             shown = repr(value)[:60]
             raise InputError(f"{self.name}: expected a number as {field}, got {shown}")
         return float(value)

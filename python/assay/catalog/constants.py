@@ -1,8 +1,8 @@
 """Fitted constants of accelerators, keyed by the names of the graph's variables.
 
-Every file of `calibration/` that names a `system` and has `constants` counts; several may
-describe one system. `common` holds what does not depend on the accelerator. Constants that
-belong to one engine's kernels stand under `engines`; the default engine's are the system's own.
+Every file of `calibration/` that has a `system` and `constants` is read; several may describe one
+system. `common` holds constants that do not depend on the accelerator. Constants of one engine's
+kernels are under `engines`; those of the default engine are the system's own.
 
     >>> given("h100_sxm")["kernels.gemm.read_share"] > 0.8
     True
@@ -21,39 +21,39 @@ from assay.errors import unknown_name
 _FOLDER = Path(__file__).parent / "calibration"
 COMMON = "common"
 
-LENDERS = (
+FALLBACK_SYSTEMS = (
     (("a100", "a800", "a30", "v100", "t4", "a10", "l4", "l40", "rtx"), "a100_sxm"),
     (("h200", "h20"), "h200_sxm"),
     (("h100", "h800", "gh200"), "h100_sxm"),
     (("b200", "gb200", "b300", "gb300", "b100"), "b200_sxm"),
 )
-"""Whose constants an accelerator without own ones borrows, by the start of its name.
+"""The system whose constants an accelerator without a calibration uses, by the start of its name.
 
-Kernels of one generation of tensor cores are alike; those before Hopper issue products the way
-the A100 does. An accelerator named nowhere borrows the H100's.
+Kernels for one generation of tensor cores are alike; those before Hopper issue `mma` as the A100
+does. An accelerator that matches none uses the H100's.
 """
-_LAST_LENDER = "h100_sxm"
+_DEFAULT_FALLBACK = "h100_sxm"
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Constants of one accelerator in base units, with how sure they are and where they are from."""
+    """Constants of one accelerator in base units, with standard errors of their logarithms."""
 
     system: str
-    lender: str
+    source_system: str
     engine: str
     values: dict[str, float]
     log_standard_errors: dict[str, float]
     borrowed: tuple[str, ...] = ()
-    """Layers whose constants are a relative's although others are the accelerator's own."""
+    """Layers that use the fallback system's constants although others have their own."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a prediction that uses these constants should say."""
-        if self.lender != self.system:
-            return (f"no kernel measurements of {self.system}: constants of {self.lender}",)
-        relative = _relative(self.system)
-        return tuple(f"{layer}: constants of {relative}" for layer in self.borrowed)
+        """Notes for a prediction that uses these constants."""
+        if self.source_system != self.system:
+            return (f"no kernel measurements of {self.system}: constants of {self.source_system}",)
+        fallback = _fallback(self.system)
+        return tuple(f"{layer}: constants of {fallback}" for layer in self.borrowed)
 
 
 def calibrated() -> list[str]:
@@ -70,21 +70,21 @@ def engines(system: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def lender(system: str) -> str:
-    """Whose constants an accelerator uses: its own where it has some."""
-    return system if system in calibrated() else _relative(system)
+def source_system(system: str) -> str:
+    """The system whose constants an accelerator uses: its own where it has a calibration."""
+    return system if system in calibrated() else _fallback(system)
 
 
-def _relative(system: str) -> str:
-    for starts, name in LENDERS:
+def _fallback(system: str) -> str:
+    for starts, name in FALLBACK_SYSTEMS:
         if system.startswith(starts):
             return name
-    return _LAST_LENDER
+    return _DEFAULT_FALLBACK
 
 
 def _chain(system: str) -> list[dict[str, Any]]:
-    """What holds for an accelerator, from the general to its own, which goes last and wins."""
-    sources = dict.fromkeys((COMMON, _relative(system), system))
+    """Calibration files for an accelerator, general ones first; later ones override earlier ones."""
+    sources = dict.fromkeys((COMMON, _fallback(system), system))
     return [data for source in sources for data in _files() if data["system"] == source]
 
 
@@ -102,7 +102,7 @@ def find(system: str, engine: str | None = None) -> Calibration:
     others = {name for name, source in sources.items() if source not in (COMMON, system)}
     return Calibration(
         system,
-        lender(system),
+        source_system(system),
         engine or (chosen[0] if chosen else ""),
         {name: float(entry["value"]) for name, entry in entries.items()},
         {

@@ -22,12 +22,12 @@ def names() -> list[str]:
 
 
 def clients() -> list[str]:
-    """Ways of sending requests that are known."""
+    """Names of the known client models: how requests arrive."""
     return sorted(_data()["clients"])
 
 
 def given(engine: str, client: str = "closed_loop") -> dict[str, float]:
-    """Values by full name for an engine and for what sends it requests."""
+    """Values by full name for an engine and the client that sends it requests."""
     data = _data()
     if engine not in data["engines"]:
         raise unknown_name("engine", engine, names())
@@ -42,7 +42,7 @@ def given(engine: str, client: str = "closed_loop") -> dict[str, float]:
 
 
 def interval90(quantity: str) -> float:
-    """Logarithm by which nine in ten held-out figures of a quantity are missed at most."""
+    """90th percentile of the absolute log error on held-out figures of a quantity."""
     found = _data()["intervals"].get(quantity)
     if found is None:
         raise unknown_name("quantity", quantity, sorted(_data()["intervals"]))

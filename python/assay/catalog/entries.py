@@ -1,4 +1,4 @@
-"""Catalog entries: values keyed by graph variables, each with where it comes from."""
+"""Catalog entries: values keyed by graph variables, each with its source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KNOWN = ("group", "title", "aliases", "defaults", "values")
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """A named group of values, such as an accelerator or a tariff."""
 
     group: str
@@ -51,7 +51,7 @@ def names(group: str) -> list[str]:
 
 
 @cache
-def read(group: str, name: str) -> Entry:
+def read(group: str, name: str) -> CatalogEntry:
     """One entry by group and exact name."""
     path = _FOLDER / group / f"{name}.json"
     if name not in names(group):
@@ -59,12 +59,12 @@ def read(group: str, name: str) -> Entry:
     return from_data(json.loads(path.read_text(encoding="utf-8")), group, name)
 
 
-def entries(group: str) -> Iterator[Entry]:
+def entries(group: str) -> Iterator[CatalogEntry]:
     """All entries of a group."""
     return (read(group, name) for name in names(group))
 
 
-def from_data(data: Mapping[str, Any], group: str, name: str) -> Entry:
+def from_data(data: Mapping[str, Any], group: str, name: str) -> CatalogEntry:
     """An entry from its file's content; facts of a value default to those of the entry."""
     stated = data.get("values")
     if not isinstance(stated, Mapping):
@@ -74,29 +74,31 @@ def from_data(data: Mapping[str, Any], group: str, name: str) -> Entry:
         variable: read_value(f"{group}/{name}: {variable}", item, defaults)
         for variable, item in stated.items()
     }
-    return Entry(
+    return CatalogEntry(
         group, name, str(data.get("title", name)), values, tuple(data.get("aliases", ())),
         {key: item for key, item in data.items() if key not in _KNOWN},
     )  # fmt: skip
 
 
-def from_file(path: Path) -> Entry:
-    """An entry of a user's own, from a JSON file in the catalog's format."""
+def from_file(path: Path) -> CatalogEntry:
+    """A user's entry, from a JSON file in the catalog's format."""
     data = read_json("catalog file", path)
     if not isinstance(data, dict):
         raise InputError(f"catalog file {path.name}: expected an object with values")
     return from_data(data, str(data.get("group", "files")), path.stem)
 
 
-def plain(name: str) -> str:
-    """A name without case, spaces and marks, by which spellings are compared."""
+def normalize_name(name: str) -> str:
+    """A name in lower case without spaces and punctuation, for comparing spellings."""
     return "".join(letter for letter in name.lower() if letter.isalnum() or letter == ".")
 
 
-def find(group: str, name: str, what: str) -> Entry:
-    """The entry of a group that has this name, or is known under it."""
-    wanted = plain(name)
+def find(group: str, name: str, what: str) -> CatalogEntry:
+    """The entry of a group that has this name, title or alias."""
+    normalized = normalize_name(name)
     for entry in entries(group):
-        if wanted in {plain(spelling) for spelling in (entry.name, entry.title, *entry.aliases)}:
+        if normalized in {
+            normalize_name(spelling) for spelling in (entry.name, entry.title, *entry.aliases)
+        }:
             return entry
     raise unknown_name(what, name, names(group))

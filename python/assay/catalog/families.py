@@ -1,4 +1,4 @@
-"""What a model type implies that its configuration file does not state."""
+"""Model families: conventions that a `model_type` implies and its configuration does not state."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ FAMILIES: dict[str, Family] = {
         gated=False, tied=True, norm_vectors=2.0, ffn_ratio=4.0, multi_query_flag=True
     ),
 }  # fmt: skip
-"""By `model_type`, as the library's own classes build them."""
+"""By `model_type`, as the classes of Hugging Face Transformers build them."""
 
-REFUSED = frozenset(
+UNSUPPORTED = frozenset(
     ("nemotron_h", "kimi_linear", "mamba", "mamba2", "jamba", "falcon_mamba", "rwkv", "bert", "t5")
 )
 """Types whose layers the `architecture` scope has no variables for."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.catalog.configs import Shapes, read_shapes
-from assay.catalog.entries import Entry, plain
+from assay.catalog.entries import CatalogEntry, normalize_name
 from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InputError, unknown_name
 from assay.files import read_json
@@ -27,8 +27,8 @@ _SUFFIXES = re.compile(
 
 
 @dataclass(frozen=True)
-class Model:
-    """A model's shapes, what they were read from, and what had to be assumed."""
+class CatalogModel:
+    """A model's shapes, their source, and notes on what was assumed."""
 
     name: str
     shapes: Mapping[str, float]
@@ -56,14 +56,14 @@ class Model:
         return None
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> CatalogEntry:
         """The model as a catalog entry."""
         values = {
             name: SourcedValue(f"{value:.15g}", self.source, self.kind, self.date, number=value)
             for name, value in self.given.items()
         }
         facts = {"config": dict(self.config), "notes": list(self.notes)}
-        return Entry(GROUP, self.name, self.title or self.name, values, self.aliases, facts)
+        return CatalogEntry(GROUP, self.name, self.title or self.name, values, self.aliases, facts)
 
 
 def names() -> list[str]:
@@ -72,25 +72,25 @@ def names() -> list[str]:
 
 
 @cache
-def read(name: str) -> Model:
+def read(name: str) -> CatalogModel:
     """A model of the catalog by its exact name."""
     if name not in names():
         raise unknown_name("model", name, names())
     data = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     shapes = read_shapes(data["config"], name)
-    return Model(
+    return CatalogModel(
         name, shapes.values, data["config"], data["source"], data.get("kind", "spec"),
         data.get("date", ""), data.get("title", name), tuple(data.get("aliases", ())),
         (*shapes.notes, *data.get("notes", ())), data.get("published", {}),
     )  # fmt: skip
 
 
-def all_models() -> Iterator[Model]:
+def all_models() -> Iterator[CatalogModel]:
     """Every model of the catalog."""
     return (read(name) for name in names())
 
 
-def find(name: str) -> Model:
+def find(name: str) -> CatalogModel:
     """A model by its name or an alias, such as `meta-llama/Llama-3.1-8B-Instruct`.
 
     The owner before a slash and endings that do not change shapes (`-Instruct`, `-FP8`) are
@@ -100,29 +100,33 @@ def find(name: str) -> Model:
     shorter = _SUFFIXES.sub("", bare)
     known = _spellings()
     for spelling in (name, bare, shorter):
-        if (found := known.get(plain(spelling))) is not None:
+        if (found := known.get(normalize_name(spelling))) is not None:
             return read(found)
-    # Some write 3_1 for 3.1: without the point, one model must be left.
-    pointless = plain(shorter).replace(".", "")
-    left = {found for spelling, found in known.items() if spelling.replace(".", "") == pointless}
-    if len(left) == 1:
-        return read(left.pop())
+    # Some write 3_1 for 3.1: without the point, exactly one model must match.
+    without_point = normalize_name(shorter).replace(".", "")
+    matches = {
+        found for spelling, found in known.items() if spelling.replace(".", "") == without_point
+    }
+    if len(matches) == 1:
+        return read(matches.pop())
     raise unknown_name("model", name, names())
 
 
 @cache
 def _spellings() -> dict[str, str]:
-    """Catalog names by plain spelling; two models may not share one."""
+    """Catalog names by normalized spelling; two models may not share one."""
     known: dict[str, str] = {}
     for name in names():
         data = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
         for spelling in (name, data.get("title", name), *data.get("aliases", ())):
-            if known.setdefault(plain(spelling), name) != name:
-                raise InputError(f'models {known[plain(spelling)]} and {name}: both "{spelling}"')
+            if known.setdefault(normalize_name(spelling), name) != name:
+                raise InputError(
+                    f'models {known[normalize_name(spelling)]} and {name}: both "{spelling}"'
+                )
     return known
 
 
-def from_config(source: str | Path | Mapping[str, Any], name: str = "") -> Model:
+def from_config(source: str | Path | Mapping[str, Any], name: str = "") -> CatalogModel:
     """A model from a user's `config.json`, given as its path or its content."""
     if isinstance(source, Mapping):
         config, label, origin = source, name or "config", "configuration given in memory"
@@ -131,7 +135,7 @@ def from_config(source: str | Path | Mapping[str, Any], name: str = "") -> Model
         config, origin = _read_config(path), f"configuration file {path.name}"
         label = name or (path.parent.name if path.name == "config.json" else path.stem) or path.stem
     shapes = read_shapes(config, label)
-    return Model(label, shapes.values, config, origin, notes=shapes.notes)
+    return CatalogModel(label, shapes.values, config, origin, notes=shapes.notes)
 
 
 def from_dimensions(
@@ -144,11 +148,11 @@ def from_dimensions(
     source: str = "dimensions given",
     model_type: str = "",
     **fields: Any,
-) -> Model:
+) -> CatalogModel:
     """A model from bare dimensions, as published runs state them.
 
     `fields` are further fields of a `config.json`. Where no feed-forward width is stated, the
-    model is a plain decoder of the GPT kind, four times as wide there as its hidden state.
+    model is a GPT decoder whose feed-forward layer is four times as wide as its hidden state.
     """
     notes: list[str] = []
     config: dict[str, Any] = {
@@ -162,7 +166,7 @@ def from_dimensions(
         config.setdefault("tie_word_embeddings", True)
         notes.append("no feed-forward width is stated: a plain one of four times the width")
     shapes: Shapes = read_shapes(config, name)
-    return Model(name, shapes.values, config, source, notes=(*notes, *shapes.notes))
+    return CatalogModel(name, shapes.values, config, source, notes=(*notes, *shapes.notes))
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:

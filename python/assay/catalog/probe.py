@@ -1,4 +1,4 @@
-"""Measure this machine's processors as an accelerator of the catalog."""
+"""Measure this machine's CPUs as an accelerator of the catalog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assay.catalog.entries import Entry
+from assay.catalog.entries import CatalogEntry
 from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InputError
 
@@ -21,52 +21,51 @@ _MATRIX = 1024
 _REPETITIONS = 7
 
 
-def probe() -> Entry:
+def probe() -> CatalogEntry:
     """Rates that NumPy reaches here, each the best of several runs, as an entry of kind measured.
 
-    Uncertainties are the distance from the median run to the best one: what a busy machine
-    takes away.
+    The uncertainty is the relative distance from the best run to the median one.
     """
     import numpy as np
 
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    host = f"{platform.machine()} host with {os.cpu_count() or 1} processors"
+    host = f"{platform.machine()} host with {os.cpu_count() or 1} CPUs"
     random = np.random.default_rng(0)
     data = random.random(_READ_BYTES // 8)
     left = random.random((_MATRIX, _MATRIX), dtype=np.float32)
     right = random.random((_MATRIX, _MATRIX), dtype=np.float32)
     read, read_spread = _best(lambda: data.max())
-    product, product_spread = _best(lambda: left @ right)
+    gemm, gemm_spread = _best(lambda: left @ right)
     bandwidth = data.nbytes / read
-    flops = 2.0 * _MATRIX**3 / product
+    flops = 2.0 * _MATRIX**3 / gemm
     how = f"NumPy {np.__version__} on a {host}, best of {_REPETITIONS} runs"
     values = {
         "gpu.peak_flops": SourcedValue(
-            f"{flops:.4g} FLOP/(s*GPU)", f"product of 32-bit matrices of {_MATRIX}; {how}",
-            "measured", today, product_spread,
+            f"{flops:.4g} FLOP/(s*GPU)", f"SGEMM of size {_MATRIX}; {how}",
+            "measured", today, gemm_spread,
         ),
         "gpu.memory.bandwidth": SourcedValue(
-            f"{bandwidth:.4g} byte/(s*GPU)", f"largest of {data.size} 64-bit numbers; {how}",
+            f"{bandwidth:.4g} byte/(s*GPU)", f"maximum of {data.size} 64-bit floats; {how}",
             "measured", today, read_spread,
         ),
         "gpu.memory.capacity": SourcedValue(
             f"{_memory()} byte/GPU", "the operating system", "measured", today
         ),
-        "gpu.multiprocessors": SourcedValue(
+        "gpu.multiCPUs": SourcedValue(
             f"{os.cpu_count() or 1} 1/GPU", "the operating system", "measured", today
         ),
-        "gpu.rate_8bit": SourcedValue("1", "no faster products of 8 bits are used", "measured", today),
-        "gpu.rate_4bit": SourcedValue("1", "no faster products of 4 bits are used", "measured", today),
+        "gpu.rate_8bit": SourcedValue("1", "no faster 8-bit GEMM is used", "measured", today),
+        "gpu.rate_4bit": SourcedValue("1", "no faster 4-bit GEMM is used", "measured", today),
     }  # fmt: skip
     if (cache := _cache()) is not None:
         values["gpu.cache.capacity"] = SourcedValue(
             f"{cache} byte/GPU", "the operating system, largest cache", "measured", today
         )
     facts: dict[str, Any] = {"vendor": platform.machine(), "launched": today}
-    return Entry("accelerators", "cpu_host", f"Processors of a {host}", values, (), facts)
+    return CatalogEntry("accelerators", "cpu_host", f"CPUs of a {host}", values, (), facts)
 
 
-def write_entry(entry: Entry, path: Path, *, force: bool = False) -> None:
+def write_entry(entry: CatalogEntry, path: Path, *, force: bool = False) -> None:
     """Write an entry to a file in the catalog's format."""
     if path.suffix != ".json":
         raise InputError(f'expected a .json file, got "{path}"', "name it FILE.json")
@@ -78,7 +77,7 @@ def write_entry(entry: Entry, path: Path, *, force: bool = False) -> None:
 
 
 def _best(run: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of the best run, and how much longer the median one takes, as a share."""
+    """Seconds of the best run, and how much longer the median run takes, relative to it."""
     run()
     times = []
     for _ in range(_REPETITIONS):
@@ -90,7 +89,7 @@ def _best(run: Callable[[], object]) -> tuple[float, float]:
 
 
 def _cache() -> int | None:
-    """Bytes of the largest cache that the kernel knows of, if it says."""
+    """Bytes of the largest cache that Linux reports, if it does."""
     scales = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):

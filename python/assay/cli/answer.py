@@ -1,4 +1,4 @@
-"""`assay resolve` and `assay explain`: a value, and what it is made of."""
+"""`assay resolve` and `assay explain`: a value, and its provenance."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final
@@ -21,11 +21,11 @@ from assay.errors import AssayError
 from assay.model.resolving.resolution import TargetValue
 
 if TYPE_CHECKING:
-    from assay.model.resolving.explain import Receipt
+    from assay.model.resolving.provenance import Provenance
     from assay.model.resolving.resolver import Resolver
 
-MOST_OTHERS: Final = 15
-"""Further targets that a receipt lists; more would bury it."""
+MOST_FURTHER_TARGETS: Final = 15
+"""Further targets that the text lists."""
 
 _STYLES: Final = {
     "name": NAME, "value": VALUE, "guide": FAINT, "equation": "", "mark": FAINT,
@@ -101,11 +101,11 @@ def explain_command(
     allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Print the receipt of a value, as a tree.
+    """Print the provenance of a value as a tree.
 
     Each entry has its value, its equation, and the number of its source.
     """
-    from assay.model.resolving.explain import explain
+    from assay.model.resolving.provenance import explain
     from assay.model.resolving.resolve import account, make_resolver
 
     question = read_question(preset, assign, variant, includes, model_config)
@@ -113,7 +113,7 @@ def explain_command(
         question.registry, question.given, question.variants, switch=not no_switch
     )
     resolution = account(resolver, target)
-    receipt = explain(
+    provenance = explain(
         question.registry,
         resolution,
         variants=question.variants,
@@ -121,7 +121,7 @@ def explain_command(
         depth=depth,
     )
     others = other_targets(question, resolver, target)
-    data = receipt.to_data()
+    data = provenance.to_data()
     data["targets"] = [
         {
             "label": label,
@@ -135,7 +135,10 @@ def explain_command(
         resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
     )
     return Report(
-        data, lambda canvas: receipt_lines(question, receipt, others, canvas), as_json, problem
+        data,
+        lambda canvas: provenance_lines(question, provenance, others, canvas),
+        as_json,
+        problem,
     )
 
 
@@ -162,13 +165,16 @@ def other_targets(
     return found
 
 
-def receipt_lines(
-    question: Question, receipt: "Receipt", others: list[tuple[str, TargetValue]], canvas: Canvas
+def provenance_lines(
+    question: Question,
+    provenance: "Provenance",
+    others: list[tuple[str, TargetValue]],
+    canvas: Canvas,
 ) -> Iterator[Line]:
-    """The whole receipt: heading, tree, sources, then what its reader should know."""
-    from assay.model.resolving.receipt import print_sources, print_tree
+    """The provenance as text: heading, tree, sources, further targets, missing inputs, notes."""
+    from assay.model.resolving.provenance_text import print_sources, print_tree
 
-    resolution = receipt.resolution
+    resolution = provenance.resolution
     heading = resolution.variable.meaning
     if resolution.value is not None:
         heading += f": {resolution.variable.format(resolution.value)}{interval(resolution)}"
@@ -178,14 +184,17 @@ def receipt_lines(
         yield from facts([("scenario", scenario)], canvas)
     yield ""
     guides = (canvas.branch, canvas.last, canvas.pass_by)
-    for line in print_tree(receipt, canvas.width, guides):
+    for line in print_tree(provenance, canvas.width, guides):
         yield tuple((text, _STYLES[role]) for text, role in line)
-    if receipt.is_cut:
+    if provenance.is_cut:
         yield (
-            (f"... cut at depth {receipt.depth}; --depth {receipt.depth + 1} shows more", FAINT),
+            (
+                f"... cut at depth {provenance.depth}; --depth {provenance.depth + 1} shows more",
+                FAINT,
+            ),
         )
     yield ""
-    for line in print_sources(receipt, canvas.width):
+    for line in print_sources(provenance, canvas.width):
         yield tuple((text, _STYLES[role]) for text, role in line)
     if others:
         yield ""
@@ -195,11 +204,11 @@ def receipt_lines(
                 (_value(other), VALUE if other.value is not None else BAD),
                 label,
             )
-            for label, other in others[:MOST_OTHERS]
+            for label, other in others[:MOST_FURTHER_TARGETS]
         ]
         yield from table(("also follows", "value", "meaning"), rows, canvas, right=(1,))
-        if len(others) > MOST_OTHERS:
-            yield ((f"and {len(others) - MOST_OTHERS} more targets", FAINT),)
+        if len(others) > MOST_FURTHER_TARGETS:
+            yield ((f"and {len(others) - MOST_FURTHER_TARGETS} more targets", FAINT),)
     if resolution.missing:
         yield ""
         yield from missing_table(resolution.missing, canvas)

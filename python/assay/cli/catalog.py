@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from assay.catalog import entries
-from assay.catalog.entries import Entry
+from assay.catalog.entries import CatalogEntry
 from assay.cli import options
 from assay.cli.output import (
     FAINT,
@@ -61,7 +61,7 @@ def catalog_command(
     return _list(name, as_json)
 
 
-def find_entry(path: str) -> Entry:
+def find_entry(path: str) -> CatalogEntry:
     """An entry by `group/name` or from a file in the catalog's format."""
     if path.endswith(".json"):
         return entries.from_file(Path(path))
@@ -80,7 +80,7 @@ def find_entry(path: str) -> Entry:
     return entries.find(group, name, f"entry of {group}")
 
 
-def _entries(group: str) -> Iterator[Entry]:
+def _entries(group: str) -> Iterator[CatalogEntry]:
     if group == "models":
         from assay.catalog import models
 
@@ -111,7 +111,7 @@ def _list(group: str | None, as_json: bool) -> Report:
     return Report(data, text, as_json)
 
 
-def entry_data(entry: Entry) -> dict[str, Any]:
+def entry_data(entry: CatalogEntry) -> dict[str, Any]:
     """An entry as plain data."""
     return {
         "path": entry.path,
@@ -122,15 +122,15 @@ def entry_data(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _show(entry: Entry, as_json: bool, notes: tuple[str, ...] = ()) -> Report:
+def _show(entry: CatalogEntry, as_json: bool, notes: tuple[str, ...] = ()) -> Report:
     def text(canvas: Canvas) -> Iterator[Line]:
         yield ((entry.path, NAME), f": {entry.title}")
-        plain = [
+        scalars = [
             (key, item) for key, item in entry.facts.items() if isinstance(item, str | int | float)
         ]
-        if plain:
+        if scalars:
             yield ""
-            yield from facts([(key, str(item)) for key, item in plain], canvas)
+            yield from facts([(key, str(item)) for key, item in scalars], canvas)
         yield ""
         sources: dict[str, int] = {}
         rows: list[tuple[Part, ...]] = []

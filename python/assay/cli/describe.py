@@ -8,7 +8,7 @@ from assay.cli.output import FAINT, NAME, Canvas, Line, facts, wrapped
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Constant, Variable
 from assay.model.registry import Registry
-from assay.model.resolving.explain import describe_source
+from assay.model.resolving.provenance import describe_source
 
 
 def role_of(variable: Variable) -> str:

@@ -18,7 +18,13 @@ from assay.cli.output import (
 )
 from assay.errors import MissingInputsError
 from assay.model.registry import Registry
-from assay.model.resolving.resolution import Missing, Resolution, Step, TargetValue, Verdict
+from assay.model.resolving.resolution import (
+    ConditionVerdict,
+    MissingInput,
+    Resolution,
+    TargetValue,
+    TraceStep,
+)
 
 STATUS = {"true": ("holds", GOOD), "false": ("violated", BAD), "unknown": ("unknown", WARN)}
 _COUNTED = {"true": "fulfilled", "false": "violated", "unknown": "unknown"}
@@ -46,7 +52,9 @@ def interval(resolution: Resolution | TargetValue) -> str:
     return f"  (90 %: {shown(lower)} to {shown(upper)})"
 
 
-def missing_table(gaps: Sequence[Missing], canvas: Canvas, *, in_full: bool = False) -> list[Line]:
+def missing_table(
+    gaps: Sequence[MissingInput], canvas: Canvas, *, in_full: bool = False
+) -> list[Line]:
     """Inputs without a value; in full with their meaning and who needs them."""
     if not in_full:
         rows = [
@@ -68,7 +76,8 @@ def missing_table(gaps: Sequence[Missing], canvas: Canvas, *, in_full: bool = Fa
 def missing_report(registry: Registry, error: MissingInputsError, as_json: bool) -> Report:
     """The answer to a question whose inputs are missing: which they are."""
     gaps = [
-        Missing(registry.variable(name), registry.graph.successors[name]) for name in error.names
+        MissingInput(registry.variable(name), registry.graph.successors[name])
+        for name in error.names
     ]
     data = {"missing": [gap.to_data() for gap in gaps]}
     # The names are in the answer; the error need not repeat them.
@@ -77,7 +86,7 @@ def missing_report(registry: Registry, error: MissingInputsError, as_json: bool)
     return Report(data, lambda canvas: missing_table(gaps, canvas), as_json, problem)
 
 
-def verdict_table(title: str, verdicts: Sequence[Verdict], canvas: Canvas) -> list[Line]:
+def verdict_table(title: str, verdicts: Sequence[ConditionVerdict], canvas: Canvas) -> list[Line]:
     """Conditions with what became of each."""
     rows = []
     for verdict in verdicts:
@@ -90,7 +99,7 @@ def verdict_table(title: str, verdicts: Sequence[Verdict], canvas: Canvas) -> li
     return table(("status", title, "condition"), rows, canvas)
 
 
-def trace_table(steps: Sequence[Step], canvas: Canvas) -> list[Line]:
+def trace_table(steps: Sequence[TraceStep], canvas: Canvas) -> list[Line]:
     """Values in the order of their computation."""
     rows: list[tuple[Part, ...]] = []
     for step in steps:
@@ -110,7 +119,9 @@ def remarks(resolution: Resolution) -> Iterator[str]:
         yield conflict.text
 
 
-def condition_remarks(constraints: Sequence[Verdict], validity: Sequence[Verdict]) -> Iterator[str]:
+def condition_remarks(
+    constraints: Sequence[ConditionVerdict], validity: Sequence[ConditionVerdict]
+) -> Iterator[str]:
     """One line for each constraint that fails and each approximation that may not hold."""
     for verdict in validity:
         if verdict.status == "false":

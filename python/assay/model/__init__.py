@@ -1,6 +1,6 @@
 """The equation language: declare variables and relations with units, then ask questions."""
 
-from assay.model.declarations import Block
+from assay.model.declarations import SimultaneousBlock
 from assay.model.language.distributions import Distribution, interval90
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
 from assay.model.language.expression import Expression, Symbol
@@ -41,7 +41,6 @@ __all__ = [
     "POSITIVE",
     "UNSOURCED",
     "Approximation",
-    "Block",
     "Constant",
     "Differential",
     "Distribution",
@@ -56,6 +55,7 @@ __all__ = [
     "Relation",
     "Resolution",
     "Scope",
+    "SimultaneousBlock",
     "Stochastic",
     "Symbol",
     "Unit",

@@ -27,7 +27,7 @@ RELATION_KINDS: dict[str, type[Relation]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SimultaneousBlock:
     """Variables that define each other and are solved together."""
 
     name: str
@@ -50,8 +50,8 @@ class Declarations:
         self.variables: dict[str, Variable] = {}
         self.constants: dict[str, Constant] = {}
         self.relations: dict[str, Relation] = {}
-        self.blocks: dict[str, Block] = {}
-        self.block_of: dict[str, Block] = {}
+        self.blocks: dict[str, SimultaneousBlock] = {}
+        self.block_of: dict[str, SimultaneousBlock] = {}
         for scope in data["scopes"]:
             for facts in scope["variables"]:
                 self._add_variable(facts)
@@ -72,7 +72,7 @@ class Declarations:
 
     @cached_property
     def key(self) -> str:
-        """A digest of all declarations, under which things made from them are cached."""
+        """A digest of all declarations, the key of caches derived from them."""
         return fingerprint(self.data)
 
     @cached_property
@@ -92,7 +92,7 @@ class Declarations:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Names of the variables declared as answers people ask for."""
+        """Names of the variables declared as targets."""
         return tuple(name for name, variable in self.variables.items() if variable.target)
 
     @property
@@ -101,7 +101,7 @@ class Declarations:
         return tuple(name for name, variable in self.variables.items() if variable.is_root)
 
     def variable(self, name: str) -> Variable:
-        """Look a variable up, suggesting near names when it is unknown."""
+        """Look up a variable; an unknown name raises with similar names as a hint."""
         if name in self.variables:
             return self.variables[name]
         if name in self.constants:
@@ -109,7 +109,7 @@ class Declarations:
         raise unknown_name("variable", name, self.units)
 
     def relation(self, name: str) -> Relation:
-        """Look a relation up, suggesting near names when it is unknown."""
+        """Look up a relation; an unknown name raises with similar names as a hint."""
         if name not in self.relations:
             raise unknown_name("relation", name, self.relations)
         return self.relations[name]
@@ -147,7 +147,9 @@ class Declarations:
         )  # fmt: skip
 
     def _add_block(self, facts: Mapping[str, Any]) -> None:
-        block = Block(facts["name"], facts["scope"], tuple(facts["members"]), dict(facts["starts"]))
+        block = SimultaneousBlock(
+            facts["name"], facts["scope"], tuple(facts["members"]), dict(facts["starts"])
+        )
         self.blocks[block.name] = block
         for member in block.members:
             if member in self.block_of:

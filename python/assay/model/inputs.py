@@ -1,4 +1,4 @@
-"""What users give: values, texts with units, distributions; turned into base units once."""
+"""Given inputs: numbers, texts with units and distributions, converted to base units once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Given = float | int | str | Quantity | Distribution
 """A plain number is in base units; a text carries its unit or describes a distribution."""
 
 
-_NAMED = 8
-"""Names in a note at most; a scenario of the catalog may have a hundred."""
+_MOST_NAMES = 8
+"""Names that a note lists; a scenario of the catalog may have a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Inputs:
 
     @property
     def median_note(self) -> str:
-        """What is said where distributions count with their medians; at most a few by name."""
+        """A note that distributions are replaced by their medians, with the first few names."""
         names = list(self.distributions)
-        more = len(names) - _NAMED
-        shown = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        more = len(names) - _MOST_NAMES
+        shown = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
         return f"distributions stand at their medians: {shown}" if names else ""
 
 
@@ -68,7 +68,7 @@ def assignable(registry: Declarations, name: str) -> Variable:
 
 
 def read_given(variable: Variable, item: Given) -> float | Distribution:
-    """Turn one given item into base units."""
+    """Convert one given item to base units."""
     if isinstance(item, str):
         return parse_given(variable.name, item, variable.unit)
     if isinstance(item, Quantity):
@@ -89,8 +89,8 @@ def check_value(variable: Variable, value: float) -> None:
     if not math.isfinite(value):
         raise InputError(f"{variable.name}: expected a finite number, got {value}")
     if value < variable.lower:
-        wanted = "> 0" if 0 < variable.lower < 1e-300 else f">= {variable.format(variable.lower)}"
-        raise InputError(f"{variable.name}: expected {wanted}, got {variable.format(value)}")
+        expected = "> 0" if 0 < variable.lower < 1e-300 else f">= {variable.format(variable.lower)}"
+        raise InputError(f"{variable.name}: expected {expected}, got {variable.format(value)}")
     if value > variable.upper:
         raise InputError(
             f"{variable.name}: expected <= {variable.format(variable.upper)}, got {variable.format(value)}"

@@ -1,7 +1,7 @@
-"""What every declaration must satisfy before a registry is used.
+"""Checks of declarations before a registry is used.
 
-Each check raises at the first fault in what it looks at; `assay.model.auditing.verify` runs them one
-by one and collects the faults instead.
+Each check raises at the first fault; `assay.model.auditing.verify` runs them one by one and
+collects the faults instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from assay.model.language.relations import Relation
 from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
-    from assay.model.declarations import Block, Declarations
+    from assay.model.declarations import Declarations, SimultaneousBlock
 
 
 def check_registry(registry: Declarations) -> None:
@@ -36,7 +36,7 @@ def scope_order(registry: Declarations) -> dict[str, int]:
 
 
 def check_names(registry: Declarations, relation: Relation) -> None:
-    """Refuse a relation that defines or mentions what is not declared."""
+    """Refuse a relation that defines or mentions an undeclared variable."""
     if relation.variable in registry.constants:
         raise DeclarationError(f"relation {relation.name} defines the constant {relation.variable}")
     if relation.variable and relation.variable not in registry.variables:
@@ -66,7 +66,7 @@ def check_order(registry: Declarations, relation: Relation, order: dict[str, int
             )
 
 
-def check_block(registry: Declarations, block: Block) -> None:
+def check_block(registry: Declarations, block: SimultaneousBlock) -> None:
     """Refuse a simultaneous block with a member that nothing declares or defines."""
     for member in block.members:
         if member not in registry.variables:

@@ -12,7 +12,7 @@ from assay.model.language.scope import Scope
 from assay.model.language.variables import Constant, Variable
 
 if TYPE_CHECKING:
-    from assay.model.graphs.graph import Graph
+    from assay.model.graphs.dependency_graph import DependencyGraph
     from assay.model.inputs import Given
     from assay.model.optimizing.optimize import Optimum
     from assay.model.resolving.resolution import Resolution
@@ -43,11 +43,11 @@ class Registry(Declarations):
         check_registry(self)
 
     @cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> DependencyGraph:
         """The graph of variables and relations."""
-        from assay.model.graphs.graph import Graph
+        from assay.model.graphs.dependency_graph import DependencyGraph
 
-        return Graph(self)
+        return DependencyGraph(self)
 
     def resolve(
         self,
@@ -57,7 +57,7 @@ class Registry(Declarations):
         *,
         switch: bool = True,
     ) -> Resolution:
-        """Compute a variable from given inputs, with trace, gaps, constraints and conflicts."""
+        """Compute a variable, with trace, missing inputs, constraints and conflicts."""
         from assay.model.resolving.resolve import resolve
 
         return resolve(self, target, given or {}, variants or {}, switch=switch)
@@ -96,7 +96,7 @@ class Registry(Declarations):
         variants: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Optimum:
-        """Find the choices in `over` that make `target` smallest under the graph's constraints."""
+        """Find the choices in `over` that minimize `target` under the graph's constraints."""
         from assay.model.optimizing.optimize import minimize
 
         return minimize(self, target, over, given or {}, variants or {}, **options)

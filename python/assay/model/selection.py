@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def candidates(variable: Variable, variants: Mapping[str, str]) -> list[Relation]:
-    """Relations for a variable, the one to use first, then those to switch to if it is invalid.
+    """Relations for a variable: the one to use, then those to switch to if it is invalid.
 
-    A variant that was asked for comes first; else the sole identity; else the sole
-    approximation. Only an approximation can turn out invalid, so only it has successors.
+    A chosen variant comes first; else the sole identity; else the sole approximation. Only an
+    approximation can be invalid, so only it has alternatives.
     """
     relations = list(variable.defining_equations)
     if variable.name in variants:
@@ -41,10 +41,10 @@ def candidates(variable: Variable, variants: Mapping[str, str]) -> list[Relation
 
 
 def combined(choices: Sequence[Relation]) -> Relation:
-    """One relation that makes the choice between several at each point.
+    """One relation that chooses among several at each point.
 
-    The members of a simultaneous block are found together, so that which of their relations is
-    valid is known only with the solution: the choice has to be part of what is solved.
+    Which relation of a simultaneous block's member is valid is known only at the solution, so the
+    choice has to be part of the equations that are solved.
     """
     first = choices[0]
     if len(choices) == 1 or first.validity is None or first.expression is None:
@@ -69,7 +69,7 @@ def combined(choices: Sequence[Relation]) -> Relation:
 
 
 def until_certain(relations: Sequence[Relation]) -> list[Relation]:
-    """Relations up to the first that is always valid; what follows it is never used."""
+    """Relations up to the first that is always valid; later ones are never used."""
     found: list[Relation] = []
     for relation in relations:
         found.append(relation)
@@ -78,18 +78,18 @@ def until_certain(relations: Sequence[Relation]) -> list[Relation]:
     return found
 
 
-def find_variant(variable: Variable, wanted: str) -> Relation:
+def find_variant(variable: Variable, variant: str) -> Relation:
     """Look a variant up by its full name or by the part after the scope."""
     for relation in variable.defining_equations:
-        if wanted in (relation.name, relation.name.removeprefix(f"{relation.scope}.")):
+        if variant in (relation.name, relation.name.removeprefix(f"{relation.scope}.")):
             return relation
     names = [relation.name for relation in variable.defining_equations]
-    error = unknown_name(f"variant of {variable.name}:", wanted, names)
+    error = unknown_name(f"variant of {variable.name}:", variant, names)
     error.hint = error.hint or f"choices: {', '.join(names) or 'none, the variable is an input'}"
     raise error
 
 
 def check_variants(registry: Declarations, variants: Mapping[str, str]) -> None:
     """Refuse variants of unknown variables and unknown variants."""
-    for name, wanted in variants.items():
-        find_variant(registry.variable(name), wanted)
+    for name, variant in variants.items():
+        find_variant(registry.variable(name), variant)

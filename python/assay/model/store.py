@@ -15,16 +15,16 @@ FORMAT = 4
 """Raised whenever the meaning of a cached file changes."""
 
 
-def fingerprint(*things: Any) -> str:
+def fingerprint(*data: Any) -> str:
     """A short digest of plain data."""
     text = json.dumps(
-        [FORMAT, build_info()["version"], *things], separators=(",", ":"), sort_keys=True
+        [FORMAT, build_info()["version"], *data], separators=(",", ":"), sort_keys=True
     )
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def fingerprint_files(paths: Sequence[Path]) -> str:
-    """A digest of files by place, size and time of change, without reading them."""
+    """A digest of files by path, size and modification time, without reading them."""
     facts = []
     for path in paths:
         status = path.stat()
@@ -33,7 +33,7 @@ def fingerprint_files(paths: Sequence[Path]) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Read a cached file; None when it is absent or damaged, since it can be made again."""
+    """Read a cached file; None when it is absent or damaged, since it can be rebuilt."""
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -41,7 +41,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_cache(path: Path, data: bytes) -> None:
-    """Write a cached file; a read-only or full disk costs time later, not the answer now."""
+    """Write a cached file; a read-only or full disk is no error."""
     try:
         write_atomically(path, data)
     except OSError:

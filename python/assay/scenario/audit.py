@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.catalog.sourced_value import KINDS
 from assay.model.registry import Registry
-from assay.model.resolving.resolution import Missing
+from assay.model.resolving.resolution import MissingInput
 from assay.scenario.preset import Preset
 from assay.scenario.report import ScenarioReport
 
@@ -39,9 +39,9 @@ class ScenarioAudit:
         return {kind: kinds.count(kind) for kind in KINDS}
 
     @property
-    def missing_families(self) -> dict[str, list[Missing]]:
+    def missing_families(self) -> dict[str, list[MissingInput]]:
         """Inputs that keep a declared target from its value, by family, each once."""
-        families: dict[str, dict[str, Missing]] = {}
+        families: dict[str, dict[str, MissingInput]] = {}
         for report in (self.report, self.declared):
             for target in report.targets:
                 for gap in target.resolution.missing if target.resolution else ():

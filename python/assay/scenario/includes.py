@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.catalog import entries
-from assay.catalog.entries import Entry
+from assay.catalog.entries import CatalogEntry
 from assay.catalog.sourced_value import SourcedValue
 from assay.errors import AssayError, InputError, unknown_name
 from assay.model.declarations import Declarations
@@ -16,7 +16,7 @@ from assay.model.language.distributions import Z90
 from assay.model.language.quantity import parse_quantity
 
 if TYPE_CHECKING:
-    from assay.catalog.models import Model
+    from assay.catalog.models import CatalogModel
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def include(path: str, registry: Declarations, folder: Path | None = None) -> In
     return _include_entry(entry, entry.path)
 
 
-def include_model(model: Model) -> Include:
+def include_model(model: CatalogModel) -> Include:
     """The shapes of a model as an include."""
     return Include(f"models/{model.name}", model.entry.values, model.notes, group="models")
 
@@ -106,19 +106,19 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
     return MergedIncludes(values, variants, (*notes, *disagreements))
 
 
-def _include_entry(entry: Entry, path: str) -> Include:
+def _include_entry(entry: CatalogEntry, path: str) -> Include:
     variants = dict(entry.facts.get("variants", {}))
     return Include(path, entry.values, variants=variants, group=entry.group)
 
 
-def _include_calibrated(entry: Entry, path: str, registry: Declarations) -> Include:
+def _include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) -> Include:
     """An accelerator with the fitted constants that its entry names."""
     from assay.catalog import constants
 
     calibration = constants.find(str(entry.facts["calibration"]))
     fitted = _sourced(
         calibration.values,
-        f"fitted constants of {calibration.lender}",
+        f"fitted constants of {calibration.source_system}",
         registry,
         calibration.log_standard_errors,
     )

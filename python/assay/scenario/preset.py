@@ -118,7 +118,7 @@ class Preset:
         Draws of stochastic relations count as kind `stochastic`. Shares are total-order Sobol
         indices, so those of interacting kinds may sum to more than one.
         """
-        from assay.model.uncertainty.kinds import shares_by_group
+        from assay.model.uncertainty.grouped_shares import shares_by_group
 
         drawn = {
             relation.variable: "stochastic"

@@ -10,7 +10,7 @@ from assay.model.registry import Registry
 from assay.scenario.preset import Preset
 
 SHARES_COUNT = 256
-"""Sample points a source: enough to rank by, and a ranking is all that is made of it."""
+"""Sample points a source: enough for a ranking."""
 
 
 def next_work(registry: Registry, preset: Preset | None = None) -> list[WorkItem]:
@@ -33,7 +33,7 @@ def _scenario_items(registry: Registry, preset: Preset) -> list[WorkItem]:
     complete: list[str] = []
     for _, target in preset.targets:
         try:
-            # Central values alone: what a gap needs to be found, without sampling intervals.
+            # Medians only: finding missing inputs needs no intervals.
             registry.resolve(target, inputs.values, preset.variants).require_value()
             complete.append(target)
         except AssayError as error:
@@ -59,27 +59,27 @@ def _shares(
     from assay.model.uncertainty.sampling import nominal_values
     from assay.model.uncertainty.sources import find_sources
 
-    question = propagate.ask(registry, targets, preset.inputs, preset.variants, True)
-    sources = find_sources(question)
+    query = propagate.make_query(registry, targets, preset.inputs, preset.variants, True)
+    sources = find_sources(query)
     if not targets or not sources.names:
         return {}
-    nominal = nominal_values(question)
-    evaluator, reason = propagate.choose_evaluator(question, sources, nominal)
+    nominal = nominal_values(query)
+    evaluator, reason = propagate.choose_evaluator(query, sources, nominal)
     if reason:
         return {target: _shares_of_one(registry, preset, target) for target in targets}
     base = propagate.sobol_points(2 * len(sources.names), SHARES_COUNT, 0)
-    start = evaluator.place(base[: len(sources.names)])
-    other = evaluator.place(base[len(sources.names) :])
+    start = evaluator.inverse_cdf(base[: len(sources.names)])
+    other = evaluator.inverse_cdf(base[len(sources.names) :])
     before = evaluator(start)
     shares: dict[str, dict[str, float]] = {target: {} for target in targets}
     for row, name in enumerate(sources.names):
-        exchanged = start.copy()
-        exchanged[row] = other[row]
-        after = evaluator(exchanged)
+        crossed = start.copy()
+        crossed[row] = other[row]
+        after = evaluator(crossed)
         for target, first, second in zip(targets, before, after, strict=True):
             finite = np.isfinite(first) & np.isfinite(second)
             variance = float(np.var(first[finite])) if finite.any() else 0.0
-            # Jansen 1999: half the mean square of what exchanging one source changes.
+            # Jansen 1999: half the mean squared change when one source is resampled.
             changed = float(np.mean((first - second)[finite] ** 2)) / 2 if variance else 0.0
             shares[target][name] = changed / variance if variance else 0.0
     return shares
@@ -93,6 +93,6 @@ def _shares_of_one(registry: Registry, preset: Preset, target: str) -> dict[str,
             registry, target, preset.inputs, preset.variants, count=SHARES_COUNT
         )
     except AssayError:
-        # Its central value stands, but too few of its sample do.
+        # The central value is finite, but too few sample points are.
         return {}
     return {share.name: share.total_order for share in found}

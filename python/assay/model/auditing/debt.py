@@ -137,11 +137,11 @@ def _variance(
     families: bool,
 ) -> _Variance:
     from assay.model.uncertainty.propagate import variance_shares
-    from assay.model.uncertainty.sources import Question, find_sources
+    from assay.model.uncertainty.sources import UncertaintyQuery, find_sources
 
     groups = {name: v.family for name, v in registry.variables.items()} if families else {}
     shares = variance_shares(registry, target, inputs, variants, groups=groups)
-    sources = find_sources(Question(registry, (target,), inputs, variants or {}))
+    sources = find_sources(UncertaintyQuery(registry, (target,), inputs, variants or {}))
     return _Variance(shares, sources.names, sources.cone & inputs.values.keys())
 
 

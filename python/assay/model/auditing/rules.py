@@ -15,7 +15,7 @@ Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RuleOutcome:
     """How many things a rule looked at, and what it found.
 
     Findings are against the rule, notes are not. `skipped` says why the rule was not applied.
@@ -32,7 +32,7 @@ class Rule(NamedTuple):
 
     name: str
     meaning: str
-    look: Callable[[Registry], Outcome]
+    look: Callable[[Registry], RuleOutcome]
 
 
 def collect(check: Callable[[Thing], None], things: Iterable[Thing]) -> list[str]:

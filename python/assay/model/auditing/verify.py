@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from assay.errors import InputError
 from assay.model import load_checks
 from assay.model.auditing.duplicates import duplicate_relations, similar_variables
-from assay.model.auditing.rules import Outcome, Rule, collect
+from assay.model.auditing.rules import Rule, RuleOutcome, collect
 from assay.model.language.references import Reference
 from assay.model.language.relations import Approximation
 from assay.model.language.variables import BOUNDARIES
@@ -28,7 +28,7 @@ _REFERENCE_KINDS = ("cited", "definition", "unsourced")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class VerifyCheck:
     """What came of one rule: `ok`, `failed` or `skipped`, with the number of things looked at."""
 
     name: str
@@ -50,7 +50,7 @@ class VerifyReport:
     """All checks of a profile."""
 
     profile: str
-    checks: tuple[Check, ...]
+    checks: tuple[VerifyCheck, ...]
 
     @property
     def ok(self) -> bool:
@@ -86,57 +86,59 @@ def verify(
     names = _check(registry, _NAMES)
     if names.status == "failed":
         # Nothing else can be told about relations that mention what does not exist.
-        later = [Check(r.name, r.meaning, "skipped", 0, ("names do not resolve",)) for r in rules]
+        later = [
+            VerifyCheck(r.name, r.meaning, "skipped", 0, ("names do not resolve",)) for r in rules
+        ]
     else:
         later = [_check(registry, rule) for rule in rules]
     return VerifyReport(profile, (names, *later))
 
 
-def _check(registry: Registry, rule: Rule) -> Check:
+def _check(registry: Registry, rule: Rule) -> VerifyCheck:
     outcome = rule.look(registry)
     if outcome.skipped:
-        return Check(rule.name, rule.meaning, "skipped", outcome.count, (outcome.skipped,))
+        return VerifyCheck(rule.name, rule.meaning, "skipped", outcome.count, (outcome.skipped,))
     failed = outcome.findings and rule.name not in REPORTED
     status = "failed" if failed else "ok"
-    return Check(
+    return VerifyCheck(
         rule.name, rule.meaning, status, outcome.count, (*outcome.findings, *outcome.notes)
     )
 
 
-def _names(registry: Registry) -> Outcome:
+def _names(registry: Registry) -> RuleOutcome:
     relations, blocks = registry.relations.values(), registry.blocks.values()
     findings = collect(partial(load_checks.check_names, registry), relations)
     findings += collect(partial(load_checks.check_block, registry), blocks)
-    return Outcome(len(relations) + len(blocks), findings)
+    return RuleOutcome(len(relations) + len(blocks), findings)
 
 
-def _order(registry: Registry) -> Outcome:
+def _order(registry: Registry) -> RuleOutcome:
     order = load_checks.scope_order(registry)
     relations = registry.relations.values()
     findings = collect(lambda r: load_checks.check_order(registry, r, order), relations)
-    return Outcome(len(relations), findings)
+    return RuleOutcome(len(relations), findings)
 
 
-def _units(registry: Registry) -> Outcome:
+def _units(registry: Registry) -> RuleOutcome:
     units, relations = registry.units, registry.relations.values()
-    return Outcome(len(relations), collect(lambda r: r.check_units(units), relations))
+    return RuleOutcome(len(relations), collect(lambda r: r.check_units(units), relations))
 
 
-def _display(registry: Registry) -> Outcome:
+def _display(registry: Registry) -> RuleOutcome:
     findings = [
         f"{v.name} is declared in {v.unit} and displayed in {v.display}"
         for v in registry.variables.values()
         if not v.display.same_dimension(v.unit)
     ]
-    return Outcome(len(registry.variables), findings)
+    return RuleOutcome(len(registry.variables), findings)
 
 
-def _references(registry: Registry) -> Outcome:
+def _references(registry: Registry) -> RuleOutcome:
     things = [*registry.constants.values(), *registry.variables.values()]
     stated = [(t.name, t.reference) for t in things]
     stated += [(f"relation {r.name}", r.reference) for r in registry.relations.values()]
     findings = [f"{name}: {fault}" for name, r in stated if (fault := _reference_fault(r))]
-    return Outcome(len(stated), findings)
+    return RuleOutcome(len(stated), findings)
 
 
 def _reference_fault(reference: Reference) -> str:
@@ -147,7 +149,7 @@ def _reference_fault(reference: Reference) -> str:
     return ""
 
 
-def _boundaries(registry: Registry) -> Outcome:
+def _boundaries(registry: Registry) -> RuleOutcome:
     found = collect(load_checks.check_boundary, registry.variables.values())
     for name in registry.roots:
         boundary = registry.variables[name].boundary
@@ -155,18 +157,18 @@ def _boundaries(registry: Registry) -> Outcome:
             found.append(f"root {name} declares no boundary (one of: {', '.join(BOUNDARIES)})")
         elif boundary not in BOUNDARIES:
             found.append(f'root {name} has the unknown boundary "{boundary}"')
-    return Outcome(len(registry.roots), found)
+    return RuleOutcome(len(registry.roots), found)
 
 
-def _cycles(registry: Registry) -> Outcome:
+def _cycles(registry: Registry) -> RuleOutcome:
     found = registry.graph.find_cycles()
     findings = [" -> ".join([*cycle, cycle[0]]) for cycle in found]
     if not found.complete:
         findings.append(f"and more than these {len(found)}")
-    return Outcome(len(registry.equations), findings)
+    return RuleOutcome(len(registry.equations), findings)
 
 
-def _choices(registry: Registry) -> Outcome:
+def _choices(registry: Registry) -> RuleOutcome:
     findings = []
     for variable in registry.variables.values():
         identities = [r for r in variable.defining_equations if r.is_identity]
@@ -174,38 +176,38 @@ def _choices(registry: Registry) -> Outcome:
         if len(preferred) > 1:
             listed = ", ".join(relation.name for relation in preferred)
             findings.append(f"{variable.name} needs a choice among {listed}")
-    return Outcome(len(registry.variables), findings)
+    return RuleOutcome(len(registry.variables), findings)
 
 
-def _validity(registry: Registry) -> Outcome:
+def _validity(registry: Registry) -> RuleOutcome:
     found = [r for r in registry.relations.values() if isinstance(r, Approximation)]
     missing = [f"{r.name} does not say where it is valid" for r in found if r.validity is None]
-    return Outcome(len(found), missing)
+    return RuleOutcome(len(found), missing)
 
 
-def _reach(registry: Registry) -> Outcome:
+def _reach(registry: Registry) -> RuleOutcome:
     if not registry.targets:
-        return Outcome(0, skipped="no target is declared")
+        return RuleOutcome(0, skipped="no target is declared")
     reached = registry.graph.reachable().relations
     findings = [
         f"{name} reaches no target and is not tagged library"
         for name, relation in registry.relations.items()
         if name not in reached and not relation.library
     ]
-    return Outcome(len(registry.relations), findings)
+    return RuleOutcome(len(registry.relations), findings)
 
 
 def _duplicate_rules() -> tuple[Rule, Rule]:
     """Two rules about one search, which is made once."""
     search = cache(duplicate_relations)
 
-    def repeated(registry: Registry) -> Outcome:
+    def repeated(registry: Registry) -> RuleOutcome:
         found = [f"{d} state the same" for d in search(registry) if d.same_variable]
-        return Outcome(len(registry.relations), found)
+        return RuleOutcome(len(registry.relations), found)
 
-    def equal(registry: Registry) -> Outcome:
+    def equal(registry: Registry) -> RuleOutcome:
         found = [d for d in search(registry) if not d.same_variable]
-        return Outcome(
+        return RuleOutcome(
             len(registry.relations), [f"{d} have the same right-hand side" for d in found]
         )
 
@@ -215,10 +217,10 @@ def _duplicate_rules() -> tuple[Rule, Rule]:
     )
 
 
-def _similar(registry: Registry) -> Outcome:
+def _similar(registry: Registry) -> RuleOutcome:
     pairs = similar_variables(registry)
     findings = [f"{a} and {b} mean nearly the same, in the same unit" for a, b in pairs]
-    return Outcome(len(registry.variables), findings)
+    return RuleOutcome(len(registry.variables), findings)
 
 
 _NAMES = Rule("names", "every name that a relation or block uses is declared", _names)

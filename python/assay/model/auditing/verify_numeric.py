@@ -19,13 +19,13 @@ from assay._native import Tape
 from assay.errors import AssayError, ConvergenceError, EvaluationError
 from assay.model.auditing.differences import difference_quotients, rounding_error
 from assay.model.auditing.formulas import TRIES, Formula, Point, draw, finite_points, formulas
-from assay.model.auditing.rules import Outcome, Rule, collect
+from assay.model.auditing.rules import Rule, RuleOutcome, collect
 from assay.model.language.encoding import decode, encode
 from assay.model.language.expression import Expression, Number, as_sympy, evaluate, substitute
 from assay.model.language.relations import Inequality, Relation
 from assay.model.store import fingerprint
 from assay.model.tapes.compile import Compiled, Lowering
-from assay.model.tapes.program import Program
+from assay.model.tapes.program import TapeProgram
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry
@@ -62,29 +62,29 @@ def numeric_rules(*, read_only: bool) -> list[Rule]:
 
 def lower(relation: Relation, expression: Expression) -> Compiled:
     """One relation as a tape of its own, which goes into no cache."""
-    program = Program(len(relation.inputs))
+    program = TapeProgram(len(relation.inputs))
     values = {name: program.input(index) for index, name in enumerate(relation.inputs)}
     tape = program.finish([program.expression(expression, values.__getitem__)])
     return Compiled(tape, relation.inputs, [relation.name], {})
 
 
-def _encoding(registry: Registry) -> Outcome:
+def _encoding(registry: Registry) -> RuleOutcome:
     findings, count = [], 0
     for relation in registry.relations.values():
         for name, text in relation.parts.items():
             count += 1
             if encode(decode(text)) != text:
                 findings.append(f"{relation.name}, {name} changes when written and read")
-    return Outcome(count, findings)
+    return RuleOutcome(count, findings)
 
 
-def _data(registry: Registry) -> Outcome:
+def _data(registry: Registry) -> RuleOutcome:
     again = type(registry)(json.loads(json.dumps(registry.to_data())))
     findings = [] if again.key == fingerprint(registry.to_data()) else ["the digest differs"]
     findings += collect(lambda r: r.check(), [again])
     mine, theirs = _facts(registry), _facts(again)
     names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
-    return Outcome(len(mine), [*findings, *(f"{name} differs" for name in names)])
+    return RuleOutcome(len(mine), [*findings, *(f"{name} differs" for name in names)])
 
 
 def _facts(registry: Registry) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _facts(registry: Registry) -> dict[str, Any]:
     return {**variables, **relations, "blocks": registry.blocks}
 
 
-def _tapes(tried: Tried, registry: Registry) -> Outcome:
+def _tapes(tried: Tried, registry: Registry) -> RuleOutcome:
     findings, notes, count = [], [], 0
     for relation, expression, _ in tried(registry):
         points = finite_points(registry, relation, expression)
@@ -113,12 +113,12 @@ def _tapes(tried: Tried, registry: Registry) -> Outcome:
             found, expected = float(compiled(point)[0]), evaluate(expression, point)
             if not _agree(found, expected, expression, point):
                 findings.append(_mismatch(relation, "the tape", found, expected, point))
-    return Outcome(count, findings, notes)
+    return RuleOutcome(count, findings, notes)
 
 
-def _sympy(tried: Tried, registry: Registry) -> Outcome:
+def _sympy(tried: Tried, registry: Registry) -> RuleOutcome:
     if importlib.util.find_spec("sympy") is None:
-        return Outcome(0, skipped="SymPy is not installed")
+        return RuleOutcome(0, skipped="SymPy is not installed")
     findings, notes, count = [], [], 0
     for relation, expression, large in tried(registry):
         points = finite_points(registry, relation, expression)
@@ -135,7 +135,7 @@ def _sympy(tried: Tried, registry: Registry) -> Outcome:
             expected = evaluate(expression, point)
             if not _agree(found, expected, expression, point):
                 findings.append(_mismatch(relation, "SymPy", found, expected, point))
-    return Outcome(count, findings, notes)
+    return RuleOutcome(count, findings, notes)
 
 
 def _agree(found: float, expected: float, expression: Expression, point: Point) -> bool:
@@ -160,7 +160,7 @@ def _sympy_value(symbolic: Any, point: Mapping[str, float]) -> float:
     return float(number) if number.is_real else math.nan
 
 
-def _derivatives(tried: Tried, registry: Registry) -> Outcome:
+def _derivatives(tried: Tried, registry: Registry) -> RuleOutcome:
     findings, notes, count = [], [], 0
     for relation, expression, _ in tried(registry):
         if isinstance(relation, Inequality):
@@ -187,10 +187,10 @@ def _derivatives(tried: Tried, registry: Registry) -> Outcome:
                     findings.append(_mismatch(relation, what, found, expected, point))
         if missing := [name for name in varying if name not in told]:
             notes.append(f"{relation.name}: no difference quotient for {', '.join(missing)}")
-    return Outcome(count, findings, notes)
+    return RuleOutcome(count, findings, notes)
 
 
-def _cones(registry: Registry, *, read_only: bool) -> Outcome:
+def _cones(registry: Registry, *, read_only: bool) -> RuleOutcome:
     try:
         # Cones overlap, so that all of them together are little more than the largest.
         return _compare_cones(registry, registry.targets, read_only)
@@ -209,10 +209,10 @@ def _cones(registry: Registry, *, read_only: bool) -> Outcome:
         count += outcome.count
         findings += outcome.findings
         notes += outcome.notes
-    return Outcome(count, findings, notes)
+    return RuleOutcome(count, findings, notes)
 
 
-def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) -> Outcome:
+def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) -> RuleOutcome:
     """Resolve targets and run their tape; an error where they cannot be compiled."""
     cones = {target: registry.graph.roots(target) for target in targets}
     below = {root for roots in cones.values() for root in roots}
@@ -222,7 +222,9 @@ def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) 
     stored = in_memory if read_only else registry.compile(roots, targets).tape
     if stored.to_bytes() != fresh.to_bytes():
         # A tape of something else need not even take the same inputs.
-        return Outcome(0, [f"the stored tape of {', '.join(targets)} is not what lowering gives"])
+        return RuleOutcome(
+            0, [f"the stored tape of {', '.join(targets)} is not what lowering gives"]
+        )
     compiled = Compiled(stored, roots, targets, {})
     random = Random(" ".join(targets))
     points: list[Point] = [
@@ -243,7 +245,7 @@ def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) 
             findings.append(
                 f"{target} resolves to {expected:.12g} and compiles to {found:.12g} at {_at(point)}"
             )
-    return Outcome(count, findings, notes)
+    return RuleOutcome(count, findings, notes)
 
 
 def _resolve_one(

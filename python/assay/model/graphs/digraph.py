@@ -1,15 +1,17 @@
-"""Directed graphs as plain adjacency: components, order, simple paths, cycles, reach.
+"""Directed graphs as adjacency mappings: strongly_connected_components, topological order, simple paths, cycles.
 
-A definition may lie thousands of relations deep, so nothing here recurses. `Successors` maps
+Definitions may be nested thousands of relations deep, so nothing here recurses. `Successors` maps
 every node to the nodes its edges lead to; all of those are nodes themselves.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 Successors = Mapping[str, Sequence[str]]
+Node = TypeVar("Node", bound=Hashable)
 
 
 def reachable_from(starts: Iterable[str], successors: Successors) -> set[str]:
@@ -39,30 +41,34 @@ def distances(start: str, successors: Successors, limit: int | None = None) -> d
     return found
 
 
-def components(successors: Successors) -> list[list[str]]:
-    """Strongly connected components, each after all it leads to (Tarjan 1972)."""
-    found: list[list[str]] = []
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    open_nodes: list[str] = []
-    is_open: set[str] = set()
+def strongly_connected_components(successors: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
+    """Strongly connected components, each after all its successors (Tarjan 1972).
+
+    >>> strongly_connected_components({"a": ["b"], "b": ["a", "c"], "c": []})
+    [['c'], ['a', 'b']]
+    """
+    found: list[list[Node]] = []
+    number: dict[Node, int] = {}
+    lowest: dict[Node, int] = {}
+    path: list[Node] = []
+    on_path: set[Node] = set()
     for root in successors:
         if root in number:
             continue
-        work: list[tuple[str, Iterator[str]]] = [(root, iter(successors[root]))]
         number[root] = lowest[root] = len(number)
-        open_nodes.append(root)
-        is_open.add(root)
+        path.append(root)
+        on_path.add(root)
+        work: list[tuple[Node, Iterator[Node]]] = [(root, iter(successors[root]))]
         while work:
             node, rest = work[-1]
             for following in rest:
                 if following not in number:
                     number[following] = lowest[following] = len(number)
-                    open_nodes.append(following)
-                    is_open.add(following)
+                    path.append(following)
+                    on_path.add(following)
                     work.append((following, iter(successors[following])))
                     break
-                if following in is_open:
+                if following in on_path:
                     lowest[node] = min(lowest[node], number[following])
             else:
                 work.pop()
@@ -70,15 +76,15 @@ def components(successors: Successors) -> list[list[str]]:
                     parent = work[-1][0]
                     lowest[parent] = min(lowest[parent], lowest[node])
                 if lowest[node] == number[node]:
-                    component = [open_nodes.pop()]
+                    component = [path.pop()]
                     while component[-1] != node:
-                        component.append(open_nodes.pop())
-                    is_open.difference_update(component)
-                    found.append(component)
+                        component.append(path.pop())
+                    on_path.difference_update(component)
+                    found.append(component[::-1])
     return found
 
 
-def ordered(successors: Successors) -> list[str]:
+def topological_order(successors: Successors) -> list[str]:
     """Nodes of an acyclic graph, each after all that lead to it, else as the mapping has them."""
     position = {node: index for index, node in enumerate(successors)}
     names = list(successors)
@@ -145,7 +151,7 @@ def _reopen(node: str, closed: set[str], reopened_by: dict[str, set[str]]) -> No
 def cycles(successors: Successors) -> Iterator[list[str]]:
     """Elementary cycles, each once, from its node that the mapping has first."""
     position = {node: index for index, node in enumerate(successors)}
-    pending = components(successors)
+    pending = strongly_connected_components(successors)
     while pending:
         component = pending.pop()
         members = set(component)
@@ -155,4 +161,4 @@ def cycles(successors: Successors) -> Iterator[list[str]]:
         start = min(component, key=position.__getitem__)
         yield from simple_paths(start, start, inside)
         rest = {n: [f for f in inside[n] if f != start] for n in component if n != start}
-        pending.extend(components(rest))
+        pending.extend(strongly_connected_components(rest))

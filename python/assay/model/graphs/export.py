@@ -16,7 +16,7 @@ from assay.model.language.relations import Inequality, Relation
 from assay.model.language.variables import Constant, Variable
 
 if TYPE_CHECKING:
-    from assay.model.declarations import Block, Declarations
+    from assay.model.declarations import Declarations, SimultaneousBlock
 
 FORMAT: Final = 1
 """Version of the JSON export; raised when the meaning of a field changes."""
@@ -184,7 +184,7 @@ def _constraints(source: Declarations | Subgraph) -> list[Inequality]:
     return [r for r in source.relations.values() if isinstance(r, Inequality)]
 
 
-def _blocks(source: Declarations | Subgraph) -> list[Block]:
+def _blocks(source: Declarations | Subgraph) -> list[SimultaneousBlock]:
     blocks = (source.registry if isinstance(source, Subgraph) else source).blocks.values()
     return [block for block in blocks if set(block.members) <= source.variables.keys()]
 

@@ -53,7 +53,7 @@ class Distribution:
                 raise InputError(
                     f"{self.kind}: expected {len(names)} parameters ({', '.join(names)}), got {len(p)}"
                 )
-        if not describes(self.kind, p):
+        if not are_valid_parameters(self.kind, p):
             raise InputError(
                 f"{self.kind}({', '.join(map(format_number, p))}): parameters out of order or negative spread"
             )
@@ -92,7 +92,7 @@ def median(kind: str, parameters: tuple[float, ...]) -> float:
     return parameters[0]
 
 
-def describes(kind: str, parameters: tuple[Any, ...]) -> Any:
+def are_valid_parameters(kind: str, parameters: tuple[Any, ...]) -> Any:
     """Whether finite parameters, numbers or arrays of them, are those of a distribution."""
     p = parameters
     if kind == "normal":

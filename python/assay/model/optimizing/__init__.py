@@ -1,1 +1,1 @@
-"""Choosing the best among discrete and continuous choices; sweeping over them."""
+"""Minimizing over discrete and continuous choices; sweeps."""

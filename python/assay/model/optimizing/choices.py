@@ -1,4 +1,4 @@
-"""What may be chosen or swept: lists of values, ranges, variants of a relation."""
+"""Choices and axes: lists of values, ranges, variants of a relation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Continuous:
 
     @property
     def in_decades(self) -> bool:
-        """Whether the range is so wide that its middle is a ratio rather than a mean."""
+        """Whether the range is wide enough to be sampled on a logarithmic scale."""
         return self.lower > 0 and self.upper / self.lower >= _LOG_RATIO
 
     def at(self, shares: Array) -> Array:
@@ -71,7 +71,7 @@ class Continuous:
 
 @dataclass(slots=True)
 class Choices:
-    """Everything that a search may choose."""
+    """All choices of a search."""
 
     discrete: list[Discrete] = field(default_factory=list)
     continuous: list[Continuous] = field(default_factory=list)
@@ -86,10 +86,10 @@ class Choices:
 
     def only(self, names: Iterable[str]) -> Choices:
         """The choices of some variables."""
-        wanted = set(names)
+        chosen = set(names)
         return Choices(
-            [choice for choice in self.discrete if choice.variable.name in wanted],
-            [choice for choice in self.continuous if choice.variable.name in wanted],
+            [choice for choice in self.discrete if choice.variable.name in chosen],
+            [choice for choice in self.continuous if choice.variable.name in chosen],
         )
 
 
@@ -104,10 +104,10 @@ def read_choices(registry: Declarations, over: Mapping[str, Any]) -> Choices:
     for key, spec in over.items():
         if key.startswith(VARIANT_PREFIX):
             name = key.removeprefix(VARIANT_PREFIX)
-            wanted = (spec,) if isinstance(spec, str) else tuple(spec)
-            if not wanted:
+            variants = (spec,) if isinstance(spec, str) else tuple(spec)
+            if not variants:
                 raise InputError(f"no variants of {name} to choose from")
-            relations = [find_variant(registry.variable(name), variant) for variant in wanted]
+            relations = [find_variant(registry.variable(name), variant) for variant in variants]
             choices.variants[name] = tuple(dict.fromkeys(relation.name for relation in relations))
             continue
         variable = choosable(registry, key)
@@ -119,7 +119,7 @@ def read_choices(registry: Declarations, over: Mapping[str, Any]) -> Choices:
 
 
 def choosable(registry: Declarations, name: str) -> Variable:
-    """Look a variable up that may take several values."""
+    """Look up a variable that may be chosen; constants may not."""
     variable = registry.variable(name)
     if name in registry.constants:
         raise InputError(f"{name} is a constant of nature and cannot be chosen")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 
 RESOLVED_LIMIT = 20_000
-"""Points at most where each is resolved on its own, which takes about a millisecond."""
+"""Points at most where each is resolved separately, which takes about a millisecond."""
 
 _CHUNK_CELLS = 1 << 22
 _LARGEST_CHUNK = 1 << 17
@@ -58,8 +58,8 @@ class Grid:
 
 
 @dataclass(slots=True)
-class Tally:
-    """What an enumeration found, counting every point once."""
+class EnumerationResult:
+    """Counts over all points of a grid, and the best of them."""
 
     points: int = 0
     feasible: int = 0
@@ -72,23 +72,23 @@ class Tally:
 
 def enumerate_grid(
     function: PointFunction, grid: Grid, *, keep: int, progress: Progress | None = None
-) -> Tally:
-    """Evaluate every point: the first row is to be smallest, the others must hold.
+) -> EnumerationResult:
+    """Evaluate every point: the first row is the objective, the others are constraints.
 
-    Keeps the best feasible point of each of the `keep` best combinations.
+    Returns the best feasible point of each of the `keep` best combinations.
     """
     check_affordable(function, grid)
-    tally = Tally(excluded=np.zeros(function.rows - 1, dtype=np.int64))
+    result = EnumerationResult(excluded=np.zeros(function.rows - 1, dtype=np.int64))
     chunk = max(1, min(_LARGEST_CHUNK, _CHUNK_CELLS // max(1, function.rows)) // grid.block)
     for first in range(0, grid.combinations, chunk):
         last = min(first + chunk, grid.combinations)
         indexes = np.arange(first * grid.block, last * grid.block, dtype=np.int64)
         with np.errstate(all="ignore"):
             rows = function(grid.columns(indexes))
-        _count(tally, rows, indexes, grid.block, keep)
+        _accumulate(result, rows, indexes, grid.block, keep)
         if progress is not None:
             progress(last * grid.block, grid.size)
-    return tally
+    return result
 
 
 def check_affordable(function: PointFunction, grid: Grid) -> None:
@@ -100,37 +100,41 @@ def check_affordable(function: PointFunction, grid: Grid) -> None:
         )
 
 
-def _count(tally: Tally, rows: Array, indexes: Indexes, block: int, keep: int) -> None:
+def _accumulate(
+    result: EnumerationResult, rows: Array, indexes: Indexes, block: int, keep: int
+) -> None:
     values, holds = rows[0], rows[1:] > 0
     defined = np.isfinite(values)
     feasible = defined & holds.all(axis=0)
-    tally.points += len(indexes)
-    tally.undefined += int(np.count_nonzero(~defined))
-    tally.feasible += int(np.count_nonzero(feasible))
-    tally.excluded += np.count_nonzero(~holds & defined, axis=1)
+    result.points += len(indexes)
+    result.undefined += int(np.count_nonzero(~defined))
+    result.feasible += int(np.count_nonzero(feasible))
+    result.excluded += np.count_nonzero(~holds & defined, axis=1)
     if defined.any():
         at = int(np.argmin(np.where(defined, values, np.inf)))
-        if tally.unconstrained is None or values[at] < tally.unconstrained[0]:
-            tally.unconstrained = (float(values[at]), int(indexes[at]))
+        if result.unconstrained is None or values[at] < result.unconstrained[0]:
+            result.unconstrained = (float(values[at]), int(indexes[at]))
     if feasible.any():
-        # The best of each combination, then the best combinations; first come on equal values.
+        # The best of each combination, then the best combinations; ties keep the earlier one.
         table = np.where(feasible, values, np.inf).reshape(-1, block)
         inner = np.argmin(table, axis=1)
         best = table[np.arange(len(table)), inner]
         count = min(keep, len(best))
-        some = np.argpartition(best, count - 1)[:count] if count < len(best) else np.arange(count)
-        cutoff = best[some].max()
+        smallest = (
+            np.argpartition(best, count - 1)[:count] if count < len(best) else np.arange(count)
+        )
+        cutoff = best[smallest].max()
         chosen = [*np.flatnonzero(best < cutoff), *np.flatnonzero(best == cutoff)[:keep]]
-        tally.best += [
+        result.best += [
             (float(best[row]), int(indexes[row * block + inner[row]]))
             for row in chosen
             if np.isfinite(best[row])
         ]
-        tally.best = sorted(tally.best)[:keep]
-    elif not tally.feasible and defined.any():
+        result.best = sorted(result.best)[:keep]
+    elif not result.feasible and defined.any():
         violated = np.where(defined, np.count_nonzero(~holds, axis=0), len(holds) + 1)
         fewest = int(violated.min())
         at = int(np.argmin(np.where(violated == fewest, values, np.inf)))
         found = (fewest, float(values[at]), int(indexes[at]))
-        if tally.least_violating is None or found < tally.least_violating:
-            tally.least_violating = found
+        if result.least_violating is None or found < result.least_violating:
+            result.least_violating = found

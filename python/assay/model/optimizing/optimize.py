@@ -1,4 +1,4 @@
-"""Minimize: the choices that make a target smallest under the graph's own constraints."""
+"""Minimize: the choices that minimize a target under the graph's constraints."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from assay.errors import InfeasibleError, InputError, MissingInputsError
 from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.language.expression import Expression, Number, Symbol
 from assay.model.optimizing.choices import VARIANT_PREFIX, Choices, choosable, read_choices
+from assay.model.optimizing.constraint_checks import (
+    ConstraintCheck,
+    ConstraintChecks,
+    find_constraint_checks,
+)
 from assay.model.optimizing.grid import Progress
 from assay.model.optimizing.group import Candidate, Group, GroupResult
-from assay.model.optimizing.judge import Check, Judge, find_checks
 from assay.model.optimizing.optimum import Alternative, Chosen, Optimum
-from assay.model.resolving.resolution import Resolution, Verdict
+from assay.model.resolving.resolution import ConditionVerdict, Resolution
 from assay.model.resolving.resolve import resolve
 from assay.model.selection import check_variants
 from assay.model.tapes.cones import Cones
@@ -44,12 +48,12 @@ def minimize(
     alternatives: int = 5,
     progress: Callable[[int, int], None] | None = None,
 ) -> Optimum:
-    """Find the choices in `over` at which `target` is smallest, or largest.
+    """Find the choices in `over` that minimize `target`, or maximize it.
 
     A list of values is enumerated exactly, a tuple (lower, upper) is a range to refine in, and
     `variant:NAME` chooses between relations of NAME. Choices must fulfill every constraint that
     can be checked, bounds of computed variables included, unless `constraints` is false.
-    `progress` is told the points done and the points in all.
+    `progress` is called with the points done and the number of points.
     """
     check_variants(registry, variants)
     choices = read_choices(registry, over)
@@ -57,8 +61,8 @@ def minimize(
         raise InputError(f"{target} is the target and cannot be chosen as well")
     choosable(registry, target)
     inputs = read_inputs(registry, given)
-    task = _Task(registry, target, choices, inputs, switch, constraints, maximize)
-    cases = [task.case({**variants, **chosen}) for chosen in _combinations(choices.variants)]
+    problem = _Problem(registry, target, choices, inputs, switch, constraints, maximize)
+    cases = [problem.case({**variants, **chosen}) for chosen in _combinations(choices.variants)]
     total = sum(case.points for case in cases)
     if total > limit:
         raise InputError(
@@ -67,7 +71,7 @@ def minimize(
         )
     counter = _Counter(progress, total)
     results = [case.search(limit, alternatives + 1, counter) for case in cases]
-    return task.conclude(cases, results, alternatives)
+    return problem.conclude(cases, results, alternatives)
 
 
 def _combinations(variants: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
@@ -76,7 +80,7 @@ def _combinations(variants: Mapping[str, Sequence[str]]) -> Iterator[dict[str, s
 
 
 class _Counter:
-    """Adds up the points of successive enumerations for a single progress report."""
+    """Adds up the points of successive enumerations for one progress callback."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress = progress
@@ -92,16 +96,16 @@ class _Counter:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One choice of relations: its groups of interacting choices, the target's first."""
+    """One choice of variants: its groups of interacting choices, the target's first."""
 
-    task: _Task
+    problem: _Problem
     variants: dict[str, str]
-    groups: list[tuple[Choices, Expression, list[Check]]]
-    unknown: list[Verdict]
+    groups: list[tuple[Choices, Expression, list[ConstraintCheck]]]
+    unknown: list[ConditionVerdict]
 
     @property
     def points(self) -> int:
-        """Points that must be evaluated at least."""
+        """Lower bound on the points that must be evaluated."""
         return sum(prod(len(c.values) for c in choices.discrete) for choices, *_ in self.groups)
 
     def search(self, limit: int, keep: int, progress: Progress) -> list[tuple[Group, GroupResult]]:
@@ -109,16 +113,16 @@ class _Case:
         results = []
         for choices, objective, checks in self.groups:
             group = Group(
-                self.task.registry, choices, objective, checks, self.task.inputs.values,
-                self.variants, switch=self.task.switch, limit=limit,
+                self.problem.registry, choices, objective, checks, self.problem.inputs.values,
+                self.variants, switch=self.problem.switch, limit=limit,
             )  # fmt: skip
             results.append((group, group.search(keep, progress)))
         return results
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """What is asked, whatever the choice of relations."""
+class _Problem:
+    """The problem, independent of the chosen variants."""
 
     registry: Declarations
     target: str
@@ -129,28 +133,38 @@ class _Task:
     maximize: bool
 
     def case(self, variants: dict[str, str]) -> _Case:
-        """Find the checks under some relations, and the groups that they tie together."""
+        """Find the checks under the given variants, and the groups of choices they connect."""
         names = self.choices.names
         known = dict.fromkeys([*self.inputs.values, *names])
         cones = Cones(self.registry, known, variants, switch=self.switch)
-        if gaps := cones.gaps([self.target]):
+        if gaps := cones.missing_inputs([self.target]):
             raise MissingInputsError(
                 f"{self.target} needs {len(gaps)} more inputs: {', '.join(gaps)}",
                 gaps,
                 "give each a value, or list it among the choices",
             )
-        judge = find_checks(cones, [self.target], names) if self.constraints else Judge()
-        target_choices = set(names).intersection(cones.below([self.target]))
+        constraint_checks = (
+            find_constraint_checks(cones, [self.target], names)
+            if self.constraints
+            else ConstraintChecks()
+        )
+        target_choices = set(names).intersection(cones.upstream([self.target]))
         value = Symbol(self.target)
         objective: Expression = -value if self.maximize else value
         groups = []
-        for position, members in enumerate(_groups(names, target_choices, judge.checks)):
+        for position, members in enumerate(
+            _groups(names, target_choices, constraint_checks.checks)
+        ):
             is_main = position == 0
-            checks = [c for c in judge.checks if c.choices & members or (is_main and not c.choices)]
+            checks = [
+                c
+                for c in constraint_checks.checks
+                if c.choices & members or (is_main and not c.choices)
+            ]
             groups.append(
                 (self.choices.only(members), objective if is_main else Number(0.0), checks)
             )
-        return _Case(self, variants, groups, judge.unknown)
+        return _Case(self, variants, groups, constraint_checks.unknown)
 
     def conclude(
         self,
@@ -158,7 +172,7 @@ class _Task:
         results: Sequence[Sequence[tuple[Group, GroupResult]]],
         alternatives: int,
     ) -> Optimum:
-        """Compare the cases and account for the best; InfeasibleError where none has a point."""
+        """The optimum over all cases; raises InfeasibleError where none has a feasible point."""
         ranked: list[tuple[float, int, Candidate]] = []
         for number, groups in enumerate(results):
             if all(result.candidates for _, result in groups):
@@ -215,7 +229,9 @@ class _Task:
     ) -> Iterator[str]:
         if self.inputs.distributions:
             yield self.inputs.median_note
-        yield from dict.fromkeys(group.truths.note for group, _ in groups if group.truths.note)
+        yield from dict.fromkeys(
+            group.conditions.note for group, _ in groups if group.conditions.note
+        )
         if not case.groups[0][0].names and not self.choices.variants:
             yield f"{self.target} depends on none of the choices"
         idle = [n for choices, _, checks in case.groups[1:] if not checks for n in choices.names]
@@ -251,9 +267,9 @@ class _Task:
 
 
 def _groups(
-    names: Sequence[str], target_choices: set[str], checks: Sequence[Check]
+    names: Sequence[str], target_choices: set[str], checks: Sequence[ConstraintCheck]
 ) -> list[set[str]]:
-    """Sets of choices tied together by the target or by checks; the target's own first."""
+    """Sets of choices connected by the target or by checks; the target's set first."""
     groups = [set(target_choices)]
     for members in [*(check.choices for check in checks), *(frozenset([name]) for name in names)]:
         touching = [group for group in groups if group & members]

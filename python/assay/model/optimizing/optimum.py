@@ -1,4 +1,4 @@
-"""The result of minimizing: the best choices and the account of what held them back."""
+"""The result of minimizing: the best choices and the binding constraints."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.model.language.variables import Variable
-from assay.model.resolving.resolution import Resolution, Verdict
+from assay.model.resolving.resolution import ConditionVerdict, Resolution
 
 Chosen = dict[str, float | str]
 """Chosen values in base units by variable; names of relations under `variant:NAME`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class BindingConstraint:
     """A constraint, or the end of a range, that keeps the target from being better."""
 
     name: str
@@ -35,11 +35,11 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The choices at which the target is smallest, or largest; numbers in base units.
+    """The choices that minimize the target, or maximize it; numbers in base units.
 
     Of `points` combinations `feasible` fulfill every constraint, and `undefined` give the target
-    no finite value. `evaluated` is lower than `points` where independent choices were told
-    apart. `unknown` names the constraints that could not be checked.
+    no finite value. `evaluated` is lower than `points` where independent choices were searched
+    separately. `unknown` lists the constraints that could not be checked.
     """
 
     target: Variable
@@ -52,8 +52,8 @@ class Optimum:
     feasible: int
     undefined: int
     excluded: dict[str, int]
-    binding: tuple[Binding, ...]
-    unknown: tuple[Verdict, ...]
+    binding: tuple[BindingConstraint, ...]
+    unknown: tuple[ConditionVerdict, ...]
     alternatives: tuple[Alternative, ...]
     variables: dict[str, Variable] = field(repr=False)
     maximized: bool = False

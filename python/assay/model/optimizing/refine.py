@@ -12,8 +12,8 @@ import numpy as np
 
 from assay.model.language.expression import Operation, postorder
 from assay.model.optimizing.choices import Continuous
-from assay.model.optimizing.judge import Check
-from assay.model.solving.newton import spread
+from assay.model.optimizing.constraint_checks import ConstraintCheck
+from assay.model.solving.newton import r_sequence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 ACTIVE = 1e-6
-"""A constraint is active when its margin is this share of its usual size, or less."""
+"""A constraint is active when its margin is at most this share of its median size."""
 
 _STARTS = 6
-_CLOUD_ROUNDS = 14
-_CLOUD_POINTS = 1024
+_ZOOM_ROUNDS = 14
+_ZOOM_POINTS = 1024
 _PULL_BACK = np.concatenate([[0.0], 10.0 ** np.arange(-15.0, -2.0)])
 _DISTANCE = 1e-7
 _MOST_ITERATIONS = 200
@@ -35,7 +35,7 @@ _MOST_ITERATIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """A feasible point, shares of the ranges, and the checks that are tight there."""
+    """A feasible point as shares of the ranges, and the active constraints there."""
 
     value: float
     shares: Array
@@ -43,18 +43,18 @@ class Refined:
 
 
 def sample_shares(dimension: int, most: int) -> Array:
-    """Points of the unit cube: a full grid while it is fine enough, else evenly spread."""
+    """Points of the unit cube: a full grid while it is fine enough, else an R-sequence."""
     if dimension == 0:
         return np.empty((0, 1))
     count = int(most ** (1.0 / dimension) + 1e-9)
     if count >= 5:
         ends = np.linspace(0.0, 1.0, count)
         return np.array(np.meshgrid(*[ends] * dimension, indexing="ij")).reshape(dimension, -1)
-    return spread(dimension, most)
+    return r_sequence(dimension, most)
 
 
 class Refiner:
-    """Makes the first row of `truths` smallest over ranges, its other rows being true.
+    """Minimizes the first row of `conditions` over ranges, where its other rows are true.
 
     `margins` has the same rows, with the checks as signed margins. The inputs of both are fixed
     ones, then the ranges.
@@ -62,25 +62,25 @@ class Refiner:
 
     def __init__(
         self,
-        truths: PointFunction,
+        conditions: PointFunction,
         margins: PointFunction,
-        checks: Sequence[Check],
+        checks: Sequence[ConstraintCheck],
         ranges: Sequence[Continuous],
     ) -> None:
         """Take a check for each row after the first."""
-        self.truths = truths
+        self.conditions = conditions
         self.margins = margins
         self.checks = checks
         self.ranges = ranges
         names = {choice.variable.name for choice in ranges}
-        # Whether something is equal is no matter of more or less: such checks only filter.
+        # An equality has no margin: such checks only filter.
         self.smooth = np.array(
             [bool(c.choices & names) and not _is_logical(c) for c in checks], dtype=bool
         )
 
     def refine(self, fixed: Array, samples: Array) -> Refined | None:
         """The best feasible point for fixed values of the other choices; None if there is none."""
-        values, holds = self._judge(fixed, samples)
+        values, holds = self._evaluate(fixed, samples)
         defined = np.isfinite(values)
         if not defined.any():
             return None
@@ -94,20 +94,21 @@ class Refiner:
             return [self._descend(fixed, start, sampled, scales, tighten) for start in starts]
 
         if anchor is None:
-            # Keeping a small distance from every constraint may end inside where no sample is.
+            # Descending with tightened constraints may end at a feasible point although no sample
+            # is feasible.
             inside = np.array(descend(_DISTANCE)).reshape(-1, len(samples)).T
             if inside.shape[1]:
-                found, holds = self._judge(fixed, inside)
+                found, holds = self._evaluate(fixed, inside)
                 anchor = _best(inside, found, np.isfinite(found) & holds)
         if anchor is None:
             return None
         candidates = [anchor, self._zoom(fixed, anchor)]
         candidates += [self._pull_inside(fixed, end, anchor) for end in descend(0.0)]
         points = np.array(candidates).T
-        reached, holds = self._judge(fixed, points)
-        place = int(np.argmin(np.where(np.isfinite(reached) & holds, reached, np.inf)))
-        shares = points[:, place]
-        return Refined(float(reached[place]), shares, self._active(fixed, shares, scales))
+        reached, holds = self._evaluate(fixed, points)
+        index = int(np.argmin(np.where(np.isfinite(reached) & holds, reached, np.inf)))
+        shares = points[:, index]
+        return Refined(float(reached[index]), shares, self._active(fixed, shares, scales))
 
     def values_at(self, shares: Array) -> Array:
         """Values of the ranges at shares of them, one row each."""
@@ -118,9 +119,9 @@ class Refiner:
         repeated = np.repeat(fixed[:, None], shares.shape[1], axis=1)
         return np.vstack([repeated, self.values_at(shares)])
 
-    def _judge(self, fixed: Array, shares: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _evaluate(self, fixed: Array, shares: Array) -> tuple[Array, NDArray[np.bool_]]:
         with np.errstate(all="ignore"):
-            rows = self.truths(self._columns(fixed, shares))
+            rows = self.conditions(self._columns(fixed, shares))
         holds: NDArray[np.bool_] = np.all(rows[1:] > 0, axis=0)
         return rows[0], holds
 
@@ -157,13 +158,13 @@ class Refiner:
         yield from (samples[:, index] for index in worse if math.isfinite(violation[index]))
 
     def _zoom(self, fixed: Array, center: Array) -> Array:
-        """Ever smaller clouds around the best point: slow, but no kink or step misleads it."""
-        rounds, count = (_CLOUD_ROUNDS, _CLOUD_POINTS) if self.truths.exact else (4, 24)
-        cloud = spread(len(center), count)
+        """Random search in shrinking boxes around the best point; robust to kinks and steps."""
+        rounds, count = (_ZOOM_ROUNDS, _ZOOM_POINTS) if self.conditions.exact else (4, 24)
+        offsets = r_sequence(len(center), count)
         for step in range(rounds):
-            points = np.clip(center[:, None] + (2 * cloud - 1) * 0.5 ** (step + 1), 0.0, 1.0)
+            points = np.clip(center[:, None] + (2 * offsets - 1) * 0.5 ** (step + 1), 0.0, 1.0)
             points[:, 0] = center
-            values, holds = self._judge(fixed, points)
+            values, holds = self._evaluate(fixed, points)
             center_or_none = _best(points, values, np.isfinite(values) & holds)
             center = center if center_or_none is None else center_or_none
         return center
@@ -171,7 +172,7 @@ class Refiner:
     def _descend(
         self, fixed: Array, start: Array, sampled: Array, scales: Array, tighten: float
     ) -> Array:
-        """Sequential quadratic programming with exact gradients; `tighten` keeps a distance."""
+        """Sequential quadratic programming (SLSQP) with exact gradients and constraints tightened."""
         from scipy import optimize
 
         minimize: Any = optimize.minimize
@@ -212,9 +213,9 @@ class Refiner:
         return np.clip(_finite(result.x, 0.5, 1.0), 0.0, 1.0)
 
     def _pull_inside(self, fixed: Array, end: Array, anchor: Array) -> Array:
-        """The nearest point toward a feasible one at which every check holds to the last bit."""
+        """The nearest point toward a feasible one at which every check holds exactly."""
         points = end[:, None] + (anchor - end)[:, None] * _PULL_BACK
-        values, holds = self._judge(fixed, points)
+        values, holds = self._evaluate(fixed, points)
         inside = np.flatnonzero(np.isfinite(values) & holds)
         return points[:, inside[0]] if len(inside) else anchor
 
@@ -227,7 +228,7 @@ class Refiner:
 
 
 def _finite(values: Array, undefined: float, infinite: float) -> Array:
-    """The values with something finite where they are not: the method knows no other numbers."""
+    """The values with finite replacements where they are not finite, as SLSQP requires."""
     result: Array = np.nan_to_num(values, nan=undefined, posinf=infinite, neginf=-infinite)
     return result
 
@@ -239,7 +240,7 @@ def _best(points: Array, values: Array, feasible: NDArray[np.bool_]) -> Array | 
     return found
 
 
-def _is_logical(check: Check) -> bool:
+def _is_logical(check: ConstraintCheck) -> bool:
     return any(
         isinstance(node, Operation) and node.operator in ("eq", "ne", "not", "select")
         for node in postorder(check.condition)

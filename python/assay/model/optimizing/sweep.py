@@ -13,9 +13,9 @@ from assay.model.inputs import Given, read_inputs
 from assay.model.language.units import Unit
 from assay.model.language.variables import Variable
 from assay.model.optimizing.choices import Discrete, choosable, read_axis
+from assay.model.optimizing.constraint_checks import ConstraintChecks, find_constraint_checks
 from assay.model.optimizing.grid import Grid, check_affordable
-from assay.model.optimizing.judge import Judge, find_checks
-from assay.model.resolving.resolution import Verdict
+from assay.model.resolving.resolution import ConditionVerdict
 from assay.model.resolving.resolve import resolve
 from assay.model.selection import check_variants
 from assay.model.tapes.cones import Cones
@@ -44,7 +44,7 @@ class Sweep:
     targets: tuple[Variable, ...]
     columns: dict[str, Array] = field(repr=False)
     holds: dict[str, NDArray[np.bool_]] = field(repr=False)
-    unknown: tuple[Verdict, ...] = ()
+    unknown: tuple[ConditionVerdict, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ def sweep(
     inputs = read_inputs(registry, given)
     known = {name: value for name, value in inputs.values.items() if name not in over}
     cones = Cones(registry, [*known, *over], variants, switch=switch)
-    if gaps := cones.gaps(names):
+    if gaps := cones.missing_inputs(names):
         raise MissingInputsError(
             f"{', '.join(names)} cannot be swept without {len(gaps)} more inputs: {', '.join(gaps)}",
             gaps,
@@ -132,10 +132,10 @@ def sweep(
             f"the axes make {grid.size} points, more than the limit of {limit}",
             "sweep over fewer values, or raise the limit",
         )
-    judge = find_checks(cones, names, list(over)) if constraints else Judge()
+    checks = find_constraint_checks(cones, names, list(over)) if constraints else ConstraintChecks()
     function = PointFunction(
         registry, list(over), known, variants, switch=switch, outputs=names,
-        conditions={check.name: check.condition for check in judge.checks},
+        conditions={check.name: check.condition for check in checks.checks},
     )  # fmt: skip
     check_affordable(function, grid)
     table = _evaluate(function, grid)
@@ -153,8 +153,8 @@ def sweep(
         axes=tuple(axis.variable for axis in axes),
         targets=shown,
         columns=columns,
-        holds={c.name: table[len(names) + row] > 0 for row, c in enumerate(judge.checks)},
-        unknown=tuple(judge.unknown),
+        holds={c.name: table[len(names) + row] > 0 for row, c in enumerate(checks.checks)},
+        unknown=tuple(checks.unknown),
         notes=tuple(notes),
     )
 
@@ -167,7 +167,7 @@ def _conflicts(
     variants: Mapping[str, str],
     switch: bool,
 ) -> list[str]:
-    """Given values that their own equations contradict, judged at the first point."""
+    """Given values that contradict their equations at the first point."""
     if all(registry.variables[name].is_root for name in known):
         return []
     try:

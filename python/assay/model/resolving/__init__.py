@@ -1,1 +1,1 @@
-"""Computing one variable, with the whole account of it."""
+"""Computing one variable, with its trace and provenance."""

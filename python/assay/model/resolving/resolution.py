@@ -1,4 +1,4 @@
-"""The result of resolving a variable: its value and the whole account of it."""
+"""The result of resolving a variable: value, trace, missing inputs, verdicts and conflicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.model.language.variables import Constant, Variable
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TraceStep:
     """One value in the order of computation; `relation` is None for what was given."""
 
     variable: Variable
@@ -41,14 +41,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingInput:
     """An input without a value, and the variables that need it."""
 
     variable: Variable
     needed_by: tuple[str, ...]
 
     def to_data(self) -> dict[str, Any]:
-        """The gap as plain data."""
+        """The missing input as plain data."""
         return {
             "name": self.variable.name,
             "unit": self.variable.display.text,
@@ -60,8 +60,8 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """A condition judged `true`, `false` or `unknown`."""
+class ConditionVerdict:
+    """Whether a condition holds: `true`, `false` or `unknown`."""
 
     name: str
     text: str
@@ -109,7 +109,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """An approximation left because its validity condition is false."""
+    """An approximation that was replaced because its validity condition is false."""
 
     variable: str
     left: str
@@ -139,9 +139,9 @@ class TargetValue:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A value with its interval, trace, gaps, verdicts and conflicts; numbers in base units.
+    """A value with interval, trace, missing inputs, verdicts and conflicts; numbers in base units.
 
-    `degradations` says in one line each what was done less well than asked for.
+    `degradations` has one line for each loss of accuracy, such as fewer sample points.
     """
 
     target: str
@@ -150,21 +150,21 @@ class Resolution:
     upper: float | None
     variable: Variable
     values: dict[str, float] = field(repr=False)
-    trace: list[Step] = field(repr=False)
-    missing: list[Missing]
-    constraints: list[Verdict]
-    validity: list[Verdict]
+    trace: list[TraceStep] = field(repr=False)
+    missing: list[MissingInput]
+    constraints: list[ConditionVerdict]
+    validity: list[ConditionVerdict]
     conflicts: list[Conflict]
     switches: list[Switch]
     degradations: tuple[str, ...] = ()
 
     @property
-    def violated(self) -> list[Verdict]:
+    def violated(self) -> list[ConditionVerdict]:
         """Constraints that do not hold."""
         return [verdict for verdict in self.constraints if verdict.status == "false"]
 
     def require_value(self) -> float:
-        """The value, or MissingInputsError naming every gap."""
+        """The value; raises MissingInputsError with the names of all missing inputs."""
         if self.value is None:
             names = [gap.variable.name for gap in self.missing]
             raise MissingInputsError(

@@ -80,11 +80,11 @@ def _interval(
     drawn = any(isinstance(resolver.chosen.get(name), Stochastic) for name in cone)
     if value is None or not (drawn or inputs.distributions):
         return value, value, ()
-    from assay.model.uncertainty.sources import Question, find_sources
+    from assay.model.uncertainty.sources import UncertaintyQuery, find_sources
 
     variants, switch = resolver.variants, resolver.switch
     # An uncertain input may decide which relation is valid without being part of the cone.
-    if not find_sources(Question(registry, (target,), inputs, variants, switch)).names:
+    if not find_sources(UncertaintyQuery(registry, (target,), inputs, variants, switch)).names:
         return value, value, ()
     from assay.model.uncertainty.propagate import interval
 

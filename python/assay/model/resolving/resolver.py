@@ -6,16 +6,22 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
 
 from assay.errors import AssayError
-from assay.model.declarations import Block
+from assay.model.declarations import SimultaneousBlock
+from assay.model.dependency_walk import Walk, walk
 from assay.model.inputs import Inputs
 from assay.model.language.conditions import verdict
 from assay.model.language.dynamics import Stochastic
 from assay.model.language.expression import variables_of
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Variable
-from assay.model.resolving.resolution import Conflict, Missing, Step, Switch, Verdict
+from assay.model.resolving.resolution import (
+    ConditionVerdict,
+    Conflict,
+    MissingInput,
+    Switch,
+    TraceStep,
+)
 from assay.model.selection import candidates, combined, until_certain
-from assay.model.walk import Walk, walk
 
 if TYPE_CHECKING:
     from assay.model.declarations import Declarations
@@ -25,7 +31,7 @@ CONFLICT_TOLERANCE = 1e-9
 
 
 class Resolver:
-    """Values of variables at one point, each computed when first asked for."""
+    """Values of variables at one point, each computed on first use."""
 
     def __init__(
         self,
@@ -105,7 +111,7 @@ class Resolver:
         values = yield from self._collect(variables_of(condition))
         return None if values is None else verdict(condition, values)
 
-    def _walk_block(self, name: str, block: Block) -> Walk[float | None]:
+    def _walk_block(self, name: str, block: SimultaneousBlock) -> Walk[float | None]:
         members = [member for member in block.members if member not in self.inputs.values]
         choices: dict[str, list[Relation]] = {}
         for member in members:
@@ -113,7 +119,7 @@ class Resolver:
         relations = {member: combined(found) for member, found in choices.items()}
         needed = dict.fromkeys(n for r in relations.values() for n in r.inputs if n not in members)
         values = yield from self._collect(tuple(needed))
-        # Few cones hold a block, and solving one takes much that resolving does not.
+        # Few cones contain a block; solving one imports the tapes, which resolving does not need.
         from assay.model.tapes.blocks import solve_block
 
         solved = None if values is None else solve_block(self.registry, block, relations, values)
@@ -131,7 +137,7 @@ class Resolver:
     def _usable(
         self, name: str, members: list[str]
     ) -> Generator[str, float | None, list[Relation]]:
-        """Relations of a block's member that can be switched between with what is known outside."""
+        """Relations of a block's member whose inputs from outside the block are all known."""
         first, *others = candidates(self.registry.variables[name], self.variants)
         if not self.switch or not (yield from self._known(first.part_variables("valid"), members)):
             return [first]
@@ -163,8 +169,8 @@ class Resolver:
                     stack.append(needed)
         return seen
 
-    def missing(self, target: str) -> list[Missing]:
-        """Inputs without a value below the target, with those who need them."""
+    def missing(self, target: str) -> list[MissingInput]:
+        """Inputs of the target's cone without a value, with the variables that need them."""
         cone = self.cone(target)
         needed_by: dict[str, list[str]] = {}
         for dependent in self.values:
@@ -175,19 +181,19 @@ class Resolver:
         for name in self.values:
             if name in cone and self.values[name] is None and name not in self.needs:
                 variable = self.registry.variables[name]
-                gaps.append(Missing(variable, tuple(needed_by.get(name, ()))))
+                gaps.append(MissingInput(variable, tuple(needed_by.get(name, ()))))
         return gaps
 
-    def trace(self, cone: set[str]) -> list[Step]:
-        """The steps of the computation in the order in which they were taken."""
+    def trace(self, cone: set[str]) -> list[TraceStep]:
+        """The steps of the computation in order."""
         steps = []
         for name, value in list(self.values.items()):
             if name in cone and value is not None:
                 relation = self.chosen.get(name)
-                steps.append(Step(self.registry.variable(name), value, relation))
+                steps.append(TraceStep(self.registry.variable(name), value, relation))
         return steps
 
-    def constraints(self, cone: set[str]) -> list[Verdict]:
+    def constraints(self, cone: set[str]) -> list[ConditionVerdict]:
         """Verdicts on every inequality and bound that touches the cone."""
         verdicts = []
         for constraint in self.registry.constraints.values():
@@ -202,28 +208,32 @@ class Resolver:
             variable = self.registry.variables[name]
             if not variable.lower <= value <= variable.upper:
                 meaning = "computed value out of bounds"
-                verdicts.append(Verdict(f"bounds of {name}", variable.bounds, "false", meaning))
+                verdicts.append(
+                    ConditionVerdict(f"bounds of {name}", variable.bounds, "false", meaning)
+                )
         return verdicts
 
     def _verdict(
         self, name: str, text: str, meaning: str, relation: Relation, part: str = "expression"
-    ) -> Verdict:
+    ) -> ConditionVerdict:
         condition = relation.part(part)
         names = variables_of(condition)
         try:
             values = {needed: self.value(needed) for needed in names}
         except AssayError as error:
-            return Verdict(name, text, "unknown", meaning, reason=error.message)
+            return ConditionVerdict(name, text, "unknown", meaning, reason=error.message)
         gaps = tuple(needed for needed, value in values.items() if value is None)
         if gaps:
-            return Verdict(name, text, "unknown", meaning, missing=gaps)
+            return ConditionVerdict(name, text, "unknown", meaning, missing=gaps)
         known = {needed: value for needed, value in values.items() if value is not None}
         holds = verdict(condition, known)
         if holds is None:
-            return Verdict(name, text, "unknown", meaning, reason="a side of it is not a number")
-        return Verdict(name, text, "true" if holds else "false", meaning)
+            return ConditionVerdict(
+                name, text, "unknown", meaning, reason="a side of it is not a number"
+            )
+        return ConditionVerdict(name, text, "true" if holds else "false", meaning)
 
-    def validities(self, cone: set[str]) -> list[Verdict]:
+    def validities(self, cone: set[str]) -> list[ConditionVerdict]:
         """Verdicts on the validity of every approximation in use."""
         verdicts = []
         for name in list(self.values):
@@ -267,7 +277,7 @@ class Resolver:
             return None
 
     def _relation_of(self, variable: Variable) -> Relation:
-        """The relation that would define a pinned variable, the switch to it unrecorded."""
+        """The relation that would define a pinned variable; a switch to it is not recorded."""
         choices = candidates(variable, self.variants)
         if not self.switch or len(choices) == 1 or variable.name in self.registry.block_of:
             return choices[0]

@@ -1,1 +1,1 @@
-"""Finding values that make other values come true."""
+"""Solving for unknowns under requirements on computed variables."""

@@ -1,4 +1,4 @@
-"""A few simultaneous equations over unknowns whose sizes differ by many decades."""
+"""Simultaneous equations over a few unknowns whose magnitudes differ by many decades."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _SENSITIVITY_SHARE = 0.01
-_PROBE = 1e-3
-_MOST_CLAIMED = 1e6
+_PERTURBATION = 1e-3
+_MOST_SENSITIVITY = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The equations at a point: both sides, their derivatives, and how far they are apart.
+class EquationState:
+    """The equations at a point: both sides, their Jacobians, and the scaled residual.
 
-    `scale` is what a difference of the sides is judged by: the wanted value, or a share of what
-    the unknowns' own sizes amount to where that value is the small difference of large ones.
-    `misfit` is the largest difference so judged, infinite where a side has no value.
+    `scale` divides the residual of each equation: the required value, or a share of the sum of
+    |derivative * unknown| where that value is a small difference of large terms. `misfit` is the
+    largest scaled residual, infinite where a side has no value.
     """
 
     point: Array
     computed: Array
-    wanted: Array
-    computed_slopes: Array
-    wanted_slopes: Array
+    required: Array
+    computed_jacobian: Array
+    required_jacobian: Array
     scale: Array
     misfit: float
 
     @property
-    def slopes(self) -> Array:
-        """Derivatives of computed less wanted sides by the unknowns."""
-        result: Array = self.computed_slopes - self.wanted_slopes
+    def jacobian(self) -> Array:
+        """Jacobian of the residuals: computed less required sides by the unknowns."""
+        result: Array = self.computed_jacobian - self.required_jacobian
         return result
 
     @property
     def is_singular(self) -> bool:
-        """Whether some direction of the unknowns, for their sizes, leaves all sides alone."""
+        """Whether the Jacobian, scaled by the unknowns, is singular to working accuracy."""
         with np.errstate(all="ignore"):
-            scaled = self.slopes * self.point
+            scaled = self.jacobian * self.point
             rows = np.sum(np.abs(scaled), axis=1)
         if not np.isfinite(rows).all() or not rows.all():
             return True
@@ -58,74 +58,78 @@ class Place:
 
 
 class Equations:
-    """Computed and wanted sides over some unknowns, everything else held fixed."""
+    """Computed and required sides over some unknowns, with all other inputs fixed."""
 
     def __init__(
         self,
         function: PointFunction,
         unknowns: Sequence[Variable],
-        wanted: Sequence[float],
+        required: Sequence[float],
         positions: Sequence[int],
         upstream: Sequence[float],
     ) -> None:
-        """Take a wanted number where the position is -1, else the input at that position."""
+        """The required side is a number where the position is -1, else the input at that position."""
         self.function = function
         self.unknowns = list(unknowns)
         self.lower = np.array([variable.lower for variable in unknowns])
         self.upper = np.array([variable.upper for variable in unknowns])
-        self._wanted = np.array(wanted)[:, None]
+        self._required = np.array(required)[:, None]
         self._positions = np.array(positions)
         self._upstream = np.array(upstream, dtype=np.float64)[:, None]
-        self._wanted_slopes = np.zeros((len(wanted), len(self.unknowns)))
+        self._required_jacobian = np.zeros((len(required), len(self.unknowns)))
         for row, position in enumerate(positions):
             if 0 <= position < len(self.unknowns):
-                self._wanted_slopes[row, position] = 1.0
+                self._required_jacobian[row, position] = 1.0
 
     def sides(self, points: Array) -> tuple[Array, Array]:
-        """Computed and wanted sides, each of shape (equations, points)."""
+        """Computed and required sides, each of shape (equations, points)."""
         count = points.shape[1]
         columns = np.vstack([points, np.repeat(self._upstream, count, axis=1)])
         own = columns[np.maximum(self._positions, 0)]
-        wanted = np.where(self._positions[:, None] >= 0, own, self._wanted)
+        required = np.where(self._positions[:, None] >= 0, own, self._required)
         with np.errstate(all="ignore"):
-            return self.function(columns), wanted
+            return self.function(columns), required
 
-    def at(self, point: Array) -> Place:
-        """Everything about one point."""
+    def at(self, point: Array) -> EquationState:
+        """Both sides, Jacobians and residual at one point."""
         inputs = np.concatenate([point, self._upstream[:, 0]])
-        computed, wanted = (side[:, 0] for side in self.sides(point[:, None]))
+        computed, required = (side[:, 0] for side in self.sides(point[:, None]))
         with np.errstate(all="ignore"):
-            slopes = self.function.jacobian(inputs, len(point))
-            sensitivity = np.abs(slopes - self._wanted_slopes) @ np.abs(point)
+            jacobian = self.function.jacobian(inputs, len(point))
+            sensitivity = np.abs(jacobian - self._required_jacobian) @ np.abs(point)
             sensitivity[~np.isfinite(sensitivity)] = 0.0
-            difference = np.abs(computed - wanted)
-            doubtful = (_SENSITIVITY_SHARE * sensitivity > np.abs(wanted)) & (difference > 0)
-            if doubtful.any():
-                credible = self._credible(point, computed - wanted, wanted)
-                sensitivity[doubtful] = np.minimum(sensitivity, credible)[doubtful]
-            scale = np.maximum(np.abs(wanted), _SENSITIVITY_SHARE * sensitivity)
+            difference = np.abs(computed - required)
+            ill_conditioned = (_SENSITIVITY_SHARE * sensitivity > np.abs(required)) & (
+                difference > 0
+            )
+            if ill_conditioned.any():
+                bound = self._sensitivity_bound(point, computed - required, required)
+                sensitivity[ill_conditioned] = np.minimum(sensitivity, bound)[ill_conditioned]
+            scale = np.maximum(np.abs(required), _SENSITIVITY_SHARE * sensitivity)
             scale[scale == 0.0] = np.finfo(float).tiny
             misfit = float(np.max(np.where(difference == 0.0, 0.0, difference / scale)))
         misfit = misfit if math.isfinite(misfit) else math.inf
-        return Place(point, computed, wanted, slopes, self._wanted_slopes, scale, misfit)
+        return EquationState(
+            point, computed, required, jacobian, self._required_jacobian, scale, misfit
+        )
 
-    def _credible(self, point: Array, difference: Array, wanted: Array) -> Array:
-        """The most that slopes may claim the unknowns' own sizes amount to.
+    def _sensitivity_bound(self, point: Array, difference: Array, required: Array) -> Array:
+        """Upper bound on the sensitivity that the derivatives may imply.
 
-        Far out on a sine they claim anything, since they hold over less than the step to the
-        next float. The sides must really come apart that far when the unknowns move, or come
-        out within a millionth of the wanted value, which is all that floats allow beside a pole.
-        Nothing, where sides are closer all around the point, as they are at a pole.
+        Where a function oscillates faster than floats resolve, its derivative means nothing over
+        the step to the next float. The residual must really change that much when the unknowns
+        move, or stay within a millionth of the required value, the best that floats allow beside a
+        pole. Zero where residuals are smaller all around the point, as they are at a pole.
         """
         moved = np.repeat(point[:, None], 2 * len(point), axis=1)
         for row in range(len(point)):
-            moved[row, 2 * row : 2 * row + 2] *= 1.0 + np.array([-_PROBE, _PROBE])
-        computed, others = self.sides(moved)
-        around = computed - others
-        change = np.abs(around - difference[:, None]).reshape(len(difference), -1, 2)
+            moved[row, 2 * row : 2 * row + 2] *= 1.0 + np.array([-_PERTURBATION, _PERTURBATION])
+        computed, moved_required = self.sides(moved)
+        residuals = computed - moved_required
+        change = np.abs(residuals - difference[:, None]).reshape(len(difference), -1, 2)
         largest = np.max(np.where(np.isfinite(change), change, 0.0), axis=2)
-        credible: Array = np.sum(largest, axis=1) / _PROBE
-        credible = np.maximum(credible, _MOST_CLAIMED * np.abs(wanted))
-        closer = np.abs(around) < np.abs(difference)[:, None]
-        credible[np.all(closer | np.isnan(around), axis=1)] = 0.0
-        return credible
+        bound: Array = np.sum(largest, axis=1) / _PERTURBATION
+        bound = np.maximum(bound, _MOST_SENSITIVITY * np.abs(required))
+        closer = np.abs(residuals) < np.abs(difference)[:, None]
+        bound[np.all(closer | np.isnan(residuals), axis=1)] = 0.0
+        return bound

@@ -1,4 +1,4 @@
-"""Roots of one equation in one unknown: scan its range, then close in on every crossing."""
+"""Roots of one equation in one unknown: scan its range, then refine every sign change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assay.model.solving.equations import Equations
-from assay.model.solving.newton import Attempt, is_new, newton
+from assay.model.solving.newton import Attempt, is_distinct, newton
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 _DECADES = 36
 _PER_DECADE = 24
 _BETWEEN_BOUNDS = 1025
-_MOST_CROSSINGS = 16
-_MOST_TOUCHES = 6
-_SECTIONS = 64
-_MOST_SECTIONINGS = 40
+_MOST_BRACKETS = 16
+_MOST_STARTS = 6
+_SUBINTERVALS = 64
+_MOST_MULTISECTIONS = 40
 
 
 @dataclass(slots=True)
-class Scan:
-    """What a scan found: roots, and what explains their absence."""
+class LineScan:
+    """Roots, and for error messages the discontinuities, edges of the domain and computed range."""
 
     roots: list[Attempt] = field(default_factory=list)
     closest: Attempt | None = None
     jumps: list[float] = field(default_factory=list)
     edges: list[float] = field(default_factory=list)
     plateau: tuple[float, float] | None = None
-    reached: tuple[float, float] | None = None
+    computed_range: tuple[float, float] | None = None
 
-    def is_new(self, point: Array) -> bool:
+    def is_distinct(self, point: Array) -> bool:
         """Whether a root differs from those found, plateau included."""
         low, high = self.plateau or (math.inf, -math.inf)
-        return not low <= float(point[0]) <= high and is_new(point, self.roots)
+        return not low <= float(point[0]) <= high and is_distinct(point, self.roots)
 
 
-def scan_line(equations: Equations, tolerance: float, start: float | None) -> Scan:
+def scan_line(equations: Equations, tolerance: float, start: float | None) -> LineScan:
     """Find the roots over the whole range of a single unknown, nearest to `start`, else to 0, first."""
     points = _grid(float(equations.lower[0]), float(equations.upper[0]), start)
     scan = _scan(equations, points, tolerance, start, iterate=True)
     if not scan.roots and scan.edges:
-        # A root may hide in the last step before a pole or before the values end.
+        # A root may lie in the last step before a pole or before the edge of the domain.
         shares = 10.0 ** -np.arange(1.0, 16.0)
         near = [edge * (1.0 + sign * shares) for edge in scan.edges for sign in (-1.0, 1.0)]
         inside = np.clip(np.concatenate(near), equations.lower[0], equations.upper[0])
@@ -56,8 +56,8 @@ def scan_line(equations: Equations, tolerance: float, start: float | None) -> Sc
     return scan
 
 
-def expand_line(equations: Equations, tolerance: float, center: float) -> Scan:
-    """The same where a point is expensive: look ever further from `center` until a crossing."""
+def expand_line(equations: Equations, tolerance: float, center: float) -> LineScan:
+    """The same where a point is expensive: widen the range around `center` until a sign changes."""
     lower, upper = float(equations.lower[0]), float(equations.upper[0])
     points = np.array([center])
     for decades in (0.5, 2.0, 6.0, 12.0):
@@ -89,36 +89,36 @@ def _grid(lower: float, upper: float, start: float | None) -> Array:
 
 def _scan(
     equations: Equations, points: Array, tolerance: float, start: float | None, *, iterate: bool
-) -> Scan:
-    scan = Scan()
-    computed, wanted = (side[0] for side in equations.sides(points[None, :]))
+) -> LineScan:
+    scan = LineScan()
+    computed, required = (side[0] for side in equations.sides(points[None, :]))
     with np.errstate(all="ignore"):
-        difference = computed - wanted
-    finite = np.isfinite(difference)
+        residual = computed - required
+    finite = np.isfinite(residual)
     if not finite.any():
         return scan
-    scan.reached = float(computed[finite].min()), float(computed[finite].max())
+    scan.computed_range = float(computed[finite].min()), float(computed[finite].max())
     ends = np.flatnonzero(np.diff(finite))
-    scan.edges = [float(points[end + 1 - int(finite[end + 1])]) for end in ends[:_MOST_CROSSINGS]]
-    _collect_zeros(scan, points, difference, start)
-    _collect_crossings(scan, equations, points, difference, tolerance, start)
+    scan.edges = [float(points[end + 1 - int(finite[end + 1])]) for end in ends[:_MOST_BRACKETS]]
+    _collect_zeros(scan, points, residual, start)
+    _refine_brackets(scan, equations, points, residual, tolerance, start)
     scan.edges += scan.jumps
-    order = np.argsort(np.where(finite, np.abs(difference), np.inf), kind="stable")
+    order = np.argsort(np.where(finite, np.abs(residual), np.inf), kind="stable")
     starts = [] if start is None else [start]
-    starts += [float(points[index]) for index in order[:_MOST_TOUCHES]]
+    starts += [float(points[index]) for index in order[:_MOST_STARTS]]
     for first in starts if iterate else ():
         attempt = newton(equations, np.array([first]), tolerance)
         if scan.closest is None or attempt.misfit < scan.closest.misfit:
             scan.closest = attempt
-        if attempt.misfit <= tolerance and scan.is_new(attempt.point):
+        if attempt.misfit <= tolerance and scan.is_distinct(attempt.point):
             scan.roots.append(attempt)
     scan.roots.sort(key=lambda root: _distance(float(root.point[0]), start))
     return scan
 
 
-def _collect_zeros(scan: Scan, points: Array, difference: Array, start: float | None) -> None:
+def _collect_zeros(scan: LineScan, points: Array, residual: Array, start: float | None) -> None:
     """Points that solve the equation exactly; neighbors count as one solution."""
-    exact = np.flatnonzero(difference == 0.0)
+    exact = np.flatnonzero(residual == 0.0)
     for run in np.split(exact, np.flatnonzero(np.diff(exact) > 1) + 1):
         if len(run):
             nearest = min(run, key=lambda index: _distance(float(points[index]), start))
@@ -127,60 +127,60 @@ def _collect_zeros(scan: Scan, points: Array, difference: Array, start: float | 
                 scan.plateau = float(points[run[0]]), float(points[run[-1]])
 
 
-def _collect_crossings(
-    scan: Scan,
+def _refine_brackets(
+    scan: LineScan,
     equations: Equations,
     points: Array,
-    difference: Array,
+    residual: Array,
     tolerance: float,
     start: float | None,
 ) -> None:
-    close_in = _close_in_by_sections if equations.function.exact else _close_in_by_secants
-    signs = np.sign(difference)
-    crossings = sorted(
+    refine = _multisection if equations.function.exact else _brent
+    signs = np.sign(residual)
+    brackets = sorted(
         np.flatnonzero(signs[:-1] * signs[1:] < 0),
         key=lambda left: _distance(float(points[left]), start),
     )
-    for left in crossings[:_MOST_CROSSINGS]:
-        point, iterations = close_in(equations, float(points[left]), float(points[left + 1]))
+    for left in brackets[:_MOST_BRACKETS]:
+        point, iterations = refine(equations, float(points[left]), float(points[left + 1]))
         misfit = equations.at(point).misfit
-        # At a pole the sides change order without meeting: they part as the ends close in.
-        apart = abs(_difference(equations, point)[0]) > np.max(np.abs(difference[left : left + 2]))
-        if misfit > tolerance or apart:
+        # At a pole the residual changes sign without a root: it grows as the bracket shrinks.
+        grows = abs(_residual(equations, point)[0]) > np.max(np.abs(residual[left : left + 2]))
+        if misfit > tolerance or grows:
             scan.jumps.append(float(point[0]))
-        elif scan.is_new(point):
+        elif scan.is_distinct(point):
             scan.roots.append(Attempt(point, misfit, iterations, "bracketing"))
 
 
-def _difference(equations: Equations, points: Array) -> Array:
-    computed, wanted = equations.sides(points[None, :])
+def _residual(equations: Equations, points: Array) -> Array:
+    computed, required = equations.sides(points[None, :])
     with np.errstate(all="ignore"):
-        result: Array = (computed - wanted)[0]
+        result: Array = (computed - required)[0]
     return result
 
 
-def _close_in_by_sections(equations: Equations, low: float, high: float) -> tuple[Array, int]:
-    """Cut the interval into many at once, which costs a tape no more than one point."""
-    sectionings = 0
+def _multisection(equations: Equations, low: float, high: float) -> tuple[Array, int]:
+    """Divide the bracket into many subintervals at once; a tape evaluates them as one call."""
+    iterations = 0
     while True:
-        sectionings += 1
-        points = np.unique(np.linspace(low, high, _SECTIONS + 1))
-        difference = _difference(equations, points)
-        signs = np.sign(difference)
-        crossing = np.flatnonzero(signs[:-1] * signs[1:] <= 0)
-        if len(points) <= 2 or not len(crossing) or sectionings == _MOST_SECTIONINGS:
-            best = int(np.nanargmin(np.abs(difference)))
-            return points[best : best + 1], sectionings
-        low, high = float(points[crossing[0]]), float(points[crossing[0] + 1])
+        iterations += 1
+        points = np.unique(np.linspace(low, high, _SUBINTERVALS + 1))
+        residual = _residual(equations, points)
+        signs = np.sign(residual)
+        bracket = np.flatnonzero(signs[:-1] * signs[1:] <= 0)
+        if len(points) <= 2 or not len(bracket) or iterations == _MOST_MULTISECTIONS:
+            best = int(np.nanargmin(np.abs(residual)))
+            return points[best : best + 1], iterations
+        low, high = float(points[bracket[0]]), float(points[bracket[0] + 1])
 
 
-def _close_in_by_secants(equations: Equations, low: float, high: float) -> tuple[Array, int]:
+def _brent(equations: Equations, low: float, high: float) -> tuple[Array, int]:
     """Brent's method: few points, each of which may be an integration."""
     from scipy.optimize import brentq
 
     def at(position: float) -> float:
-        value = float(_difference(equations, np.array([position]))[0])
-        # A hole between two finite ends counts as one side, and the misfit tells it from a root.
+        value = float(_residual(equations, np.array([position]))[0])
+        # A hole between two finite ends counts as positive; its misfit shows that it is no root.
         return value if math.isfinite(value) else 1.0
 
     root, report = brentq(
@@ -190,7 +190,7 @@ def _close_in_by_secants(equations: Equations, low: float, high: float) -> tuple
 
 
 def _distance(value: float, start: float | None) -> float:
-    """What roots are ordered by: how far from the start, else how large."""
+    """Sort key of roots: distance from the start, else magnitude."""
     if start is None:
         return abs(value)
     if value * start > 0:

@@ -1,4 +1,4 @@
-"""The result of solving: values of the unknowns and the whole account of them."""
+"""The result of solving: values of the unknowns, residuals and verdicts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.model.language.variables import Variable
-from assay.model.resolving.resolution import Resolution, Verdict
+from assay.model.resolving.resolution import ConditionVerdict, Resolution
 
 
 @dataclass(frozen=True, slots=True)
 class SolvedStage:
     """Unknowns solved together: from which equations, how, and how well.
 
-    `misfit` is the largest difference between the two sides of an equation, as a share of the
-    value that was wanted.
+    `misfit` is the largest scaled residual of an equation (see `EquationState`).
     """
 
     unknowns: tuple[str, ...]
@@ -35,8 +34,8 @@ class SolvedStage:
 class Solution:
     """Values of the unknowns, in base units, at which every requirement is met.
 
-    `resolutions` holds each required variable computed afresh from the solution; `others`
-    holds further solutions, found from other starts.
+    `resolutions` holds each required variable as resolved from the solution; `others` holds
+    further solutions, found from other starts.
     """
 
     unknowns: tuple[Variable, ...]
@@ -49,7 +48,7 @@ class Solution:
 
     @property
     def residuals(self) -> dict[str, float]:
-        """What each required variable comes to, less what was required."""
+        """Residual of each required variable: computed less required value."""
         return {
             name: resolution.require_value() - self.required[name]
             for name, resolution in self.resolutions.items()
@@ -74,13 +73,13 @@ class Solution:
         return values
 
     @property
-    def constraints(self) -> list[Verdict]:
+    def constraints(self) -> list[ConditionVerdict]:
         """Verdicts on the constraints around every required variable, each once."""
         verdicts = [v for r in self.resolutions.values() for v in r.constraints]
         return list({verdict.name: verdict for verdict in verdicts}.values())
 
     @property
-    def validity(self) -> list[Verdict]:
+    def validity(self) -> list[ConditionVerdict]:
         """Verdicts on the approximations in use, each once."""
         verdicts = [v for r in self.resolutions.values() for v in r.validity]
         return list({verdict.name: verdict for verdict in verdicts}.values())

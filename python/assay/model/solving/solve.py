@@ -37,8 +37,8 @@ _BOUND_SLACK = 1e-9
 _VERIFY_SLACK = 1e3
 _MOST_SOLUTIONS = 8
 _MOST_BRANCHES = 64
-_CARRIED = 1e-6
-"""How far from what is required, as a share of it, a further solution may come out."""
+_FURTHER_TOLERANCE = 1e-6
+"""Relative tolerance of the required values at a further solution."""
 
 
 def solve(
@@ -75,14 +75,14 @@ def solve(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _VerifiedSolution:
     point: dict[str, float]
     stages: list[SolvedStage]
     resolutions: dict[str, Resolution]
 
 
 class _Search:
-    """Goes through the plans of a system, and verifies what comes out by resolving."""
+    """Tries the decompositions of a system, and verifies each solution by resolving it."""
 
     def __init__(self, system: System, solver: StageSolver) -> None:
         self.system = system
@@ -99,14 +99,14 @@ class _Search:
             self.notes[inputs.median_note] = None
 
     def run(self) -> Solution:
-        """The first solution that holds, with the others that were found."""
-        found: list[_Found] = []
-        whole = Stage(self.system.unknown, tuple(self.system.user_statements))
-        whole_function = self.solver.function(whole, ())
+        """The first verified solution, with the others that were found."""
+        found: list[_VerifiedSolution] = []
+        full_stage = Stage(self.system.unknown, tuple(self.system.user_statements))
+        full_function = self.solver.function(full_stage, ())
         for plan in self.system.plans():
             for branch, (point, stages) in enumerate(self._branches(plan)):
-                candidate = self._verify(whole, whole_function, point, stages)
-                if candidate and (not found or self._adds(candidate, found)):
+                candidate = self._verify(full_stage, full_function, point, stages)
+                if candidate and (not found or self._is_further_solution(candidate, found)):
                     found.append(candidate)
                 if len(found) == _MOST_SOLUTIONS or branch == _MOST_BRANCHES:
                     break
@@ -129,22 +129,25 @@ class _Search:
             notes=tuple(self.notes),
         )
 
-    def _adds(self, candidate: _Found, found: list[_Found]) -> bool:
-        """Whether it is a solution of its own, and one that floats carry.
+    def _is_further_solution(
+        self, candidate: _VerifiedSolution, found: list[_VerifiedSolution]
+    ) -> bool:
+        """Whether it differs from the solutions found and is no artifact of rounding.
 
-        Where an unknown is so large that the step to the next float moves the outcome, rounding
-        makes the sides cross though nothing is solved there.
+        Where an unknown is so large that the step to the next float changes the outcome, rounding
+        makes the residual change sign without a root.
         """
         if any(_same(candidate.point, other.point) for other in found):
             return False
         return all(
-            abs(candidate.resolutions[name].require_value() - wanted) <= _CARRIED * abs(wanted)
-            for name, wanted in self.system.equal.items()
-            if wanted != 0.0
+            abs(candidate.resolutions[name].require_value() - required)
+            <= _FURTHER_TOLERANCE * abs(required)
+            for name, required in self.system.equal.items()
+            if required != 0.0
         )
 
     def with_residual(self, error: OverdeterminedError) -> OverdeterminedError:
-        """The error, saying how far off the surplus requirements are once the others are met."""
+        """The error with the residuals of the surplus requirements once the others are met."""
         surplus = [s.variable for s in self.system.matching.surplus_equations]
         required = {n: v for n, v in self.system.equal.items() if n not in surplus}
         system = System(
@@ -161,18 +164,18 @@ class _Search:
         return OverdeterminedError(f"{error.message}; {'; '.join(shown)}", error.hint)
 
     def _compare(self, name: str, solution: Solution) -> str:
-        variable, wanted = self.registry.variables[name], self.system.equal[name]
+        variable, required = self.registry.variables[name], self.system.equal[name]
         known = {**self.system.given, **solution.values}
         resolution = resolve(self.registry, name, known, self.variants, switch=self.switch)
         value = resolution.require_value()
-        if abs(value - wanted) <= RESOLVED_TOLERANCE * max(abs(value), abs(wanted)):
+        if abs(value - required) <= RESOLVED_TOLERANCE * max(abs(value), abs(required)):
             return f"without it, {name} is {variable.format(value)} already"
-        return f"without it, {name} is {variable.format(value)}, not {variable.format(wanted)}"
+        return f"without it, {name} is {variable.format(value)}, not {variable.format(required)}"
 
     def _branches(
         self, plan: Sequence[Stage]
     ) -> Iterator[tuple[dict[str, float], list[SolvedStage]]]:
-        """All ways through the stages; a root that leads nowhere is left for the next one."""
+        """All combinations of roots of the stages, depth first."""
         functions: list[PointFunction] = []
         upstream: list[str] = []
         for stage in plan:
@@ -200,25 +203,25 @@ class _Search:
 
     def _verify(
         self,
-        whole: Stage,
+        full_stage: Stage,
         function: PointFunction,
         point: Mapping[str, float],
         stages: list[SolvedStage],
-    ) -> _Found | None:
-        """The point if it holds when everything is resolved from it, inside all bounds."""
-        equations = self.solver.equations(whole, function, {})
+    ) -> _VerifiedSolution | None:
+        """The solution if resolving from the point confirms it within all bounds; else None."""
+        equations = self.solver.equations(full_stage, function, {})
         tolerance = self.solver.tolerance_of(function)
-        place = np.array([point[name] for name in self.system.unknown])
-        if equations.at(place).misfit > tolerance:
-            # Errors of stages add up; one more round over all of them takes them out.
-            place = newton(equations, place, tolerance).point
-        values = dict(zip(self.system.unknown, map(float, place), strict=True))
-        judged = list(zip(self.solver.rows(whole), equations.at(place).scale, strict=True))
+        vector = np.array([point[name] for name in self.system.unknown])
+        if equations.at(vector).misfit > tolerance:
+            # Errors of stages add up; a Newton iteration over all unknowns removes them.
+            vector = newton(equations, vector, tolerance).point
+        values = dict(zip(self.system.unknown, map(float, vector), strict=True))
+        scaled = list(zip(self.solver.rows(full_stage), equations.at(vector).scale, strict=True))
         resolutions: dict[str, Resolution] = {}
         try:
             for name, value in values.items():
                 check_value(self.registry.variables[name], value)
-            for statement, scale in judged:
+            for statement, scale in scaled:
                 resolution = self._recompute(statement, values)
                 if resolution is None:
                     continue
@@ -229,10 +232,10 @@ class _Search:
             self.rejections.append(error)
             return None
         ordered = {name: resolutions[name] for name in self.system.equal}
-        return _Found(values, stages, ordered)
+        return _VerifiedSolution(values, stages, ordered)
 
     def _recompute(self, statement: Statement, values: Mapping[str, float]) -> Resolution | None:
-        """The side of a statement that is computed, from everything else at the solution."""
+        """The computed side of a statement at the solution."""
         name = statement.variable
         known = {**self.system.given, **values}
         if statement.kind == "own":
@@ -240,7 +243,7 @@ class _Search:
         try:
             return resolve(self.registry, name, known, self.variants, switch=self.switch)
         except CycleError:
-            # A loop that the unknown itself closes can only be solved, not computed.
+            # A cycle through the unknown itself can be solved but not resolved.
             return None
 
     def _check(
@@ -256,10 +259,10 @@ class _Search:
             why = "not what is required" if statement.kind == "requirement" else "by its relation"
             raise self._rejected(values, resolution.variable, value, why)
         for step in resolution.trace:
-            variable, reached = step.variable, step.value
-            slack = _BOUND_SLACK * abs(reached)
-            if step.relation and not variable.lower - slack <= reached <= variable.upper + slack:
-                raise self._rejected(values, variable, reached, "which is out of its bounds")
+            variable, computed = step.variable, step.value
+            slack = _BOUND_SLACK * abs(computed)
+            if step.relation and not variable.lower - slack <= computed <= variable.upper + slack:
+                raise self._rejected(values, variable, computed, "which is out of its bounds")
 
     def _rejected(
         self, values: Mapping[str, float], variable: Variable, value: float, why: str
@@ -271,7 +274,7 @@ class _Search:
         )
 
     def _failure(self) -> AssayError:
-        """What stood in the way: a solution that did not hold says more than one not found."""
+        """The last rejected solution, else the last failure to converge."""
         return (self.rejections or self.failures)[-1]
 
 
@@ -305,14 +308,14 @@ def _read_required(registry: Declarations, equal: Mapping[str, Given]) -> dict[s
 def _read_starts(
     registry: Declarations, names: Sequence[str], inputs: Inputs, starts: Starts | None
 ) -> list[dict[str, float]]:
-    """Guesses for the unknowns: those asked for, then what was given for them."""
-    asked = [starts] if isinstance(starts, Mapping) else list(starts or ())
+    """Initial guesses for the unknowns: those in `starts`, then given values."""
+    mappings = [starts] if isinstance(starts, Mapping) else list(starts or ())
     guesses = []
-    for start in asked:
+    for start in mappings:
         guess = read_inputs(registry, start).values
-        if strangers := [name for name in guess if name not in names]:
+        if unknown_names := [name for name in guess if name not in names]:
             raise InputError(
-                f"a start is given for {strangers[0]}, which is not an unknown",
+                f"a start is given for {unknown_names[0]}, which is not an unknown",
                 f"unknowns: {', '.join(names)}",
             )
         guesses.append(guess)

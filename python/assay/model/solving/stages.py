@@ -11,8 +11,8 @@ from assay.errors import ConvergenceError, UnderdeterminedError
 from assay.model.language.expression import Symbol
 from assay.model.language.variables import Variable
 from assay.model.solving.equations import Equations
-from assay.model.solving.newton import Attempt, cloud_starts, is_new, newton
-from assay.model.solving.scan import Scan, expand_line, scan_line
+from assay.model.solving.newton import Attempt, is_distinct, newton, quasi_random_starts
+from assay.model.solving.scan import LineScan, expand_line, scan_line
 from assay.model.solving.system import Stage, Statement, System
 from assay.model.tapes.points import PointFunction
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 RESOLVED_TOLERANCE = 1e-8
-"""How well sides can agree that are integrated or iterated point by point."""
+"""Tolerance where sides are integrated or iterated point by point."""
 
-_STARTS_PER_CLOUD = 4
-_FAMILY = 3
+_STARTS_PER_ROUND = 4
+_FAMILY_OF_ROOTS = 3
 
 
 class StageSolver:
-    """Finds the roots of the stages of a system; `notes` collects what a reader should know."""
+    """Finds the roots of the stages of a system; `notes` collects remarks on the solution."""
 
     def __init__(
         self, system: System, starts: Sequence[Mapping[str, float]], tolerance: float
@@ -62,14 +62,14 @@ class StageSolver:
         self, stage: Stage, function: PointFunction, point: Mapping[str, float]
     ) -> Equations:
         """The equations of a stage where the unknowns of earlier stages are as in `point`."""
-        wanted, positions = [], []
+        required, positions = [], []
         for statement in self.rows(stage):
             is_number = statement.kind == "requirement"
-            wanted.append(self.system.equal[statement.variable] if is_number else 0.0)
+            required.append(self.system.equal[statement.variable] if is_number else 0.0)
             positions.append(-1 if is_number else function.inputs.index(statement.variable))
         upstream = [point[name] for name in function.inputs[len(stage.unknowns) :]]
         unknowns = [self.registry.variables[name] for name in stage.unknowns]
-        return Equations(function, unknowns, wanted, positions, upstream)
+        return Equations(function, unknowns, required, positions, upstream)
 
     def rows(self, stage: Stage) -> list[Statement]:
         """The statements of a stage in the order of its equations."""
@@ -83,7 +83,7 @@ class StageSolver:
     def roots(
         self, stage: Stage, function: PointFunction, point: Mapping[str, float]
     ) -> list[Attempt]:
-        """Distinct roots of a stage, or ConvergenceError saying how close it came."""
+        """Distinct roots of a stage; raises ConvergenceError with the smallest misfit."""
         equations = self.equations(stage, function, point)
         guesses = [start for start in self.starts if any(n in start for n in stage.unknowns)]
         center = np.array([self._typical(v, point, guesses) for v in equations.unknowns])
@@ -94,7 +94,7 @@ class StageSolver:
             for guess in guesses
         ] or [center]
         if function.exact:
-            starts += cloud_starts(equations, center, _STARTS_PER_CLOUD)
+            starts += quasi_random_starts(equations, center, _STARTS_PER_ROUND)
         else:
             starts += [center * factor for factor in (0.1, 10.0, 0.01, 100.0)]
         return self._roots_from(stage, equations, starts)
@@ -129,7 +129,7 @@ class StageSolver:
         for start in starts:
             attempt = newton(equations, start, tolerance)
             attempts.append(attempt)
-            if attempt.misfit <= tolerance and is_new(attempt.point, roots):
+            if attempt.misfit <= tolerance and is_distinct(attempt.point, roots):
                 roots.append(attempt)
                 if not equations.function.exact:
                     break
@@ -142,9 +142,9 @@ class StageSolver:
     def _explain_singular(
         self, stage: Stage, equations: Equations, roots: Sequence[Attempt]
     ) -> None:
-        """A single root may be a double one; many are a sign of dependent equations."""
+        """A single singular root may be a double root; many mean dependent equations."""
         names = ", ".join(s.variable for s in stage.statements)
-        if len(roots) < _FAMILY:
+        if len(roots) < _FAMILY_OF_ROOTS:
             self.notes[f"the equations of {names} are nearly dependent at the solution"] = None
             return
         examples = [
@@ -163,7 +163,7 @@ class StageSolver:
     def _typical(
         self, variable: Variable, point: Mapping[str, float], guesses: Sequence[Mapping[str, float]]
     ) -> float:
-        """A guess if there is one, else the middle size of known values of its kind, else 1."""
+        """A guess if there is one, else the geometric mean of known values of its dimension, else 1."""
         for guess in guesses:
             if variable.name in guess:
                 return guess[variable.name]
@@ -179,24 +179,24 @@ class StageSolver:
         size = float(np.exp(np.mean(np.log(alike)))) if alike else 1.0
         return min(max(size, variable.lower), variable.upper)
 
-    def _no_value(self, stage: Stage, unknown: Variable, scan: Scan) -> ConvergenceError:
+    def _no_value(self, stage: Stage, unknown: Variable, scan: LineScan) -> ConvergenceError:
         statement = stage.statements[0]
         variable = self.registry.variables[statement.variable]
         if statement.kind == "requirement":
-            wanted = f"makes {variable.name} {variable.format(self.system.equal[variable.name])}"
+            required = f"makes {variable.name} {variable.format(self.system.equal[variable.name])}"
         else:
-            wanted = f"agrees with the relation of {variable.name}"
+            required = f"agrees with the relation of {variable.name}"
         hint = "start nearer to the answer, or require another value"
         if scan.jumps:
             at = ", ".join(unknown.format(jump) for jump in scan.jumps[:3])
             hint = f"it jumps over the value at {unknown.name} = {at}"
-        elif scan.reached is not None and statement.kind == "requirement":
-            low, high = (variable.format(end) for end in scan.reached)
+        elif scan.computed_range is not None and statement.kind == "requirement":
+            low, high = (variable.format(end) for end in scan.computed_range)
             hint = f"over the range tried, {variable.name} lies between {low} and {high}"
-        elif scan.reached is None:
+        elif scan.computed_range is None:
             hint = f"{variable.name} has no finite value at any {unknown.name} tried"
         return ConvergenceError(
-            f"no {unknown.name}{_bounds(unknown)} {wanted}{_closest(scan.closest)}", hint
+            f"no {unknown.name}{_bounds(unknown)} {required}{_closest(scan.closest)}", hint
         )
 
     def _no_point(

@@ -1,16 +1,17 @@
-"""Which unknowns a set of equations can fix, told from who depends on whom alone.
+"""Structural analysis of equations: maximum matching and block-triangular form.
 
-An incidence maps each equation to the variables in it. Everything follows from a maximum
-matching: what stays unmatched shows under- and over-determination (Dulmage and Mendelsohn
-1958), and the matched equations' strongly connected components are the blocks to be solved
-one after another.
+An incidence maps each equation to the variables in it. In a maximum matching, unmatched equations
+and variables show over- and under-determination (Dulmage and Mendelsohn 1958), and the strongly
+connected components of the matched equations are the blocks to be solved one after another.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
+
+from assay.model.graphs.digraph import strongly_connected_components
 
 Equation = TypeVar("Equation", bound=Hashable)
 Unknown = TypeVar("Unknown", bound=Hashable)
@@ -48,7 +49,7 @@ class Matching(Generic[Equation, Unknown]):
         """Variables for which no equation is left."""
         return [unknown for unknown in self.unknowns if unknown not in self.solved_by]
 
-    def conflict(self, surplus: Equation) -> tuple[list[Equation], list[Unknown]]:
+    def overdetermined_set(self, surplus: Equation) -> tuple[list[Equation], list[Unknown]]:
         """A smallest set of equations around a surplus one with one variable too few.
 
         Without any one of the equations, the rest could be matched.
@@ -66,7 +67,7 @@ class Matching(Generic[Equation, Unknown]):
                         queue.append(matched)
         return list(equations), list(variables)
 
-    def freedom(self, free: Unknown) -> tuple[list[Unknown], list[Equation]]:
+    def underdetermined_set(self, free: Unknown) -> tuple[list[Unknown], list[Equation]]:
         """A smallest set of variables around a free one with one equation too few."""
         variables = {free: None}
         equations: dict[Equation, None] = {}
@@ -91,10 +92,10 @@ class Matching(Generic[Equation, Unknown]):
             ]
             for equation, own in self.solved_for.items()
         }
-        return strong_components(needs)
+        return strongly_connected_components(needs)
 
     def _augment(self, start: Equation) -> None:
-        """Find a path of swaps that frees a variable for `start`, breadth first."""
+        """Find an augmenting path that frees a variable for `start`, breadth first."""
         came_from: dict[Unknown, Equation] = {}
         queue = deque([start])
         while queue:
@@ -118,46 +119,3 @@ class Matching(Generic[Equation, Unknown]):
             if before is None:
                 return
             variable = before
-
-
-Node = TypeVar("Node", bound=Hashable)
-
-
-def strong_components(needs: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
-    """Strongly connected components, each after all that it needs (Tarjan 1972).
-
-    >>> strong_components({"a": ["b"], "b": ["a", "c"], "c": []})
-    [['c'], ['a', 'b']]
-    """
-    number: dict[Node, int] = {}
-    lowest: dict[Node, int] = {}
-    path: list[Node] = []
-    on_path: set[Node] = set()
-    components: list[list[Node]] = []
-    for root in needs:
-        if root in number:
-            continue
-        work: list[tuple[Node, Iterator[Node]]] = []
-        entering: Node | None = root
-        while work or entering is not None:
-            if entering is not None:
-                number[entering] = lowest[entering] = len(number)
-                path.append(entering)
-                on_path.add(entering)
-                work.append((entering, iter(needs[entering])))
-            node, rest = work[-1]
-            entering = next((n for n in rest if n not in number or n in on_path), None)
-            if entering is None:
-                work.pop()
-                if work:
-                    parent = work[-1][0]
-                    lowest[parent] = min(lowest[parent], lowest[node])
-                if lowest[node] == number[node]:
-                    start = path.index(node)
-                    components.append(path[start:])
-                    on_path.difference_update(path[start:])
-                    del path[start:]
-            elif entering in number:
-                lowest[node] = min(lowest[node], number[entering])
-                entering = None
-    return components

@@ -1,4 +1,4 @@
-"""The equations that a question in any direction poses, and the order to solve them in."""
+"""The equations of a solve and the order in which to solve them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Stage:
 
 
 class System:
-    """Unknowns, and all statements that hold them, among known values.
+    """Unknowns and the statements about them, among known values.
 
-    Required variables count as known: whatever is computed from one uses the required value,
-    which is what it will be, and its own definition becomes an equation.
+    Required variables count as known: variables computed from one use the required value, and its
+    definition becomes an equation.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class System:
         *,
         switch: bool = True,
     ) -> None:
-        """Collect the statements; every missing input is named at once."""
+        """Collect the statements; raises MissingInputsError with all missing inputs."""
         self.registry = registry
         self.unknown = tuple(unknown)
         self.given = given
@@ -67,7 +67,7 @@ class System:
         self.user_statements = [Statement("requirement", name) for name in equal]
         self.user_statements += [Statement("own", name) for name in unknown if self._has_own(name)]
         self._check_gaps()
-        self.intermediates = self._touched_intermediates()
+        self.intermediates = self._dependent_intermediates()
         variables = {*self.unknown, *self.intermediates}
         statements = [
             *self.user_statements,
@@ -84,23 +84,23 @@ class System:
         )
 
     def check(self) -> None:
-        """Refuse a system that cannot be solved, by a smallest set of names."""
+        """Refuse a structurally singular system, with a minimal set of names."""
         if self.matching.surplus_equations:
             raise self._overdetermined()
         if self.matching.free_unknowns:
             raise self._underdetermined()
 
     def plans(self) -> list[list[Stage]]:
-        """Ways to take the system apart, the most promising first.
+        """Decompositions of the system into stages, the most promising first.
 
-        Where solving for intermediates in between gives smaller stages, that comes first. It can
-        take a wrong turn where an intermediate has several roots, so the plain way follows.
+        Where solving for intermediates gives smaller stages, that comes first. It may fail where an
+        intermediate has several roots, so the direct decomposition follows.
         """
-        plain, fine = self._plain_stages(), self._fine_stages()
+        direct, tearing = self._direct_stages(), self._tearing_stages()
         largest = [
-            max((len(stage.unknowns) for stage in plan), default=0) for plan in (fine, plain)
+            max((len(stage.unknowns) for stage in plan), default=0) for plan in (tearing, direct)
         ]
-        return [fine, plain] if largest[0] < largest[1] else [plain]
+        return [tearing, direct] if largest[0] < largest[1] else [direct]
 
     def _check_names(self) -> None:
         for name in self.equal:
@@ -124,7 +124,7 @@ class System:
         if self.registry.variables[name].is_root:
             return False
         try:
-            gaps = self.cones.gaps(self.cones.definition(name))
+            gaps = self.cones.missing_inputs(self.cones.definition(name))
         except AmbiguityError:
             self.notes.append(f"{name} has several relations and none was chosen: left free")
             return False
@@ -133,7 +133,9 @@ class System:
         return not gaps
 
     def _check_gaps(self) -> None:
-        gaps = self.cones.gaps([n for s in self.user_statements for n in self._mentioned(s)])
+        gaps = self.cones.missing_inputs(
+            [n for s in self.user_statements for n in self._mentioned(s)]
+        )
         if gaps:
             raise MissingInputsError(
                 f"solving for {', '.join(self.unknown)} needs {len(gaps)} more inputs: "
@@ -148,27 +150,27 @@ class System:
             return (name,) if name in self.unknown else self.cones.definition(name)
         return (name, *self.cones.definition(name))
 
-    def _touched_intermediates(self) -> list[str]:
+    def _dependent_intermediates(self) -> list[str]:
         """Computed variables between the unknowns and the statements."""
-        cone = self.cones.below(n for s in self.user_statements for n in self._mentioned(s))
+        cone = self.cones.upstream(n for s in self.user_statements for n in self._mentioned(s))
         users: dict[str, list[str]] = {}
         for name in cone:
             for needed in self.cones.needs(name):
                 users.setdefault(needed, []).append(name)
-        touched = set(self.unknown)
+        dependent = set(self.unknown)
         stack = list(self.unknown)
         while stack:
             for user in users.get(stack.pop(), ()):
-                if user not in touched:
-                    touched.add(user)
+                if user not in dependent:
+                    dependent.add(user)
                     stack.append(user)
-        return [name for name in cone if name in touched and name not in self.unknown]
+        return [name for name in cone if name in dependent and name not in self.unknown]
 
-    def _plain_stages(self) -> list[Stage]:
+    def _direct_stages(self) -> list[Stage]:
         """Stages over the unknowns alone, intermediates computed on the way."""
         unknown = set(self.unknown)
         incidence = {
-            s: tuple(n for n in self.cones.below(self._mentioned(s)) if n in unknown)
+            s: tuple(n for n in self.cones.upstream(self._mentioned(s)) if n in unknown)
             for s in self.user_statements
         }
         matching = Matching(incidence, self.unknown)
@@ -177,8 +179,8 @@ class System:
             for block in matching.blocks()
         ]
 
-    def _fine_stages(self) -> list[Stage]:
-        """Stages over unknowns and those intermediates that are fixed before they are computed."""
+    def _tearing_stages(self) -> list[Stage]:
+        """Stages over unknowns and intermediates that equations fix before they are computed."""
         stages = []
         for block in self.matching.blocks():
             variables = [self.matching.solved_for[s] for s in block]
@@ -192,7 +194,7 @@ class System:
         return stages
 
     def _overdetermined(self) -> OverdeterminedError:
-        conflicts = [self.matching.conflict(s) for s in self.matching.surplus_equations]
+        conflicts = [self.matching.overdetermined_set(s) for s in self.matching.surplus_equations]
         statements, variables = min(conflicts, key=lambda found: _users(found[0]))
         required = [s.variable for s in statements if s.kind == "requirement"]
         own = [s.variable for s in statements if s.kind == "own"]
@@ -219,9 +221,9 @@ class System:
         known = self.cones.known.difference(self.equal) | set(self.unknown)
         alone = Cones(self.registry, known, self.cones.variants, switch=self.cones.switch)
         roots = f"choose an unknown that it is computed from: {self._roots_of(name)}"
-        if set(self.unknown).isdisjoint(alone.below(alone.definition(name))):
+        if set(self.unknown).isdisjoint(alone.upstream(alone.definition(name))):
             return OverdeterminedError(f"{name} does not depend on {_either(self.unknown)}", roots)
-        below = self.cones.below(self.cones.definition(name))
+        below = self.cones.upstream(self.cones.definition(name))
         through = " and ".join(n for n in below if n in self.equal)
         return OverdeterminedError(
             f"{name} cannot be required besides {through}: "
@@ -230,7 +232,7 @@ class System:
         )
 
     def _underdetermined(self) -> UnderdeterminedError:
-        found = [self.matching.freedom(name) for name in self.matching.free_unknowns]
+        found = [self.matching.underdetermined_set(name) for name in self.matching.free_unknowns]
         variables, statements = min(found, key=lambda pair: len(pair[0]))
         names = [name for name in self.unknown if name in variables]
         if not statements:
@@ -251,7 +253,7 @@ class System:
         )
 
     def _roots_of(self, name: str) -> str:
-        below = self.cones.below(self.cones.definition(name))
+        below = self.cones.upstream(self.cones.definition(name))
         roots = [n for n in below if n in self.registry.variables and not self.cones.needs(n)]
         shown = [n for n in roots if n not in self.unknown and n not in self.equal]
         return ", ".join(shown[:6]) + (", ..." if len(shown) > 6 else "")

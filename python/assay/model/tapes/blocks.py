@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from assay.errors import ConvergenceError, UnsupportedError
 from assay.model.language.dynamics import Iterative
 from assay.model.language.relations import Relation
-from assay.model.tapes.program import PendingBlock, Program, Value
+from assay.model.tapes.program import PendingBlock, TapeProgram, TapeValue
 
 if TYPE_CHECKING:
-    from assay.model.declarations import Block, Declarations
+    from assay.model.declarations import Declarations, SimultaneousBlock
 
 _EXHAUSTIVE = 12
 TOLERANCE = 1e-12
@@ -27,13 +27,13 @@ MAX_ITERATIONS = 200
 
 def solve_block(
     registry: Declarations,
-    block: Block,
+    block: SimultaneousBlock,
     relations: Mapping[str, Relation],
     values: Mapping[str, float],
 ) -> dict[str, float]:
     """Solve a block at one point, trying several starts before giving up."""
     outside = list(values)
-    program = Program(len(outside) + len(relations))
+    program = TapeProgram(len(outside) + len(relations))
     position = {name: program.input(index) for index, name in enumerate(outside)}
     tears = find_tears(relations)
     start = [program.input(len(outside) + index) for index in range(len(tears))]
@@ -53,13 +53,13 @@ def solve_block(
 
 
 def lower_block(
-    program: Program,
+    program: TapeProgram,
     registry: Declarations,
-    block: Block,
+    block: SimultaneousBlock,
     relations: Mapping[str, Relation],
-    value_of: Callable[[str], Value],
-    start: Sequence[Value],
-) -> dict[str, Value]:
+    value_of: Callable[[str], TapeValue],
+    start: Sequence[TapeValue],
+) -> dict[str, TapeValue]:
     """Add a block to a program; returns the value of each member."""
     for relation in relations.values():
         if relation.expression is None:
@@ -75,7 +75,7 @@ def lower_block(
             n for relation in relations.values() for n in relation.inputs if n not in relations
         )
     )
-    inner = Program(len(tears) + len(outside))
+    inner = TapeProgram(len(tears) + len(outside))
     known = {name: inner.input(index) for index, name in enumerate([*tears, *outside])}
     for name in rest:
         known[name] = _lower_inner(inner, relations[name], known)
@@ -98,13 +98,13 @@ def lower_block(
 
 
 def _lower_opened(
-    program: Program,
+    program: TapeProgram,
     relations: Mapping[str, Relation],
     order: Sequence[str],
-    value_of: Callable[[str], Value],
-) -> dict[str, Value]:
+    value_of: Callable[[str], TapeValue],
+) -> dict[str, TapeValue]:
     """Lower a block that a given member has opened: what is left follows in order."""
-    values: dict[str, Value] = {}
+    values: dict[str, TapeValue] = {}
     for name in order:
         expression = relations[name].expression
         assert expression is not None
@@ -115,13 +115,13 @@ def _lower_opened(
 
 
 def lower_iterative(
-    program: Program,
+    program: TapeProgram,
     relation: Iterative,
     variable_bounds: tuple[float, float],
-    value_of: Callable[[str], Value],
-) -> Value:
+    value_of: Callable[[str], TapeValue],
+) -> TapeValue:
     """Add an iterated relation to a program as a block of one unknown."""
-    inner = Program(1 + len(relation.inputs))
+    inner = TapeProgram(1 + len(relation.inputs))
     known = {
         name: inner.input(index) for index, name in enumerate([relation.variable, *relation.inputs])
     }
@@ -143,7 +143,9 @@ def lower_iterative(
     return value
 
 
-def _lower_inner(inner: Program, relation: Relation, known: Mapping[str, Value]) -> Value:
+def _lower_inner(
+    inner: TapeProgram, relation: Relation, known: Mapping[str, TapeValue]
+) -> TapeValue:
     expression = relation.expression
     assert expression is not None
     return inner.expression(expression, known.__getitem__)
@@ -187,7 +189,9 @@ def _order(relations: Mapping[str, Relation], tears: Sequence[str]) -> list[str]
     return ready
 
 
-def starts(registry: Declarations, block: Block, tears: Sequence[str]) -> Iterator[list[float]]:
+def starts(
+    registry: Declarations, block: SimultaneousBlock, tears: Sequence[str]
+) -> Iterator[list[float]]:
     """First guesses for the tears: the declared ones, then ever wider ones within bounds."""
     variables = [registry.variables[name] for name in tears]
     if all(name in block.starts for name in tears):

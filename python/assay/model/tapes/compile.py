@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from assay._native import Tape
 from assay.errors import ConvergenceError, InputError, MissingInputsError, UnsupportedError
 from assay.model import store
+from assay.model.dependency_walk import Walk, walk
 from assay.model.inputs import Given, read_inputs
 from assay.model.language.conditions import certain, possible
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
@@ -16,14 +17,13 @@ from assay.model.language.expression import Expression, variables_of
 from assay.model.language.relations import Relation
 from assay.model.selection import candidates, check_variants, combined
 from assay.model.tapes.blocks import find_tears, lower_block, lower_iterative, starts
-from assay.model.tapes.program import Program, Value
-from assay.model.walk import Walk, walk
+from assay.model.tapes.program import TapeProgram, TapeValue
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from assay.model.declarations import Block, Declarations
+    from assay.model.declarations import Declarations, SimultaneousBlock
 
 
 class Compiled:
@@ -60,7 +60,7 @@ class Compiled:
     def jacobian(
         self, *positional: Any, wrt: Sequence[str] | None = None, **named: Any
     ) -> NDArray[np.float64]:
-        """Derivatives of all outputs by the inputs in `wrt` (all, if not told).
+        """Derivatives of all outputs by the inputs in `wrt` (all by default).
 
         An array of outputs by inputs at one point, of outputs by inputs by points at several.
         """
@@ -171,29 +171,30 @@ class Lowering:
         self.registry = registry
         self.variants = variants
         self.switch = switch
-        self.program = Program(len(inputs))
+        self.program = TapeProgram(len(inputs))
         self.inputs = {name: self.program.input(index) for index, name in enumerate(inputs)}
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, TapeValue] = {}
         self.reachable: dict[str, bool] = {}
 
     def tape(self, outputs: Sequence[str], conditions: Mapping[str, Expression]) -> Tape:
         """Lower all outputs and conditions and finish the program."""
         needed = [*outputs, *(n for c in conditions.values() for n in variables_of(c))]
-        if gaps := self.gaps(needed):
+        if missing := self.missing_inputs(needed):
             raise MissingInputsError(
-                f"{', '.join(outputs)} cannot be compiled without {len(gaps)} more inputs: {', '.join(gaps)}",
-                gaps,
+                f"{', '.join(outputs)} cannot be compiled without {len(missing)} more inputs: "
+                + ", ".join(missing),
+                missing,
                 "list them as inputs or give them values",
             )
         values = [self.value(name) for name in outputs]
         values += [self.program.expression(c, self.value) for c in conditions.values()]
         return self.program.finish(values)
 
-    def value(self, name: str) -> Value:
+    def value(self, name: str) -> TapeValue:
         """The program's value for a variable."""
         return walk(name, self._walk, self.values)
 
-    def gaps(self, names: Sequence[str]) -> list[str]:
+    def missing_inputs(self, names: Sequence[str]) -> list[str]:
         """Roots below the names that are neither inputs nor constants."""
         missing: dict[str, None] = {}
         seen: set[str] = set()
@@ -210,7 +211,7 @@ class Lowering:
                 stack.extend(reversed(candidates(variable, self.variants)[0].inputs))
         return list(missing)
 
-    def _walk(self, name: str) -> Walk[Value]:
+    def _walk(self, name: str) -> Walk[TapeValue]:
         if name in self.inputs:
             return self.inputs[name]
         if name in self.registry.constants:
@@ -224,11 +225,11 @@ class Lowering:
             return first
         return (yield from self._choice(choices, first))
 
-    def _choice(self, choices: list[Relation], first: Value) -> Walk[Value]:
+    def _choice(self, choices: list[Relation], first: TapeValue) -> Walk[TapeValue]:
         """Pick per point the first valid relation, as resolving would; the first one if none is."""
-        alternatives: list[tuple[Value | None, Value]] = []
+        alternatives: list[tuple[TapeValue | None, TapeValue]] = []
         for relation in choices[1:]:
-            if not self._known(relation, "valid") or self.gaps(relation.inputs):
+            if not self._known(relation, "valid") or self.missing_inputs(relation.inputs):
                 continue
             value = yield from self._relation(relation)
             condition = relation.validity
@@ -245,19 +246,19 @@ class Lowering:
         return self.program.emit("select", first, chosen, valid_first)
 
     def _known(self, relation: Relation, part: str) -> bool:
-        return not self.gaps(relation.part_variables(part))
+        return not self.missing_inputs(relation.part_variables(part))
 
-    def _condition(self, condition: Expression) -> Walk[Value]:
+    def _condition(self, condition: Expression) -> Walk[TapeValue]:
         known = yield from self._collect(variables_of(condition))
         return self.program.expression(condition, known.__getitem__)
 
-    def _collect(self, names: Sequence[str]) -> Generator[str, Value, dict[str, Value]]:
-        values: dict[str, Value] = {}
+    def _collect(self, names: Sequence[str]) -> Generator[str, TapeValue, dict[str, TapeValue]]:
+        values: dict[str, TapeValue] = {}
         for name in names:
             values[name] = yield name
         return values
 
-    def _relation(self, relation: Relation) -> Walk[Value]:
+    def _relation(self, relation: Relation) -> Walk[TapeValue]:
         if isinstance(relation, (Differential, Stochastic)):
             raise UnsupportedError(
                 f"{relation.kind} relation {relation.name} cannot be compiled to a tape",
@@ -272,7 +273,7 @@ class Lowering:
         assert expression is not None
         return self.program.expression(expression, known.__getitem__)
 
-    def _walk_block(self, name: str, block: Block) -> Walk[Value]:
+    def _walk_block(self, name: str, block: SimultaneousBlock) -> Walk[TapeValue]:
         members = [member for member in block.members if member not in self.inputs]
         relations = {member: combined(self._usable(member)) for member in members}
         outside = [
@@ -296,5 +297,5 @@ class Lowering:
             return [first]
         return [
             first,
-            *(r for r in others if self._known(r, "valid") and not self.gaps(r.inputs)),
+            *(r for r in others if self._known(r, "valid") and not self.missing_inputs(r.inputs)),
         ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Cones:
-    """The graph below any variable, ending at `known` ones, constants and gaps.
+    """The graph upstream of any variable, ending at `known` ones, constants and missing inputs.
 
     Where the relation for a variable is chosen point by point, every relation that could be
     chosen counts.
@@ -39,18 +39,18 @@ class Cones:
         self._lowering = Lowering(registry, list(self.known), variants, switch=switch)
         self._definitions: dict[str, tuple[str, ...]] = {}
 
-    def gaps(self, names: Sequence[str]) -> list[str]:
-        """Inputs without a value below the names."""
-        return self._lowering.gaps(list(names))
+    def missing_inputs(self, names: Sequence[str]) -> list[str]:
+        """Inputs without a value upstream of the names."""
+        return self._lowering.missing_inputs(list(names))
 
     def relations(self, name: str) -> list[Relation]:
         """Relations that may define a variable: the preferred one, then usable successors."""
         first, *others = candidates(self.registry.variables[name], self.variants)
-        if not self.switch or not others or self.gaps(first.part_variables("valid")):
+        if not self.switch or not others or self.missing_inputs(first.part_variables("valid")):
             return [first]
         usable = [first]
         for relation in others:
-            if self.gaps([*relation.part_variables("valid"), *relation.inputs]):
+            if self.missing_inputs([*relation.part_variables("valid"), *relation.inputs]):
                 continue
             usable.append(relation)
             if relation.validity is None:
@@ -75,7 +75,7 @@ class Cones:
             return ()
         return () if self.registry.variable(name).is_root else self.definition(name)
 
-    def below(self, names: Iterable[str]) -> list[str]:
+    def upstream(self, names: Iterable[str]) -> list[str]:
         """The names and all that they are computed from, each before what it needs."""
         seen: dict[str, None] = {}
         stack = list(reversed(list(names)))

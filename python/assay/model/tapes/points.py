@@ -1,4 +1,4 @@
-"""Many points at once: through a tape where the cone allows one, else point by point."""
+"""Evaluation at many points: by a tape where the cone compiles, else point by point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 _DIFFERENCE_STEP = 1e-6
 
@@ -47,7 +47,7 @@ class PointFunction:
         definitions: Sequence[str] = (),
         conditions: Mapping[str, Expression] | None = None,
     ) -> None:
-        """Lower the cone, or fall back on resolving where a relation refuses.
+        """Lower the cone, or resolve point by point where a relation cannot be lowered.
 
         A name in `definitions` is known, as input or given, and yet its own right-hand side
         is an output.
@@ -87,14 +87,14 @@ class PointFunction:
         return table
 
     def jacobian(self, point: Array, count: int | None = None) -> Array:
-        """Derivatives of all rows by the first `count` inputs (all, if not told) at one point."""
-        wanted = self.inputs if count is None else self.inputs[:count]
+        """Derivatives of all rows by the first `count` inputs (all by default) at one point."""
+        inputs = self.inputs if count is None else self.inputs[:count]
         if self._compiled is not None:
-            return self._compiled.jacobian(*map(float, point), wrt=wanted)
-        steps = _DIFFERENCE_STEP * np.maximum(np.abs(point[: len(wanted)]), 1e-300)
-        ahead = np.tile(point[:, None], len(wanted))
+            return self._compiled.jacobian(*map(float, point), wrt=inputs)
+        steps = _DIFFERENCE_STEP * np.maximum(np.abs(point[: len(inputs)]), 1e-300)
+        ahead = np.tile(point[:, None], len(inputs))
         behind = ahead.copy()
-        diagonal = np.arange(len(wanted))
+        diagonal = np.arange(len(inputs))
         ahead[diagonal, diagonal] += steps
         behind[diagonal, diagonal] -= steps
         result: Array = (self(ahead) - self(behind)) / (2 * steps)
@@ -132,12 +132,12 @@ class PointFunction:
         return Resolver(self.registry, Inputs(known), self.variants, switch=self.switch)
 
 
-def _or_nan(compute: Callable[[Thing], float | None], thing: Thing) -> float:
+def _or_nan(compute: Callable[[Item], float | None], item: Item) -> float:
     with warnings.catch_warnings():
-        # An integrator that warns and then fails is reported once, by whoever needs the value.
+        # An integrator may warn before it fails; the caller reports the failure once.
         warnings.simplefilter("ignore")
         try:
-            value = compute(thing)
+            value = compute(item)
         except (EvaluationError, ConvergenceError):
             return np.nan
     return np.nan if value is None else value

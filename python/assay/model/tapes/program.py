@@ -1,8 +1,8 @@
-"""Building tape programs: expressions in, a flat list of instructions out.
+"""Lowering expressions to tape programs: flat lists of instructions.
 
-Equal subexpressions become one instruction. Values are numbered by the tape as inputs, then
-constants, then instructions; since constants turn up along the way, numbers are fixed at the
-end and values are referred to by `Value` until then.
+Common subexpressions become one instruction. The tape numbers values as inputs, then constants,
+then instructions; constants are added while lowering, so values are `TapeValue` until `finish`
+numbers them.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ _POWER_LIMIT = 64
 _COMMUTATIVE = frozenset(("add", "mul", "eq", "ne"))
 
 
-class Value(NamedTuple):
+class TapeValue(NamedTuple):
     """A value of the program under construction."""
 
-    place: Literal["input", "constant", "instruction"]
+    kind: Literal["input", "constant", "instruction"]
     number: int
 
 
 class _Instruction(NamedTuple):
     operation: str
-    operands: tuple[Value, ...]
+    operands: tuple[TapeValue, ...]
     literal: int = 0
 
 
 class PendingBlock(NamedTuple):
     """A simultaneous block with its own finished inner program."""
 
-    inner: Program
-    outputs: tuple[Value, ...]
-    start: tuple[Value, ...]
-    externals: tuple[Value, ...]
+    inner: TapeProgram
+    outputs: tuple[TapeValue, ...]
+    start: tuple[TapeValue, ...]
+    externals: tuple[TapeValue, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     method: Literal["newton", "fixed_point"]
@@ -45,37 +45,37 @@ class PendingBlock(NamedTuple):
     max_iterations: int
 
 
-class Program:
+class TapeProgram:
     """A program under construction over a fixed number of inputs."""
 
     def __init__(self, n_inputs: int) -> None:
         """Start an empty program."""
         self.n_inputs = n_inputs
-        self.constants: dict[float | tuple[str, float], Value] = {}
-        self.instructions: dict[_Instruction, Value] = {}
+        self.constants: dict[float | tuple[str, float], TapeValue] = {}
+        self.instructions: dict[_Instruction, TapeValue] = {}
         self.blocks: list[PendingBlock] = []
 
-    def input(self, index: int) -> Value:
+    def input(self, index: int) -> TapeValue:
         """The value of an input."""
-        return Value("input", index)
+        return TapeValue("input", index)
 
-    def constant(self, value: float) -> Value:
+    def constant(self, value: float) -> TapeValue:
         """The value of a constant; -0.0 and 0.0 are kept apart."""
         key = value if value != 0.0 else ("zero", str(value).startswith("-"))
-        return self.constants.setdefault(key, Value("constant", len(self.constants)))
+        return self.constants.setdefault(key, TapeValue("constant", len(self.constants)))
 
-    def emit(self, operation: str, *operands: Value, literal: int = 0) -> Value:
-        """Add an instruction, or find the equal one that is there."""
+    def emit(self, operation: str, *operands: TapeValue, literal: int = 0) -> TapeValue:
+        """Add an instruction, or return the existing equal one."""
         if operation in _COMMUTATIVE:
             operands = tuple(sorted(operands))
         instruction = _Instruction(operation, operands, literal)
         return self.instructions.setdefault(
-            instruction, Value("instruction", len(self.instructions))
+            instruction, TapeValue("instruction", len(self.instructions))
         )
 
-    def expression(self, expression: Expression, value_of: Callable[[str], Value]) -> Value:
+    def expression(self, expression: Expression, value_of: Callable[[str], TapeValue]) -> TapeValue:
         """Lower an expression whose variables are already values of the program."""
-        results: dict[int, Value] = {}
+        results: dict[int, TapeValue] = {}
         for node in postorder(expression):
             if isinstance(node, Operation):
                 results[id(node)] = self._operation(node, [results[id(o)] for o in node.operands])
@@ -86,7 +86,7 @@ class Program:
                 results[id(node)] = self.constant(node.value)
         return results[id(expression)]
 
-    def _operation(self, node: Operation, operands: list[Value]) -> Value:
+    def _operation(self, node: Operation, operands: list[TapeValue]) -> TapeValue:
         if node.operator == "pow" and isinstance(node.operands[1], Number):
             exponent = node.operands[1].value
             if exponent == 0.5:
@@ -98,7 +98,7 @@ class Program:
             return self.emit("select", then, otherwise, condition)
         return self.emit(node.operator, *operands)
 
-    def block(self, block: PendingBlock) -> list[Value]:
+    def block(self, block: PendingBlock) -> list[TapeValue]:
         """Add a simultaneous block and return its members' values."""
         solved = self.emit("block", literal=len(self.blocks))
         self.blocks.append(block)
@@ -106,8 +106,8 @@ class Program:
             self.emit("extract", solved, literal=member) for member in range(len(block.outputs))
         ]
 
-    def finish(self, outputs: Sequence[Value]) -> Tape:
-        """Number all values and hand the program to the core."""
+    def finish(self, outputs: Sequence[TapeValue]) -> Tape:
+        """Number all values and build the native tape."""
         number = self._number
         blocks = [
             TapeBlock(
@@ -135,7 +135,7 @@ class Program:
         ]
 
     def code(self) -> bytes:
-        """The instructions in the core's packed form."""
+        """The instructions in the packed form of the native tape."""
         words = []
         for operation, operands, literal in self.instructions:
             fields = [self._number(operand) for operand in operands]
@@ -144,9 +144,9 @@ class Program:
             words.append(struct.pack("<4I", TAPE_OPS[operation], *fields, *[0] * (3 - len(fields))))
         return b"".join(words)
 
-    def _number(self, value: Value) -> int:
-        if value.place == "input":
+    def _number(self, value: TapeValue) -> int:
+        if value.kind == "input":
             return value.number
-        if value.place == "constant":
+        if value.kind == "constant":
             return self.n_inputs + value.number
         return self.n_inputs + len(self.constants) + value.number

@@ -1,7 +1,7 @@
 """Uncertainty: what distributions of the inputs make of the targets.
 
 Quasi-Monte Carlo: scrambled Sobol points, mapped through the quantiles of each source of
-uncertainty. Sources are independent of each other. Seeds are fixed, so that the same question
+uncertainty. UncertaintySources are independent of each other. Seeds are fixed, so that the same query
 has the same answer.
 """
 
@@ -22,7 +22,7 @@ from assay.model.uncertainty.sampling import (
     TapeEvaluator,
     nominal_values,
 )
-from assay.model.uncertainty.sources import Question, Sources, find_sources
+from assay.model.uncertainty.sources import UncertaintyQuery, UncertaintySources, find_sources
 from assay.model.uncertainty.truncation import Array
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 COUNT = 4096
 POINTWISE_COUNT = 256
-"""Points where each must be resolved by itself, which takes milliseconds."""
+"""Points where each is resolved separately, which takes milliseconds."""
 REPLICATES = 8
 SHARES_COUNT = 1024
 POINTWISE_SHARES_COUNT = 64
@@ -43,7 +43,7 @@ class Sample:
     """Values of targets in base units, one row each; NaN where a point has no value.
 
     `replicates` holds independent repetitions of the whole sample, the first being `samples`;
-    `degradations` says in one line each what was done less well than asked for.
+    `degradations` has one line for each loss of accuracy, such as fewer points.
     """
 
     names: tuple[str, ...]
@@ -95,33 +95,33 @@ def propagate(
     fewer points, without repetitions, and the result says so.
     """
     check_count(count)
-    question = ask(
+    query = make_query(
         registry, [targets] if isinstance(targets, str) else targets, given, variants, switch
     )
-    nominal = nominal_values(question)
-    sources = find_sources(question)
+    nominal = nominal_values(query)
+    sources = find_sources(query)
     if not sources.names:
-        certain = np.array([nominal[name] for name in question.targets])
-        return Sample(question.targets, np.tile(certain[:, None], (replicates, 1, count)))
-    evaluator, reason = choose_evaluator(question, sources, nominal)
+        certain = np.array([nominal[name] for name in query.targets])
+        return Sample(query.targets, np.tile(certain[:, None], (replicates, 1, count)))
+    evaluator, reason = choose_evaluator(query, sources, nominal)
     notes = []
     if reason:
-        wanted, count, replicates = count, min(count, POINTWISE_COUNT), 1
-        notes.append(f"{count} points instead of {wanted}, resolved one by one: {reason}")
+        requested, count, replicates = count, min(count, POINTWISE_COUNT), 1
+        notes.append(f"{count} points instead of {requested}, resolved one by one: {reason}")
     values = np.stack(
         [
-            evaluator(evaluator.place(sobol_points(len(sources.names), count, seed, index)))
+            evaluator(evaluator.inverse_cdf(sobol_points(len(sources.names), count, seed, index)))
             for index in range(replicates)
         ]
     )
     notes += outside_notes(evaluator)
-    for row, name in enumerate(question.targets):
+    for row, name in enumerate(query.targets):
         notes += check_finite(name, values[:, row], evaluator)
-    return Sample(question.targets, np.where(np.isfinite(values), values, np.nan), tuple(notes))
+    return Sample(query.targets, np.where(np.isfinite(values), values, np.nan), tuple(notes))
 
 
-class Interval(NamedTuple):
-    """The 5th and 95th percentile in base units, and what was done less well than asked for."""
+class PercentileInterval(NamedTuple):
+    """The 5th and 95th percentile in base units, and `degradations` as in `Sample`."""
 
     lower: float
     upper: float
@@ -135,19 +135,19 @@ def interval(
     variants: Mapping[str, str],
     *,
     switch: bool = True,
-) -> Interval:
+) -> PercentileInterval:
     """The range that holds the central 90 % of a target."""
     sample = propagate(registry, target, inputs, variants, switch=switch, replicates=1)
     lower, upper = sample.quantiles((0.05, 0.95))[0]
-    return Interval(float(lower), float(upper), sample.degradations)
+    return PercentileInterval(float(lower), float(upper), sample.degradations)
 
 
-class Share(NamedTuple):
-    """What a source of uncertainty contributes to the variance of a target, as shares of one.
+class VarianceShare(NamedTuple):
+    """First- and total-order Sobol indices of a source of uncertainty.
 
-    `first_order` is what it contributes by itself: the variance that would go, on average, if
-    it were known. `total_order` adds what it contributes together with others. Either is
-    within `half_width` of its true value with 95 % confidence.
+    `first_order` is the share of the variance that would vanish, on average, if the source were
+    known. `total_order` adds its interactions with other sources. Either is within `half_width` of
+    its true value with 95 % confidence.
     """
 
     name: str
@@ -156,7 +156,7 @@ class Share(NamedTuple):
     half_width: float
 
 
-class VarianceShares(list[Share]):
+class VarianceShares(list[VarianceShare]):
     """Shares of a target's variance; `degradations` as in `Sample`."""
 
     degradations: tuple[str, ...] = ()
@@ -173,25 +173,27 @@ def variance_shares(
     switch: bool = True,
     groups: Mapping[str, str] | None = None,
 ) -> VarianceShares:
-    """Divide a target's variance among its sources of uncertainty (Sobol indices).
+    """Divide a target's variance among its sources of uncertainty by Sobol indices.
 
     `groups` maps names of uncertain variables to a label; those that share one are treated as
     a single source. The target is evaluated at `count` points for each source, plus two.
     """
     check_count(count)
-    question = ask(registry, [target], given, variants, switch)
-    nominal = nominal_values(question)
-    sources = find_sources(question)
+    query = make_query(registry, [target], given, variants, switch)
+    nominal = nominal_values(query)
+    sources = find_sources(query)
     labels = [(groups or {}).get(name, name) for name in sources.names]
     names = tuple(dict.fromkeys(labels))
     shares = VarianceShares()
     if not names:
         return shares
-    evaluator, reason = choose_evaluator(question, sources, nominal)
+    evaluator, reason = choose_evaluator(query, sources, nominal)
     notes = []
     if reason:
-        wanted, count = count, min(count, POINTWISE_SHARES_COUNT)
-        notes.append(f"{count} points a source instead of {wanted}, resolved one by one: {reason}")
+        requested, count = count, min(count, POINTWISE_SHARES_COUNT)
+        notes.append(
+            f"{count} points a source instead of {requested}, resolved one by one: {reason}"
+        )
     outcomes = _crossed_outcomes(evaluator, labels, names, count, seed)
     notes += outside_notes(evaluator)
     notes += check_finite(target, outcomes, evaluator)
@@ -204,9 +206,9 @@ def variance_shares(
         )
     if np.ptp(outcomes) <= 1e-14 * np.abs(outcomes).max():
         notes.append(f"{target} does not vary with its uncertain inputs")
-        shares.extend(Share(name, 0.0, 0.0, 0.0) for name in names)
+        shares.extend(VarianceShare(name, 0.0, 0.0, 0.0) for name in names)
     elif len(names) == 1:
-        shares.append(Share(names[0], 1.0, 1.0, 0.0))
+        shares.append(VarianceShare(names[0], 1.0, 1.0, 0.0))
     else:
         shares.extend(_indices(names, outcomes, seed))
     shares.degradations = tuple(notes)
@@ -216,31 +218,33 @@ def variance_shares(
 def _crossed_outcomes(
     evaluator: Evaluator, labels: Sequence[str], names: Sequence[str], count: int, seed: int
 ) -> Array:
-    """Outcomes of Saltelli's design: a point, it with one source exchanged each, and another.
+    """Outcomes of Saltelli's design: A, A with one source taken from B each, and B.
 
     One row for each of `count` points, as SALib's analysis expects them. SALib's own sampler
     would hold all points of all rows at once, which grows with the square of the sources.
     """
     base = sobol_points(2 * len(labels), count, seed, 0)
-    first, second = (evaluator.place(half) for half in (base[: len(labels)], base[len(labels) :]))
+    first, second = (
+        evaluator.inverse_cdf(half) for half in (base[: len(labels)], base[len(labels) :])
+    )
     columns = [evaluator(first)[0]]
     for name in names:
         rows = [row for row, label in enumerate(labels) if label == name]
-        exchanged = first.copy()
-        exchanged[rows] = second[rows]
-        columns.append(evaluator(exchanged)[0])
+        crossed = first.copy()
+        crossed[rows] = second[rows]
+        columns.append(evaluator(crossed)[0])
     columns.append(evaluator(second)[0])
     return np.stack(columns, axis=1)
 
 
-def _indices(names: Sequence[str], outcomes: Array, seed: int) -> tuple[Share, ...]:
+def _indices(names: Sequence[str], outcomes: Array, seed: int) -> tuple[VarianceShare, ...]:
     from SALib.analyze import sobol
 
     problem = {"num_vars": len(names), "names": list(names), "bounds": [[0.0, 1.0]] * len(names)}
     # SALib takes a seed of zero for none.
     found = sobol.analyze(problem, outcomes.ravel(), calc_second_order=False, seed=seed + 1)
     return tuple(
-        Share(name, float(first), float(total), float(max(first_width, total_width)))
+        VarianceShare(name, float(first), float(total), float(max(first_width, total_width)))
         for name, first, total, first_width, total_width in zip(
             names, found["S1"], found["ST"], found["S1_conf"], found["ST_conf"], strict=True
         )
@@ -248,36 +252,36 @@ def _indices(names: Sequence[str], outcomes: Array, seed: int) -> tuple[Share, .
 
 
 def check_count(count: int) -> None:
-    """Refuse a number of points that is not a power of two, on which the sequence relies."""
+    """Refuse a number of points that is not a power of two, as a Sobol sequence needs."""
     if count < 2 or count & (count - 1):
         raise InputError(
             f"number of points: expected a power of two, got {count}", "use 1024 or 4096"
         )
 
 
-def ask(
+def make_query(
     registry: Declarations,
     targets: Sequence[str],
     given: Inputs | Mapping[str, Given],
     variants: Mapping[str, str] | None,
     switch: bool,
-) -> Question:
-    """Check names and values of a question."""
+) -> UncertaintyQuery:
+    """Check names and values of a query."""
     for name in targets:
         registry.variable(name)
     check_variants(registry, variants or {})
     inputs = given if isinstance(given, Inputs) else read_inputs(registry, given)
-    return Question(registry, tuple(targets), inputs, variants or {}, switch)
+    return UncertaintyQuery(registry, tuple(targets), inputs, variants or {}, switch)
 
 
 def choose_evaluator(
-    question: Question, sources: Sources, nominal: Mapping[str, float]
+    query: UncertaintyQuery, sources: UncertaintySources, nominal: Mapping[str, float]
 ) -> tuple[Evaluator, str]:
-    """The tape where the cone compiles; else point by point, and the reason why."""
+    """A tape where the cone compiles; else point by point, with the reason."""
     try:
-        return TapeEvaluator(question, sources, nominal), ""
+        return TapeEvaluator(query, sources, nominal), ""
     except AssayError as error:
-        return PointEvaluator(question, sources, nominal), error.message
+        return PointEvaluator(query, sources, nominal), error.message
 
 
 def outside_notes(evaluator: Evaluator) -> list[str]:

@@ -1,8 +1,8 @@
-"""Values of a cone at many points of its uncertain inputs.
+"""Evaluation of targets at many points of their uncertain inputs.
 
-A point is one probability for each source of uncertainty. Tapes do the work: one for the
-parameters of each stochastic relation, whose draws the next ones take as an input, and one for
-the targets. Cones that no tape can hold are resolved point by point.
+A point is one probability for each source of uncertainty. One tape computes the parameters of each
+stochastic relation, whose draws are inputs of the next, and one computes the targets. Cones that
+cannot be compiled are resolved point by point.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from assay._native import Tape
 from assay.errors import AssayError, MissingInputsError
+from assay.model.dependency_walk import Walk
 from assay.model.inputs import Inputs
 from assay.model.language.distributions import KINDS
 from assay.model.language.dynamics import Stochastic
@@ -24,52 +25,53 @@ from assay.model.language.expression import Expression
 from assay.model.language.relations import Relation
 from assay.model.resolving.resolver import Resolver
 from assay.model.tapes.compile import Lowering
-from assay.model.tapes.program import Value
-from assay.model.uncertainty.sources import Question, Sources
-from assay.model.uncertainty.truncation import Array, draw, draw_given
-from assay.model.walk import Walk
+from assay.model.tapes.program import TapeValue
+from assay.model.uncertainty.sources import UncertaintyQuery, UncertaintySources
+from assay.model.uncertainty.truncation import Array, truncated_quantile, truncated_quantile_of
 
 if TYPE_CHECKING:
-    from assay.model.declarations import Block
+    from assay.model.declarations import SimultaneousBlock
 
 NEGLIGIBLE = 1e-6
-"""A share of a distribution outside its bounds that no percentile can show."""
+"""Shares of a distribution outside its bounds below this are not reported."""
 
 
 class Evaluator(ABC):
     """Computes targets at points.
 
-    `outside` holds, for each variable whose distribution reaches beyond its bounds, the share
-    that was left out; `failure` the reason why the first point without a value has none.
+    `outside` holds the truncated share of each distribution that extends beyond its variable's
+    bounds; `failure` is the error at the first point without a value.
     """
 
-    def __init__(self, question: Question, sources: Sources, nominal: Mapping[str, float]) -> None:
-        """Prepare to answer a question; `nominal` holds the values at the medians."""
-        self.question = question
+    def __init__(
+        self, query: UncertaintyQuery, sources: UncertaintySources, nominal: Mapping[str, float]
+    ) -> None:
+        """Prepare to answer a query; `nominal` holds the values at the medians."""
+        self.query = query
         self.sources = sources
         self.nominal = nominal
-        self.fixed = fixed_values(question, sources, nominal)
+        self.fixed = fixed_values(query, sources, nominal)
         self.outside: dict[str, float] = {}
         self.failure = ""
 
-    def place(self, probabilities: Array) -> Array:
-        """Put a value for the probability of each given input, one row for each source.
+    def inverse_cdf(self, probabilities: Array) -> Array:
+        """Map probabilities to values of the given inputs, one row for each source.
 
-        The rows of stochastic relations stay: their parameters are known later.
+        Rows of stochastic relations stay probabilities: their parameters are computed later.
         """
-        placed = probabilities.copy()
+        points = probabilities.copy()
         for row, name in enumerate(self.sources.inputs):
-            variable = self.question.registry.variables[name]
-            distribution = self.question.inputs.distributions[name]
-            placed[row], outside = draw_given(
+            variable = self.query.registry.variables[name]
+            distribution = self.query.inputs.distributions[name]
+            points[row], outside = truncated_quantile_of(
                 distribution, probabilities[row], variable.lower, variable.upper
             )
             self._note_outside(name, outside)
-        return placed
+        return points
 
     @abstractmethod
-    def __call__(self, placed: Array) -> Array:
-        """Turn placed points (sources, points) into values (targets, points), NaN where none."""
+    def __call__(self, points: Array) -> Array:
+        """Values (targets, points) at points (sources, points); NaN where a target has none."""
 
     def _note_outside(self, name: str, share: float) -> None:
         if share > NEGLIGIBLE:
@@ -77,46 +79,48 @@ class Evaluator(ABC):
 
 
 class TapeEvaluator(Evaluator):
-    """Evaluates all points at once; building one fails where the cone does not compile."""
+    """Evaluates all points at once by tapes; raises where the cone does not compile."""
 
-    def __init__(self, question: Question, sources: Sources, nominal: Mapping[str, float]) -> None:
+    def __init__(
+        self, query: UncertaintyQuery, sources: UncertaintySources, nominal: Mapping[str, float]
+    ) -> None:
         """Lower the cone."""
-        super().__init__(question, sources, nominal)
+        super().__init__(query, sources, nominal)
         self._stages: list[tuple[int, Stochastic, Tape]] = []
         columns = list(sources.inputs)
         for row, relation in enumerate(sources.drawn, start=len(sources.inputs)):
             try:
                 tape = self._lower(columns, (), parameter_parts(relation))
             except MissingInputsError:
-                # A relation to switch to that lacks inputs: no point can come to use it.
+                # A relation to switch to that lacks inputs: no point uses it.
                 continue
             self._stages.append((row, relation, tape))
             columns.append(_column(relation))
-        self._tape = self._lower(columns, question.targets, {})
+        self._tape = self._lower(columns, query.targets, {})
 
-    def __call__(self, placed: Array) -> Array:
+    def __call__(self, points: Array) -> Array:
         """Evaluate the targets at all points."""
-        columns = list(placed[: len(self.sources.inputs)])
+        columns = list(points[: len(self.sources.inputs)])
         for row, relation, tape in self._stages:
-            parameters = tuple(self._run(tape, columns, placed.shape[1]))
-            variable = self.question.registry.variables[relation.variable]
-            values, outside = draw(
-                relation.distribution, placed[row], parameters, variable.lower, variable.upper
+            parameters = tuple(self._run(tape, columns, points.shape[1]))
+            variable = self.query.registry.variables[relation.variable]
+            values, outside = truncated_quantile(
+                relation.distribution, points[row], parameters, variable.lower, variable.upper
             )
             known = outside[np.isfinite(outside)]
             self._note_outside(variable.name, float(known.mean()) if known.size else 0.0)
             columns.append(values)
-        return self._run(self._tape, columns, placed.shape[1])
+        return self._run(self._tape, columns, points.shape[1])
 
     def _lower(
         self, columns: Sequence[str], outputs: Sequence[str], parts: Mapping[str, Expression]
     ) -> Tape:
-        question = self.question
+        query = self.query
         lowering = _StagedLowering(
-            question.registry,
+            query.registry,
             [*columns, *self.fixed],
-            question.variants,
-            switch=question.switch,
+            query.variants,
+            switch=query.switch,
         )
         lowering.nominal = self.nominal
         return lowering.tape(outputs, parts)
@@ -129,14 +133,14 @@ class TapeEvaluator(Evaluator):
 
 
 class PointEvaluator(Evaluator):
-    """Resolves the targets at one point after the other, whatever their relations."""
+    """Resolves the targets point by point."""
 
-    def __call__(self, placed: Array) -> Array:
+    def __call__(self, points: Array) -> Array:
         """Evaluate the targets at all points."""
-        targets = self.question.targets
-        out = np.full((len(targets), placed.shape[1]), math.nan)
+        targets = self.query.targets
+        out = np.full((len(targets), points.shape[1]), math.nan)
         outside: dict[str, list[float]] = {}
-        for index, point in enumerate(placed.T):
+        for index, point in enumerate(points.T):
             resolver = self._resolver([float(value) for value in point])
             for row, target in enumerate(targets):
                 out[row, index] = self._value(resolver, target)
@@ -147,13 +151,13 @@ class PointEvaluator(Evaluator):
         return out
 
     def _resolver(self, point: list[float]) -> _DrawingResolver:
-        question, sources = self.question, self.sources
+        query, sources = self.query, self.sources
         given = dict(zip(sources.inputs, point, strict=False))
         resolver = _DrawingResolver(
-            question.registry,
+            query.registry,
             Inputs({**self.fixed, **given}),
-            question.variants,
-            switch=question.switch,
+            query.variants,
+            switch=query.switch,
         )
         drawn = zip(sources.drawn, point[len(given) :], strict=True)
         resolver.probability = {relation.name: share for relation, share in drawn}
@@ -173,15 +177,15 @@ class PointEvaluator(Evaluator):
 
 
 class _StagedLowering(Lowering):
-    """Takes draws of stochastic relations as inputs and starts blocks at the nominal values."""
+    """Reads draws of stochastic relations as inputs and starts blocks at the nominal values."""
 
     nominal: Mapping[str, float]
 
-    def _relation(self, relation: Relation) -> Walk[Value]:
+    def _relation(self, relation: Relation) -> Walk[TapeValue]:
         drawn = self.inputs.get(_column(relation))
         return drawn if drawn is not None else (yield from super()._relation(relation))
 
-    def _walk_block(self, name: str, block: Block) -> Walk[Value]:
+    def _walk_block(self, name: str, block: SimultaneousBlock) -> Walk[TapeValue]:
         known = {member: self.nominal[member] for member in block.members if member in self.nominal}
         started = replace(block, starts={**block.starts, **known})
         return (yield from super()._walk_block(name, started))
@@ -200,7 +204,7 @@ class _DrawingResolver(Resolver):
             return value
         needed = {key: v for key in relation.inputs if (v := self.values[key]) is not None}
         variable = self.registry.variables[name]
-        drawn, outside = draw_given(
+        drawn, outside = truncated_quantile_of(
             relation.parameters(needed),
             np.array([self.probability[relation.name]]),
             variable.lower,
@@ -211,22 +215,20 @@ class _DrawingResolver(Resolver):
 
 
 def fixed_values(
-    question: Question, sources: Sources, nominal: Mapping[str, float]
+    query: UncertaintyQuery, sources: UncertaintySources, nominal: Mapping[str, float]
 ) -> dict[str, float]:
     """Values that are the same at every point, computed ones among them."""
-    known = {**question.inputs.values, **nominal}
+    known = {**query.inputs.values, **nominal}
     return {name: value for name, value in known.items() if name not in sources.varying}
 
 
-def nominal_values(question: Question) -> dict[str, float]:
+def nominal_values(query: UncertaintyQuery) -> dict[str, float]:
     """Every value on the way to the targets, with each uncertain input at its median.
 
     Raises MissingInputsError when the given inputs do not suffice.
     """
-    resolver = Resolver(
-        question.registry, question.inputs, question.variants, switch=question.switch
-    )
-    for target in question.targets:
+    resolver = Resolver(query.registry, query.inputs, query.variants, switch=query.switch)
+    for target in query.targets:
         if resolver.value(target) is None:
             names = [gap.variable.name for gap in resolver.missing(target)]
             raise MissingInputsError(

@@ -1,4 +1,4 @@
-"""Where the uncertainty of a cone comes from, and how far it reaches."""
+"""Sources of uncertainty in a cone, and the variables that depend on them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Which variables are asked for, and on which assumptions."""
+class UncertaintyQuery:
+    """Targets, inputs and variants of an uncertainty propagation."""
 
     registry: Declarations
     targets: tuple[str, ...]
@@ -28,11 +28,11 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class UncertaintySources:
     """Inputs given as distributions, then stochastic relations.
 
     Each stochastic relation comes after those that its own parameters depend on. `cone` is all
-    that the targets may be computed from, `varying` the part of it that the sources reach.
+    that the targets may be computed from, `varying` the part of it that depends on the sources.
     """
 
     inputs: tuple[str, ...]
@@ -46,37 +46,39 @@ class Sources:
         return (*self.inputs, *(relation.variable for relation in self.drawn))
 
 
-def find_sources(question: Question) -> Sources:
-    """Look below the targets, through every relation that may come to be used at some point."""
+def find_sources(query: UncertaintyQuery) -> UncertaintySources:
+    """Find the sources in the targets' cones, through every relation that may be used."""
     relations: dict[str, list[Relation]] = {}
     drawn: list[Stochastic] = []
-    stack = [(name, False) for name in reversed(question.targets)]
+    stack = [(name, False) for name in reversed(query.targets)]
     while stack:
         name, finished = stack.pop()
         if finished:
             drawn += [r for r in relations[name] if isinstance(r, Stochastic)]
         elif name not in relations:
-            relations[name] = _possible(question, name)
+            relations[name] = _possible(query, name)
             stack.append((name, True))
             stack.extend((needed, False) for needed in _needs(relations[name]))
-    inputs = tuple(name for name in question.inputs.distributions if name in relations)
+    inputs = tuple(name for name in query.inputs.distributions if name in relations)
     origins = [*inputs, *(relation.variable for relation in drawn)]
-    return Sources(inputs, tuple(drawn), frozenset(relations), _reached(relations, origins))
+    return UncertaintySources(
+        inputs, tuple(drawn), frozenset(relations), _dependents(relations, origins)
+    )
 
 
-def _possible(question: Question, name: str) -> list[Relation]:
-    registry = question.registry
-    if name in question.inputs.values or name not in registry.variables:
+def _possible(query: UncertaintyQuery, name: str) -> list[Relation]:
+    registry = query.registry
+    if name in query.inputs.values or name not in registry.variables:
         return []
     variable = registry.variables[name]
     if variable.is_root:
         return []
     try:
-        choices = candidates(variable, question.variants)
+        choices = candidates(variable, query.variants)
     except AmbiguityError:
-        # Whoever needs the value will refuse; a search must not overlook any of them.
+        # Resolving raises; the search covers every relation.
         return list(variable.defining_equations)
-    return choices if question.switch and name not in registry.block_of else choices[:1]
+    return choices if query.switch and name not in registry.block_of else choices[:1]
 
 
 def _needs(relations: list[Relation]) -> dict[str, None]:
@@ -87,15 +89,15 @@ def _needs(relations: list[Relation]) -> dict[str, None]:
     )
 
 
-def _reached(relations: Mapping[str, list[Relation]], origins: list[str]) -> frozenset[str]:
+def _dependents(relations: Mapping[str, list[Relation]], origins: list[str]) -> frozenset[str]:
     needed_by: dict[str, list[str]] = {}
     for name, choices in relations.items():
         for needed in _needs(choices):
             needed_by.setdefault(needed, []).append(name)
-    reached = set(origins)
-    frontier = list(reached)
+    dependents = set(origins)
+    frontier = list(dependents)
     while frontier:
-        following = set(needed_by.get(frontier.pop(), ())) - reached
-        reached |= following
+        following = set(needed_by.get(frontier.pop(), ())) - dependents
+        dependents |= following
         frontier.extend(following)
-    return frozenset(reached)
+    return frozenset(dependents)

@@ -1,7 +1,7 @@
-"""Draws within bounds: what a distribution has outside them is left out, not moved onto them.
+"""Truncated distributions: quantiles conditional on a variable's bounds.
 
-A variable's bounds say what is possible, so a distribution that reaches beyond them is read as
-conditional on the possible: probabilities are rescaled to the part inside.
+The part of a distribution outside the bounds is dropped, not clipped onto them: probabilities are
+rescaled to the part inside.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from assay.model.language.distributions import Distribution, describes, quantile
+from assay.model.language.distributions import Distribution, are_valid_parameters, quantile
 
 Array: TypeAlias = NDArray[np.float64]
 Parameters: TypeAlias = tuple[Array | np.float64, ...]
 
 LEAST_INSIDE = 1e-9
-"""With less of a distribution than this inside the bounds, a draw has no value."""
+"""With less of a distribution than this inside the bounds, a quantile has no value."""
 
 
-def draw(
+def truncated_quantile(
     kind: str, probability: Array, parameters: Parameters, lower: float, upper: float
 ) -> tuple[Array, Array]:
-    """Quantiles of a distribution given that it lies within bounds, and the share outside them.
+    """Quantiles of a distribution truncated to bounds, and the share outside them.
 
     Parameters may be arrays; where they describe no distribution, or next to nothing of it lies
     inside the bounds, the value is NaN.
@@ -34,23 +34,23 @@ def draw(
         below = share_below(kind, lower, parameters, inclusive=False)
         inside = share_below(kind, upper, parameters, inclusive=True) - below
         values = quantile(kind, below + inside * probability, parameters)
-        usable = describes(kind, parameters) & (inside >= LEAST_INSIDE)
+        usable = are_valid_parameters(kind, parameters) & (inside >= LEAST_INSIDE)
         # Rounding may carry a quantile across the bound it was computed from.
         values = np.where(usable, np.clip(values, lower, upper), math.nan)
     return values, np.broadcast_to(1.0 - inside, values.shape)
 
 
-def draw_given(
+def truncated_quantile_of(
     distribution: Distribution, probability: Array, lower: float, upper: float
 ) -> tuple[Array, float]:
-    """Quantiles of a given distribution within bounds, and the share outside them."""
+    """Quantiles of a given distribution truncated to bounds, and the share outside them."""
     if distribution.kind == "empirical":
         ordered = np.sort(np.asarray(distribution.parameters))
         first, last = _empirical_range(ordered, lower, upper)
         values = np.quantile(ordered, first + (last - first) * probability)
         return np.clip(values, lower, upper), 1.0 - (last - first)
     parameters = tuple(np.float64(value) for value in distribution.parameters)
-    values, outside = draw(distribution.kind, probability, parameters, lower, upper)
+    values, outside = truncated_quantile(distribution.kind, probability, parameters, lower, upper)
     return values, float(outside.flat[0])
 
 

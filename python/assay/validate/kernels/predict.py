@@ -102,7 +102,7 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
     scope = KINDS[table.operation].scope
     spread = values[KINDS[table.operation].spread]
     known = constants.find(table.system, engine)
-    if known.lender != known.system:
+    if known.source_system != known.system:
         spread = math.hypot(spread, BORROWED_SPREAD)
     if engine is None:
         spread = math.hypot(spread, UNSTATED_SPREAD)

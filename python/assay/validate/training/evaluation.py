@@ -58,7 +58,7 @@ def inputs() -> tuple[str, ...]:
     """Every variable that a prediction needs and nothing defines."""
     known = [*_SAME_CLOCK, *_GIVEN]
     cones = Cones(registry(), known, {}, switch=True)
-    return (*sorted(set(cones.gaps(list(OUTPUTS))) - set(known)), *known)
+    return (*sorted(set(cones.missing_inputs(list(OUTPUTS))) - set(known)), *known)
 
 
 @cache

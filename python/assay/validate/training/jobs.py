@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.catalog.entries import Entry
+from assay.catalog.entries import CatalogEntry
 from assay.validate.cases import Case
 from assay.validate.training.layouts import layouts_of
 from assay.validate.training.shapes import Gap, accelerator_of, launch_year, rates_of, shapes_of
@@ -88,7 +88,7 @@ def _product(inputs: dict[str, Any], needed: str) -> int | None:
     return math.prod(int(inputs.get(name) or 1) for name in names)
 
 
-def _counts(case: Case, entry: Entry, bits: float, notes: list[str]) -> list[int]:
+def _counts(case: Case, entry: CatalogEntry, bits: float, notes: list[str]) -> list[int]:
     """Powers of two that would end the run in time at 0.4 of peak."""
     inputs, least = case.inputs, FEWEST_GPUS
     tokens, size = _total_tokens(inputs), inputs.get("params_B") or inputs.get("params_active_B")

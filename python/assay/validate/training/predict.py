@@ -97,7 +97,7 @@ def _held_out(jobs: Sequence[Job]) -> dict[str, Predicted]:
 
 
 def _fold_constants(fold: Fold, system: str) -> dict[str, float]:
-    own = fold.constants.get(constants.lender(system), {})
+    own = fold.constants.get(constants.source_system(system), {})
     return {**fold.constants[constants.COMMON], **own}
 
 
@@ -201,7 +201,7 @@ def _undone_yield(found: Predicted, figure: Figure) -> float:
 
 
 def _key(found: Predicted) -> tuple[str, float]:
-    return constants.lender(found.job.system), found.job.bits
+    return constants.source_system(found.job.system), found.job.bits
 
 
 def _shares(found: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from assay.catalog import accelerators, models
-from assay.catalog.entries import Entry
+from assay.catalog.entries import CatalogEntry
 from assay.errors import AssayError
 from assay.stack import registry
 from assay.validate.cases import Case
@@ -22,7 +22,7 @@ class Gap(Exception):
     """Why a case cannot be predicted."""
 
 
-def accelerator_of(case: Case) -> Entry:
+def accelerator_of(case: Case) -> CatalogEntry:
     """The catalog's entry of the accelerator that a case names."""
     inputs = case.inputs
     name = inputs.get("gpu") or inputs.get("accelerator")
@@ -44,7 +44,7 @@ def rates_of(name: str) -> dict[str, float]:
     return {rate: value for rate, value in found.items() if value is not None}
 
 
-def launch_year(entry: Entry) -> float:
+def launch_year(entry: CatalogEntry) -> float:
     """When the accelerator's family came out: the first of its name."""
     family = entry.name.partition("_")[0]
     dates = [
@@ -105,7 +105,7 @@ def shapes_of(case: Case, notes: list[str]) -> dict[str, float]:
     return found.given
 
 
-def _named_model(case: Case) -> models.Model:
+def _named_model(case: Case) -> models.CatalogModel:
     """The model that a case names."""
     name = case.inputs.get("model")
     if not name:

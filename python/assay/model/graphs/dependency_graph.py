@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from assay.model.declarations import Declarations
 
 
-class Found(list[list[str]]):
+class PathList(list[list[str]]):
     """Paths or cycles as lists of names; `complete` is false when a limit cut the list."""
 
     complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ReachableSet:
     """Names of the variables (and constants) and of the relations that some target uses."""
 
     variables: frozenset[str]
     relations: frozenset[str]
 
 
-class Graph:
+class DependencyGraph:
     """Questions about what depends on what; names are checked, with suggestions."""
 
     def __init__(self, registry: Declarations) -> None:
@@ -143,7 +143,7 @@ class Graph:
         """For every variable and constant, the number of its downstream relations."""
         # One bit per relation: a whole row of relations is joined to another in one operation.
         rows: dict[str, int] = {}
-        for component in digraph.components(self.successors):
+        for component in digraph.strongly_connected_components(self.successors):
             row = 0
             for name in component:
                 for relation in self.users[name]:
@@ -169,22 +169,22 @@ class Graph:
             found.setdefault(variable.family, []).append(name)
         return {family: tuple(names) for family, names in found.items()}
 
-    def paths(self, source: str, target: str, limit: int = 1000) -> Found:
+    def paths(self, source: str, target: str, limit: int = 1000) -> PathList:
         """Paths from one variable to one that is computed from it, none visiting a name twice."""
         self.registry.variable(source)
         self.registry.variable(target)
         if source == target:
-            return Found([[source]])
+            return PathList([[source]])
         return _take(digraph.simple_paths(source, target, self.successors), limit)
 
-    def find_cycles(self, limit: int = 1000) -> Found:
+    def find_cycles(self, limit: int = 1000) -> PathList:
         """Elementary cycles outside simultaneous blocks, each from an input to what it defines.
 
         A declared block counts as one node: a cycle through it lists the member it enters by
         and, where that is another, the member it leaves by.
         """
         cut = _take(digraph.cycles(self._contracted), limit)
-        found = Found(self._expanded(cycle) for cycle in cut)
+        found = PathList(self._expanded(cycle) for cycle in cut)
         found.complete = cut.complete
         return found
 
@@ -199,7 +199,7 @@ class Graph:
             )
         return sorted(self.nodes, key=self._rank.__getitem__)
 
-    def reachable(self, targets: Sequence[str] | None = None) -> Reach:
+    def reachable(self, targets: Sequence[str] | None = None) -> ReachableSet:
         """What resolving the targets (all declared ones, if not told) uses or judges.
 
         That is, under any choice of variants: what the targets are computed from; the validity
@@ -216,7 +216,7 @@ class Graph:
         ]
         cone |= digraph.reachable_from((n for c in constraints for n in c.inputs), needs)
         used = {r.name for name in cone for r in self._definitions(name)}
-        return Reach(frozenset(cone), frozenset(used.union(c.name for c in constraints)))
+        return ReachableSet(frozenset(cone), frozenset(used.union(c.name for c in constraints)))
 
     @cached_property
     def _needs(self) -> dict[str, tuple[str, ...]]:
@@ -281,7 +281,7 @@ class Graph:
     def _rank(self) -> dict[str, int]:
         """Position of every node, inputs first; members of a cycle share a place in the order."""
         group: dict[str, str] = {}
-        for component in digraph.components(self._contracted):
+        for component in digraph.strongly_connected_components(self._contracted):
             group.update(dict.fromkeys(component, component[0]))
         place = {name: group[self._block[name]] for name in self.nodes}
         joined: dict[str, dict[str, None]] = {group_name: {} for group_name in place.values()}
@@ -292,15 +292,17 @@ class Graph:
         members: dict[str, list[str]] = {}
         for name in self.nodes:
             members.setdefault(place[name], []).append(name)
-        order = digraph.ordered({name: tuple(following) for name, following in joined.items()})
+        order = digraph.topological_order(
+            {name: tuple(following) for name, following in joined.items()}
+        )
         names = (name for group_name in order for name in members[group_name])
         return {name: index for index, name in enumerate(names)}
 
 
-def _take(found: Iterable[list[str]], limit: int) -> Found:
+def _take(found: Iterable[list[str]], limit: int) -> PathList:
     if limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
-    taken = Found(islice(found, limit + 1))
+    taken = PathList(islice(found, limit + 1))
     if len(taken) > limit:
         taken.pop()
         taken.complete = False

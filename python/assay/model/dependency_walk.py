@@ -1,8 +1,8 @@
-"""Depth-first walks over definitions with a stack of their own.
+"""Depth-first walks over definitions with an explicit stack.
 
-A definition may lie thousands of relations deep, and which relation defines a variable may
-depend on values found on the way. Each variable is therefore walked by a generator that
-yields the names it needs, is sent what became of them, and returns its own result.
+Definitions may be nested thousands of relations deep, and which relation defines a variable may
+depend on values found on the way. Each variable is therefore a generator that yields the names it
+needs, is sent their results, and returns its own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Walk = Generator[str, Result, Result]
 
 
 def walk(name: str, begin: Callable[[str], Walk[Result]], done: dict[str, Result]) -> Result:
-    """Finish `name` and all it needs, putting results into `done` in order of completion.
+    """Compute `name` and all it needs, adding results to `done` in order of completion.
 
-    A walk may itself put the results of others into `done`; they are not begun again.
+    A generator may itself add the results of other names to `done`; those are not walked again.
     """
     if name in done:
         return done[name]

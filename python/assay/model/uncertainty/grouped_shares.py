@@ -15,8 +15,8 @@ from assay.errors import UnsupportedError
 from assay.model.inputs import Given, Inputs
 from assay.model.uncertainty.propagate import (
     SHARES_COUNT,
-    ask,
     choose_evaluator,
+    make_query,
     sobol_points,
 )
 from assay.model.uncertainty.sampling import nominal_values
@@ -38,27 +38,29 @@ def shares_by_group(
 ) -> dict[str, dict[str, float]]:
     """Total-order share of every group in the variance of each target, largest first.
 
-    A source that no group names is a group of its own. The estimator is that of Jansen 1999,
-    Analysis of variance designs for model output: half the mean square by which the target
-    moves when a group is drawn anew, over its variance.
+    A source without a group forms one. The estimator is that of Jansen 1999, Analysis of variance
+    designs for model output: half the mean squared change of the target when a group is resampled,
+    over its variance.
     """
-    question = ask(registry, targets, given, variants, True)
-    sources = find_sources(question)
-    evaluator, reason = choose_evaluator(question, sources, nominal_values(question))
+    query = make_query(registry, targets, given, variants, True)
+    sources = find_sources(query)
+    evaluator, reason = choose_evaluator(query, sources, nominal_values(query))
     if reason:
         raise UnsupportedError(f"shares of several targets at once: {reason}")
     labels = [groups.get(name, name) for name in sources.names]
     base = sobol_points(2 * len(labels), count, seed)
-    first, second = (evaluator.place(half) for half in (base[: len(labels)], base[len(labels) :]))
+    first, second = (
+        evaluator.inverse_cdf(half) for half in (base[: len(labels)], base[len(labels) :])
+    )
     start, end = evaluator(first), evaluator(second)
     variance = np.nanvar(np.concatenate([start, end], axis=1), axis=1)
-    found: dict[str, dict[str, float]] = {name: {} for name in question.targets}
+    found: dict[str, dict[str, float]] = {name: {} for name in query.targets}
     for label in dict.fromkeys(labels):
         rows = [row for row, other in enumerate(labels) if other == label]
-        exchanged = first.copy()
-        exchanged[rows] = second[rows]
-        moved = np.nanmean((start - evaluator(exchanged)) ** 2, axis=1) / 2
-        for row, name in enumerate(question.targets):
+        crossed = first.copy()
+        crossed[rows] = second[rows]
+        moved = np.nanmean((start - evaluator(crossed)) ** 2, axis=1) / 2
+        for row, name in enumerate(query.targets):
             if variance[row] > 0 and moved[row] > 0:
                 found[name][label] = float(min(1.0, moved[row] / variance[row]))
     return {

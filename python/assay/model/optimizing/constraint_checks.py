@@ -1,4 +1,4 @@
-"""Which constraints judge a point, and what each of them depends on."""
+"""The constraints that a feasible point fulfills, and the choices each of them depends on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from assay.model.language.expression import Expression, Number, Symbol
 from assay.model.language.functions import where
 from assay.model.language.relations import margin
 from assay.model.language.variables import Variable
-from assay.model.resolving.resolution import Verdict
+from assay.model.resolving.resolution import ConditionVerdict
 from assay.model.tapes.cones import Cones
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """A condition that a sound point fulfills, and the choices that it depends on."""
+class ConstraintCheck:
+    """A condition that a feasible point fulfills, and the choices that it depends on."""
 
     name: str
     text: str
@@ -35,48 +35,50 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """All checks on a question, and the constraints that lack inputs to be checked."""
+class ConstraintChecks:
+    """All checks, and the constraints that lack inputs to be checked."""
 
-    checks: list[Check] = field(default_factory=list)
-    unknown: list[Verdict] = field(default_factory=list)
+    checks: list[ConstraintCheck] = field(default_factory=list)
+    unknown: list[ConditionVerdict] = field(default_factory=list)
 
 
-def find_checks(cones: Cones, targets: Sequence[str], choices: Collection[str]) -> Judge:
-    """Collect the constraints that the choices or the targets' cones touch.
+def find_constraint_checks(
+    cones: Cones, targets: Sequence[str], choices: Collection[str]
+) -> ConstraintChecks:
+    """Collect the constraints that depend on the choices or on the targets' cones.
 
-    Besides the graph's inequalities these are the bounds of every computed variable in sight.
+    Besides the graph's inequalities these are the bounds of every computed variable in those cones.
     """
-    judge = Judge()
-    target_cone = set(cones.below(targets))
-    in_sight = dict.fromkeys(cones.below(targets))
+    found = ConstraintChecks()
+    target_cone = set(cones.upstream(targets))
+    involved = dict.fromkeys(cones.upstream(targets))
     chosen = set(choices)
     for constraint in cones.registry.constraints.values():
         facts = (constraint.name, constraint.text)
         try:
-            below = cones.below(constraint.inputs)
+            below = cones.upstream(constraint.inputs)
             if chosen.isdisjoint(below) and target_cone.isdisjoint(constraint.inputs):
                 continue
-            gaps = cones.gaps(constraint.inputs)
+            gaps = cones.missing_inputs(constraint.inputs)
         except AssayError as error:
-            judge.unknown.append(
-                Verdict(*facts, "unknown", constraint.meaning, reason=error.message)
+            found.unknown.append(
+                ConditionVerdict(*facts, "unknown", constraint.meaning, reason=error.message)
             )
             continue
         if gaps:
-            judge.unknown.append(
-                Verdict(*facts, "unknown", constraint.meaning, missing=tuple(gaps))
+            found.unknown.append(
+                ConditionVerdict(*facts, "unknown", constraint.meaning, missing=tuple(gaps))
             )
             continue
-        in_sight.update(dict.fromkeys(below))
+        involved.update(dict.fromkeys(below))
         condition = constraint.part("expression")
         depends = frozenset(chosen.intersection(below))
-        judge.checks.append(Check(*facts, constraint.meaning, condition, depends))
-    judge.checks.extend(_bound_checks(cones, in_sight, chosen))
-    return judge
+        found.checks.append(ConstraintCheck(*facts, constraint.meaning, condition, depends))
+    found.checks.extend(_bound_checks(cones, involved, chosen))
+    return found
 
 
-def _bound_checks(cones: Cones, names: Iterable[str], chosen: set[str]) -> list[Check]:
+def _bound_checks(cones: Cones, names: Iterable[str], chosen: set[str]) -> list[ConstraintCheck]:
     checks = []
     for name in names:
         if not cones.needs(name):
@@ -85,9 +87,9 @@ def _bound_checks(cones: Cones, names: Iterable[str], chosen: set[str]) -> list[
         condition = _within_bounds(variable)
         if condition is None:
             continue
-        depends = frozenset(chosen.intersection(cones.below([name])))
+        depends = frozenset(chosen.intersection(cones.upstream([name])))
         checks.append(
-            Check(
+            ConstraintCheck(
                 f"bounds of {name}",
                 variable.bounds,
                 "computed value within its bounds",

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from assay.model import ANY_SIGN, Registry, Scope, sin
-from assay.model.uncertainty.kinds import shares_by_group
+from assay.model.uncertainty.grouped_shares import shares_by_group
 
 # Integrals over the cube: what y does, what x and z do together, and what x does by itself.
 _Y = 7**2 / 8

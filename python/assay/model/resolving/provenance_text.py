@@ -1,4 +1,4 @@
-"""The receipt on paper: a tree of names with equations, values to the right, sources below."""
+"""Provenance as text: a tree of names with equations, values to the right, sources below."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Final
 
-from assay.model.resolving.explain import Entry, Receipt
+from assay.model.resolving.provenance import Provenance, ProvenanceEntry
 
 Part = tuple[str, str]
 """A piece of text and its role: name, value, guide, equation, mark, good, bad, or plain."""
 
 DEEPEST_INDENT: Final = 20
-"""Levels that are drawn; deeper ones say their level, so that lines stay lines."""
+"""Levels that are indented; deeper ones state their level instead."""
 
 MARGIN: Final = 7
 """Columns at the right edge that hold the number of the source."""
 
 
 def print_tree(
-    receipt: Receipt,
+    provenance: Provenance,
     width: int = 80,
     guides: tuple[str, str, str] = ("|- ", "`- ", "|  "),
 ) -> Iterator[tuple[Part, ...]]:
-    """Lines of the tree; `guides` are drawn at a part, at the last part, and beside others."""
-    sources = number_sources(receipt)
-    entries = receipt.entries
+    """Lines of the tree; `guides` are drawn at an entry, at the last entry, and margin others."""
+    sources = number_sources(provenance)
+    entries = provenance.entries
     is_last = _last_flags(entries)
     open_levels: list[bool] = []
     for position, entry in enumerate(entries):
         del open_levels[max(entry.depth - 1, 0) :]
         rails = _rails(open_levels, guides)
-        own = ""
+        branch = ""
         if entry.depth:
-            own = guides[1] if is_last[position] else guides[0]
+            branch = guides[1] if is_last[position] else guides[0]
             open_levels.append(not is_last[position])
-        yield _headline(entry, _drawn(rails + own, entry.depth), width, sources)
-        beside = _rails(open_levels, guides)
-        beside += guides[2] if entry.parts == "listed" else "   "
-        yield from _equation(entry, _drawn(beside, entry.depth), width)
+        yield _headline(entry, _drawn(rails + branch, entry.depth), width, sources)
+        margin = _rails(open_levels, guides)
+        margin += guides[2] if entry.parts == "listed" else "   "
+        yield from _equation(entry, _drawn(margin, entry.depth), width)
 
 
-def number_sources(receipt: Receipt) -> dict[str, int]:
+def number_sources(provenance: Provenance) -> dict[str, int]:
     """Sources in the order of their first use, numbered from one."""
     numbers: dict[str, int] = {}
-    for entry in receipt.entries:
+    for entry in provenance.entries:
         if entry.source:
             numbers.setdefault(entry.source, len(numbers) + 1)
     return numbers
 
 
-def print_sources(receipt: Receipt, width: int = 80) -> Iterator[tuple[Part, ...]]:
+def print_sources(provenance: Provenance, width: int = 80) -> Iterator[tuple[Part, ...]]:
     """Lines of the list of sources."""
-    for source, number in number_sources(receipt).items():
+    for source, number in number_sources(provenance).items():
         mark = f"[{number}]"
         first, *others = wrap(source, width - 6, break_long_words=False) or [""]
         yield ((mark.ljust(6), "mark"), (first, "plain"))
@@ -60,14 +60,14 @@ def print_sources(receipt: Receipt, width: int = 80) -> Iterator[tuple[Part, ...
             yield ((" " * 6 + other, "plain"),)
 
 
-def to_text(receipt: Receipt, width: int = 80) -> str:
+def to_text(provenance: Provenance, width: int = 80) -> str:
     """Tree and sources as plain text."""
-    lines = [*print_tree(receipt, width), (), *print_sources(receipt, width)]
+    lines = [*print_tree(provenance, width), (), *print_sources(provenance, width)]
     return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
 
-def _last_flags(entries: tuple[Entry, ...]) -> list[bool]:
-    """Whether each entry is the last part of what it belongs to."""
+def _last_flags(entries: tuple[ProvenanceEntry, ...]) -> list[bool]:
+    """Whether each entry is the last input of its parent."""
     flags = [True] * len(entries)
     next_at_level: dict[int, bool] = {}
     for position in reversed(range(len(entries))):
@@ -86,7 +86,9 @@ def _drawn(indent: str, depth: int) -> str:
     return indent if depth <= DEEPEST_INDENT else f"({depth}) "
 
 
-def _headline(entry: Entry, indent: str, width: int, sources: dict[str, int]) -> tuple[Part, ...]:
+def _headline(
+    entry: ProvenanceEntry, indent: str, width: int, sources: dict[str, int]
+) -> tuple[Part, ...]:
     name = entry.variable.name
     if entry.value is not None:
         value, role = entry.variable.format(entry.value), "value"
@@ -105,7 +107,7 @@ def _headline(entry: Entry, indent: str, width: int, sources: dict[str, int]) ->
     )  # fmt: skip
 
 
-def _equation(entry: Entry, indent: str, width: int) -> Iterator[tuple[Part, ...]]:
+def _equation(entry: ProvenanceEntry, indent: str, width: int) -> Iterator[tuple[Part, ...]]:
     if entry.relation is None or entry.parts == "above":
         return
     text = entry.relation.text.removeprefix(f"{entry.relation.variable} ")

@@ -1,7 +1,7 @@
-"""Explain: what a resolved value is made of, as a tree cut at a depth.
+"""Provenance: the tree of equations and inputs behind a resolved value, cut at a depth.
 
-The tree is kept flat, in the order in which it is read: each entry has a depth, and its parts
-follow it. A variable whose parts were listed once is referred to afterward.
+The tree is a flat list in preorder: each entry has a depth, and its inputs follow it. The inputs
+of a variable are listed once.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 READABLE_ENTRIES: Final = 100
 READABLE_DEPTH: Final = 12
-"""How long and how deep a receipt grows when no depth is asked for."""
+"""Limits of a provenance tree when no depth is given."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the receipt, in base units.
+class ProvenanceEntry:
+    """One node of the provenance tree, in base units.
 
     `status` is `computed`, `given`, `constant`, `missing` (an input without a value) or
     `incomplete` (computed, but inputs are missing). `parts` says what follows: `listed`,
@@ -62,25 +62,25 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
-    """A resolution and the entries that account for its value, down to `depth`."""
+class Provenance:
+    """A resolution and the entries behind its value, down to `depth`."""
 
     resolution: Resolution
     depth: int
-    entries: tuple[Entry, ...]
+    entries: tuple[ProvenanceEntry, ...]
 
     @property
     def is_cut(self) -> bool:
-        """Whether parts were left out below the depth."""
+        """Whether entries below the depth were left out."""
         return any(entry.parts == "cut" for entry in self.entries)
 
     def to_data(self) -> dict[str, Any]:
-        """The receipt as plain data; the resolution's own keys, with entries for the trace."""
+        """The provenance as plain data: the keys of the resolution, with entries instead of the trace."""
         data = self.resolution.to_data()
         del data["trace"]
         data["depth"] = self.depth
         data["cut"] = self.is_cut
-        data["receipt"] = [entry.to_data() for entry in self.entries]
+        data["provenance"] = [entry.to_data() for entry in self.entries]
         return data
 
 
@@ -91,30 +91,30 @@ def explain(
     variants: Mapping[str, str] | None = None,
     sources: Mapping[str, str] | None = None,
     depth: int | None = None,
-) -> Receipt:
-    """Account for a resolved value, down to `depth` levels below it.
+) -> Provenance:
+    """The provenance of a resolved value, down to `depth` levels below it.
 
-    Without a depth the receipt is as deep as still reads well. `sources` says where given
-    values come from, and `variants` are those the value was resolved with.
+    Without a depth the tree is as deep as READABLE_ENTRIES and READABLE_DEPTH allow. `sources` says
+    where given values come from, and `variants` are those the value was resolved with.
     """
     builder = _Builder(registry, resolution, variants or {}, sources or {})
     if depth is not None:
         if depth < 0:
             raise InputError(f"depth: expected a whole number >= 0, got {depth}")
-        return Receipt(resolution, depth, tuple(builder.entries(depth)))
-    chosen = Receipt(resolution, 0, tuple(builder.entries(0)))
+        return Provenance(resolution, depth, tuple(builder.entries(depth)))
+    chosen = Provenance(resolution, 0, tuple(builder.entries(0)))
     for deeper in range(1, READABLE_DEPTH + 1):
         if not chosen.is_cut:
             break
-        following = Receipt(resolution, deeper, tuple(builder.entries(deeper)))
-        if len(following.entries) > READABLE_ENTRIES and deeper > 1:
+        candidate = Provenance(resolution, deeper, tuple(builder.entries(deeper)))
+        if len(candidate.entries) > READABLE_ENTRIES and deeper > 1:
             break
-        chosen = following
+        chosen = candidate
     return chosen
 
 
 def describe_source(reference: Reference) -> str:
-    """A reference in the words of a receipt."""
+    """A reference as a line of text."""
     if reference.kind == "definition":
         return f"by definition: {reference.work}" if reference.work else "by definition"
     return str(reference)
@@ -134,10 +134,10 @@ class _Builder:
         self.variants = variants
         self.sources = sources
 
-    def entries(self, depth: int) -> list[Entry]:
-        """All entries down to the depth, each before its parts."""
+    def entries(self, depth: int) -> list[ProvenanceEntry]:
+        """All entries down to the depth, each before its inputs."""
         listed: set[str] = set()
-        entries: list[Entry] = []
+        entries: list[ProvenanceEntry] = []
         stack = [(self.target, 0)]
         while stack:
             name, level = stack.pop()
@@ -163,7 +163,9 @@ class _Builder:
         variable = self.registry.variable(name)
         return None if variable.is_root else candidates(variable, self.variants)[0]
 
-    def entry(self, name: str, level: int, relation: Relation | None, parts: str) -> Entry:
+    def entry(
+        self, name: str, level: int, relation: Relation | None, parts: str
+    ) -> ProvenanceEntry:
         """One entry with its status and source."""
         variable = self.registry.variable(name)
         step = self.steps.get(name)
@@ -177,7 +179,7 @@ class _Builder:
         else:
             status, source = "missing", ""
         block = self.registry.block_of.get(name) if relation else None
-        return Entry(
+        return ProvenanceEntry(
             variable=variable,
             depth=level,
             value=step.value if step else None,
