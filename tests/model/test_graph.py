@@ -12,7 +12,7 @@ from assay import stack
 from assay.errors import CycleError, InputError, UnknownNameError
 from assay.model import Registry, Scope, Variable, by_definition, total
 from assay.model.graphs.dependency_graph import DependencyGraph
-from assay.model.graphs.digraph import components, cycles, simple_paths
+from assay.model.graphs.digraph import cycles, simple_paths, strongly_connected_components
 
 NAMES = "abcdef"
 
@@ -78,7 +78,7 @@ def test_components_are_mutual_reach(successors: dict[str, tuple[str, ...]]) -> 
         frozenset({a} | {b for b in successors if b in reach[a] and a in reach[b]})
         for a in successors
     }
-    found = components(successors)
+    found = strongly_connected_components(successors)
     assert {frozenset(component) for component in found} == expected
     place = {name: index for index, component in enumerate(found) for name in component}
     assert all(place[b] <= place[a] for a in successors for b in successors[a])
