@@ -1,5 +1,6 @@
-"""What every test shares: the repository's root, a scratch folder that is not the user's, a device."""
+"""Fixtures of all tests: the repository's root, a temporary scratch folder, the registry cache."""
 
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from assay import paths
 from assay.runtime import cuda
 from chosen_device import ON_GPU
 
-# A shared machine pauses when it likes: an example that took long once is no failure.
+# No deadline: on a shared machine an example may pause for long.
 settings.register_profile("assay", deadline=None)
 settings.load_profile("assay")
 
@@ -43,17 +44,41 @@ def machine_scratch() -> Path:
     return _MACHINE_SCRATCH
 
 
+@pytest.fixture(scope="session")
+def registry_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cached registry of the stack: built once for all workers of a run, then read-only."""
+    from assay import stack
+
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "registry"
+    with (shared / "registry.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            building = shared / "registry-build"
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("ASSAY_SCRATCH", str(building))
+                # The memoized function may have loaded the registry during collection.
+                stack.registry.__wrapped__()
+            (building / "cache" / "registry").rename(folder)
+            for file in folder.iterdir():
+                file.chmod(0o444)
+            folder.chmod(0o555)
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Keeps caches of this process and its children out of the user's own."""
+def scratch(tmp_path_factory: pytest.TempPathFactory, registry_cache: Path) -> Iterator[Path]:
+    """A scratch folder for the caches of this process and its children."""
     before = os.environ.get("ASSAY_SCRATCH")
     folder = tmp_path_factory.mktemp("scratch")
     os.environ["ASSAY_SCRATCH"] = str(folder)
+    (folder / "cache").mkdir()
+    (folder / "cache" / "registry").symlink_to(registry_cache)
     if ON_GPU:
-        # Compiled kernels are kept by what they were made of, so those of other runs will do.
+        # Compiled kernels are keyed by their source and options, so other runs may have compiled them.
         kept = _MACHINE_SCRATCH / "cache" / "cubins"
         kept.mkdir(parents=True, exist_ok=True)
-        (folder / "cache").mkdir()
         (folder / "cache" / "cubins").symlink_to(kept)
     yield folder
     if before is None:

@@ -86,8 +86,8 @@ OUTCOME = {
 }  # fmt: skip
 STATS = (
     "systems", "variables", "constants", "relations", "root_inputs", "leaves", "cycles",
-    "families", "unit_checked", "variables_referenced", "relations_referenced", "reachable",
-    "library",
+    "distinct_relations", "template_copies", "families", "unit_checked", "variables_referenced",
+    "relations_referenced", "reachable", "library",
 )  # fmt: skip
 COVERAGE = {"cited": COUNT, "definition": COUNT, "unsourced": COUNT}
 DEBT = {

@@ -85,8 +85,8 @@ def sound() -> Registry:
 
 def test_stats_of_a_small_registry() -> None:
     assert stats(sound()) == {
-        "systems": 2, "variables": 8, "constants": 1, "relations": 7, "root_inputs": 2,
-        "leaves": 3, "cycles": 0, "families": 2, "unit_checked": 7, "variables_referenced": 8,
+        "systems": 2, "variables": 8, "constants": 1, "relations": 7,
+        "distinct_relations": 7, "template_copies": 0, "root_inputs": 2, "leaves": 3, "cycles": 0, "families": 2, "unit_checked": 7, "variables_referenced": 8,
         "relations_referenced": 7, "reachable": 7, "library": 0,
     }  # fmt: skip
 
@@ -256,7 +256,7 @@ def test_what_reaches_no_target_fails() -> None:
     scope.variable("x", "x", "1", "answer", equals=2 * a, target=True)
     scope.variable("y", "y", "1", "of no use", equals=3 * a)
     (check,) = (c for c in verify(Registry.from_scopes([scope])).checks if c.status == "failed")
-    assert check.name == "reach"
+    assert check.name == "reachability"
     assert check.details == ("s.y reaches no target and is not tagged library",)
 
 

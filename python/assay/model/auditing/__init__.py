@@ -1,1 +1,1 @@
-"""Checking a registry and ranking what to do next."""
+"""Checks of a registry, and rankings of its inputs and open work."""

@@ -1,4 +1,4 @@
-"""What a registry holds, how well it is sourced and connected, and what to do about it next."""
+"""Statistics of a registry: counts, coverage by references, unreachable and unused parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import UnitError
-from assay.model.auditing.duplicates import Duplicate, duplicate_relations, similar_variables
+from assay.model.auditing.duplicates import (
+    Duplicate,
+    distinct_relations,
+    duplicate_relations,
+    similar_variables,
+)
 from assay.model.language.references import Reference
 from assay.model.language.relations import Approximation
 from assay.model.language.variables import BOUNDARIES, Variable
@@ -23,18 +28,22 @@ UNDECLARED = "undeclared"
 def stats(registry: Registry) -> dict[str, int]:
     """Counts of everything in the registry.
 
-    `systems` are scopes; `relations` include inequalities. `unit_checked` counts relations whose
+    `systems` are scopes; `relations` include inequalities. `distinct_relations` counts a template
+    once, `template_copies` its further instances (see `template_of`). `unit_checked` counts relations whose
     units agree, found by checking them now. A variable counts as referenced by its own reference
     or by that of a relation that defines it. `reachable` counts relations that resolving the
-    declared targets may use or judge (see `Graph.reachable`); `library` those tagged so.
+    declared targets may use or check (see `DependencyGraph.reachable`); `library` those tagged so.
     """
     graph = registry.graph
     relations = registry.relations.values()
+    distinct = distinct_relations(registry)
     return {
         "systems": len(registry.scopes),
         "variables": len(registry.variables),
         "constants": len(registry.constants),
         "relations": len(relations),
+        "distinct_relations": distinct,
+        "template_copies": len(relations) - distinct,
         "root_inputs": len(registry.roots),
         "leaves": len(graph.leaves()),
         "cycles": len(graph.find_cycles()),
@@ -62,7 +71,7 @@ def is_referenced(variable: Variable) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WeakReference:
-    """A statement that rests on less than it should."""
+    """A statement with a weak or missing reference."""
 
     name: str
     of: str
@@ -123,7 +132,7 @@ class AuditReport:
 def audit(registry: Registry) -> AuditReport:
     """Look for what is unsourced, unreached, repeated or unused."""
     graph, relations = registry.graph, registry.relations
-    reach = graph.reachable()
+    reachable = graph.reachable()
     kinds: dict[str, Counter[str]] = {}
     for relation in relations.values():
         kinds.setdefault(relation.kind, Counter())[_kind(relation.reference)] += 1
@@ -139,12 +148,14 @@ def audit(registry: Registry) -> AuditReport:
         },
         relation_kinds={kind: _by_kind(counts) for kind, counts in kinds.items()},
         unreached_relations=tuple(
-            name for name, r in relations.items() if name not in reach.relations and not r.library
+            name
+            for name, r in relations.items()
+            if name not in reachable.relations and not r.library
         ),
         unreached_roots=tuple(
             name
             for name in registry.roots
-            if name not in reach.variables and not registry.variables[name].library
+            if name not in reachable.variables and not registry.variables[name].library
         ),
         duplicates=tuple(duplicate_relations(registry)),
         similar_variables=tuple(similar_variables(registry)),
@@ -182,7 +193,7 @@ def _weak_references(registry: Registry) -> list[WeakReference]:
             why = "an approximation cannot hold by definition"
             found.append(WeakReference(relation.name, "relation", why))
     for variable in (*registry.constants.values(), *registry.variables.values()):
-        # A variable that relations define is judged by them.
+        # A computed variable is covered by the references of its relations.
         if variable.is_root and (why := _weakness(variable.reference)):
             of = "constant" if variable.name in registry.constants else "root"
             found.append(WeakReference(variable.name, of, why))

@@ -1,4 +1,4 @@
-"""Root debt: what the model takes as given, ranked by how much hangs on it.
+"""Root debt: the model's inputs, ranked by how much depends on them.
 
 A root is a variable that nothing defines. Its boundary says what that means: `decompose` (a
 later layer will compute it), `primitive` (a datum), `scenario` (a choice), `needs-source`.
@@ -29,7 +29,7 @@ class DebtRow:
     """A root, or a family of them, with what depends on it.
 
     Shares of the target's variance are total-order ones (`variance_share`) and first-order
-    ones; where they are None although asked for, `note` says why. Ranking by variance also
+    ones; where they are None when ranking by variance, `note` says why. Ranking by variance also
     lists what takes a share without being a root, under the boundary `pinned` (a computed
     variable that was given) or `stochastic` (one that is drawn).
     """
@@ -59,7 +59,7 @@ class DebtRow:
 
 
 class Debt(list[DebtRow]):
-    """Rows in order of rank; `degradations` says what lessens the shares' accuracy."""
+    """Rows in order of rank; `degradations` has one line for each loss of accuracy."""
 
     degradations: tuple[str, ...] = ()
 

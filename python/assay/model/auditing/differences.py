@@ -1,4 +1,4 @@
-"""Derivatives by differences, and how far rounding lets them be trusted."""
+"""Derivatives by finite differences, with bounds on their rounding error."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from assay.model.tapes.compile import Compiled
 
 _STEP = 1e-4
 _FINE_STEP = 1e-7
-"""For expressions with whole numbers in them, which over many small jumps look like slopes."""
-_WHOLE = ("floor", "ceil", "modulo")
+"""For expressions with floor, ceil or modulo: a step that crosses many jumps looks like a slope."""
+_DISCONTINUOUS = ("floor", "ceil", "modulo")
 _SHIFTS = (-1.0, -0.5, 0.5, 1.0)
 _SMOOTH = 1e-3
-"""Relative change between two step sizes beyond which a difference quotient tells nothing."""
+"""Relative change between two step sizes beyond which a difference quotient is discarded."""
 _EPSILON = 2.0**-52
 _NUDGE = 1e-6
-"""Relative step for the slope of one operation; how much rounding weighs need not be exact."""
+"""Relative step for the slope of one operation; an error bound need not be exact."""
 _SMALLEST = 1e-290
 """Size below which a step would vanish."""
 
@@ -26,14 +26,13 @@ _SMALLEST = 1e-290
 def difference_quotients(
     compiled: Compiled, expression: Expression, point: Mapping[str, float], names: Sequence[str]
 ) -> list[tuple[float, float | None]]:
-    """Derivatives of a relation by central differences, and what rounding may have done to them.
+    """Derivatives of a relation by central differences, with bounds on their rounding error.
 
-    Two step sizes give a better value (Richardson); where they disagree, at a kink or a jump or
-    beside the edge of the domain, no error can be told and None is returned. The values are the
-    tape's, all in one run.
+    Two step sizes are combined by Richardson extrapolation; where they disagree, at a kink, a jump
+    or the edge of the domain, the bound is None. The tape evaluates all points in one call.
     """
     order = postorder(expression)
-    jumps = any(isinstance(node, Operation) and node.operator in _WHOLE for node in order)
+    jumps = any(isinstance(node, Operation) and node.operator in _DISCONTINUOUS for node in order)
     steps = [(_FINE_STEP if jumps else _STEP) * abs(point[name]) for name in names]
     width = len(_SHIFTS)
     columns = {key: [value] * (width * len(names)) for key, value in point.items()}
@@ -51,16 +50,16 @@ def difference_quotients(
 def _richardson(ends: Sequence[float], step: float, rounding: float) -> tuple[float, float | None]:
     if step == 0.0 or not all(map(math.isfinite, (*ends, rounding))):
         return math.nan, None
-    wide, narrow = (ends[3] - ends[0]) / (2 * step), (ends[2] - ends[1]) / step
-    better = (4 * narrow - wide) / 3
-    if abs(wide - narrow) > _SMOOTH * max(abs(wide), abs(narrow)):
-        return better, None
+    coarse, fine = (ends[3] - ends[0]) / (2 * step), (ends[2] - ends[1]) / step
+    extrapolated = (4 * fine - coarse) / 3
+    if abs(coarse - fine) > _SMOOTH * max(abs(coarse), abs(fine)):
+        return extrapolated, None
     # Four rounded values enter, the inner two with weights of 4/3 over the step.
-    return better, 4 * rounding / step
+    return extrapolated, 4 * rounding / step
 
 
 def rounding_error(expression: Expression, point: Mapping[str, float]) -> float:
-    """How far off the value at a point may be: every operation rounds, and passes it on.
+    """Bound on the rounding error of the value at a point, propagated through all operations.
 
     >>> from assay.model.language.expression import Symbol
     >>> x = Symbol("x")

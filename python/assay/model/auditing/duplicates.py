@@ -1,4 +1,4 @@
-"""Finding what is declared twice: equal relations, and variables that mean the same."""
+"""Duplicates: relations with equal right-hand sides, and variables with similar meanings."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from assay.model.language.relations import Inequality, Relation
 from assay.model.language.units import Unit
 
 if TYPE_CHECKING:
-    from assay.model.registry import Registry
+    from assay.model.declarations import Declarations
 
 SIMILAR = 0.8
 """Share of their words that the meanings of two variables must have in common."""
 
 _MIRRORED = {"gt": "lt", "ge": "le"}
-_CHAINED = ("minimum", "maximum", "and", "or")
+_ASSOCIATIVE = ("minimum", "maximum", "and", "or")
 _SYMMETRIC = ("eq", "ne")
-_EMPTY_WORDS = frozenset(
+_STOP_WORDS = frozenset(
     ("a", "an", "and", "at", "by", "for", "from", "in", "is", "it", "its", "of", "on",
      "or", "per", "that", "the", "their", "to", "which", "with")
 )  # fmt: skip
@@ -30,7 +30,7 @@ _EMPTY_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """Relations that state the same; for one variable, they are no variants of each other."""
+    """Relations with the same right-hand side."""
 
     relations: tuple[str, ...]
     variables: tuple[str, ...]
@@ -44,13 +44,13 @@ class Duplicate:
         return " and ".join(self.relations)
 
 
-def duplicate_relations(registry: Registry) -> list[Duplicate]:
+def duplicate_relations(registry: Declarations) -> list[Duplicate]:
     """Groups of relations with the same right-hand side, up to order of terms and factors.
 
     Relations of variables that bear the same name in several families are left out: they
     state the same about different things, as when a template is used more than once.
     """
-    forms = _Forms()
+    forms = _CanonicalForms()
     groups: dict[Any, list[Relation]] = {}
     for relation in registry.relations.values():
         if relation.inputs:
@@ -63,22 +63,38 @@ def duplicate_relations(registry: Registry) -> list[Duplicate]:
 
 
 def _of_one_template(variables: Sequence[str]) -> bool:
-    """Whether these are different variables of one name, each in a family of its own."""
+    """Whether these are variables of the same local name in different families."""
     distinct = len(set(variables)) == len(variables)
     return distinct and len({name.rpartition(".")[2] for name in variables}) == 1
 
 
-class _Forms:
-    """Numbers for expressions, equal for those that differ only in how they are arranged.
+def template_of(registry: Declarations, relation: Relation) -> tuple[str, ...]:
+    """A key that the instances of one template share.
 
-    Sums and products are flattened, their members sorted, differences and quotients written
-    with opposites and inverses. A form is a number, so that sharing costs nothing.
+    Templates (a GEMM, an exchange) declare the same relations once per instance: of one kind, local
+    name, unit and reference, over different variables.
+    """
+    unit = registry.units[relation.variable].text if relation.variable else ""
+    local_name = relation.name.rpartition(".")[2]
+    return (relation.kind, local_name, unit, str(relation.reference))
+
+
+def distinct_relations(registry: Declarations) -> int:
+    """The number of relations, each template counted once whatever its number of instances."""
+    return len({template_of(registry, relation) for relation in registry.relations.values()})
+
+
+class _CanonicalForms:
+    """Canonical forms of expressions, equal up to order of terms and factors.
+
+    Sums and products are flattened and sorted; differences and quotients become sums of negatives
+    and products of inverses. Forms are interned as numbers, so sharing costs nothing.
     """
 
     def __init__(self) -> None:
         self.numbers: dict[tuple[Any, ...], int] = {}
         self.chains: dict[int, tuple[str, tuple[int, ...]]] = {}
-        self.undone: dict[tuple[str, int], int] = {}
+        self.inverses: dict[tuple[str, int], int] = {}
 
     def of_relation(self, relation: Relation) -> Any:
         if isinstance(relation, Inequality):
@@ -109,17 +125,17 @@ class _Forms:
         if operator in ("add", "sub"):
             second = self._members("add", operands[1])
             if operator == "sub":
-                second = tuple(self._undo("neg", member) for member in second)
+                second = tuple(self._invert("neg", member) for member in second)
             return self._chain("add", (*self._members("add", operands[0]), *second))
         if operator in ("mul", "div"):
             second = self._members("mul", operands[1])
             if operator == "div":
-                second = tuple(self._undo("inverse", member) for member in second)
+                second = tuple(self._invert("inverse", member) for member in second)
             return self._chain("mul", (*self._members("mul", operands[0]), *second))
         if operator == "neg":
-            opposite = [self._undo("neg", member) for member in self._members("add", operands[0])]
+            opposite = [self._invert("neg", member) for member in self._members("add", operands[0])]
             return self._chain("add", opposite) if len(opposite) > 1 else opposite[0]
-        if operator in _CHAINED:
+        if operator in _ASSOCIATIVE:
             return self._chain(operator, (m for o in operands for m in self._members(operator, o)))
         if operator in _MIRRORED:
             return self._number(_MIRRORED[operator], *reversed(operands))
@@ -135,15 +151,15 @@ class _Forms:
         self.chains[form] = (operator, ordered)
         return form
 
-    def _undo(self, operator: str, form: int) -> int:
+    def _invert(self, operator: str, form: int) -> int:
         """The opposite or inverse of a form; that of an opposite is the form itself."""
-        if (operator, form) not in self.undone:
+        if (operator, form) not in self.inverses:
             result = self._number(operator, form)
-            self.undone[operator, form], self.undone[operator, result] = result, form
-        return self.undone[operator, form]
+            self.inverses[operator, form], self.inverses[operator, result] = result, form
+        return self.inverses[operator, form]
 
 
-def similar_variables(registry: Registry) -> list[tuple[str, str]]:
+def similar_variables(registry: Declarations) -> list[tuple[str, str]]:
     """Pairs of variables of one unit whose meanings are made of nearly the same words.
 
     Variables of the same name in several families are no pair: they are the same property of
@@ -157,21 +173,20 @@ def similar_variables(registry: Registry) -> list[tuple[str, str]]:
 
 
 def _similar_pairs(group: list[tuple[str, frozenset[str]]]) -> Iterator[tuple[str, str]]:
-    # Two sets with most words in common share one of the rarest words of each: only variables
-    # that meet there are compared.
+    # Prefix filtering: two sets with most words in common share one of the rarest words of each.
     frequency = Counter(word for _, words in group for word in words)
-    meeting: dict[str, list[int]] = {}
+    by_word: dict[str, list[int]] = {}
     for position, (name, words) in enumerate(group):
         rarest_first = sorted(words, key=lambda word: (frequency[word], word))
-        spare = len(words) - math.ceil(SIMILAR * len(words) - 1e-9)
-        met = {other for word in rarest_first[: spare + 1] for other in meeting.get(word, ())}
-        for other in sorted(met):
+        prefix = len(words) - math.ceil(SIMILAR * len(words) - 1e-9)
+        compared = {other for word in rarest_first[: prefix + 1] for other in by_word.get(word, ())}
+        for other in sorted(compared):
             other_name, other_words = group[other]
             alike = len(words & other_words) >= SIMILAR * len(words | other_words)
             if alike and not _of_one_template((other_name, name)):
                 yield other_name, name
-        for word in rarest_first[: spare + 1]:
-            meeting.setdefault(word, []).append(position)
+        for word in rarest_first[: prefix + 1]:
+            by_word.setdefault(word, []).append(position)
 
 
 def meaning_words(meaning: str) -> frozenset[str]:
@@ -181,4 +196,4 @@ def meaning_words(meaning: str) -> frozenset[str]:
     ['gpu', 'job']
     """
     words = re.findall(r"[a-z0-9]+", meaning.lower())
-    return frozenset(word.removesuffix("s") for word in words if word not in _EMPTY_WORDS)
+    return frozenset(word.removesuffix("s") for word in words if word not in _STOP_WORDS)

@@ -1,4 +1,4 @@
-"""The formulas of a registry, and points to try them at."""
+"""The formulas of a registry, and random points to evaluate them at."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from assay.model.registry import Registry
 
 POINTS = 3
-TRIES = 40
+ATTEMPTS = 40
 _LARGE = 60
-"""Size from which a formula is tried in one use of its template, and SymPy given numbers."""
+"""Nodes from which only one instance of a template is checked, and SymPy gets numbers."""
 
 Point = dict[str, float]
 
@@ -30,16 +30,16 @@ class Formula(NamedTuple):
 
 
 def formulas(registry: Registry) -> list[Formula]:
-    """All formulas, of large ones that differ only in names and numbers the first.
+    """All formulas; of large ones that differ only in names and numbers, the first.
 
-    Those are uses of one template: what holds for one holds for all.
+    Those are instances of one template, so checking one is enough.
     """
     found, shapes = [], set()
     for relation in registry.relations.values():
         expression = relation.expression
         if expression is None:
             continue
-        large = _spread(expression) > _LARGE
+        large = _expanded_size(expression) > _LARGE
         if large:
             shape = _shape(expression)
             if shape in shapes:
@@ -49,28 +49,28 @@ def formulas(registry: Registry) -> list[Formula]:
     return found
 
 
-def _spread(expression: Expression) -> int:
-    """Nodes of an expression written out in full, shared parts as often as they are used."""
+def _expanded_size(expression: Expression) -> int:
+    """Nodes of an expression with shared branches counted each time."""
     sizes: dict[int, int] = {}
     for node in postorder(expression):
-        parts = node.operands if isinstance(node, Operation) else ()
-        sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
+        operands = node.operands if isinstance(node, Operation) else ()
+        sizes[id(node)] = 1 + sum(sizes[id(operand)] for operand in operands)
     return sizes[id(expression)]
 
 
 def _shape(expression: Expression) -> tuple[Any, ...]:
-    """An expression without its names and numbers: what is done to what."""
-    places: dict[int, int] = {}
+    """The structure of an expression without its names and numbers."""
+    positions: dict[int, int] = {}
     shape: list[Any] = []
     for node in postorder(expression):
-        parts = node.operands if isinstance(node, Operation) else ()
+        operands = node.operands if isinstance(node, Operation) else ()
         kind = node.operator if isinstance(node, Operation) else type(node) is Number
-        shape.append((kind, *(places[id(part)] for part in parts)))
-        places[id(node)] = len(places)
+        shape.append((kind, *(positions[id(operand)] for operand in operands)))
+        positions[id(node)] = len(positions)
     return tuple(shape)
 
 
-def draw(variable: Variable, random: Random, decades: float = 2.0) -> float:
+def random_value(variable: Variable, random: Random, decades: float = 2.0) -> float:
     """A value within the variable's bounds, within some decades of its display unit."""
     if isinstance(variable, Constant):
         return variable.value
@@ -90,9 +90,9 @@ def finite_points(registry: Registry, relation: Relation, expression: Expression
     random = Random(relation.name)
     variables = [registry.variable(name) for name in relation.inputs]
     points: list[Point] = []
-    for attempt in range(TRIES):
-        decades = 2.0 if attempt < TRIES // 2 else 9.0
-        point = {v.name: draw(v, random, decades) for v in variables}
+    for attempt in range(ATTEMPTS):
+        decades = 2.0 if attempt < ATTEMPTS // 2 else 9.0
+        point = {v.name: random_value(v, random, decades) for v in variables}
         if math.isfinite(evaluate(expression, point)):
             points.append(point)
         if len(points) == POINTS:

@@ -11,14 +11,14 @@ from assay.errors import AssayError
 if TYPE_CHECKING:
     from assay.model.registry import Registry
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOutcome:
-    """How many things a rule looked at, and what it found.
+    """How many items a rule checked, and its findings.
 
-    Findings are against the rule, notes are not. `skipped` says why the rule was not applied.
+    Findings violate the rule; notes do not. `skipped` says why the rule was not applied.
     """
 
     count: int
@@ -28,19 +28,19 @@ class RuleOutcome:
 
 
 class Rule(NamedTuple):
-    """One thing to verify."""
+    """One item to verify."""
 
     name: str
     meaning: str
-    look: Callable[[Registry], RuleOutcome]
+    apply: Callable[[Registry], RuleOutcome]
 
 
-def collect(check: Callable[[Thing], None], things: Iterable[Thing]) -> list[str]:
-    """Run a check that raises on every thing and gather its messages."""
+def collect(check: Callable[[Item], None], items: Iterable[Item]) -> list[str]:
+    """Run a check that raises on every item and gather its messages."""
     findings = []
-    for thing in things:
+    for item in items:
         try:
-            check(thing)
+            check(item)
         except AssayError as error:
             findings.append(f"{error.message} ({error.hint})" if error.hint else error.message)
     return findings

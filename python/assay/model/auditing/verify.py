@@ -1,6 +1,6 @@
-"""Verify: hold a whole registry against the rules of the house, collecting every fault.
+"""Verify: apply every rule to a registry and collect all faults.
 
-The fast profile looks at declarations; the full one also computes (see
+The fast profile checks declarations; the full one also computes (see
 `assay.model.auditing.verify_numeric`).
 """
 
@@ -29,7 +29,7 @@ _REFERENCE_KINDS = ("cited", "definition", "unsourced")
 
 @dataclass(frozen=True, slots=True)
 class VerifyCheck:
-    """What came of one rule: `ok`, `failed` or `skipped`, with the number of things looked at."""
+    """The result of one rule: `ok`, `failed` or `skipped`, with the number of items checked."""
 
     name: str
     meaning: str
@@ -73,8 +73,7 @@ def verify(
 ) -> VerifyReport:
     """Check every declaration and, in the full profile, every number that follows from them.
 
-    The full profile goes through the cache of tapes, as any use does; with `read_only` nothing
-    is written to it.
+    The full profile uses the cache of tapes; with `read_only` nothing is written to it.
     """
     if profile not in PROFILES:
         raise InputError(f'unknown profile "{profile}"', f"one of: {', '.join(PROFILES)}")
@@ -85,7 +84,7 @@ def verify(
         rules += numeric_rules(read_only=read_only)
     names = _check(registry, _NAMES)
     if names.status == "failed":
-        # Nothing else can be told about relations that mention what does not exist.
+        # Other rules need every name to resolve.
         later = [
             VerifyCheck(r.name, r.meaning, "skipped", 0, ("names do not resolve",)) for r in rules
         ]
@@ -95,7 +94,7 @@ def verify(
 
 
 def _check(registry: Registry, rule: Rule) -> VerifyCheck:
-    outcome = rule.look(registry)
+    outcome = rule.apply(registry)
     if outcome.skipped:
         return VerifyCheck(rule.name, rule.meaning, "skipped", outcome.count, (outcome.skipped,))
     failed = outcome.findings and rule.name not in REPORTED
@@ -185,7 +184,7 @@ def _validity(registry: Registry) -> RuleOutcome:
     return RuleOutcome(len(found), missing)
 
 
-def _reach(registry: Registry) -> RuleOutcome:
+def _reachability(registry: Registry) -> RuleOutcome:
     if not registry.targets:
         return RuleOutcome(0, skipped="no target is declared")
     reached = registry.graph.reachable().relations
@@ -198,7 +197,7 @@ def _reach(registry: Registry) -> RuleOutcome:
 
 
 def _duplicate_rules() -> tuple[Rule, Rule]:
-    """Two rules about one search, which is made once."""
+    """Two rules that share one search."""
     search = cache(duplicate_relations)
 
     def repeated(registry: Registry) -> RuleOutcome:
@@ -233,6 +232,6 @@ _RULES = (
     Rule("cycles", "nothing is defined through itself outside a simultaneous block", _cycles),
     Rule("choices", "variables with several relations of equal standing", _choices),
     Rule("validity", "every approximation says where it is valid", _validity),
-    Rule("reach", "every relation reaches a target or is tagged library", _reach),
+    Rule("reachability", "every relation reaches a target or is tagged library", _reachability),
     Rule("similar variables", "no two variables mean nearly the same", _similar),
 )

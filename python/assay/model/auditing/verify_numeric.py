@@ -1,8 +1,8 @@
-"""The numeric half of `verify`: the same number by every way there is to compute it.
+"""The numeric rules of `verify`: every evaluation path gives the same number.
 
-Relations are tried one by one at random points within the bounds of their variables, about
-the size of their display units; whole cones of targets are resolved and compiled. Points are
-drawn from the relation's name, so that a run can be repeated.
+Relations are evaluated one by one at random points within the bounds of their variables, of the
+magnitude of their display units; cones of targets are resolved and compiled. The random generator
+is seeded with the relation's name, so runs are reproducible.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 from assay._native import Tape
 from assay.errors import AssayError, ConvergenceError, EvaluationError
 from assay.model.auditing.differences import difference_quotients, rounding_error
-from assay.model.auditing.formulas import TRIES, Formula, Point, draw, finite_points, formulas
+from assay.model.auditing.formulas import (
+    ATTEMPTS,
+    Formula,
+    Point,
+    finite_points,
+    formulas,
+    random_value,
+)
 from assay.model.auditing.rules import Rule, RuleOutcome, collect
 from assay.model.language.encoding import decode, encode
 from assay.model.language.expression import Expression, Number, as_sympy, evaluate, substitute
@@ -30,38 +37,38 @@ from assay.model.tapes.program import TapeProgram
 if TYPE_CHECKING:
     from assay.model.registry import Registry
 
-_RESOLVED = 4
+_RESOLVED_POINTS = 4
 """Points at which a cone is resolved, which takes far longer than running its tape."""
 _TOLERANCE = 1e-9
 """Relative difference that rounding may make; wrong operations make far larger ones."""
 _DERIVATIVE_TOLERANCE = 1e-6
-_SHOWN = 12
+_MOST_INPUTS_SHOWN = 12
 """Inputs of a point that a finding lists."""
 
-Tried = Callable[["Registry"], list[Formula]]
-"""What the rules try, found once for all of them."""
+FindFormulas = Callable[["Registry"], list[Formula]]
+"""Finds the formulas of a registry; cached, since several rules need them."""
 
 
 def numeric_rules(*, read_only: bool) -> list[Rule]:
     """The rules that compute."""
     cones = partial(_cones, read_only=read_only)
-    tried = cache(formulas)
+    find_formulas = cache(formulas)
     return [
         Rule("encoding", "expressions survive being written and read", _encoding),
         Rule("data", "the registry survives being written and read", _data),
-        Rule("tapes", "tapes compute what the relations say", partial(_tapes, tried)),
+        Rule("tapes", "tapes compute what the relations say", partial(_tapes, find_formulas)),
         Rule(
             "derivatives",
             "exact derivatives agree with central differences",
-            partial(_derivatives, tried),
+            partial(_derivatives, find_formulas),
         ),
-        Rule("sympy", "SymPy computes the same values", partial(_sympy, tried)),
+        Rule("sympy", "SymPy computes the same values", partial(_sympy, find_formulas)),
         Rule("cones", "targets compile to what they resolve to", cones),
     ]
 
 
 def lower(relation: Relation, expression: Expression) -> Compiled:
-    """One relation as a tape of its own, which goes into no cache."""
+    """One relation as a tape, bypassing the cache."""
     program = TapeProgram(len(relation.inputs))
     values = {name: program.input(index) for index, name in enumerate(relation.inputs)}
     tape = program.finish([program.expression(expression, values.__getitem__)])
@@ -100,9 +107,9 @@ def _facts(registry: Registry) -> dict[str, Any]:
     return {**variables, **relations, "blocks": registry.blocks}
 
 
-def _tapes(tried: Tried, registry: Registry) -> RuleOutcome:
+def _tapes(find_formulas: FindFormulas, registry: Registry) -> RuleOutcome:
     findings, notes, count = [], [], 0
-    for relation, expression, _ in tried(registry):
+    for relation, expression, _ in find_formulas(registry):
         points = finite_points(registry, relation, expression)
         if not points:
             notes.append(_no_point(relation))
@@ -116,11 +123,11 @@ def _tapes(tried: Tried, registry: Registry) -> RuleOutcome:
     return RuleOutcome(count, findings, notes)
 
 
-def _sympy(tried: Tried, registry: Registry) -> RuleOutcome:
+def _sympy(find_formulas: FindFormulas, registry: Registry) -> RuleOutcome:
     if importlib.util.find_spec("sympy") is None:
         return RuleOutcome(0, skipped="SymPy is not installed")
     findings, notes, count = [], [], 0
-    for relation, expression, large in tried(registry):
+    for relation, expression, large in find_formulas(registry):
         points = finite_points(registry, relation, expression)
         if not points:
             notes.append(_no_point(relation))
@@ -160,15 +167,15 @@ def _sympy_value(symbolic: Any, point: Mapping[str, float]) -> float:
     return float(number) if number.is_real else math.nan
 
 
-def _derivatives(tried: Tried, registry: Registry) -> RuleOutcome:
+def _derivatives(find_formulas: FindFormulas, registry: Registry) -> RuleOutcome:
     findings, notes, count = [], [], 0
-    for relation, expression, _ in tried(registry):
+    for relation, expression, _ in find_formulas(registry):
         if isinstance(relation, Inequality):
             continue
         varying = [name for name in relation.inputs if name not in registry.constants]
         points = finite_points(registry, relation, expression) if varying else []
         compiled = lower(relation, expression)
-        told = set()
+        checked = set()
         for point in points:
             exact = compiled.jacobian(point, wrt=varying)[0]
             for name, found, (expected, error) in zip(
@@ -179,20 +186,20 @@ def _derivatives(tried: Tried, registry: Registry) -> RuleOutcome:
             ):
                 if error is None:
                     continue
-                told.add(name)
+                checked.add(name)
                 count += 1
                 limit = error + _DERIVATIVE_TOLERANCE * max(abs(found), abs(expected))
                 if not abs(found - expected) <= limit:
                     what = f"the derivative by {name}"
                     findings.append(_mismatch(relation, what, found, expected, point))
-        if missing := [name for name in varying if name not in told]:
+        if missing := [name for name in varying if name not in checked]:
             notes.append(f"{relation.name}: no difference quotient for {', '.join(missing)}")
     return RuleOutcome(count, findings, notes)
 
 
 def _cones(registry: Registry, *, read_only: bool) -> RuleOutcome:
     try:
-        # Cones overlap, so that all of them together are little more than the largest.
+        # Cones overlap, so all of them together are little larger than the largest.
         return _compare_cones(registry, registry.targets, read_only)
     except AssayError:
         pass
@@ -203,7 +210,7 @@ def _cones(registry: Registry, *, read_only: bool) -> RuleOutcome:
         try:
             outcome = _compare_cones(registry, (target,), read_only)
         except AssayError as error:
-            # A choice is wanted, or a relation that no tape can hold: not this rule's business.
+            # An ambiguous variable or a relation that cannot be lowered: other rules report it.
             notes.append(f"{target} is not compiled: {error.message}")
             continue
         count += outcome.count
@@ -215,21 +222,21 @@ def _cones(registry: Registry, *, read_only: bool) -> RuleOutcome:
 def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) -> RuleOutcome:
     """Resolve targets and run their tape; an error where they cannot be compiled."""
     cones = {target: registry.graph.roots(target) for target in targets}
-    below = {root for roots in cones.values() for root in roots}
-    roots = tuple(name for name in registry.roots if name in below)
+    needed = {root for roots in cones.values() for root in roots}
+    roots = tuple(name for name in registry.roots if name in needed)
     fresh = Lowering(registry, roots, {}).tape(targets, {})
     in_memory = Tape.from_bytes(fresh.to_bytes())
     stored = in_memory if read_only else registry.compile(roots, targets).tape
     if stored.to_bytes() != fresh.to_bytes():
-        # A tape of something else need not even take the same inputs.
+        # A tape of another cone may not even have the same inputs.
         return RuleOutcome(
             0, [f"the stored tape of {', '.join(targets)} is not what lowering gives"]
         )
     compiled = Compiled(stored, roots, targets, {})
     random = Random(" ".join(targets))
     points: list[Point] = [
-        {name: draw(registry.variables[name], random) for name in roots}
-        for _ in range(TRIES if roots else 1)
+        {name: random_value(registry.variables[name], random) for name in roots}
+        for _ in range(ATTEMPTS if roots else 1)
     ]
     columns = {name: [point[name] for point in points] for name in roots}
     rows = compiled(columns).tolist() if roots else [[value] for value in compiled()]
@@ -237,7 +244,7 @@ def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) 
     for target, row in zip(targets, rows, strict=True):
         outcome = _resolve_one(registry, target, cones[target], points, row)
         if outcome is None:
-            notes.append(f"{target} has no finite value at {TRIES} random points")
+            notes.append(f"{target} has no finite value at {ATTEMPTS} random points")
             continue
         count += 1
         expected, found, point = outcome
@@ -251,16 +258,18 @@ def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) 
 def _resolve_one(
     registry: Registry, target: str, roots: Sequence[str], points: list[Point], row: list[float]
 ) -> tuple[float, float, Point] | None:
-    """A target resolved at a point where it has a value, by preference one that the tape found."""
-    by_promise = sorted(zip(points, row, strict=True), key=lambda pair: not math.isfinite(pair[1]))
-    for point, found in by_promise[:_RESOLVED]:
+    """A target resolved at a point where it has a value, preferably a finite one of the tape."""
+    finite_first = sorted(
+        zip(points, row, strict=True), key=lambda pair: not math.isfinite(pair[1])
+    )
+    for point, found in finite_first[:_RESOLVED_POINTS]:
         given = {name: point[name] for name in roots}
         try:
             expected = registry.resolve(target, given).require_value()
             if not math.isfinite(found):
-                # One point alone tells a block that does not converge from a wrong tape.
+                # Evaluating one point raises if a block does not converge; else the tape is wrong.
                 found = float(
-                    Compiled(_alone(registry, target, roots), roots, [target], {})(given)[0]
+                    Compiled(_lower_target(registry, target, roots), roots, [target], {})(given)[0]
                 )
         except (EvaluationError, ConvergenceError):
             continue
@@ -268,12 +277,12 @@ def _resolve_one(
     return None
 
 
-def _alone(registry: Registry, target: str, roots: Sequence[str]) -> Tape:
+def _lower_target(registry: Registry, target: str, roots: Sequence[str]) -> Tape:
     return Lowering(registry, roots, {}).tape([target], {})
 
 
 def _no_point(relation: Relation) -> str:
-    return f"{relation.name} has no finite value at {TRIES} random points"
+    return f"{relation.name} has no finite value at {ATTEMPTS} random points"
 
 
 def _mismatch(relation: Relation, what: str, found: float, expected: float, point: Point) -> str:
@@ -281,6 +290,6 @@ def _mismatch(relation: Relation, what: str, found: float, expected: float, poin
 
 
 def _at(point: Point) -> str:
-    shown = [f"{name} = {value:.6g}" for name, value in list(point.items())[:_SHOWN]]
+    shown = [f"{name} = {value:.6g}" for name, value in list(point.items())[:_MOST_INPUTS_SHOWN]]
     more = len(point) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -1,4 +1,4 @@
-"""Work on a model: its debts, ranked by how much rests on each."""
+"""Open work on a model, weighted by the relations that depend on each item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph of a registry: what each variable is computed from, and what is computed from it.
+"""The dependency graph of a registry.
 
 Nodes are variables and constants. Every relation that defines a variable, variants included,
 gives an edge from each of its inputs to that variable. Conditions (inequalities, and the
@@ -30,29 +30,31 @@ class PathList(list[list[str]]):
 
 @dataclass(frozen=True, slots=True)
 class ReachableSet:
-    """Names of the variables (and constants) and of the relations that some target uses."""
+    """Names of the variables (and constants) and relations that some target uses."""
 
     variables: frozenset[str]
     relations: frozenset[str]
 
 
 class DependencyGraph:
-    """Questions about what depends on what; names are checked, with suggestions."""
+    """Dependencies between variables; an unknown name raises with similar names as a hint."""
 
     def __init__(self, registry: Declarations) -> None:
         """Read the edges off the registry's relations."""
         self.registry = registry
         self.nodes: tuple[str, ...] = (*registry.constants, *registry.variables)
-        above: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
-        below: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
+        successors: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
+        predecessors: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
         self.users: dict[str, list[Relation]] = {name: [] for name in self.nodes}
         for relation in registry.equations.values():
             for name in relation.inputs:
-                above[name][relation.variable] = None
-                below[relation.variable][name] = None
+                successors[name][relation.variable] = None
+                predecessors[relation.variable][name] = None
                 self.users[name].append(relation)
-        self.successors: dict[str, tuple[str, ...]] = {n: tuple(s) for n, s in above.items()}
-        self.predecessors: dict[str, tuple[str, ...]] = {n: tuple(s) for n, s in below.items()}
+        self.successors: dict[str, tuple[str, ...]] = {n: tuple(s) for n, s in successors.items()}
+        self.predecessors: dict[str, tuple[str, ...]] = {
+            n: tuple(s) for n, s in predecessors.items()
+        }
 
     def subgraph(
         self, variable: str, direction: Direction = "up", depth: int | None = None
@@ -110,13 +112,13 @@ class DependencyGraph:
 
     def ancestors(self, name: str) -> set[str]:
         """Every variable and constant that a variable is computed from."""
-        return self._beyond(name, self.predecessors)
+        return self._reachable(name, self.predecessors)
 
     def descendants(self, name: str) -> set[str]:
         """Every variable that is computed from a variable or constant."""
-        return self._beyond(name, self.successors)
+        return self._reachable(name, self.successors)
 
-    def _beyond(self, name: str, neighbors: dict[str, tuple[str, ...]]) -> set[str]:
+    def _reachable(self, name: str, neighbors: dict[str, tuple[str, ...]]) -> set[str]:
         # Starting from the neighbors leaves the name itself out, unless a cycle leads back.
         self.registry.variable(name)
         return digraph.reachable_from(neighbors[name], neighbors)
@@ -127,21 +129,22 @@ class DependencyGraph:
         With `conditions`, also the inequalities, and the approximations whose validity, depends
         on it.
         """
-        touched = {name} | self.descendants(name)
-        found = {relation.name for node in touched for relation in self.users[node]}
+        affected = {name} | self.descendants(name)
+        found = {relation.name for node in affected for relation in self.users[node]}
         if conditions:
-            found.update(relation.name for relation in self.conditions_on(touched))
+            found.update(relation.name for relation in self.conditions_on(affected))
         return found
 
     def conditions_on(self, names: Iterable[str]) -> list[Relation]:
         """Inequalities and approximations whose condition mentions one of the variables."""
-        wanted = dict.fromkeys(names)
-        found = {r.position: r for name in wanted for r in self._conditions.get(name, ())}
+        found = {
+            r.position: r for name in dict.fromkeys(names) for r in self._conditions.get(name, ())
+        }
         return [found[position] for position in sorted(found)]
 
     def dependent_counts(self) -> dict[str, int]:
         """For every variable and constant, the number of its downstream relations."""
-        # One bit per relation: a whole row of relations is joined to another in one operation.
+        # One bit per relation: the union of two sets of relations is one operation.
         rows: dict[str, int] = {}
         for component in digraph.strongly_connected_components(self.successors):
             row = 0
@@ -175,7 +178,7 @@ class DependencyGraph:
         self.registry.variable(target)
         if source == target:
             return PathList([[source]])
-        return _take(digraph.simple_paths(source, target, self.successors), limit)
+        return _limited(digraph.simple_paths(source, target, self.successors), limit)
 
     def find_cycles(self, limit: int = 1000) -> PathList:
         """Elementary cycles outside simultaneous blocks, each from an input to what it defines.
@@ -183,7 +186,7 @@ class DependencyGraph:
         A declared block counts as one node: a cycle through it lists the member it enters by
         and, where that is another, the member it leaves by.
         """
-        cut = _take(digraph.cycles(self._contracted), limit)
+        cut = _limited(digraph.cycles(self._contracted), limit)
         found = PathList(self._expanded(cycle) for cycle in cut)
         found.complete = cut.complete
         return found
@@ -200,17 +203,17 @@ class DependencyGraph:
         return sorted(self.nodes, key=self._rank.__getitem__)
 
     def reachable(self, targets: Sequence[str] | None = None) -> ReachableSet:
-        """What resolving the targets (all declared ones, if not told) uses or judges.
+        """Everything that resolving the targets (by default all declared ones) uses or checks.
 
-        That is, under any choice of variants: what the targets are computed from; the validity
-        of the approximations on the way; the inequalities that mention any of these variables;
-        and what all of those conditions are computed from.
+        Under any choice of variants: what the targets are computed from; the validity of the
+        approximations involved; the inequalities that mention any of these variables; and what all
+        of those conditions are computed from.
         """
-        wanted = self.registry.targets if targets is None else targets
-        for name in wanted:
+        names = self.registry.targets if targets is None else targets
+        for name in names:
             self.registry.variable(name)
         needs = self._needs
-        cone = digraph.reachable_from(wanted, needs)
+        cone = digraph.reachable_from(names, needs)
         constraints = [
             c for c in self.registry.constraints.values() if not cone.isdisjoint(c.inputs)
         ]
@@ -249,7 +252,7 @@ class DependencyGraph:
 
     @cached_property
     def _crossing(self) -> dict[tuple[str, str], tuple[str, str]]:
-        """For two blocks joined by an edge, the first edge that joins them."""
+        """For two blocks edges by an edge, the first edge that joins them."""
         found: dict[tuple[str, str], tuple[str, str]] = {}
         for source in self.nodes:
             for target in self.successors[source]:
@@ -279,31 +282,31 @@ class DependencyGraph:
 
     @cached_property
     def _rank(self) -> dict[str, int]:
-        """Position of every node, inputs first; members of a cycle share a place in the order."""
+        """Topological rank of every node; members of a cycle are consecutive."""
         group: dict[str, str] = {}
         for component in digraph.strongly_connected_components(self._contracted):
             group.update(dict.fromkeys(component, component[0]))
-        place = {name: group[self._block[name]] for name in self.nodes}
-        joined: dict[str, dict[str, None]] = {group_name: {} for group_name in place.values()}
+        group_of = {name: group[self._block[name]] for name in self.nodes}
+        edges: dict[str, dict[str, None]] = {group_name: {} for group_name in group_of.values()}
         for source in self.nodes:
             for target in self.successors[source]:
-                if place[source] != place[target]:
-                    joined[place[source]][place[target]] = None
+                if group_of[source] != group_of[target]:
+                    edges[group_of[source]][group_of[target]] = None
         members: dict[str, list[str]] = {}
         for name in self.nodes:
-            members.setdefault(place[name], []).append(name)
+            members.setdefault(group_of[name], []).append(name)
         order = digraph.topological_order(
-            {name: tuple(following) for name, following in joined.items()}
+            {name: tuple(following) for name, following in edges.items()}
         )
         names = (name for group_name in order for name in members[group_name])
         return {name: index for index, name in enumerate(names)}
 
 
-def _take(found: Iterable[list[str]], limit: int) -> PathList:
+def _limited(found: Iterable[list[str]], limit: int) -> PathList:
     if limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
-    taken = PathList(islice(found, limit + 1))
-    if len(taken) > limit:
-        taken.pop()
-        taken.complete = False
-    return taken
+    paths = PathList(islice(found, limit + 1))
+    if len(paths) > limit:
+        paths.pop()
+        paths.complete = False
+    return paths

@@ -66,7 +66,7 @@ def expression_to_latex(expression: Expression, symbols: Mapping[str, str]) -> s
 
 
 def relation_to_latex(registry: Declarations, relation: Relation) -> str:
-    """The whole relation; variables that share a symbol are told apart by their names."""
+    """The whole relation; variables that share a symbol are distinguished by their names."""
     left, right = relation_sides(relation, relation_symbols(registry, relation))
     return f"{left} {right}".strip()
 
@@ -138,11 +138,11 @@ def _print(expression: Expression, symbols: Mapping[str, str]) -> _Printed:
             name = rf"s_{{{names[id(node)].lstrip('#')}}}"
             written.append(f"{name} = {printed[id(node)].text}")
             printed[id(node)] = _Printed(name, _ATOM)
-    whole = printed[id(expression)]
+    main = printed[id(expression)]
     if not written:
-        return whole
+        return main
     parts = r",\; ".join(written)
-    return _Printed(rf"{whole.text} \quad \text{{where }} {parts}", whole.rank)
+    return _Printed(rf"{main.text} \quad \text{{where }} {parts}", main.rank)
 
 
 def _literal(node: Number) -> _Printed:
@@ -158,7 +158,7 @@ def _literal(node: Number) -> _Printed:
 
 
 def _within(printed: _Printed, least: int) -> str:
-    """The operand, in parentheses unless it binds at least as tightly as asked."""
+    """The operand, in parentheses unless its precedence is at least `least`."""
     return printed.text if printed.rank >= least else rf"\left({printed.text}\right)"
 
 

@@ -1,1 +1,1 @@
-"""The language itself: units, expressions, variables, relations, scopes."""
+"""Units, expressions, variables, relations and scopes."""

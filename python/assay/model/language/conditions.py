@@ -1,7 +1,7 @@
-"""Conditions on values that may not be numbers: what certainly holds, what may hold.
+"""Three-valued conditions: comparisons with NaN are neither true nor false.
 
-0 / 0 is neither below nor above anything. A comparison with it is neither true nor false, and
-no relation may be left, nor a constraint be called fulfilled, because of it.
+`certain` holds where a condition is true, `possible` where it is not false. A NaN neither makes an
+approximation invalid nor a constraint fulfilled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def possible(condition: Expression) -> Expression:
 
 
 def verdict(condition: Expression, values: Mapping[str, float]) -> bool | None:
-    """Whether a condition holds at a point; None where something in it is not a number."""
+    """Whether a condition holds at a point; None where an operand is NaN."""
     if evaluate(certain(condition), values):
         return True
     return None if evaluate(possible(condition), values) else False

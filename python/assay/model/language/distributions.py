@@ -59,7 +59,7 @@ class Distribution:
             )
 
     def quantile(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values below which the given shares of the distribution lie."""
+        """Quantiles (inverse CDF) at the given probabilities."""
         import numpy as np
 
         if self.kind == "empirical":
@@ -67,7 +67,7 @@ class Distribution:
         return quantile(self.kind, probability, tuple(np.float64(p) for p in self.parameters))
 
     def median(self) -> float:
-        """The central value, used wherever a single number stands for the input."""
+        """The median, used where a single number represents the distribution."""
         p = self.parameters
         if self.kind == "empirical":
             ordered = sorted(p)
@@ -79,7 +79,7 @@ class Distribution:
 
 
 def median(kind: str, parameters: tuple[float, ...]) -> float:
-    """The central value of a distribution of the given kind."""
+    """The median of a distribution of the given kind."""
     if kind == "uniform":
         return (parameters[0] + parameters[1]) / 2
     if kind == "triangular":

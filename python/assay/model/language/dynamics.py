@@ -36,16 +36,18 @@ class Iterative(Relation):
         return f"{self.variable} = limit of {self.variable} <- {update} from {start}"
 
     def evaluate_rhs(self, values: Mapping[str, float]) -> float:
-        """Iterate to convergence, or say how it diverged."""
+        """Iterate to convergence; raises ConvergenceError with the last iterates."""
         tolerance, limit = self.options["tolerance"], self.options["max_iterations"]
         point = dict(values)
         current = evaluate(self.part("start"), point)
         recent: list[float] = [current]
-        for taken in range(1, limit + 1):
+        for iteration in range(1, limit + 1):
             point[self.variable] = current
             following = evaluate(self.part("update"), point)
             if not math.isfinite(following):
-                raise self._diverged(f"leaves the finite numbers after {taken} iterations", recent)
+                raise self._diverged(
+                    f"leaves the finite numbers after {iteration} iterations", recent
+                )
             if abs(following - current) <= tolerance * max(abs(following), abs(current)):
                 return following
             current = following

@@ -13,8 +13,8 @@ def encode(expression: Expression) -> str:
     """The expression as JSON text: one entry per node, operands before operations.
 
     An entry is a number, `{"value", "unit"}`, a name, or an operation followed by the positions
-    of its operands. Flat, so that neither depth nor sharing costs anything; and text, so that
-    a registry is read without looking into expressions that nobody asks for.
+    of its operands. The list is flat, so depth and sharing cost nothing; it is stored as text, so a
+    registry is read without decoding expressions that are not used.
     """
     entries: list[Any] = []
     positions: dict[int, int] = {}

@@ -1,9 +1,8 @@
 """Every operation an expression may contain, in one table.
 
-A row says how an operation is computed on floats, how its result is measured, how it is
-written, and which instruction of a tape computes it. Arithmetic follows IEEE 754: a division
-by zero yields an infinity here and is reported by whoever asked for the value, so that the
-branch of a `where` that is not taken can do no harm.
+A row has an operation's function on floats, the rule for its unit, its text form, and the tape
+instruction that computes it. Arithmetic follows IEEE 754: a division by zero yields an infinity,
+which the caller reports, so that the branch of a `where` that is not selected raises nothing.
 """
 
 from __future__ import annotations
@@ -165,6 +164,6 @@ def to_sympy(name: str, operands: list[Any]) -> Any:
     if name in arithmetic:
         return arithmetic[name](*operands)
     if name in ("minimum", "maximum") and not all(operand.is_number for operand in operands):
-        # SymPy would look for the larger of two formulas, which takes minutes for long ones.
+        # SymPy would compare the two formulas symbolically, which takes minutes for long ones.
         return getattr(sympy, OPERATORS[name].sympy)(*operands, evaluate=False)
     return getattr(sympy, OPERATORS[name].sympy)(*operands)

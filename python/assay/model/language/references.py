@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Where a statement comes from.
+    """The source of a statement.
 
     `kind` is `cited` for an outside work, `definition` for what holds by the meaning of the
     words, `unsourced` for what nobody has found a source for.
@@ -32,5 +32,5 @@ def cited(work: str, where: str = "") -> Reference:
 
 
 def by_definition(note: str = "") -> Reference:
-    """Mark a statement that holds by the meaning of its terms."""
+    """Mark a statement that holds by definition."""
     return Reference("definition", note)

@@ -1,7 +1,7 @@
-"""Relations: statements that tie variables together.
+"""Relations between variables.
 
-Objects here are plain records. Their expressions are kept in encoded form and decoded when
-first used, so that a registry of thousands of relations loads in milliseconds.
+Expressions are stored encoded and decoded on first use, so that a registry of thousands of
+relations loads in milliseconds.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Piecewise(Relation):
 
 
 class Inequality(Relation):
-    """A constraint: a condition that a sound scenario fulfills."""
+    """A constraint: a condition that a feasible scenario fulfills."""
 
     kind = "inequality"
 
@@ -225,7 +225,7 @@ class Inequality(Relation):
 
 
 def margin(condition: Expression) -> Expression:
-    """An expression that is >= 0 where the condition holds and < 0 where it fails by how much.
+    """The signed margin of a condition: >= 0 where it holds, < 0 where it fails.
 
     Strict and loose comparisons share a margin; equality and `not` give 0 or -1.
     """
@@ -249,7 +249,7 @@ def margin(condition: Expression) -> Expression:
 def _not_finite(
     relation: Relation, expression: Expression, values: Mapping[str, float]
 ) -> EvaluationError:
-    """Find the innermost operation that first left the finite numbers, and say why."""
+    """An error that names the innermost operation whose result is not finite."""
     results = evaluate_nodes(expression, values)
     for node in postorder(expression):
         if isinstance(node, Operation) and not math.isfinite(results[id(node)]):

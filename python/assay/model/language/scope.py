@@ -1,4 +1,4 @@
-"""Scopes: where variables and relations are declared, one textbook line each.
+"""Scopes: declarations of variables and relations, one line each.
 
 scope = Scope("training", "What a training run takes")
 steps = scope.variable("steps", "n", "1", "optimizer steps in the run", boundary="scenario")
@@ -60,9 +60,9 @@ class Scope:
     ) -> Variable:
         """Declare a quantity and, with `equals`, the identity that defines it.
 
-        Quantities are non-negative unless their bounds say otherwise. A quantity that nothing
-        defines says with `boundary` where the model ends there: `decompose` (a later layer will
-        compute it), `primitive` (a datum), `scenario` (a choice), `needs-source`.
+        Quantities are non-negative unless their bounds say otherwise. For a quantity without a
+        defining relation, `boundary` says why: `decompose` (a later layer will compute it),
+        `primitive` (a datum), `scenario` (a choice), `needs-source`.
         """
         full = f"{self.name}.{name}"
         declared = self._variable_facts(full, unit, display, bounds)
@@ -235,7 +235,7 @@ class Scope:
         reference: Reference = UNSOURCED,
         library: bool = False,
     ) -> None:
-        """State a constraint that a sound scenario fulfills."""
+        """State a constraint that a feasible scenario fulfills."""
         self.relations.append(
             self._record(
                 "inequality",

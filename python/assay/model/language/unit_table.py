@@ -1,4 +1,4 @@
-"""Which units there are: data only.
+"""The table of units: data only.
 
 Base units are those of the SI, plus byte, FLOP, USD and the counted things token, request, GPU and
 node, so that a sum in dollars is never taken for one in FLOP, nor GPU-hours for hours.
@@ -79,4 +79,4 @@ NOT_UNITS: Final = {
     "requests": "request", "bytes": "byte", "bits": "bit", "flop": "FLOP", "watts": "W",
     "GPUh": "GPU*h",
 }  # fmt: skip
-"""What people write, and what they should."""
+"""Common misspellings and their corrections."""

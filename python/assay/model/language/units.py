@@ -51,7 +51,7 @@ class Unit:
 
     @property
     def text(self) -> str:
-        """The unit as it was written, or else as it is best named."""
+        """The unit as written, else its name or product of base units."""
         return self._text or _describe(self.powers, self.scale)
 
     @property
@@ -253,7 +253,7 @@ class _Parser:
     def peek(self) -> str:
         return self.tokens[self.next] if self.next < len(self.tokens) else ""
 
-    def take(self) -> str:
+    def advance(self) -> str:
         token = self.peek()
         self.next += 1
         return token
@@ -262,7 +262,7 @@ class _Parser:
         unit = self.power()
         while (token := self.peek()) and token != ")":
             if token in ("*", "/"):
-                self.take()
+                self.advance()
             factor = self.power()
             unit = unit / factor if token == "/" else unit * factor
         return unit
@@ -270,27 +270,27 @@ class _Parser:
     def power(self) -> Unit:
         unit = self.atom()
         if self.peek() in ("^", "**"):
-            self.take()
+            self.advance()
             exponent = self.exponent()
             size = max(unit.scale.numerator.bit_length(), unit.scale.denominator.bit_length())
-            reach = abs(Fraction(exponent))
-            if reach > _HIGHEST or size * reach > _LARGEST_SCALE_BITS:
+            magnitude = abs(Fraction(exponent))
+            if magnitude > _HIGHEST or size * magnitude > _LARGEST_SCALE_BITS:
                 raise self.malformed(f"exponent {exponent} is too large")
             unit = unit**exponent
         return unit
 
     def exponent(self) -> Fraction | int:
-        token = self.take()
+        token = self.advance()
         if token != "(":
             return self.number(token)
-        value = self.number(self.take())
+        value = self.number(self.advance())
         if self.peek() == "/":
-            self.take()
-            divisor = self.number(self.take())
+            self.advance()
+            divisor = self.number(self.advance())
             if divisor == 0:
                 raise self.malformed("an exponent divides by zero")
             value = Fraction(value) / divisor
-        if self.take() != ")":
+        if self.advance() != ")":
             raise self.malformed("unclosed parenthesis")
         return _normal(value)
 
@@ -301,10 +301,10 @@ class _Parser:
             raise self.malformed(f'expected an exponent, got "{token or "nothing"}"') from None
 
     def atom(self) -> Unit:
-        token = self.take()
+        token = self.advance()
         if token == "(":
             unit = self.product()
-            if self.take() != ")":
+            if self.advance() != ")":
                 raise self.malformed("unclosed parenthesis")
             return unit
         if token == "1":
