@@ -1,4 +1,4 @@
-//! What each adaptor adds to a resource.
+//! The behavior of each resource adaptor.
 
 use assay_runtime::backend::{Backend, Operation, Space, StreamId};
 use assay_runtime::memory::adaptors::{
@@ -27,7 +27,7 @@ fn pool(device: &Arc<SimBackend>) -> Pool {
 }
 
 #[test]
-fn statistics_count_what_goes_through() -> Result<()> {
+fn statistics_count_bytes_and_allocations() -> Result<()> {
     let device = device();
     let resource = StatisticsAdaptor::new(pool(&device));
     let stream = device.default_stream();
@@ -57,7 +57,7 @@ fn statistics_count_what_goes_through() -> Result<()> {
 }
 
 #[test]
-fn the_limit_holds_and_refusals_give_it_back() -> Result<()> {
+fn limit_is_enforced_and_failed_requests_are_not_counted() -> Result<()> {
     let device = device();
     let resource = LimitingAdaptor::new(pool(&device), 6 * MIB);
     let stream = device.default_stream();
@@ -70,7 +70,7 @@ fn the_limit_holds_and_refusals_give_it_back() -> Result<()> {
             limit: 6 * MIB,
         })
     );
-    // Refused below, not by the limit: the claim must not stay.
+    // Fails upstream, not by the limit: the pending bytes must be subtracted.
     for tenant in [7, 8] {
         let unknown = Request::new(MIB, stream).for_tenant(TenantId(tenant));
         assert!(resource.allocate(&unknown).is_err());
@@ -104,7 +104,7 @@ impl MemoryResource for Panicking {
 }
 
 #[test]
-fn a_panic_below_the_limit_leaves_no_claim() {
+fn panic_upstream_leaves_no_pending_bytes() {
     let device = device();
     let resource = LimitingAdaptor::new(Panicking(pool(&device)), 6 * MIB);
     let request = Request::new(MIB, device.default_stream());
@@ -114,7 +114,7 @@ fn a_panic_below_the_limit_leaves_no_claim() {
 }
 
 #[test]
-fn leaks_are_traced_to_the_line_that_made_them() -> Result<()> {
+fn leaks_are_reported_by_call_site() -> Result<()> {
     let device = device();
     let resource = TrackingAdaptor::new(pool(&device));
     let stream = device.default_stream();
@@ -139,7 +139,7 @@ fn leaks_are_traced_to_the_line_that_made_them() -> Result<()> {
 }
 
 #[test]
-fn the_callback_is_asked_about_shortage_and_nothing_else() -> Result<()> {
+fn callback_runs_on_memory_pressure_only() -> Result<()> {
     let device = device();
     let stream = device.default_stream();
     let inner = Arc::new(pool(&device));
@@ -175,7 +175,7 @@ fn the_callback_is_asked_about_shortage_and_nothing_else() -> Result<()> {
 }
 
 #[test]
-fn the_log_tells_what_happened_in_order() -> Result<()> {
+fn log_records_calls_in_order() -> Result<()> {
     let device = device();
     let clock = device.virtual_clock().clone();
     let resource = LoggingAdaptor::new(pool(&device), clock.clone());
@@ -192,13 +192,13 @@ fn the_log_tells_what_happened_in_order() -> Result<()> {
     resource.deallocate(allocation, StreamId::HOST)?;
     assert!(resource.deallocate(allocation, stream).is_err());
     let log = resource.take_log()?;
-    let told: Vec<_> = log
+    let actions: Vec<_> = log
         .records
         .iter()
         .map(|record| (record.action, record.stream, record.tenant, record.bytes))
         .collect();
     assert_eq!(
-        told,
+        actions,
         [
             (Action::Refuse, stream, tenant, 100),
             (Action::Allocate, stream, tenant, 200),

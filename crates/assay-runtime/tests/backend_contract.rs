@@ -1,4 +1,4 @@
-//! The simulated device held to the contract, and the contract held to its word.
+//! The backend contract on the simulated device, and its detection of violations.
 
 use assay_runtime::backend::contract::{Violation, check};
 use assay_runtime::backend::*;
@@ -30,7 +30,7 @@ fn increment(device: &SimBackend) -> KernelId {
 }
 
 #[test]
-fn simulated_device_keeps_the_contract() {
+fn simulated_device_passes_the_contract() {
     let device = SimBackend::new(SimOptions::default()).expect("valid options");
     let kernel = increment(&device);
     check(&device, kernel).expect("contract");
@@ -39,7 +39,7 @@ fn simulated_device_keeps_the_contract() {
     }
 }
 
-/// Which promise the broken device below does not keep.
+/// The clause that the broken device below violates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Defect {
     CopiesRunLate,
@@ -50,7 +50,7 @@ enum Defect {
     SidesForgotten,
 }
 
-/// A simulated device that breaks one promise, to show that the contract notices.
+/// A simulated device that violates one clause, to test that the contract detects it.
 struct Broken {
     inner: SimBackend,
     defect: Defect,
@@ -172,7 +172,7 @@ impl Backend for Broken {
 }
 
 #[test]
-fn contract_notices_each_broken_promise() {
+fn contract_detects_each_injected_violation() {
     let table = [
         (Defect::CopiesRunLate, "copies keep every byte"),
         (Defect::WaitsIgnored, "a wait orders two streams"),

@@ -31,7 +31,7 @@ fn world(options: DispatchOptions) -> World {
         })
         .expect("valid"),
     );
-    // Neither commutes with itself under another number, so a wrong order shows.
+    // Neither commutes with itself for another number, so that a wrong order changes the result.
     let mix = device.register_kernel(SimKernel {
         name: "mix".to_owned(),
         parameters: 2,
@@ -118,7 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn work_on_many_streams_keeps_the_order_it_was_told(
+    fn dependencies_between_streams_are_respected(
         steps in prop::collection::vec((0_usize..4, 0_usize..3, 0_u8..3, any::<u8>()), 1..60),
         in_flight in 1_usize..6,
         timed in any::<bool>(),
@@ -138,8 +138,8 @@ proptest! {
         let mut expected = [0_u32; 3];
         let mut downloaded = Vec::new();
         let mut all = Vec::new();
-        // Kernels, uploads and downloads run on engines of their own, so only what the work was
-        // told to come after keeps them in order.
+        // Kernels, uploads and downloads run on separate engines, so that only the dependencies
+        // order them.
         for (step, (stream, index, kind, number)) in steps.iter().enumerate() {
             let (stream, number) = (streams[*stream], u32::from(*number));
             let copy = |source: Address, destination: Address| {
@@ -191,7 +191,7 @@ proptest! {
 }
 
 #[test]
-fn records_tell_what_ran_where_and_when() {
+fn records_have_kind_stream_and_span() {
     let world = world(DispatchOptions::default());
     let stream = world.stream();
     let memory = world.device.allocate_device(1 << 20).expect("room");
@@ -210,7 +210,7 @@ fn records_tell_what_ran_where_and_when() {
     world.submit(WorkRequest::new("store", stream, download));
     world.controller.synchronize(stream).expect("sound");
     let records = world.records();
-    let told: Vec<_> = records
+    let kinds: Vec<_> = records
         .iter()
         .map(|record| {
             (
@@ -222,7 +222,7 @@ fn records_tell_what_ran_where_and_when() {
         })
         .collect();
     assert_eq!(
-        told,
+        kinds,
         [
             ("load", "copy to device", 1 << 20, 0.0),
             ("gemm", "launch", 3 << 20, 2e9),
@@ -231,23 +231,27 @@ fn records_tell_what_ran_where_and_when() {
     );
     let real = world.device.take_timeline().expect("recorded");
     for (record, span) in records.iter().zip(&real) {
-        let told = record.span.expect("timed");
+        let recorded = record.span.expect("timed");
         assert_eq!(
-            (record.stream, told.end_ns),
+            (record.stream, recorded.end_ns),
             (stream, span.end_ns),
             "{}",
             record.name
         );
-        assert!(record.submitted_ns <= told.start_ns && told.start_ns <= span.start_ns);
-        // The stream reached it, and nothing else kept the engine busy.
-        assert!(span.start_ns - told.start_ns <= 4_000, "{}", record.name);
+        assert!(record.submitted_ns <= recorded.start_ns && recorded.start_ns <= span.start_ns);
+        // The stream reached it, and the engine was free.
+        assert!(
+            span.start_ns - recorded.start_ns <= 4_000,
+            "{}",
+            record.name
+        );
     }
     let totals = world.controller.recorder().totals();
     assert_eq!((totals.launches, totals.copies, totals.flops), (1, 2, 2e9));
 }
 
 #[test]
-fn times_stay_right_over_many_seconds() {
+fn spans_stay_exact_over_many_seconds() {
     let world = world(DispatchOptions::default());
     let stream = world.stream();
     for _ in 0..5 {
@@ -255,15 +259,15 @@ fn times_stay_right_over_many_seconds() {
         world.controller.synchronize(stream).expect("sound");
     }
     let real = world.device.take_timeline().expect("recorded");
-    let told = world.records();
-    assert_eq!(told.len(), 5);
-    for (record, span) in told.iter().zip(&real) {
+    let records = world.records();
+    assert_eq!(records.len(), 5);
+    for (record, span) in records.iter().zip(&real) {
         assert_eq!(record.span.expect("timed").end_ns, span.end_ns);
     }
 }
 
 #[test]
-fn a_full_stream_holds_work_back_and_a_full_line_refuses() {
+fn full_stream_queues_work_and_full_queue_refuses_it() {
     let world = world(options(2, 3, Timing::Full));
     let stream = world.stream();
     let work = |name| world.delay(name, stream, 1_000_000);
@@ -279,8 +283,8 @@ fn a_full_stream_holds_work_back_and_a_full_line_refuses() {
     assert_eq!(
         refused.to_string(),
         format!(
-            "\"f\" refused: expected at most 3 operations waiting for stream {}, got one more\nhint: \
-             wait for work on that stream to finish",
+            "\"f\" refused: expected at most 3 operations waiting for stream {}, got one \
+             more\nhint: wait for work on that stream to finish",
             stream.0
         )
     );
@@ -299,7 +303,7 @@ fn a_full_stream_holds_work_back_and_a_full_line_refuses() {
 }
 
 #[test]
-fn work_the_device_refuses_is_told_at_once_or_by_the_next_call() {
+fn rejected_work_is_reported_by_its_call_or_the_next() {
     let world = world(options(1, 8, Timing::Full));
     let stream = world.stream();
     let wrong = || WorkRequest::new("wrong", stream, launch(world.delay, Vec::new()));
@@ -311,7 +315,7 @@ fn work_the_device_refuses_is_told_at_once_or_by_the_next_call() {
             stream.0
         )
     );
-    // Behind other work, the refusal comes later: to the work itself and to what waits behind it.
+    // Behind other work, the rejection comes later: for the work itself and what waits behind it.
     let sound = world.submit(world.delay("sound", stream, 1_000_000));
     let late = world.submit(wrong());
     let behind = world.submit(world.delay("behind", stream, 10));
@@ -329,10 +333,7 @@ fn work_the_device_refuses_is_told_at_once_or_by_the_next_call() {
             Err("argument_count")
         );
     }
-    let error = world
-        .controller
-        .wait(elsewhere)
-        .expect_err("comes after it");
+    let error = world.controller.wait(elsewhere).expect_err("depends on it");
     assert_eq!(error.code(), "dependency_failed");
     assert!(
         error
@@ -343,7 +344,7 @@ fn work_the_device_refuses_is_told_at_once_or_by_the_next_call() {
     assert_eq!(
         world.controller.wait(again),
         Ok(()),
-        "told once, then usable"
+        "reported once, then usable"
     );
     let failures: Vec<_> = world
         .records()
@@ -363,7 +364,7 @@ fn work_the_device_refuses_is_told_at_once_or_by_the_next_call() {
 }
 
 #[test]
-fn a_failure_on_the_device_fails_what_comes_after_it_and_the_stream_goes_on() {
+fn device_failure_fails_dependent_work_and_recovers_the_stream() {
     let world = world(options(2, 8, Timing::Full));
     let (failing, other) = (world.stream(), world.stream());
     let fault = Fault {
@@ -393,7 +394,7 @@ fn a_failure_on_the_device_fails_what_comes_after_it_and_the_stream_goes_on() {
     );
     let again = world.submit(world.delay("again", failing, 10));
     assert_eq!(world.controller.wait(again), Ok(()), "the stream goes on");
-    // What failed is known for as long as anyone may ask.
+    // Failures are kept.
     assert!(world.controller.wait(works[0]).is_err());
     assert!(world.controller.failure(works[0]).expect("sound").is_some());
     assert_eq!(world.controller.failure(again), Ok(None));
@@ -406,7 +407,7 @@ fn a_failure_on_the_device_fails_what_comes_after_it_and_the_stream_goes_on() {
 }
 
 #[test]
-fn a_failure_that_nobody_waited_for_is_told_once_by_synchronize() {
+fn synchronize_reports_an_unreported_failure_once() {
     for timing in [Timing::Full, Timing::Off] {
         let world = world(options(8, 8, timing));
         let (stream, side) = (world.stream(), world.stream());
@@ -420,8 +421,8 @@ fn a_failure_that_nobody_waited_for_is_told_once_by_synchronize() {
         world.submit(world.delay("bad", stream, 1_000));
         world.submit(world.delay("behind", stream, 1_000));
         world.submit(world.delay("elsewhere", side, 1_000));
-        let told = world.controller.synchronize(stream).expect_err("planned");
-        assert!(told.to_string().contains("injected by the fault plan"));
+        let error = world.controller.synchronize(stream).expect_err("injected");
+        assert!(error.to_string().contains("injected by the fault plan"));
         assert_eq!(world.controller.synchronize(stream), Ok(()));
         assert_eq!(world.controller.synchronize(side), Ok(()));
         let again = world.submit(world.delay("again", stream, 10));
@@ -430,7 +431,7 @@ fn a_failure_that_nobody_waited_for_is_told_once_by_synchronize() {
 }
 
 #[test]
-fn lost_marks_cost_times_and_nothing_else() {
+fn failed_event_records_lose_spans_only() {
     for occurrence in 1..12 {
         let world = world(options(2, 100, Timing::Full));
         let stream = world.stream();
@@ -474,7 +475,7 @@ fn started(scheduler: &Scheduler, options: TaskOptions) -> Arc<Task> {
 
 #[test]
 fn two_tenants_get_measured_device_time_by_weight() {
-    // Work that a task is charged for is measured, whether or not other work is.
+    // Work that a task is charged for is timed, whether or not other work is.
     for timing in [Timing::Full, Timing::Off] {
         share_by_weight(timing);
     }
@@ -494,7 +495,7 @@ fn share_by_weight(timing: Timing) {
         for _ in 0..3_000 {
             let mut request = world.delay("step", stream, nanoseconds);
             request.task = Some(Arc::clone(&task));
-            // Told wrong by a factor of two; what is measured counts.
+            // The estimate is wrong by a factor of two; the measured time counts.
             request.cost_ns = nanoseconds / 2;
             world.submit(request);
         }
@@ -534,7 +535,7 @@ fn share_by_weight(timing: Timing) {
 }
 
 #[test]
-fn a_guaranteed_tenant_is_hardly_slowed_by_a_flood() {
+fn guaranteed_tenant_is_isolated_from_a_flood() {
     let world = world(options(64, 100_000, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {
         options.lanes.compute.window_units = 100_000;
@@ -556,7 +557,7 @@ fn a_guaranteed_tenant_is_hardly_slowed_by_a_flood() {
         request.task = Some(Arc::clone(&tenant));
         let work = world.submit(request);
         world.controller.wait(work).expect("sound");
-        // Time to think, in which the others may go on.
+        // Think time, during which the others run.
         let took = world.device.clock().now_ns() - before;
         for _ in 0..20 {
             world.device.virtual_clock().advance_ns(50_000);
@@ -584,7 +585,7 @@ fn a_guaranteed_tenant_is_hardly_slowed_by_a_flood() {
 }
 
 #[test]
-fn waiting_for_one_stream_moves_on_those_that_hold_the_turns_it_needs() {
+fn waiting_progresses_streams_that_hold_the_needed_grants() {
     let world = world(options(4, 100, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {
         options.lanes.compute.window_grants = 1;
@@ -606,7 +607,7 @@ fn waiting_for_one_stream_moves_on_those_that_hold_the_turns_it_needs() {
     };
     let mut last = Vec::new();
     for round in 0..20 {
-        // Each stream takes the two lanes in the other order, and comes after the other stream.
+        // Each stream uses the two lanes in the opposite order, and depends on the other stream.
         for index in 0..2 {
             let stream = streams[index];
             let mut pair = [upload(stream), world.delay("kernel", stream, 30_000)];
@@ -636,7 +637,7 @@ fn waiting_for_one_stream_moves_on_those_that_hold_the_turns_it_needs() {
 }
 
 #[test]
-fn waiting_for_a_transfer_moves_on_the_dispatch_that_holds_its_turn_and_the_other_way_round() {
+fn transfer_and_dispatch_waits_progress_each_other() {
     let world = world(options(4, 100, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {
         options.lanes.upload.window_grants = 1;
@@ -670,10 +671,13 @@ fn waiting_for_a_transfer_moves_on_the_dispatch_that_holds_its_turn_and_the_othe
                 .expect("room")
         };
         world.submit(copy.clone());
-        upload().wait().expect("the copy's turn ends");
+        upload().wait().expect("the copy's grant ends");
         let _unattended = upload();
         let last = world.submit(copy);
-        world.controller.wait(last).expect("the upload's turn ends");
+        world
+            .controller
+            .wait(last)
+            .expect("the upload's grant ends");
     }
     world.controller.synchronize(stream).expect("sound");
     while engine.usage().expect("sound").transfers > 0 {
@@ -685,7 +689,7 @@ fn waiting_for_a_transfer_moves_on_the_dispatch_that_holds_its_turn_and_the_othe
 }
 
 #[test]
-fn cancelling_a_task_fails_its_waiting_work_and_no_other() {
+fn canceling_a_task_fails_only_its_waiting_work() {
     let world = world(options(64, 100, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {
         options.lanes.compute.window_grants = 1;
@@ -718,7 +722,7 @@ fn cancelling_a_task_fails_its_waiting_work_and_no_other() {
 }
 
 #[test]
-fn a_controller_that_goes_away_waits_for_work_in_flight_and_records_the_rest() {
+fn dropped_controller_waits_for_work_in_flight_and_abandons_the_rest() {
     let world = world(options(2, 100, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |_| {});
     let task = started(&scheduler, TaskOptions::new("task", partition));
@@ -756,7 +760,7 @@ fn a_controller_that_goes_away_waits_for_work_in_flight_and_records_the_rest() {
 }
 
 #[test]
-fn many_threads_submit_to_shared_and_own_streams() {
+fn threads_submit_to_shared_and_private_streams() {
     let world = world(options(8, 10_000, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {
         options.lanes.compute.window_grants = 4;

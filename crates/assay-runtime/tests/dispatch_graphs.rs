@@ -1,4 +1,4 @@
-//! Capture and replay: what a graph holds, what it refuses, and that nothing stays captured.
+//! Capture and replay: nodes of a graph, uncapturable work, release of captured streams.
 
 use assay_runtime::backend::*;
 use assay_runtime::dispatch::*;
@@ -100,7 +100,7 @@ impl World {
 }
 
 #[test]
-fn a_graph_knows_the_operation_behind_every_node_and_replays_all_of_them() {
+fn graph_replays_all_nodes_and_names_their_operations() {
     let world = world();
     let capture = world.controller.begin_capture(world.main).expect("idle");
     assert_eq!(capture.stream(), world.main);
@@ -112,7 +112,7 @@ fn a_graph_knows_the_operation_behind_every_node_and_replays_all_of_them() {
     let mut joined = world.increment("down", world.main, 3);
     joined.after = vec![forked];
     world.submit(joined);
-    // Left on the side stream; joined back by the end.
+    // Left on the second stream; the end joins it.
     world.submit(world.increment("cache", world.side, 1));
     let graph = Arc::new(capture.end().expect("sound"));
     assert_eq!(world.cells(), [0, 0, 0, 0], "captured, not run");
@@ -149,7 +149,7 @@ fn a_graph_knows_the_operation_behind_every_node_and_replays_all_of_them() {
         assert_eq!((record.bytes, record.flops), (5 * 128, 5.0 * 64.0));
         assert!(record.span.expect("timed").duration_ns() >= 4_000);
     }
-    // The side stream runs by itself again.
+    // The second stream runs work again.
     let after = world.submit(world.increment("after", world.side, 0));
     world.controller.wait(after).expect("sound");
     assert_eq!(world.cells()[0], 4);
@@ -160,7 +160,7 @@ fn a_graph_knows_the_operation_behind_every_node_and_replays_all_of_them() {
 }
 
 #[test]
-fn a_capturing_thread_neither_allocates_nor_copies_host_memory_elsewhere() {
+fn capturing_thread_cannot_allocate_or_copy_host_memory_outside() {
     let world = world();
     let pool = Pool::new(
         world.device.clone(),
@@ -192,7 +192,7 @@ fn a_capturing_thread_neither_allocates_nor_copies_host_memory_elsewhere() {
             world.main.0, world.side.0
         )
     );
-    // On the captured stream it is a node, and other threads are not concerned.
+    // On the captured stream it is a node; other threads are not affected.
     world.submit(world.host_copy("tokens", world.main));
     std::thread::scope(|scope| {
         let elsewhere = scope.spawn(|| {
@@ -229,7 +229,7 @@ fn a_capturing_thread_neither_allocates_nor_copies_host_memory_elsewhere() {
 }
 
 #[test]
-fn what_cannot_be_part_of_a_graph_is_refused_and_the_capture_goes_on() {
+fn uncapturable_work_is_refused_and_the_capture_continues() {
     let world = world();
     let large = world.device.allocate_device(1 << 26).expect("room");
     let fill = Work::Fill {
@@ -268,7 +268,7 @@ fn what_cannot_be_part_of_a_graph_is_refused_and_the_capture_goes_on() {
         Err("capturing")
     );
     drop(capture);
-    // A node of a capture that is over has no meaning any more.
+    // A node of an ended capture is invalid.
     let mut stale = world.increment("stale", world.side, 0);
     stale.after = vec![node];
     let stale = world.controller.submit(stale);
@@ -276,7 +276,7 @@ fn what_cannot_be_part_of_a_graph_is_refused_and_the_capture_goes_on() {
 }
 
 #[test]
-fn a_stream_with_work_in_line_is_not_captured() {
+fn stream_with_waiting_work_cannot_begin_a_capture() {
     let device = Arc::new(SimBackend::new(SimOptions::default()).expect("valid"));
     let recorder = Arc::new(Recorder::new(10));
     let options = DispatchOptions {
@@ -306,7 +306,7 @@ fn a_stream_with_work_in_line_is_not_captured() {
 }
 
 #[test]
-fn a_capture_dropped_by_a_panic_leaves_its_streams_usable() {
+fn capture_dropped_by_a_panic_releases_its_streams() {
     let world = world();
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _capture = world.controller.begin_capture(world.main).expect("idle");
@@ -325,7 +325,7 @@ fn a_capture_dropped_by_a_panic_leaves_its_streams_usable() {
 }
 
 #[test]
-fn a_recorded_pool_keeps_the_contract_of_memory() {
+fn recorded_pool_passes_the_memory_contract() {
     let world = world();
     let options = PoolOptions::new(Space::Device, contract::MIN_CAPACITY_BYTES);
     let pool = Pool::new(world.device.clone(), options);
@@ -339,7 +339,7 @@ fn a_recorded_pool_keeps_the_contract_of_memory() {
 }
 
 #[test]
-fn a_timed_replay_does_what_a_replay_does_and_tells_when_each_node_ran() {
+fn timed_replay_matches_a_replay_and_returns_spans() {
     let world = world();
     let capture = world.controller.begin_capture(world.main).expect("idle");
     let first = world.submit(world.increment("first", world.main, 0));
@@ -355,7 +355,7 @@ fn a_timed_replay_does_what_a_replay_does_and_tells_when_each_node_ran() {
         .replay_timed("step", &graph, world.side)
         .expect("replayed");
     assert_eq!(world.cells()[..2], [2, 1]);
-    // The kernel takes 1,000 ns of virtual time; what a launch costs besides is the profile's.
+    // The kernel takes 1,000 ns of virtual time, plus the profile's launch cost.
     assert_eq!(spans.len(), 3);
     for pair in spans.windows(2) {
         assert_eq!(pair[0].end_ns, pair[1].start_ns);

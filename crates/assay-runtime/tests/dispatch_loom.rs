@@ -1,4 +1,4 @@
-//! Models of threads that share one dispatch controller, in the orders they can take.
+//! Loom models of threads that share one dispatch controller.
 //!
 //! Run with: RUSTFLAGS="--cfg loom" cargo test -p assay-runtime --test dispatch_loom
 #![cfg(loom)]
@@ -47,7 +47,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn threads_whose_work_crosses_streams_both_finish() {
+fn threads_with_crossing_dependencies_both_finish() {
     model(|| {
         let (device, controller, [one, two]) = controller(1);
         let memory = device.allocate_device(1).expect("room");
@@ -67,7 +67,7 @@ fn threads_whose_work_crosses_streams_both_finish() {
 }
 
 #[test]
-fn threads_that_need_the_one_turn_both_get_it() {
+fn threads_that_need_the_single_grant_both_get_it() {
     model(|| {
         let (device, controller, streams) = controller(4);
         let memory = device.allocate_device(1).expect("room");
@@ -100,7 +100,7 @@ fn threads_that_need_the_one_turn_both_get_it() {
 }
 
 #[test]
-fn work_submitted_beside_the_end_of_a_capture_is_captured_or_runs_and_is_never_lost() {
+fn work_racing_with_the_end_of_a_capture_is_captured_or_runs() {
     model(|| {
         let (device, controller, [stream, _]) = controller(4);
         let memory = device.allocate_device(1).expect("room");

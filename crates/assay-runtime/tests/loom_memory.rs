@@ -1,4 +1,4 @@
-//! Every interleaving of a few threads, by loom.
+//! Loom models of threads that share a pool or a residency.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p assay-runtime --test loom_memory`.
 #![cfg(loom)]
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Enough to reach every order of the critical sections, and bounded in time.
+    // Reaches every order of the critical sections in bounded time.
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
@@ -36,9 +36,9 @@ fn pool(device: &Arc<SimBackend>, space: Space, capacity_bytes: u64) -> Arc<Pool
     Arc::new(Pool::new(device.clone(), options).expect("valid options"))
 }
 
-/// Two threads find the pool empty at once: one slab is made, and their blocks are disjoint.
+/// Two threads find the pool empty: one slab is allocated, and their blocks are disjoint.
 #[test]
-fn growth_happens_once_and_blocks_are_disjoint() {
+fn pool_grows_once_and_blocks_are_disjoint() {
     explore(|| {
         let device = device();
         let pool = pool(&device, Space::Device, 8 * MIB);
@@ -58,9 +58,9 @@ fn growth_happens_once_and_blocks_are_disjoint() {
     });
 }
 
-/// One thread frees what the other needs, on another stream: the other gets it or is refused.
+/// One thread frees what the other needs, on another stream: the other gets it or fails.
 #[test]
-fn a_free_races_with_a_request_for_the_same_memory() {
+fn free_races_with_an_allocation_of_the_same_memory() {
     explore(|| {
         let device = device();
         let pool = pool(&device, Space::Device, 4 * MIB);
@@ -86,7 +86,7 @@ fn a_free_races_with_a_request_for_the_same_memory() {
 
 /// The same allocation freed by two threads: exactly one succeeds.
 #[test]
-fn only_one_of_two_frees_succeeds() {
+fn exactly_one_of_two_frees_succeeds() {
     explore(|| {
         let device = device();
         let pool = pool(&device, Space::Device, 4 * MIB);
@@ -105,7 +105,7 @@ fn only_one_of_two_frees_succeeds() {
 
 /// A reservation and a request compete for the same bytes: never both.
 #[test]
-fn a_reservation_is_never_undercut() {
+fn reservation_is_never_violated() {
     explore(|| {
         let device = device();
         let pool = pool(&device, Space::Device, 4 * MIB);
@@ -125,9 +125,9 @@ fn a_reservation_is_never_undercut() {
     });
 }
 
-/// The limit holds at every moment and the claims of refused requests are given back.
+/// The limit is never exceeded, and failed requests leave no pending bytes.
 #[test]
-fn the_limit_is_never_exceeded() {
+fn limit_is_never_exceeded() {
     explore(|| {
         let device = device();
         let inner = StatisticsAdaptor::new(pool(&device, Space::Device, 8 * MIB));
@@ -151,9 +151,9 @@ fn the_limit_is_never_exceeded() {
     });
 }
 
-/// A buffer is leased and evicted at once: whoever comes second sees what the first did.
+/// A lease races with an eviction: the second observes the first.
 #[test]
-fn a_leased_buffer_stays() {
+fn leased_buffer_is_not_evicted() {
     explore(|| {
         let device = device();
         let (memory, host) = (

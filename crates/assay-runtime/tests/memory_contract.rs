@@ -1,4 +1,4 @@
-//! Every memory resource held to one contract, and the contract held to its word.
+//! The memory contract on every resource, and its detection of violations.
 
 use assay_runtime::backend::{Backend, Space, StreamId};
 use assay_runtime::clock::VirtualClock;
@@ -38,7 +38,7 @@ fn pool(backend: Arc<dyn Backend>) -> Pool {
 type Make = fn(Arc<dyn Backend>) -> Arc<dyn MemoryResource>;
 
 #[test]
-fn every_resource_keeps_the_contract() {
+fn every_resource_passes_the_contract() {
     let table: [(&str, Make); 14] = [
         ("direct", |b| {
             Arc::new(DirectResource::new(b, Space::Device, CAPACITY))
@@ -117,7 +117,7 @@ enum Defect {
     ForeignAccepted,
 }
 
-/// A pool that breaks one promise.
+/// A pool that violates one clause.
 struct Broken {
     inner: Pool,
     defect: Defect,
@@ -175,7 +175,7 @@ impl MemoryResource for Broken {
 }
 
 #[test]
-fn contract_notices_each_broken_promise() {
+fn contract_detects_each_injected_violation() {
     let table = [
         (Defect::SameBlockTwice, "allocations are"),
         (Defect::DoubleFreeAccepted, "a second free is refused"),
@@ -193,7 +193,7 @@ fn contract_notices_each_broken_promise() {
             defect,
             last: Mutex::new(None),
         };
-        let violation = check(&backend, &broken).expect_err("a broken promise");
+        let violation = check(&backend, &broken).expect_err("a violation");
         assert!(
             violation.clause.starts_with(clause),
             "{defect:?}: {violation}"

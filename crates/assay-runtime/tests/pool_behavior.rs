@@ -1,4 +1,4 @@
-//! What the pool promises beyond the common contract.
+//! Behavior of the pool beyond the memory contract.
 
 use assay_runtime::backend::{Address, Backend, Operation, Space, StreamId, StreamPriority};
 use assay_runtime::memory::{
@@ -32,7 +32,7 @@ fn take(pool: &Pool, bytes: u64, stream: StreamId) -> Result<Allocation> {
     pool.allocate(&Request::new(bytes, stream))
 }
 
-/// Queues `times` slow copies into the memory, long enough to still run when the next call comes.
+/// Queues `times` slow copies into the memory, which still run at the next call.
 fn keep_busy(device: &SimBackend, stream: StreamId, target: Address, times: u64) {
     let host = device.allocate_host(MIB).expect("host memory");
     for _ in 0..times {
@@ -43,7 +43,7 @@ fn keep_busy(device: &SimBackend, stream: StreamId, target: Address, times: u64)
 }
 
 #[test]
-fn a_stream_reuses_its_own_memory_at_once_and_without_events() -> Result<()> {
+fn stream_reuses_its_freed_memory_without_events() -> Result<()> {
     for bytes in [1, 300, 5000, 40_000, 3 * MIB] {
         let device = device();
         let pool = pool_of(&device, |_| {});
@@ -61,7 +61,7 @@ fn a_stream_reuses_its_own_memory_at_once_and_without_events() -> Result<()> {
 }
 
 #[test]
-fn another_stream_gets_memory_only_behind_the_event() -> Result<()> {
+fn another_stream_waits_for_the_event() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let (first, second) = (stream(&device), stream(&device));
@@ -72,7 +72,7 @@ fn another_stream_gets_memory_only_behind_the_event() -> Result<()> {
     let again = take(&pool, 16 * MIB, second)?;
     assert_eq!(again.address(), whole.address());
     assert_eq!(pool.statistics()?.stream_waits, 1);
-    // The second stream has nothing of its own to do, yet is not idle: it waits for the first.
+    // The second stream has no work queued, yet is not idle: it waits for the first.
     assert_eq!(device.query_stream(second), Ok(false));
     device.synchronize_stream(first)?;
     assert_eq!(device.query_stream(second), Ok(true));
@@ -80,7 +80,7 @@ fn another_stream_gets_memory_only_behind_the_event() -> Result<()> {
 }
 
 #[test]
-fn finished_memory_passes_without_a_wait() -> Result<()> {
+fn completed_memory_is_reused_without_a_wait() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let (first, second) = (stream(&device), stream(&device));
@@ -98,12 +98,12 @@ fn finished_memory_passes_without_a_wait() -> Result<()> {
 }
 
 #[test]
-fn an_event_covers_only_what_was_freed_before_it() -> Result<()> {
+fn event_seals_only_blocks_freed_before_it() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let (first, second) = (stream(&device), stream(&device));
     let before = take(&pool, 7 * MIB, first)?;
-    // Kept, so that the two do not join.
+    // Stays allocated, so that the two do not coalesce.
     take(&pool, 40_000, first)?;
     let after = take(&pool, 7 * MIB, first)?;
     let host = device.allocate_host(MIB)?;
@@ -135,7 +135,7 @@ fn an_event_covers_only_what_was_freed_before_it() -> Result<()> {
 }
 
 #[test]
-fn policies_differ_in_what_they_do_about_other_streams() -> Result<()> {
+fn cross_stream_policies_grow_wait_or_fail() -> Result<()> {
     let table = [
         (CrossStream::GrowFirst, Ok((0, 2))),
         (CrossStream::WaitFirst, Ok((1, 1))),
@@ -166,7 +166,7 @@ fn policies_differ_in_what_they_do_about_other_streams() -> Result<()> {
 }
 
 #[test]
-fn the_host_waits_until_memory_is_its_own() -> Result<()> {
+fn host_allocation_waits_for_the_event() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |options| options.space = Space::Host);
     let stream = stream(&device);
@@ -187,7 +187,7 @@ fn the_host_waits_until_memory_is_its_own() -> Result<()> {
 }
 
 #[test]
-fn freed_neighbors_join_in_any_order() -> Result<()> {
+fn freed_neighbors_coalesce_in_any_order() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);
@@ -207,7 +207,7 @@ fn freed_neighbors_join_in_any_order() -> Result<()> {
 }
 
 #[test]
-fn small_blocks_give_way_to_a_large_request() -> Result<()> {
+fn cached_small_blocks_coalesce_for_a_large_request() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);
@@ -222,7 +222,7 @@ fn small_blocks_give_way_to_a_large_request() -> Result<()> {
 }
 
 #[test]
-fn tight_fits_are_preferred() -> Result<()> {
+fn best_fit_is_preferred() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);
@@ -243,7 +243,7 @@ fn tight_fits_are_preferred() -> Result<()> {
 }
 
 #[test]
-fn tenants_keep_to_their_quotas() -> Result<()> {
+fn tenants_are_limited_by_their_quotas() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);
@@ -276,7 +276,7 @@ fn tenants_keep_to_their_quotas() -> Result<()> {
 }
 
 #[test]
-fn reservations_hold_and_are_released_on_every_path() -> Result<()> {
+fn reservations_are_honored_and_released_on_every_path() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);
@@ -304,13 +304,13 @@ fn reservations_hold_and_are_released_on_every_path() -> Result<()> {
     }
     assert!(
         take(&pool, 16 * MIB, stream).is_ok(),
-        "nothing stays promised"
+        "nothing stays reserved"
     );
     pool.verify()
 }
 
 #[test]
-fn a_forgotten_stream_leaves_its_memory_to_all() -> Result<()> {
+fn memory_of_a_forgotten_stream_is_reusable_by_any_stream() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |options| {
         options.cross_stream = CrossStream::WaitFirst
@@ -324,7 +324,7 @@ fn a_forgotten_stream_leaves_its_memory_to_all() -> Result<()> {
         pool.deallocate(first, passing)?;
         pool.forget_stream(passing)?;
         device.destroy_stream(passing)?;
-        // Freed after its stream has ended, as garbage collection does.
+        // Freed after its stream was destroyed, as garbage collection does.
         pool.deallocate(second, passing)?;
         let whole = take(&pool, 16 * MIB, keeper)?;
         pool.deallocate(whole, keeper)?;
@@ -337,7 +337,7 @@ fn a_forgotten_stream_leaves_its_memory_to_all() -> Result<()> {
 }
 
 #[test]
-fn a_capturing_stream_is_neither_waited_for_nor_made_to_wait() -> Result<()> {
+fn capturing_stream_is_not_part_of_event_waits() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let (captured, other) = (stream(&device), stream(&device));
@@ -363,7 +363,7 @@ fn a_capturing_stream_is_neither_waited_for_nor_made_to_wait() -> Result<()> {
 }
 
 #[test]
-fn memory_of_a_failed_stream_is_not_lost() -> Result<()> {
+fn memory_of_a_failed_stream_is_reclaimed() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let (failing, other) = (stream(&device), stream(&device));
@@ -381,7 +381,7 @@ fn memory_of_a_failed_stream_is_not_lost() -> Result<()> {
 }
 
 #[test]
-fn a_device_that_refuses_leaves_the_pool_usable() -> Result<()> {
+fn failed_device_call_leaves_the_pool_usable() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |options| options.slab_bytes = 4 * MIB);
     let stream = stream(&device);
@@ -401,8 +401,8 @@ fn a_device_that_refuses_leaves_the_pool_usable() -> Result<()> {
 }
 
 #[test]
-fn a_device_smaller_than_the_pool_was_told_is_used_up_to_its_end() -> Result<()> {
-    let mut profile = SimProfile::round_figures();
+fn device_smaller_than_the_capacity_is_used_completely() -> Result<()> {
+    let mut profile = SimProfile::generic();
     profile.device_memory.capacity_bytes = 10 * MIB;
     let device = Arc::new(SimBackend::new(SimOptions {
         profile,
@@ -421,7 +421,7 @@ fn a_device_smaller_than_the_pool_was_told_is_used_up_to_its_end() -> Result<()>
 }
 
 #[test]
-fn trimming_gives_back_what_nobody_uses() -> Result<()> {
+fn trim_returns_unused_slabs() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |options| options.slab_bytes = 4 * MIB);
     let stream = stream(&device);
@@ -447,7 +447,7 @@ fn trimming_gives_back_what_nobody_uses() -> Result<()> {
 }
 
 #[test]
-fn a_buffer_frees_itself_in_the_order_of_its_stream() -> Result<()> {
+fn buffer_is_freed_on_drop_in_stream_order() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let (first, second) = (stream(&device), stream(&device));
@@ -466,7 +466,7 @@ fn a_buffer_frees_itself_in_the_order_of_its_stream() -> Result<()> {
 }
 
 #[test]
-fn refusals_say_what_was_expected_and_what_was_got() -> Result<()> {
+fn errors_state_expected_and_got() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);

@@ -1,4 +1,4 @@
-//! After warm-up the pool's usual path takes nothing from the heap.
+//! After warm-up the pool's fast path makes no heap allocation.
 
 use assay_runtime::backend::{Backend, Space, StreamPriority};
 use assay_runtime::memory::adaptors::{LimitingAdaptor, StatisticsAdaptor};

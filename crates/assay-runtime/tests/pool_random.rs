@@ -1,4 +1,4 @@
-//! Random use of the pool: by one thread with every byte checked, by eight with every range.
+//! Random use of the pool: one thread with every byte checked, eight threads with every range.
 
 use assay_runtime::backend::{Address, Backend, HostPointer, Space, StreamId, StreamPriority};
 use assay_runtime::memory::{
@@ -52,9 +52,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Calls cost the host nothing and copies take long, so that streams are nearly always busy.
+/// Calls take no host time and copies are slow, so that streams are nearly always busy.
 fn busy_profile() -> SimProfile {
-    let mut profile = SimProfile::round_figures();
+    let mut profile = SimProfile::generic();
     for memory in [&mut profile.device_memory, &mut profile.host_memory] {
         memory.allocate_ns = 0;
         memory.allocate_ns_per_mib = 0;
@@ -73,7 +73,7 @@ struct Live {
     tag: u8,
 }
 
-/// A pool in use, with each block's bytes copied out just before it is freed.
+/// A pool in use; each block's bytes are copied out just before it is freed.
 struct World {
     device: Arc<SimBackend>,
     pool: Pool,
@@ -168,7 +168,7 @@ impl World {
         let old = self.streams[index];
         let new = self.device.create_stream(StreamPriority::Normal)?;
         self.streams[index] = new;
-        // What is alive is handed to the new stream, in order.
+        // Live allocations move to the new stream, ordered by an event.
         let event = self.device.create_event()?;
         self.device.record_event(event, old)?;
         self.device.wait_event(new, event)?;
@@ -195,7 +195,7 @@ impl World {
         self.pool.verify()
     }
 
-    /// Frees everything, compares every byte that was copied out, and looks for losses.
+    /// Frees everything, compares every byte that was copied out, and checks for leaks.
     fn finish(mut self) -> Result<()> {
         while !self.live.is_empty() {
             self.free(0, None)?;
@@ -221,7 +221,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_byte_stays_with_its_owner(
+    fn no_byte_has_two_owners(
         policy in prop_oneof![
             Just(CrossStream::GrowFirst),
             Just(CrossStream::WaitFirst),
@@ -238,7 +238,7 @@ proptest! {
     }
 }
 
-/// Which allocation holds each granule; 0 is none.
+/// The owner of each granule; 0 is none.
 struct Shadow {
     base: u64,
     granules: Vec<AtomicU32>,
@@ -288,7 +288,7 @@ impl Random {
     }
 }
 
-/// Allocations on their way to be freed by another thread.
+/// Allocations to be freed by another thread.
 type Exchange = Mutex<Vec<(Allocation, u32)>>;
 
 fn worker(
@@ -348,7 +348,7 @@ fn eight_threads(operations: u64) {
     let device = Arc::new(device);
     let capacity = 24 * MIB;
     let options = PoolOptions {
-        // One slab, so that one shadow covers it; small, so that streams take from each other.
+        // One slab, so that one shadow map covers it; small, so that streams share blocks.
         slab_bytes: capacity,
         ..PoolOptions::new(Space::Device, capacity)
     };

@@ -1,4 +1,4 @@
-//! The pool's speed on one core, over the simulated device.
+//! Throughput of the pool on one core, over the simulated device.
 
 use assay_runtime::backend::{Backend, Space};
 use assay_runtime::memory::throughput::{Workload, measure};
@@ -6,7 +6,7 @@ use assay_runtime::memory::{Pool, PoolOptions};
 use assay_runtime::sim::{Contents, SimBackend, SimOptions};
 use std::sync::Arc;
 
-/// What every workload below must reach.
+/// The minimum for every workload below.
 const PAIRS_PER_SECOND: f64 = 5e6;
 
 #[test]
@@ -33,7 +33,7 @@ fn five_million_pairs_per_second() {
         let pool =
             Pool::new(device.clone(), PoolOptions::new(Space::Device, 12 << 30)).expect("pool");
         let stream = device.default_stream();
-        // The best of many short rounds counts: other work on the machine can only slow one down.
+        // The best of many short rounds: background load can only slow one down.
         let mut rounds: Vec<f64> = (0..300)
             .map(|_| measure(&pool, stream, &workload, 10_000).expect("measured"))
             .map(|throughput| throughput.pairs_per_second())

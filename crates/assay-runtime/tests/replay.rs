@@ -1,4 +1,4 @@
-//! A log replayed gives the same figures every time, and different policies different ones.
+//! Replay of allocation logs is deterministic and distinguishes policies.
 
 use assay_runtime::backend::{Backend, Space, StreamId, StreamPriority};
 use assay_runtime::memory::adaptors::LoggingAdaptor;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// A program's memory use: steps of a loop on two streams, with buffers of mixed lives.
+/// The log of a loop on two streams, with buffers of mixed lifetimes.
 fn recorded_log() -> Result<AllocationLog> {
     let device = Arc::new(SimBackend::new(SimOptions::default())?);
     let pool = Pool::new(device.clone(), PoolOptions::new(Space::Device, 256 * MIB))?;
@@ -52,7 +52,7 @@ fn recorded_log() -> Result<AllocationLog> {
 
 fn options() -> ReplayOptions {
     ReplayOptions {
-        profile: SimProfile::round_figures(),
+        profile: SimProfile::generic(),
         touch: true,
     }
 }
@@ -70,7 +70,7 @@ fn pool_policy(
 }
 
 #[test]
-fn a_replay_gives_the_same_report_every_time() -> Result<()> {
+fn replay_is_deterministic() -> Result<()> {
     let log = recorded_log()?;
     assert_eq!(log.tenants(), 2);
     let reread = AllocationLog::from_text(&log.to_text()).expect("own text");
@@ -101,7 +101,7 @@ fn a_replay_gives_the_same_report_every_time() -> Result<()> {
 }
 
 #[test]
-fn policies_can_be_told_apart() -> Result<()> {
+fn policies_differ_in_their_reports() -> Result<()> {
     let log = recorded_log()?;
     let pool = replay(&log, &options(), pool_policy(|_| {}))?;
     let patient = replay(
@@ -139,7 +139,7 @@ fn policies_can_be_told_apart() -> Result<()> {
 }
 
 #[test]
-fn a_text_that_is_not_a_log_is_refused_by_line() {
+fn malformed_log_is_rejected_by_line() {
     let header = "time_ns,action,stream,tenant,bytes,address\n";
     let table = [
         ("", "line 1: expected the header"),

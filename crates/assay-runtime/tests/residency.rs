@@ -1,4 +1,4 @@
-//! Evictable buffers: bytes come back exactly, in true order of use, and nothing is held too long.
+//! Evictable buffers: bytes survive spill and restore, eviction is LRU, leases are released.
 
 use assay_runtime::backend::{Backend, Operation, Space, StreamId, StreamPriority};
 use assay_runtime::memory::adaptors::{Decision, FailureCallbackAdaptor};
@@ -39,7 +39,7 @@ fn setup(device_bytes: u64, host_bytes: u64) -> Setup {
     }
 }
 
-/// Bytes that differ from place to place and from seed to seed, zero included.
+/// Pseudorandom bytes for a seed, zero included.
 fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
     let mut value = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut contents = Vec::with_capacity(bytes as usize + 8);
@@ -64,7 +64,7 @@ impl Setup {
         self.residency.create(&Request::new(bytes, stream))
     }
 
-    /// Writes the buffer by an asynchronous copy on the stream, and does not wait for it.
+    /// Queues an asynchronous copy into the buffer on the stream.
     fn write(&self, buffer: BufferId, contents: &[u8], stream: StreamId) -> Result<()> {
         let bytes = contents.len() as u64;
         let staging = self.device.allocate_host(bytes)?;
@@ -111,7 +111,7 @@ impl Setup {
 }
 
 #[test]
-fn evicted_bytes_come_back_exactly() -> Result<()> {
+fn restored_buffer_has_its_bytes() -> Result<()> {
     let setup = setup(4 * MIB, 16 * MIB);
     let stream = setup.stream();
     let contents = pattern(1, MIB + 77);
@@ -120,7 +120,7 @@ fn evicted_bytes_come_back_exactly() -> Result<()> {
     for round in 0..3 {
         setup.residency.evict(buffer, stream)?;
         assert!(!setup.residency.is_resident(buffer)?);
-        // Something else uses the memory it left, so that luck does not pass for restoring.
+        // Another buffer overwrites the memory it left, so that stale bytes cannot pass the test.
         let other = setup.create(4 * MIB, stream)?;
         setup.write(other, &vec![round; 4 << 20], stream)?;
         setup.residency.destroy(other, stream)?;
@@ -134,7 +134,7 @@ fn evicted_bytes_come_back_exactly() -> Result<()> {
 }
 
 #[test]
-fn the_least_recently_used_leaves_first() -> Result<()> {
+fn least_recently_used_buffer_is_evicted_first() -> Result<()> {
     let setup = setup(8 * MIB, 64 * MIB);
     let stream = setup.stream();
     let buffers: Vec<BufferId> = (0..8)
@@ -143,7 +143,7 @@ fn the_least_recently_used_leaves_first() -> Result<()> {
     for index in [3, 0, 5] {
         drop(setup.residency.lease(buffers[index], stream)?);
     }
-    // Removal from the middle must leave the order of the others alone.
+    // Removal from the middle must not change the order of the others.
     setup.residency.destroy(buffers[4], stream)?;
     let order: Vec<BufferId> = [1, 2, 6, 7, 3, 0, 5]
         .map(|index: usize| buffers[index])
@@ -161,12 +161,12 @@ fn the_least_recently_used_leaves_first() -> Result<()> {
 }
 
 #[test]
-fn copies_wait_for_every_stream_that_used_the_buffer() -> Result<()> {
+fn copies_wait_for_all_users_of_the_buffer() -> Result<()> {
     let setup = setup(4 * MIB, 16 * MIB);
     let (writer, evicter, reader) = (setup.stream(), setup.stream(), setup.stream());
     let contents = pattern(2, 3 * MIB);
     let buffer = setup.create(3 * MIB, writer)?;
-    // Both pools hold their memory before it counts, since growing takes time.
+    // Both pools grow before the measurement, since growth takes time.
     setup.residency.evict(buffer, writer)?;
     let lease = setup.residency.lease(buffer, writer)?;
     let wrong = setup.device.allocate_host(3 * MIB)?;
@@ -194,7 +194,7 @@ fn copies_wait_for_every_stream_that_used_the_buffer() -> Result<()> {
 }
 
 #[test]
-fn leased_buffers_stay_and_leases_end_on_every_path() -> Result<()> {
+fn leases_pin_buffers_and_end_on_every_path() -> Result<()> {
     let setup = setup(2 * MIB, 16 * MIB);
     let stream = setup.stream();
     let buffer = setup.create(2 * MIB, stream)?;
@@ -222,7 +222,7 @@ fn leased_buffers_stay_and_leases_end_on_every_path() -> Result<()> {
 }
 
 #[test]
-fn a_failed_copy_leaves_the_good_one_and_leaks_nothing() -> Result<()> {
+fn failed_copy_keeps_the_valid_copy_and_leaks_nothing() -> Result<()> {
     let setup = setup(2 * MIB, 16 * MIB);
     let stream = setup.stream();
     let contents = pattern(5, 2 * MIB);
@@ -254,7 +254,7 @@ fn a_failed_copy_leaves_the_good_one_and_leaks_nothing() -> Result<()> {
 }
 
 #[test]
-fn no_room_on_the_host_refuses_and_changes_nothing() -> Result<()> {
+fn full_host_memory_fails_and_changes_nothing() -> Result<()> {
     let setup = setup(4 * MIB, MIB);
     let stream = setup.stream();
     let contents = pattern(6, 3 * MIB);
@@ -270,7 +270,7 @@ fn no_room_on_the_host_refuses_and_changes_nothing() -> Result<()> {
 }
 
 #[test]
-fn a_quota_evicts_its_own_tenant_only() -> Result<()> {
+fn exceeded_quota_evicts_its_tenant_only() -> Result<()> {
     let setup = setup(8 * MIB, 16 * MIB);
     let stream = setup.stream();
     let tenant = setup.memory.add_tenant("bounded", 2 * MIB)?;
@@ -285,7 +285,7 @@ fn a_quota_evicts_its_own_tenant_only() -> Result<()> {
 }
 
 #[test]
-fn plain_allocations_can_push_buffers_out_through_the_callback() -> Result<()> {
+fn failure_callback_evicts_buffers_for_allocations() -> Result<()> {
     let setup = setup(4 * MIB, 16 * MIB);
     let stream = setup.stream();
     let buffers: Vec<BufferId> = (0..4)
@@ -310,7 +310,7 @@ fn plain_allocations_can_push_buffers_out_through_the_callback() -> Result<()> {
 }
 
 #[test]
-fn the_host_and_captured_streams_are_served_rightly() -> Result<()> {
+fn host_order_and_captured_streams_are_handled() -> Result<()> {
     let setup = setup(4 * MIB, 16 * MIB);
     let stream = setup.stream();
     let contents = pattern(7, 2 * MIB);
@@ -334,7 +334,7 @@ fn the_host_and_captured_streams_are_served_rightly() -> Result<()> {
     Ok(())
 }
 
-/// Random use of many buffers on several streams, checked against a plain list in order of use.
+/// Random use of many buffers on several streams, checked against a list in LRU order.
 fn run_against_model(
     setup: &Setup,
     sizes: &[u64],
@@ -383,9 +383,9 @@ fn run_against_model(
     Ok(movements.iter().map(|movement| movement.bytes).sum())
 }
 
-/// With buffers of one size the victims are exactly the oldest.
+/// With buffers of one size, victims are exactly the least recently used.
 #[test]
-fn victims_are_exactly_the_oldest() -> Result<()> {
+fn victims_follow_lru_order() -> Result<()> {
     let setup = setup(8 * MIB, 64 * MIB);
     let stream = setup.stream();
     let buffers: Vec<BufferId> = (0..24)
@@ -416,7 +416,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn random_use_keeps_bytes_and_order(
+    fn random_use_preserves_bytes_and_lru_order(
         sizes in prop::collection::vec(1_u64..300_000, 4..14),
         steps in prop::collection::vec(any::<(usize, usize, bool)>(), 1..60),
     ) {
@@ -427,7 +427,7 @@ proptest! {
 
 #[test]
 #[ignore = "moves gigabytes and takes over 5 s; run with `cargo test -p assay-runtime --test residency -- --ignored`"]
-fn gigabytes_come_back_exactly() -> Result<()> {
+fn gigabytes_are_restored_exactly() -> Result<()> {
     let setup = setup(1 << 30, 3 << 30);
     let sizes: Vec<u64> = (0..48)
         .map(|index| 40 * MIB + index * 1_000_003 % (24 * MIB))
@@ -449,7 +449,7 @@ fn gigabytes_come_back_exactly() -> Result<()> {
 }
 
 #[test]
-fn memory_allocated_before_becomes_evictable_and_keeps_its_bytes() {
+fn adopted_memory_is_evictable_and_keeps_its_bytes() {
     let Setup {
         device,
         memory,
@@ -476,7 +476,7 @@ fn memory_allocated_before_becomes_evictable_and_keeps_its_bytes() {
 }
 
 #[test]
-fn a_destroyed_stream_that_was_forgotten_is_not_waited_for() {
+fn forgotten_stream_is_not_waited_for() {
     let Setup {
         device, residency, ..
     } = setup(8 * MIB, 8 * MIB);

@@ -1,4 +1,4 @@
-//! The simulated device's own promises: exact times, overlap, priorities, faults, determinism.
+//! The simulated device: exact times, overlap, priorities, faults, determinism.
 
 use assay_runtime::backend::*;
 use assay_runtime::sim::*;
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
-/// Calls cost nothing, links are 1 byte per nanosecond, so that times can be counted by hand.
-fn plain_profile() -> SimProfile {
+/// Calls take no time and links move 1 byte per nanosecond, so that times are easy to compute.
+fn unit_profile() -> SimProfile {
     let link = Link {
         bytes_per_second: 1_000_000_000,
         latency_ns: 0,
@@ -36,7 +36,7 @@ fn plain_profile() -> SimProfile {
 
 fn device_with(contents: Contents) -> SimBackend {
     SimBackend::new(SimOptions {
-        profile: plain_profile(),
+        profile: unit_profile(),
         contents,
         record_timeline: true,
         ..SimOptions::default()
@@ -67,7 +67,7 @@ fn delay(device: &SimBackend, nanoseconds: u64) -> Launch {
 }
 
 #[test]
-fn engines_overlap_and_each_runs_one_thing_at_a_time() -> Result<()> {
+fn engines_overlap_and_each_runs_one_operation() -> Result<()> {
     let device = device();
     let (up, down, up_again) = (
         device.create_stream(StreamPriority::Normal)?,
@@ -102,7 +102,7 @@ fn engines_overlap_and_each_runs_one_thing_at_a_time() -> Result<()> {
 }
 
 #[test]
-fn urgent_streams_go_first_and_a_held_stream_does_not_block_others() -> Result<()> {
+fn priority_streams_run_first_and_a_waiting_stream_blocks_no_other() -> Result<()> {
     let device = device();
     let [low, high, held] = [
         StreamPriority::Low,
@@ -118,7 +118,7 @@ fn urgent_streams_go_first_and_a_held_stream_does_not_block_others() -> Result<(
     device.record_event(event, low)?;
     device.wait_event(held, event)?;
     device.launch(held, &work)?;
-    // The first low launch is already running when the urgent one comes.
+    // The first low-priority launch already runs when the high-priority one is queued.
     device.virtual_clock().advance_ns(10);
     device.launch(high, &work)?;
     device.synchronize_stream(held)?;
@@ -135,7 +135,7 @@ fn urgent_streams_go_first_and_a_held_stream_does_not_block_others() -> Result<(
 }
 
 #[test]
-fn work_takes_effect_when_it_completes_and_not_before() -> Result<()> {
+fn work_takes_effect_at_completion() -> Result<()> {
     let device = device();
     let stream = device.default_stream();
     let memory = device.allocate_device(1_000)?;
@@ -163,7 +163,7 @@ fn freeing_waits_for_queued_work() -> Result<()> {
 
 #[test]
 fn allocation_calls_cost_host_time_by_size() -> Result<()> {
-    let mut profile = plain_profile();
+    let mut profile = unit_profile();
     profile.host_memory.allocate_ns = 10;
     profile.host_memory.allocate_ns_per_mib = 3;
     let device = SimBackend::new(SimOptions {
@@ -178,7 +178,7 @@ fn allocation_calls_cost_host_time_by_size() -> Result<()> {
 }
 
 #[test]
-fn dropped_contents_still_have_bounds_and_times() -> Result<()> {
+fn dropped_contents_keep_bounds_and_times() -> Result<()> {
     let device = device_with(Contents::Dropped);
     let stream = device.default_stream();
     let (memory, host) = (device.allocate_device(1_000)?, device.allocate_host(1_000)?);
@@ -194,7 +194,7 @@ fn dropped_contents_still_have_bounds_and_times() -> Result<()> {
 }
 
 #[test]
-fn planned_faults_hit_the_nth_call_only() -> Result<()> {
+fn injected_fault_hits_the_nth_call_only() -> Result<()> {
     let device = device();
     device.inject(Fault {
         operation: Operation::AllocateDevice,
@@ -216,7 +216,7 @@ fn planned_faults_hit_the_nth_call_only() -> Result<()> {
 }
 
 #[test]
-fn a_late_fault_stops_its_stream_and_those_that_wait_for_it() -> Result<()> {
+fn device_fault_stops_its_stream_and_waiting_streams() -> Result<()> {
     let device = device();
     let failing = device.create_stream(StreamPriority::Normal)?;
     let waiting = device.create_stream(StreamPriority::Normal)?;
@@ -250,7 +250,7 @@ fn a_late_fault_stops_its_stream_and_those_that_wait_for_it() -> Result<()> {
     assert_eq!(bytes[..20], [FRESH_BYTE; 20]);
     assert_eq!(bytes[20..], [3; 10]);
 
-    // Recovered, a stream runs what is queued from then on; old marks stay failed.
+    // A recovered stream runs what is queued from then on; earlier events stay failed.
     device.fill(failing, at(0), 4, 10)?;
     device.recover_stream(failing)?;
     device.recover_stream(waiting)?;
@@ -269,7 +269,7 @@ fn a_late_fault_stops_its_stream_and_those_that_wait_for_it() -> Result<()> {
 fn two_devices_can_share_one_clock() -> Result<()> {
     let first = device();
     let second = SimBackend::new(SimOptions {
-        profile: plain_profile(),
+        profile: unit_profile(),
         clock: first.virtual_clock().clone(),
         ..SimOptions::default()
     })?;
@@ -282,7 +282,7 @@ fn two_devices_can_share_one_clock() -> Result<()> {
 }
 
 #[test]
-fn graph_lanes_overlap_on_replay() -> Result<()> {
+fn graph_branches_overlap_on_replay() -> Result<()> {
     let device = device();
     let (main, side) = (
         device.default_stream(),
@@ -319,7 +319,7 @@ fn graph_lanes_overlap_on_replay() -> Result<()> {
     Ok(())
 }
 
-/// Queues the same random work and returns everything that can be seen of it.
+/// Queues the same random work and returns everything observable.
 fn run_random(seed: &[(u8, u8, u16)]) -> Result<(Vec<SimSpan>, u64, Vec<u8>)> {
     let device = device();
     let streams: Vec<StreamId> = (0..3)
@@ -355,7 +355,7 @@ fn run_random(seed: &[(u8, u8, u16)]) -> Result<(Vec<SimSpan>, u64, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn the_same_calls_give_the_same_times_and_bytes(
+    fn same_calls_give_the_same_times_and_bytes(
         calls in prop::collection::vec(any::<(u8, u8, u16)>(), 1..60)
     ) {
         let first = run_random(&calls).expect("valid calls");

@@ -121,7 +121,7 @@ impl Machine {
     }
 
     pub fn sim(options: MachineOptions) -> PyResult<Arc<Self>> {
-        let mut profile = SimProfile::round_figures();
+        let mut profile = SimProfile::generic();
         if let Some(bytes) = options.memory_bytes {
             profile.device_memory.capacity_bytes = bytes;
         }

@@ -77,7 +77,7 @@ pub(super) fn replay_allocations<'py>(
                 ..usual
             },
         };
-        let mut profile = SimProfile::round_figures();
+        let mut profile = SimProfile::generic();
         let needed = capacity_bytes.max(profile.device_memory.capacity_bytes);
         profile.device_memory.capacity_bytes = needed;
         let options = ReplayOptions { profile, touch };

@@ -382,7 +382,7 @@ impl fmt::Display for BackendError {
             } => write!(
                 f,
                 "watchdog in {operation}: expected {waited_for} to finish within {} ms, got \
-                 nothing\nhint: raise the watchdog's limit, or look for a kernel that never terminates",
+                 nothing\nhint: raise the watchdog's limit, or look for a kernel that does not end",
                 limit_ns / 1_000_000
             ),
             BackendError::Driver { operation, message } => {

@@ -1,4 +1,4 @@
-//! The small values that cross between the runtime and a device.
+//! Values of the backend interface.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl fmt::Display for Space {
     }
 }
 
-/// A place that a copy reads from or writes to.
+/// An address in device or pinned host memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Address {
     /// In device memory.
@@ -62,7 +62,7 @@ impl Address {
         }
     }
 
-    /// The address `bytes` further on, or `None` past the end of the number range.
+    /// The address `bytes` higher, or `None` on overflow.
     pub const fn offset(self, bytes: u64) -> Option<Self> {
         match self.value().checked_add(bytes) {
             Some(value) => Some(Address::new(self.space(), value)),
@@ -89,18 +89,18 @@ impl fmt::Display for Address {
     }
 }
 
-/// An in-order queue of device work. Numbers are small and never reused by a backend.
+/// An in-order queue of device work. IDs are small and never reused by a backend.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StreamId(pub u32);
 
 impl StreamId {
-    /// The host's own order: what was done in it is finished when the call returned.
+    /// The host's order: synchronous with the calling thread.
     ///
     /// Memory can be allocated and freed in this order; no work can be queued on it.
     pub const HOST: StreamId = StreamId(u32::MAX);
 }
 
-/// A mark in a stream that others can wait for.
+/// An event, which a stream records and others can wait for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EventId(pub u64);
 
@@ -108,11 +108,11 @@ pub struct EventId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KernelId(pub u64);
 
-/// A captured sequence of work that can be launched again and again.
+/// A captured graph of work that can be launched repeatedly.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GraphId(pub u64);
 
-/// Which stream goes first when several have work ready for the same engine.
+/// Which stream runs first when several have work ready for the same engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum StreamPriority {
     /// Behind all others.
@@ -124,7 +124,7 @@ pub enum StreamPriority {
     High,
 }
 
-/// From which memory to which memory a copy goes.
+/// The direction of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CopyDirection {
     /// Pinned host memory to device memory.
@@ -138,7 +138,7 @@ pub enum CopyDirection {
 }
 
 impl CopyDirection {
-    /// The direction of a copy between these two places.
+    /// The direction of a copy between two addresses.
     pub const fn between(source: Address, destination: Address) -> Self {
         match (source, destination) {
             (Address::Host(_), Address::Device(_)) => CopyDirection::HostToDevice,
@@ -168,50 +168,50 @@ pub enum KernelArgument {
     F64(f64),
 }
 
-/// One launch of a kernel: what, how wide, with which arguments.
+/// One kernel launch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Launch {
     /// The kernel to run.
     pub kernel: KernelId,
-    /// Blocks along x, y and z.
+    /// CTAs along x, y and z.
     pub grid: [u32; 3],
-    /// Threads of a block along x, y and z.
+    /// Threads of a CTA along x, y and z.
     pub block: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes.
+    /// Dynamic shared memory of a CTA, in bytes.
     pub shared_bytes: u32,
     /// Arguments in the order of the kernel's parameters.
     pub arguments: Vec<KernelArgument>,
 }
 
-/// What kind of device stands behind a backend.
+/// The kind of device behind a backend.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DeviceKind {
-    /// The host's processor.
+    /// The host's CPU.
     Cpu,
     /// An NVIDIA GPU through its driver.
     Cuda,
-    /// A modeled device in virtual time.
+    /// A simulated device in virtual time.
     Sim,
 }
 
-/// What does not change about a device while the process lives.
+/// Constant properties of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceProperties {
-    /// The device's name, as its maker or its profile gives it.
+    /// The device's name, from its vendor or its profile.
     pub name: String,
-    /// What kind of device it is.
+    /// Its kind.
     pub kind: DeviceKind,
-    /// Device memory in all.
+    /// Total device memory.
     pub memory_bytes: u64,
-    /// Every device and pinned allocation begins at a multiple of this many bytes.
+    /// Alignment of every device and pinned allocation.
     pub alignment_bytes: u64,
 }
 
-/// Device memory as it stands now.
+/// Free and total device memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryInfo {
-    /// Bytes that can still be allocated, fragmentation aside.
+    /// Free bytes, fragmentation aside.
     pub free_bytes: u64,
-    /// Bytes in all.
+    /// Total bytes.
     pub total_bytes: u64,
 }

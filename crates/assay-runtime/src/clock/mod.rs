@@ -1,7 +1,7 @@
-//! Time sources: the machine's own, and one that moves only when told to.
+//! Time sources: the monotonic clock and a virtual clock.
 //!
-//! Everything that waits or paces takes a [`Clock`], so that the same code runs in real time on a
-//! device and in virtual time under test.
+//! Code that waits or paces takes a [`Clock`], so that it runs in real time on a device and in
+//! virtual time under test.
 
 #![forbid(unsafe_code)]
 
@@ -9,26 +9,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A time source in nanoseconds since its own beginning.
+/// A time source in nanoseconds since its origin.
 pub trait Clock: Send + Sync {
-    /// Nanoseconds since this clock began; never goes back.
+    /// Nanoseconds since the clock's origin; monotonic.
     fn now_ns(&self) -> u64;
 
     /// Returns once [`Clock::now_ns`] is at least `deadline_ns`.
     fn sleep_until_ns(&self, deadline_ns: u64);
 }
 
-/// The machine's monotonic clock, counted from when this value was made.
+/// The machine's monotonic clock; its origin is the creation of this value.
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
-    beginning: Instant,
+    origin: Instant,
 }
 
 impl MonotonicClock {
     /// A clock that reads zero now.
     pub fn new() -> Self {
         Self {
-            beginning: Instant::now(),
+            origin: Instant::now(),
         }
     }
 }
@@ -41,7 +41,7 @@ impl Default for MonotonicClock {
 
 impl Clock for MonotonicClock {
     fn now_ns(&self) -> u64 {
-        let elapsed = self.beginning.elapsed();
+        let elapsed = self.origin.elapsed();
         let seconds = elapsed.as_secs().saturating_mul(1_000_000_000);
         seconds.saturating_add(u64::from(elapsed.subsec_nanos()))
     }
@@ -58,15 +58,15 @@ impl Clock for MonotonicClock {
     }
 }
 
-/// A clock that stands still until it is advanced; clones share the same time.
+/// A virtual clock, which only its callers advance; clones share the time.
 ///
 /// ```
 /// use assay_runtime::clock::{Clock, VirtualClock};
 /// let clock = VirtualClock::new();
-/// let seen_elsewhere = clock.clone();
+/// let same_clock = clock.clone();
 /// clock.advance_ns(5);
 /// clock.sleep_until_ns(3); // already past
-/// assert_eq!(seen_elsewhere.now_ns(), 5);
+/// assert_eq!(same_clock.now_ns(), 5);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock {
@@ -79,7 +79,7 @@ impl VirtualClock {
         Self::default()
     }
 
-    /// Moves time forward by `nanoseconds`, stopping at the end of the range.
+    /// Advances the time by `nanoseconds`, saturating.
     pub fn advance_ns(&self, nanoseconds: u64) {
         let mut now = self.now_ns.load(Ordering::Acquire);
         loop {
@@ -89,12 +89,12 @@ impl VirtualClock {
                 .compare_exchange_weak(now, later, Ordering::AcqRel, Ordering::Acquire)
             {
                 Ok(_) => return,
-                Err(seen) => now = seen,
+                Err(current) => now = current,
             }
         }
     }
 
-    /// Moves time forward to `instant_ns`; a moment already past changes nothing.
+    /// Advances the time to `instant_ns`; no effect if that is in the past.
     pub fn advance_to_ns(&self, instant_ns: u64) {
         self.now_ns.fetch_max(instant_ns, Ordering::AcqRel);
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn virtual_time_moves_only_forward_and_saturates() {
+    fn virtual_time_is_monotonic_and_saturates() {
         let clock = VirtualClock::new();
         clock.advance_to_ns(10);
         clock.advance_to_ns(4);

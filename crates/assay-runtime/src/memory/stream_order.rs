@@ -1,8 +1,8 @@
 //! Stream order: when a block freed on one stream may be reused on another.
 //!
 //! The stream that freed a block can reuse it without waiting, since its later work is ordered
-//! after the free. Any other stream has to wait for an event recorded after the free. An event per free
-//! would cost more than the pool itself, so none is recorded until another stream runs out of
+//! after the free. Any other stream has to wait for an event recorded after the free. An event per
+//! free would cost more than the pool itself, so none is recorded until another stream runs out of
 //! memory. Then one event seals all blocks freed before it; once it is complete, any stream may
 //! reuse the sealed blocks.
 

@@ -1,31 +1,31 @@
-//! Failures on order: the n-th call of a kind fails, at the call or later on the device.
+//! Fault injection: the n-th call of a kind fails, at the call or later on the device.
 
 use crate::backend::Operation;
 use std::collections::HashMap;
 
-/// When a planned failure shows.
+/// When an injected fault takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultMoment {
-    /// The call itself returns the error and queues nothing.
+    /// The call returns the error and queues nothing.
     AtCall,
-    /// The call succeeds; the work fails when the device comes to it, and its stream with it.
+    /// The call succeeds; the work fails when the device runs it, and stops its stream.
     ///
     /// Only copies, fills and launches can fail this way; others fail at the call.
     OnDevice,
 }
 
-/// One planned failure.
+/// One fault to inject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// The call that fails.
     pub operation: Operation,
-    /// Which of them, counted from one over the life of the device.
+    /// Which of these calls, counted from one since the device was created.
     pub occurrence: u64,
-    /// When it shows.
+    /// When it takes effect.
     pub moment: FaultMoment,
 }
 
-/// The planned failures and the calls counted so far.
+/// The faults to inject and the call counts.
 #[derive(Default)]
 pub(super) struct FaultPlan {
     faults: Vec<Fault>,
@@ -37,12 +37,12 @@ impl FaultPlan {
         self.faults.push(fault);
     }
 
-    /// How often this call was made so far.
+    /// Calls of this kind so far.
     pub fn calls(&self, operation: Operation) -> u64 {
         self.calls.get(&operation).copied().unwrap_or(0)
     }
 
-    /// Counts one call and returns the failure planned for it, if any.
+    /// Counts one call and returns the fault to inject into it, if any.
     pub fn count(&mut self, operation: Operation) -> Option<Fault> {
         let calls = self.calls.entry(operation).or_insert(0);
         *calls += 1;

@@ -13,9 +13,9 @@ use crate::streams::{Command, DEFAULT_STREAM};
 use std::sync::{Arc, MutexGuard};
 
 impl SimBackend {
-    /// Begins a call: it takes host time, what happened meanwhile happens, a fault may end it.
+    /// Begins a call: advances the clock by its host time, processes completions, injects faults.
     ///
-    /// The flag says that the work queued by this call is to fail later on the device.
+    /// The flag is set if the work queued by this call has to fail on the device.
     fn begin(
         &self,
         operation: Operation,
@@ -27,11 +27,11 @@ impl SimBackend {
         let Some(fault) = device.faults.count(operation) else {
             return Ok((device, false));
         };
-        let can_be_late = matches!(
+        let fails_on_device = matches!(
             operation,
             Operation::Copy | Operation::Fill | Operation::Launch
         );
-        if fault.moment == FaultMoment::OnDevice && can_be_late {
+        if fault.moment == FaultMoment::OnDevice && fails_on_device {
             return Ok((device, true));
         }
         Err(BackendError::Injected {

@@ -1,22 +1,22 @@
-//! Kernels of the simulated device: a time, and if wanted an effect on memory.
+//! Kernels of the simulated device: a duration model and an optional effect on memory.
 
 use super::memory::SimMemory;
 use crate::backend::{Launch, Result};
 
-/// Gives the time a launch takes.
+/// The duration of a launch in nanoseconds.
 pub type KernelDuration = Box<dyn Fn(&Launch) -> u64 + Send + Sync>;
 
-/// Does to memory what the kernel does; an error fails the launch, with its words.
+/// The kernel's effect on memory; an error fails the launch with its message.
 pub type KernelBody = Box<dyn Fn(&Launch, &mut SimMemory) -> Result<()> + Send + Sync>;
 
-/// Code the simulated device can launch.
+/// A kernel of the simulated device.
 pub struct SimKernel {
     /// Its name, for errors.
     pub name: String,
-    /// How many arguments a launch must have.
+    /// Number of arguments.
     pub parameters: usize,
-    /// The time a launch takes.
+    /// The duration of a launch.
     pub duration_ns: KernelDuration,
-    /// What it does to memory, where that matters.
+    /// The effect on memory, if any.
     pub body: Option<KernelBody>,
 }

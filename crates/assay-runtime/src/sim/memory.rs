@@ -1,18 +1,18 @@
-//! The simulated memories: address ranges, and their bytes where these are kept.
+//! The simulated device and host memory: address ranges, and optionally their contents.
 
 use crate::backend::{Address, BackendError, Operation, Result, Space};
 use std::collections::BTreeMap;
 
-/// Whether the simulated device remembers what is written to it.
+/// Whether the simulated device stores contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contents {
-    /// Every byte is kept and copied, so that results can be compared.
+    /// Every byte is stored and copied, so that results can be compared.
     Kept,
     /// Only sizes and times are modeled.
     Dropped,
 }
 
-/// What fresh memory holds: not zero, so that code relying on zeros is found out.
+/// The initial value of memory: not zero, so that tests catch code that relies on zeros.
 pub const FRESH_BYTE: u8 = 0xA5;
 
 struct Region {
@@ -29,7 +29,7 @@ struct Memory {
 
 /// Device and host memory of one simulated device.
 ///
-/// Addresses are never handed out twice, so a stale one is always recognized.
+/// Addresses are never reused, so that a stale one is always recognized.
 pub struct SimMemory {
     device: Memory,
     host: Memory,
@@ -90,7 +90,7 @@ impl SimMemory {
             free,
         };
         let address = memory.next_address;
-        // One alignment unit of nothing after each region keeps neighbors from touching.
+        // A guard gap of one alignment unit after each region.
         let end = address
             .checked_add(bytes)
             .and_then(|end| end.checked_next_multiple_of(alignment))
@@ -122,7 +122,7 @@ impl SimMemory {
         Ok(())
     }
 
-    /// Start of the region that holds the whole range.
+    /// Start of the region that contains the range.
     fn locate(&self, operation: Operation, address: Address, bytes: u64) -> Result<u64> {
         let unknown = BackendError::UnknownAddress { operation, address };
         let (base, region) = self
@@ -147,7 +147,7 @@ impl SimMemory {
         Ok(*base)
     }
 
-    /// Refuses a range that is not wholly inside one live allocation.
+    /// Fails for a range that is not inside one live allocation.
     pub(super) fn check(&self, operation: Operation, address: Address, bytes: u64) -> Result<()> {
         self.locate(operation, address, bytes).map(|_| ())
     }
@@ -179,7 +179,7 @@ impl SimMemory {
         Ok(())
     }
 
-    /// Overwrites a range; without contents only the range is checked.
+    /// Overwrites a range; without contents only checks the range.
     pub fn write(&mut self, address: Address, from: &[u8]) -> Result<()> {
         let (operation, bytes) = (Operation::WriteHost, from.len() as u64);
         if self.contents == Contents::Dropped {
@@ -190,7 +190,7 @@ impl SimMemory {
         Ok(())
     }
 
-    /// Gives `change` the bytes of a range; without contents only the range is checked.
+    /// Calls `change` on the bytes of a range; without contents only checks the range.
     pub fn update(
         &mut self,
         address: Address,
@@ -232,7 +232,7 @@ impl SimMemory {
             }
             return Ok(());
         }
-        // Two regions of one map cannot be borrowed at once, so the source steps out meanwhile.
+        // Two regions of one map cannot be borrowed at once, so the source is moved out meanwhile.
         let source_memory = self.memory_mut(source.space());
         let Some(source_region) = source_memory.regions.get_mut(&from) else {
             return Err(BackendError::UnknownAddress {

@@ -1,13 +1,13 @@
-//! A simulated device: virtual time, modeled bandwidths, and the same outcome every run.
+//! A simulated device: virtual time, modeled bandwidths, deterministic results.
 //!
-//! It implements [`Backend`](crate::backend::Backend), so pool, transfer, dispatch and scheduler
-//! run on it unchanged, without a GPU, and faults can be ordered up. What it models: streams in
-//! order, one upload, one download, one compute and one host-copy engine, priorities between
-//! streams, host time of every call. What it does not: contention for memory bandwidth between
-//! engines, and two kernels at once.
+//! It implements [`Backend`](crate::backend::Backend), so that pool, transfer, dispatch and
+//! scheduler run on it unchanged, without a GPU and with injected faults. It is a discrete-event
+//! simulation of in-order streams, one upload, one download, one compute and one host-copy engine,
+//! stream priorities and the host time of every call. It does not model contention for memory
+//! bandwidth between engines, nor concurrent kernels.
 //!
-//! Driven from one thread it is deterministic to the nanosecond. Driven from several it is safe,
-//! but the order of calls is then the threads' own.
+//! Driven from one thread it is deterministic to the nanosecond. It is thread-safe, but with
+//! several threads the order of calls depends on their scheduling.
 
 #![forbid(unsafe_code)]
 
@@ -35,12 +35,12 @@ use crate::clock::{Clock, VirtualClock};
 use device::Device;
 use std::sync::{Mutex, MutexGuard};
 
-/// How to make a [`SimBackend`].
+/// Options of a [`SimBackend`].
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// The device's figures.
+    /// The performance model.
     pub profile: SimProfile,
-    /// Whether bytes are kept.
+    /// Whether contents are stored.
     pub contents: Contents,
     /// Whether finished work is kept for [`SimBackend::take_timeline`].
     pub record_timeline: bool,
@@ -51,7 +51,7 @@ pub struct SimOptions {
 impl Default for SimOptions {
     fn default() -> Self {
         SimOptions {
-            profile: SimProfile::round_figures(),
+            profile: SimProfile::generic(),
             contents: Contents::Kept,
             record_timeline: false,
             clock: VirtualClock::new(),
@@ -80,7 +80,7 @@ pub struct SimBackend {
 }
 
 impl SimBackend {
-    /// Makes a device, or refuses figures with which nothing would ever finish.
+    /// Creates a device, or fails for parameters with which nothing would ever finish.
     pub fn new(options: SimOptions) -> Result<Self> {
         options.profile.validate()?;
         let profile = options.profile;
@@ -105,7 +105,7 @@ impl SimBackend {
         &self.clock
     }
 
-    /// Makes code launchable.
+    /// Registers a kernel.
     pub fn register_kernel(&self, kernel: SimKernel) -> Result<KernelId> {
         let mut device = self.lock(Operation::Launch)?;
         let id = KernelId(device.streams.new_id());
@@ -113,18 +113,18 @@ impl SimBackend {
         Ok(id)
     }
 
-    /// Plans a failure.
+    /// Injects a fault.
     pub fn inject(&self, fault: Fault) -> Result<()> {
         self.lock(fault.operation)?.faults.add(fault);
         Ok(())
     }
 
-    /// How often this call was made so far, failures included.
+    /// Calls of this kind so far, including failed ones.
     pub fn calls(&self, operation: Operation) -> Result<u64> {
         Ok(self.lock(operation)?.faults.calls(operation))
     }
 
-    /// Bytes that are allocated in this memory.
+    /// Bytes allocated in this memory.
     pub fn used_bytes(&self, space: Space) -> Result<u64> {
         Ok(self
             .lock(Operation::AllocateDevice)?
@@ -132,21 +132,21 @@ impl SimBackend {
             .used_bytes(space))
     }
 
-    /// Reads any memory as it is at this moment, without waiting and without cost.
+    /// Reads any memory at the current time, without waiting and without cost.
     pub fn peek(&self, source: Address, into: &mut [u8]) -> Result<()> {
         let mut device = self.lock(Operation::ReadHost)?;
         device.advance_to(self.clock.now_ns());
         device.memory.read(source, into)
     }
 
-    /// When the next queued work will finish, if any is under way; for driving virtual time.
+    /// The time of the next completion, if work is running; for driving virtual time.
     pub fn next_completion_ns(&self) -> Result<Option<u64>> {
         let mut device = self.lock(Operation::QueryStream)?;
         device.advance_to(self.clock.now_ns());
         Ok(device.next_completion_ns())
     }
 
-    /// Finished work since the last call, in order of completion; empty unless recorded.
+    /// Takes the spans since the last call, in order of completion; empty unless recorded.
     pub fn take_timeline(&self) -> Result<Vec<SimSpan>> {
         let mut device = self.lock(Operation::QueryStream)?;
         device.advance_to(self.clock.now_ns());
@@ -160,7 +160,7 @@ impl SimBackend {
     fn lock(&self, operation: Operation) -> Result<MutexGuard<'_, Device>> {
         self.device.lock().map_err(|_| BackendError::Driver {
             operation,
-            message: "the simulated device is unusable since a kernel body panicked".to_owned(),
+            message: "the simulated device is unusable after a panic in a kernel body".to_owned(),
         })
     }
 }

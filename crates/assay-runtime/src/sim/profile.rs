@@ -1,13 +1,13 @@
-//! How fast the simulated device is: times from sizes, in whole nanoseconds.
+//! The performance model of the simulated device, in integer nanoseconds.
 
 use crate::backend::{BackendError, CopyDirection, Space};
 
-/// A path for bytes: a fixed time and a rate.
+/// A link: latency and bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// Bytes per second once under way.
+    /// Bandwidth.
     pub bytes_per_second: u64,
-    /// Time before the first byte.
+    /// Latency before the first byte.
     pub latency_ns: u64,
 }
 
@@ -22,16 +22,16 @@ impl Link {
     }
 }
 
-/// One memory of the simulated machine and what its allocation calls cost the host.
+/// One memory of the simulated machine and the host cost of its allocation calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryModel {
-    /// Bytes in all.
+    /// Total bytes.
     pub capacity_bytes: u64,
     /// Fixed host time of an allocation.
     pub allocate_ns: u64,
-    /// Host time of an allocation per MiB asked for, as page-locking has.
+    /// Host time of an allocation per MiB, as for page-locking.
     pub allocate_ns_per_mib: u64,
-    /// Host time of a free, beside waiting for queued work.
+    /// Host time of a free, apart from waiting for queued work.
     pub free_ns: u64,
 }
 
@@ -43,7 +43,7 @@ impl MemoryModel {
     }
 }
 
-/// Every figure of a simulated device.
+/// The parameters of a simulated device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SimProfile {
     /// The name the device reports.
@@ -66,17 +66,15 @@ pub struct SimProfile {
     pub host_fill: Link,
     /// Host time of a call that queues work.
     pub enqueue_ns: u64,
-    /// Host time of a query; at least 1, so that a polling loop gets somewhere.
+    /// Host time of a query; at least 1, so that a polling loop advances time.
     pub query_ns: u64,
-    /// Allocations begin at multiples of this power of two.
+    /// Alignment of allocations, a power of two.
     pub alignment_bytes: u64,
 }
 
 impl SimProfile {
-    /// A device of round figures, of no particular make.
-    ///
-    /// 16 GiB at 1 TB/s behind a link of 25 GB/s each way.
-    pub fn round_figures() -> Self {
+    /// A generic device: 16 GiB at 1 TB/s behind a link of 25 GB/s each way.
+    pub fn generic() -> Self {
         let link = |bytes_per_second, latency_ns| Link {
             bytes_per_second,
             latency_ns,
@@ -133,7 +131,7 @@ impl SimProfile {
         }
     }
 
-    /// Refuses figures with which nothing would ever finish or fit.
+    /// Rejects parameters with which nothing would ever finish or fit.
     pub(super) fn validate(&self) -> Result<(), BackendError> {
         let at_least_one = [
             (
@@ -204,8 +202,8 @@ mod tests {
     }
 
     #[test]
-    fn impossible_figures_are_refused_by_name() {
-        let mut profile = SimProfile::round_figures();
+    fn invalid_parameters_are_rejected_by_name() {
+        let mut profile = SimProfile::generic();
         assert_eq!(profile.validate(), Ok(()));
         profile.device_to_host.bytes_per_second = 0;
         let message = profile.validate().expect_err("zero rate").to_string();

@@ -235,7 +235,7 @@ impl<W> StreamTable<W> {
         }
     }
 
-    /// Marks an idle stream as running work that was never queued; [`finish`](Self::finish) ends it.
+    /// Marks an idle stream as running work that was not queued; [`finish`](Self::finish) ends it.
     pub fn start(&mut self, stream: StreamId) {
         if let Some(found) = self.streams.get_mut(&stream) {
             found.running = true;

@@ -1,6 +1,6 @@
 //! Clauses on capture and replay.
 
-use super::{BYTES, Checker, Outcome, ok, refused, same};
+use super::{BYTES, Checker, Outcome, fails, ok, same};
 
 impl Checker<'_> {
     pub(super) fn graphs(&self) -> Outcome {
@@ -37,19 +37,19 @@ impl Checker<'_> {
             let bytes = self.download(main, device)?;
             self.expect_fill("a graph runs its work in order", &bytes, expected)?;
             let bytes = self.download(main, other)?;
-            self.expect_fill("a graph runs its side streams", &bytes, beside)?;
+            self.expect_fill("a graph runs its branches", &bytes, beside)?;
         }
         ok(clause, backend.destroy_graph(graph))?;
-        refused(
-            "launch of an ended graph",
+        fails(
+            "launch of a destroyed graph",
             "unknown_graph",
             backend.launch_graph(graph, main),
         )?;
         for event in [fork, join] {
-            ok("event end", backend.destroy_event(event))?;
+            ok("event destruction", backend.destroy_event(event))?;
         }
         for stream in [main, side] {
-            ok("stream end", backend.destroy_stream(stream))?;
+            ok("stream destruction", backend.destroy_stream(stream))?;
         }
         self.free(&[device, other], &[])
     }
@@ -62,8 +62,8 @@ impl Checker<'_> {
         let outside = ok(clause, backend.create_event())?;
         let inside = ok(clause, backend.create_event())?;
         ok(clause, backend.record_event(outside, side))?;
-        refused(
-            "end without beginning",
+        fails(
+            "end without a capture",
             "not_capturing",
             backend.end_capture(main),
         )?;
@@ -79,28 +79,32 @@ impl Checker<'_> {
             backend.synchronize_event(inside),
         ];
         for outcome in forbidden {
-            refused("waiting during capture", "capturing", outcome)?;
+            fails("synchronization during capture", "capturing", outcome)?;
         }
         for (stream, expected) in [(main, true), (side, false)] {
             let captured = ok(clause, backend.is_capturing(stream))?;
-            same("a stream knows whether it is captured", expected, captured)?;
+            same(
+                "is_capturing is true for captured streams only",
+                expected,
+                captured,
+            )?;
         }
         ok(clause, backend.wait_event(side, inside))?;
         self.fill(side, device, 1)?;
-        refused(
-            "end with a stream left outside",
+        fails(
+            "end with an unjoined stream",
             "unjoined_capture",
             backend.end_capture(main),
         )?;
         for stream in [main, side] {
             ok(
-                "a failed capture frees its streams",
+                "a failed capture releases its streams",
                 backend.synchronize_stream(stream),
             )?;
-            ok("stream end", backend.destroy_stream(stream))?;
+            ok("stream destruction", backend.destroy_stream(stream))?;
         }
         for event in [outside, inside] {
-            ok("event end", backend.destroy_event(event))?;
+            ok("event destruction", backend.destroy_event(event))?;
         }
         self.free(&[device], &[])
     }

@@ -1,6 +1,6 @@
 //! Clauses on allocation, copies, fills and their bounds.
 
-use super::{BYTES, Checker, Outcome, ok, pattern, refused, same};
+use super::{BYTES, Checker, Outcome, fails, ok, pattern, same};
 use crate::backend::Address;
 
 impl Checker<'_> {
@@ -30,20 +30,20 @@ impl Checker<'_> {
             true,
             after.free_bytes >= before.free_bytes && after.free_bytes <= after.total_bytes,
         )?;
-        refused(
+        fails(
             "double device free",
             "unknown_address",
             backend.free_device(first),
         )?;
-        refused(
+        fails(
             "double host free",
             "unknown_address",
             backend.free_host(third),
         )?;
-        refused("empty device", "zero_bytes", backend.allocate_device(0))?;
-        refused("empty host", "zero_bytes", backend.allocate_host(0))?;
+        fails("empty device", "zero_bytes", backend.allocate_device(0))?;
+        fails("empty host", "zero_bytes", backend.allocate_host(0))?;
         let too_much = backend.allocate_device(after.total_bytes.saturating_add(1));
-        refused("more than there is", "out_of_memory", too_much)
+        fails("a request above capacity", "out_of_memory", too_much)
     }
 
     pub(super) fn copies(&self) -> Outcome {
@@ -79,7 +79,7 @@ impl Checker<'_> {
             self.download(stream, device)? == expected,
         )?;
         let nothing = backend.copy(stream, host.into(), device.into(), 0);
-        ok("a copy of nothing", nothing)?;
+        ok("an empty copy", nothing)?;
         self.free(&[device, other], &[host, copied, last])
     }
 
@@ -88,28 +88,28 @@ impl Checker<'_> {
         let (device, host) = (self.device()?, self.host()?);
         let (from, to): (Address, Address) = (host.into(), device.into());
         let late = to.offset(BYTES / 2).unwrap_or(to);
-        refused(
+        fails(
             "copy past the end",
             "out_of_bounds",
             backend.copy(stream, from, late, BYTES),
         )?;
-        refused(
+        fails(
             "fill past the end",
             "out_of_bounds",
             backend.fill(stream, late, 0, BYTES),
         )?;
-        refused(
+        fails(
             "overlapping copy",
             "overlap",
             backend.copy(stream, to, to.offset(1).unwrap_or(to), 16),
         )?;
-        refused(
+        fails(
             "write past the end",
             "out_of_bounds",
             backend.write_host(host, &vec![0; BYTES as usize + 1]),
         )?;
         self.free(&[device], &[host])?;
-        refused(
+        fails(
             "copy to freed memory",
             "unknown_address",
             backend.fill(stream, to, 0, 1),

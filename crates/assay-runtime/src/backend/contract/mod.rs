@@ -1,7 +1,7 @@
-//! The contract every backend is held to, as code that any backend's tests can call.
+//! The contract of backends as a test suite that runs on any of them.
 //!
-//! A clause that does not hold comes back as a [`Violation`] naming it, so the same checks serve
-//! tests and diagnosis.
+//! A clause that does not hold is returned as a [`Violation`], so that the same checks serve tests
+//! and diagnosis.
 
 mod graphs;
 mod memory;
@@ -37,7 +37,7 @@ impl std::error::Error for Violation {}
 
 type Outcome<T = ()> = Result<T, Violation>;
 
-/// Size of the buffers the checks use: long enough that a copy is not over at once.
+/// Size of the buffers: large enough that a copy takes time.
 const BYTES: u64 = 1 << 20;
 
 /// Runs every clause against a backend.
@@ -51,7 +51,7 @@ pub fn check(backend: &dyn Backend, increment: KernelId) -> Outcome {
     checker.bounds()?;
     checker.stream_order()?;
     checker.events()?;
-    checker.ended_things()?;
+    checker.destroyed_handles()?;
     checker.launches()?;
     checker.graphs()?;
     checker.capture_rules()
@@ -62,7 +62,7 @@ struct Checker<'a> {
     increment: KernelId,
 }
 
-/// A call that had to succeed.
+/// Expects success.
 fn ok<T>(clause: &'static str, outcome: super::Result<T>) -> Outcome<T> {
     outcome.map_err(|error| Violation {
         clause,
@@ -71,8 +71,8 @@ fn ok<T>(clause: &'static str, outcome: super::Result<T>) -> Outcome<T> {
     })
 }
 
-/// A call that had to fail with this code.
-fn refused<T>(clause: &'static str, code: &'static str, outcome: super::Result<T>) -> Outcome {
+/// Expects the error with this code.
+fn fails<T>(clause: &'static str, code: &'static str, outcome: super::Result<T>) -> Outcome {
     let got = match outcome {
         Ok(_) => "success".to_owned(),
         Err(error) if error.code() == code => return Ok(()),
@@ -96,7 +96,7 @@ fn same<T: PartialEq + fmt::Debug>(clause: &'static str, expected: T, got: T) ->
     })
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Pseudorandom bytes for a seed.
 fn pattern(seed: u64) -> Vec<u8> {
     let mixed = |index: u64| {
         let value = (index ^ (seed << 40)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -129,7 +129,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The device bytes as they are once the stream is through.
+    /// The device bytes after all work of the stream.
     fn download(&self, stream: StreamId, source: DevicePointer) -> Outcome<Vec<u8>> {
         let clause = "download";
         let host = self.host()?;

@@ -1,6 +1,6 @@
 //! Clauses on streams, events and launches.
 
-use super::{BYTES, Checker, Outcome, ok, refused, same};
+use super::{BYTES, Checker, Outcome, fails, ok, same};
 use crate::backend::{KernelArgument, KernelId, Launch, StreamId, StreamPriority};
 
 impl Checker<'_> {
@@ -18,10 +18,14 @@ impl Checker<'_> {
         let high = ok("stream creation", high)?;
         same("streams are distinct", true, high != stream)?;
         for stream in [stream, high] {
-            ok("stream end", self.backend.destroy_stream(stream))?;
+            ok("stream destruction", self.backend.destroy_stream(stream))?;
         }
-        let kept = self.backend.destroy_stream(self.backend.default_stream());
-        refused("end of the default stream", "default_stream", kept)?;
+        let outcome = self.backend.destroy_stream(self.backend.default_stream());
+        fails(
+            "destruction of the default stream",
+            "default_stream",
+            outcome,
+        )?;
         self.free(&[device], &[])
     }
 
@@ -33,9 +37,9 @@ impl Checker<'_> {
         let first = ok(clause, backend.create_event())?;
         let last = ok(clause, backend.create_event())?;
         let never = ok(clause, backend.query_event(first))?;
-        same("an event never recorded counts as finished", true, never)?;
+        same("an event never recorded counts as complete", true, never)?;
         ok(clause, backend.wait_event(reader, first))?;
-        refused(
+        fails(
             "time of an event never recorded",
             "event_not_finished",
             backend.elapsed_ns(first, last),
@@ -54,7 +58,7 @@ impl Checker<'_> {
         self.expect_fill("a wait orders two streams", &bytes, 39)?;
 
         let finished = ok(clause, backend.query_event(last))?;
-        same("a waited-for event is finished", true, finished)?;
+        same("an awaited event is complete", true, finished)?;
         ok(clause, backend.synchronize_event(first))?;
         let elapsed = ok(clause, backend.elapsed_ns(first, last))?;
         same("work takes time", true, elapsed > 0)?;
@@ -66,23 +70,23 @@ impl Checker<'_> {
             std::thread::yield_now();
         }
         let after = backend.clock().now_ns();
-        same("the clock does not go back", true, after >= before)?;
+        same("the clock is monotonic", true, after >= before)?;
         for event in [first, last] {
-            ok("event end", backend.destroy_event(event))?;
+            ok("event destruction", backend.destroy_event(event))?;
         }
         for stream in [writer, reader] {
-            ok("stream end", backend.destroy_stream(stream))?;
+            ok("stream destruction", backend.destroy_stream(stream))?;
         }
         self.free(&[device], &[host])
     }
 
-    pub(super) fn ended_things(&self) -> Outcome {
+    pub(super) fn destroyed_handles(&self) -> Outcome {
         let backend = self.backend;
         let device = self.device()?;
         let stream = self.stream()?;
         let event = ok("event creation", backend.create_event())?;
-        ok("stream end", backend.destroy_stream(stream))?;
-        ok("event end", backend.destroy_event(event))?;
+        ok("stream destruction", backend.destroy_stream(stream))?;
+        ok("event destruction", backend.destroy_event(event))?;
         let default = backend.default_stream();
         let unknown_stream: [crate::backend::Result<()>; 7] = [
             backend.destroy_stream(stream),
@@ -94,7 +98,7 @@ impl Checker<'_> {
             backend.is_capturing(stream).map(|_| ()),
         ];
         for outcome in unknown_stream {
-            refused("use of an ended stream", "unknown_stream", outcome)?;
+            fails("use of a destroyed stream", "unknown_stream", outcome)?;
         }
         let unknown_event: [crate::backend::Result<()>; 5] = [
             backend.destroy_event(event),
@@ -104,7 +108,7 @@ impl Checker<'_> {
             backend.synchronize_event(event),
         ];
         for outcome in unknown_event {
-            refused("use of an ended event", "unknown_event", outcome)?;
+            fails("use of a destroyed event", "unknown_event", outcome)?;
         }
         self.free(&[device], &[])
     }
@@ -137,7 +141,7 @@ impl Checker<'_> {
             ("empty_launch", empty),
             ("unknown_kernel", unknown),
         ] {
-            refused("wrong launch", code, backend.launch(stream, &launch))?;
+            fails("wrong launch", code, backend.launch(stream, &launch))?;
         }
         self.free(&[device], &[])
     }

@@ -202,8 +202,8 @@ impl Residency {
 
     /// Evicts one buffer in response to `pressure`; returns false if none can be evicted.
     ///
-    /// Evicts the least recently used buffer; for an exceeded quota, that of the tenant. Meant for a
-    /// [`FailureCallbackAdaptor`](super::adaptors::FailureCallbackAdaptor).
+    /// Evicts the least recently used buffer; for an exceeded quota, that of the tenant. Meant for
+    /// a [`FailureCallbackAdaptor`](super::adaptors::FailureCallbackAdaptor).
     pub fn evict_for(
         &self,
         pressure: &MemoryError,
