@@ -4,7 +4,7 @@ use assay_runtime::backend::*;
 use assay_runtime::dispatch::*;
 use assay_runtime::scheduler::*;
 use assay_runtime::sim::*;
-use assay_runtime::transfer::{HostSource, TransferEngine, TransferOptions, TransferTerms};
+use assay_runtime::transfer::{HostSource, TransferAttributes, TransferEngine, TransferOptions};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -661,9 +661,9 @@ fn transfer_and_dispatch_waits_progress_each_other() {
         let mut copy = WorkRequest::new("copy", stream, work);
         copy.task = Some(Arc::clone(&task));
         let upload = || {
-            let terms = TransferTerms {
+            let terms = TransferAttributes {
                 task: Some(Arc::clone(&task)),
-                ..TransferTerms::default()
+                ..TransferAttributes::default()
             };
             let source: HostSource = Arc::new(vec![7; 400_000]);
             engine

@@ -1,4 +1,4 @@
-//! Transfers on the simulated device: every byte, in order of urgency, through failures.
+//! Transfers on the simulated device: every byte, by priority, through failures.
 
 use assay_runtime::backend::*;
 use assay_runtime::dispatch::{Recorder, WorkKind};
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Chunks of this size are under way long enough to be seen there.
+/// Chunks of this size are in flight long enough to be observed.
 const MB: u64 = 1_000_000;
 
 struct World {
@@ -50,10 +50,10 @@ fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
     (0..bytes).map(|index| mixed(index) as u8).collect()
 }
 
-fn with_priority(priority: StreamPriority) -> TransferTerms {
-    TransferTerms {
+fn with_priority(priority: StreamPriority) -> TransferAttributes {
+    TransferAttributes {
         priority,
-        ..TransferTerms::default()
+        ..TransferAttributes::default()
     }
 }
 
@@ -94,17 +94,17 @@ impl World {
         read
     }
 
-    fn upload(&self, bytes: &[u8], to: DevicePointer, terms: TransferTerms) -> Transfer {
+    fn upload(&self, bytes: &[u8], to: DevicePointer, attributes: TransferAttributes) -> Transfer {
         let source: HostSource = Arc::new(bytes.to_vec());
         self.engine
-            .upload("upload", source, to, terms)
+            .upload("upload", source, to, attributes)
             .expect("room")
     }
 
     fn assert_idle(&self) {
         let idle = TransferUsage {
             transfers: 0,
-            chunks_under_way: 0,
+            chunks_in_flight: 0,
             slots_used: 0,
         };
         assert_eq!(self.engine.usage(), Ok(idle));
@@ -126,29 +126,29 @@ proptest! {
         let mut copies = Vec::new();
         for (index, (kind, bytes, priority)) in jobs.iter().enumerate() {
             let expected = pattern(index as u64, *bytes);
-            let terms = with_priority(PRIORITIES[*priority]);
+            let attributes = with_priority(PRIORITIES[*priority]);
             match kind {
                 0 => {
                     let memory = world.memory(*bytes);
-                    let transfer = world.upload(&expected, memory, terms);
+                    let transfer = world.upload(&expected, memory, attributes);
                     uploads.push((transfer, memory, expected));
                 }
                 1 => {
                     let memory = world.filled(&expected);
                     let buffer = vec![0_u8; *bytes as usize];
-                    let download = world.engine.download("download", memory, buffer, terms);
+                    let download = world.engine.download("download", memory, buffer, attributes);
                     downloads.push((download.expect("room"), expected));
                 }
                 2 => {
                     let (from, to) = (world.filled(&expected), world.memory(*bytes));
-                    let copy = world.engine.copy("copy", from.into(), to.into(), *bytes, terms);
+                    let copy = world.engine.copy("copy", from.into(), to.into(), *bytes, attributes);
                     copies.push((copy.expect("room"), to, expected));
                 }
                 _ => {
                     let host = world.device.allocate_host((*bytes).max(1)).expect("room");
                     world.device.write_host(host, &expected).expect("fits");
                     let memory = world.memory(*bytes);
-                    let copy = world.engine.copy("pinned", host.into(), memory.into(), *bytes, terms);
+                    let copy = world.engine.copy("pinned", host.into(), memory.into(), *bytes, attributes);
                     copies.push((copy.expect("room"), memory, expected));
                 }
             }
@@ -209,12 +209,12 @@ proptest! {
         let mut uploads = Vec::new();
         let mut downloads = Vec::new();
         for ((up, bytes, priority), (expected, memory)) in jobs.iter().zip(&sources) {
-            let terms = with_priority(PRIORITIES[*priority]);
+            let attributes = with_priority(PRIORITIES[*priority]);
             if *up {
-                uploads.push((world.upload(expected, *memory, terms), *memory, expected));
+                uploads.push((world.upload(expected, *memory, attributes), *memory, expected));
             } else {
                 let buffer = vec![0_u8; *bytes as usize];
-                let download = world.engine.download("download", *memory, buffer, terms);
+                let download = world.engine.download("download", *memory, buffer, attributes);
                 downloads.push((download.expect("room"), expected));
             }
         }
@@ -243,7 +243,7 @@ proptest! {
 }
 
 #[test]
-fn a_failed_chunk_names_itself_frees_its_slots_and_spares_its_neighbors() {
+fn failed_chunk_is_named_frees_its_slots_and_fails_only_its_transfer() {
     for moment in [FaultMoment::AtCall, FaultMoment::OnDevice] {
         let world = world(100, 4);
         let expected = [pattern(1, 250), pattern(2, 250), pattern(3, 250)];
@@ -258,7 +258,7 @@ fn a_failed_chunk_names_itself_frees_its_slots_and_spares_its_neighbors() {
         let transfers: Vec<_> = expected
             .iter()
             .zip(&memory)
-            .map(|(bytes, memory)| world.upload(bytes, *memory, TransferTerms::default()))
+            .map(|(bytes, memory)| world.upload(bytes, *memory, TransferAttributes::default()))
             .collect();
         assert_eq!(transfers[0].wait(), Ok(()));
         let error = transfers[1].wait().expect_err("planned");
@@ -280,7 +280,7 @@ fn a_failed_chunk_names_itself_frees_its_slots_and_spares_its_neighbors() {
 }
 
 #[test]
-fn urgent_transfers_overtake_and_patient_ones_are_not_forgotten() {
+fn high_priority_transfers_overtake_without_starving_low_priority_ones() {
     let world = world(MB, 2);
     let low = world.upload(
         &pattern(1, 10 * MB),
@@ -300,8 +300,8 @@ fn urgent_transfers_overtake_and_patient_ones_are_not_forgotten() {
     for transfer in &high {
         transfer.wait().expect("sound");
     }
-    let arrived = low.progress().expect("alive").arrived;
-    // Two chunks were under way before; then one in seventeen goes to the patient.
+    let arrived = low.progress().expect("alive").completed;
+    // Two chunks were in flight before; then one in seventeen is of the low-priority transfer.
     assert_eq!(
         arrived,
         4 * MB,
@@ -311,13 +311,13 @@ fn urgent_transfers_overtake_and_patient_ones_are_not_forgotten() {
 }
 
 #[test]
-fn a_full_ring_holds_chunks_back_and_a_full_queue_refuses() {
+fn full_ring_delays_chunks_and_full_queue_rejects_transfers() {
     let world = world_with(MB, 3, |options| options.waiting_transfers = 2);
     let bytes = pattern(1, 20 * MB);
-    let first = world.upload(&bytes, world.memory(20 * MB), TransferTerms::default());
+    let first = world.upload(&bytes, world.memory(20 * MB), TransferAttributes::default());
     let usage = world.engine.usage().expect("sound");
-    assert_eq!((usage.chunks_under_way, usage.slots_used), (3, 3));
-    let second = world.upload(&bytes, world.memory(20 * MB), TransferTerms::default());
+    assert_eq!((usage.chunks_in_flight, usage.slots_used), (3, 3));
+    let second = world.upload(&bytes, world.memory(20 * MB), TransferAttributes::default());
     let source: HostSource = Arc::new(bytes.clone());
     let third = world
         .engine
@@ -325,7 +325,7 @@ fn a_full_ring_holds_chunks_back_and_a_full_queue_refuses() {
             "third",
             source,
             world.memory(20 * MB),
-            TransferTerms::default(),
+            TransferAttributes::default(),
         )
         .expect_err("full");
     assert_eq!(
@@ -335,18 +335,22 @@ fn a_full_ring_holds_chunks_back_and_a_full_queue_refuses() {
     );
     while !first.poll().expect("sound") {
         let usage = world.engine.usage().expect("sound");
-        assert!(usage.slots_used <= 3 && usage.chunks_under_way <= 3);
+        assert!(usage.slots_used <= 3 && usage.chunks_in_flight <= 3);
     }
     second.wait().expect("sound");
 }
 
 #[test]
-fn staging_keeps_the_link_busy() {
+fn staging_saturates_the_link() {
     let world = world(1 << 20, 4);
     let bytes: u64 = 64 << 20;
     let memory = world.memory(bytes);
     world
-        .upload(&vec![7; bytes as usize], memory, TransferTerms::default())
+        .upload(
+            &vec![7; bytes as usize],
+            memory,
+            TransferAttributes::default(),
+        )
         .wait()
         .expect("sound");
     let span = world.recorder.take().records[0].span.expect("timed");
@@ -356,7 +360,7 @@ fn staging_keeps_the_link_busy() {
 }
 
 #[test]
-fn transfers_come_after_events_and_before_later_work() {
+fn transfers_wait_for_events_and_order_later_work() {
     let world = world(512, 2);
     let device = &world.device;
     let expected = pattern(5, 4_096);
@@ -367,16 +371,16 @@ fn transfers_come_after_events_and_before_later_work() {
         .expect("fits");
     let event = device.create_event().expect("sound");
     device.record_event(event, producer).expect("sound");
-    let terms = TransferTerms {
+    let attributes = TransferAttributes {
         after: vec![event],
-        ..TransferTerms::default()
+        ..TransferAttributes::default()
     };
     let download = world
         .engine
-        .download("download", memory, vec![0; 4_096], terms.clone());
+        .download("download", memory, vec![0; 4_096], attributes.clone());
     assert_eq!(download.expect("room").wait(), Ok(vec![1; 4_096]));
 
-    let upload = world.upload(&expected, memory, terms);
+    let upload = world.upload(&expected, memory, attributes);
     upload.order_before(consumer).expect("sound");
     let copy = world.memory(4_096);
     device
@@ -386,11 +390,11 @@ fn transfers_come_after_events_and_before_later_work() {
     assert_eq!(world.contents(copy, 4_096), expected);
 
     device.destroy_event(event).expect("alive");
-    let terms = TransferTerms {
+    let attributes = TransferAttributes {
         after: vec![event],
-        ..TransferTerms::default()
+        ..TransferAttributes::default()
     };
-    let orphan = world.upload(&expected, memory, terms);
+    let orphan = world.upload(&expected, memory, attributes);
     assert_eq!(
         orphan.wait().map_err(|error| error.code()),
         Err("dependency_failed")
@@ -403,12 +407,12 @@ fn stream(device: &SimBackend) -> StreamId {
 }
 
 #[test]
-fn cancelling_ends_what_has_not_started_and_waits_for_what_has() {
+fn cancel_drops_unstarted_chunks_and_completes_those_in_flight() {
     let world = world(MB, 2);
     let memory = world.memory(10 * MB);
-    let transfer = world.upload(&pattern(1, 10 * MB), memory, TransferTerms::default());
+    let transfer = world.upload(&pattern(1, 10 * MB), memory, TransferAttributes::default());
     transfer.cancel().expect("sound");
-    assert_eq!(world.engine.usage().expect("sound").chunks_under_way, 2);
+    assert_eq!(world.engine.usage().expect("sound").chunks_in_flight, 2);
     assert_eq!(
         transfer.wait(),
         Err(TransferError::Cancelled {
@@ -416,7 +420,7 @@ fn cancelling_ends_what_has_not_started_and_waits_for_what_has() {
         })
     );
     world.assert_idle();
-    assert_eq!(transfer.progress().expect("alive").arrived, 0);
+    assert_eq!(transfer.progress().expect("alive").completed, 0);
     let after = world.contents(memory, 10 * MB);
     assert!(
         after[2 * MB as usize..]
@@ -426,22 +430,26 @@ fn cancelling_ends_what_has_not_started_and_waits_for_what_has() {
 }
 
 #[test]
-fn a_dropped_handle_lets_the_transfer_go_on() {
+fn transfer_continues_after_its_handle_is_dropped() {
     let world = world(1_000, 2);
     let expected = pattern(9, 5_000);
     let memory = world.memory(5_000);
-    drop(world.upload(&expected, memory, TransferTerms::default()));
-    let last = world.upload(&pattern(1, 10), world.memory(10), TransferTerms::default());
+    drop(world.upload(&expected, memory, TransferAttributes::default()));
+    let last = world.upload(
+        &pattern(1, 10),
+        world.memory(10),
+        TransferAttributes::default(),
+    );
     last.wait().expect("sound");
     assert_eq!(world.contents(memory, 5_000), expected);
     world.assert_idle();
 }
 
 #[test]
-fn an_engine_that_goes_away_records_what_it_did_not_finish() {
+fn dropped_engine_records_unfinished_transfers_as_cancelled() {
     let world = world(MB, 2);
     let bytes = vec![1; 10 * MB as usize];
-    drop(world.upload(&bytes, world.memory(10 * MB), TransferTerms::default()));
+    drop(world.upload(&bytes, world.memory(10 * MB), TransferAttributes::default()));
     drop(world.engine);
     let records = world.recorder.take().records;
     let failures: Vec<_> = records.iter().map(|record| record.failure).collect();
@@ -449,7 +457,7 @@ fn an_engine_that_goes_away_records_what_it_did_not_finish() {
     assert_eq!(world.device.used_bytes(Space::Host), Ok(0));
 }
 
-/// A buffer whose owner breaks the rules.
+/// A buffer that shrinks during the transfer.
 struct Shrinking(Vec<u8>, AtomicUsize);
 
 impl AsRef<[u8]> for Shrinking {
@@ -462,26 +470,28 @@ impl AsRef<[u8]> for Shrinking {
 }
 
 #[test]
-fn misuse_is_refused_by_name() {
+fn invalid_calls_name_the_problem() {
     let world = world(100, 2);
     let memory = world.memory(1_050);
-    let terms = TransferTerms::default;
+    let attributes = TransferAttributes::default;
     let inside = Address::from(memory).offset(150).expect("small");
     let overlap = world
         .engine
-        .copy("overlap", memory.into(), inside, 300, terms());
+        .copy("overlap", memory.into(), inside, 300, attributes());
     assert_eq!(overlap.map_err(|error| error.code()).err(), Some("overlap"));
 
     let shrinking = Arc::new(Shrinking(vec![1; 500], AtomicUsize::new(0)));
-    let transfer = world.engine.upload("shrinking", shrinking, memory, terms());
+    let transfer = world
+        .engine
+        .upload("shrinking", shrinking, memory, attributes());
     let error = transfer.expect("room").wait().expect_err("shrank");
     assert_eq!(
         error.to_string(),
         "host buffer of transfer \"shrinking\" shrank: expected 500 bytes, got 10\nhint: keep it \
-         unchanged until the transfer is over"
+         unchanged until the transfer is done"
     );
 
-    let past = world.upload(&[0; 1_051], memory, terms());
+    let past = world.upload(&[0; 1_051], memory, attributes());
     let error = past.wait().expect_err("one byte too many");
     assert_eq!(error.code(), "chunk_failed");
     assert!(
@@ -502,7 +512,7 @@ fn misuse_is_refused_by_name() {
 }
 
 #[test]
-fn a_task_paces_its_transfers_and_its_end_fails_them() {
+fn task_limit_throttles_transfers_and_its_end_fails_them() {
     let world = world(1_000, 4);
     let clock = Arc::new(world.device.virtual_clock().clone());
     let options = SchedulerOptions::new(0, PerLane::from_fn(|_| 25_000_000_000));
@@ -515,15 +525,15 @@ fn a_task_paces_its_transfers_and_its_end_fails_them() {
     });
     let task = Arc::new(scheduler.submit(options).expect("fits"));
     task.start().expect("admitted");
-    let terms = || TransferTerms {
+    let attributes = || TransferAttributes {
         task: Some(Arc::clone(&task)),
-        ..TransferTerms::default()
+        ..TransferAttributes::default()
     };
     let before = world.device.clock().now_ns();
     let expected = pattern(1, 20_000);
     let memory = world.memory(20_000);
     world
-        .upload(&expected, memory, terms())
+        .upload(&expected, memory, attributes())
         .wait()
         .expect("sound");
     let took = world.device.clock().now_ns() - before;
@@ -540,7 +550,7 @@ fn a_task_paces_its_transfers_and_its_end_fails_them() {
         (Some(task.id()), WorkKind::Copy(CopyDirection::HostToDevice))
     );
 
-    let doomed = world.upload(&expected, memory, terms());
+    let doomed = world.upload(&expected, memory, attributes());
     task.cancel().expect("running");
     assert_eq!(
         doomed.wait().map_err(|error| error.code()),
@@ -559,7 +569,7 @@ fn a_task_paces_its_transfers_and_its_end_fails_them() {
 }
 
 #[test]
-fn many_threads_share_the_engine() {
+fn engine_serves_many_threads() {
     let world = world(500, 3);
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {
@@ -568,11 +578,13 @@ fn many_threads_share_the_engine() {
                 for round in 0..40 {
                     let expected = pattern(thread * 100 + round, 1 + (round * 131) % 4_000);
                     let memory = world.memory(expected.len() as u64);
-                    let upload = world.upload(&expected, memory, TransferTerms::default());
+                    let upload = world.upload(&expected, memory, TransferAttributes::default());
                     upload.wait().expect("sound");
                     let buffer = vec![0; expected.len()];
-                    let terms = with_priority(PRIORITIES[(round % 3) as usize]);
-                    let download = world.engine.download("download", memory, buffer, terms);
+                    let attributes = with_priority(PRIORITIES[(round % 3) as usize]);
+                    let download = world
+                        .engine
+                        .download("download", memory, buffer, attributes);
                     assert_eq!(download.expect("room").wait(), Ok(expected));
                 }
             });

@@ -1,4 +1,4 @@
-//! Models of threads that drive one transfer engine, in the orders they can take.
+//! Loom models of threads that share one transfer engine, over every interleaving.
 //!
 //! Run with: RUSTFLAGS="--cfg loom" cargo test -p assay-runtime --test transfer_loom
 #![cfg(loom)]
@@ -24,9 +24,9 @@ fn engine() -> (Arc<SimBackend>, TransferEngine) {
 
 fn upload(engine: &TransferEngine, bytes: &[u8], memory: DevicePointer) -> Transfer {
     let source: HostSource = Arc::new(bytes.to_vec());
-    let terms = TransferTerms::default();
+    let attributes = TransferAttributes::default();
     engine
-        .upload("upload", source, memory, terms)
+        .upload("upload", source, memory, attributes)
         .expect("room")
 }
 
@@ -37,7 +37,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn threads_that_share_one_slot_both_finish_with_their_own_bytes() {
+fn threads_sharing_one_slot_both_finish_with_their_own_bytes() {
     model(|| {
         let (device, engine) = engine();
         let memory = [0, 1].map(|_| device.allocate_device(3).expect("room"));
@@ -56,7 +56,7 @@ fn threads_that_share_one_slot_both_finish_with_their_own_bytes() {
 }
 
 #[test]
-fn cancelling_beside_a_waiting_thread_ends_the_wait_and_frees_the_slot() {
+fn cancel_racing_with_a_waiting_thread_ends_the_wait_and_frees_the_slot() {
     model(|| {
         let (device, engine) = engine();
         let memory = device.allocate_device(4).expect("room");

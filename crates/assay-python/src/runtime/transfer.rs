@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use assay_runtime::backend::DevicePointer;
-use assay_runtime::transfer::{TransferError, TransferTerms};
+use assay_runtime::transfer::{TransferAttributes, TransferError};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 
@@ -95,7 +95,7 @@ pub(super) fn upload(
                 name,
                 Arc::new(source),
                 destination,
-                TransferTerms::default(),
+                TransferAttributes::default(),
             )
             .and_then(|transfer| transfer.wait())
             .map_err(|error| errors::transfer(&error))?;
@@ -144,7 +144,7 @@ fn download_parts(
         .collect();
     // When its wait is over, a transfer touches neither end any more.
     let copy = |(from, part)| {
-        let queued = engine.download(name, from, part, TransferTerms::default());
+        let queued = engine.download(name, from, part, TransferAttributes::default());
         queued.and_then(|download| download.wait()).map(drop)
     };
     let done = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Everything a transfer can fail at, one variant per failure.
+//! The transfer engine's errors, one variant per failure.
 
 use crate::backend::{BackendError, EventId};
 use crate::scheduler::SchedulerError;
@@ -12,43 +12,43 @@ pub enum TransferError {
     InvalidOption {
         /// Its name.
         name: &'static str,
-        /// What is allowed.
+        /// What is valid.
         expected: &'static str,
         /// What was given.
         got: u64,
     },
-    /// As many transfers wait as may.
+    /// The queue of transfers is full.
     TooManyWaiting {
-        /// The transfer refused.
+        /// The rejected transfer.
         name: String,
-        /// The most that may wait.
+        /// The queue's capacity.
         limit: usize,
     },
     /// A chunk failed, and with it the transfer.
     Chunk {
         /// The transfer.
         name: String,
-        /// Where in it the chunk begins.
+        /// The chunk's offset.
         offset: u64,
-        /// How long the chunk is.
+        /// The chunk's length.
         bytes: u64,
-        /// What the device said.
+        /// The device's error.
         source: BackendError,
     },
-    /// An event that the transfer was to come after cannot be waited for.
+    /// An event that the transfer depends on cannot be waited for.
     Dependency {
         /// The transfer.
         name: String,
         /// The event.
         event: EventId,
-        /// What the device said.
+        /// The device's error.
         source: BackendError,
     },
     /// The host buffer became shorter while it was read or written.
     BufferShrank {
         /// The transfer.
         name: String,
-        /// Bytes it had to have.
+        /// Bytes it must have.
         expected: u64,
         /// Bytes it has.
         got: u64,
@@ -57,7 +57,7 @@ pub enum TransferError {
     Task {
         /// The transfer.
         name: String,
-        /// What the scheduler said.
+        /// The scheduler's error.
         source: SchedulerError,
     },
     /// The transfer was cancelled.
@@ -65,9 +65,9 @@ pub enum TransferError {
         /// The transfer.
         name: String,
     },
-    /// The device refused a call that is not part of a transfer.
+    /// A device call outside any transfer failed.
     Backend(BackendError),
-    /// A thread panicked inside the engine, whose books can no longer be trusted.
+    /// A thread panicked while it changed the engine's state.
     Poisoned,
 }
 
@@ -122,7 +122,7 @@ impl fmt::Display for TransferError {
                 source,
             } => write!(
                 f,
-                "transfer \"{name}\" cannot come after event {}: {source}",
+                "transfer \"{name}\" cannot wait for event {}: {source}",
                 event.0
             ),
             TransferError::BufferShrank {
@@ -132,20 +132,23 @@ impl fmt::Display for TransferError {
             } => write!(
                 f,
                 "host buffer of transfer \"{name}\" shrank: expected {expected} bytes, got \
-                 {got}\nhint: keep it unchanged until the transfer is over"
+                 {got}\nhint: keep it unchanged until the transfer is done"
             ),
             TransferError::Task { name, source } => {
-                write!(f, "transfer \"{name}\" got no turn: {source}")
+                write!(f, "transfer \"{name}\" got no grant: {source}")
             }
             TransferError::Cancelled { name } => write!(f, "transfer \"{name}\" was cancelled"),
             TransferError::Backend(error) => error.fmt(f),
             TransferError::Poisoned => f.write_str(
-                "transfer engine is unusable: expected consistent books, got a panic in the \
+                "transfer engine is unusable: expected consistent state, got a panic in the \
                  middle of a change",
             ),
         }
     }
 }
+
+/// Result of a transfer engine call.
+pub type Result<T> = std::result::Result<T, TransferError>;
 
 impl std::error::Error for TransferError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

@@ -1,42 +1,42 @@
-//! A transfer in its owner's hands.
+//! The owner's handle of a transfer.
 
 use super::error::TransferError;
-use super::job::{BufferSink, Gate};
-use super::{Shared, lock};
+use super::job::{BufferSink, GrantStatus};
+use super::shared::Shared;
 use crate::backend::{EventId, StreamId};
 use crate::dispatch::event_pool::TimingEvent;
 use crate::scheduler::PendingGrant;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-/// How far a transfer is.
+/// Progress of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Bytes that have arrived.
-    pub arrived: u64,
-    /// Bytes in all.
+    /// Bytes that have been copied.
+    pub completed: u64,
+    /// Total bytes.
     pub bytes: u64,
 }
 
-/// A transfer. Dropping the handle lets it go on as long as the engine lives;
+/// A transfer. It continues when the handle is dropped, as long as the engine lives;
 /// [`Transfer::cancel`] ends it.
 ///
-/// When [`Transfer::wait`] has returned, with or without an error, neither end of the transfer is
-/// touched any more.
+/// After [`Transfer::wait`] has returned, with or without an error, neither source nor destination
+/// is accessed.
 pub struct Transfer {
     shared: Arc<Shared>,
     key: u64,
 }
 
-/// What a waiting thread can wait for.
-enum Obstacle {
-    Over(Result<(), TransferError>),
-    /// The oldest chunk under way.
+/// What a thread that waits for a transfer blocks on.
+enum WaitTarget {
+    Done(Result<(), TransferError>),
+    /// The oldest chunk in flight.
     Chunk(Arc<TimingEvent>),
     Stream(StreamId),
     Event(EventId),
     Grant(PendingGrant),
-    /// Another thread has something in hand.
+    /// Another thread is staging, draining or waiting for a grant.
     Thread,
 }
 
@@ -45,78 +45,78 @@ impl Transfer {
         Transfer { shared, key }
     }
 
-    /// Whether it is over, after doing what can be done without waiting.
+    /// Makes progress without blocking; returns whether the transfer is done.
     pub fn poll(&self) -> Result<bool, TransferError> {
-        self.shared.drive()?;
-        let books = lock(&self.shared.books)?;
-        match books.jobs.get(self.key) {
-            Some(job) if !job.over => Ok(false),
+        self.shared.make_progress()?;
+        let state = self.shared.lock()?;
+        match state.jobs.get(self.key) {
+            Some(job) if !job.done => Ok(false),
             Some(job) => job.error.clone().map_or(Ok(true), Err),
             None => Err(TransferError::Poisoned),
         }
     }
 
-    /// Blocks until it is over.
+    /// Blocks until it is done.
     pub fn wait(&self) -> Result<(), TransferError> {
         loop {
-            self.shared.drive()?;
-            if let Some(outcome) = self.wait_for_obstacle()? {
+            self.shared.make_progress()?;
+            if let Some(outcome) = self.wait_for_progress()? {
                 return outcome;
             }
         }
     }
 
-    /// Waits for whatever is in the way, or gives the outcome if nothing is.
-    fn wait_for_obstacle(&self) -> Result<Option<Result<(), TransferError>>, TransferError> {
-        match self.obstacle()? {
-            Obstacle::Over(outcome) => return Ok(Some(outcome)),
-            // A failure shows again, with its chunk, when the books are next brought up to date.
-            Obstacle::Chunk(mark) => drop(mark.synchronize()),
-            Obstacle::Stream(stream) => drop(self.shared.backend.synchronize_stream(stream)),
-            Obstacle::Event(event) => drop(self.shared.backend.synchronize_event(event)),
-            Obstacle::Grant(ticket) => self.wait_for_turn(ticket)?,
-            Obstacle::Thread => self.wait_for_thread()?,
+    /// Blocks on the transfer's wait target, or returns the result if it is done.
+    fn wait_for_progress(&self) -> Result<Option<Result<(), TransferError>>, TransferError> {
+        match self.wait_target()? {
+            WaitTarget::Done(outcome) => return Ok(Some(outcome)),
+            // Collecting the chunk reports its failure.
+            WaitTarget::Chunk(completion) => drop(completion.synchronize()),
+            WaitTarget::Stream(stream) => drop(self.shared.backend.synchronize_stream(stream)),
+            WaitTarget::Event(event) => drop(self.shared.backend.synchronize_event(event)),
+            WaitTarget::Grant(request) => self.wait_for_grant(request)?,
+            WaitTarget::Thread => self.wait_for_thread()?,
         }
         Ok(None)
     }
 
-    fn obstacle(&self) -> Result<Obstacle, TransferError> {
-        let mut books = lock(&self.shared.books)?;
-        let Some(job) = books.jobs.get_mut(self.key) else {
+    fn wait_target(&self) -> Result<WaitTarget, TransferError> {
+        let mut state = self.shared.lock()?;
+        let Some(job) = state.jobs.get_mut(self.key) else {
             return Err(TransferError::Poisoned);
         };
-        if job.over {
-            return Ok(Obstacle::Over(job.error.clone().map_or(Ok(()), Err)));
+        if job.done {
+            return Ok(WaitTarget::Done(job.error.clone().map_or(Ok(()), Err)));
         }
-        let way = job.route.way() as usize;
-        let event = job.terms.after.last().copied();
-        if let Some(first) = books.ways[way].under_way.front() {
-            let idle_stream = books.ways[way].stream.map(Obstacle::Stream);
-            let mark = first.mark.clone().map(Obstacle::Chunk);
-            return Ok(mark.or(idle_stream).unwrap_or(Obstacle::Thread));
+        let channel = job.route.channel() as usize;
+        let event = job.attributes.after.last().copied();
+        if let Some(first) = state.channels[channel].in_flight.front() {
+            let idle_stream = state.channels[channel].stream.map(WaitTarget::Stream);
+            let completion = first.completion.clone().map(WaitTarget::Chunk);
+            return Ok(completion.or(idle_stream).unwrap_or(WaitTarget::Thread));
         }
         if let Some(event) = event {
-            return Ok(Obstacle::Event(event));
+            return Ok(WaitTarget::Event(event));
         }
-        let Some(job) = books.jobs.get_mut(self.key) else {
+        let Some(job) = state.jobs.get_mut(self.key) else {
             return Err(TransferError::Poisoned);
         };
-        match std::mem::replace(&mut job.gate, Gate::Elsewhere) {
-            Gate::Asked(ticket) => Ok(Obstacle::Grant(ticket)),
+        match std::mem::replace(&mut job.grant, GrantStatus::HeldByWaiter) {
+            GrantStatus::Pending(request) => Ok(WaitTarget::Grant(request)),
             other => {
-                job.gate = other;
-                Ok(Obstacle::Thread)
+                job.grant = other;
+                Ok(WaitTarget::Thread)
             }
         }
     }
 
-    /// Waits for the scheduler outside the lock and brings the turn back.
-    fn wait_for_turn(&self, ticket: PendingGrant) -> Result<(), TransferError> {
-        let turn = ticket.wait();
-        let mut books = lock(&self.shared.books)?;
-        if let Some(job) = books.jobs.get_mut(self.key) {
-            match turn {
-                Ok(turn) if job.error.is_none() => job.gate = Gate::Granted(turn),
+    /// Waits for the scheduler outside the lock and stores the grant.
+    fn wait_for_grant(&self, request: PendingGrant) -> Result<(), TransferError> {
+        let grant = request.wait();
+        let mut state = self.shared.lock()?;
+        if let Some(job) = state.jobs.get_mut(self.key) {
+            match grant {
+                Ok(grant) if job.error.is_none() => job.grant = GrantStatus::Granted(grant),
                 Ok(_) => {}
                 Err(source) => {
                     let name = job.name.to_string();
@@ -124,76 +124,79 @@ impl Transfer {
                 }
             }
         }
-        books.settle(self.key);
-        drop(books);
+        state.settle(self.key);
+        drop(state);
         self.shared.changed.notify_all();
         Ok(())
     }
 
     fn wait_for_thread(&self) -> Result<(), TransferError> {
-        let books = lock(&self.shared.books)?;
-        let over = books.jobs.get(self.key).is_none_or(|job| job.over);
-        let elsewhere = books
+        let state = self.shared.lock()?;
+        let done = state.jobs.get(self.key).is_none_or(|job| job.done);
+        let held_by_waiter = state
             .jobs
             .get(self.key)
-            .is_some_and(|job| matches!(job.gate, Gate::Elsewhere));
-        let in_hand = books.ways.iter().any(|way| way.in_hand > 0);
-        if !over && (in_hand || elsewhere) {
-            let woken = self.shared.changed.wait(books);
+            .is_some_and(|job| matches!(job.grant, GrantStatus::HeldByWaiter));
+        let staging = state.channels.iter().any(|channel| channel.staging > 0);
+        if !done && (staging || held_by_waiter) {
+            let woken = self.shared.changed.wait(state);
             drop(woken.map_err(|_| TransferError::Poisoned)?);
         }
         Ok(())
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn progress(&self) -> Result<Progress, TransferError> {
-        let books = lock(&self.shared.books)?;
-        let job = books.jobs.get(self.key).ok_or(TransferError::Poisoned)?;
+        let state = self.shared.lock()?;
+        let job = state.jobs.get(self.key).ok_or(TransferError::Poisoned)?;
         Ok(Progress {
-            arrived: job.arrived,
+            completed: job.completed,
             bytes: job.bytes,
         })
     }
 
-    /// Ends it: what is under way goes on to its end, the rest does not start.
+    /// Cancels it: chunks in flight complete, the rest does not start.
     pub fn cancel(&self) -> Result<(), TransferError> {
-        let mut books = lock(&self.shared.books)?;
-        if let Some(job) = books.jobs.get_mut(self.key)
-            && !job.over
+        let mut state = self.shared.lock()?;
+        if let Some(job) = state.jobs.get_mut(self.key)
+            && !job.done
         {
             let name = job.name.to_string();
             job.fail(TransferError::Cancelled { name });
         }
-        books.settle(self.key);
-        drop(books);
+        state.settle(self.key);
+        drop(state);
         self.shared.changed.notify_all();
         Ok(())
     }
 
-    /// Makes later work on a stream come after this transfer.
+    /// Makes later work on a stream wait for this transfer.
     ///
-    /// Returns once its last chunk is queued, which for pageable memory means staged; the host
+    /// Returns once its last chunk is enqueued, which for pageable memory means staged; the host
     /// does not wait for the device beyond that.
     pub fn order_before(&self, stream: StreamId) -> Result<(), TransferError> {
         loop {
-            self.shared.drive()?;
-            let books = lock(&self.shared.books)?;
-            let Some(job) = books.jobs.get(self.key) else {
+            self.shared.make_progress()?;
+            let state = self.shared.lock()?;
+            let Some(job) = state.jobs.get(self.key) else {
                 return Err(TransferError::Poisoned);
             };
-            if job.over {
+            if job.done {
                 return job.error.clone().map_or(Ok(()), Err);
             }
-            let under_way = &books.ways[job.route.way() as usize].under_way;
-            let mine = || under_way.iter().filter(|chunk| chunk.job == self.key);
-            let queued = job.claimed == job.bytes && mine().count() == job.chunks_out as usize;
-            let last = mine().next_back().and_then(|chunk| chunk.mark.clone());
-            if let (true, Some(mark)) = (queued && job.error.is_none(), last) {
-                drop(books);
-                return mark.stream_wait(stream).map_err(TransferError::Backend);
+            let in_flight = &state.channels[job.route.channel() as usize].in_flight;
+            let own = || in_flight.iter().filter(|chunk| chunk.job == self.key);
+            let queued =
+                job.claimed == job.bytes && own().count() == job.outstanding_chunks as usize;
+            let last = own().next_back().and_then(|chunk| chunk.completion.clone());
+            if let (true, Some(completion)) = (queued && job.error.is_none(), last) {
+                drop(state);
+                return completion
+                    .stream_wait(stream)
+                    .map_err(TransferError::Backend);
             }
-            drop(books);
-            if let Some(outcome) = self.wait_for_obstacle()? {
+            drop(state);
+            if let Some(outcome) = self.wait_for_progress()? {
                 return outcome;
             }
         }
@@ -208,25 +211,25 @@ impl fmt::Debug for Transfer {
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        let mut books = self
+        let mut state = self
             .shared
-            .books
+            .state
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let over = match books.jobs.get_mut(self.key) {
+        let done = match state.jobs.get_mut(self.key) {
             Some(job) => {
                 job.handle_dropped = true;
-                job.over
+                job.done
             }
             None => false,
         };
-        if over {
-            books.jobs.remove(self.key);
+        if done {
+            state.jobs.remove(self.key);
         }
     }
 }
 
-/// A download into a buffer that comes back when it is over.
+/// A download into a buffer that is returned when it is done.
 pub struct Download<T> {
     transfer: Transfer,
     sink: Arc<BufferSink<T>>,
@@ -242,10 +245,10 @@ impl<T> Download<T> {
         &self.transfer
     }
 
-    /// Blocks until the bytes are there and gives the buffer back.
+    /// Blocks until the download is done and returns the buffer.
     pub fn wait(self) -> Result<T, TransferError> {
         self.transfer.wait()?;
-        let mut held = self.sink.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.take().ok_or(TransferError::Poisoned)
+        let mut buffer = self.sink.0.lock().unwrap_or_else(PoisonError::into_inner);
+        buffer.take().ok_or(TransferError::Poisoned)
     }
 }

@@ -1,7 +1,7 @@
-//! One transfer: what goes where, how far it is, and how it ended.
+//! One transfer: its route, its progress and its result.
 
 use super::error::TransferError;
-use super::options::TransferTerms;
+use super::options::TransferAttributes;
 use super::staging::Slot;
 use crate::backend::{Address, Backend, CopyDirection, DevicePointer};
 use crate::dispatch::event_pool::TimingEvent;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Pageable host memory to read from.
 pub type HostSource = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// Pageable host memory to write to, of whatever type its owner wants back.
+/// Pageable host memory to write to.
 pub(super) trait Sink: Send + Sync {
     /// Writes the bytes that `fill` provides into this range, if it is there.
     fn write(&self, offset: u64, bytes: u64, fill: &mut Filler<'_>) -> Option<FillResult>;
@@ -22,25 +22,27 @@ pub(super) trait Sink: Send + Sync {
 pub(super) type FillResult = crate::backend::Result<()>;
 pub(super) type Filler<'a> = dyn FnMut(&mut [u8]) -> FillResult + 'a;
 
-/// A host buffer that its owner gets back when the transfer is over.
+/// A host buffer that is returned to its owner when the transfer is done.
 pub(super) struct BufferSink<T>(pub Mutex<Option<T>>);
 
 impl<T: AsMut<[u8]> + Send> Sink for BufferSink<T> {
     fn write(&self, offset: u64, bytes: u64, fill: &mut Filler<'_>) -> Option<FillResult> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let whole = held.as_mut()?.as_mut();
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes_of_buffer = buffer.as_mut()?.as_mut();
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(bytes).ok()?)?;
-        Some(fill(whole.get_mut(start..end)?))
+        Some(fill(bytes_of_buffer.get_mut(start..end)?))
     }
 
     fn bytes(&self) -> u64 {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.as_mut().map_or(0, |whole| whole.as_mut().len() as u64)
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        buffer
+            .as_mut()
+            .map_or(0, |buffer| buffer.as_mut().len() as u64)
     }
 }
 
-/// From where to where.
+/// Source and destination.
 #[derive(Clone)]
 pub(super) enum Route {
     Upload {
@@ -57,23 +59,23 @@ pub(super) enum Route {
     },
 }
 
-/// The three streams of the engine.
+/// A DMA channel of the engine; each has a stream of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
-    Up,
-    Down,
-    Within,
+pub(super) enum Channel {
+    Upload,
+    Download,
+    DeviceLocal,
 }
 
-impl Way {
-    pub const ALL: [Way; 3] = [Way::Up, Way::Down, Way::Within];
+impl Channel {
+    pub const ALL: [Channel; 3] = [Channel::Upload, Channel::Download, Channel::DeviceLocal];
 
-    /// The lane that chunks of this way take turns in.
+    /// The scheduler's lane of this channel.
     pub const fn lane(self) -> Lane {
         match self {
-            Way::Up => Lane::Upload,
-            Way::Down => Lane::Download,
-            Way::Within => Lane::Compute,
+            Channel::Upload => Lane::Upload,
+            Channel::Download => Lane::Download,
+            Channel::DeviceLocal => Lane::Compute,
         }
     }
 }
@@ -90,90 +92,91 @@ impl Route {
         }
     }
 
-    pub fn way(&self) -> Way {
+    pub fn channel(&self) -> Channel {
         match self.direction() {
-            CopyDirection::HostToDevice => Way::Up,
-            CopyDirection::DeviceToHost => Way::Down,
-            CopyDirection::DeviceToDevice | CopyDirection::HostToHost => Way::Within,
+            CopyDirection::HostToDevice => Channel::Upload,
+            CopyDirection::DeviceToHost => Channel::Download,
+            CopyDirection::DeviceToDevice | CopyDirection::HostToHost => Channel::DeviceLocal,
         }
     }
 
-    /// Whether the bytes travel through a staging ring.
+    /// Whether the bytes are staged through a ring of pinned slots.
     pub fn is_staged(&self) -> bool {
         !matches!(self, Route::Direct { .. })
     }
 }
 
-/// Permission of the scheduler for the next chunk.
-pub(super) enum Gate {
-    /// Not asked for, or not needed.
-    Open,
-    Asked(PendingGrant),
-    /// A thread waits with the ticket in hand.
-    Elsewhere,
+/// The scheduler's grant for the next chunk.
+pub(super) enum GrantStatus {
+    /// Not requested, or not needed.
+    NotRequested,
+    Pending(PendingGrant),
+    /// A thread took the request out to wait for it.
+    HeldByWaiter,
     Granted(Grant),
 }
 
+/// A transfer as the engine tracks it.
 pub(super) struct Job {
     pub name: Arc<str>,
     pub route: Route,
     pub bytes: u64,
-    pub terms: TransferTerms,
-    pub gate: Gate,
-    /// Bytes whose chunks were handed out.
+    pub attributes: TransferAttributes,
+    pub grant: GrantStatus,
+    /// Bytes whose chunks were claimed.
     pub claimed: u64,
-    /// Bytes that have arrived.
-    pub arrived: u64,
-    /// Chunks being staged, under way or being drained.
-    pub chunks_out: u32,
-    /// Set by the first thing that goes wrong.
+    /// Bytes that have been copied.
+    pub completed: u64,
+    /// Chunks being staged, in flight or being drained.
+    pub outstanding_chunks: u32,
+    /// The first failure.
     pub error: Option<TransferError>,
-    /// Nothing more will happen to it.
-    pub over: bool,
+    /// Whether it has finished, failed or been cancelled.
+    pub done: bool,
     pub handle_dropped: bool,
     pub submitted_ns: u64,
     pub start: Option<(Arc<Anchor>, Arc<TimingEvent>)>,
 }
 
 impl Job {
-    /// Whether there are chunks left to hand out.
+    /// Whether there are chunks left to claim.
     pub fn has_more(&self) -> bool {
         self.error.is_none() && self.claimed < self.bytes
     }
 
-    /// The lane and cost of a chunk, as the scheduler counts them.
+    /// The lane and cost of a chunk, in the scheduler's units.
     pub fn cost(&self, bytes: u64, device_copy_bytes_per_second: u64) -> (Lane, u64) {
-        let way = self.route.way();
-        if way != Way::Within {
-            return (way.lane(), bytes);
+        let channel = self.route.channel();
+        if channel != Channel::DeviceLocal {
+            return (channel.lane(), bytes);
         }
         let nanoseconds =
             u128::from(bytes) * 1_000_000_000 / u128::from(device_copy_bytes_per_second.max(1));
         let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX);
-        (way.lane(), nanoseconds.max(1))
+        (channel.lane(), nanoseconds.max(1))
     }
 
     pub fn fail(&mut self, error: TransferError) {
         self.error.get_or_insert(error);
-        self.gate = Gate::Open;
+        self.grant = GrantStatus::NotRequested;
     }
 }
 
-/// A part of a transfer that is copied at once.
+/// A part of a transfer that is copied by one command.
 pub(super) struct Chunk {
     pub job: u64,
     pub route: Route,
     pub offset: u64,
     pub bytes: u64,
     pub slot: Option<Slot>,
-    /// Kept until the chunk is over, then given back to the scheduler.
-    pub turn: Option<Grant>,
-    /// Reached when the copy is over; none when recording it failed.
-    pub mark: Option<Arc<TimingEvent>>,
+    /// Held until the chunk has completed.
+    pub grant: Option<Grant>,
+    /// Completes with the copy; none when recording it failed.
+    pub completion: Option<Arc<TimingEvent>>,
 }
 
 impl Chunk {
-    /// Where the copy reads and writes; none past the end of the address range.
+    /// Source and destination of the copy; none past the end of the address range.
     pub fn addresses(&self) -> Option<(Address, Address)> {
         let staged = self.slot.as_ref().map(Slot::address);
         Some(match &self.route {
@@ -198,14 +201,14 @@ impl Chunk {
         let (Route::Upload { source, .. }, Some(slot)) = (&self.route, &self.slot) else {
             return Ok(());
         };
-        let whole: &[u8] = (**source).as_ref();
+        let bytes: &[u8] = (**source).as_ref();
         let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let end = start.saturating_add(usize::try_from(self.bytes).unwrap_or(usize::MAX));
-        let part = whole
+        let chunk = bytes
             .get(start..end)
-            .ok_or(ChunkError::Shrank(whole.len() as u64))?;
+            .ok_or(ChunkError::Shrank(bytes.len() as u64))?;
         backend
-            .write_host(slot.pointer, part)
+            .write_host(slot.pointer, chunk)
             .map_err(ChunkError::Backend)
     }
 
@@ -222,7 +225,7 @@ impl Chunk {
     }
 }
 
-/// What went wrong with a chunk, before it is known as its transfer's failure.
+/// Why a chunk failed.
 pub(super) enum ChunkError {
     Backend(crate::backend::BackendError),
     Shrank(u64),

@@ -1,29 +1,29 @@
-//! How the engine is set up, and what a transfer may ask for.
+//! Options of the engine and attributes of a transfer.
 
 use super::error::TransferError;
 use crate::backend::{EventId, StreamPriority};
 use crate::scheduler::Task;
 use std::sync::Arc;
 
-/// How to make a [`TransferEngine`](super::TransferEngine).
+/// Options of a [`TransferEngine`](super::TransferEngine).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransferOptions {
-    /// Bytes of one slot of a staging ring, and the most that is copied at once.
+    /// Bytes of one slot of a staging ring, and of the largest chunk.
     ///
-    /// A transfer of higher priority waits for the chunks under way, so this bounds its wait.
+    /// A transfer of higher priority waits for the chunks in flight, so this bounds its wait.
     pub slot_bytes: u64,
-    /// Slots of each ring, and chunks that may be under way each way.
+    /// Slots of each ring, and chunks that may be in flight per channel.
     pub slots: u32,
-    /// Transfers that may wait or be under way; more are refused.
+    /// Transfers that may wait or be in flight; further ones are rejected.
     pub waiting_transfers: usize,
-    /// What copies within the device are assumed to reach, for charging tasks in time.
+    /// Assumed rate of copies within the device, for charging tasks in time.
     pub device_copy_bytes_per_second: u64,
-    /// Whether events are recorded so that records tell when transfers ran.
+    /// Whether events are recorded, so that records contain start and end of transfers.
     pub timing: bool,
 }
 
 impl Default for TransferOptions {
-    /// Four slots of 4 MiB each way: enough to hide staging, 32 MiB of pinned memory.
+    /// Four slots of 4 MiB per direction: enough to hide staging, 32 MiB of pinned memory.
     fn default() -> Self {
         TransferOptions {
             slot_bytes: 4 << 20,
@@ -71,13 +71,13 @@ impl TransferOptions {
     }
 }
 
-/// What a transfer asks for besides its bytes.
+/// Priority, dependencies and task of a transfer.
 #[derive(Clone, Debug, Default)]
-pub struct TransferTerms {
-    /// Which transfers it goes before; takes effect from chunk to chunk.
+pub struct TransferAttributes {
+    /// Its priority, applied from chunk to chunk.
     pub priority: StreamPriority,
-    /// Events it comes after, already recorded; they must live until the transfer is over.
+    /// Events it waits for, already recorded; they must live until the transfer is done.
     pub after: Vec<EventId>,
-    /// The task it is charged to and paced by.
+    /// The task it is charged to and throttled by.
     pub task: Option<Arc<Task>>,
 }

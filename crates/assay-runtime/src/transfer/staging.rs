@@ -1,9 +1,9 @@
-//! The slots of pinned memory through which pageable bytes travel.
+//! Staging rings: slots of pinned memory that pageable bytes are copied through.
 
 use crate::backend::{Address, HostPointer};
 use std::collections::VecDeque;
 
-/// One slot, in the hands of one chunk.
+/// One slot, owned by one chunk.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub pointer: HostPointer,
@@ -15,7 +15,7 @@ impl Slot {
     }
 }
 
-/// Slots handed out in rotation. A slot comes back by being given back, in any order.
+/// Slots issued in rotation and released in any order.
 pub(super) struct StagingRing {
     free: VecDeque<Slot>,
     slots: usize,
@@ -36,7 +36,7 @@ impl StagingRing {
         self.free.pop_front()
     }
 
-    pub fn give_back(&mut self, slot: Slot) {
+    pub fn release(&mut self, slot: Slot) {
         self.free.push_back(slot);
     }
 

@@ -1,7 +1,7 @@
-//! The engine's books: transfers, chunks under way and free slots, behind one lock.
+//! The engine's state: transfers, chunks in flight and free slots, behind one lock.
 
 use super::error::TransferError;
-use super::job::{Chunk, ChunkError, Job, Way};
+use super::job::{Channel, Chunk, ChunkError, Job};
 use super::options::TransferOptions;
 use super::staging::{Slot, StagingRing};
 use crate::backend::{Address, Backend, BackendError, Operation, StreamId, StreamPriority};
@@ -12,87 +12,89 @@ use assay_collections::Slab;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Priorities from most to least urgent.
-const URGENCY: [StreamPriority; 3] = [
+/// Priorities from highest to lowest.
+const PRIORITY_LEVELS: [StreamPriority; 3] = [
     StreamPriority::High,
     StreamPriority::Normal,
     StreamPriority::Low,
 ];
 
-/// One way: its stream, its queues and its chunks under way in stream order.
-pub(super) struct WayBooks {
-    /// None after the stream failed and could not be replaced; it is then tried again.
+/// A DMA channel: its stream, its queues and its chunks in flight in stream order.
+pub(super) struct ChannelState {
+    /// None after the stream failed and could not be replaced; replacement is then retried.
     pub stream: Option<StreamId>,
     pub queues: [VecDeque<u64>; 3],
-    pub under_way: VecDeque<Chunk>,
-    /// Chunks in the hands of threads, being staged or drained.
-    pub in_hand: usize,
+    pub in_flight: VecDeque<Chunk>,
+    /// Chunks that threads are staging or draining.
+    pub staging: usize,
     pub ring: Option<StagingRing>,
-    /// Chunks that overtook a waiting transfer since one of lower priority last got its turn.
-    pub overtaken: u32,
+    /// Chunks that overtook a waiting transfer of lower priority since one of its own was issued.
+    pub overtakes: u32,
 }
 
-pub(super) struct Books {
+/// Everything the engine knows.
+pub(super) struct TransferState {
     pub backend: Arc<dyn Backend>,
-    pub marks: Arc<EventPool>,
+    pub events: Arc<EventPool>,
     pub timeline: Option<Timeline>,
     pub recorder: Arc<Recorder>,
     pub options: TransferOptions,
     pub jobs: Slab<Job>,
     pub live: usize,
-    pub ways: [WayBooks; 3],
+    pub channels: [ChannelState; 3],
     /// Downloaded chunks whose slots wait to be read.
     pub to_drain: VecDeque<Chunk>,
 }
 
-impl WayBooks {
+impl ChannelState {
     pub fn new(stream: StreamId, ring: Option<StagingRing>) -> Self {
-        WayBooks {
+        ChannelState {
             stream: Some(stream),
             queues: Default::default(),
-            under_way: VecDeque::new(),
-            in_hand: 0,
+            in_flight: VecDeque::new(),
+            staging: 0,
             ring,
-            overtaken: 0,
+            overtakes: 0,
         }
     }
 }
 
-impl Books {
+impl TransferState {
+    /// Queues a transfer by its priority.
     pub fn queue(&mut self, job: Job) -> u64 {
-        let way = job.route.way() as usize;
-        let level = URGENCY
+        let channel = job.route.channel() as usize;
+        let level = PRIORITY_LEVELS
             .iter()
-            .position(|priority| *priority == job.terms.priority)
+            .position(|priority| *priority == job.attributes.priority)
             .unwrap_or(1);
-        let nothing_to_do = job.bytes == 0;
+        let is_empty = job.bytes == 0;
         let key = self.jobs.insert(job);
         self.live += 1;
-        if nothing_to_do {
+        if is_empty {
             self.settle(key);
         } else {
-            self.ways[way].queues[level].push_back(key);
+            self.channels[channel].queues[level].push_back(key);
         }
         key
     }
 
     /// Queues a claimed and staged chunk on its stream.
     pub fn issue(&mut self, chunk: Chunk) {
-        let way = chunk.route.way();
-        self.ways[way as usize].in_hand -= 1;
+        let channel = chunk.route.channel();
+        self.channels[channel as usize].staging -= 1;
         match self.jobs.get(chunk.job) {
-            Some(job) if job.error.is_none() => self.enqueue(way, chunk),
+            Some(job) if job.error.is_none() => self.enqueue(channel, chunk),
             _ => self.retire(chunk),
         }
     }
 
-    /// Puts the copy on the stream; a chunk that cannot go there fails its transfer.
-    pub fn enqueue(&mut self, way: Way, mut chunk: Chunk) {
-        let stream = match self.stream(way) {
+    /// Enqueues the copy on the stream; a chunk that cannot be enqueued fails its transfer.
+    pub fn enqueue(&mut self, channel: Channel, mut chunk: Chunk) {
+        let stream = match self.stream(channel) {
             Ok(stream) => stream,
             Err(error) => return self.fail_chunk(chunk, ChunkError::Backend(error)),
         };
-        self.note_start(chunk.job, stream);
+        self.record_start(chunk.job, stream);
         let Some((source, destination)) = chunk.addresses() else {
             let error = BackendError::UnknownAddress {
                 operation: Operation::Copy,
@@ -104,47 +106,52 @@ impl Books {
         if let Err(error) = copied {
             return self.fail_chunk(chunk, ChunkError::Backend(error));
         }
-        match self.marks.record(stream) {
-            Ok(mark) => chunk.mark = Some(mark),
-            // The copy is queued all the same, so the chunk stays until the stream is idle.
+        match self.events.record(stream) {
+            Ok(completion) => chunk.completion = Some(completion),
+            // The copy is enqueued, so the chunk stays until the stream is idle.
             Err(error) => self.fail_job(&chunk, ChunkError::Backend(error)),
         }
-        self.ways[way as usize].under_way.push_back(chunk);
+        self.channels[channel as usize].in_flight.push_back(chunk);
     }
 
-    /// The way's stream, made anew if the last one failed.
-    fn stream(&mut self, way: Way) -> crate::backend::Result<StreamId> {
-        let books = &mut self.ways[way as usize];
-        match books.stream {
+    /// The channel's stream, recreated if the last one failed.
+    fn stream(&mut self, channel: Channel) -> crate::backend::Result<StreamId> {
+        let channel_state = &mut self.channels[channel as usize];
+        match channel_state.stream {
             Some(stream) => Ok(stream),
             None => {
                 let stream = self.backend.create_stream(StreamPriority::Normal)?;
-                books.stream = Some(stream);
+                channel_state.stream = Some(stream);
                 Ok(stream)
             }
         }
     }
 
-    /// Marks the moment a transfer begins, for its record.
-    fn note_start(&mut self, key: u64, stream: StreamId) {
+    /// Records the start time of a transfer.
+    fn record_start(&mut self, key: u64, stream: StreamId) {
         let Some(timeline) = &self.timeline else {
             return;
         };
         let Some(job) = self.jobs.get_mut(key).filter(|job| job.start.is_none()) else {
             return;
         };
-        // A record without a time is better than a transfer that failed for want of one.
+        // A missing start time must not fail the transfer.
         if let Ok(anchor) = timeline.anchor() {
-            job.start = self.marks.record(stream).ok().map(|mark| (anchor, mark));
+            job.start = self
+                .events
+                .record(stream)
+                .ok()
+                .map(|completion| (anchor, completion));
         }
     }
 
-    /// Takes a failed chunk out of use and fails its transfer.
+    /// Retires a failed chunk and fails its transfer.
     pub fn fail_chunk(&mut self, chunk: Chunk, error: ChunkError) {
         self.fail_job(&chunk, error);
         self.retire(chunk);
     }
 
+    /// Fails the transfer of a chunk.
     pub fn fail_job(&mut self, chunk: &Chunk, error: ChunkError) {
         if let Some(job) = self.jobs.get_mut(chunk.job) {
             let name = job.name.to_string();
@@ -165,40 +172,40 @@ impl Books {
         }
     }
 
-    /// Ends a chunk that nothing uses any more: slot and turn go back.
+    /// Ends a chunk that is no longer in use: releases its slot and its grant.
     pub fn retire(&mut self, mut chunk: Chunk) {
-        self.free_slot(chunk.route.way(), chunk.slot.take());
-        drop(chunk.turn.take());
+        self.free_slot(chunk.route.channel(), chunk.slot.take());
+        drop(chunk.grant.take());
         if let Some(job) = self.jobs.get_mut(chunk.job) {
-            job.chunks_out -= 1;
+            job.outstanding_chunks -= 1;
         }
-        self.finish(chunk.job, chunk.mark.as_deref());
+        self.finish(chunk.job, chunk.completion.as_deref());
     }
 
-    fn free_slot(&mut self, way: Way, slot: Option<Slot>) {
-        if let (Some(ring), Some(slot)) = (&mut self.ways[way as usize].ring, slot) {
-            ring.give_back(slot);
+    fn free_slot(&mut self, channel: Channel, slot: Option<Slot>) {
+        if let (Some(ring), Some(slot)) = (&mut self.channels[channel as usize].ring, slot) {
+            ring.release(slot);
         }
     }
 
-    /// Ends a transfer of which nothing is under way.
+    /// Ends a transfer that has no chunk in flight.
     pub fn settle(&mut self, key: u64) {
         self.finish(key, None);
     }
 
-    /// Ends every transfer that is not over, when nothing of them is under way any more.
+    /// Cancels every unfinished transfer, once nothing is in flight.
     pub fn abandon(&mut self) {
         let unfinished: Vec<u64> = self
             .jobs
             .iter()
-            .filter(|(_, job)| !job.over)
+            .filter(|(_, job)| !job.done)
             .map(|(key, _)| key)
             .collect();
         for key in unfinished {
             if let Some(job) = self.jobs.get_mut(key) {
                 let name = job.name.to_string();
                 job.fail(TransferError::Cancelled { name });
-                job.chunks_out = 0;
+                job.outstanding_chunks = 0;
             }
             self.settle(key);
         }
@@ -208,11 +215,11 @@ impl Books {
         let Some(job) = self.jobs.get_mut(key) else {
             return;
         };
-        let complete = job.arrived == job.bytes || job.error.is_some();
-        if job.over || !complete || job.chunks_out > 0 {
+        let complete = job.completed == job.bytes || job.error.is_some();
+        if job.done || !complete || job.outstanding_chunks > 0 {
             return;
         }
-        job.over = true;
+        job.done = true;
         self.live -= 1;
         let span = match (&job.start, end) {
             (Some((anchor, start)), Some(end)) => anchor.span(start, end),
@@ -222,13 +229,13 @@ impl Books {
             sequence: 0,
             kind: WorkKind::Copy(job.route.direction()),
             name: Arc::clone(&job.name),
-            stream: self.ways[job.route.way() as usize]
+            stream: self.channels[job.route.channel() as usize]
                 .stream
                 .unwrap_or(StreamId::HOST),
-            bytes: job.arrived,
+            bytes: job.completed,
             flops: 0.0,
             graph: None,
-            task: job.terms.task.as_ref().map(|task| task.id()),
+            task: job.attributes.task.as_ref().map(|task| task.id()),
             site: None,
             submitted_ns: job.submitted_ns,
             span: span.filter(|_| job.error.is_none()),
