@@ -1,18 +1,18 @@
-//! Memory that begins on a cache line, and on a huge page where it is large.
+//! Buffers aligned to cache lines, and to huge pages where they are large.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-/// From this size on, memory begins at a huge page and asks for them.
+/// From this size on, buffers are aligned to huge pages and request them.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Zeroed bytes at a multiple of 64, so that no vector load crosses a line by accident.
+/// Zeroed bytes aligned to 64, so that no aligned vector load crosses a cache line.
 pub(crate) struct AlignedBuffer {
     first: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the bytes belong to this value alone.
+// SAFETY: the value owns its bytes.
 unsafe impl Send for AlignedBuffer {}
 // SAFETY: shared references only read.
 unsafe impl Sync for AlignedBuffer {}
@@ -36,9 +36,9 @@ impl AlignedBuffer {
         let Some(first) = NonNull::new(unsafe { std::alloc::alloc(layout) }) else {
             std::alloc::handle_alloc_error(layout);
         };
-        // Before the first write, which is what gives the memory its pages.
+        // Before the first write, which faults in the pages.
         prefer_huge_pages(first.as_ptr(), bytes);
-        // SAFETY: so many bytes were just allocated.
+        // SAFETY: these bytes were just allocated.
         unsafe { first.write_bytes(0, bytes) };
         AlignedBuffer { first, bytes }
     }
@@ -51,7 +51,7 @@ impl AlignedBuffer {
         };
         match Layout::from_size_align(bytes, alignment) {
             Ok(layout) => layout,
-            // As `Vec` answers to more bytes than there are addresses.
+            // As `Vec` does.
             Err(_) => panic!("capacity overflow"),
         }
     }
@@ -66,17 +66,17 @@ impl AlignedBuffer {
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.bytes) }
     }
 
-    /// So many numbers of no particular value; allocates only if there were never that many before.
+    /// `count` floats of unspecified values; allocates only to grow.
     pub fn floats(&mut self, count: usize) -> &mut [f32] {
         self.reserve(count.saturating_mul(4));
-        // SAFETY: there are enough bytes, aligned for `f32`, and any bits are one.
+        // SAFETY: there are enough bytes, aligned for `f32`, and any bits are valid.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
     }
 
-    /// The same for the bits of 16-bit numbers.
+    /// The same for 16-bit elements.
     pub fn halves(&mut self, count: usize) -> &mut [u16] {
         self.reserve(count.saturating_mul(2));
-        // SAFETY: there are enough bytes, aligned for `u16`, and any bits are one.
+        // SAFETY: there are enough bytes, aligned for `u16`, and any bits are valid.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
     }
 
@@ -98,20 +98,20 @@ impl Clone for AlignedBuffer {
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: allocated with this layout, and given back once.
+            // SAFETY: allocated with this layout, and freed once.
             unsafe { std::alloc::dealloc(self.first.as_ptr(), Self::layout(self.bytes)) };
         }
     }
 }
 
-/// Asks for pages of 2 MiB, which save most of the address translation of a long read.
+/// Requests 2 MiB pages, which avoid most TLB misses of a long read.
 ///
-/// `first` is at a multiple of that size if there is one whole page.
+/// `first` is aligned to that size if the range contains a whole page.
 #[cfg(target_os = "linux")]
 pub(crate) fn prefer_huge_pages(first: *mut u8, bytes: usize) {
     let whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     if whole > 0 {
-        // SAFETY: the range is the caller's own memory. A refusal only means small pages.
+        // SAFETY: the caller owns the range. Failure only means small pages.
         unsafe { libc::madvise(first.cast(), whole, libc::MADV_HUGEPAGE) };
     }
 }

@@ -1,50 +1,50 @@
-//! What an operation refuses, in one shape: operation, expected, got.
+//! Errors of operations: operation, expected, got.
 
 use std::fmt;
 
-/// An operation was given arguments it cannot work with.
+/// Invalid arguments of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OpError {
-    /// Sizes do not fit each other.
+    /// Shapes do not match.
     Shape {
         /// The operation.
         operation: &'static str,
         /// The argument.
         argument: &'static str,
-        /// What it would have to be.
+        /// What was expected.
         expected: String,
-        /// What it is.
+        /// What was given.
         got: String,
     },
-    /// A number is outside what the operation is defined for.
+    /// A value is out of range.
     Value {
         /// The operation.
         operation: &'static str,
         /// The argument.
         argument: &'static str,
-        /// What it would have to be.
+        /// What was expected.
         expected: String,
-        /// What it is.
+        /// What was given.
         got: String,
     },
-    /// An index points outside.
+    /// An index is out of bounds.
     Index {
         /// The operation.
         operation: &'static str,
         /// The argument.
         argument: &'static str,
-        /// Indices below this exist.
+        /// The exclusive upper bound.
         limit: usize,
         /// The index given.
         got: i64,
     },
 }
 
-/// What an operation gives.
+/// The result of an operation.
 pub type Result<T> = std::result::Result<T, OpError>;
 
 impl OpError {
-    /// A stable name for the failure, for mapping it in other languages.
+    /// A stable error code, for mapping to other languages.
     pub const fn code(&self) -> &'static str {
         match self {
             OpError::Shape { .. } => "shape",
@@ -91,7 +91,7 @@ impl fmt::Display for OpError {
 
 impl std::error::Error for OpError {}
 
-/// Checks that a slice is exactly as long as its shape says.
+/// Checks the length of a slice against its shape.
 pub(crate) fn check_length(
     operation: &'static str,
     argument: &'static str,
@@ -112,7 +112,7 @@ pub(crate) fn check_length(
     })
 }
 
-/// Checks a condition on a number.
+/// Checks a condition on a value.
 pub(crate) fn check_value(
     operation: &'static str,
     argument: &'static str,
@@ -131,7 +131,7 @@ pub(crate) fn check_value(
     })
 }
 
-/// Checks an index and gives it as one.
+/// Checks an index and converts it.
 pub(crate) fn check_index(
     operation: &'static str,
     argument: &'static str,

@@ -1,4 +1,4 @@
-//! The two 16-bit floating-point formats, as bits, and exact ways to `f32` and back.
+//! Conversions between `f32` and the bits of bfloat16 and IEEE half precision.
 
 /// The value of these bfloat16 bits; every one is exact in `f32`.
 #[inline(always)]
@@ -6,7 +6,7 @@ pub fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The nearest bfloat16, ties to even; what is not a number stays so.
+/// The nearest bfloat16, ties to even; NaN stays NaN.
 ///
 /// ```
 /// use assay_cpu::half_precision::{bf16_to_f32, f32_to_bf16};
@@ -17,7 +17,7 @@ pub fn bf16_to_f32(bits: u16) -> f32 {
 pub fn f32_to_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     if value.is_nan() {
-        // The payload may lie in the lower half alone; the quiet bit keeps it from becoming infinity.
+        // The payload may be in the lower half only; the quiet bit keeps it from becoming infinity.
         return (bits >> 16) as u16 | 0x40;
     }
     let tie_to_even = (bits >> 16) & 1;
@@ -30,10 +30,11 @@ pub fn f16_to_f32(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let magnitude = u32::from(bits & 0x7FFF);
     if magnitude >= 0x7C00 {
-        // Infinity, and what is not a number, keep their fraction.
+        // Infinity and NaN keep their fraction.
         return f32::from_bits(sign | 0x7F80_0000 | ((magnitude & 0x3FF) << 13));
     }
-    // As bits of an `f32` the exponent is 112 too small; multiplying sets subnormals right too.
+    // As bits of an `f32` the exponent is 112 too small; the multiplication also normalizes
+    // subnormals.
     let scaled = f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23);
     f32::from_bits(scaled.to_bits() | sign)
 }
@@ -51,7 +52,7 @@ pub fn f32_to_f16(value: f32) -> u16 {
         return sign | 0x7C00;
     }
     if magnitude < 0x3880_0000 {
-        // Adding a half shifts the fraction to where a half-precision subnormal has it, rounded.
+        // Adding 0.5 shifts the fraction to the position of a half-precision subnormal, rounded.
         let shifted = f32::from_bits(magnitude) + 0.5;
         return sign | (shifted.to_bits() - 0.5_f32.to_bits()) as u16;
     }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bf16_survives_the_way_to_f32_and_back() {
+    fn every_bf16_round_trips_through_f32() {
         for bits in 0..=u16::MAX {
             let value = bf16_to_f32(bits);
             let back = f32_to_bf16(value);
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_f16_survives_the_way_to_f32_and_back() {
+    fn every_f16_round_trips_through_f32() {
         for bits in 0..=u16::MAX {
             let value = f16_to_f32(bits);
             let back = f32_to_f16(value);
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn f16_values_are_those_of_the_standard() {
+    fn f16_values_match_ieee_754() {
         for (bits, value) in [
             (0x3C00, 1.0),
             (0x3555, 0.333_251_95),
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_to_nearest_and_ties_to_even() {
+    fn rounding_is_to_nearest_ties_to_even() {
         for (value, bits) in [
             (f32::from_bits(0x3F80_8000), 0x3F80), // halfway, even below
             (f32::from_bits(0x3F81_8000), 0x3F82), // halfway, even above
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_in_the_lower_half_stays_not_a_number() {
+    fn nan_with_low_payload_stays_nan() {
         let value = f32::from_bits(0x7F80_0001);
         assert!(bf16_to_f32(f32_to_bf16(value)).is_nan());
         assert!(f16_to_f32(f32_to_f16(value)).is_nan());

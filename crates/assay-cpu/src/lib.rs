@@ -1,5 +1,5 @@
-//! The processor as a device: memory, streams and events behind the same trait as a GPU, and the
-//! kernels that decoding a language model needs, in vector instructions chosen at run time.
+//! The CPU as a device: memory, streams and events behind the same trait as a GPU, and SIMD kernels
+//! for language models, with run-time dispatch.
 
 mod aligned_buffer;
 mod context;

@@ -1,4 +1,4 @@
-//! What the machine can do at most: the yardstick that every kernel is printed beside.
+//! Roofline peaks of the machine: read and copy bandwidth, and FMA throughput.
 
 use crate::context::Context;
 use crate::error::{Result, check_length};
@@ -6,21 +6,21 @@ use crate::simd::{Kernel, LANES, Vector};
 use crate::threads::DisjointSlice;
 use std::sync::{Mutex, PoisonError};
 
-/// Numbers a thread takes at least.
+/// Elements per task at least.
 const MIN_VALUES_PER_TASK: usize = 1 << 16;
 
-/// Numbers that stay in registers while [`fma_peak`] works on them: enough vectors that each
-/// has its turn when the one before it is done, and no more than AVX-512 has registers for.
+/// Elements that [`fma_peak`] keeps in registers: enough independent chains to hide the FMA latency,
+/// within the registers of AVX-512.
 const REGISTER_VALUES: usize = 12 * LANES;
 
-/// Reads every number once on all threads, as fast as loads go, and adds them up.
+/// Reads every element once on all threads and returns the sum: the read bandwidth.
 pub fn stream_read(context: Context, numbers: &[f32]) -> f64 {
     let total = Mutex::new(0.0);
     context
         .threads
         .parallel_for(numbers.len(), MIN_VALUES_PER_TASK, &|range| {
             let sum = context.level.run(StreamRead(&numbers[range]));
-            // Once a piece: nothing beside reading it.
+            // Once per task: negligible.
             *total.lock().unwrap_or_else(PoisonError::into_inner) += sum;
         });
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -33,7 +33,7 @@ impl Kernel for StreamRead<'_> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) -> f64 {
-        // Four runs side by side: hardware fetches ahead in several, but not far in any.
+        // Four streams at once: the hardware prefetcher follows several, but not far ahead in any.
         let quarter = self.0.len() / 4 / LANES * LANES;
         let mut sums = [v.splat(0.0); 4];
         let runs: [&[[f32; LANES]]; 4] =
@@ -63,7 +63,7 @@ impl Kernel for StreamRead<'_> {
     }
 }
 
-/// Copies on all threads.
+/// Copies on all threads: the copy bandwidth.
 pub fn stream_copy(context: Context, from: &[f32], to: &mut [f32]) -> Result<()> {
     check_length("stream_copy", "to", to.len(), &[from.len()])?;
     let to = DisjointSlice::new(to);
@@ -76,18 +76,18 @@ pub fn stream_copy(context: Context, from: &[f32], to: &mut [f32]) -> Result<()>
     Ok(())
 }
 
-/// What is done to a number again and again: times a factor, plus an addend.
+/// A chain of dependent multiply-adds: x = x * factor + addend.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FmaChain {
-    /// How often.
+    /// Number of multiply-adds.
     pub length: usize,
-    /// Times this.
+    /// The factor.
     pub factor: f32,
-    /// Plus this.
+    /// The addend.
     pub addend: f32,
 }
 
-/// Does the steps to every number on all threads, in registers: as fast as arithmetic goes.
+/// Runs the chain on every element on all threads, in registers: the FMA peak.
 pub fn fma_peak(context: Context, from: &[f32], chain: FmaChain, to: &mut [f32]) -> Result<()> {
     check_length("fma_peak", "to", to.len(), &[from.len()])?;
     let to = DisjointSlice::new(to);
@@ -138,7 +138,7 @@ mod tests {
     use crate::simd::Level;
     use crate::threads::ThreadPool;
 
-    /// Every level of this machine, on three threads and on one.
+    /// Every SIMD level of this machine, on one and on three threads.
     fn everywhere(check: impl Fn(Context)) {
         for count in [1, 3] {
             let threads = ThreadPool::new(count);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_add_up_exactly() {
+    fn stream_read_sums_integers_exactly() {
         everywhere(|context| {
             for length in [0, 1, 15, 64, 65_537, 1 << 20] {
                 let numbers: Vec<f32> = (0..length).map(|at| (at * 7 % 16) as f32).collect();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_done_to_every_number() {
+    fn fma_peak_applies_the_chain_to_every_element() {
         everywhere(|context| {
             for length in [0, 1, 191, 192, 193, 4_000] {
                 let from: Vec<f32> = (0..length).map(|at| at as f32).collect();
@@ -174,14 +174,14 @@ mod tests {
                     addend: 1.0,
                 };
                 fma_peak(context, &from, chain, &mut to).unwrap();
-                let wanted: Vec<f32> = from.iter().map(|value| 1.0 - value).collect();
-                assert_eq!(to, wanted);
+                let expected: Vec<f32> = from.iter().map(|value| 1.0 - value).collect();
+                assert_eq!(to, expected);
             }
         });
     }
 
     #[test]
-    fn a_copy_is_the_same_and_lengths_must_agree() {
+    fn stream_copy_copies_and_checks_lengths() {
         everywhere(|context| {
             let from: Vec<f32> = (0..100_001).map(|at| at as f32).collect();
             let mut to = vec![0.0; from.len()];

@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 pub struct CpuOptions {
     /// Memory the device may hand out; the machine's whole memory where not given.
     pub memory_bytes: Option<u64>,
-    /// ThreadPool that take work from streams other than the default one.
+    /// Threads that take work from streams other than the default one.
     pub workers: usize,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct State {
     graphs: HashMap<GraphId, Arc<[Work]>>,
     /// The device is being dropped; workers end.
     pub shut_down: bool,
-    /// ThreadPool blocked until something changes.
+    /// Threads blocked until something changes.
     pub waiters: usize,
 }
 

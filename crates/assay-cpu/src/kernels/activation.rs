@@ -1,6 +1,6 @@
-//! QuantizedActivations, the gated product and softmax.
+//! Activations, SwiGLU and softmax.
 
-use super::call::{Call, refused};
+use super::call::{Call, op_error};
 use crate::ops::{self, Context};
 use assay_operations::Activation;
 use assay_runtime::backend::Result;
@@ -31,7 +31,7 @@ pub(super) fn swiglu(context: Context, call: &Call<'_>) -> Result<()> {
     }
     // SAFETY: the kernel runs, and operands do not overlap.
     let (gate_up, out) = unsafe { (gate_up.read(), out.write()) };
-    ops::swiglu(context, gate_up, columns, out).map_err(refused)
+    ops::swiglu(context, gate_up, columns, out).map_err(op_error)
 }
 
 pub(super) fn activate(context: Context, call: &Call<'_>) -> Result<()> {
@@ -44,7 +44,7 @@ pub(super) fn activate(context: Context, call: &Call<'_>) -> Result<()> {
     }
     // SAFETY: the kernel runs, and operands do not overlap.
     let (x, out) = unsafe { (x.read(), out.write()) };
-    ops::activate(context, activation, x, out).map_err(refused)
+    ops::activate(context, activation, x, out).map_err(op_error)
 }
 
 pub(super) fn softmax(context: Context, call: &Call<'_>) -> Result<()> {
@@ -56,5 +56,5 @@ pub(super) fn softmax(context: Context, call: &Call<'_>) -> Result<()> {
     }
     // SAFETY: the kernel runs, and operands do not overlap.
     let (x, out) = unsafe { (x.read(), out.write()) };
-    ops::softmax(context, x, columns, out).map_err(refused)
+    ops::softmax(context, x, columns, out).map_err(op_error)
 }

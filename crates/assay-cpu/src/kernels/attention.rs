@@ -1,6 +1,6 @@
 //! Attention over a paged cache, and over dense keys and values.
 
-use super::call::{Call, for_element, refused};
+use super::call::{Call, for_element, op_error};
 use crate::ops::{self, AttentionShape, CacheShape, Context, PagedBatch};
 use assay_runtime::backend::Result;
 
@@ -56,7 +56,7 @@ pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
                 out.write(),
             )
         }
-        .map_err(refused)
+        .map_err(op_error)
     })
 }
 
@@ -85,6 +85,6 @@ pub(super) fn attention(context: Context, call: &Call<'_>) -> Result<()> {
                 out.write(),
             )
         }
-        .map_err(refused)
+        .map_err(op_error)
     })
 }

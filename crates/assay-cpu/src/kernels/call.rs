@@ -1,4 +1,4 @@
-//! One call as a kernel reads it: typed ranges of memory, each checked before it is touched.
+//! The arguments of a call: typed ranges of memory, checked before access.
 
 use crate::device::KernelCall;
 use crate::error::OpError;
@@ -8,22 +8,22 @@ use assay_runtime::backend::{BackendError, Operation, Result};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A number type that operands hold.
-pub(super) trait Stored {
+/// A Rust type of operand elements.
+pub(super) trait ElementType {
     const FORMAT: ElementFormat;
 }
 
-macro_rules! stored {
+macro_rules! element_type {
     ($($type:ty => $format:ident),*) => {
-        $(impl Stored for $type {
+        $(impl ElementType for $type {
             const FORMAT: ElementFormat = ElementFormat::$format;
         })*
     };
 }
 
-stored!(f32 => F32, F16 => F16, Bf16 => Bf16, i32 => I32, i64 => I64, u8 => U8);
+element_type!(f32 => F32, F16 => F16, Bf16 => Bf16, i32 => I32, i64 => I64, u8 => U8);
 
-/// So many elements in one allocation of the device.
+/// A range of elements in one allocation of the device.
 pub(super) struct Span<'a, T> {
     first: *mut T,
     count: usize,
@@ -35,10 +35,10 @@ impl<'a, T> Span<'a, T> {
     ///
     /// # Safety
     ///
-    /// Nothing writes to them meanwhile: the order of streams sees to it while a kernel runs.
+    /// Nothing writes to them at the same time: stream order guarantees it while a kernel runs.
     pub unsafe fn read(&self) -> &'a [T] {
         // SAFETY: the range was checked to lie in one allocation and to be aligned, every bit
-        // pattern is a number, and the caller vouches for the rest.
+        // pattern is valid, and the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts(self.first, self.count) }
     }
 
@@ -46,35 +46,35 @@ impl<'a, T> Span<'a, T> {
     ///
     /// # Safety
     ///
-    /// Nothing else looks at them meanwhile: the order of streams sees to it while a kernel runs,
+    /// Nothing else accesses them at the same time: stream order guarantees it while a kernel runs,
     /// and a call's operands do not overlap.
     pub unsafe fn write(&self) -> &'a mut [T] {
-        // SAFETY: as for `read`, and the caller has them alone.
+        // SAFETY: as for `read`, and the caller has exclusive access.
         unsafe { std::slice::from_raw_parts_mut(self.first, self.count) }
     }
 }
 
-/// A call, and whether it runs now or is only looked at.
+/// A call, and whether it runs now or is only validated.
 pub(super) struct Call<'a> {
     arguments: Arguments<'a>,
     launch: &'a KernelCall<'a>,
     runs: bool,
 }
 
-pub(super) fn wrong(message: String) -> BackendError {
+pub(super) fn launch_error(message: String) -> BackendError {
     BackendError::Driver {
         operation: Operation::Launch,
         message,
     }
 }
 
-fn unfit(error: CallError) -> BackendError {
-    wrong(error.to_string())
+fn call_error(error: CallError) -> BackendError {
+    launch_error(error.to_string())
 }
 
-/// What an operation refuses, as a device says it.
-pub(super) fn refused(error: OpError) -> BackendError {
-    wrong(error.to_string())
+/// An operation's error as a device error.
+pub(super) fn op_error(error: OpError) -> BackendError {
+    launch_error(error.to_string())
 }
 
 impl<'a> Call<'a> {
@@ -83,7 +83,7 @@ impl<'a> Call<'a> {
         launch: &'a KernelCall<'a>,
         runs: bool,
     ) -> Result<Self> {
-        let arguments = Arguments::new(signature, launch.arguments()).map_err(unfit)?;
+        let arguments = Arguments::new(signature, launch.arguments()).map_err(call_error)?;
         let call = Call {
             arguments,
             launch,
@@ -93,25 +93,25 @@ impl<'a> Call<'a> {
         Ok(call)
     }
 
-    /// Whether the kernel is to do its work, and not only to look at the call.
+    /// Whether the kernel runs, and does not only validate the call.
     pub fn runs(&self) -> bool {
         self.runs
     }
 
-    /// An error about one part of this call.
+    /// An error about one argument of this call.
     pub fn error(
         &self,
-        part: &str,
+        argument: &str,
         expected: impl fmt::Display,
         got: impl fmt::Display,
     ) -> BackendError {
         let operation = self.arguments.signature().name;
-        wrong(format!(
-            "{operation}: expected {part} {expected}, got {got}"
+        launch_error(format!(
+            "{operation}: expected {argument} {expected}, got {got}"
         ))
     }
 
-    /// What is written must be nobody else's.
+    /// Refuses written operands that overlap others.
     fn check_overlap(&self) -> Result<()> {
         let rules = self.arguments.signature().operands;
         for (index, rule) in rules
@@ -119,14 +119,15 @@ impl<'a> Call<'a> {
             .enumerate()
             .filter(|(_, rule)| rule.access.writes())
         {
-            let Some(written) = self.arguments.operand_at(index).map_err(unfit)? else {
+            let Some(written) = self.arguments.operand_at(index).map_err(call_error)? else {
                 continue;
             };
             for (other_index, other_rule) in rules.iter().enumerate() {
                 if other_index == index {
                     continue;
                 }
-                let Some(other) = self.arguments.operand_at(other_index).map_err(unfit)? else {
+                let Some(other) = self.arguments.operand_at(other_index).map_err(call_error)?
+                else {
                     continue;
                 };
                 let end = |operand: Operand| operand.pointer.0.saturating_add(operand.bytes);
@@ -139,24 +140,24 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// A whole number that is an extent or a count.
+    /// An integer argument that is an extent or a count.
     pub fn size(&self, name: &str) -> Result<usize> {
-        let value = self.arguments.integer(name).map_err(unfit)?;
+        let value = self.arguments.integer(name).map_err(call_error)?;
         usize::try_from(value).map_err(|_| self.error(name, "of 0 or more", value))
     }
 
-    /// A whole number that is yes or no.
+    /// An integer argument that is a flag.
     pub fn flag(&self, name: &str) -> Result<bool> {
-        Ok(self.arguments.integer(name).map_err(unfit)? != 0)
+        Ok(self.arguments.integer(name).map_err(call_error)? != 0)
     }
 
-    /// A real number.
+    /// A floating-point argument.
     pub fn float(&self, name: &str) -> Result<f32> {
-        Ok(self.arguments.float(name).map_err(unfit)? as f32)
+        Ok(self.arguments.float(name).map_err(call_error)? as f32)
     }
 
     fn operand(&self, name: &str) -> Result<Option<Operand>> {
-        self.arguments.operand(name).map_err(unfit)
+        self.arguments.operand(name).map_err(call_error)
     }
 
     fn required(&self, name: &str) -> Result<Operand> {
@@ -164,27 +165,31 @@ impl<'a> Call<'a> {
             .ok_or_else(|| self.error("operand", name, "none"))
     }
 
-    /// How an operand's elements are stored.
+    /// An operand's element format.
     pub fn format(&self, name: &str) -> Result<ElementFormat> {
         Ok(self.required(name)?.format)
     }
 
     /// The elements of an operand of this shape.
-    pub fn span<T: Stored>(&self, name: &str, shape: &[usize]) -> Result<Span<'a, T>> {
+    pub fn span<T: ElementType>(&self, name: &str, shape: &[usize]) -> Result<Span<'a, T>> {
         let operand = self.required(name)?;
         self.span_of(name, operand, shape)
     }
 
-    /// The same of one that the call may leave out.
-    pub fn optional<T: Stored>(&self, name: &str, shape: &[usize]) -> Result<Option<Span<'a, T>>> {
+    /// The same for an optional operand.
+    pub fn optional<T: ElementType>(
+        &self,
+        name: &str,
+        shape: &[usize],
+    ) -> Result<Option<Span<'a, T>>> {
         match self.operand(name)? {
             Some(operand) => self.span_of(name, operand, shape).map(Some),
             None => Ok(None),
         }
     }
 
-    /// All elements of an operand that the call may leave out.
-    pub fn all<T: Stored>(&self, name: &str) -> Result<Option<Span<'a, T>>> {
+    /// All elements of an optional operand.
+    pub fn all<T: ElementType>(&self, name: &str) -> Result<Option<Span<'a, T>>> {
         match self.operand(name)? {
             Some(operand) => {
                 let count = operand.bytes as usize / size_of::<T>();
@@ -194,7 +199,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn span_of<T: Stored>(
+    fn span_of<T: ElementType>(
         &self,
         name: &str,
         operand: Operand,
@@ -206,7 +211,7 @@ impl<'a> Call<'a> {
         self.raw(name, operand, shape)
     }
 
-    /// The bytes of an operand, whatever is in them.
+    /// The bytes of an operand of any format.
     pub fn bytes(&self, name: &str, bytes: usize) -> Result<Span<'a, u8>> {
         self.raw(name, self.required(name)?, &[bytes])
     }
@@ -245,7 +250,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Runs code for the dense element type of a format, or refuses it.
+/// Expands `$body` with the element type of a dense format, or returns an error.
 macro_rules! for_element {
     ($call:expr, $name:expr, $type:ident => $body:expr) => {
         match $call.format($name)? {

@@ -1,7 +1,7 @@
 //! Linear layers: an optional RMSNorm, the product with the weights, and the epilogue.
 
 use super::activation::activation;
-use super::call::{Call, Span, for_element, refused};
+use super::call::{Call, Span, for_element, op_error};
 use super::weights::{PackedSpan, block_format};
 use crate::context::Context;
 use crate::ops::{Epilogue, LinearShape, linear as dense_linear, rms_norm, swiglu};
@@ -11,11 +11,11 @@ use assay_runtime::backend::Result;
 use std::cell::RefCell;
 
 thread_local! {
-    /// QuantizedActivations as bytes, kept from call to call.
+    /// Quantized activations, reused from call to call.
     static QUANTIZED: RefCell<QuantizedActivations> = RefCell::default();
-    /// QuantizedActivations after the norm in front of a product.
+    /// Activations after the fused RMSNorm.
     static NORMED: RefCell<Vec<f32>> = RefCell::default();
-    /// Gates and what they let through, before the two are multiplied.
+    /// Gates and ups, before SwiGLU.
     static GATED: RefCell<Vec<f32>> = RefCell::default();
 }
 
@@ -53,7 +53,7 @@ pub(super) fn linear(context: Context, call: &Call<'_>) -> Result<()> {
         GATED.with_borrow_mut(|both| {
             both.resize(rows * outputs, 0.0);
             layer.run(context, x, both)?;
-            swiglu(context, both, out_features, out).map_err(refused)
+            swiglu(context, both, out_features, out).map_err(op_error)
         })
     };
     let Some(gain) = gain else {
@@ -61,12 +61,12 @@ pub(super) fn linear(context: Context, call: &Call<'_>) -> Result<()> {
     };
     NORMED.with_borrow_mut(|normed| {
         normed.resize(rows * inputs, 0.0);
-        rms_norm(context, x, gain, epsilon, normed).map_err(refused)?;
+        rms_norm(context, x, gain, epsilon, normed).map_err(op_error)?;
         multiply(normed)
     })
 }
 
-/// A product of rows with the weights of a call, and what follows it.
+/// The product with a call's weights, and its epilogue.
 struct LinearCall<'c, 'a> {
     call: &'c Call<'a>,
     shape: LinearShape,
@@ -108,7 +108,7 @@ impl<'c, 'a> LinearCall<'c, 'a> {
         })
     }
 
-    /// Runs while the kernel does.
+    /// Only called while the kernel runs.
     fn run(&self, context: Context, x: &[f32], out: &mut [f32]) -> Result<()> {
         let (call, shape) = (self.call, self.shape);
         let LinearShape {
@@ -131,7 +131,7 @@ impl<'c, 'a> LinearCall<'c, 'a> {
             if !self.batch_invariant
                 && weights
                     .linear_amx(context, x, rows, epilogue, out)
-                    .map_err(refused)?
+                    .map_err(op_error)?
             {
                 return Ok(());
             }
@@ -139,7 +139,7 @@ impl<'c, 'a> LinearCall<'c, 'a> {
                 quantized
                     .quantize(context, x, rows, inputs)
                     .and_then(|()| weights.linear(context, quantized, epilogue, out))
-                    .map_err(refused)
+                    .map_err(op_error)
             });
         }
         for_element!(call, "weights", T => {
@@ -147,7 +147,7 @@ impl<'c, 'a> LinearCall<'c, 'a> {
             // SAFETY: as above.
             let weights = unsafe { weights.read() };
             dense_linear(context, x, weights, shape, epilogue, self.batch_invariant, out)
-                .map_err(refused)
+                .map_err(op_error)
         })
     }
 }

@@ -1,12 +1,12 @@
-//! Batched matrix products at any strides.
+//! Batched strided GEMM.
 
-use super::call::{Call, for_element, refused};
+use super::call::{Call, for_element, op_error};
 use crate::ops::{self, Context, Element, Epilogue, LinearShape, Matrix};
 use assay_operations::ElementFormat;
 use assay_runtime::backend::Result;
 use std::cell::RefCell;
 
-/// A batch of matrices in memory; strides count elements.
+/// The shape of a batch of strided matrices; strides are in elements.
 #[derive(Clone, Copy)]
 struct Extents {
     batch: usize,
@@ -18,7 +18,7 @@ struct Extents {
 }
 
 impl Extents {
-    /// Elements from the first to the last.
+    /// Elements from the first to the last, inclusive.
     fn reach(&self, call: &Call<'_>, name: &str) -> Result<usize> {
         let along = |extent: usize, stride: usize| match extent {
             0 => Some(0),
@@ -50,10 +50,10 @@ impl Extents {
 }
 
 thread_local! {
-    /// The result of a product before it is narrowed.
-    static WIDE: RefCell<Vec<f32>> = RefCell::default();
-    /// The left matrix in single precision.
-    static LEFT: RefCell<Vec<f32>> = RefCell::default();
+    /// The `f32` result before conversion to the output's type.
+    static F32_OUT: RefCell<Vec<f32>> = RefCell::default();
+    /// The left matrix as `f32`.
+    static F32_LEFT: RefCell<Vec<f32>> = RefCell::default();
 }
 
 pub(super) fn matmul(context: Context, call: &Call<'_>) -> Result<()> {
@@ -91,7 +91,7 @@ pub(super) fn matmul(context: Context, call: &Call<'_>) -> Result<()> {
             }
             // SAFETY: the kernel runs, and operands do not overlap.
             let (left, right, out) = unsafe { (left.read(), right.read(), out.write()) };
-            return multiply(context, (a, left), (b, right), out).map_err(refused);
+            return multiply(context, (a, left), (b, right), out).map_err(op_error);
         }
         for_element!(call, "out", T => {
             let out = call.span::<T>("out", &sizes)?;
@@ -100,10 +100,10 @@ pub(super) fn matmul(context: Context, call: &Call<'_>) -> Result<()> {
             }
             // SAFETY: the kernel runs, and operands do not overlap.
             let (left, right, out) = unsafe { (left.read(), right.read(), out.write()) };
-            WIDE.with_borrow_mut(|wide| {
-                wide.resize(out.len(), 0.0);
-                multiply(context, (a, left), (b, right), wide).map_err(refused)?;
-                ops::convert_from_f32(context, wide, out);
+            F32_OUT.with_borrow_mut(|buffer| {
+                buffer.resize(out.len(), 0.0);
+                multiply(context, (a, left), (b, right), buffer).map_err(op_error)?;
+                ops::convert_from_f32(context, buffer, out);
                 Ok(())
             })
         })
@@ -117,7 +117,7 @@ fn multiply<A: Element, B: Element>(
     out: &mut [f32],
 ) -> crate::error::Result<()> {
     let (m, k, n) = (a.rows, a.columns, b.columns);
-    // The product with a transposed matrix, as in a linear layer: it is streamed once.
+    // A contiguous transposed right matrix is a linear layer, which streams it once.
     let rows_in_order = a.column_stride == 1 && a.row_stride == k;
     let columns_in_order = b.row_stride == 1 && b.column_stride == k;
     for (index, out) in out.chunks_exact_mut((m * n).max(1)).enumerate() {
@@ -130,10 +130,18 @@ fn multiply<A: Element, B: Element>(
                 outputs: n,
             };
             let right = &right.data[..n * k];
-            LEFT.with_borrow_mut(|wide| {
-                wide.clear();
-                wide.extend(left.data[..m * k].iter().map(|&value| value.into()));
-                ops::linear(context, wide, right, shape, Epilogue::default(), false, out)
+            F32_LEFT.with_borrow_mut(|buffer| {
+                buffer.clear();
+                buffer.extend(left.data[..m * k].iter().map(|&value| value.into()));
+                ops::linear(
+                    context,
+                    buffer,
+                    right,
+                    shape,
+                    Epilogue::default(),
+                    false,
+                    out,
+                )
             })?;
         } else {
             ops::matmul(context, left, right, out)?;

@@ -1,9 +1,9 @@
-//! The operations of [`assay_operations`] as kernels of the processor, one file per family.
+//! The operations of [`assay_operations`] as CPU kernels, one file per family.
 //!
-//! A kernel reads its call, checks that every range lies in memory of the device, and runs what
-//! [`ops`](crate::ops) and [`quant`](crate::quantization) have. The same code looks at a call before it is
-//! queued, without running it, so that its caller hears of a mistake; what only memory can tell,
-//! like an index out of range, fails when it runs.
+//! A kernel checks that every operand is inside an allocation of the device, and calls
+//! [`ops`](crate::ops) and [`quantization`](crate::quantization). The same code validates a call before
+//! it is queued, so that its caller gets the error; an error that depends on the contents of memory,
+//! like an index out of range, fails when the kernel runs.
 
 mod activation;
 mod attention;
@@ -28,7 +28,7 @@ use call::Call;
 
 type Body = fn(Context, &Call<'_>) -> Result<()>;
 
-/// The bodies of the operations that have kernels here.
+/// The operations with CPU kernels.
 const BODIES: [(&str, Body); 20] = [
     ("linear", linear::linear),
     ("embedding", rows::embedding),
@@ -52,13 +52,9 @@ const BODIES: [(&str, Body); 20] = [
     ("fma_peak", roofline::fma_peak),
 ];
 
-/// What an operation without a kernel does: those of arrays are NumPy's loops here.
+/// Refuses an operation without a kernel: NumPy runs the array operations on the CPU.
 fn missing(_: Context, call: &Call<'_>) -> Result<()> {
-    Err(call.error(
-        "an operation",
-        "with a kernel of the processor",
-        "one without",
-    ))
+    Err(call.error("an operation", "with a CPU kernel", "one without"))
 }
 
 fn body(signature: &Signature) -> Body {
@@ -66,7 +62,7 @@ fn body(signature: &Signature) -> Body {
     found.map_or(missing, |(_, body)| *body)
 }
 
-/// Makes every operation launchable; gives the kernels in the order of the table.
+/// Registers every operation; returns the kernels in the order of the table.
 pub fn register(device: &CpuDevice) -> Vec<KernelId> {
     let rows = TABLE.iter();
     rows.map(|signature| device.register_kernel(kernel(signature, body(signature))))

@@ -1,6 +1,6 @@
-//! Norms of rows.
+//! RMSNorm and LayerNorm.
 
-use super::call::{Call, refused};
+use super::call::{Call, op_error};
 use crate::ops::{self, Context};
 use assay_runtime::backend::Result;
 
@@ -27,7 +27,7 @@ pub(super) fn rms_norm(context: Context, call: &Call<'_>) -> Result<()> {
         Some(residual) => ops::add_rms_norm(context, x, residual, weight, epsilon, out),
         None => ops::rms_norm(context, x, weight, epsilon, out),
     }
-    .map_err(refused)
+    .map_err(op_error)
 }
 
 pub(super) fn layer_norm(context: Context, call: &Call<'_>) -> Result<()> {
@@ -55,5 +55,5 @@ pub(super) fn layer_norm(context: Context, call: &Call<'_>) -> Result<()> {
         Some(residual) => ops::add_layer_norm(context, x, residual, weight, bias, epsilon, out),
         None => ops::layer_norm(context, x, weight, bias, epsilon, out),
     }
-    .map_err(refused)
+    .map_err(op_error)
 }

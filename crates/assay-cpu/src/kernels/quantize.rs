@@ -1,6 +1,6 @@
-//! Numbers to blocks or narrow numbers, and back.
+//! Quantization to block or low-precision formats, and back.
 
-use super::call::{Call, for_element, refused};
+use super::call::{Call, for_element, op_error};
 use super::weights::block_format;
 use crate::ops::{Context, Element};
 use crate::quantization::{self, BlockFormat};
@@ -19,14 +19,14 @@ pub(super) fn quantize(context: Context, call: &Call<'_>) -> Result<()> {
     let count = call.size("count")?;
     let x = call.span::<f32>("x", &[count])?;
     if let Some(format) = blocks(call, "out")? {
-        let bytes = format.bytes("quantize", count).map_err(refused)?;
+        let bytes = format.bytes("quantize", count).map_err(op_error)?;
         let out = call.bytes("out", bytes)?;
         if !call.runs() {
             return Ok(());
         }
         // SAFETY: the kernel runs, and operands do not overlap.
         let (x, out) = unsafe { (x.read(), out.write()) };
-        return quantization::quantize(context, format, x, out).map_err(refused);
+        return quantization::quantize(context, format, x, out).map_err(op_error);
     }
     for_element!(call, "out", T => {
         let out = call.span::<T>("out", &[count])?;
@@ -45,27 +45,27 @@ pub(super) fn dequantize(context: Context, call: &Call<'_>) -> Result<()> {
     let count = call.size("count")?;
     let out = call.span::<f32>("out", &[count])?;
     if let Some(format) = blocks(call, "x")? {
-        let bytes = format.bytes("dequantize", count).map_err(refused)?;
+        let bytes = format.bytes("dequantize", count).map_err(op_error)?;
         let x = call.bytes("x", bytes)?;
         if !call.runs() {
             return Ok(());
         }
         // SAFETY: the kernel runs, and operands do not overlap.
         let (x, out) = unsafe { (x.read(), out.write()) };
-        return quantization::dequantize(context, format, x, out).map_err(refused);
+        return quantization::dequantize(context, format, x, out).map_err(op_error);
     }
     for_element!(call, "x", T => {
         let x = call.span::<T>("x", &[count])?;
         if call.runs() {
             // SAFETY: the kernel runs, and operands do not overlap.
             let (x, out) = unsafe { (x.read(), out.write()) };
-            widen(x, out);
+            convert_to_f32(x, out);
         }
         Ok(())
     })
 }
 
-fn widen<T: Element>(x: &[T], out: &mut [f32]) {
+fn convert_to_f32<T: Element>(x: &[T], out: &mut [f32]) {
     for (out, x) in out.iter_mut().zip(x) {
         *out = (*x).into();
     }

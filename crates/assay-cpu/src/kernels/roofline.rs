@@ -1,6 +1,6 @@
-//! Reading, copying and arithmetic at the machine's own speed: what other kernels are held against.
+//! Roofline measurements: read and copy bandwidth, and FMA throughput.
 
-use super::call::{Call, refused};
+use super::call::{Call, op_error};
 use crate::context::Context;
 use crate::roofline::{self, FmaChain};
 use assay_runtime::backend::Result;
@@ -26,7 +26,7 @@ pub(super) fn stream_copy(context: Context, call: &Call<'_>) -> Result<()> {
     }
     // SAFETY: the kernel runs, and operands do not overlap.
     let (x, out) = unsafe { (x.read(), out.write()) };
-    roofline::stream_copy(context, x, out).map_err(refused)
+    roofline::stream_copy(context, x, out).map_err(op_error)
 }
 
 pub(super) fn fma_peak(context: Context, call: &Call<'_>) -> Result<()> {
@@ -43,5 +43,5 @@ pub(super) fn fma_peak(context: Context, call: &Call<'_>) -> Result<()> {
     }
     // SAFETY: the kernel runs, and operands do not overlap.
     let (x, out) = unsafe { (x.read(), out.write()) };
-    roofline::fma_peak(context, x, steps, out).map_err(refused)
+    roofline::fma_peak(context, x, steps, out).map_err(op_error)
 }

@@ -1,6 +1,6 @@
 //! Rotary position embedding, alone and fused with the write to the KV cache.
 
-use super::call::{Call, for_element, refused};
+use super::call::{Call, for_element, op_error};
 use crate::ops::{self, AttentionShape, CacheShape, Context, HeadTransform, RopeLayout, Rotary};
 use assay_runtime::backend::Result;
 
@@ -34,7 +34,7 @@ pub(super) fn rope(context: Context, call: &Call<'_>) -> Result<()> {
         rotary_dim,
         layout,
     };
-    ops::rope(context, x, position, rotary, heads, head_dim, out).map_err(refused)
+    ops::rope(context, x, position, rotary, heads, head_dim, out).map_err(op_error)
 }
 
 pub(super) fn rope_write(context: Context, call: &Call<'_>) -> Result<()> {
@@ -97,6 +97,6 @@ pub(super) fn rope_write(context: Context, call: &Call<'_>) -> Result<()> {
                 q_out.write(),
             )
         }
-        .map_err(refused)
+        .map_err(op_error)
     })
 }

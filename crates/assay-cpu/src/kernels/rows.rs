@@ -1,6 +1,6 @@
 //! Rows of a table or of activations, by number.
 
-use super::call::{Call, for_element, refused};
+use super::call::{Call, for_element, op_error};
 use super::weights::{PackedSpan, block_format};
 use crate::ops::{self, Context};
 use assay_runtime::backend::Result;
@@ -45,7 +45,7 @@ pub(super) fn embedding(context: Context, call: &Call<'_>) -> Result<()> {
         }
         // SAFETY: the kernel runs, and operands do not overlap.
         let (table, out) = unsafe { (table.read()?, out.write()) };
-        return ops::packed_embedding(context, table, &ids()?, out).map_err(refused);
+        return ops::packed_embedding(context, table, &ids()?, out).map_err(op_error);
     }
     for_element!(call, "table", T => {
         let table = call.span::<T>("table", &[rows, columns])?;
@@ -54,7 +54,7 @@ pub(super) fn embedding(context: Context, call: &Call<'_>) -> Result<()> {
         }
         // SAFETY: the kernel runs, and operands do not overlap.
         let (table, out) = unsafe { (table.read(), out.write()) };
-        ops::embedding(context, table, columns, &ids()?, out).map_err(refused)
+        ops::embedding(context, table, columns, &ids()?, out).map_err(op_error)
     })
 }
 
@@ -72,5 +72,5 @@ pub(super) fn gather_rows(context: Context, call: &Call<'_>) -> Result<()> {
     }
     // SAFETY: the kernel runs, and operands do not overlap.
     let (x, numbers, out) = unsafe { (x.read(), numbers.read(), out.write()) };
-    ops::embedding(context, x, columns, numbers, out).map_err(refused)
+    ops::embedding(context, x, columns, numbers, out).map_err(op_error)
 }

@@ -1,6 +1,6 @@
-//! Choosing tokens, and making those that were there before less likely.
+//! Token sampling and penalties.
 
-use super::call::{Call, refused};
+use super::call::{Call, op_error};
 use crate::ops::{self, Context, Penalties, Sampling};
 use crate::threads::DisjointSlice;
 use assay_operations::ElementFormat;
@@ -17,7 +17,7 @@ pub(super) fn sample(context: Context, call: &Call<'_>) -> Result<()> {
     let steps = call.span::<i32>("steps", &[rows])?;
     let tokens = call.span::<i32>("tokens", &[rows])?;
     let logprobs = call.optional::<f32>("logprobs", &[rows])?;
-    let (narrow, wide) = match call.format("seeds")? {
+    let (seeds_i32, seeds_i64) = match call.format("seeds")? {
         ElementFormat::I32 => (Some(call.span::<i32>("seeds", &[rows])?), None),
         _ => (None, Some(call.span::<i64>("seeds", &[rows])?)),
     };
@@ -38,36 +38,38 @@ pub(super) fn sample(context: Context, call: &Call<'_>) -> Result<()> {
         )
     };
     // SAFETY: the same.
-    let (narrow, wide) = unsafe {
+    let (seeds_i32, seeds_i64) = unsafe {
         (
-            narrow.map(|seeds| seeds.read()),
-            wide.map(|seeds| seeds.read()),
+            seeds_i32.map(|seeds| seeds.read()),
+            seeds_i64.map(|seeds| seeds.read()),
         )
     };
-    let seed = |row: usize| match (narrow, wide) {
+    let seed = |row: usize| match (seeds_i32, seeds_i64) {
         (Some(seeds), _) => i64::from(seeds[row]) as u64,
         (None, Some(seeds)) => seeds[row] as u64,
         (None, None) => 0,
     };
     let tokens = DisjointSlice::new(tokens);
     let logprobs = logprobs.map(DisjointSlice::new);
-    let choose = |row: usize| -> Result<()> {
-        let scores = &logits[row * columns..(row + 1) * columns];
-        let kept = usize::try_from(top_k[row])
+    let sample_row = |row: usize| -> Result<()> {
+        let row_logits = &logits[row * columns..(row + 1) * columns];
+        let top_k_count = usize::try_from(top_k[row])
             .map_err(|_| call.error("top_k", "of 0 or more", top_k[row]))?;
         let sampling = Sampling {
             temperature: temperature[row],
-            top_k: kept,
+            top_k: top_k_count,
             top_p: top_p[row],
             min_p: min_p[row],
         };
         let uniform = ops::uniform(seed(row), steps[row] as u64);
-        let token = ops::sample(context, scores, sampling, uniform).map_err(refused)?;
+        let token = ops::sample(context, row_logits, sampling, uniform).map_err(op_error)?;
         // SAFETY: rows do not overlap.
         unsafe { tokens.slice_mut(row..row + 1)[0] = token.map_or(-1, |token| token as i32) };
         if let Some(logprobs) = &logprobs {
             let logprob = match token {
-                Some(token) => ops::log_probability(context, scores, token).map_err(refused)?,
+                Some(token) => {
+                    ops::log_probability(context, row_logits, token).map_err(op_error)?
+                }
                 None => f32::NAN,
             };
             // SAFETY: rows do not overlap.
@@ -75,17 +77,19 @@ pub(super) fn sample(context: Context, call: &Call<'_>) -> Result<()> {
         }
         Ok(())
     };
-    let failed: Mutex<Option<BackendError>> = Mutex::new(None);
-    let least = 32_768_usize.div_ceil(columns.max(1));
-    context.threads.parallel_for(rows, least, &|range| {
+    let first_error: Mutex<Option<BackendError>> = Mutex::new(None);
+    let grain = 32_768_usize.div_ceil(columns.max(1));
+    context.threads.parallel_for(rows, grain, &|range| {
         for row in range {
-            if let Err(error) = choose(row) {
-                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            if let Err(error) = sample_row(row) {
+                *first_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
         }
     });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failed.map_or(Ok(()), Err)
+    let first_error = first_error
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    first_error.map_or(Ok(()), Err)
 }
 
 pub(super) fn penalize(context: Context, call: &Call<'_>) -> Result<()> {
@@ -115,5 +119,5 @@ pub(super) fn penalize(context: Context, call: &Call<'_>) -> Result<()> {
         presence: presence[row],
         frequency: frequency[row],
     };
-    ops::penalize(context, logits, columns, counts, prompt, &penalties).map_err(refused)
+    ops::penalize(context, logits, columns, counts, prompt, &penalties).map_err(op_error)
 }

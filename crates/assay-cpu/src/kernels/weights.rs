@@ -1,16 +1,16 @@
-//! Linear layers, and how their weights lie in the device's memory.
+//! The layout of weights in the device's memory.
 //!
-//! Dense weights lie row by row as they came. Blocks are repacked into panels of sixteen rows;
-//! signed bytes are panels too, with the scales of all rows behind them.
+//! Dense weights are row-major. Blocks are packed into panels of sixteen rows; int8 weights too, with
+//! the scales of all rows behind the panels.
 
-use super::call::{Call, Span, refused};
+use super::call::{Call, Span, op_error};
 use crate::context::Context;
 use crate::error::{OpError, check_length};
 use crate::quantization::{BlockFormat, PackedView, int8_blocks, pack_into, packed_bytes};
 use assay_operations::ElementFormat;
 use assay_runtime::backend::Result;
 
-/// The block format behind an element format, if it is one.
+/// The block format that stores an element format, if it is quantized.
 pub(super) fn block_format(format: ElementFormat) -> Option<BlockFormat> {
     match format {
         // Signed bytes are Q8_0 blocks with a scale of one.
@@ -28,7 +28,7 @@ fn dense_bytes(format: ElementFormat) -> Option<usize> {
     }
 }
 
-fn no_weights(format: ElementFormat) -> OpError {
+fn not_a_weight_format(format: ElementFormat) -> OpError {
     OpError::Value {
         operation: "pack weights",
         argument: "format",
@@ -37,7 +37,7 @@ fn no_weights(format: ElementFormat) -> OpError {
     }
 }
 
-/// Bytes that weights of this shape take in the device's memory.
+/// Bytes of weights of this shape in the device's memory.
 pub fn weights_bytes(
     format: ElementFormat,
     outputs: usize,
@@ -46,13 +46,13 @@ pub fn weights_bytes(
     if let Some(bytes) = dense_bytes(format) {
         return Ok(outputs.saturating_mul(inputs).saturating_mul(bytes));
     }
-    let blocks = block_format(format).ok_or_else(|| no_weights(format))?;
+    let blocks = block_format(format).ok_or_else(|| not_a_weight_format(format))?;
     let panels = packed_bytes(blocks, outputs, inputs)?;
     let scales = if format == ElementFormat::Int8 { 4 } else { 0 };
     Ok(panels.saturating_add(outputs.saturating_mul(scales)))
 }
 
-/// Writes weights as a file has them into memory of the device; `scales` are those of signed bytes.
+/// Packs weights in file order into the device's memory; `scales` are those of int8 weights.
 pub fn pack_weights(
     context: Context,
     format: ElementFormat,
@@ -81,10 +81,10 @@ pub fn pack_weights(
         out.copy_from_slice(source);
         return Ok(());
     }
-    let blocks = block_format(format).ok_or_else(|| no_weights(format))?;
-    let (panels, behind) = out.split_at_mut(packed_bytes(blocks, outputs, inputs)?);
+    let blocks = block_format(format).ok_or_else(|| not_a_weight_format(format))?;
+    let (panels, scale_bytes) = out.split_at_mut(packed_bytes(blocks, outputs, inputs)?);
     if let Some(scales) = scales {
-        behind.copy_from_slice(scales);
+        scale_bytes.copy_from_slice(scales);
         let values: Vec<i8> = source.iter().map(|byte| *byte as i8).collect();
         let source = int8_blocks(&values, outputs, inputs)?;
         return pack_into(context, blocks, &source, outputs, inputs, panels);
@@ -92,17 +92,17 @@ pub fn pack_weights(
     pack_into(context, blocks, source, outputs, inputs, panels)
 }
 
-/// Repacked weights, looked at where they are.
+/// A view of packed weights.
 fn view<'a>(
     format: ElementFormat,
     bytes: &'a [u8],
     outputs: usize,
     inputs: usize,
 ) -> std::result::Result<PackedView<'a>, OpError> {
-    let blocks = block_format(format).ok_or_else(|| no_weights(format))?;
-    let (panels, behind) = bytes.split_at(packed_bytes(blocks, outputs, inputs)?);
-    // SAFETY: any four bytes are a number, and what is not aligned is left out.
-    let (before, scales, after) = unsafe { behind.align_to::<f32>() };
+    let blocks = block_format(format).ok_or_else(|| not_a_weight_format(format))?;
+    let (panels, scale_bytes) = bytes.split_at(packed_bytes(blocks, outputs, inputs)?);
+    // SAFETY: any four bytes are a valid `f32`; unaligned bytes are excluded.
+    let (before, scales, after) = unsafe { scale_bytes.align_to::<f32>() };
     check_length(
         "pack weights",
         "aligned scales",
@@ -113,7 +113,7 @@ fn view<'a>(
     PackedView::new(blocks, panels, scales, outputs, inputs)
 }
 
-/// Writes the numbers of packed weights to `out`, row by row.
+/// Dequantizes packed weights to `out`, row-major.
 pub fn dequantize_weights(
     format: ElementFormat,
     bytes: &[u8],
@@ -125,9 +125,9 @@ pub fn dequantize_weights(
     check_length(operation, "out", out.len(), &[outputs, inputs])?;
     let expected = weights_bytes(format, outputs, inputs)?;
     check_length(operation, "weights", bytes.len(), &[expected])?;
-    let two = |widen: fn(u16) -> f32, out: &mut [f32]| {
+    let convert = |to_f32: fn(u16) -> f32, out: &mut [f32]| {
         for (out, pair) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
-            *out = widen(u16::from_le_bytes(*pair));
+            *out = to_f32(u16::from_le_bytes(*pair));
         }
     };
     match format {
@@ -136,8 +136,8 @@ pub fn dequantize_weights(
                 *out = f32::from_le_bytes(*four);
             }
         }
-        ElementFormat::F16 => two(crate::half_precision::f16_to_f32, out),
-        ElementFormat::Bf16 => two(crate::half_precision::bf16_to_f32, out),
+        ElementFormat::F16 => convert(crate::half_precision::f16_to_f32, out),
+        ElementFormat::Bf16 => convert(crate::half_precision::bf16_to_f32, out),
         _ => {
             let view = view(format, bytes, outputs, inputs)?;
             for (row, out) in out.chunks_exact_mut(inputs.max(1)).enumerate() {
@@ -159,7 +159,7 @@ pub(super) struct PackedSpan<'a> {
 impl<'a> PackedSpan<'a> {
     pub fn new(call: &Call<'a>, name: &str, outputs: usize, inputs: usize) -> Result<Self> {
         let format = call.format(name)?;
-        let bytes = weights_bytes(format, outputs, inputs).map_err(refused)?;
+        let bytes = weights_bytes(format, outputs, inputs).map_err(op_error)?;
         Ok(PackedSpan {
             format,
             outputs,
@@ -172,8 +172,8 @@ impl<'a> PackedSpan<'a> {
     ///
     /// As for [`Span::read`].
     pub unsafe fn read(&self) -> Result<PackedView<'a>> {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { self.bytes.read() };
-        view(self.format, bytes, self.outputs, self.inputs).map_err(refused)
+        view(self.format, bytes, self.outputs, self.inputs).map_err(op_error)
     }
 }

@@ -24,7 +24,7 @@ fn apply<V: Vector>(v: V, activation: Activation, x: V::F) -> V::F {
             let inner = v.mul(v.mul_add(cubic, x, x), v.splat(0.797_884_6));
             v.mul(v.mul(half, x), v.add(one, tanh(v, inner)))
         }
-        // What is not a number stays so: the second argument wins.
+        // NaN propagates: `max` returns its second argument.
         Activation::Relu => v.max(v.splat(0.0), x),
     }
 }
@@ -54,10 +54,10 @@ pub(super) fn check_elementwise(operation: &'static str, activation: Activation)
     )
 }
 
-/// Numbers a thread is worth waking for.
-const LEAST: usize = 8_192;
+/// Elements per task at least: enough to amortize waking a thread.
+const GRAIN: usize = 8_192;
 
-/// Writes the activation of each number of `x` to `out`.
+/// Writes the activation of each element of `x` to `out`.
 pub fn activate(
     context: Context,
     activation: Activation,
@@ -67,7 +67,7 @@ pub fn activate(
     check_length("activate", "out", out.len(), &[x.len()])?;
     check_elementwise("activate", activation)?;
     let out = DisjointSlice::new(out);
-    context.threads.parallel_for(x.len(), LEAST, &|range| {
+    context.threads.parallel_for(x.len(), GRAIN, &|range| {
         // SAFETY: ranges do not overlap.
         let out = unsafe { out.slice_mut(range.clone()) };
         out.copy_from_slice(&x[range]);
@@ -90,7 +90,7 @@ impl Kernel for InPlace<'_> {
     }
 }
 
-/// Writes `silu(gate) x up` to `out`; a row of `gate_up` has `columns` gates and then as many ups.
+/// Writes `silu(gate) * up` to `out`; a row of `gate_up` is `columns` gates and then `columns` ups.
 pub fn swiglu(context: Context, gate_up: &[f32], columns: usize, out: &mut [f32]) -> Result<()> {
     let rows = out.len().checked_div(columns).unwrap_or(0);
     check_length("swiglu", "gate_up", gate_up.len(), &[rows, 2, columns])?;
@@ -98,13 +98,13 @@ pub fn swiglu(context: Context, gate_up: &[f32], columns: usize, out: &mut [f32]
     let out = DisjointSlice::new(out);
     context
         .threads
-        .parallel_for(rows * columns, LEAST, &|range| {
+        .parallel_for(rows * columns, GRAIN, &|range| {
             let mut start = range.start;
             while start < range.end {
                 let (row, column) = (start / columns, start % columns);
                 let count = (range.end - start).min(columns - column);
                 let gate = row * 2 * columns + column;
-                context.level.run(Gated {
+                context.level.run(Swiglu {
                     gate: &gate_up[gate..gate + count],
                     up: &gate_up[gate + columns..gate + columns + count],
                     // SAFETY: ranges do not overlap.
@@ -116,13 +116,13 @@ pub fn swiglu(context: Context, gate_up: &[f32], columns: usize, out: &mut [f32]
     Ok(())
 }
 
-struct Gated<'a> {
+struct Swiglu<'a> {
     gate: &'a [f32],
     up: &'a [f32],
     out: &'a mut [f32],
 }
 
-impl Kernel for Gated<'_> {
+impl Kernel for Swiglu<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -21,7 +21,7 @@ impl From<Bf16> for f32 {
     }
 }
 
-/// The bits of a number of half precision.
+/// The bits of an IEEE half-precision number.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(transparent)]
 pub struct F16(pub u16);
@@ -112,7 +112,7 @@ impl<T: Load> Kernel for ConvertFromF32<'_, T> {
     }
 }
 
-/// The sum of products of a row of any element with one of `f32`, in four chains.
+/// The dot product of a row of any element type with one of `f32`, in four independent chains.
 #[inline(always)]
 pub(crate) fn dot<V: Vector, T: Load>(v: V, a: &[T], b: &[f32]) -> f32 {
     let mut sums = [v.splat(0.0); 4];
@@ -137,7 +137,7 @@ pub(crate) fn dot<V: Vector, T: Load>(v: V, a: &[T], b: &[f32]) -> f32 {
     v.sum(v.add(left, right))
 }
 
-/// The first lanes from a slice of at most sixteen, the others zero.
+/// Loads a slice of at most sixteen elements; the other lanes are zero.
 #[inline(always)]
 pub(crate) fn load_partial<V: Vector, T: Load>(v: V, from: &[T]) -> V::F {
     let mut lanes = [T::default(); LANES];

@@ -1,4 +1,4 @@
-//! Rows of a table, by number.
+//! Embedding lookup: gathers rows of a table.
 
 use super::dispatch::Element;
 use crate::context::Context;
@@ -6,7 +6,7 @@ use crate::error::{Result, check_index, check_length};
 use crate::quantization::PackedView;
 use crate::threads::DisjointSlice;
 
-/// A row that is left out.
+/// The id of a skipped row.
 const NONE: i32 = -1;
 
 fn check_tokens(tokens: &[i32], rows: usize) -> Result<()> {
@@ -16,7 +16,7 @@ fn check_tokens(tokens: &[i32], rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// Calls `row` with each token that is not left out and its row of `out`; the others become zeros.
+/// Calls `row` with each token and its row of `out`; rows of skipped tokens become zeros.
 fn each_row(
     context: Context,
     columns: usize,
@@ -38,8 +38,7 @@ fn each_row(
     });
 }
 
-/// Writes the rows of `table` named by `tokens` to `out`; a row is `columns` numbers, and a token of
-/// -1 gives zeros.
+/// Gathers the rows `tokens` of `table`, of `columns` elements each; a token of -1 gives zeros.
 pub fn embedding<T: Element>(
     context: Context,
     table: &[T],

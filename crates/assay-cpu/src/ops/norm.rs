@@ -1,4 +1,4 @@
-//! Normalization of rows: by their root mean square, or by mean and variance.
+//! RMSNorm and LayerNorm.
 
 use super::element;
 use crate::context::Context;
@@ -6,7 +6,7 @@ use crate::error::{Result, check_length, check_value};
 use crate::simd::{Kernel, LANES, Vector, load_partial, store_partial};
 use crate::threads::DisjointSlice;
 
-/// Writes each row of `x`, divided by its root mean square and times `weight`, to `out`.
+/// Writes the RMSNorm of each row of `x`, times `weight`, to `out`.
 pub fn rms_norm(
     context: Context,
     x: &[f32],
@@ -24,7 +24,7 @@ pub fn rms_norm(
     norm.run(context, x, None, out)
 }
 
-/// Adds `x` to `residual`, and writes the normalized sum to `out`.
+/// Adds `x` to `residual`, and writes the RMSNorm of the sum to `out`.
 pub fn add_rms_norm(
     context: Context,
     x: &[f32],
@@ -43,7 +43,7 @@ pub fn add_rms_norm(
     norm.run(context, x, Some(residual), out)
 }
 
-/// Writes each row of `x`, less its mean and divided by its deviation, times `weight` plus `bias`.
+/// Writes the LayerNorm of each row of `x`, times `weight` plus `bias`, to `out`.
 pub fn layer_norm(
     context: Context,
     x: &[f32],
@@ -62,7 +62,7 @@ pub fn layer_norm(
     norm.run(context, x, None, out)
 }
 
-/// Adds `x` to `residual`, and writes the layer norm of the sum to `out`.
+/// Adds `x` to `residual`, and writes the LayerNorm of the sum to `out`.
 #[allow(clippy::too_many_arguments)] // One more than the norm without a residual.
 pub fn add_layer_norm(
     context: Context,
@@ -180,17 +180,17 @@ fn total<V: Vector>(v: V, row: &[f32]) -> f32 {
     v.sum(sum)
 }
 
-/// Replaces each number of a row by a function of it and its partner in `other`, if there is one.
+/// Replaces each element of a row by a function of it and the element of `other`, or zero.
 #[inline(always)]
 fn each<V: Vector>(v: V, row: &mut [f32], other: &[f32], f: impl Fn(V, V::F, V::F) -> V::F) {
     let (whole, rest) = row.as_chunks_mut::<LANES>();
     let (other_whole, other_rest) = other.as_chunks::<LANES>();
     for (index, lanes) in whole.iter_mut().enumerate() {
-        let partner = match other_whole.get(index) {
-            Some(partner) => v.load(partner),
+        let other_lanes = match other_whole.get(index) {
+            Some(other_lanes) => v.load(other_lanes),
             None => v.splat(0.0),
         };
-        v.store(f(v, v.load(lanes), partner), lanes);
+        v.store(f(v, v.load(lanes), other_lanes), lanes);
     }
     let last = f(
         v,

@@ -1,24 +1,24 @@
-//! Making tokens that were there before less likely.
+//! Repetition, presence and frequency penalties.
 
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
 use crate::threads::DisjointSlice;
 
-/// How much less likely, for one row.
+/// The penalties of one row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Penalties {
-    /// Scores above 0 of tokens in prompt or output are divided by it, others multiplied.
+    /// Divides positive logits of tokens in prompt or output, and multiplies negative ones.
     pub repetition: f32,
-    /// Taken from the logits of tokens in the output.
+    /// Subtracted from the logits of tokens in the output.
     pub presence: f32,
-    /// Taken from them once more for each time.
+    /// Subtracted once per occurrence in the output.
     pub frequency: f32,
 }
 
-/// Changes logits, rows of `columns`, by each row's penalties.
+/// Applies each row's penalties to rows of `columns` logits.
 ///
-/// `counts` says how often each token is in the output, `prompt` is not 0 where it is in the
-/// prompt; `penalties` gives those of a row.
+/// `counts` holds each token's occurrences in the output; `prompt` is nonzero for tokens in the prompt;
+/// `penalties` returns those of a row.
 pub fn penalize(
     context: Context,
     logits: &mut [f32],

@@ -1,4 +1,4 @@
-//! Choosing the next token from its logits.
+//! Token sampling from logits: temperature, min-p, top-k, top-p and inverse-CDF sampling.
 
 use super::softmax::largest;
 use crate::context::Context;
@@ -7,16 +7,16 @@ use crate::simd::{Kernel, LANES, Level, Vector, exponential, load_partial, store
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
-/// How a token is chosen.
+/// Sampling parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sampling {
-    /// Scores are divided by this; 0 takes the max_logit token.
+    /// Divides the logits; 0 is greedy sampling (argmax).
     pub temperature: f32,
-    /// Only so many max_logit tokens; 0 for all.
+    /// Keeps this many of the most probable tokens; 0 keeps all.
     pub top_k: usize,
-    /// Only the max_logit tokens that together have this probability; 1 for all.
+    /// Keeps the smallest set of the most probable tokens with this total probability; 1 keeps all.
     pub top_p: f32,
-    /// Only tokens with at least this share of the max_logit one's probability; 0 for all.
+    /// Keeps tokens with at least this fraction of the maximum probability; 0 keeps all.
     pub min_p: f32,
 }
 
@@ -33,7 +33,7 @@ impl Sampling {
     }
 }
 
-/// The max_logit token, the first of several; none where no logit is a number.
+/// The first token with the maximum logit; `None` if all logits are NaN.
 pub fn argmax(logits: &[f32]) -> Option<usize> {
     max_logit(Level::best(), logits).map(|(token, _)| token)
 }
@@ -44,7 +44,7 @@ fn max_logit(level: Level, logits: &[f32]) -> Option<(usize, f32)> {
     Some((first + index, max))
 }
 
-/// The largest logit, and a index not far before the first one of it.
+/// The start of the first chunk with the maximum logit, and that logit.
 struct MaxLogit<'a>(&'a [f32]);
 
 impl Kernel for MaxLogit<'_> {
@@ -63,10 +63,10 @@ impl Kernel for MaxLogit<'_> {
     }
 }
 
-/// Tokens that are looked through one by one once a search has come near.
+/// Tokens per chunk: searches skip whole chunks and then scan one.
 const CHUNK: usize = 256;
 
-/// A uniform number from 0 to below 1, the same for the same seed and step everywhere.
+/// A uniform number in [0, 1), a function of seed and step on every platform.
 ///
 /// The mixing function is that of SplitMix64.
 pub fn uniform(seed: u64, step: u64) -> f64 {
@@ -77,11 +77,11 @@ pub fn uniform(seed: u64, step: u64) -> f64 {
     (mixed >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Working memory of [`sample`], candidates from call to call so that none allocates.
+/// Scratch memory of [`sample`], reused from call to call.
 #[derive(Default)]
 struct Scratch {
     weights: Vec<f32>,
-    /// Sums of the weights, chunk by chunk.
+    /// The sum of each chunk of weights.
     sums: Vec<f64>,
     candidates: Vec<(f32, u32)>,
 }
@@ -90,12 +90,10 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Chooses a token: temperature, then min-p, then top-k, then top-p, then by the number `uniform`
-/// from 0 to 1.
+/// Samples a token: temperature, min-p, top-k, top-p, then inverse-CDF sampling at `uniform`.
 ///
-/// The candidates tokens share the range from 0 to 1 by their weights, the likeliest first where there is
-/// a top-k or top-p, and in the order of their numbers otherwise. A logit that is not a number is
-/// never chosen; where none is a number there is no token.
+/// The CDF runs over the candidates by descending probability with top-k or top-p, and by token id
+/// otherwise. A NaN logit is never sampled; returns `None` if all logits are NaN.
 pub fn sample(
     context: Context,
     logits: &[f32],
@@ -147,7 +145,7 @@ pub fn sample(
             let sampled = candidates.get(index).map(|(_, sampled)| *sampled as usize);
             return Ok(sampled.or(Some(token)));
         }
-        // The chunk in which the number falls, and then the token.
+        // Inverse CDF: first the chunk, then the token in it.
         let mut remaining = uniform * all;
         let mut chunk = 0;
         while chunk + 1 < sums.len() && remaining >= sums[chunk] {
@@ -157,12 +155,12 @@ pub fn sample(
         let first = chunk * CHUNK;
         let near = weights[first..].iter().take(CHUNK).zip(first as u32..);
         let near = near.map(|(weight, token)| (*weight, token));
-        // Rounding may lead past the last token that has any mass.
+        // Rounding may lead past the last token with a nonzero probability.
         Ok(inverse_cdf(near, remaining).or(Some(token)))
     })
 }
 
-/// The sum of a chunk of weights, in as many chains as keep a processor busy.
+/// The sum of a chunk of weights, in eight independent chains.
 fn chunk_sum(weights: &[f32]) -> f64 {
     let (eights, rest) = weights.as_chunks::<8>();
     let mut chains = [0.0_f64; 8];
@@ -175,11 +173,11 @@ fn chunk_sum(weights: &[f32]) -> f64 {
     chains.iter().sum::<f64>() + rest
 }
 
-/// SoftmaxWeights are counted by exponent and the first four bits of the fraction; 1 is the largest.
+/// Histogram buckets of weights: exponent and the first four bits of the fraction; the maximum is 1.
 const BUCKET_SHIFT: u32 = 19;
 const BUCKETS: usize = (1.0_f32.to_bits() >> BUCKET_SHIFT) as usize + 1;
 
-/// Leaves the max_logit tokens in `candidates`, in no order; `all` is the sum of all weights.
+/// Selects the top-k and top-p candidates, unsorted; `all` is the sum of all weights.
 fn select_candidates(
     weights: &[f32],
     all: f64,
@@ -190,14 +188,14 @@ fn select_candidates(
         0 => weights.len(),
         count => count,
     };
-    // Few tokens have nearly all the mass: a count tells how far down they prefix_reaching.
+    // Few tokens have nearly all the mass: a histogram bounds the smallest weight among them.
     let mut counts = [0_u32; BUCKETS];
     for weight in weights {
         counts[((weight.to_bits() >> BUCKET_SHIFT) as usize).min(BUCKETS - 1)] += 1;
     }
     let (mut bucket, mut tokens, mut mass) = (BUCKETS, 0_usize, 0.0_f64);
     let mut floor = 0.0;
-    // Below the last bucket is nothing that could be sampled beside a weight of 1.
+    // Weights below the last bucket cannot be sampled beside a weight of 1.
     while bucket > 1 {
         bucket -= 1;
         floor = f32::from_bits((bucket as u32) << BUCKET_SHIFT);
@@ -233,13 +231,13 @@ fn select_candidates(
     }
 }
 
-/// Likelier tokens first, and the lower number of two that are alike.
+/// Orders by descending probability, then by token id.
 fn by_probability(a: &(f32, u32), b: &(f32, u32)) -> Ordering {
     b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
 }
 
-/// The index, counted from the likeliest token on, at which the sum of weights is enough; the last
-/// one if it never is. What is likelier lies before it then, in no order: nothing is sorted.
+/// The index, by descending probability, at which the cumulative weight is enough; the last one if it
+/// never is. A quickselect: more probable tokens come before the index, unsorted.
 fn prefix_reaching(tokens: &mut [(f32, u32)], enough: impl Fn(f64) -> bool) -> usize {
     let (mut first, mut end, mut before) = (0, tokens.len(), 0.0);
     while end - first > 1 {
@@ -256,7 +254,7 @@ fn prefix_reaching(tokens: &mut [(f32, u32)], enough: impl Fn(f64) -> bool) -> u
     first
 }
 
-/// The token whose share of the weights the number falls into.
+/// The token at which the cumulative weight exceeds `remaining`.
 fn inverse_cdf(weights: impl Iterator<Item = (f32, u32)>, mut remaining: f64) -> Option<usize> {
     let mut last = None;
     for (weight, token) in weights {
@@ -268,12 +266,11 @@ fn inverse_cdf(weights: impl Iterator<Item = (f32, u32)>, mut remaining: f64) ->
             last = Some(token as usize);
         }
     }
-    // Rounding may leave a little over: it belongs to the last token that has any mass.
+    // A rounding remainder belongs to the last token with a nonzero weight.
     last
 }
 
-/// Writes e to the distance from the largest logit over the temperature; 0 for what is not a
-/// number.
+/// Writes exp((logit - max) / temperature); 0 for NaN.
 struct SoftmaxWeights<'a> {
     logits: &'a [f32],
     max: f32,
@@ -303,16 +300,16 @@ impl Kernel for SoftmaxWeights<'_> {
     }
 }
 
-// A function, because a closure would not have to be inlined, and must be.
+// A function: closures cannot be forced inline.
 #[inline(always)]
 fn softmax_weight<V: Vector>(v: V, logits: V::F, max: f32, inverse_temperature: f32) -> V::F {
     let numbers = v.max(logits, v.splat(f32::NEG_INFINITY));
     let distance = v.mul(v.sub(numbers, v.splat(max)), v.splat(inverse_temperature));
-    // Nothing is by_probability than the max_logit, whatever the last bit of the exponential says.
+    // No weight exceeds the maximum's, whatever the rounding of the exponential.
     v.min(exponential(v, distance), v.splat(1.0))
 }
 
-/// The logarithm of a token's probability at temperature 1 among all tokens.
+/// The log-probability of a token at temperature 1 over the whole vocabulary.
 pub fn log_probability(context: Context, logits: &[f32], token: usize) -> Result<f32> {
     let operation = "log_probability";
     let limit = logits.len();
@@ -334,7 +331,7 @@ impl Kernel for SumExp<'_> {
     #[inline(always)]
     fn run<V: Vector>(self, v: V) -> f64 {
         let mut total = 0.0;
-        // In pieces, so that a long sum keeps its digits.
+        // In chunks, so that a long sum keeps its precision.
         for chunk in self.logits.chunks(64 * LANES) {
             let (whole, rest) = chunk.as_chunks::<LANES>();
             let rest = load_partial(v, rest, f32::NEG_INFINITY);

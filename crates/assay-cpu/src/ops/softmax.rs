@@ -5,9 +5,9 @@ use crate::error::{Result, check_length};
 use crate::simd::{Kernel, LANES, Vector, exponential, load_partial, store_partial};
 use crate::threads::DisjointSlice;
 
-/// Writes the softmax of each row of `columns` numbers to `out`.
+/// Writes the softmax of each row of `columns` elements to `out`.
 ///
-/// A row without any finite number, like a fully masked one, becomes not a number, as in NumPy.
+/// A row without a finite element, like a fully masked one, becomes NaN, as in NumPy.
 pub fn softmax(context: Context, x: &[f32], columns: usize, out: &mut [f32]) -> Result<()> {
     let rows = x.len().checked_div(columns).unwrap_or(0);
     check_length("softmax", "x", x.len(), &[rows, columns])?;
@@ -42,7 +42,7 @@ impl Kernel for Rows<'_> {
     }
 }
 
-/// The largest number of a row; minus infinity if there is none.
+/// The maximum of a row; minus infinity if it is empty.
 #[inline(always)]
 pub(super) fn largest<V: Vector>(v: V, row: &[f32]) -> f32 {
     let (whole, rest) = row.as_chunks::<LANES>();
@@ -53,7 +53,7 @@ pub(super) fn largest<V: Vector>(v: V, row: &[f32]) -> f32 {
     v.maximum(most)
 }
 
-/// Replaces each number by e to its distance from `largest`, and gives their sum.
+/// Replaces each element by exp(x - largest), and returns their sum.
 #[inline(always)]
 pub(super) fn exponentials<V: Vector>(v: V, row: &mut [f32], largest: f32) -> f32 {
     let shift = v.splat(largest);
@@ -73,7 +73,7 @@ pub(super) fn exponentials<V: Vector>(v: V, row: &mut [f32], largest: f32) -> f3
     total
 }
 
-/// Multiplies a row by a number.
+/// Scales a row.
 #[inline(always)]
 pub(super) fn scale<V: Vector>(v: V, row: &mut [f32], factor: f32) {
     let (whole, rest) = row.as_chunks_mut::<LANES>();

@@ -1,7 +1,7 @@
-//! Quantized weights as columns of matrix amx, for products of many rows.
+//! Quantized weights as the B operand of AMX tiles, for products of many rows.
 //!
-//! Weights and activations are rounded to bfloat16, 2^-9 of each number, where the vector kernels round
-//! activations to a byte, half of 1/127 of the largest of 32.
+//! Weights and activations are rounded to bfloat16, with a relative error of 2^-9; the SIMD kernels
+//! quantize activations to 8 bits per group of 32 instead.
 
 use super::block::Block;
 use super::panels::{CODE_BYTES, Panel, UnpackedGroup};
@@ -11,7 +11,7 @@ use crate::simd::{Amx, LANES, TileB, Vector};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// PanelSource of a format.
+/// The panels of a block format.
 pub(super) struct AmxPanels<'a, P> {
     panels: &'a [u8],
     inputs: usize,
@@ -42,7 +42,7 @@ impl<P: Panel + Sync> PanelSource for AmxPanels<'_, P> {
     ) {
         let length = self.inputs / P::Source::VALUES * P::BYTES;
         let Some(bytes) = self.panels.get(panel * length..(panel + 1) * length) else {
-            // An odd last panel is the second half of nothing.
+            // The second panel of an odd last pair does not exist.
             return;
         };
         let bytes =

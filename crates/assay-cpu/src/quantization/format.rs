@@ -63,7 +63,7 @@ impl BlockFormat {
         self.element_format().block_bytes() as usize
     }
 
-    /// Bytes of so many numbers, which must fill whole blocks.
+    /// Bytes of this many values, which must fill whole blocks.
     pub fn bytes(self, operation: &'static str, values: usize) -> Result<usize> {
         check_value(
             operation,
@@ -82,10 +82,10 @@ impl fmt::Display for BlockFormat {
     }
 }
 
-/// Blocks a thread is worth waking for.
+/// Blocks per task at least: enough to amortize waking a thread.
 const MIN_BLOCKS_PER_TASK: usize = 256;
 
-/// Rotary numbers into blocks; what is not finite gives a block that is not finite either.
+/// Quantizes values to blocks; a non-finite value makes its block dequantize to NaN.
 pub fn quantize(
     context: Context,
     format: BlockFormat,
@@ -105,7 +105,7 @@ pub fn quantize(
     Ok(())
 }
 
-/// Rotary blocks back into numbers.
+/// Dequantizes blocks.
 pub fn dequantize(
     context: Context,
     format: BlockFormat,

@@ -1,4 +1,4 @@
-//! Blocks of 32 with one scale: Q8_0, Q4_0 and Q4_1.
+//! The legacy quants of ggml, blocks of 32 with one scale: Q8_0, Q4_0 and Q4_1.
 
 use super::block::{Block, half, inverse, poison, store_half};
 use assay_operations::ElementFormat;
@@ -34,7 +34,7 @@ impl Block for Q4_0 {
     const FORMAT: ElementFormat = ElementFormat::Q4_0;
 
     fn quantize(values: &[f32], block: &mut [u8]) {
-        // The value of largest magnitude becomes -8, which 4 bits reach on that side only.
+        // The value of largest magnitude becomes -8: the range of 4 bits is -8 to 7.
         let mut extreme = 0.0_f32;
         for value in values {
             if value.abs() > extreme.abs() {
@@ -80,10 +80,10 @@ impl Block for Q4_1 {
     }
 }
 
-/// Sixteen bytes: value i in the low half of byte i, value i + 16 in the high half.
+/// Sixteen bytes: value i in the low nibble of byte i, value i + 16 in the high nibble.
 fn store_nibbles(bytes: &mut [u8], code: impl Fn(usize) -> f32) {
     for (index, byte) in bytes.iter_mut().enumerate() {
-        // A float becomes the nearest byte toward zero, within 0 and 255.
+        // The cast truncates and saturates to 0..=255.
         let (low, high) = (code(index) as u8, code(index + 16) as u8);
         *byte = low.min(15) | (high.min(15) << 4);
     }

@@ -1,4 +1,4 @@
-//! Packed weights wherever their bytes are, and their product with activations.
+//! Packed weights borrowed from memory, and their GEMM with quantized activations.
 
 use super::amx_panels::AmxPanels;
 use super::block::Block;
@@ -20,12 +20,12 @@ pub struct PackedView<'a> {
     pub(super) outputs: usize,
     pub(super) inputs: usize,
     pub(super) panels: &'a [u8],
-    /// One more scale per row, for weights that have one.
+    /// A scale per row, for int8 weights.
     pub(super) row_scales: Option<&'a [f32]>,
 }
 
 impl<'a> PackedView<'a> {
-    /// Weights in memory that [`pack_into`](super::pack_into) filled.
+    /// A view of memory that [`pack_into`](super::pack_into) filled.
     pub fn new(
         format: BlockFormat,
         panels: &'a [u8],
@@ -47,7 +47,7 @@ impl<'a> PackedView<'a> {
         })
     }
 
-    /// Writes the numbers of one row to `out`.
+    /// Dequantizes one row to `out`.
     pub fn dequantize_row(&self, row: usize, out: &mut [f32]) -> Result<()> {
         let operation = "dequantize";
         check_value(
@@ -62,7 +62,7 @@ impl<'a> PackedView<'a> {
         Ok(())
     }
 
-    /// The same for a row that is known to exist.
+    /// The same without bounds checks on `row`.
     pub(crate) fn write_row(&self, row: usize, out: &mut [f32]) {
         unpack_row(self.format, self.panels, row, out);
         if let Some(scales) = self.row_scales {
@@ -70,7 +70,7 @@ impl<'a> PackedView<'a> {
         }
     }
 
-    /// Rows of weights, which are the outputs of a linear layer.
+    /// Rows of weights: the output features of a linear layer.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
@@ -80,7 +80,7 @@ impl<'a> PackedView<'a> {
         self.inputs
     }
 
-    /// Writes `activations` times the transposed weights to `out`: a row per row of activations.
+    /// Writes `activations @ weights.T` to `out`, with the epilogue applied.
     pub fn linear(
         &self,
         context: Context,
@@ -103,10 +103,10 @@ impl<'a> PackedView<'a> {
         Ok(())
     }
 
-    /// The same for rows of `f32`, in bfloat16 on matrix amx: false, and nothing done, where there are
-    /// none or too few rows for them.
+    /// The same for rows of `f32`, in bfloat16 on AMX tiles. Returns false and does nothing without AMX
+    /// or with too few rows.
     ///
-    /// A row's outputs are not the bytes that [`PackedView::linear`] gives.
+    /// Results are not bitwise equal to those of [`PackedView::linear`].
     pub fn linear_amx(
         &self,
         context: Context,
@@ -148,7 +148,7 @@ impl<'a> PackedView<'a> {
     ) {
         let out = DisjointSlice::new(out);
         let panel_bytes = P::BYTES * (self.inputs / P::Source::VALUES);
-        // A thread is worth waking for some ten thousand bytes.
+        // Ten thousand bytes amortize waking a thread.
         let minimum = 16_384_usize.div_ceil(panel_bytes.max(1) * activations.rows().max(1));
         let panels = self.outputs.div_ceil(LANES);
         context.threads.parallel_for(panels, minimum, &|panels| {
@@ -164,13 +164,13 @@ impl<'a> PackedView<'a> {
     }
 }
 
-/// Panels that are read side by side for a single row.
+/// Panels that are read at once for a single row.
 const PANELS_AT_ONCE: usize = 4;
 
-/// How far ahead weights are fetched: hardware stops at the end of a page, and these runs are long.
+/// The software prefetch distance: the hardware prefetcher stops at page boundaries.
 const PREFETCH_BYTES: usize = 4_096;
 
-/// Some panels times all rows of activations.
+/// A range of panels times all rows of activations.
 struct PackedGemm<'a, P> {
     weights: PackedView<'a>,
     panels: Range<usize>,
@@ -188,7 +188,7 @@ impl<P: Panel> Kernel for PackedGemm<'_, P> {
         let rows = self.activations.rows();
         let mut panels = self.panels.clone();
         if rows == 1 {
-            // One row leaves memory the limit, and several runs of it are read faster than one.
+            // One row is memory-bound, and several streams are read faster than one.
             while panels.len() >= PANELS_AT_ONCE {
                 self.tile::<V, 1, PANELS_AT_ONCE>(v, panels.start, 0);
                 panels.start += PANELS_AT_ONCE;
@@ -208,7 +208,7 @@ impl<P: Panel> Kernel for PackedGemm<'_, P> {
 }
 
 impl<P: Panel> PackedGemm<'_, P> {
-    /// `PANELS` panels times `ROWS` rows; gives the count of rows.
+    /// `PANELS` panels times `ROWS` rows; returns `ROWS`.
     #[inline(always)]
     fn tile<V: Vector, const ROWS: usize, const PANELS: usize>(
         &self,
@@ -230,7 +230,7 @@ impl<P: Panel> PackedGemm<'_, P> {
                 for (panel_index, sums) in sums.iter_mut().enumerate() {
                     let bytes = &bytes[panel_index * length + block * P::BYTES..][..P::BYTES];
                     if first == 0 {
-                        // The next panel follows this one, so that this runs on into it.
+                        // The prefetch continues into the next panel, which follows in memory.
                         for line in (0..sub_block_bytes).step_by(64) {
                             let ahead = PREFETCH_BYTES + sub_block * sub_block_bytes + line;
                             prefetch(bytes.as_ptr().wrapping_add(ahead));
@@ -248,7 +248,7 @@ impl<P: Panel> PackedGemm<'_, P> {
         ROWS
     }
 
-    /// Writes a panel's outputs of one row.
+    /// Stores a panel's outputs of one row and applies the epilogue.
     #[inline(always)]
     fn finish<V: Vector>(&self, v: V, panel: usize, row: usize, sum: V::F) {
         let weights = &self.weights;

@@ -1,4 +1,4 @@
-//! Quantized weights repacked for the processor, in memory of their own.
+//! Packed weights that own their memory.
 
 use super::format::BlockFormat;
 use super::packed_view::PackedView;
@@ -9,11 +9,11 @@ use crate::context::Context;
 use crate::error::{Result, check_length};
 use crate::ops::Epilogue;
 
-/// A matrix of quantized weights, one row per output, sixteen rows side by side.
+/// A matrix of quantized weights in panels of sixteen rows.
 ///
 /// ```
 /// use assay_cpu::ops::{Context, Epilogue};
-/// use assay_cpu::quantization::{QuantizedActivations, BlockFormat, PackedWeights, quantize};
+/// use assay_cpu::quantization::{BlockFormat, PackedWeights, QuantizedActivations, quantize};
 /// let context = Context::best();
 /// let mut blocks = [0; 34];
 /// quantize(context, BlockFormat::Q8_0, &[0.5; 32], &mut blocks)?;
@@ -31,12 +31,12 @@ pub struct PackedWeights {
     outputs: usize,
     inputs: usize,
     panels: AlignedBuffer,
-    /// One more scale per row, for weights that have one.
+    /// A scale per row, for int8 weights.
     row_scales: Option<Vec<f32>>,
 }
 
 impl PackedWeights {
-    /// Repacks `outputs` rows of `inputs` weights from blocks as they are in a file.
+    /// Packs `outputs` rows of `inputs` weights from blocks in file order.
     pub fn new(
         context: Context,
         format: BlockFormat,
@@ -55,7 +55,7 @@ impl PackedWeights {
         })
     }
 
-    /// Signed bytes with one scale for each row.
+    /// Packs int8 weights with one scale per row.
     pub fn from_int8(
         context: Context,
         values: &[i8],
@@ -70,7 +70,7 @@ impl PackedWeights {
         Ok(packed)
     }
 
-    /// The weights as kernels read them.
+    /// A borrowed view, as kernels read it.
     pub fn view(&self) -> PackedView<'_> {
         PackedView {
             format: self.format,
@@ -81,12 +81,12 @@ impl PackedWeights {
         }
     }
 
-    /// The format the weights came in.
+    /// The block format.
     pub fn format(&self) -> BlockFormat {
         self.format
     }
 
-    /// Rows of weights, which are the outputs of a linear layer.
+    /// Rows of weights: the output features of a linear layer.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
@@ -96,12 +96,12 @@ impl PackedWeights {
         self.inputs
     }
 
-    /// Bytes a product reads of them.
+    /// Bytes of the panels.
     pub fn bytes(&self) -> usize {
         self.panels.bytes().len()
     }
 
-    /// Writes `activations` times the transposed weights to `out`: a row per row of activations.
+    /// Writes `activations @ weights.T` to `out`, with the epilogue applied.
     pub fn linear(
         &self,
         context: Context,

@@ -1,4 +1,4 @@
-//! Repacking of weights: blocks as they are in a file to panels of sixteen rows, and back.
+//! Packing of weights: blocks in file order to panels of sixteen rows, and back.
 
 use super::block::Block;
 use super::format::BlockFormat;
@@ -11,7 +11,7 @@ use crate::threads::DisjointSlice;
 
 pub(super) const OPERATION: &str = "pack weights";
 
-/// Runs code for the panels of a format.
+/// Expands `$body` with the panel type of a format.
 macro_rules! for_panel {
     ($format:expr, $panel:ident => $body:expr) => {
         match $format {
@@ -39,19 +39,19 @@ macro_rules! for_panel {
     };
 }
 
-/// Bytes of `outputs` rows of `inputs` weights once they are repacked.
+/// Packed bytes of `outputs` rows of `inputs` weights.
 pub fn packed_bytes(format: BlockFormat, outputs: usize, inputs: usize) -> Result<usize> {
     let row_bytes = format.bytes(OPERATION, inputs)?;
     let per_row = row_bytes / format.block_bytes();
     let panel = for_panel!(format, P => P::BYTES);
-    // More than there are addresses is refused where the memory is looked for.
+    // A saturated size is refused by the allocator.
     Ok(outputs
         .div_ceil(LANES)
         .saturating_mul(per_row)
         .saturating_mul(panel))
 }
 
-/// Repacks rows of weights into `out`, which has [`packed_bytes`] bytes.
+/// Packs rows of weights into `out`, which has [`packed_bytes`] bytes.
 pub fn pack_into(
     context: Context,
     format: BlockFormat,
@@ -68,7 +68,7 @@ pub fn pack_into(
     Ok(())
 }
 
-/// Signed bytes as blocks whose own scales are one.
+/// Int8 values as Q8_0 blocks with a scale of one.
 pub fn int8_blocks(values: &[i8], outputs: usize, inputs: usize) -> Result<Vec<u8>> {
     check_length(OPERATION, "values", values.len(), &[outputs, inputs])?;
     let row_bytes = BlockFormat::Q8_0.bytes(OPERATION, inputs)?;
@@ -99,7 +99,7 @@ fn pack_all<P: Panel>(
             for (index, panel) in panels.zip(out.chunks_exact_mut(panel_bytes.max(1))) {
                 let rows = index * LANES..outputs.min((index + 1) * LANES);
                 if rows.len() < LANES {
-                    // Rows that fill up the last panel are zeros with a scale of zero.
+                    // Padding rows of the last panel are zeros with a scale of zero.
                     panel.fill(0);
                 }
                 for (lane, row) in rows.enumerate() {
@@ -113,7 +113,7 @@ fn pack_all<P: Panel>(
         });
 }
 
-/// The numbers of one row of packed weights.
+/// Dequantizes one row of packed weights.
 pub(super) fn unpack_row(format: BlockFormat, panels: &[u8], row: usize, out: &mut [f32]) {
     for_panel!(format, P => unpack_row_of::<P>(panels, row, out));
 }

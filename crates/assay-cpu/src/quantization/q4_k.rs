@@ -1,4 +1,4 @@
-//! Q4_K: 256 values in eight sub_blocks of 32, each with a 6-bit scale and a 6-bit minimum.
+//! Q4_K: 256 values in eight sub-blocks of 32, each with a 6-bit scale and a 6-bit minimum.
 
 use super::block::{Block, half, inverse, poison, store_half};
 use assay_operations::ElementFormat;
@@ -8,7 +8,7 @@ pub(crate) struct Q4K;
 const SUB_BLOCKS: usize = 8;
 const SUB_BLOCK: usize = 32;
 
-/// Scale and minimum of a sub_block, out of the twelve bytes that hold eight of each.
+/// The scale and minimum of a sub-block, from the twelve bytes that hold eight of each.
 pub(crate) fn scale_and_minimum(packed: &[u8], sub_block: usize) -> (u8, u8) {
     if sub_block < 4 {
         return (packed[sub_block] & 63, packed[sub_block + 4] & 63);
@@ -19,7 +19,7 @@ pub(crate) fn scale_and_minimum(packed: &[u8], sub_block: usize) -> (u8, u8) {
     )
 }
 
-/// Sets the bits of a sub_block's scale and minimum in twelve bytes that were zero.
+/// Stores a sub-block's scale and minimum in twelve bytes that were zero.
 pub(crate) fn store_scale_and_minimum(packed: &mut [u8], sub_block: usize, scale: u8, minimum: u8) {
     if sub_block < 4 {
         packed[sub_block] |= scale;
@@ -31,9 +31,9 @@ pub(crate) fn store_scale_and_minimum(packed: &mut [u8], sub_block: usize, scale
     }
 }
 
-/// The scale and minimum with the minimum squared error among some around the plain choice.
+/// The scale and minimum with the least squared error, searched around the min-max choice.
 fn fit(values: &[f32]) -> (f32, f32) {
-    // The format subtracts a minimum that is not negative, so the range has to reach zero.
+    // The format subtracts a nonnegative minimum, so the range must include zero.
     let minimum = values.iter().fold(0.0_f32, |a, b| a.min(*b));
     let most = values.iter().fold(minimum, |a, b| a.max(*b));
     let mut best = ((most - minimum) / 15.0, -minimum);
@@ -60,7 +60,7 @@ fn error(values: &[f32], (scale, minimum): (f32, f32)) -> f32 {
     values.iter().map(|value| off(value).powi(2)).sum()
 }
 
-/// The line through the codes that these scale and minimum give, by minimum squares.
+/// The least-squares line through the codes that this scale and minimum give.
 fn refine(values: &[f32], scale: f32, minimum: f32) -> (f32, f32) {
     let (mut codes, mut squares, mut sum, mut products) = (0.0, 0.0, 0.0, 0.0);
     for value in values {

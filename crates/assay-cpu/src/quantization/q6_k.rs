@@ -1,4 +1,4 @@
-//! Q6_K: 256 values in sixteen sub_blocks of 16, each with an 8-bit scale.
+//! Q6_K: 256 values in sixteen sub-blocks of 16, each with an 8-bit scale.
 
 use super::block::{Block, half, inverse, poison, store_half};
 use assay_operations::ElementFormat;
@@ -10,48 +10,47 @@ const LOW: usize = 128;
 const HIGH: usize = 64;
 
 impl Q6K {
-    /// Where the bits of a value are: byte and shift of its low four, byte and shift of its high two.
+    /// Byte and shift of a value's low four bits, and of its high two.
     ///
-    /// Each half of 128 values has 64 bytes of low and 32 bytes of high bits; a quarter of the half
-    /// shares its bytes with the others.
-    fn place(index: usize) -> (usize, usize, usize, usize) {
-        let (side, inside) = (index / 128, index % 128);
+    /// Each half of 128 values has 64 bytes of low and 32 bytes of high bits, shared by its quarters.
+    fn bit_positions(index: usize) -> (usize, usize, usize, usize) {
+        let (half, inside) = (index / 128, index % 128);
         let (quarter, column) = (inside / 32, inside % 32);
-        let low = side * 64 + column + 32 * (quarter % 2);
-        let high = side * 32 + column;
+        let low = half * 64 + column + 32 * (quarter % 2);
+        let high = half * 32 + column;
         (low, quarter / 2 * 4, high, quarter * 2)
     }
 
     /// The six bits of a value.
     pub fn code(block: &[u8], index: usize) -> u8 {
-        let (low, low_shift, high, high_shift) = Self::place(index);
+        let (low, low_shift, high, high_shift) = Self::bit_positions(index);
         let low = (block[low] >> low_shift) & 15;
         let high = (block[LOW + high] >> high_shift) & 3;
         low | (high << 4)
     }
 
-    /// Sets the six bits of a value in a block that was zero.
+    /// Stores the six bits of a value in a block that was zero.
     pub fn store_code(block: &mut [u8], index: usize, code: u8) {
-        let (low, low_shift, high, high_shift) = Self::place(index);
+        let (low, low_shift, high, high_shift) = Self::bit_positions(index);
         block[low] |= (code & 15) << low_shift;
         block[LOW + high] |= (code >> 4) << high_shift;
     }
 
-    /// Sets the scale's byte of a sub_block.
+    /// Stores the scale code of a sub-block.
     pub fn store_scale_code(block: &mut [u8], sub_block: usize, code: u8) {
         block[LOW + HIGH + sub_block] = code;
     }
 
-    /// The scale's byte of a sub_block.
+    /// The scale code of a sub-block.
     pub fn scale_code(block: &[u8], sub_block: usize) -> u8 {
         block[LOW + HIGH + sub_block]
     }
 
-    /// The byte at which the scale of scales is.
+    /// The offset of the superblock's scale.
     pub const SCALE: usize = LOW + HIGH + 16;
 }
 
-/// The scale with the minimum squared error among some around the plain choice.
+/// The scale with the least squared error, searched around the max-magnitude choice.
 fn fit(values: &[f32]) -> f32 {
     let mut extreme = 0.0_f32;
     for value in values {

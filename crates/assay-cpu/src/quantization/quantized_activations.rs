@@ -1,26 +1,26 @@
-//! QuantizedActivations as signed bytes, for products with quantized weights.
+//! Activations quantized to int8 in groups of 32, for GEMM with quantized weights.
 
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
 use crate::simd::{Kernel, LANES, Vector};
 use crate::threads::DisjointSlice;
 
-/// Values that share a scale.
+/// Values per group, which share a scale.
 pub(crate) const GROUP: usize = 32;
-/// 32 activations as the kernels read them.
+/// A group of 32 quantized activations.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Group {
     pub values: [[i8; 4]; GROUP / 4],
     pub scale: f32,
-    /// Sums of the first and the last 16 bytes.
+    /// Sums of the codes of the first and the last 16 values.
     pub sums: [i32; 2],
-    /// The sum of all values, for weights that have a minimum.
+    /// The sum of all values, for weights with a minimum.
     pub total: f32,
 }
 
-/// Rows of activations as bytes: value = scale of its 32 x byte.
+/// Rows of activations as int8 codes: value = scale of its group x code.
 ///
-/// Kept from call to call, so that quantizing allocates only when rows grow.
+/// Reused from call to call, so that quantizing allocates only when rows grow.
 #[derive(Clone, Default, Debug)]
 pub struct QuantizedActivations {
     rows: usize,
@@ -29,24 +29,24 @@ pub struct QuantizedActivations {
 }
 
 impl QuantizedActivations {
-    /// No rows yet.
+    /// Without rows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Rows held.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Values in a row.
+    /// Values per row.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Takes over `rows` rows of `depth` values, each within half a step of its scale.
+    /// Quantizes `rows` rows of `depth` values, rounded to nearest.
     ///
-    /// A value that is not finite makes its group not a number, so that it shows in every result.
+    /// A non-finite value makes its group NaN, which propagates to every output.
     pub fn quantize(
         &mut self,
         context: Context,
@@ -66,7 +66,7 @@ impl QuantizedActivations {
         (self.rows, self.depth) = (rows, depth);
         self.groups.resize(values.len() / GROUP, Group::default());
         let groups = DisjointSlice::new(&mut self.groups);
-        // A thread is worth waking for some ten thousand values.
+        // Ten thousand values amortize waking a thread.
         context
             .threads
             .parallel_for(values.len() / GROUP, 512, &|range| {
@@ -107,7 +107,7 @@ impl Kernel for Quantize<'_> {
             group.scale = largest / 127.0 + poison;
             let bytes = group.values.as_flattened_mut().as_chunks_mut::<LANES>().0;
             for (half, x) in [low, high].into_iter().enumerate() {
-                // Within -127 and 127, unless the scale is not a number and it is all the same.
+                // Within -127..=127, unless the scale is NaN and the codes do not matter.
                 let codes = v.round(v.mul(x, v.splat(factor)));
                 v.store_i8(codes, &mut bytes[half]);
                 group.sums[half] = v.sum(v.to_float(codes)).clamp(-4096.0, 4096.0) as i32;

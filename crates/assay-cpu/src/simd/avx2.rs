@@ -3,14 +3,14 @@
 use super::vector::{LANES, Vector};
 use std::arch::x86_64::*;
 
-/// AVX2, FMA and F16C; made by [`Level`](super::Level) after asking the processor.
+/// AVX2, FMA and F16C; created by [`Level`](super::Level) after feature detection.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(());
 
 impl Avx2 {
     /// # Safety
     ///
-    /// The processor has AVX2, FMA and F16C.
+    /// The CPU has AVX2, FMA and F16C.
     #[inline(always)]
     pub(super) unsafe fn assume() -> Self {
         Avx2(())
@@ -19,8 +19,8 @@ impl Avx2 {
 
 macro_rules! with_avx2 {
     ($call:expr) => {
-        // SAFETY: a token exists only where the processor has these instructions, and references
-        // to arrays are good for reads and writes of their length.
+        // SAFETY: a token exists only where the CPU has these instructions, and references to
+        // arrays are valid for reads and writes of their length.
         unsafe { $call }
     };
 }
@@ -36,7 +36,7 @@ macro_rules! twice {
 }
 
 impl Avx2 {
-    /// Eight lanes to one, adding or comparing the halves first.
+    /// The two 128-bit halves, for horizontal reductions.
     #[inline(always)]
     fn halves(self, value: __m256) -> (__m128, __m128) {
         with_avx2!((
@@ -46,13 +46,13 @@ impl Avx2 {
     }
 
     #[inline(always)]
-    fn four_times(self, activations: [i8; 4]) -> __m256i {
+    fn broadcast_four(self, activations: [i8; 4]) -> __m256i {
         let [a, b, c, d] = activations;
         let four = i32::from_ne_bytes([a as u8, b as u8, c as u8, d as u8]);
         with_avx2!(_mm256_set1_epi32(four))
     }
 
-    /// Adds pairs of pairs of 16-bit products to the sums.
+    /// Accumulates 16-bit products pairwise in 32 bits.
     #[inline(always)]
     fn add_products(self, sum: __m256i, products: __m256i) -> __m256i {
         with_avx2!(_mm256_add_epi32(
@@ -248,7 +248,7 @@ impl Vector for Avx2 {
     }
     #[inline(always)]
     fn dot_u7_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
-        let four = self.four_times(activations);
+        let four = self.broadcast_four(activations);
         // 16-bit sums of two products cannot overflow with weights below 128.
         let products = twice!(_mm256_maddubs_epi16, weights, [four, four]);
         [
@@ -258,13 +258,13 @@ impl Vector for Avx2 {
     }
     #[inline(always)]
     fn dot_u8_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
-        let four = self.four_times(activations);
+        let four = self.broadcast_four(activations);
         let flip = with_avx2!(_mm256_set1_epi8(-128));
         // The sign moves to the activation, so that the product of magnitudes is at most 2^14.
         let signed = twice!(_mm256_xor_si256, weights, [flip, flip]);
         let magnitude = twice!(_mm256_abs_epi8, signed);
-        let turned = twice!(_mm256_sign_epi8, [four, four], signed);
-        let products = twice!(_mm256_maddubs_epi16, magnitude, turned);
+        let signed_activations = twice!(_mm256_sign_epi8, [four, four], signed);
+        let products = twice!(_mm256_maddubs_epi16, magnitude, signed_activations);
         [
             self.add_products(sum[0], products[0]),
             self.add_products(sum[1], products[1]),

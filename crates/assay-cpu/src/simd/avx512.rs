@@ -3,14 +3,14 @@
 use super::vector::{LANES, Vector};
 use std::arch::x86_64::*;
 
-/// AVX-512 F, BW, DQ, VL and VNNI; made by [`Level`](super::Level) after asking the processor.
+/// AVX-512 F, BW, DQ, VL and VNNI; created by [`Level`](super::Level) after feature detection.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512(());
 
 impl Avx512 {
     /// # Safety
     ///
-    /// The processor has AVX-512 F, BW, DQ, VL and VNNI.
+    /// The CPU has AVX-512 F, BW, DQ, VL and VNNI.
     #[inline(always)]
     pub(super) unsafe fn assume() -> Self {
         Avx512(())
@@ -19,8 +19,8 @@ impl Avx512 {
 
 macro_rules! with_avx512 {
     ($call:expr) => {
-        // SAFETY: a token exists only where the processor has these instructions, and references
-        // to arrays are good for reads and writes of their length.
+        // SAFETY: a token exists only where the CPU has these instructions, and references to
+        // arrays are valid for reads and writes of their length.
         unsafe { $call }
     };
 }

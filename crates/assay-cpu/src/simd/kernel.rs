@@ -2,7 +2,7 @@
 
 use super::vector::Vector;
 
-/// Work written once for all levels; `run` and all it calls must be inlined.
+/// A kernel, written once for all levels; `run` and everything it calls must be inlined.
 pub(crate) trait Kernel {
     type Output;
     fn run<V: Vector>(self, vector: V) -> Self::Output;

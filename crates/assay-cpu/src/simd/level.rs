@@ -1,4 +1,4 @@
-//! What the processor can do, and code compiled for each answer.
+//! SIMD levels: feature detection, and kernels compiled for each level.
 
 use super::amx::Amx;
 #[cfg(target_arch = "x86_64")]
@@ -12,7 +12,7 @@ use super::portable::Portable;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// A set of vector instructions that this processor has.
+/// A set of vector instructions of this CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Level(Kind);
 
@@ -23,7 +23,7 @@ enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// The same, with matrix tiles beside it.
+    /// AVX-512 with AMX tiles.
     #[cfg(target_arch = "x86_64")]
     Amx,
     #[cfg(target_arch = "aarch64")]
@@ -33,16 +33,16 @@ enum Kind {
 }
 
 impl Level {
-    /// Plain Rust, on every processor.
+    /// Portable Rust, on every CPU.
     pub const PORTABLE: Level = Level(Kind::Portable);
 
-    /// The best level of this processor, asked once.
+    /// The best level of this CPU, detected once.
     pub fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| *Level::available().last().unwrap_or(&Level::PORTABLE))
     }
 
-    /// The levels of this processor, the best one last.
+    /// The levels of this CPU, the best one last.
     pub fn available() -> Vec<Level> {
         let mut found = vec![Level::PORTABLE];
         #[cfg(target_arch = "x86_64")]
@@ -88,10 +88,10 @@ impl Level {
         }
     }
 
-    /// The matrix tiles of this level, if it has them.
+    /// The AMX token of this level, if it has AMX.
     pub(crate) fn amx(self) -> Option<Amx> {
         match self.0 {
-            // SAFETY: the level exists only where tiles were granted.
+            // SAFETY: the level exists only where AMX is permitted.
             #[cfg(target_arch = "x86_64")]
             Kind::Amx => Some(unsafe { Amx::assume() }),
             _ => None,
@@ -103,7 +103,7 @@ impl Level {
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {
             Kind::Portable => kernel.run(Portable),
-            // SAFETY: a level exists only where the processor has its instructions.
+            // SAFETY: a level exists only where the CPU has its instructions.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { run_avx2(kernel) },
             // SAFETY: the same.
@@ -128,27 +128,27 @@ impl fmt::Display for Level {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller vouched for these instructions.
+    // SAFETY: the caller guarantees these instructions.
     kernel.run(unsafe { Avx2::assume() })
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller vouched for these instructions.
+    // SAFETY: the caller guarantees these instructions.
     kernel.run(unsafe { Avx512::assume() })
 }
 
 #[cfg(target_arch = "aarch64")]
 #[target_feature(enable = "neon")]
 fn run_neon<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller vouched for these instructions.
+    // SAFETY: the caller guarantees these instructions.
     kernel.run(unsafe { Neon::<false>::assume() })
 }
 
 #[cfg(target_arch = "aarch64")]
 #[target_feature(enable = "neon,dotprod")]
 fn run_neon_dot<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller vouched for these instructions.
+    // SAFETY: the caller guarantees these instructions.
     kernel.run(unsafe { Neon::<true>::assume() })
 }

@@ -1,18 +1,18 @@
-//! Functions that processors lack, over vectors.
+//! Vector math functions without instructions.
 
 use super::vector::Vector;
 
-/// Beyond these the exponential is zero or infinite in `f32`.
+/// Beyond these bounds the exponential is zero or infinite in `f32`.
 const LOWEST: f32 = -104.0;
 const HIGHEST: f32 = 88.73;
 
-/// e to the x, within 2 units in the last place of normal results; zero far below, infinite above.
+/// exp(x), within 2 ulp of normal results; zero far below, infinite above.
 ///
-/// x = n ln 2 + r with |r| <= ln 2 / 2; the power of two is set in two halves, because 2^n alone
-/// leaves the range before the result does.
+/// x = n ln 2 + r with |r| <= ln 2 / 2; 2^n is applied as two factors, because 2^n alone
+/// overflows before the result does.
 #[inline(always)]
 pub(crate) fn exponential<V: Vector>(v: V, x: V::F) -> V::F {
-    // Arguments are ordered such that what is not a number passes through.
+    // The order of the arguments propagates NaN.
     let bounded = v.min(v.splat(HIGHEST + 1.0), v.max(v.splat(LOWEST), x));
     let n = v.round(v.mul(bounded, v.splat(std::f32::consts::LOG2_E)));
     let whole = v.to_float(n);

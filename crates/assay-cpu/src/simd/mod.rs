@@ -1,9 +1,9 @@
-//! Vector instructions chosen at run time.
+//! SIMD kernels with run-time dispatch.
 //!
-//! A kernel is written once, over `Vector`: sixteen lanes that are one register, two or four,
-//! depending on the processor. `Level::run` compiles it for each level and calls the one asked
-//! for. Everything between there and the instructions is inlined; a function that is not would
-//! be compiled without the level's instructions.
+//! A kernel is generic over `Vector`: sixteen lanes in one register, two or four, depending on the
+//! CPU. `Level::run` instantiates it for each level and calls the instance of the level. Everything
+//! between there and the intrinsics must be inlined: a function that is not inlined would be compiled
+//! without the level's instructions.
 
 mod amx;
 #[cfg(target_arch = "x86_64")]

@@ -4,14 +4,14 @@ use super::vector::{LANES, Vector};
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-/// NEON; `DOT` says that the processor has the dot product of bytes.
+/// NEON; `DOT` is whether the CPU has the dot product of bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Neon<const DOT: bool>(());
 
 impl<const DOT: bool> Neon<DOT> {
     /// # Safety
     ///
-    /// The processor has NEON, and the dot product if `DOT` says so.
+    /// The CPU has NEON, and the dot product if `DOT`.
     #[inline(always)]
     pub(super) unsafe fn assume() -> Self {
         Neon(())
@@ -20,8 +20,8 @@ impl<const DOT: bool> Neon<DOT> {
 
 macro_rules! with_neon {
     ($call:expr) => {
-        // SAFETY: a token exists only where the processor has these instructions, and references
-        // to arrays are good for reads and writes of their length.
+        // SAFETY: a token exists only where the CPU has these instructions, and references to
+        // arrays are valid for reads and writes of their length.
         unsafe { $call }
     };
 }
@@ -83,17 +83,17 @@ unsafe fn add_products<const DOT: bool>(
     with_neon!({
         let low = vmull_s8(vget_low_s8(weights), vget_low_s8(activations));
         let high = vmull_s8(vget_high_s8(weights), vget_high_s8(activations));
-        // Pairs, then pairs of pairs; 32 bits before two products of 2^14 could meet.
+        // Widened to 32 bits before two products of up to 2^14 are added.
         let pairs = vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high));
         vaddq_s32(sum, pairs)
     })
 }
 
-/// Four half-precision numbers; the intrinsic for it is not stable on all compilers.
+/// Converts four half-precision numbers; the intrinsic is not stable on all compilers.
 #[inline(always)]
 unsafe fn widen(halves: uint16x4_t) -> float32x4_t {
     let out: float32x4_t;
-    // SAFETY: part of every processor with NEON; touches registers only.
+    // SAFETY: part of every CPU with NEON; touches registers only.
     unsafe {
         asm!(
             "fcvtl {out:v}.4s, {halves:v}.4h",

@@ -1,12 +1,12 @@
-//! Sixteen lanes in plain Rust, for any processor; the compiler finds what vectors it can.
+//! Sixteen lanes in portable Rust, auto-vectorized by the compiler.
 //!
-//! What takes many instructions is called and not inlined: in every kernel it would be most of the
-//! time that the crate takes to compile, for processors that hardly anybody has.
+//! Long functions are not inlined: inlining them into every kernel would dominate the crate's compile
+//! time, for CPUs that are rare.
 
 use super::vector::{LANES, Vector};
 use crate::half_precision;
 
-/// Needs nothing of the processor.
+/// Needs no CPU features.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -37,7 +37,7 @@ fn bytes(a: [u8; 64], f: impl Fn(u8) -> u8) -> [u8; 64] {
     out
 }
 
-/// Adds pairs of lanes until one is left, which is the order of the wide registers too.
+/// Reduces pairs of lanes until one is left, in the order of the SIMD reductions.
 #[inline(always)]
 fn fold(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut width = LANES / 2;
@@ -104,7 +104,7 @@ impl Vector for Portable {
     }
     #[inline(never)]
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        // Two roundings: a fused one would be a library call per lane here.
+        // Two roundings: a fused multiply-add would be a library call per lane.
         self.add(self.mul(a, b), c)
     }
     #[inline(never)]

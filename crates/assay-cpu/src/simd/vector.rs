@@ -1,12 +1,12 @@
-//! Sixteen lanes, whatever registers they take.
+//! The vector trait: sixteen lanes on every instruction set.
 
-/// Lanes of every vector: what AVX-512 has in one register.
+/// Lanes of a vector: one register of AVX-512.
 pub(crate) const LANES: usize = 16;
 
-/// The instructions of one level, as a token: whoever holds one is on a processor that has them.
+/// The instructions of one level. A value is a token that the CPU has them.
 ///
-/// Bytes come as sixteen groups of four, one group per lane, which is how the dot product of bytes
-/// works on every processor that has one.
+/// Byte vectors are sixteen groups of four, one group per lane, as in the byte dot-product
+/// instructions (VNNI, SDOT).
 pub(crate) trait Vector: Copy + Send + Sync + 'static {
     /// Sixteen `f32`.
     type F: Copy;
@@ -15,10 +15,10 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
     /// Sixty-four bytes.
     type B: Copy;
 
-    /// Whether tiles of sixteen vectors stay in registers.
+    /// Whether there are 32 vector registers, enough for a tile of sixteen accumulators.
     const HAS_32_REGISTERS: bool;
 
-    /// What [`Vector::dot_u8_i8`] needs added per activation to count weights from 128.
+    /// What [`Vector::dot_u8_i8`] needs added per activation for a zero point of 128.
     const U8_BIAS: i32;
 
     fn splat(self, value: f32) -> Self::F;
@@ -30,11 +30,11 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
     fn mul(self, a: Self::F, b: Self::F) -> Self::F;
     fn div(self, a: Self::F, b: Self::F) -> Self::F;
-    /// The larger; `b` where either is not a number.
+    /// The maximum; `b` where either is NaN.
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
-    /// The smaller; `b` where either is not a number.
+    /// The minimum; `b` where either is NaN.
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
-    /// a b + c, rounded once where the processor can.
+    /// a b + c, fused where the CPU has FMA.
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     fn sum(self, value: Self::F) -> f32;
     fn maximum(self, value: Self::F) -> f32;
@@ -50,9 +50,9 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
             *to = lane as i8;
         }
     }
-    /// Sixteen unsigned bytes, widened.
+    /// Sixteen unsigned bytes, zero-extended.
     fn load_u8(self, from: &[u8; LANES]) -> Self::I;
-    /// Sixteen signed bytes, widened.
+    /// Sixteen signed bytes, sign-extended.
     fn load_i8(self, from: &[u8; LANES]) -> Self::I;
     fn add_i(self, a: Self::I, b: Self::I) -> Self::I;
     fn mul_i(self, a: Self::I, b: Self::I) -> Self::I;
@@ -69,15 +69,15 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
     fn high_nibbles(self, value: Self::B) -> Self::B;
     /// Bits 2n and 2n+1 of each byte of `high`, set as bits 4 and 5 above the nibbles of `low`.
     fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B;
-    /// Adds to each lane its four weights, all below 128, times the four activations.
+    /// Accumulates per lane the dot product of four weights below 128 with four activations.
     fn dot_u7_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I;
-    /// The same with weights of the whole range of bytes that stand for themselves minus 128.
+    /// The same with weights over the whole range of bytes, with zero point 128.
     ///
     /// Correct once `U8_BIAS` times each activation has been added.
     fn dot_u8_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I;
 }
 
-/// The first lanes from a slice of at most sixteen, the others from `rest`.
+/// Loads a slice of at most sixteen elements; the other lanes are `rest`.
 #[inline(always)]
 pub(crate) fn load_partial<V: Vector>(v: V, from: &[f32], rest: f32) -> V::F {
     let mut lanes = [rest; LANES];
@@ -85,7 +85,7 @@ pub(crate) fn load_partial<V: Vector>(v: V, from: &[f32], rest: f32) -> V::F {
     v.load(&lanes)
 }
 
-/// As many of the first lanes as the slice takes.
+/// Stores the first lanes to a slice of at most sixteen elements.
 #[inline(always)]
 pub(crate) fn store_partial<V: Vector>(v: V, value: V::F, to: &mut [f32]) {
     let mut lanes = [0.0; LANES];

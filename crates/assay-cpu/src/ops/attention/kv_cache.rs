@@ -1,41 +1,40 @@
-//! Keys and values in blocks that any sequence may hold.
+//! The layout of the paged KV cache.
 //!
-//! A block of keys is kv_heads x head_size x block_size: the same number of neighboring tokens
-//! lies side by side, so that a query meets sixteen keys in one vector and nothing is summed
-//! across lanes. A block of values is kv_heads x block_size x head_size, for the same reason: their
-//! weighted sum runs along the head.
+//! A block of keys is kv_heads x head_size x block_size: the same element of adjacent tokens is
+//! contiguous, so that one vector holds sixteen keys and no sum runs across lanes. A block of values
+//! is kv_heads x block_size x head_size, for the same reason: their weighted sum runs along the head.
 
 use crate::error::{Result, check_length, check_value};
 
-/// The longest head that kernels keep on their stack.
+/// The largest head size; kernels keep a head on their stack.
 pub(crate) const MAX_HEAD_SIZE: usize = 512;
 
-/// Sizes of a cache of keys, or of values.
+/// The shape of a cache of keys or of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheShape {
-    /// Blocks in all.
+    /// Number of blocks.
     pub blocks: usize,
-    /// Tokens in a block.
+    /// Tokens per block.
     pub block_size: usize,
-    /// Heads of keys and values.
+    /// KV heads.
     pub kv_heads: usize,
-    /// Numbers in a head.
+    /// Elements of a head.
     pub head_size: usize,
 }
 
 impl CacheShape {
-    /// Numbers of one head in one block.
+    /// Elements of one head in one block.
     pub(crate) fn panel(&self) -> usize {
         self.block_size * self.head_size
     }
 
-    /// Where the numbers of a head begin in a block.
+    /// The offset of a head in a block.
     #[inline(always)]
     pub(crate) fn at(&self, block: usize, kv_head: usize) -> usize {
         (block * self.kv_heads + kv_head) * self.panel()
     }
 
-    /// Tokens that there is room for.
+    /// Token slots in all blocks.
     pub(crate) fn slots(&self) -> usize {
         self.blocks * self.block_size
     }

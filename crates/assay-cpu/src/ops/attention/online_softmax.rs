@@ -1,18 +1,18 @@
-//! What both attentions share: one query over some keys, with a running softmax.
+//! Online softmax (Milakov and Gimelshein 2018) for one query, as in FlashAttention.
 //!
-//! Scores of a block of keys are turned into weights relative to the largest score so far; when a
-//! larger one comes, what was gathered is scaled down. Nothing as long as the context is kept.
+//! Scores of a tile of keys become weights relative to the running maximum; when the maximum grows,
+//! the accumulator is rescaled. No buffer is as long as the context.
 
 use crate::ops::element::{self, Load};
 use crate::ops::softmax::{exponentials, largest, scale};
 use crate::simd::{LANES, Vector, load_partial, store_partial};
 
-/// Keys whose scores are held at a time.
+/// Keys of a tile.
 pub(super) const KV_TILE: usize = 64;
 
-/// The softmax-weighted sum of values so far, for one query.
+/// The state of the online softmax for one query: accumulator, running maximum and sum.
 pub(super) struct OnlineSoftmax<'a> {
-    /// The sum, relative to `largest`.
+    /// The weighted sum of values, relative to `max`.
     pub out: &'a mut [f32],
     pub max: f32,
     pub sum: f32,
@@ -29,7 +29,7 @@ impl<'a> OnlineSoftmax<'a> {
         }
     }
 
-    /// Takes in at max `KV_TILE` keys: `key(i)` and `value(i)` are the rows of the i-th.
+    /// Adds at most `KV_TILE` keys; `key(i)` and `value(i)` are the rows of the i-th.
     #[inline(always)]
     pub fn update<'b, V: Vector, T: Load>(
         &mut self,
@@ -45,7 +45,7 @@ impl<'a> OnlineSoftmax<'a> {
         for (index, score) in scores.iter_mut().enumerate() {
             *score = element::dot(v, key(index), query) * factor;
         }
-        // Passes over what is not a number; the sum below does not.
+        // The maximum ignores NaN; the sum below propagates it.
         let max = largest(v, scores).max(self.max);
         if max > self.max {
             let rescale = (self.max - max).exp();
@@ -54,7 +54,7 @@ impl<'a> OnlineSoftmax<'a> {
             self.max = max;
         }
         if self.max == f32::NEG_INFINITY {
-            // Every score is minus infinity: their weights are zero, and a distance is not a number.
+            // All scores are minus infinity: their weights are zero, and the difference would be NaN.
             return;
         }
         self.sum += exponentials(v, scores, self.max);
@@ -69,7 +69,7 @@ impl<'a> OnlineSoftmax<'a> {
     }
 }
 
-/// Adds a row times a number.
+/// Adds a scaled row.
 #[inline(always)]
 fn add_scaled<V: Vector, T: Load>(v: V, out: &mut [f32], row: &[T], factor: f32) {
     let factor = v.splat(factor);

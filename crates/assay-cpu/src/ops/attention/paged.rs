@@ -1,10 +1,9 @@
-//! Attention over keys and values in blocks: the newest tokens of some sequences, one or many of each.
+//! Paged attention: the newest tokens of queries_per_tile sequence over a paged KV cache.
 //!
-//! Decoding steps and chunks of prompts are the same call. A query's result does not depend on
-//! what else is in it: its scores are made one number of the head after the other, its softmax
-//! runs over [`KV_TILE`] tokens at a time from the sequence's first on, and its values are added
-//! token by token. Only a long context that is num_splits between cores ([`PagedBatch::num_splits`]) is added
-//! part by part, which rounds in another way.
+//! Decode steps and prefill chunks use the same call. A query's result does not depend on the rest of
+//! the batch: its dot products, its online softmax over tiles of [`KV_TILE`] tokens and its weighted
+//! sum of values run in a fixed order. Only split contexts ([`PagedBatch::num_splits`], as in
+//! Flash-Decoding) are combined from partial results, which rounds differently.
 
 use super::kv_cache::CacheShape;
 use super::paged_kernel::{KV_TILE, MAX_QUERY_TILE, PagedTile};
@@ -17,35 +16,35 @@ use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// Parts of a call for each thread: enough that none waits long for the last one.
+/// Tasks per thread: enough for load balance.
 const TASKS_PER_THREAD: usize = 4;
-/// Fewest tokens of a part of a context that is num_splits without being told how.
+/// The fewest tokens of a split where `num_splits` is 0.
 const MIN_SPLIT_TOKENS: usize = 256;
 
 thread_local! {
-    /// Results of the parts of num_splits contexts, kept from call to call so that none allocates.
+    /// Partial results of split contexts, reused from call to call.
     static PARTIALS: RefCell<AlignedBuffer> = RefCell::default();
 }
 
-/// Which tokens the queries of a call belong to.
+/// The sequences of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct PagedBatch<'a> {
     /// Sequence s has the queries from `query_start_loc[s]` to `query_start_loc[s + 1]`.
     pub query_start_loc: &'a [i32],
-    /// Tokens of each sequence, those of its queries included; 0 leaves it out.
+    /// Tokens of queries_per_tile sequence, its queries included; 0 skips the sequence.
     pub seq_lens: &'a [i32],
-    /// For each sequence, its blocks in order.
+    /// The block table of queries_per_tile sequence.
     pub block_tables: &'a [i32],
     /// Blocks in a row of `block_tables`.
     pub columns: usize,
-    /// In how many parts the context of a sequence with one query is read, by as many cores; 0
-    /// splits long ones where there are too few queries for all cores.
+    /// Splits of the context of a sequence with one query; 0 splits long contexts where there are too
+    /// few queries for all cores.
     pub num_splits: usize,
 }
 
-/// Writes causal attention of every query to `out`; what belongs to no sequence becomes zeros.
+/// Writes causal attention of every query to `out`; rows of no sequence become zeros.
 ///
-/// `query` and `out` are rows x heads x head_size; the caches are as [`CacheShape`] says.
+/// `query` and `out` are rows x heads x head_size; [`CacheShape`] describes the caches.
 #[allow(clippy::too_many_arguments)] // Three shapes, four arrays: a struct would only rename them.
 pub fn paged_attention<T: Element>(
     context: Context,
@@ -77,48 +76,48 @@ pub fn paged_attention<T: Element>(
     out[..queries.start * width].fill(0.0);
     out[queries.end * width..].fill(0.0);
     let group = shape.group();
-    // Few queries are divided further, so that every core has some.
-    let wanted = TASKS_PER_THREAD * context.threads.count();
-    let each = (queries.len() * shape.heads).div_ceil(wanted.max(1));
-    let each = each.clamp(1, MAX_QUERY_TILE);
+    // Few queries are partitioned further, so that every core has work.
+    let target = TASKS_PER_THREAD * context.threads.count();
+    let queries_per_tile = (queries.len() * shape.heads).div_ceil(target.max(1));
+    let queries_per_tile = queries_per_tile.clamp(1, MAX_QUERY_TILE);
     let plan = |sequence: usize| {
         let rows = batch.rows(sequence).len();
-        let num_splits = batch.parts(sequence, queries.len() * shape.kv_heads, &context);
-        // Cores that share a context need not share its heads, which would read it once for each.
-        let each = if num_splits > 1 {
+        let num_splits = batch.splits(sequence, queries.len() * shape.kv_heads, &context);
+        // With splits, a task takes all query heads of a KV head, so that the keys are read once.
+        let queries_per_tile = if num_splits > 1 {
             group.min(MAX_QUERY_TILE)
         } else {
-            each
+            queries_per_tile
         };
         SequencePlan {
-            each,
-            tiles: (rows * group).div_ceil(each),
+            queries_per_tile,
+            tiles: (rows * group).div_ceil(queries_per_tile),
             num_splits,
         }
     };
     let sequences = 0..batch.seq_lens.len();
-    let parts: usize = sequences.clone().map(|one| plan(one).parts()).sum();
+    let tasks: usize = sequences.clone().map(|one| plan(one).tasks()).sum();
     let record = shape.head_size + 2;
     let partial_rows = |sequence: usize| match plan(sequence).num_splits {
         1 => 0,
         num_splits => num_splits * shape.heads,
     };
     let records: usize = sequences.clone().map(partial_rows).sum();
-    PARTIALS.with_borrow_mut(|kept| {
-        let partial = DisjointSlice::new(kept.floats(records * record));
-        let whole = DisjointSlice::new(&mut *out);
-        context.threads.run(parts * shape.kv_heads, &|part| {
-            let (kv_head, mut part) = (part % shape.kv_heads, part / shape.kv_heads);
+    PARTIALS.with_borrow_mut(|buffer| {
+        let partial = DisjointSlice::new(buffer.floats(records * record));
+        let output = DisjointSlice::new(&mut *out);
+        context.threads.run(tasks * shape.kv_heads, &|task| {
+            let (kv_head, mut task) = (task % shape.kv_heads, task / shape.kv_heads);
             let mut first = 0;
-            // Sequences are few: looking for a part's own costs less than a list of parts would.
+            // Sequences are few: searching for a task's sequence is cheaper than a list of tasks.
             for sequence in sequences.clone() {
                 let plan = plan(sequence);
-                if part >= plan.parts() {
-                    part -= plan.parts();
+                if task >= plan.tasks() {
+                    task -= plan.tasks();
                     first += partial_rows(sequence);
                     continue;
                 }
-                let (tile, cut) = (part / plan.num_splits, part % plan.num_splits);
+                let (tile, split) = (task / plan.num_splits, task % plan.num_splits);
                 let last = batch.rows(sequence).len() * group;
                 let seq_len = batch.seq_lens[sequence] as usize;
                 let tile = PagedTile {
@@ -131,20 +130,22 @@ pub fn paged_attention<T: Element>(
                     rows: batch.rows(sequence),
                     seq_len,
                     kv_head,
-                    queries: tile * plan.each..last.min((tile + 1) * plan.each),
-                    tokens: plan.tokens(cut, seq_len),
-                    partial: (plan.num_splits > 1).then_some((first + cut * shape.heads) * record),
+                    queries: tile * plan.queries_per_tile
+                        ..last.min((tile + 1) * plan.queries_per_tile),
+                    tokens: plan.tokens(split, seq_len),
+                    partial: (plan.num_splits > 1)
+                        .then_some((first + split * shape.heads) * record),
                     out: if plan.num_splits > 1 {
                         &partial
                     } else {
-                        &whole
+                        &output
                     },
                 };
                 T::paged_attention(context.level, tile);
                 return;
             }
         });
-        let partial = kept.floats(records * record);
+        let partial = buffer.floats(records * record);
         let mut first = 0;
         for sequence in sequences.clone().filter(|one| partial_rows(*one) > 0) {
             let heads = partial_rows(sequence) * record;
@@ -160,39 +161,42 @@ pub fn paged_attention<T: Element>(
     Ok(())
 }
 
-/// How the work of a sequence is divided.
+/// The work partition of one sequence.
 struct SequencePlan {
-    /// Queries of a tile.
-    each: usize,
+    /// Queries per tile.
+    queries_per_tile: usize,
     tiles: usize,
-    /// Parts of the context.
+    /// Splits of the context.
     num_splits: usize,
 }
 
 impl SequencePlan {
-    fn parts(&self) -> usize {
+    fn tasks(&self) -> usize {
         self.tiles * self.num_splits
     }
 
-    /// The tokens of a part of the context: whole spans, the last part may have fewer or none.
-    fn tokens(&self, cut: usize, seq_len: usize) -> Range<usize> {
-        let each = seq_len.div_ceil(self.num_splits).next_multiple_of(KV_TILE);
-        seq_len.min(cut * each)..seq_len.min((cut + 1) * each)
+    /// The tokens of a split: output KV tiles; the last splits may have fewer tokens or none.
+    fn tokens(&self, split: usize, seq_len: usize) -> Range<usize> {
+        let queries_per_tile = seq_len.div_ceil(self.num_splits).next_multiple_of(KV_TILE);
+        seq_len.min(split * queries_per_tile)..seq_len.min((split + 1) * queries_per_tile)
     }
 }
 
-/// Adds the parts of one query of every head: records of unscaled sums, the largest score and the
-/// sum of weights relative to it.
-fn combine_splits(parts: &[f32], out: &mut [f32], shape: AttentionShape) {
+/// Combines the splits of one query of every head. A record is the unnormalized accumulator, the
+/// maximum score and the sum of weights relative to it.
+fn combine_splits(partials: &[f32], out: &mut [f32], shape: AttentionShape) {
     let record = shape.head_size + 2;
     for (head, out) in out.chunks_exact_mut(shape.head_size).enumerate() {
         let of_head = || {
-            let records = parts.chunks_exact(record).skip(head).step_by(shape.heads);
+            let records = partials
+                .chunks_exact(record)
+                .skip(head)
+                .step_by(shape.heads);
             records.map(|record| record.split_at(shape.head_size))
         };
         let largest = of_head().fold(f32::NEG_INFINITY, |most, (_, ends)| most.max(ends[0]));
         let rescale = |ends: &[f32]| match ends[1] {
-            // A part without tokens, or whose scores are all minus infinity.
+            // A split without tokens, or with all scores minus infinity.
             0.0 => 0.0,
             _ => (ends[0] - largest).exp(),
         };
@@ -212,23 +216,22 @@ impl PagedBatch<'_> {
         self.query_start_loc[sequence] as usize..self.query_start_loc[sequence + 1] as usize
     }
 
-    /// In how many parts a sequence's context is read, where all sequences together have `others`
-    /// pairs of a query and a head of keys.
-    fn parts(&self, sequence: usize, others: usize, context: &Context) -> usize {
+    /// Splits of a sequence's context, where the batch has `others` pairs of a query and a KV head.
+    fn splits(&self, sequence: usize, others: usize, context: &Context) -> usize {
         let seq_len = self.seq_lens[sequence] as usize;
         if self.rows(sequence).len() != 1 || seq_len == 0 {
             return 1;
         }
-        let wanted = match self.num_splits {
+        let target = match self.num_splits {
             0 => (TASKS_PER_THREAD * context.threads.count())
                 .div_ceil(others)
                 .min(seq_len / MIN_SPLIT_TOKENS),
             num_splits => num_splits.min(seq_len.div_ceil(KV_TILE)),
         };
-        wanted.max(1)
+        target.max(1)
     }
 
-    /// Checks everything that is read from memory; gives the queries that belong to sequences.
+    /// Checks the metadata; returns the range of queries that belong to sequences.
     fn check(&self, cache: CacheShape, rows: usize) -> Result<Range<usize>> {
         let operation = "paged_attention";
         let sequences = self.seq_lens.len();
@@ -247,9 +250,9 @@ impl PagedBatch<'_> {
             "rising numbers",
             "others",
         )?;
-        let held = self.columns * cache.block_size;
+        let capacity = self.columns * cache.block_size;
         for (sequence, seq_len) in self.seq_lens.iter().enumerate() {
-            let seq_len = check_index(operation, "seq_lens", i64::from(*seq_len), held + 1)?;
+            let seq_len = check_index(operation, "seq_lens", i64::from(*seq_len), capacity + 1)?;
             let rows = self.rows(sequence).len();
             check_value(
                 operation,
@@ -258,8 +261,8 @@ impl PagedBatch<'_> {
                 format_args!("0, or at least the sequence's {rows} queries"),
                 seq_len,
             )?;
-            let used = seq_len.div_ceil(cache.block_size);
-            for block in &self.block_tables[sequence * self.columns..][..used] {
+            let used_blocks = seq_len.div_ceil(cache.block_size);
+            for block in &self.block_tables[sequence * self.columns..][..used_blocks] {
                 check_index(operation, "block_tables", i64::from(*block), cache.blocks)?;
             }
         }

@@ -1,4 +1,4 @@
-//! Some queries of one sequence over its keys and values: the work of one core at a time.
+//! The paged attention kernel: a tile of queries of one sequence over its context.
 
 use super::kv_cache::CacheShape;
 use super::shape::AttentionShape;
@@ -8,12 +8,12 @@ use crate::simd::{Kernel, LANES, Vector, load_partial, store_partial};
 use crate::threads::DisjointSlice;
 use std::ops::Range;
 
-/// Tokens whose scores are held at a time.
+/// Tokens of a KV tile.
 pub(super) const KV_TILE: usize = 64;
-/// Most queries of a part: they read the same keys while those are in the cache.
+/// The most queries of a tile: they share the keys that are in cache.
 pub(super) const MAX_QUERY_TILE: usize = 32;
 
-/// Some queries of one sequence that share a head of keys.
+/// Queries of one sequence that share a KV head.
 ///
 /// Query i is head i % group of row i / group.
 pub(crate) struct PagedTile<'a, T> {
@@ -27,15 +27,14 @@ pub(crate) struct PagedTile<'a, T> {
     pub(super) seq_len: usize,
     pub(super) kv_head: usize,
     pub(super) queries: Range<usize>,
-    /// Tokens whose keys and values are read.
+    /// The range of tokens to attend to.
     pub(super) tokens: Range<usize>,
-    /// Where the sums of a part of the context go, in records of each head; none where the tile
-    /// has all of it.
+    /// The offset of the partial result of a split; `None` where the tile covers the whole context.
     pub(super) partial: Option<usize>,
     pub(super) out: &'a DisjointSlice<'a, f32>,
 }
 
-/// One query on its way: where its numbers are, what it sees, and its softmax so far.
+/// One query: its offsets, the number of visible tokens, and its online softmax.
 #[derive(Clone, Copy, Default)]
 struct QueryState {
     query: usize,
@@ -45,17 +44,17 @@ struct QueryState {
     weight: f32,
 }
 
-/// Neighboring tokens of one block, at tokens_visible a vector of them.
+/// Adjacent tokens of one block, at most sixteen.
 #[derive(Clone, Copy, Default)]
 struct TokenRun {
-    /// Where the head's numbers begin in the block, in either cache.
+    /// The head's offset in the block, in either cache.
     at: usize,
-    /// The first token's place in the block.
+    /// The first token's index in the block.
     offset: usize,
     tokens: usize,
 }
 
-/// The tokens of a update, run by run.
+/// The tokens of a KV tile as runs.
 struct TokenRuns {
     runs: [TokenRun; KV_TILE],
     count: usize,
@@ -67,7 +66,7 @@ impl<T: Load> Kernel for PagedTile<'_, T> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        // Divisions are slow: places are found once, not in every update.
+        // Divisions are slow: offsets are computed once, not for every KV tile.
         let mut states = [QueryState::default(); MAX_QUERY_TILE];
         let states = &mut states[..self.queries.len()];
         let group = self.shape.group();
@@ -112,7 +111,7 @@ impl<T: Load> Kernel for PagedTile<'_, T> {
                 continue;
             }
             let ends = states.out + self.shape.head_size;
-            // SAFETY: each part has its own records.
+            // SAFETY: each task has its own records.
             let ends = unsafe { self.out.slice_mut(ends..ends + 2) };
             ends.copy_from_slice(&[states.largest, states.weight]);
         }
@@ -120,16 +119,16 @@ impl<T: Load> Kernel for PagedTile<'_, T> {
 }
 
 impl<T: Load> PagedTile<'_, T> {
-    // The borrow is of the output behind, of which a part has its own queries.
+    // The borrow is of the output, of which each task has its own queries.
     #[allow(clippy::mut_from_ref)]
     #[inline(always)]
     fn out(&self, states: &QueryState) -> &mut [f32] {
         let range = states.out..states.out + self.shape.head_size;
-        // SAFETY: each part has its own rows and heads, and looks at one query at a time.
+        // SAFETY: each task has its own rows and heads, and borrows one query at a time.
         unsafe { self.out.slice_mut(range) }
     }
 
-    /// Where the tokens from `start` to `end` are.
+    /// The runs of tokens `start..end`.
     #[inline(always)]
     fn runs(&self, start: usize, end: usize) -> TokenRuns {
         let mut found = TokenRuns {
@@ -158,7 +157,7 @@ impl<T: Load> PagedTile<'_, T> {
         found
     }
 
-    /// Takes some queries over one update of tokens.
+    /// Updates some queries with one KV tile.
     #[inline(always)]
     fn update<V: Vector, const QUERIES: usize>(
         &self,
@@ -167,7 +166,7 @@ impl<T: Load> PagedTile<'_, T> {
         runs: &TokenRuns,
         states: &mut [QueryState; QUERIES],
     ) {
-        // Later queries see no fewer.
+        // Later queries see at least as many tokens.
         let visible = states[QUERIES - 1].visible.saturating_sub(start);
         let tokens_visible = visible.min(runs.tokens);
         if tokens_visible == 0 {
@@ -210,8 +209,7 @@ impl<T: Load> PagedTile<'_, T> {
         }
     }
 
-    /// Products of queries with all keys of a update in whole blocks: enough sums at a time that none
-    /// waits for itself.
+    /// Scores of a KV tile that consists of whole blocks: enough accumulators to hide latency.
     #[inline(always)]
     fn scores_of_whole_blocks<V: Vector, const QUERIES: usize>(
         &self,
@@ -248,7 +246,7 @@ impl<T: Load> PagedTile<'_, T> {
         }
     }
 
-    /// Products of queries with the keys of a run, one key per lane.
+    /// Scores of the keys of a run, one key per lane.
     #[inline(always)]
     fn scores<V: Vector, const QUERIES: usize>(
         &self,
@@ -285,8 +283,8 @@ impl<T: Load> PagedTile<'_, T> {
         sums
     }
 
-    /// Rotary scores into weights relative to the largest so far, and scales down what was gathered
-    /// when a larger one comes.
+    /// Online softmax: converts scores to weights relative to the running maximum, and rescales the
+    /// accumulator when the maximum grows.
     #[inline(always)]
     fn update_softmax<V: Vector>(
         &self,
@@ -298,7 +296,7 @@ impl<T: Load> PagedTile<'_, T> {
         let (visible, hidden) = scores.split_at_mut(count);
         hidden.fill(0.0);
         scale(v, visible, self.shape.scale);
-        // Passes over what is not a number; the sum below does not.
+        // The maximum ignores NaN; the sum below propagates it.
         let tokens_visible = largest(v, visible).max(states.largest);
         if tokens_visible > states.largest {
             let rescale = (states.largest - tokens_visible).exp();
@@ -307,15 +305,15 @@ impl<T: Load> PagedTile<'_, T> {
             states.largest = tokens_visible;
         }
         if tokens_visible == f32::NEG_INFINITY {
-            // Every score is minus infinity: their weights are zero, and a distance is not a number.
+            // All scores are minus infinity: their weights are zero, and the difference would be NaN.
             visible.fill(0.0);
             return;
         }
         states.weight += exponentials(v, visible, tokens_visible);
     }
 
-    /// Adds weighted values to `VECTORS` vectors of the outputs, from number `from` of the head on;
-    /// gives how many numbers that are.
+    /// Adds weighted values to `VECTORS` vectors of the accumulators, from element `from` of the head
+    /// on; returns how many elements those are.
     #[inline(always)]
     fn add_values<V: Vector, const QUERIES: usize, const VECTORS: usize>(
         &self,
@@ -364,7 +362,7 @@ impl<T: Load> PagedTile<'_, T> {
         VECTORS * LANES
     }
 
-    /// The same for the last numbers of a head, which do not fill a vector.
+    /// The same for the last elements of a head, which do not fill a vector.
     #[inline(always)]
     fn add_values_tail<V: Vector, const QUERIES: usize>(
         &self,

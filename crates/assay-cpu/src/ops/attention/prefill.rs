@@ -7,8 +7,8 @@ use crate::error::{Result, check_length, check_value};
 use crate::ops::dispatch::Element;
 use crate::threads::DisjointSlice;
 
-/// Writes attention to `out`: where it is causal, query t of T sees the first S - T + t + 1 of S
-/// keys, and all of them otherwise.
+/// Writes attention to `out`. With a causal mask, query t of T attends to the first S - T + t + 1 of S
+/// keys; otherwise to all of them.
 ///
 /// `query` and `out` are T x heads x head_size, `key` and `value` S x kv_heads x head_size.
 pub fn prefill_attention<T: Element>(
@@ -39,10 +39,10 @@ pub fn prefill_attention<T: Element>(
         keys,
     )?;
     let out = DisjointSlice::new(out);
-    // The last queries see most: taken first, so that no thread ends alone with the longest.
+    // The last queries have the most keys: they are scheduled first, for load balance.
     let tiles = queries.div_ceil(QUERY_TILE);
-    context.threads.run(tiles * shape.heads, &|part| {
-        let (from_top, head) = (part / shape.heads, part % shape.heads);
+    context.threads.run(tiles * shape.heads, &|task| {
+        let (from_top, head) = (task / shape.heads, task % shape.heads);
         let first = (tiles - 1 - from_top) * QUERY_TILE;
         let tile = PrefillTile {
             shape,

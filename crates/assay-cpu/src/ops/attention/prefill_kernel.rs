@@ -6,7 +6,7 @@ use crate::ops::element::Load;
 use crate::simd::{Kernel, Vector};
 use crate::threads::DisjointSlice;
 
-/// Queries of a head that read the same keys while they are in the cache.
+/// Queries of a tile: they share the keys that are in cache.
 pub(super) const QUERY_TILE: usize = 16;
 
 pub(crate) struct PrefillTile<'a, T> {
@@ -16,7 +16,7 @@ pub(crate) struct PrefillTile<'a, T> {
     pub(super) value: &'a [T],
     pub(super) first: usize,
     pub(super) last: usize,
-    /// Keys before the first query's own.
+    /// Keys before the first query.
     pub(super) before: usize,
     pub(super) keys: usize,
     pub(super) causal: bool,
@@ -38,7 +38,7 @@ impl<T: Load> Kernel for PrefillTile<'_, T> {
         let kv_head = self.head / self.shape.group();
         let mut states: [Option<OnlineSoftmax>; QUERY_TILE] = std::array::from_fn(|index| {
             let start = ((self.first + index) * heads + self.head) * head_size;
-            // SAFETY: each part has its own queries and head.
+            // SAFETY: each task has its own queries and head.
             (self.first + index < self.last).then(|| {
                 OnlineSoftmax::new(unsafe { self.out.slice_mut(start..start + head_size) })
             })

@@ -5,13 +5,13 @@ use crate::error::{Result, check_value};
 /// Head counts, head size and scale of attention.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AttentionShape {
-    /// Heads of queries.
+    /// Query heads.
     pub heads: usize,
-    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries.
+    /// KV heads; each serves `heads / kv_heads` query heads.
     pub kv_heads: usize,
-    /// Numbers in a head.
+    /// Elements of a head.
     pub head_size: usize,
-    /// What scores are multiplied by, usually one over the root of the head size.
+    /// The factor on scores, usually 1 / sqrt(head_size).
     pub scale: f32,
 }
 
@@ -28,7 +28,7 @@ impl AttentionShape {
         check_value(operation, "head_size", valid, "at least 1", self.head_size)
     }
 
-    /// Heads of queries per head of keys.
+    /// Query heads per KV head.
     pub(crate) fn group(&self) -> usize {
         self.heads / self.kv_heads
     }

@@ -13,18 +13,18 @@ use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// How much of the inner dimension is packed at a time: long, so that the output is touched seldom.
+/// Depth of a packed block: long, so that each output tile is loaded and stored few times.
 const KC: usize = 512;
-/// Rows of the left matrix packed at a time.
+/// Rows of A in a packed block.
 const MC: usize = 4096;
-/// Columns of the right matrix packed at a time: many, so that the left one is packed seldom.
+/// Columns of B in a packed block: many, so that A is packed few times.
 const NC: usize = 4096;
-/// Rows and columns of the piece a thread takes at a time; the left matrix's part of it stays close.
+/// Rows and columns of the macro-tile that a thread takes at a time; its panels of A stay in L2.
 const THREAD_ROWS: usize = 48;
 const THREAD_COLUMNS: usize = 512;
 
 thread_local! {
-    /// Packed blocks of the left and the right matrix, kept from call to call.
+    /// Packed blocks of A and B, reused from call to call.
     static PACKED: RefCell<[AlignedBuffer; 2]> = RefCell::default();
 }
 
@@ -35,19 +35,19 @@ pub(super) fn blocked_gemm<A: Load, B: Load>(
     b: &Matrix<B>,
     out: &mut [f32],
 ) {
-    let (stride, right) = (b.columns, b.transposed());
-    let (panel, right_panel) = (tile.rows(), tile.columns());
+    let (stride, b_transposed) = (b.columns, b.transposed());
+    let (mr, nr) = (tile.mr(), tile.nr());
     let out = DisjointSlice::new(out);
     PACKED.with_borrow_mut(|[packed_a, packed_b]| {
         for columns in chunks(0..b.columns, NC) {
             for depth in chunks(0..a.columns, KC) {
-                let length = columns.len().next_multiple_of(right_panel) * depth.len();
+                let length = columns.len().next_multiple_of(nr) * depth.len();
                 let packed_b = packed_b.floats(length);
-                pack(context, &right, right_panel, &columns, &depth, packed_b);
+                pack(context, &b_transposed, nr, &columns, &depth, packed_b);
                 for rows in chunks(0..a.rows, MC) {
-                    let length = rows.len().next_multiple_of(panel) * depth.len();
+                    let length = rows.len().next_multiple_of(mr) * depth.len();
                     let packed_a = packed_a.floats(length);
-                    pack(context, a, panel, &rows, &depth, packed_a);
+                    pack(context, a, mr, &rows, &depth, packed_a);
                     let block = PackedBlock {
                         tile,
                         a: packed_a,
@@ -66,7 +66,7 @@ pub(super) fn blocked_gemm<A: Load, B: Load>(
     });
 }
 
-/// Packed blocks of both matrices, and the part of the output they give.
+/// Packed blocks of A and B, and where their product goes.
 struct PackedBlock<'a> {
     tile: RegisterTile,
     a: &'a [f32],
@@ -81,13 +81,16 @@ struct PackedBlock<'a> {
 
 impl PackedBlock<'_> {
     fn multiply(&self, context: Context, out: &DisjointSlice<f32>) {
-        // A multiple of every tile's rows, as `THREAD_COLUMNS` is of their columns.
-        let (down, across) = (
+        // `THREAD_ROWS` is a multiple of every MR, as `THREAD_COLUMNS` is of every NR.
+        let (tiles_down, tiles_across) = (
             self.rows.div_ceil(THREAD_ROWS),
             self.columns.div_ceil(THREAD_COLUMNS),
         );
-        context.threads.run(down * across, &|part| {
-            let (row, column) = (part % down * THREAD_ROWS, part / down * THREAD_COLUMNS);
+        context.threads.run(tiles_down * tiles_across, &|task| {
+            let (row, column) = (
+                task % tiles_down * THREAD_ROWS,
+                task / tiles_down * THREAD_COLUMNS,
+            );
             context.level.run(MacroTile {
                 block: self,
                 rows: row..(row + THREAD_ROWS).min(self.rows),
@@ -98,7 +101,7 @@ impl PackedBlock<'_> {
     }
 }
 
-/// What one thread multiplies at a time.
+/// The macro-kernel: one thread's macro-tile of the output, register tile by register tile.
 struct MacroTile<'a> {
     block: &'a PackedBlock<'a>,
     rows: Range<usize>,
@@ -136,7 +139,7 @@ impl MacroTile<'_> {
                 };
                 target.prefetch(self.out);
                 let sums = microkernel::<V, MR, NR_VECTORS>(v, a, b);
-                // SAFETY: chunks do not overlap, and neither do tiles of a piece.
+                // SAFETY: macro-tiles do not overlap, and neither do the register tiles of one.
                 unsafe { store_tile(v, &sums, self.out, target) };
             }
         }

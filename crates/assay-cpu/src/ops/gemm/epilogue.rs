@@ -1,4 +1,4 @@
-//! What a linear layer does to its sums before they leave the cache.
+//! The epilogue of a linear layer, applied while its outputs are in cache.
 
 use crate::error::{Result, check_length};
 use crate::ops::activation::{activate_in_place, check_elementwise};
@@ -6,14 +6,14 @@ use crate::simd::{LANES, Vector, load_partial, store_partial};
 use assay_operations::Activation;
 use std::ops::Range;
 
-/// A bias for each output, then an activation, then a residual; each may be left out.
+/// Bias, then activation, then residual; each is optional.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Epilogue<'a> {
     /// Added to each output.
     pub bias: Option<&'a [f32]>,
     /// Applied after the bias.
     pub activation: Activation,
-    /// Added last, number by number; as many as there are outputs of all rows.
+    /// Added last, elementwise; of the shape of the output.
     pub residual: Option<&'a [f32]>,
 }
 
@@ -29,12 +29,12 @@ impl Epilogue<'_> {
         Ok(())
     }
 
-    /// Whether it changes nothing.
+    /// Whether the epilogue is the identity.
     pub(crate) fn is_empty(&self) -> bool {
         self.bias.is_none() && self.activation == Activation::None && self.residual.is_none()
     }
 
-    /// Finishes the outputs of these columns of the row that begins at `start`.
+    /// Applies the epilogue to these columns of the row that begins at element `start`.
     #[inline(always)]
     pub(crate) fn apply<V: Vector>(
         &self,

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// Outputs whose weights are read at once.
 pub(super) const OUTPUTS_AT_ONCE: usize = 4;
 
-/// Some outputs of all rows.
+/// A range of outputs of all rows.
 pub(crate) struct Gemv<'a, T> {
     pub(super) x: &'a [f32],
     pub(super) weights: &'a [T],
@@ -74,7 +74,7 @@ impl<T: Load> Gemv<'_, T> {
         }
     }
 
-    /// `OUTPUTS_AT_ONCE` outputs of `ROWS` rows; gives the count of rows.
+    /// `OUTPUTS_AT_ONCE` outputs of `ROWS` rows; returns `ROWS`.
     #[inline(always)]
     fn tile<V: Vector, const ROWS: usize>(&self, v: V, first: usize, column: usize) -> usize {
         let inputs = self.shape.inputs;

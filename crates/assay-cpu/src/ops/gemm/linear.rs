@@ -1,5 +1,5 @@
-//! Linear layers over dense weights: few rows of activations stream the weights once, and many rows
-//! meet each weight in vectors of sixteen.
+//! Linear layers over dense weights: GEMV for few rows of activations, a small-M GEMM for more, and
+//! the packed or AMX GEMM for many.
 
 use super::amx::{amx_linear, amx_linear_applies};
 use super::epilogue::Epilogue;
@@ -15,13 +15,13 @@ use crate::simd::{Kernel, LANES, Vector};
 use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 
-/// Rows from which weights are worth packing as a matrix.
+/// Rows from which packing the weights for a blocked GEMM pays off.
 const MIN_GEMM_ROWS: usize = 32;
 
-/// Writes `x` times the transposed `weights` to `out`: a row of outputs per row of `x`.
+/// Writes `x @ weights.T` to `out`, with the epilogue applied.
 ///
-/// Many rows are multiplied in another order than few, unless `batch_invariant` asks for results that
-/// depend on nothing but their own row.
+/// The summation order depends on the number of rows, unless `batch_invariant` asks for results that
+/// depend only on their own row.
 ///
 /// ```
 /// use assay_cpu::ops::{Bf16, Context, Epilogue, LinearShape, linear};
@@ -87,7 +87,7 @@ pub fn linear<T: Element>(
 }
 
 thread_local! {
-    /// The activations, for each sixteen rows input by input.
+    /// The activations in tiles of sixteen rows, transposed.
     static TRANSPOSED: RefCell<AlignedBuffer> = RefCell::default();
 }
 
@@ -109,7 +109,7 @@ fn small_m_gemm<T: Element>(
         let transposed = transposed.floats(tiles * inputs * LANES);
         transpose(context, x, shape, transposed);
         let out = DisjointSlice::new(out);
-        // A thread is worth waking for some hundred thousand products.
+        // A hundred thousand multiply-adds amortize waking a thread.
         let least = 131_072_usize.div_ceil((tiles * inputs * LANES * LANES).max(1));
         context
             .threads
@@ -127,7 +127,7 @@ fn small_m_gemm<T: Element>(
     });
 }
 
-/// Does to outputs of a matrix product what a linear layer does.
+/// Applies the epilogue to the result of a GEMM.
 fn apply_epilogue(context: Context, epilogue: Epilogue, outputs: usize, out: &mut [f32]) {
     if epilogue.is_empty() || outputs == 0 {
         return;
@@ -146,7 +146,7 @@ fn apply_epilogue(context: Context, epilogue: Epilogue, outputs: usize, out: &mu
     });
 }
 
-/// Some rows of outputs.
+/// A range of rows of the output.
 struct ApplyEpilogue<'a> {
     epilogue: Epilogue<'a>,
     outputs: usize,

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
 use crate::ops::dispatch::Element;
 
-/// Writes the product of `a` and `b` to `out`, row by row without gaps.
+/// Writes the product of `a` and `b` to `out`, row-major and contiguous.
 ///
 /// ```
 /// use assay_cpu::ops::{Context, Matrix, matmul};

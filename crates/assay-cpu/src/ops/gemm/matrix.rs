@@ -2,23 +2,23 @@
 
 use crate::error::{Result, check_value};
 
-/// A matrix in memory, at any strides.
+/// A strided matrix.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, T = f32> {
-    /// The numbers, from the first element on.
+    /// The elements, from the first on.
     pub data: &'a [T],
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// How many columns.
+    /// Number of columns.
     pub columns: usize,
-    /// Distance from one row to the next.
+    /// Elements from one row to the next.
     pub row_stride: usize,
-    /// Distance from one column to the next.
+    /// Elements from one column to the next.
     pub column_stride: usize,
 }
 
 impl<'a, T> Matrix<'a, T> {
-    /// A matrix stored row by row without gaps.
+    /// A contiguous row-major matrix.
     pub fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
         Matrix {
             data,
@@ -29,7 +29,7 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
-    /// The same numbers with rows and columns exchanged.
+    /// The transposed matrix, over the same elements.
     pub fn transposed(self) -> Self {
         Matrix {
             data: self.data,
@@ -63,13 +63,13 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-/// The sizes of a linear layer.
+/// The shape of a linear layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinearShape {
     /// Rows of activations.
     pub rows: usize,
-    /// Numbers in a row of activations, and in a row of weights.
+    /// Elements in a row of activations, and in a row of weights.
     pub inputs: usize,
-    /// Rows of weights.
+    /// Rows of weights: the output features.
     pub outputs: usize,
 }

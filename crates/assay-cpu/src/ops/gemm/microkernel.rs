@@ -1,9 +1,9 @@
-//! The innermost microkernel of a matrix product: a few rows by a few vectors, held in registers.
+//! The micro-kernel of a GEMM: an MR x NR tile of the output, accumulated in registers.
 
 use crate::simd::{LANES, Level, Vector};
 use crate::threads::DisjointSlice;
 
-/// The tile that fills a level's registers.
+/// The register tile of a SIMD level.
 #[derive(Clone, Copy)]
 pub(super) enum RegisterTile {
     /// 12 rows by 32 columns.
@@ -23,7 +23,7 @@ impl RegisterTile {
         }
     }
 
-    pub fn rows(self) -> usize {
+    pub fn mr(self) -> usize {
         match self {
             RegisterTile::Large => 12,
             RegisterTile::Middle => 6,
@@ -31,7 +31,7 @@ impl RegisterTile {
         }
     }
 
-    pub fn columns(self) -> usize {
+    pub fn nr(self) -> usize {
         match self {
             RegisterTile::Large => 2 * LANES,
             RegisterTile::Middle | RegisterTile::Small => LANES,
@@ -39,7 +39,8 @@ impl RegisterTile {
     }
 }
 
-/// Adds the product of a packed panel of `MR` rows and one of `NR_VECTORS` vectors to a microkernel.
+/// The product of a packed panel of A (`MR` rows) and one of B (`NR_VECTORS` vectors of columns), as
+/// rank-1 updates of a register tile.
 #[inline(always)]
 pub(super) fn microkernel<V: Vector, const MR: usize, const NR_VECTORS: usize>(
     v: V,
@@ -63,7 +64,7 @@ pub(super) fn microkernel<V: Vector, const MR: usize, const NR_VECTORS: usize>(
     sums
 }
 
-/// Where a microkernel goes in the output, and whether it adds to what is there.
+/// Where a register tile goes in the output, and whether it is added to what is there.
 #[derive(Clone, Copy)]
 pub(super) struct OutputTile {
     pub first: usize,
@@ -74,7 +75,7 @@ pub(super) struct OutputTile {
 }
 
 impl OutputTile {
-    /// Brings the microkernel to the cache while its sums are made: they would wait for it at the end.
+    /// Prefetches the output tile while the micro-kernel runs, so that the store does not wait for it.
     #[inline(always)]
     pub fn prefetch(&self, out: &DisjointSlice<f32>) {
         for row in 0..self.rows {
@@ -85,11 +86,11 @@ impl OutputTile {
     }
 }
 
-/// Writes as much of a microkernel as lies in the output.
+/// Stores a register tile, clipped to the output.
 ///
 /// # Safety
 ///
-/// No other thread touches this microkernel of the output.
+/// No other thread accesses this tile of the output.
 #[inline(always)]
 pub(super) unsafe fn store_tile<V: Vector, const MR: usize, const NR_VECTORS: usize>(
     v: V,
@@ -99,7 +100,7 @@ pub(super) unsafe fn store_tile<V: Vector, const MR: usize, const NR_VECTORS: us
 ) {
     for (row, sums) in sums.iter().enumerate().take(target.rows) {
         let first = target.first + row * target.stride;
-        // SAFETY: the caller has this microkernel to itself.
+        // SAFETY: the caller has exclusive access to this tile.
         let out = unsafe { out.slice_mut(first..first + target.columns) };
         let (whole, rest) = out.as_chunks_mut::<LANES>();
         for (out, sum) in whole.iter_mut().zip(sums) {

@@ -1,4 +1,4 @@
-//! Copies of matrix blocks in the order in which the innermost tile reads them.
+//! Packing of matrix blocks into panels, in the order in which the micro-kernel reads them.
 
 use super::matrix::Matrix;
 use crate::context::Context;
@@ -7,9 +7,9 @@ use crate::simd::{LANES, prefetch};
 use crate::threads::DisjointSlice;
 use std::ops::Range;
 
-/// Rows `rows` and columns `columns`, as panels of `PANEL` rows that go column by column.
+/// Packs rows `rows` and columns `columns` into panels of `PANEL` rows, column by column.
 ///
-/// The last panel is filled up with zeros. `out` holds whole panels.
+/// The last panel is padded with zeros. `out` holds whole panels.
 pub(super) fn pack_panels<T: Load, const PANEL: usize>(
     matrix: &Matrix<T>,
     rows: Range<usize>,
@@ -28,7 +28,7 @@ pub(super) fn pack_panels<T: Load, const PANEL: usize>(
             for (out, column) in steps.iter_mut().zip(columns.clone()) {
                 let start = matrix.offset(first, column);
                 let line = &matrix.data[start..start + count];
-                // The panel beside this one is next, in lines far apart.
+                // The next panel reads the cache lines beside these, far apart from each other.
                 prefetch(line.as_ptr().wrapping_add(PANEL));
                 prefetch(line.as_ptr().wrapping_add(PANEL + PANEL / 2));
                 match line.first_chunk::<PANEL>() {
@@ -54,7 +54,7 @@ pub(super) fn pack_panels<T: Load, const PANEL: usize>(
     }
 }
 
-/// Rows whose numbers lie side by side, sixteen columns at a time: what is written stays close.
+/// Packs rows that are contiguous in memory, sixteen columns at a time so that writes stay in L1.
 fn pack_contiguous_rows<T: Load, const PANEL: usize>(
     matrix: &Matrix<T>,
     first: usize,
@@ -86,7 +86,7 @@ fn pack_contiguous_rows<T: Load, const PANEL: usize>(
     }
 }
 
-/// Packs on all threads, some panels each.
+/// Packs on all threads, a range of panels each.
 pub(super) fn pack<T: Load>(
     context: Context,
     matrix: &Matrix<T>,
@@ -97,15 +97,15 @@ pub(super) fn pack<T: Load>(
 ) {
     let size = panel * columns.len();
     let out = DisjointSlice::new(out);
-    // A thread is worth waking for some tens of thousands of numbers.
-    let least = (1_usize << 15).div_ceil(size);
+    // Tens of thousands of elements amortize waking a thread.
+    let grain = (1_usize << 15).div_ceil(size);
     context
         .threads
-        .parallel_for(rows.len().div_ceil(panel), least, &|taken| {
+        .parallel_for(rows.len().div_ceil(panel), grain, &|panels| {
             // SAFETY: ranges of panels do not overlap.
-            let out = unsafe { out.slice_mut(taken.start * size..taken.end * size) };
-            let end = (rows.start + taken.end * panel).min(rows.end);
-            let rows = rows.start + taken.start * panel..end;
+            let out = unsafe { out.slice_mut(panels.start * size..panels.end * size) };
+            let end = (rows.start + panels.end * panel).min(rows.end);
+            let rows = rows.start + panels.start * panel..end;
             match panel {
                 2 => pack_panels::<T, 2>(matrix, rows, columns.clone(), out),
                 6 => pack_panels::<T, 6>(matrix, rows, columns.clone(), out),

@@ -1,5 +1,5 @@
-//! Products with few rows on the packed_a: the packed_b matrix is read once, and each thread packs what it is
-//! about to multiply, so that nobody waits for packing.
+//! Skinny GEMM: few rows of A. B is read once, and each thread packs the panel of B that it is about
+//! to multiply, so that no thread waits for packing.
 
 use super::matrix::Matrix;
 use super::microkernel::{OutputTile, RegisterTile, microkernel, store_tile};
@@ -12,17 +12,17 @@ use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// Rows below which packing the packed_b matrix for all threads costs more than it saves.
+/// Rows of A below which packing B for all threads costs more than it saves.
 pub(super) const SKINNY_ROWS: usize = 192;
-/// How much of the inner dimension is packed at a time: a panel of it stays in the first cache.
+/// Depth of a packed panel of B, which stays in L1.
 const KC: usize = 128;
-/// Strips that a thread takes at a time, most: neighbors share pages of the packed_b matrix.
+/// The most panels of B that a thread takes at a time; adjacent panels share memory pages.
 const MAX_PANELS: usize = 8;
 
 thread_local! {
-    /// The packed_a matrix, packed whole.
+    /// All of A, packed.
     static PACKED_A: RefCell<AlignedBuffer> = RefCell::default();
-    /// The panel at hand.
+    /// The current panel of B, packed.
     static PACKED_B: RefCell<AlignedBuffer> = RefCell::default();
 }
 
@@ -33,30 +33,30 @@ pub(super) fn skinny_gemm<A: Load, B: Load>(
     b: &Matrix<B>,
     out: &mut [f32],
 ) {
-    let height = a.rows.next_multiple_of(tile.rows());
+    let height = a.rows.next_multiple_of(tile.mr());
     let packed_b = b.transposed();
     let out = DisjointSlice::new(out);
-    PACKED_A.with_borrow_mut(|packed_a| {
-        let packed_a = packed_a.floats(height * a.columns);
+    PACKED_A.with_borrow_mut(|buffer| {
+        let packed_a = buffer.floats(height * a.columns);
         for depth in chunks(0..a.columns, KC) {
             let part = &mut packed_a[height * depth.start..height * depth.end];
-            pack(context, a, tile.rows(), &(0..a.rows), &depth, part);
+            pack(context, a, tile.mr(), &(0..a.rows), &depth, part);
         }
-        let panels = b.columns.div_ceil(tile.columns());
+        let panels = b.columns.div_ceil(tile.nr());
         let most = panels.div_ceil(4 * context.threads.count());
         let each = most.clamp(1, MAX_PANELS);
         context
             .threads
             .parallel_for(panels.div_ceil(each), 1, &|groups| {
                 PACKED_B.with_borrow_mut(|panel| {
-                    let panel = panel.floats(tile.columns() * KC.min(a.columns));
+                    let panel = panel.floats(tile.nr() * KC.min(a.columns));
                     for group in groups {
                         let panels = group * each..panels.min((group + 1) * each);
                         for depth in chunks(0..a.columns, KC) {
                             for index in panels.clone() {
-                                let start = index * tile.columns();
-                                let columns = start..b.columns.min(start + tile.columns());
-                                let panel = &mut panel[..tile.columns() * depth.len()];
+                                let start = index * tile.nr();
+                                let columns = start..b.columns.min(start + tile.nr());
+                                let panel = &mut panel[..tile.nr() * depth.len()];
                                 pack_strip(tile, &packed_b, columns.clone(), depth.clone(), panel);
                                 context.level.run(PanelProduct {
                                     tile,
@@ -91,7 +91,7 @@ fn pack_strip<B: Load>(
     }
 }
 
-/// All rows by the columns of a packed panel.
+/// All rows of A by one packed panel of B.
 struct PanelProduct<'a> {
     tile: RegisterTile,
     packed_a: &'a [f32],

@@ -1,5 +1,5 @@
-//! Linear layers of many rows: activations are transposed so that sixteen rows lie side by side, and each
-//! weight, broadcast, meets a vector of them. Weights are read where they are.
+//! Small-M GEMM: activations are transposed so that sixteen rows fill the lanes of a vector, which is
+//! multiplied by broadcast weights. Weights are not packed.
 
 use super::epilogue::Epilogue;
 use super::matrix::LinearShape;
@@ -9,12 +9,12 @@ use crate::simd::{Kernel, LANES, Vector, prefetch};
 use crate::threads::DisjointSlice;
 use std::ops::Range;
 
-/// Rows from which half a vector of them is worth more than streaming.
+/// Rows from which half-filled vectors beat GEMV.
 pub(super) const MIN_ROWS: usize = 8;
-/// Weights of each output that are widened at a time.
+/// Weights of each output that are converted to `f32` at a time.
 const KC: usize = 256;
 
-/// Writes sixteen rows side by side, input by input; rows that are not there are zeros.
+/// Transposes tiles of sixteen rows; missing rows are zeros.
 pub(super) fn transpose(context: Context, x: &[f32], shape: LinearShape, transposed: &mut [f32]) {
     let (rows, inputs) = (shape.rows, shape.inputs);
     let pieces = inputs.div_ceil(KC);
@@ -25,7 +25,7 @@ pub(super) fn transpose(context: Context, x: &[f32], shape: LinearShape, transpo
             let (tile, first) = (part / pieces, part % pieces * KC);
             let depth = KC.min(inputs - first);
             let start = (tile * inputs + first) * LANES;
-            // SAFETY: parts are different inputs or rows.
+            // SAFETY: tasks have different inputs or rows.
             let out = unsafe { out.slice_mut(start..start + depth * LANES) };
             let lines = out.as_chunks_mut::<LANES>().0;
             for lane in 0..LANES {
@@ -39,7 +39,7 @@ pub(super) fn transpose(context: Context, x: &[f32], shape: LinearShape, transpo
     });
 }
 
-/// Some outputs, sixteen at a time, of all rows.
+/// A range of panels of sixteen outputs, for all rows.
 pub(crate) struct SmallMGemm<'a, T> {
     pub(super) transposed: &'a [f32],
     pub(super) weights: &'a [T],
@@ -49,9 +49,9 @@ pub(crate) struct SmallMGemm<'a, T> {
     pub(super) out: &'a DisjointSlice<'a, f32>,
 }
 
-/// Weights of sixteen outputs, widened.
+/// Weights of sixteen outputs as `f32`.
 type WeightPanel = [[f32; KC]; LANES];
-/// Sixteen outputs of sixteen rows, one row per lane.
+/// Sixteen outputs by sixteen rows, one row per lane.
 type OutputTile = [[f32; LANES]; LANES];
 
 impl<T: Load> Kernel for SmallMGemm<'_, T> {
@@ -84,7 +84,7 @@ impl<T: Load> Kernel for SmallMGemm<'_, T> {
 }
 
 impl<T: Load> SmallMGemm<'_, T> {
-    /// Takes weights of all these outputs; outputs that are not there keep what was there before.
+    /// Loads the weights of these outputs; missing outputs keep stale values, which are never stored.
     #[inline(always)]
     fn load_weights<V: Vector>(
         &self,
@@ -98,7 +98,7 @@ impl<T: Load> SmallMGemm<'_, T> {
             let row = &self.weights[column * self.shape.inputs + first..][..depth];
             let (whole, rest) = row.as_chunks::<LANES>();
             for (lanes, weight_panel) in whole.iter().zip(weight_panel.as_chunks_mut::<LANES>().0) {
-                // Rows are far apart, so that the hardware does not see what comes next.
+                // Rows are too far apart for the hardware prefetcher.
                 prefetch(lanes.as_ptr().wrapping_add(KC));
                 v.store(T::load(v, lanes), weight_panel);
             }
@@ -126,7 +126,7 @@ impl<T: Load> SmallMGemm<'_, T> {
     }
 }
 
-/// Adds the products of some outputs' weights with sixteen rows.
+/// Accumulates `OUTPUTS` outputs of sixteen rows.
 #[inline(always)]
 fn multiply<V: Vector, const OUTPUTS: usize>(
     v: V,

@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::error::{Result, check_index, check_length};
 use crate::threads::DisjointSlice;
 
-/// Writes `x`, tokens by `heads` by `head_size`, to `out` with the first numbers of every head
-/// turned.
+/// Writes `x`, of shape tokens x heads x head_size, to `out` with the first `rotary_dim` elements of
+/// every head rotated.
 pub fn rope(
     context: Context,
     x: &[f32],

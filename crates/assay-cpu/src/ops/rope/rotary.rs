@@ -15,11 +15,11 @@ pub enum RopeLayout {
 /// Cosines and sines for every position, as [`RopeTable`](super::RopeTable) writes them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotary<'a> {
-    /// For each position, the cosines of all layout and then their sines.
+    /// For each position, the cosines of all pairs and then their sines.
     pub table: &'a [f32],
-    /// Numbers of a head that rotate.
+    /// Elements of a head that are rotated.
     pub rotary_dim: usize,
-    /// Which numbers rotate together.
+    /// Which elements are rotated together.
     pub layout: RopeLayout,
 }
 

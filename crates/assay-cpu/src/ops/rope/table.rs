@@ -1,4 +1,4 @@
-//! Rotary position embedding, and the ways in which its frequencies are stretched.
+//! Cosine and sine tables of rotary position embedding, with scaled frequencies.
 
 use super::rotary::{RopeLayout, Rotary};
 use crate::context::Context;
@@ -6,27 +6,28 @@ use crate::error::{Result, check_value};
 use crate::threads::DisjointSlice;
 use std::f64::consts::PI;
 
-/// How frequencies are changed for contexts longer than the model was trained on.
+/// Frequency scaling for contexts longer than the model was trained on.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// No scaling.
     #[default]
     None,
     /// Every position is divided by the factor (Chen et al. 2023, "Extending context window of
     /// large language models via positional interpolation").
     Linear {
-        /// How much longer the context is.
+        /// The ratio of the new to the original context length.
         factor: f64,
     },
-    /// The base grows so that the lowest frequency is stretched by the factor and the highest kept.
+    /// NTK-aware scaling: a larger base stretches the lowest frequency by the factor and keeps the
+    /// highest.
     Ntk {
-        /// How much longer the context is.
+        /// The ratio of the new to the original context length.
         factor: f64,
     },
     /// Low frequencies are stretched, high ones kept, and attention is sharpened (Peng et al.
     /// 2023, "YaRN: Efficient context window extension of large language models").
     Yarn {
-        /// How much longer the context is.
+        /// The ratio of the new to the original context length.
         factor: f64,
         /// The context the model was trained on.
         original_context: usize,
@@ -36,9 +37,9 @@ pub enum RopeScaling {
         beta_slow: f64,
     },
     /// Wavelengths beyond the trained context are stretched, short ones kept, those between blended
-    /// (Llama 3.1's own rule, as its reference code has it).
+    /// (Llama 3.1's rule, as in its reference code).
     Llama3 {
-        /// How much longer the context is.
+        /// The ratio of the new to the original context length.
         factor: f64,
         /// The context the model was trained on.
         original_context: usize,
@@ -53,11 +54,11 @@ pub enum RopeScaling {
 #[derive(Clone, PartialEq, Debug)]
 pub struct RopeTable {
     rotary_dim: usize,
-    /// For each position, the cosines of all layout and then their sines.
+    /// For each position, the cosines of all pairs and then their sines.
     cos_sin: Vec<f32>,
 }
 
-/// The angle per position of each pair, and the factor on attention's inputs.
+/// The inverse frequency of each pair, and the attention factor.
 fn frequencies(rotary_dim: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>, f64) {
     let inverse_frequencies = |base: f64| -> Vec<f64> {
         (0..rotary_dim / 2)
@@ -84,7 +85,7 @@ fn frequencies(rotary_dim: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>,
             beta_fast,
             beta_slow,
         } => {
-            // The pair that cos_sin so many times over the original context.
+            // The pair that makes this many rotations over the original context.
             let pair_of = |rotations: f64| {
                 width * (original_context as f64 / (rotations * 2.0 * PI)).ln() / (2.0 * base.ln())
             };
@@ -128,7 +129,7 @@ fn frequencies(rotary_dim: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>,
 }
 
 impl RopeTable {
-    /// Rotary of `rotary_dim` numbers of a head, for positions from 0 to below `positions`.
+    /// A table for `rotary_dim` elements of a head and positions from 0 to below `positions`.
     pub fn new(
         rotary_dim: usize,
         positions: usize,
@@ -189,7 +190,7 @@ impl RopeTable {
                 for (position, out) in range.zip(out.chunks_exact_mut(rotary_dim)) {
                     let (cosines, sines) = out.split_at_mut(rotary_dim / 2);
                     for ((angle, cosine), sine) in angles.iter().zip(cosines).zip(sines) {
-                        // In double precision: an angle of many cos_sin has few digits left in single.
+                        // Large angles need double precision.
                         let (sin, cos) = (angle * position as f64).sin_cos();
                         (*cosine, *sine) = ((cos * factor) as f32, (sin * factor) as f32);
                     }
@@ -201,7 +202,7 @@ impl RopeTable {
         })
     }
 
-    /// The cos_sin, for numbers rotary in this way.
+    /// The table as an argument of RoPE, with this layout.
     pub fn rotary(&self, layout: RopeLayout) -> Rotary<'_> {
         Rotary {
             table: &self.cos_sin,
@@ -210,7 +211,7 @@ impl RopeTable {
         }
     }
 
-    /// For each position, the cosines of all layout and then their sines.
+    /// For each position, the cosines of all pairs and then their sines.
     pub fn cos_sin(&self) -> &[f32] {
         &self.cos_sin
     }

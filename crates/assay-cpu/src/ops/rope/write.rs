@@ -1,4 +1,4 @@
-//! Queries, keys and values of new tokens: normalized, rotated, and put where attention reads them.
+//! QK norm, RoPE and the write to the KV cache for new tokens, fused.
 
 use super::rotary::Rotary;
 use crate::context::Context;
@@ -10,21 +10,21 @@ use crate::simd::{Kernel, Level, Vector};
 use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 
-/// What happens to queries and keys on their way.
+/// What is applied to the heads of queries and keys.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct HeadTransform<'a> {
-    /// Rotation by position.
+    /// RoPE.
     pub rotary: Option<Rotary<'a>>,
-    /// Weights of a root-mean-square norm of each query, before it rotary.
+    /// Weights of an RMSNorm of each query head, applied before RoPE.
     pub query_norm: Option<&'a [f32]>,
-    /// The same of each key.
+    /// The same for each key head.
     pub key_norm: Option<&'a [f32]>,
-    /// Added to the mean square.
+    /// The epsilon of the norms.
     pub epsilon: f32,
 }
 
 thread_local! {
-    /// Slots in order, to find two of the same.
+    /// Sorted slots, to find duplicates.
     static SORTED: RefCell<Vec<i32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -36,7 +36,7 @@ fn check_slot_mapping(slot_mapping: &[i32], limit: usize) -> Result<()> {
     if slot_mapping.len() < 2 {
         return Ok(());
     }
-    // Two tokens in one slot would be a race between threads, and one of them lost in any case.
+    // Two tokens in one slot would be a data race, and one of them would be lost.
     SORTED.with_borrow_mut(|sorted| {
         sorted.clear();
         sorted.extend(slot_mapping.iter().filter(|slot| **slot != -1));
@@ -54,10 +54,10 @@ fn check_slot_mapping(slot_mapping: &[i32], limit: usize) -> Result<()> {
     })
 }
 
-/// Takes rows of queries, keys and values side by side; writes queries to `q_out`, and keys and
-/// values to their slot_mapping.
+/// Splits rows of fused queries, keys and values; writes queries to `q_out`, and keys and values to
+/// their slots of the cache.
 ///
-/// Slot s is token s mod block_size of block s / block_size; a slot of -1 leaves a row out, and its
+/// Slot s is token s mod block_size of block s / block_size; a slot of -1 skips a row, and its
 /// queries become zeros.
 #[allow(clippy::too_many_arguments)] // Two shapes, six arrays: a struct would only rename them.
 pub fn rope_write<T: Element>(
@@ -137,11 +137,11 @@ pub fn rope_write<T: Element>(
                 let at = cache.at(block, kv_head);
                 for (number, value) in rotated.iter().enumerate() {
                     let at = at + number * cache.block_size + offset;
-                    // SAFETY: slot_mapping differ, and so do the numbers of a slot.
+                    // SAFETY: slots are distinct, and so are the elements of a slot.
                     unsafe { keys.slice_mut(at..at + 1)[0] = T::from(*value) };
                 }
                 let at = at + offset * shape.head_size;
-                // SAFETY: slot_mapping differ.
+                // SAFETY: slots are distinct.
                 let out = unsafe { values.slice_mut(at..at + shape.head_size) };
                 for (out, value) in out.iter_mut().zip(value) {
                     *out = T::from(*value);

@@ -1,4 +1,4 @@
-//! Panels of formats whose blocks are eight sub_blocks with scales of few bits: Q4_K and Q6_K.
+//! Panels of the k-quants: superblocks of eight sub-blocks with quantized scales (Q4_K and Q6_K).
 
 use super::panel::{
     HIGH_BIT_BYTES, NIBBLE_BYTES, Panel, SCALE_BYTES, UnpackedGroup, add_minimums, add_scaled,
@@ -12,14 +12,14 @@ use crate::simd::{LANES, Vector};
 
 pub(crate) struct Q4KPanel;
 
-/// Scales and minimums of 32 values as bytes, and their codes.
+/// Bytes of a sub-block: scale and minimum codes of 32 values, and their nibbles.
 const Q4K_SUB_BLOCK: usize = 2 * LANES + NIBBLE_BYTES;
 
-/// The sign of a number of half precision in its second byte.
+/// The sign bit in the second byte of a half-precision number.
 const SIGN: u8 = 0x80;
 
 impl Q4KPanel {
-    /// The sub_block's scales, and its minimums below zero; then its codes.
+    /// The sub-block's scales, its negated minimums, and its codes.
     #[inline(always)]
     fn sub_block<V: Vector>(v: V, panel: &[u8], sub_block: usize) -> (V::F, V::F, &[u8]) {
         let (scale, minimum) = (scales(v, panel), scales(v, &panel[SCALE_BYTES..]));
@@ -37,7 +37,7 @@ impl Panel for Q4KPanel {
 
     fn pack(source: &[u8], lane: usize, panel: &mut [u8]) {
         pack_half(source, lane, panel);
-        // Minimums are subtracted: negative here, so that products need only add.
+        // Minimums are subtracted: stored negated, so that the kernel only adds.
         pack_half(
             &[source[2], source[3] ^ SIGN],
             lane,
@@ -98,7 +98,7 @@ impl Panel for Q4KPanel {
 
 pub(crate) struct Q6KPanel;
 
-/// Two scales of 16 values each as bytes, low and high bits of their codes.
+/// Bytes of a sub-block: two scale codes of 16 values each, low and high bits of their codes.
 const Q6K_SUB_BLOCK: usize = 2 * LANES + NIBBLE_BYTES + HIGH_BIT_BYTES;
 
 impl Panel for Q6KPanel {

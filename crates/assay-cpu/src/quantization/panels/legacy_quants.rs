@@ -1,4 +1,4 @@
-//! Panels of formats whose blocks are one sub_block: Q8_0, Q4_0 and Q4_1.
+//! Panels of the legacy quants, whose blocks are one sub-block: Q8_0, Q4_0 and Q4_1.
 
 use super::panel::{
     CODE_BYTES, NIBBLE_BYTES, Panel, SCALE_BYTES, UnpackedGroup, add_minimums, add_scaled,
@@ -19,7 +19,7 @@ impl Panel for Q8Panel {
         pack_half(source, lane, panel);
         let mut codes = [0; GROUP];
         for (code, byte) in codes.iter_mut().zip(&source[2..]) {
-            // Counted from 128, because the products are of unsigned with signed bytes.
+            // With zero point 128: the dot products are of unsigned with signed bytes.
             *code = byte ^ 0x80;
         }
         pack_quads(&codes, lane, &mut panel[SCALE_BYTES..]);

@@ -1,8 +1,8 @@
-//! Weights of sixteen rows side by side, one row per lane, as the kernels read them.
+//! Packed panels: weights of sixteen rows interleaved, one row per lane.
 //!
-//! A block of the inner dimension holds the scales of all sixteen rows and then their codes, sub_block by
-//! sub_block of 32, four of a row after four of the next. A vector of codes times four broadcast
-//! activations then adds to sixteen rows at once, and nothing is summed across lanes.
+//! A block of a panel holds the scales of all sixteen rows and then their codes, by sub-blocks of 32,
+//! four of a row after four of the next. A vector of codes times four broadcast activations
+//! accumulates sixteen rows at once, and no sum runs across lanes.
 
 mod k_quants;
 mod legacy_quants;

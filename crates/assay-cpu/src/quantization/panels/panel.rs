@@ -4,41 +4,41 @@ use crate::quantization::block::Block;
 use crate::quantization::quantized_activations::{GROUP, Group};
 use crate::simd::{LANES, Vector};
 
-/// Bytes of one scale for each row.
+/// Bytes of one half-precision scale per row.
 pub(super) const SCALE_BYTES: usize = 2 * LANES;
-/// Bytes of 32 codes of 4 bits for each row.
+/// Bytes of 32 4-bit codes per row.
 pub(super) const NIBBLE_BYTES: usize = GROUP / 2 * LANES;
-/// Bytes of 32 codes of 8 bits for each row.
+/// Bytes of 32 8-bit codes per row.
 pub(crate) const CODE_BYTES: usize = GROUP * LANES;
-/// Bytes of 32 codes of 2 bits for each row.
+/// Bytes of the high 2 bits of 32 codes per row.
 pub(super) const HIGH_BIT_BYTES: usize = GROUP / 4 * LANES;
 
-/// 32 inputs of a panel with a byte for each code.
+/// A sub-block of 32 inputs, unpacked to a byte per code.
 pub(crate) struct UnpackedGroup {
-    /// Four codes of a row after four of the next.
+    /// Codes, four of a row after four of the next.
     pub codes: [u8; CODE_BYTES],
-    /// What the codes of either half are multiplied by.
+    /// Scales of either half.
     pub scale: [[f32; LANES]; 2],
-    /// What is added then.
+    /// Minimums of either half.
     pub minimum: [[f32; LANES]; 2],
 }
 
-/// A format in panels of sixteen rows.
+/// A block format in panels of sixteen rows.
 pub(crate) trait Panel {
-    /// The format of a single row.
+    /// The block layout of a single row.
     type Source: Block;
     /// Bytes of one block of sixteen rows.
     const BYTES: usize;
-    /// Groups of 32 inputs in a block.
+    /// Sub-blocks of 32 inputs in a block.
     const SUB_BLOCKS: usize = Self::Source::VALUES / GROUP;
 
-    /// Writes a row's block into its lane.
+    /// Packs a row's block into its lane.
     fn pack(source: &[u8], lane: usize, panel: &mut [u8]);
 
-    /// Writes the block in a lane as it was before it was packed.
+    /// Unpacks the block of a lane.
     fn unpack(panel: &[u8], lane: usize, source: &mut [u8]);
 
-    /// Adds the product of one sub_block of the block with a group of each row of activations.
+    /// Accumulates the dot products of one sub-block with a group of each row of activations.
     fn multiply<V: Vector, const ROWS: usize>(
         v: V,
         panel: &[u8],
@@ -47,11 +47,11 @@ pub(crate) trait Panel {
         sums: &mut [V::F; ROWS],
     );
 
-    /// Takes one sub_block of the block apart, for tiles.
+    /// Unpacks one sub-block, for AMX.
     fn unpack_group<V: Vector>(v: V, panel: &[u8], sub_block: usize, out: &mut UnpackedGroup);
 }
 
-/// The scales at the beginning of a panel's block.
+/// The scales at the start of a panel's block.
 #[inline(always)]
 pub(super) fn scales<V: Vector>(v: V, panel: &[u8]) -> V::F {
     let mut bits = [0; LANES];
@@ -65,7 +65,7 @@ pub(super) fn pack_half(source: &[u8], lane: usize, panel: &mut [u8]) {
     panel[2 * lane..2 * lane + 2].copy_from_slice(&source[..2]);
 }
 
-/// Sixteen bytes of a row, four by four, into its lane.
+/// Packs bytes of a row, four at a time, into its lane.
 pub(super) fn pack_quads(source: &[u8], lane: usize, panel: &mut [u8]) {
     let lines = panel.as_chunks_mut::<64>().0;
     for (line, four) in lines.iter_mut().zip(source.as_chunks::<4>().0) {
@@ -77,7 +77,7 @@ pub(super) fn unpack_half(panel: &[u8], lane: usize, source: &mut [u8]) {
     source[..2].copy_from_slice(&panel[2 * lane..2 * lane + 2]);
 }
 
-/// The bytes of a lane, four by four.
+/// Unpacks the bytes of a lane, four at a time.
 pub(super) fn unpack_quads(panel: &[u8], lane: usize, source: &mut [u8]) {
     let lines = panel.as_chunks::<64>().0;
     for (line, four) in lines.iter().zip(source.as_chunks_mut::<4>().0) {
@@ -85,7 +85,7 @@ pub(super) fn unpack_quads(panel: &[u8], lane: usize, source: &mut [u8]) {
     }
 }
 
-/// Codes of 4 bits as eight vectors, the first sixteen of the inner dimension in the low halves.
+/// Eight vectors of nibbles: the low nibbles are the first sixteen inputs.
 #[inline(always)]
 pub(super) fn nibbles<V: Vector>(v: V, panel: &[u8]) -> [V::B; 8] {
     let lines = panel[..NIBBLE_BYTES].as_chunks::<64>().0;
@@ -107,7 +107,7 @@ pub(super) fn nibbles<V: Vector>(v: V, panel: &[u8]) -> [V::B; 8] {
     ]
 }
 
-/// The same as bytes in memory.
+/// The same, to bytes in memory.
 #[inline(always)]
 pub(super) fn unpack_nibbles(panel: &[u8], codes: &mut [u8; CODE_BYTES]) {
     let (low, high) = codes.split_at_mut(NIBBLE_BYTES);
@@ -117,7 +117,7 @@ pub(super) fn unpack_nibbles(panel: &[u8], codes: &mut [u8; CODE_BYTES]) {
     }
 }
 
-/// Scales of codes that are counted from `offset`, for both halves.
+/// Scales of codes with zero point `offset`, for both halves.
 #[inline(always)]
 pub(super) fn unpack_scales<V: Vector>(v: V, scale: V::F, offset: f32, out: &mut UnpackedGroup) {
     let minimum = v.mul(scale, v.splat(-offset));
@@ -141,9 +141,10 @@ pub(super) fn unpack_minimums<V: Vector>(
     }
 }
 
-/// The products of vectors of codes below 128 with activations of each row, from `start` on.
+/// Integer dot products of codes below 128 with the activations of each row; `start` gives the
+/// initial values.
 ///
-/// Rows are innermost, so that no sum waits for itself.
+/// Rows are innermost, so that the accumulators are independent.
 #[inline(always)]
 pub(super) fn dot_u7_i8<V: Vector, const ROWS: usize>(
     v: V,
@@ -164,7 +165,7 @@ pub(super) fn dot_u7_i8<V: Vector, const ROWS: usize>(
     sums
 }
 
-/// Adds whole products, times the scales of weights and activations.
+/// Accumulates integer dot products times the scales of weights and activations.
 #[inline(always)]
 pub(super) fn add_scaled<V: Vector, const ROWS: usize>(
     v: V,
@@ -179,7 +180,7 @@ pub(super) fn add_scaled<V: Vector, const ROWS: usize>(
     }
 }
 
-/// Adds the minimum of weights times the sum of activations.
+/// Accumulates the minimums of weights times the sum of activations.
 #[inline(always)]
 pub(super) fn add_minimums<V: Vector, const ROWS: usize>(
     v: V,

@@ -1,4 +1,4 @@
-//! The instructions of AMX, and the vectors beside them.
+//! AMX instructions, and the AVX-512 conversions that feed them.
 
 use super::tile::{TILE_K, TileB, TileC, TileOperands};
 use crate::simd::avx512::Avx512;
@@ -8,53 +8,53 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-/// Bits of `edx` of leaf 7: products of bfloat16, and the registers.
+/// AMX-BF16 and AMX-TILE in `edx` of CPUID leaf 7.
 const FEATURES: u32 = 1 << 22 | 1 << 24;
-/// `ARCH_REQ_XCOMP_PERM` of Linux, and the number of the registers' state.
+/// `ARCH_REQ_XCOMP_PERM` of Linux, and the XSAVE component of tile data.
 #[cfg(target_os = "linux")]
 const REQUEST: libc::c_long = 0x1023;
 #[cfg(target_os = "linux")]
 const TILE_DATA: libc::c_long = 18;
 
-/// Whether the processor has tiles and the system lets this process use them.
+/// Whether the CPU has AMX and the OS permits this process to use it.
 ///
-/// Every thread of a process may use them once it has asked; asking again does no harm.
+/// The permission holds for all threads of the process; requesting it again is harmless.
 pub fn is_permitted() -> bool {
-    is_x86_feature_detected!("avx512bf16") && features() & FEATURES == FEATURES && system_grants()
+    is_x86_feature_detected!("avx512bf16") && features() & FEATURES == FEATURES && os_permits()
 }
 
-// Compilers before 1.94 call it unsafe.
+// The intrinsic is unsafe in compilers before 1.94.
 #[allow(unused_unsafe)]
 fn features() -> u32 {
-    // SAFETY: every processor with AVX-512 has the instruction and the leaf.
+    // SAFETY: every CPU with AVX-512 has the instruction and the leaf.
     unsafe { __cpuid_count(7, 0) }.edx
 }
 
 #[cfg(target_os = "linux")]
-fn system_grants() -> bool {
-    // SAFETY: takes two numbers and touches no memory of ours.
+fn os_permits() -> bool {
+    // SAFETY: takes two numbers and accesses no memory.
     unsafe { libc::syscall(libc::SYS_arch_prctl, REQUEST, TILE_DATA) == 0 }
 }
 
-/// Other systems are not asked.
+/// Not supported on other systems.
 #[cfg(not(target_os = "linux"))]
-fn system_grants() -> bool {
+fn os_permits() -> bool {
     false
 }
 
-/// Amx of this processor, beside AVX-512; made by [`Level`](crate::simd::Level) after asking.
+/// A token for AMX with AVX-512; created by [`Level`](crate::simd::Level) after detection.
 #[derive(Clone, Copy)]
 pub(crate) struct Amx(());
 
-/// Registers with config, on this thread, until dropped.
+/// Configured tile registers of this thread, until dropped.
 pub(crate) struct AmxSession {
-    /// The config that this thread had before: other libraries set theirs once and rely on them.
+    /// The previous configuration: other libraries set theirs once and rely on it.
     before: TileConfig,
-    /// TileConfig belong to a thread.
-    stays: PhantomData<*const ()>,
+    /// Tile configuration is per thread.
+    not_send: PhantomData<*const ()>,
 }
 
-/// TileConfig as `ldtilecfg` reads them: bytes of a row and rows of each register.
+/// The operand of `ldtilecfg`: bytes per row and rows of each tile register.
 #[repr(C, align(64))]
 struct TileConfig {
     palette: u8,
@@ -64,7 +64,7 @@ struct TileConfig {
     rows: [u8; 16],
 }
 
-/// All eight registers as large as they can be.
+/// All eight tiles at full size.
 const FULL_TILES: TileConfig = TileConfig {
     palette: 1,
     start: 0,
@@ -75,31 +75,31 @@ const FULL_TILES: TileConfig = TileConfig {
 
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16")]
 fn run_with_amx<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller vouched for these instructions.
+    // SAFETY: the caller guarantees these instructions.
     kernel.run(unsafe { Avx512::assume() })
 }
 
 impl Amx {
     /// # Safety
     ///
-    /// [`is_permitted`] has said yes, and the processor has the instructions of [`Avx512`].
+    /// [`is_permitted`] returned true, and the CPU has the instructions of [`Avx512`].
     #[inline(always)]
     pub unsafe fn assume() -> Self {
         Amx(())
     }
 
-    /// Runs a kernel with the vectors that are beside tiles.
+    /// Runs a kernel with AVX-512 and AVX512-BF16.
     pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        // SAFETY: a token exists only where the processor has them.
+        // SAFETY: a token exists only where the CPU has them.
         unsafe { run_with_amx(kernel) }
     }
 
-    /// Makes the registers ready.
+    /// Configures the tile registers.
     #[inline(always)]
     pub fn session(self) -> AmxSession {
         let mut before = FULL_TILES;
-        // SAFETY: tiles were is_permitted, 64 bytes are written to as many, and the config are within those
-        // of palette 1.
+        // SAFETY: AMX is permitted, `before` holds the 64 bytes that are written, and the configuration
+        // is valid for palette 1.
         unsafe {
             asm!("sttilecfg [{before}]", "ldtilecfg [{config}]",
                  before = in(reg) &mut before, config = in(reg) &FULL_TILES,
@@ -107,15 +107,15 @@ impl Amx {
         }
         AmxSession {
             before,
-            stays: PhantomData,
+            not_send: PhantomData,
         }
     }
 
-    /// The nearest bfloat16 of 32 numbers, ties to even.
+    /// Rounds 32 values to bfloat16, ties to even.
     #[inline(always)]
     pub fn to_bf16(self, values: &[f32; TILE_K], out: &mut [u16; TILE_K]) {
-        // SAFETY: a token exists only where the processor has these instructions; the arrays
-        // are as long as what is read and written.
+        // SAFETY: a token exists only where the CPU has these instructions; the arrays are as long as
+        // what is read and written.
         unsafe {
             let low = _mm512_loadu_ps(values.as_ptr());
             let high = _mm512_loadu_ps(values.as_ptr().add(LANES));
@@ -124,8 +124,7 @@ impl Amx {
         }
     }
 
-    /// Four codes of each of sixteen columns, times the column's scale and counted from its minimum,
-    /// as columns of bfloat16.
+    /// Dequantizes four codes of each of sixteen columns to bfloat16: code x scale + minimum.
     #[inline(always)]
     pub fn dequantize_to_bf16(
         self,
@@ -154,12 +153,12 @@ impl Amx {
 
     /// # Safety
     ///
-    /// None beyond the token: unsafe only because vectors are passed.
+    /// None beyond the token: unsafe only because it takes vectors.
     #[inline(always)]
     unsafe fn interleave_pairs(self, even: __m512, odd: __m512, out: &mut [u16; TILE_K]) {
         // SAFETY: as above.
         unsafe {
-            // Sixteen numbers and then sixteen become pairs of one each.
+            // Interleaves the sixteen even and the sixteen odd values.
             let both = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(odd, even));
             let order = _mm512_loadu_si512(PAIR_ORDER.as_ptr().cast());
             let pairs = _mm512_permutexvar_epi16(order, both);
@@ -182,11 +181,11 @@ impl Drop for AmxSession {
     #[inline(always)]
     fn drop(&mut self) {
         if self.before.palette == 0 {
-            // Given back, so that the system does not keep 8 KiB of state for this thread.
-            // SAFETY: tiles were is_permitted.
+            // Released, so that the OS does not save 8 KiB of state for this thread.
+            // SAFETY: AMX is permitted.
             unsafe { asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
         } else {
-            // SAFETY: these config were the thread's before.
+            // SAFETY: this was the thread's configuration before.
             unsafe {
                 asm!("ldtilecfg [{before}]", before = in(reg) &self.before,
                      options(nostack, preserves_flags, readonly));
@@ -196,12 +195,11 @@ impl Drop for AmxSession {
 }
 
 impl AmxSession {
-    /// Adds up the products of both rows with both columns: the first rows' with either, then the
-    /// second rows'.
+    /// Accumulates the 2 x 2 products of two A tiles with two B tiles.
     ///
     /// # Safety
     ///
-    /// From each of the sixteen rows on, `steps` times 64 bytes can be read.
+    /// Each of the sixteen rows has `steps` times 64 readable bytes.
     #[inline(always)]
     pub unsafe fn multiply(&self, factors: TileOperands, sums: &mut [TileC; 4]) {
         let TileOperands {
@@ -210,14 +208,14 @@ impl AmxSession {
             columns,
             steps,
             terms,
-            fresh,
+            zero_accumulators,
         } = factors;
         assert!(steps > 0 && terms > 0);
         let columns: [*const TileB; 2] = columns.map(|columns| columns[..steps * terms].as_ptr());
-        // SAFETY: the caller vouches for the rows, slices and arrays for the rest.
+        // SAFETY: the caller guarantees the rows; slices and arrays bound the rest.
         unsafe {
             asm!(
-                "test {fresh:e}, {fresh:e}",
+                "test {zero_accumulators:e}, {zero_accumulators:e}",
                 "jnz 4f",
                 "tileloadd tmm0, [{sums} + {line}*1]",
                 "tileloadd tmm1, [{sums} + {line}*1 + 1024]",
@@ -265,7 +263,7 @@ impl AmxSession {
                 left = out(reg) _,
                 terms = inout(reg) terms => _,
                 line = in(reg) 64_usize,
-                fresh = in(reg) u32::from(fresh),
+                zero_accumulators = in(reg) u32::from(zero_accumulators),
                 sums = in(reg) sums,
                 options(nostack)
             );
@@ -279,23 +277,23 @@ mod tests {
 
     fn config() -> TileConfig {
         let mut now = FULL_TILES;
-        // SAFETY: tiles were is_permitted, and 64 bytes are written to as many.
+        // SAFETY: AMX is permitted, and `now` holds the 64 bytes that are written.
         unsafe { asm!("sttilecfg [{now}]", now = in(reg) &mut now) };
         now
     }
 
     #[test]
-    fn a_session_leaves_the_shapes_it_found() {
+    fn session_restores_the_previous_tile_configuration() {
         if !is_permitted() {
             return;
         }
-        // SAFETY: just asked; the vector instructions are not used here.
+        // SAFETY: just checked; the vector instructions are not used here.
         let tiles = unsafe { Amx::assume() };
         drop(tiles.session());
-        assert_eq!(config().palette, 0, "nobody's");
+        assert_eq!(config().palette, 0, "released");
         let mut others = FULL_TILES;
         (others.rows[3], others.row_bytes[3]) = (5, 12);
-        // SAFETY: tiles were is_permitted, and the config are within those of palette 1.
+        // SAFETY: AMX is permitted, and the configuration is valid for palette 1.
         unsafe { asm!("ldtilecfg [{others}]", others = in(reg) &others) };
         let session = tiles.session();
         assert_eq!(config().rows, FULL_TILES.rows);
@@ -305,7 +303,7 @@ mod tests {
             (found.rows, found.row_bytes),
             (others.rows, others.row_bytes)
         );
-        // SAFETY: tiles were is_permitted.
+        // SAFETY: AMX is permitted.
         unsafe { asm!("tilerelease") };
     }
 }

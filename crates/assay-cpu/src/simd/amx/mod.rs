@@ -1,7 +1,8 @@
-//! Matrix tiles (AMX): registers of sixteen rows of 64 bytes, and a unit that multiplies two of them.
+//! AMX: tile registers of sixteen rows of 64 bytes, and products of bfloat16 tiles accumulated in
+//! `f32`.
 //!
-//! Numbers are bfloat16, sums are `f32`. The compiler has no stable words for these registers and never
-//! touches them, so the instructions are written out.
+//! The compiler has no stable intrinsics for tile registers and never uses them, so the instructions
+//! are inline assembly.
 
 #[cfg(target_arch = "x86_64")]
 mod instructions;

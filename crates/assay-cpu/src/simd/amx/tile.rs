@@ -2,30 +2,30 @@
 
 use crate::simd::vector::LANES;
 
-/// Numbers of the inner dimension that one step multiplies.
+/// The K extent of a tile: bfloat16 elements per row.
 pub(crate) const TILE_K: usize = 32;
-/// Sixteen columns of a step: two numbers of a column beside two of the next, then the next two.
+/// A B tile of sixteen columns in VNNI layout: pairs of elements of a column, column by column.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub(crate) struct TileB(pub [[u16; TILE_K]; LANES]);
-/// TileC of sixteen rows by sixteen columns.
+/// An accumulator tile of sixteen rows by sixteen columns.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub(crate) struct TileC(pub [[f32; LANES]; LANES]);
 
-/// Two times sixteen rows in memory, and two times sixteen columns for each step.
+/// Two A tiles in memory, and two B tiles for each step of K.
 #[derive(Clone, Copy)]
-// Nobody reads them where there are no tiles.
+// Unused on targets without AMX.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub(crate) struct TileOperands<'a> {
-    /// The first of sixteen rows of bfloat16, twice.
+    /// The first row of each A tile.
     pub rows: [*const u16; 2],
     /// Bytes from one row to the next.
     pub row_bytes: usize,
-    /// As many as `steps` times `terms`: rows begin again with each term.
+    /// `steps` times `terms` B tiles each: A is read again for each term.
     pub columns: [&'a [TileB]; 2],
     pub steps: usize,
     pub terms: usize,
-    /// Whether to begin at zero instead of adding.
-    pub fresh: bool,
+    /// Whether to zero the accumulators first.
+    pub zero_accumulators: bool,
 }

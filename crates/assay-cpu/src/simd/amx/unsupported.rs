@@ -1,14 +1,14 @@
-//! Amx of processors that have none: no value of these types exists.
+//! AMX on targets without it: no value of these types exists.
 
 use super::tile::{TILE_K, TileC, TileOperands};
 use crate::simd::kernel::Kernel;
 use crate::simd::vector::LANES;
 
-/// No processor of this kind has tiles.
+/// Uninhabited: no CPU of this architecture has AMX.
 #[derive(Clone, Copy)]
 pub(crate) enum Amx {}
 
-/// Nor registers with config.
+/// Uninhabited.
 pub(crate) struct AmxSession(Amx);
 
 impl Amx {

@@ -1,4 +1,4 @@
-//! Rows of `f32` as bfloat16.
+//! Conversion of `f32` rows to bfloat16.
 
 use super::operands::Bf16Rows;
 use crate::aligned_buffer::AlignedBuffer;
@@ -8,7 +8,7 @@ use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 
 thread_local! {
-    /// The rows, kept from call to call.
+    /// The converted rows, reused from call to call.
     static BF16_ROWS: RefCell<AlignedBuffer> = RefCell::default();
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn with_bf16_rows<R>(
     BF16_ROWS.with_borrow_mut(|buffer| {
         let data = buffer.halves(x.len());
         let out = DisjointSlice::new(data);
-        // A thread is worth waking for some tens of thousands of numbers.
+        // Tens of thousands of elements amortize waking a thread.
         context
             .threads
             .parallel_for(x.len() / TILE_K, 1_024, &|steps| {

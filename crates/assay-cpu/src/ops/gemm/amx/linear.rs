@@ -1,7 +1,7 @@
-//! Linear layers of many rows over bfloat16 weights on matrix amx: weights are read where they are,
-//! and activations take the part of the columns.
+//! Linear layers over bfloat16 weights on AMX tiles: weights are the A operand, read in place, and
+//! activations are the B operand.
 //!
-//! An activation is the sum of three bfloat16 numbers, exactly, so that only sums are rounded.
+//! An `f32` activation is exactly the sum of three bfloat16 terms, so only accumulation rounds.
 
 use super::operands::{Bf16Rows, PanelSource, TileEpilogue};
 use super::tile_gemm::tile_gemm;
@@ -11,7 +11,7 @@ use crate::ops::gemm::matrix::LinearShape;
 use crate::simd::{Amx, LANES, TILE_K, TileB, Vector};
 use std::ops::Range;
 
-/// Writes the layer's outputs; there are at least sixteen of them, and inputs fill whole steps.
+/// Writes the layer's outputs: at least sixteen, with inputs a multiple of `TILE_K`.
 pub(crate) fn amx_linear(
     context: Context,
     amx: Amx,
@@ -51,7 +51,7 @@ pub(crate) fn amx_linear_applies(shape: LinearShape) -> bool {
         && shape.inputs.is_multiple_of(TILE_K)
 }
 
-/// QuantizedActivations in three parts of eight bits each.
+/// Activations split into three bfloat16 terms.
 struct SplitActivations<'a> {
     x: &'a [f32],
     shape: LinearShape,
@@ -83,19 +83,19 @@ impl PanelSource for SplitActivations<'_> {
     }
 }
 
-/// Bits of a number that bfloat16 keeps.
+/// The bits of an `f32` that bfloat16 keeps.
 const UPPER: u32 = 0xFFFF_0000;
-/// What tells a number that is not one from infinity.
+/// The quiet bit, which keeps a truncated NaN from becoming infinity.
 const QUIET: u32 = 0x0040_0000;
 
-/// The parts of each number, the smallest first; cut off and not rounded, so that nothing overflows.
+/// The terms of each value, smallest first; truncated instead of rounded, so that none overflows.
 #[inline(always)]
 fn split(x: &[f32; TILE_K], parts: &mut [[u16; TILE_K]; 3]) {
     for index in 0..TILE_K {
         let value = x[index];
         let bits = value.to_bits() | if value.is_nan() { QUIET } else { 0 };
         let large = bits & UPPER;
-        // Infinity has no rest, and infinity less infinity is not a number.
+        // Infinity has no remainder: infinity minus infinity is NaN.
         let rest = value - f32::from_bits(large);
         let rest = if value.is_finite() { rest } else { 0.0 };
         let middle = rest.to_bits() & UPPER;

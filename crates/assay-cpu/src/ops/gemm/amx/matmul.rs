@@ -1,4 +1,4 @@
-//! Products of two bfloat16 matrices on matrix amx.
+//! GEMM of two bfloat16 matrices on AMX tiles.
 
 use super::operands::{Bf16Rows, PanelSource, TileEpilogue};
 use super::tile_gemm::tile_gemm;
@@ -9,15 +9,15 @@ use crate::ops::gemm::matrix::Matrix;
 use crate::simd::{Amx, LANES, TILE_K, TileB, Vector};
 use std::ops::Range;
 
-/// Rows in order, and what they are multiplied with.
+/// The A and B operands of a product.
 struct AmxOperands<'a> {
     rows: Bf16Rows<'a>,
     columns: Bf16Columns<'a>,
-    /// Whether the rows are those of the transposed right matrix.
+    /// Whether A is the transposed right matrix.
     transposed: bool,
 }
 
-/// Whether [`amx_matmul`] would do this product.
+/// Whether [`amx_matmul`] supports this product.
 pub(crate) fn amx_matmul_applies<A: Load, B: Load>(
     context: Context,
     a: &Matrix<A>,
@@ -26,7 +26,7 @@ pub(crate) fn amx_matmul_applies<A: Load, B: Load>(
     context.level.amx().is_some() && operands(a, b).is_some()
 }
 
-/// Writes the product, if processor, formats, sizes and strides let amx do it.
+/// Writes the product if the CPU, element types, sizes and strides allow AMX; returns whether it did.
 pub(crate) fn amx_matmul<A: Load, B: Load>(
     context: Context,
     a: &Matrix<A>,
@@ -80,7 +80,7 @@ fn operands<'a, A: Load, B: Load>(a: &Matrix<'a, A>, b: &Matrix<'a, B>) -> Optio
         });
     }
     if b.row_stride == 1 && b.columns >= LANES && a.rows >= LANES {
-        // Columns of the right matrix lie in order, as the weights of a linear layer do.
+        // Columns of the right matrix are contiguous, as the weights of a linear layer are.
         let columns = Bf16Columns {
             data: left,
             count: a.rows,
@@ -102,12 +102,12 @@ fn operands<'a, A: Load, B: Load>(a: &Matrix<'a, A>, b: &Matrix<'a, B>) -> Optio
     None
 }
 
-/// Columns of bfloat16.
+/// The B operand: columns of bfloat16.
 struct Bf16Columns<'a> {
     data: &'a [u16],
     count: usize,
-    /// From one column to the next where a column's numbers lie side by side, else from one number of
-    /// a column to the next.
+    /// From one column to the next where columns are contiguous, else from one element of a column to
+    /// the next.
     stride: usize,
     contiguous: bool,
 }
@@ -117,7 +117,7 @@ impl PanelSource for Bf16Columns<'_> {
     fn fill<V: Vector>(&self, _: V, _: Amx, panel: usize, steps: Range<usize>, out: &mut [TileB]) {
         let columns = panel * LANES..self.count.min((panel + 1) * LANES);
         if columns.is_empty() {
-            // An odd last panel is the second half of nothing.
+            // The second panel of an odd last pair does not exist.
             return;
         }
         for (step, out) in steps.zip(out) {

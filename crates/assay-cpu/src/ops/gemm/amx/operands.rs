@@ -4,35 +4,36 @@ use crate::ops::gemm::epilogue::Epilogue;
 use crate::simd::{Amx, LANES, TileB, Vector};
 use std::ops::Range;
 
-/// Rows and columns that are multiplied at a time: two amx by two.
+/// Rows and columns of an output block: 2 x 2 tiles.
 pub(super) const BLOCK_SIDE: usize = 2 * LANES;
 
-/// The right side of a product: numbers of sixteen columns at a time.
+/// The B operand, in panels of sixteen columns.
 pub(crate) trait PanelSource: Sync {
-    /// Bfloat16 numbers that a number is the sum of.
+    /// How many bfloat16 terms an element is the sum of.
     const TERMS: usize = 1;
-    /// Steps are filled in multiples of this.
+    /// `fill` is called with multiples of this many steps.
     const GRAIN: usize = 1;
 
-    /// Writes some steps of the columns from `16 panel` on, for each term; whatever there is in place of
-    /// columns that are not there.
+    /// Writes B tiles of some steps of panel `panel`, for each term. Missing columns may hold any
+    /// value.
     fn fill<V: Vector>(&self, v: V, amx: Amx, panel: usize, steps: Range<usize>, out: &mut [TileB]);
 }
 
-/// Rows of bfloat16 in memory, a multiple of [`TILE_K`] numbers and at least sixteen of them.
+/// The A operand: at least sixteen rows of bfloat16, each a multiple of [`TILE_K`](crate::simd::TILE_K)
+/// elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Bf16Rows<'a> {
     pub data: &'a [u16],
     pub rows: usize,
     pub depth: usize,
-    /// Numbers from one row to the next.
+    /// Elements from one row to the next.
     pub stride: usize,
 }
 
-/// What becomes of sums: times a number for each output, then the rest of a linear layer.
+/// What is applied to the accumulators: a scale per output, then the epilogue of a linear layer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct TileEpilogue<'a> {
-    /// Whether rows of the product are columns of the output.
+    /// Whether the product is stored transposed.
     pub transposed: bool,
     pub scales: Option<&'a [f32]>,
     pub epilogue: Epilogue<'a>,

@@ -1,31 +1,31 @@
-//! From sums of tiles to the output.
+//! Stores accumulator tiles to the output.
 
 use super::operands::{BLOCK_SIDE, TileEpilogue};
 use crate::simd::{LANES, TileC, Vector};
 use crate::threads::DisjointSlice;
 use std::ops::Range;
 
-/// Where sums go.
+/// Where accumulators are stored.
 pub(super) struct Store<'a> {
     pub columns: Range<usize>,
-    /// Numbers in a row of the output.
+    /// Elements in a row of the output.
     pub outputs: usize,
     pub finish: TileEpilogue<'a>,
     pub out: &'a DisjointSlice<'a, f32>,
 }
 
 impl Store<'_> {
-    /// Sixteen rows of these columns.
+    /// Stores sixteen rows of these columns.
     #[inline(always)]
     pub fn rows<V: Vector>(&self, v: V, first: usize, left: &TileC, right: &TileC) {
         let start = |row: usize| row * self.outputs + self.columns.start;
         if self.columns.len() == BLOCK_SIDE {
             for row in 0..LANES {
-                // The next rows' lines, which no hardware foresees.
+                // The hardware prefetcher does not predict the lines of the next rows.
                 self.out.prefetch(start(first + LANES + row));
                 self.out.prefetch(start(first + LANES + row) + LANES);
                 let start = start(first + row);
-                // SAFETY: parts do not share columns or rows.
+                // SAFETY: tasks do not share columns or rows.
                 let out = unsafe { self.out.slice_mut(start..start + BLOCK_SIDE) };
                 let out = out.as_chunks_mut::<LANES>().0;
                 v.store(v.load(&left.0[row]), &mut out[0]);
@@ -53,12 +53,12 @@ impl Store<'_> {
         }
     }
 
-    /// Sixteen outputs of these rows.
+    /// Stores sixteen outputs of these rows.
     #[inline(always)]
     pub fn transposed<V: Vector>(&self, v: V, first: usize, left: &TileC, right: &TileC) {
         for (lane, row) in self.columns.clone().enumerate() {
             let start = row * self.outputs;
-            // SAFETY: parts do not share columns or rows.
+            // SAFETY: tasks do not share columns or rows.
             let out = unsafe { self.out.slice_mut(start + first..start + first + LANES) };
             let sums = if lane < LANES { left } else { right };
             for (out, sums) in out.iter_mut().zip(&sums.0) {

@@ -1,5 +1,5 @@
-//! Products of many rows on matrix amx: rows of bfloat16 where they lie, and columns that are brought
-//! into the order of amx as they are needed.
+//! GEMM on AMX tiles: A is read in place as bfloat16 rows, and panels of B are converted to the VNNI
+//! layout of a B tile as they are needed.
 
 use super::operands::{BLOCK_SIDE, Bf16Rows, PanelSource, TileEpilogue};
 use super::store::Store;
@@ -9,19 +9,19 @@ use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// Rows from which amx are worth bringing columns into their order.
+/// Rows from which converting B for AMX pays off.
 pub(crate) const MIN_AMX_ROWS: usize = 3 * LANES;
-/// About as many steps as let the columns of [`BLOCK_SIDE`] stay in the first cache.
+/// Steps of K in a block: two panels of B tiles stay in L1.
 const K_BLOCK: usize = 20;
-/// Rows that are worth bringing the same columns into order once more, by another thread.
+/// Rows per split that justify another thread's converting the same panels of B.
 const MIN_ROWS_PER_SPLIT: usize = 256;
 
-/// Memory of a thread, kept from call to call.
+/// Scratch memory of a thread, reused from call to call.
 #[derive(Default)]
 struct Scratch {
-    /// The columns at hand.
+    /// The current panels of B.
     columns: Vec<TileB>,
-    /// Their sums with two times sixteen rows each.
+    /// Accumulators of each 32 x 32 block.
     sums: Vec<[TileC; 4]>,
 }
 
@@ -29,7 +29,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Writes the products of all rows with `columns` columns.
+/// Writes the product of all rows of A with `columns` columns of B.
 pub(crate) fn tile_gemm<P: PanelSource>(
     context: Context,
     amx: Amx,
@@ -43,7 +43,7 @@ pub(crate) fn tile_gemm<P: PanelSource>(
     assert!(rows.data.len() >= (rows.rows - 1) * rows.stride + rows.depth);
     let out = DisjointSlice::new(out);
     let pairs = columns.div_ceil(BLOCK_SIDE);
-    // Where columns are few, rows are divided too, so that every core has some.
+    // With few columns, rows are split too, so that every core has work.
     let wanted = (8 * context.threads.count()).div_ceil(pairs.max(1));
     let splits = wanted.min(rows.rows / MIN_ROWS_PER_SPLIT).max(1);
     let split = rows.rows.div_ceil(splits).next_multiple_of(BLOCK_SIDE);
@@ -68,7 +68,7 @@ pub(crate) fn tile_gemm<P: PanelSource>(
     });
 }
 
-/// Some rows by [`BLOCK_SIDE`] columns.
+/// A range of rows by [`BLOCK_SIDE`] columns.
 struct TileGemm<'a, P> {
     amx: Amx,
     rows: Bf16Rows<'a>,
@@ -140,8 +140,8 @@ impl<P: PanelSource> Kernel for TileGemm<'_, P> {
 }
 
 impl Bf16Rows<'_> {
-    /// Where the two times sixteen rows from `row` on begin; the last ones, which may have been taken
-    /// before, where fewer are left.
+    /// First rows of the two A tiles at `row`; the last tiles overlap earlier ones where fewer than
+    /// sixteen rows are left.
     #[inline(always)]
     fn starts(&self, row: usize) -> [usize; 2] {
         let last = self.rows - LANES;
@@ -165,9 +165,9 @@ impl Bf16Rows<'_> {
             columns,
             steps: steps.len(),
             terms,
-            fresh: steps.start == 0,
+            zero_accumulators: steps.start == 0,
         };
-        // SAFETY: sixteen rows follow each start, and the data reach to the end of the last row.
+        // SAFETY: sixteen rows follow each start, and the data extend to the end of the last row.
         unsafe { session.multiply(factors, sums) };
     }
 }
