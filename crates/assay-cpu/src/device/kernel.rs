@@ -1,23 +1,23 @@
-//! Kernels of the processor: Rust functions over the device's memory.
+//! CPU kernels: Rust functions over the device's memory.
 
 use super::memory::CpuMemory;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Launch, Operation, Result};
 
-/// Looks at a launch before it is queued; an error refuses the launch.
+/// Validates a launch before it is queued; an error refuses the launch.
 pub type KernelCheck = Box<dyn Fn(&KernelCall) -> Result<()> + Send + Sync>;
 
-/// Does the work; an error or a panic fails it, with its words.
+/// Runs the kernel; an error or a panic fails the work, with its message.
 pub type KernelBody = Box<dyn Fn(&KernelCall) -> Result<()> + Send + Sync>;
 
-/// Code the device can launch.
+/// A kernel that the device can launch.
 pub struct CpuKernel {
     /// Its name, for errors.
     pub name: String,
     /// How many arguments a launch must have.
     pub parameters: usize,
-    /// What has to hold before the launch is queued, so that its caller hears of a mistake.
+    /// Validates a launch before it is queued, so that its caller gets the error.
     pub check: Option<KernelCheck>,
-    /// The work.
+    /// The kernel's body.
     pub body: KernelBody,
 }
 
@@ -33,12 +33,12 @@ impl KernelCall<'_> {
         &self.launch.arguments
     }
 
-    /// Blocks along x, y and z.
+    /// CTAs along x, y and z.
     pub fn grid(&self) -> [u32; 3] {
         self.launch.grid
     }
 
-    /// The first byte of a range of device memory, checked to lie in one allocation.
+    /// The first byte of a range of device memory, checked to be inside one allocation.
     pub fn pointer(&self, pointer: DevicePointer, bytes: u64) -> Result<*mut u8> {
         self.memory
             .pointer(Operation::Launch, pointer.into(), bytes)

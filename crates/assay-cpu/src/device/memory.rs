@@ -1,28 +1,30 @@
-//! Real memory: where allocations are, and checked access to them.
+//! Host memory: the allocation table, and bounds-checked access.
 
-use super::ALIGNMENT_BYTES;
 use crate::aligned_buffer::{HUGE_PAGE_BYTES, prefer_huge_pages};
 use assay_runtime::backend::{Address, BackendError, Operation, Result, Space};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// One piece taken from the system allocator.
+/// Alignment of allocations: a cache line, and the widest vector.
+pub(super) const ALIGNMENT_BYTES: u64 = 64;
+
+/// One allocation of the system allocator.
 struct Allocation {
     bytes: u64,
-    /// What the system gave; the address handed out lies inside, at the alignment asked for.
+    /// The system's address; the allocation starts inside, at its alignment.
     base: usize,
     layout: Layout,
 }
 
 #[derive(Default)]
-struct Books {
+struct AllocationTable {
     device: BTreeMap<u64, Allocation>,
     host: BTreeMap<u64, Allocation>,
     used_bytes: u64,
 }
 
-impl Books {
+impl AllocationTable {
     fn space(&self, space: Space) -> &BTreeMap<u64, Allocation> {
         match space {
             Space::Device => &self.device,
@@ -40,36 +42,39 @@ impl Books {
 
 /// The memory of a [`CpuDevice`](super::CpuDevice).
 ///
-/// Device and pinned memory are the same memory under two names: addresses are those of the
-/// process. Who reads or writes through them is bound by the order of streams and events, as on
-/// any device.
+/// Device and pinned memory are both host memory: addresses are those of the process. Stream and
+/// event order governs accesses, as on any device.
 pub struct CpuMemory {
-    books: RwLock<Books>,
+    allocations: RwLock<AllocationTable>,
     total_bytes: u64,
 }
 
 impl CpuMemory {
     pub(super) fn new(total_bytes: u64) -> Self {
         CpuMemory {
-            books: RwLock::new(Books::default()),
+            allocations: RwLock::new(AllocationTable::default()),
             total_bytes,
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Books> {
-        self.books.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, AllocationTable> {
+        self.allocations
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Books> {
-        self.books.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, AllocationTable> {
+        self.allocations
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes handed out, in both spaces.
+    /// Allocated bytes, in both spaces.
     pub fn used_bytes(&self) -> u64 {
         self.read().used_bytes
     }
 
-    /// Bytes in all.
+    /// Total bytes.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
@@ -78,8 +83,8 @@ impl CpuMemory {
         if bytes == 0 {
             return Err(BackendError::ZeroBytes { operation });
         }
-        let mut books = self.write();
-        let free = self.total_bytes.saturating_sub(books.used_bytes);
+        let mut allocations = self.write();
+        let free = self.total_bytes.saturating_sub(allocations.used_bytes);
         let refused = BackendError::OutOfMemory {
             operation,
             requested: bytes,
@@ -93,8 +98,8 @@ impl CpuMemory {
         } else {
             ALIGNMENT_BYTES
         };
-        // Zeroed at the system's own alignment, fresh pages stay untouched until they are used; a
-        // wider alignment would have the standard library clear them here.
+        // With the allocator's own alignment, `alloc_zeroed` does not touch fresh pages; for a larger
+        // alignment the standard library would write zeros.
         let padded = bytes
             .checked_add(alignment)
             .and_then(|size| usize::try_from(size).ok())
@@ -107,7 +112,7 @@ impl CpuMemory {
         if base.is_null() {
             return Err(refused);
         }
-        // The address is handed out as a number, and comes back as one.
+        // The address leaves as an integer and comes back as one.
         let base = base.expose_provenance();
         let first = (base as u64).next_multiple_of(alignment);
         let pointer = std::ptr::with_exposed_provenance_mut(first as usize);
@@ -117,25 +122,28 @@ impl CpuMemory {
             base,
             layout,
         };
-        books.space_mut(space).insert(first, allocation);
-        books.used_bytes += bytes;
+        allocations.space_mut(space).insert(first, allocation);
+        allocations.used_bytes += bytes;
         Ok(first)
     }
 
-    /// Gives an allocation back; the caller has made sure that no work uses it any more.
+    /// Frees an allocation; the caller guarantees that no work uses it.
     pub(super) fn free(&self, operation: Operation, address: Address) -> Result<()> {
-        let mut books = self.write();
-        let Some(allocation) = books.space_mut(address.space()).remove(&address.value()) else {
+        let mut allocations = self.write();
+        let Some(allocation) = allocations
+            .space_mut(address.space())
+            .remove(&address.value())
+        else {
             return Err(BackendError::UnknownAddress { operation, address });
         };
-        books.used_bytes -= allocation.bytes;
+        allocations.used_bytes -= allocation.bytes;
         let base = std::ptr::with_exposed_provenance_mut(allocation.base);
-        // SAFETY: pointer and layout are those of the allocation, which has just left the books.
+        // SAFETY: pointer and layout are those of the allocation, which was just removed from the table.
         unsafe { std::alloc::dealloc(base, allocation.layout) };
         Ok(())
     }
 
-    /// Whether an allocation begins here.
+    /// Refuses an address that is not the start of an allocation.
     pub(super) fn check_start(&self, operation: Operation, address: Address) -> Result<()> {
         match self
             .read()
@@ -147,12 +155,12 @@ impl CpuMemory {
         }
     }
 
-    /// The first byte of a range that lies in one live allocation.
+    /// The first byte of a range inside one live allocation.
     ///
-    /// The pointer is good until that allocation is freed, which waits for all queued work.
+    /// The pointer is valid until that allocation is freed, which waits for all queued work.
     pub fn pointer(&self, operation: Operation, address: Address, bytes: u64) -> Result<*mut u8> {
-        let books = self.read();
-        let below = books.space(address.space()).range(..=address.value());
+        let allocations = self.read();
+        let below = allocations.space(address.space()).range(..=address.value());
         let unknown = BackendError::UnknownAddress { operation, address };
         let Some((start, allocation)) = below.last() else {
             return Err(unknown);
@@ -175,30 +183,33 @@ impl CpuMemory {
         ))
     }
 
-    /// A copy of the bytes as they are now; queued work is not waited for.
+    /// A copy of the current bytes; does not wait for queued work.
     pub fn snapshot(&self, address: Address, bytes: u64) -> Result<Vec<u8>> {
-        let mut taken = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+        let mut copy = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
         let source = self.pointer(Operation::ReadHost, address, bytes)?;
         // SAFETY: the range was checked, and the vector is as long.
-        unsafe { std::ptr::copy_nonoverlapping(source, taken.as_mut_ptr(), taken.len()) };
-        Ok(taken)
+        unsafe { std::ptr::copy_nonoverlapping(source, copy.as_mut_ptr(), copy.len()) };
+        Ok(copy)
     }
 }
 
 impl Drop for CpuMemory {
     fn drop(&mut self) {
-        let books = self.books.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let device = std::mem::take(&mut books.device);
-        let host = std::mem::take(&mut books.host);
+        let allocations = self
+            .allocations
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        let device = std::mem::take(&mut allocations.device);
+        let host = std::mem::take(&mut allocations.host);
         for allocation in device.into_values().chain(host.into_values()) {
             let base = std::ptr::with_exposed_provenance_mut(allocation.base);
-            // SAFETY: pointer and layout are those of the allocation, which nobody can name now.
+            // SAFETY: pointer and layout are those of the allocation, which is unreachable now.
             unsafe { std::alloc::dealloc(base, allocation.layout) };
         }
     }
 }
 
-/// The machine's memory, where the system tells it.
+/// The machine's memory, if the system reports it.
 #[cfg(unix)]
 pub(super) fn physical_bytes() -> Option<u64> {
     // SAFETY: both calls only read system values.
@@ -218,8 +229,8 @@ pub(super) fn physical_bytes() -> Option<u64> {
     None
 }
 
-/// The processor as the system names it, else its instruction set.
-pub(super) fn processor_name() -> String {
+/// The CPU's model name, else its architecture.
+pub(super) fn cpu_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let named = text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -1,8 +1,8 @@
-//! The processor as a [`Backend`].
+//! The CPU as a [`Backend`].
 
-use super::CpuDevice;
+use super::cpu_device::CpuDevice;
 use super::kernel::KernelCall;
-use super::queue::Work;
+use super::state::Work;
 use assay_runtime::backend::{
     Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
     Launch, MemoryInfo, Operation, Result, Space, StreamId, StreamPriority,
@@ -12,11 +12,11 @@ use assay_runtime::streams::DEFAULT_STREAM;
 use std::sync::Arc;
 
 impl CpuDevice {
-    /// Frees after everything queued so far, as drivers do.
+    /// Waits for all queued work, then frees, as drivers do.
     fn free(&self, operation: Operation, address: Address) -> Result<()> {
         let memory = &self.shared.memory;
         memory.check_start(operation, address)?;
-        // Held over the free, so that nothing is queued on the memory meanwhile.
+        // Locked during the free, so that no new work can use the memory.
         let _state = self
             .shared
             .run_until(self.shared.lock(), |state| state.streams.is_idle());

@@ -1,8 +1,9 @@
-//! Taking work from the queues and doing it, in workers and in threads that wait.
+//! Runs queued work, in workers and in waiting threads.
 
 use super::kernel::{CpuKernel, KernelCall};
-use super::queue::{State, Work};
-use super::{Shared, copying};
+use super::shared::Shared;
+use super::state::{State, Work};
+use super::transfers;
 use assay_runtime::backend::{BackendError, KernelId, Launch, Operation, Result, StreamId};
 use assay_runtime::clock::Clock;
 use assay_runtime::streams::{Command, DEFAULT_STREAM, StreamFailure};
@@ -16,12 +17,12 @@ impl Shared {
         found.ok_or(BackendError::UnknownKernel { kernel })
     }
 
-    /// A worker's life.
-    pub fn work_until_the_end(&self) {
+    /// The loop of a worker thread.
+    pub fn worker_loop(&self) {
         let mut state = self.lock();
         while !state.shut_down {
             state.streams.settle(self.clock.now_ns());
-            // The default stream's work belongs to the threads that queue it.
+            // The threads that queue work on the default stream run it.
             state = match state
                 .streams
                 .take_ready(|stream, _| stream != DEFAULT_STREAM)
@@ -32,7 +33,7 @@ impl Shared {
         }
     }
 
-    /// Takes part in the work until `reached` holds.
+    /// Runs queued work until `reached` holds.
     pub fn run_until<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -50,7 +51,7 @@ impl Shared {
         }
     }
 
-    /// Does one piece of work outside the lock.
+    /// Runs one operation outside the lock.
     fn run<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
@@ -70,7 +71,7 @@ impl Shared {
         state
     }
 
-    /// Queues work, or does it at once on the default stream.
+    /// Queues work; on the default stream runs it at once.
     pub fn submit(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -89,8 +90,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Does work of the default stream in this thread; a failure is this call's, so the stream
-    /// itself does not fail.
+    /// Runs work of the default stream in this thread. A failure is returned by this call and does not
+    /// fail the stream.
     fn run_inline(&self, state: MutexGuard<'_, State>, work: &Work) -> Result<()> {
         let stream = DEFAULT_STREAM;
         let mut state = self.run_until(state, |state| state.streams.is_stream_idle(stream));
@@ -105,7 +106,7 @@ impl Shared {
         outcome.map_err(BackendError::from)
     }
 
-    /// Wakes workers for what was queued; the default stream is served here and now.
+    /// Wakes workers for queued work; work of the default stream runs here.
     pub fn progress(&self, state: MutexGuard<'_, State>, stream: StreamId) {
         if stream == DEFAULT_STREAM {
             let idle = self.run_until(state, |state| state.streams.is_stream_idle(stream));
@@ -115,19 +116,19 @@ impl Shared {
         }
     }
 
-    /// Does the work, or tells what went wrong and at which piece of a graph.
+    /// Runs the work; a failure names the node of a graph.
     fn perform(&self, stream: StreamId, work: &Work) -> std::result::Result<(), StreamFailure> {
         let outcome = match work {
             Work::Copy {
                 source,
                 destination,
                 bytes,
-            } => copying::copy(&self.memory, *source, *destination, *bytes),
+            } => transfers::copy(&self.memory, *source, *destination, *bytes),
             Work::Fill {
                 destination,
                 value,
                 bytes,
-            } => copying::fill(&self.memory, *destination, *value, *bytes),
+            } => transfers::fill(&self.memory, *destination, *value, *bytes),
             Work::Launch(launch) => self.call(launch),
             Work::Graph(works) => {
                 for (node, work) in (0..).zip(works.iter()) {
@@ -154,17 +155,17 @@ impl Shared {
             launch,
             memory: &self.memory,
         };
-        // A panic must fail its stream and not the worker, or the waiter, that met it.
+        // A panic fails its stream, not the thread that runs it.
         let outcome = catch_unwind(AssertUnwindSafe(|| (kernel.body)(&call)));
         outcome.unwrap_or_else(|panic| {
-            let said = panic
+            let message = panic
                 .downcast_ref::<String>()
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("without words");
+                .unwrap_or("without a message");
             Err(BackendError::Driver {
                 operation: Operation::Launch,
-                message: format!("{} panicked: {said}", kernel.name),
+                message: format!("{} panicked: {message}", kernel.name),
             })
         })
     }
