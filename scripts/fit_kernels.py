@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from assay import json_records
-from assay.validate.kernels.operations import KINDS, Prediction, device
+from assay.validate.kernels.operations import OPERATION_RELATIONS, Prediction, device
 from assay.validate.kernels.tables import FRAMEWORKS, Table, load, write_sample
 from assay.validate.measured_package import PACKAGE, VERSION
 from kernel_priors import FACTS, PRIORS, SYSTEMS
@@ -203,7 +203,7 @@ class Document:
             self._assume(operation)
             return
         seen = table.where(~table.held_out)
-        kind = KINDS[operation]
+        kind = OPERATION_RELATIONS[operation]
         for engine in kind.engines if kind.by_engine else ("all",):
             mask = np.isin(seen.framework, kind.engines if engine == "all" else [engine])
             if mask.any():
@@ -215,7 +215,7 @@ class Document:
             name: {"value": prior.value, "unit": prior.unit, "kind": "assumed"}
             for name, prior in PRIORS[operation].items()
         }
-        self.constants[KINDS[operation].spread] = {
+        self.constants[OPERATION_RELATIONS[operation].spread] = {
             "value": ASSUMED_SPREAD, "unit": "1", "kind": "assumed",
         }  # fmt: skip
 
@@ -234,7 +234,7 @@ class Document:
         }
         size = np.abs(found.log_errors)
         spread = _short(float(np.quantile(size, 0.9)) / INTERVAL_90, 4)
-        entries[KINDS[table.operation].spread] = {"value": spread, "unit": "1"}
+        entries[OPERATION_RELATIONS[table.operation].spread] = {"value": spread, "unit": "1"}
         if engine in ("all", FRAMEWORKS[0]):
             self.constants |= entries
         else:
@@ -295,7 +295,7 @@ def held_out_rows(system: str) -> list[Table]:
         table = load(operation, system)
         if table is not None:
             unseen = table.where(
-                table.held_out & np.isin(table.framework, KINDS[operation].engines)
+                table.held_out & np.isin(table.framework, OPERATION_RELATIONS[operation].engines)
             )
             tables.append(_some(unseen, count, np.random.default_rng(0)))
     return tables

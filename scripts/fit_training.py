@@ -22,9 +22,9 @@ import training_hours
 from assay.catalog import constants
 from assay.validate.cases import Case, read_cases
 from assay.validate.training import evaluation as training
-from assay.validate.training.figures import Figure
+from assay.validate.training.figures import ObservedFigure
 from assay.validate.training.jobs import Job, read_job
-from assay.validate.training.shapes import Gap
+from assay.validate.training.shapes import NotPredictable
 from training_document import Fold, counts, write, write_folds
 from training_priors import PRIORS
 
@@ -56,7 +56,7 @@ def observed_steps(cases: Sequence[Case], tiers: str, run_yield: float) -> list[
         if case.tier in tiers:
             try:
                 jobs.append(read_job(case, cases))
-            except Gap:
+            except NotPredictable:
                 continue
     found = []
     for predicted in training.predict_jobs(jobs):
@@ -68,7 +68,7 @@ def observed_steps(cases: Sequence[Case], tiers: str, run_yield: float) -> list[
     return found
 
 
-def _seconds(figure: Figure, found: training.Predicted, run_yield: float) -> float | None:
+def _seconds(figure: ObservedFigure, found: training.Predicted, run_yield: float) -> float | None:
     """Seconds of a step, or GPU-seconds where the number of GPUs is not known."""
     if figure.kind == "step":
         return figure.observed

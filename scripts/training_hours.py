@@ -12,7 +12,7 @@ from assay.catalog import constants
 from assay.validate.cases import Case
 from assay.validate.training import evaluation as training
 from assay.validate.training.jobs import Job, read_job
-from assay.validate.training.shapes import Gap
+from assay.validate.training.shapes import NotPredictable
 
 Array = NDArray[np.float64]
 _MODELS = ("opt", "bloom")
@@ -37,7 +37,7 @@ def runs(cases: Sequence[Case], tiers: str = "AB") -> list[Run]:
         if case.tier in tiers:
             try:
                 jobs.append(read_job(case, cases))
-            except Gap:
+            except NotPredictable:
                 continue
     found = []
     for predicted in training.predict_jobs(jobs):

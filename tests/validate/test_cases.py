@@ -1,4 +1,4 @@
-"""Files of cases: what is read, and what is refused by name."""
+"""Files of cases: reading, and errors that name what is malformed."""
 
 import json
 from pathlib import Path
@@ -19,13 +19,13 @@ def written(folder: Path, data: Any) -> Path:
     return path
 
 
-def test_the_published_cases_read() -> None:
+def test_published_cases_are_read() -> None:
     cases = read_cases(published_cases())
     assert len(cases) == 687
     assert {case.kind for case in cases} == {"training", "inference", "hardware"}
 
 
-def test_a_suite_is_the_id_up_to_the_first_hyphen(tmp_path: Path) -> None:
+def test_suite_is_the_id_up_to_the_first_hyphen(tmp_path: Path) -> None:
     (case,) = read_cases(written(tmp_path, [GOOD]))
     assert case.suite == "suite"
 
@@ -41,12 +41,12 @@ def test_a_suite_is_the_id_up_to_the_first_hyphen(tmp_path: Path) -> None:
         ([GOOD, GOOD], "two cases are called suite-a-1"),
     ],
 )
-def test_malformed_files_are_refused(tmp_path: Path, data: Any, message: str) -> None:
+def test_malformed_files_raise(tmp_path: Path, data: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_cases(written(tmp_path, data))
 
 
-def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
+def test_file_without_json_raises(tmp_path: Path) -> None:
     path = tmp_path / "cases.json"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"cases\.json cannot be read"):
@@ -67,7 +67,7 @@ ODD = [
 
 
 @pytest.mark.parametrize(("suite", "case", "reason"), ODD)
-def test_what_cannot_be_predicted_is_a_gap_that_says_why(
+def test_unpredictable_case_has_a_reason(
     tmp_path: Path, suite: str, case: dict[str, Any], reason: str
 ) -> None:
     path = written(tmp_path, [{"id": "odd-1", **case}])
@@ -76,7 +76,7 @@ def test_what_cannot_be_predicted_is_a_gap_that_says_why(
     assert reason in score.rows[0].gap
 
 
-def test_a_suite_that_nobody_has_seen_is_predicted(tmp_path: Path) -> None:
+def test_unknown_suite_is_predicted(tmp_path: Path) -> None:
     case = {
         "id": "unheardof-1", "kind": "training", "tier": "A", "observed": {"step_time_s": 10.0},
         "inputs": {"gpu": "H200", "n_gpus": 8, "model": "Llama-3.1-8B", "seq_len": 8192,

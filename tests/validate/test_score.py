@@ -1,4 +1,4 @@
-"""Scores, against means and quantiles worked out by hand."""
+"""Scores, against means and quantiles computed by hand."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def row(case: str, suite: str, observed: float, predicted: float | None, **more:
     )  # type: ignore[arg-type]
 
 
-def test_errors_of_a_suite_are_relative_to_what_was_observed() -> None:
+def test_errors_are_relative_to_observed_values() -> None:
     suite = score_suite(
         "a", [row("a-1", "a", 10, 11), row("a-2", "a", 10, 8), row("a-3", "a", 2, 2)]
     )
@@ -23,20 +23,20 @@ def test_errors_of_a_suite_are_relative_to_what_was_observed() -> None:
     assert suite.errors.p90 == pytest.approx(0.18)
 
 
-def test_a_gap_counts_against_coverage_and_not_as_an_error() -> None:
+def test_missing_prediction_counts_against_coverage_not_as_error() -> None:
     suite = score_suite("a", [row("a-1", "a", 10, 11), row("a-2", "a", 10, None)])
     assert (suite.cases, suite.covered) == (2, 1)
     assert suite.errors is not None
     assert suite.errors.count == 1
 
 
-def test_a_case_with_one_of_two_figures_missing_is_not_covered() -> None:
+def test_case_with_one_missing_figure_is_not_covered() -> None:
     rows = [row("a-1", "a", 10, 11, quantity="x"), row("a-1", "a", 10, None, quantity="y")]
     suite = score_suite("a", rows)
     assert (suite.cases, suite.covered) == (1, 0)
 
 
-def test_a_pool_weighs_suites_not_cases() -> None:
+def test_pool_weighs_suites_equally() -> None:
     many = score_suite("a", [row(f"a-{n}", "a", 10, 10) for n in range(99)])
     one = score_suite("b", [row("b-1", "b", 10, 15)])
     pool = score_pool("training", [many, one])
@@ -45,7 +45,7 @@ def test_a_pool_weighs_suites_not_cases() -> None:
     assert pool.cases == 100
 
 
-def test_coverage_counts_observations_inside_the_interval() -> None:
+def test_coverage_is_the_share_inside_the_interval() -> None:
     rows = [row("a-1", "a", 10, 11, lo=9.0, hi=12.0), row("a-2", "a", 10, 8, lo=7.0, hi=9.0)]
     assert score_suite("a", rows).coverage90 == 0.5
 
@@ -89,7 +89,7 @@ def test_a_pool_averages_held_out_errors_of_suites() -> None:
     assert pool.held_out.mape == pytest.approx(0.3)
 
 
-def test_each_quantity_has_a_score_and_a_pool_where_there_are_several() -> None:
+def test_each_quantity_has_a_score_and_a_pool() -> None:
     rows = [
         row("a-1", "a", 10, 11, quantity="x"),
         row("a-1", "a", 10, 12, quantity="y"),
@@ -101,18 +101,18 @@ def test_each_quantity_has_a_score_and_a_pool_where_there_are_several() -> None:
     assert found["serving/x"].errors.mape == pytest.approx(0.05)
 
 
-def test_the_rows_of_a_pool_are_not_repeated_in_its_data() -> None:
+def test_pool_data_has_no_rows() -> None:
     data = [score.to_data() for score in scores("training", [row("a-1", "a", 10, 11)])]
     assert [len(item["rows"]) for item in data] == [1, 0]
     assert data[0]["rows"][0]["error"] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("predicted", [float("nan"), float("inf")])
-def test_a_prediction_that_is_no_number_is_refused(predicted: float) -> None:
+def test_non_finite_prediction_raises(predicted: float) -> None:
     with pytest.raises(ValueError, match="no figure"):
         row("a-1", "a", 10, predicted)
 
 
-def test_a_row_without_prediction_must_say_why() -> None:
+def test_row_without_prediction_needs_a_reason() -> None:
     with pytest.raises(ValueError, match="reason"):
         Row("a-1", "a", "time", "s", 10, None)

@@ -1,4 +1,4 @@
-"""Published cases: what was run, what was observed, and who says so."""
+"""Published cases: inputs, observed figures, and source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.errors import InputError
 from assay.files import read_json
 
 KINDS = {"kernels": "hardware", "training": "training", "inference": "inference"}
-"""What `--suite` calls a kind of case, and what the files call it."""
+"""Kinds of cases: the name for `--suite`, and the `kind` in the files."""
 
 _TIERS = ("A", "B", "C")
 
@@ -30,12 +30,12 @@ class Case:
 
     @property
     def suite(self) -> str:
-        """The group of cases that came together: the id up to its first hyphen."""
+        """Cases published together: the id up to its first hyphen."""
         return self.id.partition("-")[0]
 
 
 def read_cases(path: Path) -> list[Case]:
-    """Read a file of cases; whatever is malformed is named."""
+    """Read a file of cases; raises `InputError` that names what is malformed."""
     data = read_json("cases file", path)
     if not isinstance(data, list):
         raise InputError(

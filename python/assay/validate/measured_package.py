@@ -23,7 +23,7 @@ _HINT = "pip install 'assay[validate]'"
 
 
 def package_folder() -> Path:
-    """Where the installed package keeps its measurements; refuses another version's."""
+    """The data folder of the installed package; raises if it is missing or another version."""
     found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     if found is None or found.origin is None:
         raise InputError(f"the package {PACKAGE}, which holds the measurements, is missing", _HINT)
@@ -57,5 +57,5 @@ def version_key(path: Path) -> list[int]:
 
 
 def hash_fraction(group: str) -> float:
-    """A number in [0, 1) that depends on nothing but the name of the group."""
+    """A number in [0, 1) from the hash of a group's name."""
     return int(hashlib.sha256(group.encode()).hexdigest()[:8], 16) / 2.0**32

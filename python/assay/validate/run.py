@@ -18,7 +18,7 @@ _FOLDERS = {"kernels": "kernels", "training": "training", "inference": "serving"
 
 
 def published_cases() -> Path:
-    """The cases that come with Assay."""
+    """The file of cases that ships with Assay."""
     return Path(catalog.__file__).parent / "cases" / "published.json"
 
 

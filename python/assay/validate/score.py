@@ -1,4 +1,4 @@
-"""How far predictions are from what was observed: by suite, by quantity, and pooled."""
+"""Errors of predictions: by suite, by quantity, and pooled."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Row:
-    """One observed figure of a case beside its prediction, or the reason why there is none.
+    """One observed figure of a case and its prediction, or the reason why there is none.
 
-    `lo` and `hi` bound the interval that holds nine in ten; `terms` are named parts of the
-    prediction, `baselines` what simpler rules predict, all in the unit of the figure. `notes`
-    say which defaults stood in for what the case does not state. `in_sample` says that the case
+    `lo` and `hi` bound the 90 % interval; `terms` are named terms of the prediction, `baselines`
+    the predictions of simpler rules, all in the unit of the figure. `notes` list the defaults
+    assumed for what the case does not state. `in_sample` says that the case
     entered the fit of the constants; `held_out` is then the prediction by constants fitted
     without the case and its group, where there are such.
     """
@@ -82,7 +82,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Errors:
-    """Absolute relative errors in short."""
+    """Summary of absolute relative errors."""
 
     count: int
     mape: float
@@ -91,7 +91,7 @@ class Errors:
 
     @classmethod
     def of(cls, errors: Iterable[float | None]) -> Errors | None:
-        """Mean, median and ninth decile of the errors that there are; None without any."""
+        """Mean, median and 90th percentile of the errors that are not None; None without any."""
         known = (error for error in errors if error is not None)
         sizes = np.abs(np.fromiter(known, dtype=np.float64))
         if not len(sizes):
@@ -102,7 +102,7 @@ class Errors:
 
     @classmethod
     def macro(cls, parts: Iterable[Errors | None]) -> Errors | None:
-        """The mean of each figure over several groups, however large each group is."""
+        """The unweighted mean of each statistic over several groups."""
         known = [part for part in parts if part is not None]
         if not known:
             return None
@@ -121,7 +121,7 @@ _FIGURES = ("mape", "median", "p90")
 
 @dataclass(frozen=True)
 class Score:
-    """The verdict on one suite, on one quantity of it, or on a pool of suites.
+    """The score of one suite, of one quantity of it, or of a pool of suites.
 
     `errors` are those of the constants that Assay ships. `in_sample` are the errors among them of
     figures that entered the fit of these constants; `held_out` are the errors of constants that
@@ -141,12 +141,12 @@ class Score:
 
     @property
     def cases(self) -> int:
-        """Cases that were asked about."""
+        """Number of cases."""
         return len({row.case for row in self.rows})
 
     @property
     def covered(self) -> int:
-        """Cases of which every figure was predicted."""
+        """Number of cases with all figures predicted."""
         gaps = {row.case for row in self.rows if row.predicted is None}
         return self.cases - len(gaps)
 

@@ -34,17 +34,17 @@ def rows() -> list[Row]:
     return [row for row in rows if row.case in held_out]
 
 
-def test_held_out_collectives(rows: list[Row]) -> None:
+def test_errors_of_held_out_collectives(rows: list[Row]) -> None:
     assert not [row.gap for row in rows if row.gap]
     errors = np.array([abs(row.error or 0.0) for row in rows])
     assert np.median(errors) <= 0.06
     assert np.quantile(errors, 0.9) <= 0.20
 
 
-def test_the_naive_roofline_is_far_off(rows: list[Row]) -> None:
+def test_roofline_has_large_errors(rows: list[Row]) -> None:
     errors = [abs(row.baselines["roofline"] / row.observed - 1) for row in rows]
     assert np.median(errors) > 0.4
 
 
-def test_intervals_hold_most(rows: list[Row]) -> None:
+def test_interval_coverage(rows: list[Row]) -> None:
     assert 0.75 <= np.mean([bool(row.is_inside) for row in rows]) <= 1.0

@@ -1,4 +1,4 @@
-"""Kernel predictions against held-out rows of published tables and against published cases."""
+"""Kernel predictions against held-out rows of published tables, and published cases."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from assay.validate.cases import Case, read_cases
-from assay.validate.kernels.operations import KINDS
+from assay.validate.kernels.operations import OPERATION_RELATIONS
 from assay.validate.kernels.predict import predict
-from assay.validate.kernels.scores import Score, errors, score_sample
+from assay.validate.kernels.scores import KernelScore, errors, score_sample
 from assay.validate.kernels.tables import read_sample
 from assay.validate.run import published_cases
 
@@ -18,7 +18,7 @@ SAMPLE = Path(__file__).parents[2] / "data" / "kernels_sample.csv"
 
 
 @pytest.fixture(scope="module")
-def scores() -> list[Score]:
+def scores() -> list[KernelScore]:
     """Scores of the committed sample."""
     return score_sample(SAMPLE)
 
@@ -28,7 +28,7 @@ def _pooled(operation: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for table in read_sample(SAMPLE):
         if table.operation != operation:
             continue
-        by_engine = KINDS[operation].by_engine
+        by_engine = OPERATION_RELATIONS[operation].by_engine
         for engine in np.unique(table.framework) if by_engine else [None]:
             mask = table.framework == engine if by_engine else np.full(len(table), True)
             parts.append(errors(table.where(mask), engine))
@@ -38,7 +38,7 @@ def _pooled(operation: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     )
 
 
-def test_the_sample_holds_only_shapes_that_no_fit_saw() -> None:
+def test_sample_contains_only_held_out_shapes() -> None:
     tables = read_sample(SAMPLE)
     assert {table.system for table in tables} == {"a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm"}
     assert all(table.held_out.all() for table in tables)
@@ -49,7 +49,7 @@ def test_the_sample_holds_only_shapes_that_no_fit_saw() -> None:
     ("operation", "median", "p90"),
     [("gemm", 0.055, 0.20), ("prefill", 0.08, 0.25), ("decode", 0.10, 0.30)],
 )
-def test_held_out_rows_are_predicted(operation: str, median: float, p90: float) -> None:
+def test_errors_of_held_out_rows(operation: str, median: float, p90: float) -> None:
     predicted, roofline, spread = _pooled(operation)
     absolute = np.abs(np.expm1(predicted))
     assert np.median(absolute) <= median
@@ -58,7 +58,7 @@ def test_held_out_rows_are_predicted(operation: str, median: float, p90: float) 
     assert 0.8 <= np.mean(np.abs(predicted) <= 1.645 * spread) <= 0.97
 
 
-def test_scores_are_by_engine_and_together(scores: list[Score]) -> None:
+def test_scores_are_by_engine_and_together(scores: list[KernelScore]) -> None:
     labels = {s.framework for s in scores if s.operation == "decode" and s.system == "h100_sxm"}
     assert labels == {"vllm", "sglang", "trtllm", "all"}
 
@@ -70,7 +70,7 @@ def case(inputs: dict[str, object], observed: dict[str, object], suite: str = "a
 GEMM = {"system": "h100_sxm", "op": "gemm", "dtype": "bf16", "m": 4096, "n": 4096, "k": 4096}
 
 
-def test_a_product_of_a_published_table() -> None:
+def test_gemm_of_a_published_table() -> None:
     # aiconfigurator-core 0.12.0, H100, vLLM 0.24.0, 16 bits.
     inputs = {**GEMM, "framework": "vllm/0.24.0"}
     time, rate = predict([case(inputs, {"latency_ms": 0.166026, "tflops": 827.8})])
@@ -121,13 +121,13 @@ def test_defaults_are_noted() -> None:
         ({"system": "abacus"}, "abacus"),
     ],
 )
-def test_what_cannot_be_predicted_says_why(changes: dict[str, object], reason: str) -> None:
+def test_unpredictable_case_has_a_reason(changes: dict[str, object], reason: str) -> None:
     (row,) = predict([case({**GEMM, **changes}, {"latency_ms": 1.0})])
     assert row.predicted is None
     assert reason in row.gap
 
 
-def test_data_sheets_follow_from_counts_and_clocks() -> None:
+def test_data_sheet_rates_are_predicted() -> None:
     observed = {"dense_tflops": {"bf16": 989.4, "fp8": 1978.9}, "hbm_GBps": 3350, "tdp_W": 700}
     rows = {r.quantity: r for r in predict([case({"gpu": "H100-SXM-80GB"}, observed)])}
     for name in ("dense_tflops.bf16", "dense_tflops.fp8", "hbm_GBps"):
@@ -135,7 +135,7 @@ def test_data_sheets_follow_from_counts_and_clocks() -> None:
     assert rows["tdp_W"].gap == "an input, not a prediction"
 
 
-def test_other_accelerators_borrow_and_are_less_sure() -> None:
+def test_borrowed_constants_widen_the_interval() -> None:
     inputs = {**GEMM, "framework": "vllm/0.24.0"}
     own, other = predict(
         [case(inputs, {"latency_ms": 1.0}), case({**inputs, "system": "H800"}, {"latency_ms": 1.0})]
@@ -148,7 +148,7 @@ def test_other_accelerators_borrow_and_are_less_sure() -> None:
     assert any("h100_sxm" in note for note in other.notes)
 
 
-def test_the_best_rates_that_flash_attention_claims() -> None:
+def test_headline_rates_of_flash_attention() -> None:
     # Shah et al. 2024, FlashAttention-3, abstract: 740 TFLOP/s in 16 bits, close to 1200 in 8.
     for kernel, rate in (("fp16", 740.0), ("fp8", 1200.0)):
         inputs = {"kernel": f"FlashAttention-3 fwd H100 {kernel} max"}

@@ -1,4 +1,4 @@
-"""Serving cases through the graph: errors, intervals, fields, and that no rule looks at a suite."""
+"""Serving cases through the graph: held-out errors, intervals, and fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assay.validate.cases import Case, read_cases
 from assay.validate.run import published_cases
 from assay.validate.score import Row
 from assay.validate.serving.deployments import deployment_of
-from assay.validate.serving.fields import whole
+from assay.validate.serving.fields import parse_count
 from assay.validate.serving.predict import predict
 
 POINTS = Path(__file__).parents[2] / "data" / "vllm_h200_decode_llama8b.json"
@@ -99,7 +99,7 @@ def test_every_tier_a_case_is_predicted(cases: list[Case], rows: list[Row]) -> N
     assert not [row for row in rows if row.case in best and row.gap]
 
 
-def test_terms_and_baselines_stand_beside_the_prediction() -> None:
+def test_row_has_terms_and_baselines() -> None:
     row = next(row for row in predict([ROW]) if row.quantity == "tpot_ms")
     assert row.predicted is not None
     assert row.terms["decode attention"] > 0
@@ -107,13 +107,13 @@ def test_terms_and_baselines_stand_beside_the_prediction() -> None:
     assert row.baselines["roofline"] < row.predicted
 
 
-def test_names_of_suites_change_nothing() -> None:
+def test_predictions_do_not_depend_on_the_id() -> None:
     renamed = replace(ROW, id="trtllm1.0-row")
     first, second = ([row.predicted for row in predict([case])] for case in (ROW, renamed))
     assert first == second
 
 
-def test_what_is_unknown_is_a_named_gap() -> None:
+def test_unknown_system_or_figure_has_a_reason() -> None:
     unknown = replace(ROW, inputs=ROW.inputs | {"system": "abacus"})
     assert ["abacus" in row.gap for row in predict([unknown])] == [True, True]
     figure = replace(ROW, observed={"joy": 1.0})
@@ -140,7 +140,7 @@ def test_what_is_unknown_is_a_named_gap() -> None:
         ({"mode": "static batch"}, {"static": 1, "prompt": 1024}),
     ],
 )
-def test_fields_become_inputs(inputs: dict[str, object], expected: dict[str, float]) -> None:
+def test_fields_map_to_inputs(inputs: dict[str, object], expected: dict[str, float]) -> None:
     found = deployment_of(replace(ROW, inputs=ROW.inputs | inputs)).values
     assert {name: found[f"serving.{name}"] for name in expected} == pytest.approx(expected)
 
@@ -154,7 +154,7 @@ def test_fields_become_inputs(inputs: dict[str, object], expected: dict[str, flo
         ({"title": "A page"}, "vllm", 1000),
     ],
 )
-def test_engines_are_read_from_what_a_case_says(
+def test_engine_is_read_from_the_text_of_a_case(
     source: dict[str, str], engine: str, limit: float
 ) -> None:
     inputs = {name: value for name, value in ROW.inputs.items() if name != "backend"}
@@ -164,7 +164,7 @@ def test_engines_are_read_from_what_a_case_says(
     assert found.client == "offline"
 
 
-def test_separate_deployments_spread_requests_over_workers() -> None:
+def test_disaggregated_requests_are_spread_over_workers() -> None:
     inputs = ROW.inputs | {
         "mode": "disagg", "batch": 64, "prefill_tp_size": 2, "decode_tp_size": 8,
         "prefill_num_workers": 2, "decode_num_workers": 4,
@@ -184,11 +184,11 @@ def test_separate_deployments_spread_requests_over_workers() -> None:
 @pytest.mark.parametrize(
     ("value", "count"), [(4, 4), ("8", 8), (2.0, 2), (None, 1), ("", 1), (0, 1)], ids=repr
 )
-def test_counts_are_read_as_published(value: object, count: int) -> None:
-    assert whole(value) == count
+def test_parse_count(value: object, count: int) -> None:
+    assert parse_count(value) == count
 
 
 @pytest.mark.parametrize("value", ["two", [], float("nan"), float("inf")], ids=repr)
-def test_a_count_that_is_none_is_not_taken_for_one(value: object) -> None:
+def test_parse_count_raises_for_other_values(value: object) -> None:
     with pytest.raises(InputError, match="expected a count, got"):
-        whole(value)
+        parse_count(value)

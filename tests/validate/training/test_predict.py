@@ -1,4 +1,4 @@
-"""Training cases through the graph: errors, intervals, and that no rule looks at a suite's name."""
+"""Training cases through the graph: held-out errors, intervals, and fields."""
 
 from __future__ import annotations
 
@@ -132,23 +132,23 @@ def test_predictions_do_not_depend_on_the_ids_of_cases(cases: list[Case], rows: 
     assert after == before
 
 
-def test_a_model_by_name_on_an_accelerator_without_training_data() -> None:
+def test_named_model_on_an_accelerator_without_training_data() -> None:
     (row,) = predict([LLAMA_70B])
     assert row.predicted == pytest.approx(13.0, rel=0.25)
     assert any("catalog" in note for note in row.notes)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"n_gpus": None, "dp": 4},
         {"global_batch": None, "grad_accum": 32},
         {"global_batch": None, "global_batch_tokens_M": 1.048576},
     ],
 )
-def test_the_same_run_said_otherwise_is_the_same(said: dict[str, object]) -> None:
+def test_equivalent_fields_give_the_same_prediction(fields: dict[str, object]) -> None:
     (row,) = predict([LLAMA_70B])
-    (other,) = predict([replace(LLAMA_70B, inputs={**LLAMA_70B.inputs, **said})])
+    (other,) = predict([replace(LLAMA_70B, inputs={**LLAMA_70B.inputs, **fields})])
     assert other.predicted == row.predicted
 
 
@@ -161,7 +161,7 @@ def test_the_same_run_said_otherwise_is_the_same(said: dict[str, object]) -> Non
         ({"n_gpus": "many"}, "field"),
     ],
 )
-def test_what_cannot_be_predicted_is_a_named_gap(change: dict[str, object], reason: str) -> None:
+def test_unpredictable_case_has_a_reason(change: dict[str, object], reason: str) -> None:
     (row,) = predict([replace(LLAMA_70B, inputs={**LLAMA_70B.inputs, **change})])
     assert row.predicted is None
     assert reason in row.gap

@@ -29,7 +29,7 @@ QUANTILE_95 = 1.645
 
 
 def predict(cases: Sequence[Case]) -> list[Row]:
-    """One row for every observed time of a collective; what cannot be predicted says why."""
+    """One row for every observed time, with the reason where there is no prediction."""
     return [row for case in cases for row in _predict(case)]
 
 

@@ -31,7 +31,7 @@ from assay.validate.collectives.tables import (
 
 @dataclass(frozen=True)
 class CollectiveScore:
-    """How predictions of one operation on one system compare with held-out measurements."""
+    """Errors of one operation on one system, on held-out measurements."""
 
     operation: str
     system: str

@@ -1,7 +1,7 @@
 """Measured collectives, read from the installed package that publishes them.
 
-Sizes there are in elements. NCCL was timed by its own tests inside a node; engines' own
-all-reduce kernels inside and outside of captured graphs.
+Sizes are in elements. NCCL was timed by nccl-tests inside a node; the custom all-reduce kernels of
+engines inside and outside of CUDA graphs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Measured:
     ranks: Floats
     seconds: Floats
     reducible: NDArray[np.bool_]
-    """Whether the switch can add such numbers: it adds no 8-bit integers."""
+    """Whether NVSwitch can reduce the element type (NVLS): not 8-bit integers."""
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -73,7 +73,7 @@ class Measured:
 
     @property
     def held_out(self) -> NDArray[np.bool_]:
-        """Which rows no fit may see: all of one size and rank count, on every system."""
+        """Rows that no fit may use: all of one size and rank count, on every system."""
         names = [
             f"assay-collective-1:{s:.0f}:{r:.0f}"
             for s, r in zip(self.size, self.ranks, strict=True)
@@ -92,10 +92,10 @@ def load(system: str) -> Measured:
 
 
 def load_direct(system: str, engine: str) -> Measured:
-    """The newest measurements of an engine's own all-reduce inside a captured graph."""
+    """The newest measurements of an engine's custom all-reduce inside a CUDA graph."""
     folder = package_folder() / system / "comm" / engine
     raw = read_parquet(_newest(folder, "custom_allreduce_perf.parquet"))
-    # A launch from Python costs tens of microseconds, which belong to the host.
+    # Eager rows include tens of microseconds of host launch overhead.
     keep = [not source.endswith("_eager") for source in raw["kernel_source"]]
     raw = {
         name: [v for v, k in zip(column, keep, strict=True) if k] for name, column in raw.items()
@@ -123,7 +123,7 @@ def _measured(
 
 
 def reducible_in_switch(kind: str) -> bool:
-    """Whether a switch adds numbers of a format: integers of 8 bits took rings throughout."""
+    """Whether NVSwitch reduces an element type: int8 always used rings."""
     return kind != "int8"
 
 
@@ -142,14 +142,14 @@ def registry() -> Registry:
     )
 
 
-_OTHERS = ("latency", "bandwidth", "local", "spread", "exchange_spread")
+_NOT_FITTED = ("latency", "bandwidth", "local", "spread", "exchange_spread")
 CONSTANTS = tuple(
     sorted(
         name
         for name in registry().variables
         if name.startswith(("collectives.", "interconnect.link."))
         and registry().variables[name].boundary == "primitive"
-        and name.split(".")[1] not in _OTHERS
+        and name.split(".")[1] not in _NOT_FITTED
     )
 )
 """Fitted constants that the time of a collective inside a node depends on."""

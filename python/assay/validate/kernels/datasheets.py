@@ -1,7 +1,7 @@
-"""Figures of data sheets and headlines: rates that follow from counts, clocks and kernels.
+"""Figures of data sheets and headline rates of kernels.
 
-A headline rate of a kernel states no shape: a product is taken as a cube of 8192, an attention as
-its paper measures it, one sequence of 16384 tokens in eight heads of 256, without a cache.
+A headline rate states no shape: a GEMM is assumed to be a cube of 8192, attention one sequence of
+16384 tokens in eight heads of 256 without a KV cache, as in the FlashAttention-3 paper.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from assay.catalog import accelerators, constants
 from assay.errors import AssayError, InputError
 from assay.stack import registry
 from assay.validate.cases import Case
-from assay.validate.kernels.operations import KINDS, Prediction, constants_of, device, solved
+from assay.validate.kernels.operations import (
+    OPERATION_RELATIONS,
+    Prediction,
+    constants_of,
+    device,
+    solved,
+)
 from assay.validate.kernels.tables import Table
 from assay.validate.score import Row
 
@@ -38,7 +44,7 @@ _ROUNDING = 0.01
 
 
 def predict_case(case: Case) -> list[Row]:
-    """One row for every figure of a data sheet; what cannot be predicted says why."""
+    """One row for every figure of a data sheet, with the reason where there is no prediction."""
     rows = []
     for quantity, value in _figures(case.observed).items():
         unit = quantity.rpartition("_")[2] if "_" in quantity else ""
@@ -51,13 +57,13 @@ def predict_case(case: Case) -> list[Row]:
 
 
 def _figures(observed: Mapping[str, Any]) -> dict[str, float]:
-    """Observed figures one by one: those of a group or a list under names of their own."""
+    """Observed figures, with nested ones under dotted names."""
     found: dict[str, float] = {}
     for name, value in observed.items():
         if isinstance(value, Mapping):
             found |= {f"{name}.{key}": float(one) for key, one in value.items()}
         elif isinstance(value, list):
-            found |= {f"{name}.{place}": float(one) for place, one in enumerate(value)}
+            found |= {f"{name}.{index}": float(one) for index, one in enumerate(value)}
         elif isinstance(value, int | float):
             found[name] = float(value)
     return found
@@ -108,7 +114,7 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
 
 
 def _attention_headline(case: Case, quantity: str, observed: float) -> Row:
-    """The best rate of a forward attention that a title claims, such as FlashAttention-3's."""
+    """The best rate of a forward attention kernel, such as FlashAttention-3's."""
     words = str(case.inputs["kernel"]).split()
     if "fwd" not in words or words[0] != "FlashAttention-3":
         raise InputError("no such kernel among the measured ones")
@@ -132,7 +138,7 @@ def _headline(
     else:
         unit, scale = "TFLOP/s", 1e-12
     rate = float(found[1][0] / found[0][0]) * scale
-    spread = math.hypot(values[KINDS[operation].spread], _HEADLINE_SPREAD)
+    spread = math.hypot(values[OPERATION_RELATIONS[operation].spread], _HEADLINE_SPREAD)
     low, high = rate * math.exp(-1.645 * spread), rate * math.exp(1.645 * spread)
     shown = ", ".join(f"{name} {side:g}" for name, side in shape.items())
     notes = (f"no shape stated: {shown}", *constants.find(system).notes)

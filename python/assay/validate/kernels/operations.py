@@ -1,4 +1,4 @@
-"""Operations of the measured tables as inputs of the stack's relations, and their predictions."""
+"""Maps rows of the measured tables to inputs of the stack's relations, and predicts them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _gemm(table: Table, cache_capacity: float, element: float) -> list[Values]:
 
 
 def _toggling(table: Table) -> Column:
-    """How random operands look: vLLM's do not, and of an unknown collector nobody knows."""
+    """Randomness of the operands: 0 for vLLM's collector, 1 for others, 0.5 if unknown."""
     unknown = ~np.isin(table.framework, FRAMEWORKS)
     return np.where(unknown, 0.5, np.where(table.framework == "vllm", 0.0, 1.0))
 
@@ -99,11 +99,11 @@ def _passes(table: Table, cache_capacity: float, element: float) -> list[Values]
 
 
 @dataclass(frozen=True)
-class Operation:
-    """Which relations predict a table's rows, and how its columns are their inputs.
+class OperationRelations:
+    """The relations that predict a table's rows, and the mapping of its columns to inputs.
 
-    `by_engine` where each engine has kernels, and so constants, of its own; `engines` whose rows
-    count. A row of several launches is the sum over the inputs of each.
+    `by_engine`: each engine has its own kernels and constants; `engines`: whose rows are used.
+    A row of several launches is the sum over their inputs.
     """
 
     scope: str
@@ -114,26 +114,26 @@ class Operation:
 
     @property
     def spread(self) -> str:
-        """The constant that says how far measurements lie from predictions."""
+        """The constant for the logarithmic spread of measured over predicted times."""
         return f"{self.scope}.{'eight_bit_' if self.element < 2 else ''}spread"
 
 
-# SGLang's cast is made of unfused array operations, a tenth as fast as a kernel.
+# SGLang casts with unfused array operations, ten times slower than a fused kernel.
 _FUSED = ("vllm", "trtllm")
-KINDS = {
-    "gemm": Operation("kernels.gemm", _gemm),
-    "gemm8": Operation("kernels.gemm", _gemm, element=1.0, by_engine=True),
-    "prefill": Operation("kernels.prefill", _prefill, by_engine=True),
-    "decode": Operation("kernels.decode", _decode, by_engine=True),
-    "experts": Operation("kernels.experts", _experts, by_engine=True),
-    "experts8": Operation("kernels.experts", _experts, element=1.0, by_engine=True),
-    "passes": Operation("kernels.passes", _passes, engines=_FUSED),
+OPERATION_RELATIONS = {
+    "gemm": OperationRelations("kernels.gemm", _gemm),
+    "gemm8": OperationRelations("kernels.gemm", _gemm, element=1.0, by_engine=True),
+    "prefill": OperationRelations("kernels.prefill", _prefill, by_engine=True),
+    "decode": OperationRelations("kernels.decode", _decode, by_engine=True),
+    "experts": OperationRelations("kernels.experts", _experts, by_engine=True),
+    "experts8": OperationRelations("kernels.experts", _experts, element=1.0, by_engine=True),
+    "passes": OperationRelations("kernels.passes", _passes, engines=_FUSED),
 }
 
 
 @cache
 def device(system: str) -> dict[str, float]:
-    """What kernels see of an accelerator of the catalog, at the clock of the measurements."""
+    """Device inputs of the kernel relations for an accelerator, at the measured clock."""
     known = accelerators.find(system).given
     facts = {"kernels.device.clock_ratio": 1.0}
     for name in DEVICE_INPUTS:
@@ -143,7 +143,7 @@ def device(system: str) -> dict[str, float]:
 
 
 def solved(name: str, given: Mapping[str, Any]) -> float:
-    """The value of a variable, which the given ones must settle."""
+    """The value of a variable; raises if the given ones do not determine it."""
     result = registry().resolve(name, given)
     if result.value is None:
         raise InputError(f"{name} cannot be resolved from what the catalog gives")
@@ -163,8 +163,8 @@ class Prediction:
     """The relations of an operation bound to the rows of a table."""
 
     def __init__(self, table: Table, names: tuple[str, ...], facts: Mapping[str, float]) -> None:
-        """Take the names of the constants that will vary, and the device by full name."""
-        kind = KINDS[table.operation]
+        """Bind the table; `names` are the constants passed to each call."""
+        kind = OPERATION_RELATIONS[table.operation]
         launches = kind.inputs(table, facts["kernels.device.cache_capacity"], kind.element)
         self.function = compiled(kind.scope, names, tuple(launches[0]))
         self.rest = [
@@ -184,7 +184,7 @@ class Prediction:
 
 def constants_of(operation: str, system: str, engine: str | None = None) -> dict[str, float]:
     """The constants that an operation's time depends on, its spread among them."""
-    scopes = {KINDS[operation].scope}
+    scopes = {OPERATION_RELATIONS[operation].scope}
     if operation.startswith("experts"):
         scopes.add("kernels.gemm")
     return {

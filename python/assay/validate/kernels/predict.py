@@ -1,9 +1,8 @@
 """Hardware cases: kernels, collectives and data sheets, predicted through the stack.
 
-A kernel's case is read as a row of the tables that its constants were fitted on. Where a case
-names an engine, its operands were touched as that engine's collector touches them, inside one
-CUDA graph. Where it names none, calls were timed one by one from the host, on the same operands
-again and again, and nobody knows whether these looked random.
+A kernel case is read as a row of the tables that the constants were fitted on. A case that names
+an engine is predicted with operands rotated as that engine's collector does, inside a CUDA graph;
+a case without one as calls launched one by one from the host on the same operands.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from assay.errors import AssayError, InputError
 from assay.validate.cases import Case
 from assay.validate.collectives import predict as collectives
 from assay.validate.kernels import datasheets
-from assay.validate.kernels.operations import KINDS, Prediction, constants_of, device
+from assay.validate.kernels.operations import OPERATION_RELATIONS, Prediction, constants_of, device
 from assay.validate.kernels.tables import FRAMEWORKS, Table
 from assay.validate.measured_package import is_package_row
 from assay.validate.score import Row
 
 QUANTILE_95 = 1.645
 BORROWED_SPREAD = 0.15
-"""Further logarithmic spread where constants are another accelerator's."""
+"""Additional logarithmic spread of constants borrowed from another accelerator."""
 UNSTATED_SPREAD = 0.07
-"""Further spread where a case does not say how operands lay in the cache and what they held."""
+"""Additional spread where a case does not state cache residency and content of operands."""
 
 HOST_TIME = 20e-6
-"""What a call costs that is launched and awaited from the host, in seconds; PyTorch's do."""
+"""Overhead of a synchronous launch from PyTorch, in seconds."""
 _ONE_BY_ONE = (
     "no engine stated: calls timed one by one from the host, 20 us each, same operands again, "
     "power between that of random and of constant ones"
@@ -51,7 +50,7 @@ _RATES = {"tflops": 1e-12}
 
 
 def predict(cases: Sequence[Case]) -> list[Row]:
-    """One row for every observed figure; what cannot be predicted says why."""
+    """One row for every observed figure, with the reason where there is no prediction."""
     return [row for case in cases for row in _predictor(case)(case)]
 
 
@@ -79,7 +78,7 @@ def _predict_kernel(case: Case) -> list[Row]:
 
 
 def gap(case: Case, quantity: str, unit: str, observed: float, reason: str) -> Row:
-    """A row that says why there is no prediction."""
+    """A row without prediction, with the reason."""
     return Row(case.id, case.suite, quantity, unit, observed, None, gap=reason)
 
 
@@ -94,13 +93,13 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
     time, flops, size = (float(figure[0]) for figure in found)
     host = HOST_TIME if engine is None else 0.0
     time += host
-    multiple = facts["gpu.rate_8bit"] if KINDS[table.operation].element < 2 else 1.0
+    multiple = facts["gpu.rate_8bit"] if OPERATION_RELATIONS[table.operation].element < 2 else 1.0
     roofline = max(
         flops / (multiple * facts["kernels.device.peak_flops"]),
         size / facts["kernels.device.memory_bandwidth"],
     )
-    scope = KINDS[table.operation].scope
-    spread = values[KINDS[table.operation].spread]
+    scope = OPERATION_RELATIONS[table.operation].scope
+    spread = values[OPERATION_RELATIONS[table.operation].spread]
     known = constants.find(table.system, engine)
     if known.source_system != known.system:
         spread = math.hypot(spread, BORROWED_SPREAD)
@@ -132,7 +131,7 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
 
 
 def _as_table(case: Case) -> tuple[Table, str | None, list[str]]:
-    """A case as a table of one row, the engine whose kernels it ran, and defaults taken."""
+    """A case as a table of one row, its engine, and the defaults assumed."""
     notes: list[str] = []
     inputs = case.inputs
     operation = _OPERATIONS[str(inputs["op"]).lower()]

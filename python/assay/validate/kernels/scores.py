@@ -1,4 +1,4 @@
-"""Kernel times: the relations of the stack against measurements that no fit has seen.
+"""Kernel times: the relations of the stack against held-out measurements.
 
 python -m assay.validate.kernels.scores                    every system, from the installed tables
 python -m assay.validate.kernels.scores --sample FILE      the rows of a CSV file
@@ -16,15 +16,15 @@ import numpy as np
 
 from assay.catalog import constants
 from assay.errors import AssayError
-from assay.validate.kernels.operations import KINDS, Prediction, constants_of, device
+from assay.validate.kernels.operations import OPERATION_RELATIONS, Prediction, constants_of, device
 from assay.validate.kernels.tables import OPERATIONS, Column, Mask, Table, load, read_sample
 
 _SPREAD_90 = 1.645
 
 
 @dataclass(frozen=True)
-class Errors:
-    """Logarithmic errors of predictions, those of the roofline, and the spread that was claimed."""
+class LogErrors:
+    """Logarithmic errors of predictions and of the roofline, and the predicted spread."""
 
     predicted: Column
     roofline: Column
@@ -32,8 +32,8 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Score:
-    """How predictions of one operation on one system compare with held-out measurements."""
+class KernelScore:
+    """Errors of one operation on one system, on held-out measurements."""
 
     operation: str
     system: str
@@ -46,16 +46,16 @@ class Score:
     roofline_median: float
 
 
-def score(table: Table) -> list[Score]:
-    """Score the rows of a table: by the engine they were measured on where it matters, and all."""
-    kind = KINDS[table.operation]
-    parts: dict[str, Errors] = {}
+def score(table: Table) -> list[KernelScore]:
+    """KernelScore the rows of a table: by engine where engines have their own kernels, and together."""
+    kind = OPERATION_RELATIONS[table.operation]
+    parts: dict[str, LogErrors] = {}
     for engine in kind.engines if kind.by_engine else ("all",):
         mask: Mask = np.isin(table.framework, kind.engines if engine == "all" else [engine])
         if mask.any():
             parts[engine] = errors(table.where(mask), engine if kind.by_engine else None)
     if len(parts) > 1:
-        parts["all"] = Errors(
+        parts["all"] = LogErrors(
             *(
                 np.concatenate([getattr(part, name) for part in parts.values()])
                 for name in ("predicted", "roofline", "spread")
@@ -64,9 +64,9 @@ def score(table: Table) -> list[Score]:
     return [_score(table, engine, part) for engine, part in parts.items()]
 
 
-def errors(table: Table, engine: str | None) -> Errors:
-    """Errors of the rows of a table, with the constants of one engine's kernels."""
-    kind = KINDS[table.operation]
+def errors(table: Table, engine: str | None) -> LogErrors:
+    """LogErrors of the rows of a table, with the constants of one engine's kernels."""
+    kind = OPERATION_RELATIONS[table.operation]
     facts = device(table.system)
     values = constants_of(table.operation, table.system, engine)
     names = tuple(name for name in values if not name.endswith("spread"))
@@ -75,16 +75,16 @@ def errors(table: Table, engine: str | None) -> Errors:
     if len(found) == 3:
         multiple = facts["gpu.rate_8bit"] if kind.element < 2 else 1.0
         roofline = np.maximum(roofline, found[1] / (multiple * facts["kernels.device.peak_flops"]))
-    return Errors(
+    return LogErrors(
         np.log(found[0] / table.seconds),
         np.log(roofline / table.seconds),
         np.full(len(table), values[kind.spread]),
     )
 
 
-def _score(table: Table, label: str, part: Errors) -> Score:
+def _score(table: Table, label: str, part: LogErrors) -> KernelScore:
     absolute = np.abs(np.expm1(part.predicted))
-    return Score(
+    return KernelScore(
         table.operation,
         table.system,
         label,
@@ -97,8 +97,8 @@ def _score(table: Table, label: str, part: Errors) -> Score:
     )
 
 
-def score_installed() -> list[Score]:
-    """Score every calibrated system on the held-out rows of the installed tables."""
+def score_installed() -> list[KernelScore]:
+    """KernelScore every calibrated system on the held-out rows of the installed tables."""
     scores = []
     for system in constants.calibrated():
         for operation in OPERATIONS:
@@ -108,12 +108,12 @@ def score_installed() -> list[Score]:
     return scores
 
 
-def score_sample(path: Path) -> list[Score]:
-    """Score the rows of a CSV file."""
+def score_sample(path: Path) -> list[KernelScore]:
+    """KernelScore the rows of a CSV file."""
     return [line for table in read_sample(path) for line in score(table)]
 
 
-def report(scores: list[Score]) -> str:
+def report(scores: list[KernelScore]) -> str:
     """Scores as a table of text."""
     header = "operation system     tables  cases   median     p90    mean  in 90 %  roofline median"
     lines = [header]

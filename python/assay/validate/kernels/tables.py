@@ -1,17 +1,16 @@
 """Measured kernel times, read from the installed package that publishes them.
 
-The package's collectors state how each figure was taken; what matters for a model is how much
-was touched between two uses of the same data, since that decides what is still in the cache:
+How the package's collectors rotate operands decides what is still in the cache:
 
-- products: six copies of the weights one after the other (TensorRT-LLM since 1.3: as many as
-  fill the cache, five at most), all inside one CUDA graph; the activations are the same ones
-  each time, but SGLang has a copy of them per copy of the weights.
+- GEMM: six copies of the weights in turn (TensorRT-LLM since 1.3: as many as fill the cache, at
+  most five), all inside one CUDA graph; activations are reused, except that SGLang has a copy of
+  them per copy of the weights.
 - vLLM's 16-bit weights are not initialized, SGLang's and TensorRT-LLM's are random: random
-  operands draw more power and run slower where power is the limit.
-- attention: the same keys and values again and again.
-- experts: both products of gated experts, the activation between them and the routing; of the
-  distributions of tokens, the power law, whose batches touch as many experts as chance does.
-- passes: casts of 16-bit activations to 8 bits by a known scale.
+  operands draw more power and run slower under the power limit.
+- attention: the same keys and values every time.
+- experts: both grouped GEMMs of gated experts, the activation and the routing; tokens follow the
+  power-law distribution, whose batches touch as many experts as uniform routing does.
+- passes: casts of 16-bit activations to 8 bits with a given scale.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ Column = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
-"""Engines, those whose kernels stand for an accelerator by default first."""
+"""Engines; the first one's kernels are the default of an accelerator."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where the package keeps an operation's rows, and which of them count."""
+    """File of an operation's rows in the package, and the filter on its columns."""
 
     family: str
     file: str
@@ -77,14 +76,14 @@ SOURCES = {
 }  # fmt: skip
 OPERATIONS = tuple(SOURCES)
 
-# Names under which shapes were drawn when the first constants were fitted; others use their own.
+# Hash prefixes of the first fits; other operations use their family's name.
 _DRAWN_AS = {"gemm": "kernels-1", "gemm8": "kernels-1", "prefill": "attention-1"}
 _DRAWN_AS["decode"] = _DRAWN_AS["prefill"]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Measurements of one operation: shapes by column, times, and which framework took them."""
+    """Measurements of one operation: shape columns, times, and the framework of each row."""
 
     operation: str
     system: str
@@ -102,7 +101,7 @@ class Table:
 
     @property
     def groups(self) -> NDArray[np.str_]:
-        """What is held out together: all rows of one weight, or of one set of heads."""
+        """Group of each row for the split: all rows of one weight (n, k), or of one head set."""
         names = SOURCES[self.operation].held_out_by
         parts = zip(*(self.columns[name].astype(int).tolist() for name in names), strict=True)
         drawn_as = _DRAWN_AS.get(self.operation, f"{SOURCES[self.operation].family}-1")
@@ -112,7 +111,7 @@ class Table:
 
     @property
     def held_out(self) -> Mask:
-        """Which rows no fit may see."""
+        """Rows that no fit may use."""
         names, index = np.unique(self.groups, return_inverse=True)
         return np.array([hash_fraction(name) < HELD_OUT for name in names])[index]
 
@@ -134,8 +133,8 @@ def load(operation: str, system: str) -> Table | None:
         ]
         # A later version may have measured only what it changed.
         most = max(map(len, tables), default=0)
-        whole = [table for table in tables if len(table) > most / 2]
-        parts += whole[-1:]
+        complete = [table for table in tables if len(table) > most / 2]
+        parts += complete[-1:]
     return _concatenate(parts) if parts else None
 
 
@@ -187,7 +186,7 @@ def read_sample(path: Path) -> list[Table]:
 
 
 def write_sample(path: Path, tables: list[Table]) -> None:
-    """Write a few rows of several tables as one CSV file."""
+    """Write the rows of several tables as one CSV file."""
     shapes = list(dict.fromkeys(name for source in SOURCES.values() for name in source.shape))
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Published serving cases as inputs of the graph: accelerator, model, placement, load."""
+"""Published serving cases as inputs of the graph: accelerator, model, parallelism, load."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from assay.catalog import accelerators, models
 from assay.errors import InputError
 from assay.validate.cases import Case
 from assay.validate.serving import fields
-from assay.validate.serving.fields import whole
+from assay.validate.serving.fields import parse_count
 
 UNLIMITED = 1e6
-"""Requests in flight where they never lack."""
+"""Concurrency of a saturated server."""
 
 ALL_HEADS = 1e3
 OLD_GROUP = 3.0
-"""Query heads that shared a reading of keys through caches before kernels did."""
+"""Query heads that shared key reads through the cache before kernels grouped them (GQA)."""
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One observed figure: which outputs of the graph it is, in its unit."""
+class ObservedFigure:
+    """One observed figure, and the output of the graph it is compared with."""
 
     quantity: str
     unit: str
@@ -34,17 +34,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A case as values of graph variables, with what it observed."""
+    """A case as inputs of the graph, with its observed figures."""
 
     case: Case
     system: str
     engine: str
     client: str
     values: dict[str, float]
-    figures: list[Figure]
+    figures: list[ObservedFigure]
     notes: list[str] = field(default_factory=list)
     prompt_values: dict[str, float] | None = None
-    """Where prompts run, when not with the decoding."""
+    """Inputs of the prefill GPUs, in disaggregated deployments."""
 
 
 QUANTITIES = {
@@ -65,7 +65,7 @@ QUANTITIES = {
 
 
 def deployment_of(case: Case) -> Deployment:
-    """Read a case; raises an error that says what is missing where it cannot be predicted."""
+    """Read a case; raises `InputError` with what is missing if it cannot be predicted."""
     inputs = case.inputs
     entry = accelerators.find(_text(inputs, "system", "gpu", "accelerator"))
     if "gpu.rate_8bit" not in entry.given or not str(entry.facts.get("calibration", "")):
@@ -91,15 +91,15 @@ def deployment_of(case: Case) -> Deployment:
         "serving.prompt": prompt,
         "serving.output": max(output, 1.0),
         "serving.group_limit": ALL_HEADS if fields.shares_keys(case, engine) else OLD_GROUP,
-        "serving.static": float("static" in mode or whole(inputs.get("osl")) == 1),
+        "serving.static": float("static" in mode or parse_count(inputs.get("osl")) == 1),
         "serving.separate": 0.0,
-        "serving.pipeline": whole(inputs.get("pp")),
+        "serving.pipeline": parse_count(inputs.get("pp")),
         **_placement(inputs, "", notes),
     }
     values["serving.concurrency"], more = _concurrency(case, mode)
     notes += more
     found = Deployment(case, entry.name, engine, client, values, _figures(case), notes)
-    return _separated(found) if mode.startswith("disagg") else found
+    return _disaggregated(found) if mode.startswith("disagg") else found
 
 
 def _text(inputs: Mapping[str, Any], *names: str) -> str:
@@ -139,7 +139,11 @@ def _model(case: Case) -> tuple[dict[str, float], list[str]]:
 def _placement(inputs: Mapping[str, Any], prefix: str, notes: list[str]) -> dict[str, float]:
     def stated(*names: str) -> int:
         return next(
-            (whole(inputs[prefix + n]) for n in names if inputs.get(prefix + n) not in (None, "")),
+            (
+                parse_count(inputs[prefix + n])
+                for n in names
+                if inputs.get(prefix + n) not in (None, "")
+            ),
             1,
         )
 
@@ -168,26 +172,26 @@ def _concurrency(case: Case, mode: str) -> tuple[float, list[str]]:
         return UNLIMITED, []
     for name in ("concurrency", "batch", "batch_size"):
         if inputs.get(name):
-            return float(whole(inputs[name])), []
+            return float(parse_count(inputs[name])), []
     return 1.0, ["no batch is stated: one request"]
 
 
-def _separated(found: Deployment) -> Deployment:
-    """Prompts on GPUs of their own, decoding on others, requests spread over the workers."""
+def _disaggregated(found: Deployment) -> Deployment:
+    """Disaggregated prefill and decode, with requests spread over the workers."""
     inputs, notes = found.case.inputs, list(found.notes)
-    workers = whole(inputs.get("decode_num_workers"), 0)
+    workers = parse_count(inputs.get("decode_num_workers"), 0)
     if not workers:
         workers = 3
         notes.append("decode workers are not stated: 3, the median of those that are")
     values = found.values | _placement(inputs, "decode_", notes) | {"serving.separate": 1.0}
     values["serving.concurrency"] = max(found.values["serving.concurrency"] / workers, 1.0)
-    prompts = whole(inputs.get("prefill_num_workers"), 1)
+    prompts = parse_count(inputs.get("prefill_num_workers"), 1)
     prompt_values = found.values | _placement(inputs, "prefill_", []) | {"serving.separate": 1.0}
     prompt_values["serving.concurrency"] = max(found.values["serving.concurrency"] / prompts, 1.0)
     return replace(found, values=values, prompt_values=prompt_values, notes=notes)
 
 
-def _figures(case: Case) -> list[Figure]:
+def _figures(case: Case) -> list[ObservedFigure]:
     figures = []
     for name, value in case.observed.items():
         known = QUANTITIES.get(name)
@@ -196,5 +200,5 @@ def _figures(case: Case) -> list[Figure]:
         unit = name.rpartition("_")[2] if name.endswith("_ms") else "token/s"
         if name == "decode_ms_per_token":
             unit = "ms"
-        figures.append(Figure(name, unit, float(value), *known))
+        figures.append(ObservedFigure(name, unit, float(value), *known))
     return figures

@@ -1,4 +1,4 @@
-"""What a published serving case says of its software, read from its fields by stated rules."""
+"""Engine, client and number formats of a serving case, read from its fields."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ ENGINES = {
     "vllm": ("vllm",),
     "sglang": ("sglang",),
 }
-"""Engines and how publications spell them."""
+"""Engines and their spellings in publications."""
 
 DEFAULT_ENGINE = "vllm"
 SHARED_KEYS_SINCE = (0, 8)
-"""TensorRT-LLM whose decode kernels read the keys of a group of heads once (XQA)."""
+"""First TensorRT-LLM whose decode kernels read the keys of a GQA group once (XQA)."""
 
 PUBLISHED_LENGTHS = {(1024, 1024), (1024, 8192), (8192, 1024)}
-"""Prompts and answers of InferenceX, github.com/SemiAnalysisAI/InferenceX."""
+"""Input and output lengths of InferenceX, github.com/SemiAnalysisAI/InferenceX."""
 
 MEAN_LENGTH = 0.9
-"""InferenceX draws lengths evenly between 0.8 of the nominal ones and all of them."""
+"""InferenceX draws lengths uniformly between 0.8 and 1 of the nominal ones."""
 
 
 @dataclass(frozen=True)
 class Formats:
-    """How weights and keys are stored and multiplied."""
+    """Number formats of weights, KV cache and compute."""
 
     compute_bits: int
     expert_bits: int
@@ -39,7 +39,7 @@ class Formats:
 
 
 def text_of(case: Case) -> str:
-    """Everything that a case says in words, in lower case."""
+    """All text of a case, in lower case."""
     parts = [str(value) for value in case.source.values()] + [case.notes]
     parts += [str(value) for value in case.inputs.values() if isinstance(value, str)]
     return " ".join(parts).lower()
@@ -76,9 +76,9 @@ def shares_keys(case: Case, engine: str) -> bool:
 
 
 def client_of(case: Case) -> tuple[str, list[str]]:
-    """How requests were sent: as InferenceX does, in an unknown closed loop, or not at all.
+    """The load generator: InferenceX, an unknown closed loop, or none (offline).
 
-    Static batches, single tokens and cases that name no server were timed without one.
+    Static batches and cases that name no server are offline.
     """
     inputs = case.inputs
     stated = str(inputs.get("client") or "").lower()
@@ -93,7 +93,7 @@ def client_of(case: Case) -> tuple[str, list[str]]:
 
 
 def formats_of(case: Case, engine: str, has_experts: bool, rates: dict[str, float]) -> Formats:
-    """Number formats from the words of a case's precision."""
+    """Number formats from the precision fields of a case."""
     words = " ".join(
         str(case.inputs.get(name) or "")
         for name in ("precision", "gemm_quant", "moe_quant", "weights", "dtype")
@@ -119,8 +119,8 @@ def formats_of(case: Case, engine: str, has_experts: bool, rates: dict[str, floa
     return Formats(16, 16, 2.0, 2.0, kv)
 
 
-def whole(value: Any, otherwise: int = 1) -> int:
-    """A count as published: numbers and their text; nothing or zero stands for `otherwise`."""
+def parse_count(value: Any, otherwise: int = 1) -> int:
+    """A count from a number or its text; `otherwise` for nothing or zero."""
     if value is None or value == "":
         return otherwise
     try:

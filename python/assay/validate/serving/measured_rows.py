@@ -24,9 +24,9 @@ def rows_file() -> Path:
 
 def read_rows(path: Path, systems: Iterable[str] = ()) -> list[Case]:
     """Rows as cases, of some systems or of all."""
-    wanted = set(systems)
+    selected = set(systems)
     with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if not wanted or row["system"] in wanted]
+        rows = [row for row in csv.DictReader(file) if not selected or row["system"] in selected]
     return [_case(row) for row in rows]
 
 
@@ -46,7 +46,7 @@ def _case(row: dict[str, str]) -> Case:
 
 
 def _client(row: dict[str, str]) -> str:
-    """Rows of InferenceX are dated dumps of its results; the others are the package's own runs."""
+    """The load generator of a row: InferenceX, or the package's own closed loop."""
     from_package = "auto-gap-analysis" in row["silicon_data_source"]
     return "closed loop" if from_package else "InferenceX"
 

@@ -1,4 +1,4 @@
-"""Serving cases predicted through the graph: latencies, rates, and what they are made of."""
+"""Serving cases predicted through the graph: latencies, throughput, and their terms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay.stack import registry
 from assay.validate.cases import Case
 from assay.validate.folds import Fold, folds_by_case
 from assay.validate.score import Row
-from assay.validate.serving.deployments import Deployment, Figure, deployment_of
+from assay.validate.serving.deployments import Deployment, ObservedFigure, deployment_of
 
 Matrix = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ FIGURES = (
 """Outputs that figures are compared with, within the scope `serving`."""
 
 PROMPT_FIGURES = ("time_to_first_token", "prompt_time")
-"""What GPUs that only run prompts decide, where there are such."""
+"""Figures that prefill GPUs determine in disaggregated deployments."""
 
 _PARTS = ("projection", "attention", "feed_forward", "pass", "reduction")
 _TERMS = (
@@ -39,8 +39,8 @@ _TERMS = (
 )  # fmt: skip
 _OUTSIDE = ("gpu.memory.bandwidth", "gpu.peak_flops", "architecture.active_parameters")
 
-# Other kernels of an engine are its factors on the accelerator's: its own sets do not predict
-# better, see docs/design/serving-model.md.
+# Only the all-reduce has constants of the engine: its other kernels do not predict better with
+# their own, see docs/design/serving-model.md.
 _OWN_KERNELS = ("collectives.direct_start", "collectives.direct_share")
 # Kernel constants are fitted at the clock that the tables were measured at.
 _CLOCK = {"kernels.device.clock_ratio": 1.0}
@@ -49,7 +49,7 @@ _CLOCK = {"kernels.device.clock_ratio": 1.0}
 def values_of(
     deployment: Deployment, prompts: bool = False, fold: Fold | None = None
 ) -> dict[str, float]:
-    """Everything that the graph is given for a deployment, or for its GPUs that run prompts.
+    """All inputs of the graph for a deployment, or for its prefill GPUs.
 
     With a fold, constants of the engine are those of the fit without the fold's cases.
     """
@@ -66,7 +66,7 @@ def values_of(
 
 @cache
 def hardware(system: str, engine: str = "vllm") -> dict[str, float]:
-    """Data sheet and fitted constants of an accelerator, with the engine's own all-reduce."""
+    """Data sheet and fitted constants of an accelerator, with the engine's all-reduce."""
     entry = accelerators.find(system)
     calibration = str(entry.facts.get("calibration") or system)
     fitted = constants.given(calibration)
@@ -91,7 +91,7 @@ class Points:
     def __init__(
         self, deployments: Sequence[Deployment], prompts: int = 0, *, held_out: bool = False
     ) -> None:
-        """Collect the values of all deployments, of the last `prompts` those that run prompts.
+        """Collect the inputs of all deployments; of the last `prompts` those of the prefill GPUs.
 
         With `held_out`, cases that entered the fit have the constants of a fit without them.
         """
@@ -152,12 +152,12 @@ class _Outputs:
         self.decoding = Points(deployments, held_out=held_out).outputs()
         self.prompts = Points(deployments, count, held_out=held_out).outputs()
 
-    def of(self, index: int, figure: Figure) -> dict[str, float]:
+    def of(self, index: int, figure: ObservedFigure) -> dict[str, float]:
         columns = self.prompts if _is_prompt(figure) else self.decoding
         return {name: float(column[index]) for name, column in columns.items()}
 
 
-def _is_prompt(figure: Figure) -> bool:
+def _is_prompt(figure: ObservedFigure) -> bool:
     return figure.variable in PROMPT_FIGURES
 
 
@@ -169,7 +169,7 @@ def _gaps(case: Case, reason: str, observed: dict[str, object]) -> list[Row]:
     ]
 
 
-def _row(deployment: Deployment, figure: Figure, outputs: dict[str, float]) -> Row:
+def _row(deployment: Deployment, figure: ObservedFigure, outputs: dict[str, float]) -> Row:
     case, scale = deployment.case, figure.scale
     predicted = outputs[figure.variable] * scale
     if not math.isfinite(predicted):
@@ -192,7 +192,7 @@ def _hardware_notes(system: str) -> tuple[str, ...]:
     return constants.find(str(entry.facts.get("calibration") or system)).notes
 
 
-def _terms(figure: Figure, outputs: dict[str, float]) -> dict[str, float]:
+def _terms(figure: ObservedFigure, outputs: dict[str, float]) -> dict[str, float]:
     """Parts of a time in its own unit; for a rate, parts of the time of a step in ms."""
     if figure.variable in PROMPT_FIGURES:
         step = figure.scale
@@ -209,9 +209,9 @@ def _terms(figure: Figure, outputs: dict[str, float]) -> dict[str, float]:
 
 
 def _baselines(
-    figure: Figure, outputs: dict[str, float], deployment: Deployment
+    figure: ObservedFigure, outputs: dict[str, float], deployment: Deployment
 ) -> dict[str, float]:
-    """Peak rate and full bandwidth, nothing lost; and operations at a constant share of the peak."""
+    """The roofline at data-sheet rates, and a constant MFU."""
     values, gpus = deployment.values, outputs["gpus"]
     multiple = (
         hardware(deployment.system, deployment.engine)["gpu.rate_8bit"]
@@ -222,11 +222,11 @@ def _baselines(
     stream = outputs["gpu.memory.bandwidth"] * gpus
     flops, weights = 2 * outputs["architecture.active_parameters"], outputs["weight_memory"] * gpus
     batch, prompt = outputs["batch"], values["serving.prompt"]
-    kept = batch * outputs["context"] * outputs["kv.bytes_per_token"]
+    kv_bytes = batch * outputs["context"] * outputs["kv.bytes_per_token"]
     tokens = batch * (1 + (0 if values["serving.static"] else prompt / values["serving.output"]))
 
     def steps(share: float, loss: float) -> tuple[float, float]:
-        step = max((weights + kept) / stream, flops * tokens / peak) / loss
+        step = max((weights + kv_bytes) / stream, flops * tokens / peak) / loss
         return step, max(weights / stream, flops * prompt / (share * peak)) / loss
 
     found = {}

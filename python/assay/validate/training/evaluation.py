@@ -1,4 +1,4 @@
-"""Training cases: every job through the graph, in the best of the layouts it leaves open."""
+"""Evaluates training jobs through the graph, each in its fastest layout that fits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.catalog import constants
 from assay.model.tapes.compile import Compiled
 from assay.model.tapes.cones import Cones
 from assay.stack import registry
-from assay.validate.training.figures import Figure, Step, figures_of
+from assay.validate.training.figures import ObservedFigure, StepWork, figures_of
 from assay.validate.training.jobs import Job
 from assay.validate.training.layouts import LAYOUT
 from assay.validate.training.shapes import RATES
@@ -32,7 +32,7 @@ TERMS = {
     "update": "training.update.time",
     "start": "training.step_start",
 }
-"""Named parts of a step; what straggling adds to their sum is the rest."""
+"""Named terms of a step; the remainder is straggling."""
 
 OUTPUTS = (
     STEP,
@@ -47,7 +47,7 @@ OUTPUTS = (
     "training.tensor_peak",
     *TERMS.values(),
 )
-# Kernel constants were measured at the clock that dense products leave, as steps leave it.
+# Kernel constants were measured at the clock of dense GEMMs, which is that of training steps.
 _SAME_CLOCK = {"gpu.throttle": 1.0, "gpu.throttle_reference": 1.0}
 _GIVEN = (*RATES, "gpu.memory.capacity", "training.run_yield")
 _ANY_TOKENS = 1e12
@@ -75,8 +75,8 @@ def columns(
     """One column for every input: constants of the accelerator, values of the case, the layout."""
     changed = override or {}
     unique = list({id(job): job for job in jobs}.values())
-    place = {id(job): position for position, job in enumerate(unique)}
-    index = np.array([place[id(job)] for job in jobs])
+    row_of = {id(job): position for position, job in enumerate(unique)}
+    index = np.array([row_of[id(job)] for job in jobs])
     known = [{**_constants(job.system), **job.values, **_SAME_CLOCK, **_run(job)} for job in unique]
     found = {}
     for name in inputs():
@@ -120,7 +120,7 @@ def best_layouts(jobs: Sequence[Job], override: dict[str, Array] | None = None) 
     for job in jobs:
         part = slice(start, start + len(job.layouts))
         start += len(job.layouts)
-        # Where nothing fits the estimate of memory is wrong: the run did take place.
+        # If nothing fits, the memory estimate is wrong: the run did take place.
         usable = fits[part] if fits[part].any() else np.ones(len(job.layouts), dtype=bool)
         known = usable & np.isfinite(cost[part])
         chosen.append(int(np.argmin(np.where(known, cost[part], np.inf))))
@@ -160,11 +160,11 @@ def predict_jobs(jobs: Sequence[Job], override: dict[str, Array] | None = None) 
     ]
 
 
-def figures(found: Predicted) -> list[Figure]:
-    """What was observed of a predicted job."""
+def figures(found: Predicted) -> list[ObservedFigure]:
+    """The observed figures of a predicted job."""
     job = found.job
     flops = found.values["architecture.training.flops_per_token"] * found.tokens
     gpus = None if job.counts_gpus else found.gpus
     recomputes = found.layout["parallelism.recompute"] > 1.5
-    step = Step(job.values["training.batch"], found.tokens, gpus, flops, recomputes)
+    step = StepWork(job.values["training.batch"], found.tokens, gpus, flops, recomputes)
     return figures_of(job.case, step, job.total_tokens)

@@ -1,7 +1,7 @@
-"""What a training case observed, as figures that the graph computes.
+"""Observed figures of a training case, in terms of outputs of the graph.
 
-Achieved FLOP/s become the time of a step by the count that the case's notes state; shares of peak
-(MFU) are never used, because their conventions differ.
+Achieved FLOP/s are converted to step times by the FLOP count that the notes state; MFU is never
+used, because its conventions differ.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from assay.validate.cases import Case
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One observed figure: `kind` says what of the graph it is compared with."""
+class ObservedFigure:
+    """One observed figure; `kind` selects the output of the graph to compare with."""
 
     quantity: str
     kind: str
@@ -35,8 +35,8 @@ _DAYS = re.compile(r"training_days_(\d+(?:\.\d+)?)([BT])_tokens")
 
 
 @dataclass(frozen=True)
-class Step:
-    """What turns rates into times: a step's sequences, tokens, GPUs and operations."""
+class StepWork:
+    """Work of a step, which converts rates to times: sequences, tokens, GPUs and FLOPs."""
 
     batch: float
     tokens: float
@@ -45,13 +45,13 @@ class Step:
     recomputes: bool
 
 
-def figures_of(case: Case, step: Step, total_tokens: float | None) -> list[Figure]:
+def figures_of(case: Case, step: StepWork, total_tokens: float | None) -> list[ObservedFigure]:
     """The figures of a case.
 
     A rate that is just the run's tokens over its GPU-hours is the same figure stated twice.
     """
     observed = case.observed
-    found: list[Figure] = []
+    found: list[ObservedFigure] = []
     gpus = step.gpus
     timed = _step_seconds(case, step)
     hours = observed.get("gpu_hours")
@@ -61,29 +61,33 @@ def figures_of(case: Case, step: Step, total_tokens: float | None) -> list[Figur
     )
     if timed is not None and not is_repeated:
         seconds, notes = timed
-        found.append(Figure("step_time", "step", "s", seconds, notes=notes))
+        found.append(ObservedFigure("step_time", "step", "s", seconds, notes=notes))
     for name in _HOURS:
         if isinstance(observed.get(name), (int, float)):
-            found.append(Figure("gpu_hours", "hours", "GPU*h", float(observed[name])))
+            found.append(ObservedFigure("gpu_hours", "hours", "GPU*h", float(observed[name])))
             break
     if isinstance(observed.get("days"), (int, float)) and gpus:
-        found.append(Figure("gpu_hours", "hours", "GPU*h", float(observed["days"]) * 24 * gpus))
+        found.append(
+            ObservedFigure("gpu_hours", "hours", "GPU*h", float(observed["days"]) * 24 * gpus)
+        )
     for name, value in observed.items():
         if (days := _DAYS.fullmatch(name)) and gpus:
             run = float(days[1]) * (1e9 if days[2] == "B" else 1e12)
             hours = float(value) * 24 * gpus
-            found.append(Figure("ideal_gpu_hours", "ideal hours", "GPU*h", hours, run))
+            found.append(ObservedFigure("ideal_gpu_hours", "ideal hours", "GPU*h", hours, run))
     for name, part in _MEMORY.items():
         if isinstance(observed.get(name), (int, float)):
-            found.append(Figure(name.removesuffix("_GiB"), part, "GiB/GPU", float(observed[name])))
+            found.append(
+                ObservedFigure(name.removesuffix("_GiB"), part, "GiB/GPU", float(observed[name]))
+            )
     if isinstance(observed.get("total_train_flop"), (int, float)):
         found.append(
-            Figure("total_train_flop", "flops", "FLOP", float(observed["total_train_flop"]))
+            ObservedFigure("total_train_flop", "flops", "FLOP", float(observed["total_train_flop"]))
         )
     return found
 
 
-def _step_seconds(case: Case, step: Step) -> tuple[float, tuple[str, ...]] | None:
+def _step_seconds(case: Case, step: StepWork) -> tuple[float, tuple[str, ...]] | None:
     observed: dict[str, Any] = case.observed
     for name, scale in (
         ("iteration_time_ms", 1e-3),
@@ -105,17 +109,17 @@ def _step_seconds(case: Case, step: Step) -> tuple[float, tuple[str, ...]] | Non
     return None
 
 
-def counted_flops(case: Case, step: Step) -> tuple[float, str]:
+def counted_flops(case: Case, step: StepWork) -> tuple[float, str]:
     """FLOPs of a step as the source counts them.
 
     Narayanan et al. 2021 count 96 B s l h^2 (1 + s/6h + V/16lh), full recomputation included.
-    That count is taken where the notes state it, and for plain decoders whose layers are computed
-    again; else the model's own FLOPs, without recomputation.
+    That count is used where the notes state it, and for GPT-style decoders with recomputation; else
+    the model FLOPs without recomputation.
     """
     inputs = case.inputs
-    plain = not (inputs.get("ffn") or inputs.get("kv_heads") or inputs.get("experts"))
+    gpt_style = not (inputs.get("ffn") or inputs.get("kv_heads") or inputs.get("experts"))
     shapes = [inputs.get(name) for name in ("hidden", "layers", "seq_len")]
-    if ("96" not in case.notes and not (plain and step.recomputes)) or not all(shapes):
+    if ("96" not in case.notes and not (gpt_style and step.recomputes)) or not all(shapes):
         return step.model_flops, "achieved FLOP/s taken as the model's, nothing computed again"
     h, layers, s = (float(value) for value in shapes if value)
     vocabulary = float(inputs.get("vocab") or 51200)

@@ -1,4 +1,4 @@
-"""Published training cases as inputs of the graph, with the figures that were observed."""
+"""Published training cases as inputs of the graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from typing import Any
 from assay.catalog.entries import CatalogEntry
 from assay.validate.cases import Case
 from assay.validate.training.layouts import layouts_of
-from assay.validate.training.shapes import Gap, accelerator_of, launch_year, rates_of, shapes_of
+from assay.validate.training.shapes import (
+    NotPredictable,
+    accelerator_of,
+    launch_year,
+    rates_of,
+    shapes_of,
+)
 from assay.validate.training.siblings import completed, with_layout
 from assay.validate.training.software import Software, software_of
 
@@ -27,7 +33,7 @@ _ADAPTER_RATE = re.compile(r"(\d+)\s*Gb/s")
 
 @dataclass(frozen=True)
 class Job:
-    """A case's run: values by variable in base units, and layouts of which the best counts."""
+    """A case as inputs of the graph in base units, and the parallel layouts it leaves open."""
 
     case: Case
     system: str
@@ -35,14 +41,14 @@ class Job:
     values: dict[str, float]
     layouts: tuple[dict[str, float], ...]
     counts_gpus: bool
-    """Whether only GPU time is known, because the number of GPUs is not."""
+    """Whether the number of GPUs is unknown, so that only GPU time is compared."""
     total_tokens: float | None = None
     notes: tuple[str, ...] = ()
     software: Software | None = field(default=None, repr=False)
 
 
 def read_job(case: Case, siblings: Sequence[Case]) -> Job:
-    """A case as a job; raises Gap with the reason where something needed is not stated."""
+    """A case as a job; raises `NotPredictable` with the reason if an input is missing."""
     case = completed(case, siblings)
     inputs = case.inputs
     entry = accelerator_of(case)
@@ -73,7 +79,7 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
     }
     layouts = tuple(layouts_of(case, software, values, counts, notes))
     if not layouts:
-        raise Gap("no layout divides the job as stated")
+        raise NotPredictable("no layout divides the job as stated")
     return Job(
         case, entry.name, bits, values, layouts, counts_gpus=not gpus,
         total_tokens=_total_tokens(inputs), notes=tuple(notes), software=software,
@@ -81,7 +87,7 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
 
 
 def _product(inputs: dict[str, Any], needed: str) -> int | None:
-    """GPUs that the stated splits make, if the one that is needed is among them."""
+    """Product of the stated parallel degrees, if the needed one is among them."""
     if needed and not inputs.get(needed):
         return None
     names = [name for name in ("tp", "pp", "cp", needed) if name]
@@ -89,7 +95,7 @@ def _product(inputs: dict[str, Any], needed: str) -> int | None:
 
 
 def _counts(case: Case, entry: CatalogEntry, bits: float, notes: list[str]) -> list[int]:
-    """Powers of two that would end the run in time at 0.4 of peak."""
+    """GPU counts (powers of two) that finish the run in time at an MFU of 0.4."""
     inputs, least = case.inputs, FEWEST_GPUS
     tokens, size = _total_tokens(inputs), inputs.get("params_B") or inputs.get("params_active_B")
     if tokens and size:

@@ -1,4 +1,4 @@
-"""Layouts that a training case states or leaves open."""
+"""Parallel layouts that a training case states or leaves open."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LAYOUT = (
     "parallelism.recompute",
     "parallelism.sequence_parallel",
 )
-"""What a layout decides; a case may leave any of it open."""
+"""Variables of a layout; a case may leave any of them open."""
 
-_WAYS = re.compile(r"(\d+)-way (?:model|tensor)")
+_TENSOR_WAYS = re.compile(r"(\d+)-way (?:model|tensor)")
 
 
 def layouts_of(
     case: Case, software: Software, values: dict[str, float], counts: Sequence[int],
     notes: list[str],
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Every layout that the case leaves open; batches that nothing divides are split unevenly."""
+    """Every layout that the case leaves open; indivisible batches are split unevenly."""
     inputs = case.inputs
     splits = _splits(inputs, software)
     if splits == [(1, 1)] and values["training.batch"] < min(counts):
@@ -69,7 +69,7 @@ def layouts_of(
 
 def _splits(inputs: dict[str, Any], software: Software) -> list[tuple[int, int]] | None:
     tensor, pipeline = inputs.get("tp"), inputs.get("pp")
-    if not tensor and (ways := _WAYS.search(str(inputs.get("parallel", "")).lower())):
+    if not tensor and (ways := _TENSOR_WAYS.search(str(inputs.get("parallel", "")).lower())):
         tensor = int(ways[1])
     if tensor or pipeline:
         return [(int(tensor or 1), int(pipeline or 1))]

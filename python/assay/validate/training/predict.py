@@ -1,4 +1,4 @@
-"""Training cases: steps, GPU-hours, memory and operations beside what was published."""
+"""Training cases: step time, GPU-hours, memory and FLOPs against published figures."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from assay.validate.training.evaluation import (
     figures,
     predict_jobs,
 )
-from assay.validate.training.figures import Figure
+from assay.validate.training.figures import ObservedFigure
 from assay.validate.training.jobs import Job, read_job
-from assay.validate.training.shapes import Gap
+from assay.validate.training.shapes import NotPredictable
 
 SHARE_OF_RULE = 0.4
 BORROWED_SPREAD = 2.0
-"""How much wider the interval is where an accelerator borrows another's kernels."""
+"""Factor on the interval where an accelerator borrows another's kernel constants."""
 
 COUNTED_SPREAD = 0.02
-"""Memory and operations are counted: what they leave out is small."""
+"""Spread of memory and FLOPs, which are counted, not fitted."""
 
 _QUANTILE_95 = 1.645
 _HOUR = 3600.0
@@ -46,8 +46,8 @@ def predict(cases: Sequence[Case]) -> list[Row]:
     for case in cases:
         try:
             jobs.append(read_job(case, cases))
-        except Gap as gap:
-            rows += _gaps(case, str(gap))
+        except NotPredictable as reason:
+            rows += _gaps(case, str(reason))
         except AssayError as error:
             rows += _gaps(case, error.message)
         except (KeyError, TypeError, ValueError) as error:
@@ -103,7 +103,7 @@ def _fold_constants(fold: Fold, system: str) -> dict[str, float]:
 
 def _row(
     found: Predicted,
-    figure: Figure,
+    figure: ObservedFigure,
     shares: dict[tuple[str, float], list[float]],
     without: Predicted | None,
 ) -> Row:
@@ -121,12 +121,12 @@ def _row(
     )  # fmt: skip
 
 
-def _is_timed(figure: Figure) -> bool:
+def _is_timed(figure: ObservedFigure) -> bool:
     """Whether fitted constants have a part in it: memory and operations are counted."""
     return figure.kind in ("step", *_HOURS)
 
 
-def _value(found: Predicted, figure: Figure) -> float:
+def _value(found: Predicted, figure: ObservedFigure) -> float:
     values = found.values
     if figure.kind == "step":
         return values[STEP]
@@ -158,8 +158,8 @@ def _memory(found: Predicted, kind: str) -> float:
     return float(evaluate(columns([found.job], [layout]))[name][0]) / _GIB
 
 
-def _spread(found: Predicted, figure: Figure) -> float:
-    """Log spread of a figure: exact counts have a little, hours that of the yield besides."""
+def _spread(found: Predicted, figure: ObservedFigure) -> float:
+    """Logarithmic spread of a figure; GPU-hours add that of the run yield."""
     values = constants.find(found.job.system)
     if not _is_timed(figure):
         return COUNTED_SPREAD
@@ -171,7 +171,7 @@ def _spread(found: Predicted, figure: Figure) -> float:
     return spread
 
 
-def _terms(found: Predicted, figure: Figure, value: float) -> dict[str, float]:
+def _terms(found: Predicted, figure: ObservedFigure, value: float) -> dict[str, float]:
     if not _is_timed(figure):
         return {}
     scale = value / found.values[STEP]
@@ -184,17 +184,17 @@ def _terms(found: Predicted, figure: Figure, value: float) -> dict[str, float]:
     return terms
 
 
-def _rule(found: Predicted, figure: Figure) -> float:
-    """Six operations a parameter and token, all at the peak of the format."""
+def _rule(found: Predicted, figure: ObservedFigure) -> float:
+    """6ND FLOPs at the peak of the format."""
     flops = 6 * found.values["architecture.active_parameters"]
     if figure.kind == "flops":
         return flops * (found.job.total_tokens or 0.0)
     seconds = flops * found.tokens / found.values["training.tensor_peak"]
-    return seconds * _value(found, figure) / found.values[STEP] * _undone_yield(found, figure)
+    return seconds * _value(found, figure) / found.values[STEP] * _without_yield(found, figure)
 
 
-def _undone_yield(found: Predicted, figure: Figure) -> float:
-    """A rule knows nothing of what a run loses, so it is held to the published hours."""
+def _without_yield(found: Predicted, figure: ObservedFigure) -> float:
+    """Takes the run yield out of the hours: the rule of thumb does not model it."""
     return (
         constants.given(found.job.system)["training.run_yield"] if figure.kind == "hours" else 1.0
     )
@@ -205,7 +205,7 @@ def _key(found: Predicted) -> tuple[str, float]:
 
 
 def _shares(found: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:
-    """Shares of peak that the rule implies, by kind of accelerator and format."""
+    """MFU that the observed figures imply, by accelerator and format."""
     shares: dict[tuple[str, float], list[float]] = {}
     for predicted in found:
         for figure in figures(predicted):
@@ -217,7 +217,7 @@ def _shares(found: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:
 
 
 def _baselines(
-    found: Predicted, figure: Figure, shares: dict[tuple[str, float], list[float]]
+    found: Predicted, figure: ObservedFigure, shares: dict[tuple[str, float], list[float]]
 ) -> dict[str, float]:
     if figure.kind == "flops":
         return {"rule_6nd": _rule(found, figure)}

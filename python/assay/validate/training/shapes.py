@@ -1,4 +1,4 @@
-"""What a training case runs: the accelerator it names, and its model's shapes."""
+"""Accelerator and model shapes of a training case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATES = ("gpu.memory.bandwidth", "gpu.link.bandwidth")
 _OVERRIDES = {"layers": "layers", "vocab": "vocabulary", "ffn": "ffn", "kv_heads": "kv_heads"}
 
 
-class Gap(Exception):
+class NotPredictable(Exception):
     """Why a case cannot be predicted."""
 
 
@@ -27,25 +27,25 @@ def accelerator_of(case: Case) -> CatalogEntry:
     inputs = case.inputs
     name = inputs.get("gpu") or inputs.get("accelerator")
     if not name and "total_train_flop" in case.observed:
-        name = "H100"  # counted operations are the same on any
+        name = "H100"  # FLOPs do not depend on the accelerator
     if not name:
-        raise Gap("no accelerator is stated")
+        raise NotPredictable("no accelerator is stated")
     try:
         return accelerators.find(str(name))
     except AssayError as error:
-        raise Gap(error.message) from None
+        raise NotPredictable(error.message) from None
 
 
 @cache
 def rates_of(name: str) -> dict[str, float]:
-    """Rates of memory and links, which some accelerators state and others compose of parts."""
+    """Memory and link bandwidth, stated in the catalog or resolved from it."""
     given, known = accelerators.find(name).given, registry()
     found = {rate: known.resolve(rate, given).value for rate in RATES}
     return {rate: value for rate, value in found.items() if value is not None}
 
 
 def launch_year(entry: CatalogEntry) -> float:
-    """When the accelerator's family came out: the first of its name."""
+    """Launch year of the accelerator's family: the earliest of its variants."""
     family = entry.name.partition("_")[0]
     dates = [
         str(other.facts.get("launched", ""))
@@ -61,7 +61,7 @@ def launch_year(entry: CatalogEntry) -> float:
 
 
 def shapes_of(case: Case, notes: list[str]) -> dict[str, float]:
-    """The model's shapes by variable: as stated, or from the catalog under the model's name."""
+    """Shapes of the model by variable: as stated, or from the catalog."""
     inputs = case.inputs
     words = text_of(case)
     if not all(inputs.get(name) for name in ("hidden", "layers", "heads")):
@@ -109,15 +109,15 @@ def _named_model(case: Case) -> models.CatalogModel:
     """The model that a case names."""
     name = case.inputs.get("model")
     if not name:
-        raise Gap("neither shapes nor a model are stated")
+        raise NotPredictable("neither shapes nor a model are stated")
     try:
         return models.find(str(name))
     except AssayError as error:
-        raise Gap(error.message) from None
+        raise NotPredictable(error.message) from None
 
 
 def _latent(words: str, notes: list[str]) -> dict[str, Any]:
-    """Widths of compressed attention, which cases with experts leave to the model's name."""
+    """Dimensions of multi-head latent attention, by the model's name."""
     if "deepseek-v3" not in words and "deepseek v3" not in words:
         return {}
     notes.append("widths of compressed attention from the catalog: deepseek-v3")

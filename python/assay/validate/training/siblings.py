@@ -1,4 +1,4 @@
-"""What other cases of the same source, or of the same model, tell of a training case."""
+"""Fields of a training case completed from cases of the same source or model."""
 
 from __future__ import annotations
 

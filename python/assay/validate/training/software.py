@@ -1,7 +1,6 @@
-"""What software a published training case ran, read off its fields and its source.
+"""Software of a published training case, inferred from its fields and its source.
 
-Rules look at words and dates, never at the name of a suite; each default that stands in for
-something unsaid is a note.
+Rules read words and dates, never the id of a case; each default assumed is a note.
 """
 
 from __future__ import annotations
@@ -15,28 +14,28 @@ from typing import Any
 from assay.validate.cases import Case
 
 UNDATED = 2023.5
-"""When software without any date is taken to be from."""
+"""Date assumed for software without one."""
 
-FUSED_ATTENTION = 2022.6
-"""FlashAttention was published in May 2022; software from before cannot have it."""
+FLASH_ATTENTION = 2022.6
+"""FlashAttention was published in May 2022."""
 
-PRESENT_ATTENTION = 2023.9
+FLASH_ATTENTION_2 = 2023.9
 """FlashAttention-2 was published in July 2023 and took some months to spread."""
 
-OVERLAPPING = 2022.6
-"""Megatron-LM hid none of its communication before; it came with the work of 2022."""
+COMMUNICATION_OVERLAP = 2022.6
+"""Megatron-LM overlapped no communication before 2022."""
 
-SHARDED_STATES = 2022.9
-"""Since when the optimizer's states are split by default."""
+SHARDED_OPTIMIZER = 2022.9
+"""Optimizer states are sharded (ZeRO-1) by default since then."""
 
 FUSED_ACCUMULATION = 2022.2
-"""Megatron-LM fused the sums of gradients into products at the start of 2022."""
+"""Megatron-LM fused gradient accumulation into GEMMs at the start of 2022."""
 
-INTERLEAVING = 2021.2
-"""Interleaved stages were published in April 2021."""
+INTERLEAVED_PIPELINE = 2021.2
+"""Interleaved pipeline stages were published in April 2021."""
 
-RECOMPUTING = 2022.6
-"""Until then whole layers were computed again as a rule; then came selective recomputation."""
+SELECTIVE_RECOMPUTATION = 2022.6
+"""Full activation recomputation was the rule before; then came selective recomputation."""
 
 _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
@@ -62,7 +61,7 @@ _SPLIT_FIELDS = ("framework", "scheme", "parallel", "sharding")
 
 @dataclass(frozen=True)
 class Software:
-    """Features in the terms of the graph, and what had to be assumed."""
+    """Software features as inputs of the graph, and the defaults assumed."""
 
     date: float
     values: dict[str, float]
@@ -74,7 +73,7 @@ class Software:
 
 
 def text_of(case: Case) -> str:
-    """Everything a case says in words, in lower case; its id is a name and says nothing."""
+    """All text of a case, in lower case, without its id."""
     fields = ("framework", "scheme", "schedule", "parallel", "sharding", "precision", "model")
     parts = [str(case.inputs.get(name, "")) for name in fields]
     parts += [str(value) for name, value in case.source.items() if name != "provenance"]
@@ -82,7 +81,7 @@ def text_of(case: Case) -> str:
 
 
 def stated_date(case: Case) -> float | None:
-    """When the software was current, in years: as the case states it, or as its source implies."""
+    """Date of the software in years: as the case states it, or as its source implies."""
     if (stated := case.inputs.get("stated_date")) is not None:
         return float(stated)
     source = " ".join(str(case.source.get(name, "")) for name in ("url", "title", "where"))
@@ -106,7 +105,7 @@ def _date_in(source: str, words: str) -> float | None:
 
 
 def date_of(case: Case, siblings: Sequence[Case]) -> tuple[float, tuple[str, ...]]:
-    """A case's date: its own, that of cases from the same place, or a default."""
+    """Date of a case: its own, that of cases of the same source, or the default."""
     if (own := stated_date(case)) is not None:
         return own, ()
     url = case.source.get("url")
@@ -121,7 +120,7 @@ def date_of(case: Case, siblings: Sequence[Case]) -> tuple[float, tuple[str, ...
 
 
 def software_of(case: Case, siblings: Sequence[Case], launched: float) -> Software:
-    """The features of a case's software, by its words and its date."""
+    """Software features of a case, by its text and its date."""
     date, notes = date_of(case, siblings)
     words, inputs = text_of(case), case.inputs
     found = list(notes)
@@ -131,9 +130,9 @@ def software_of(case: Case, siblings: Sequence[Case], launched: float) -> Softwa
     attention = _attention(words, date)
     stage = _zero_stage(inputs, words)
     if stage is None:
-        stage = 1.0 if date >= SHARDED_STATES else 0.0
+        stage = 1.0 if date >= SHARDED_OPTIMIZER else 0.0
         found.append(f"sharding not stated: stage {stage:.0f} by its date")
-    overlaps = date >= OVERLAPPING or eager or stage > 1
+    overlaps = date >= COMMUNICATION_OVERLAP or eager or stage > 1
     values = {
         "software.attention": attention,
         "software.fused_passes": 0.0 if eager else 1.0,
@@ -151,17 +150,17 @@ def software_of(case: Case, siblings: Sequence[Case], launched: float) -> Softwa
     stated = str(inputs.get("activation_recompute", "")).lower()
     return Software(
         date, values, tuple(found),
-        interleaves=date >= INTERLEAVING and not deepspeed,
+        interleaves=date >= INTERLEAVED_PIPELINE and not deepspeed,
         recompute=_recompute(inputs, stated, date),
         zero_stage=stage,
-        sequence_parallel="sequence-parallel" in stated or date >= RECOMPUTING,
+        sequence_parallel="sequence-parallel" in stated or date >= SELECTIVE_RECOMPUTATION,
     )  # fmt: skip
 
 
 def _attention(words: str, date: float) -> float:
-    if "flashattention-3" in words or "flashattention-2" in words or date >= PRESENT_ATTENTION:
+    if "flashattention-3" in words or "flashattention-2" in words or date >= FLASH_ATTENTION_2:
         return 2.0
-    if "flash" in words or date >= FUSED_ATTENTION:
+    if "flash" in words or date >= FLASH_ATTENTION:
         return 1.0
     return 0.0
 
@@ -182,7 +181,7 @@ def _zero_stage(inputs: dict[str, Any], words: str) -> float | None:
 
 
 def _gradient_bytes(inputs: dict[str, Any], date: float) -> float:
-    """Sums in 32 bits, unless all is in 16, as it was in fp16 before products summed up."""
+    """Bytes of a gradient: FP32, unless everything is FP16, as before fused accumulation."""
     if inputs.get("mp_mode"):
         return 2.0 if inputs["mp_mode"] == "PURE" else 4.0
     is_half = str(inputs.get("precision", "")).lower() == "fp16"
@@ -198,4 +197,4 @@ def _recompute(inputs: dict[str, Any], stated: str, date: float) -> float | None
         return 1.0
     if stated.startswith("none"):
         return 0.0
-    return 2.0 if date < RECOMPUTING else None
+    return 2.0 if date < SELECTIVE_RECOMPUTATION else None
