@@ -1,4 +1,4 @@
-"""Makes a bundle that installs Assay on an x86_64 Linux GPU host without network.
+"""Builds a bundle that installs Assay on an x86_64 Linux GPU host without network.
 
 Run by `make bundle`. The bundle has three parts in dist/bundle: `assay-bundle` holds Assay's wheel,
 the wheels of the packages that the host lacks, install.sh, the GPU tests with run_gpu_tests.sh, and measure_gpu.sh;
@@ -49,7 +49,7 @@ Entry = dict[str, str | int]
 
 
 class BundleError(Exception):
-    """Why no bundle was made, with a hint on the next line."""
+    """Why the bundle could not be built, with a hint on the next line."""
 
 
 def say(text: str) -> None:
@@ -63,13 +63,13 @@ def run(*command: str | Path, environment: Mapping[str, str] | None = None) -> N
 
 
 def commit() -> str:
-    """The commit that the bundle is made from, which results measured with it name."""
-    told = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    return subprocess.run(told, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    """The commit that the bundle is built from, recorded in results measured with it."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def build_wheel(folder: Path) -> None:
-    """Builds Assay's release wheel for the host and checks what it asks of the host."""
+    """Builds Assay's release wheel for the host and checks its platform tag."""
     compiler = target_compiler()
     run(
         *(sys.executable, "-m", "maturin", "build", "--release", "--out", folder),
@@ -81,7 +81,7 @@ def build_wheel(folder: Path) -> None:
 
 
 def check_tag(wheel: str) -> None:
-    """Refuses a wheel that the host could not install."""
+    """Raises if the host could not install the wheel."""
     tag = re.search(r"-abi3-manylinux_2_(\d+)_x86_64\.", wheel)
     if tag is None or int(tag.group(1)) > NEWEST_GLIBC:
         raise BundleError(
@@ -130,7 +130,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def check_size(size: int, entries: Iterable[Entry], limit: int = FIRST_PART_LIMIT) -> None:
-    """Refuses a first part larger than promised, naming what takes the space."""
+    """Raises if the first part is too large, with the largest wheels."""
     if size <= limit:
         return
     largest = sorted(((int(entry["size"]), entry["name"]) for entry in entries), reverse=True)
@@ -145,7 +145,7 @@ def check_size(size: int, entries: Iterable[Entry], limit: int = FIRST_PART_LIMI
 def make_first_part(
     folder: Path, python_version: str, pins: list[Pin], left: Mapping[str, str]
 ) -> tuple[list[Entry], list[Entry]]:
-    """Fills the first part; returns manifest entries of what is in it and what was left out."""
+    """Fills the first part; returns manifest entries of its wheels and of what is left out."""
     wheels = folder / "wheels"
     wheels.mkdir(parents=True)
     build_wheel(wheels)
@@ -182,7 +182,7 @@ def make_first_part(
 def make_part(
     folder: Path, python_version: str, requirements: Iterable[str], why: str
 ) -> list[Entry]:
-    """Fills a part that is wheels alone; returns manifest entries of what is in it."""
+    """Fills a part of wheels only; returns its manifest entries."""
     wheels = folder / "wheels"
     wheels.mkdir(parents=True)
     download(requirements, python_version, wheels)
@@ -190,7 +190,7 @@ def make_part(
 
 
 def replace(new: Path, destination: Path, work: Path) -> None:
-    """Puts a finished folder in the place of the one before it."""
+    """Replaces the previous folder by the finished one."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     if destination.exists():
         destination.rename(work / "before")
@@ -198,16 +198,16 @@ def replace(new: Path, destination: Path, work: Path) -> None:
 
 
 def make_bundle(python_version: str, host: Packages | None) -> None:
-    """Makes the parts and the manifest, then moves them into place at once."""
+    """Builds the parts and the manifest, then moves them into place at once."""
     DESTINATION.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=DESTINATION.parent) as name:
         work = Path(name)
-        made = work / "made"
+        staging = work / "staging"
         pins = resolve(ROOT, python_version, DEPENDENCY_GLIBC, host or {}, work)
         left = left_out(pins, host)
-        entries, absent = make_first_part(made / FIRST_PART, python_version, pins, left)
+        entries, absent = make_first_part(staging / FIRST_PART, python_version, pins, left)
         parts = {FIRST_PART: entries}
-        folder = made / COMPILER_PART
+        folder = staging / COMPILER_PART
         why = "compiles CUDA C++ at run time"
         parts[COMPILER_PART] = make_part(folder, python_version, [CUDA_COMPILER], why)
         # The range, not the version carried: a host keeps the compiler that its PyTorch came with.
@@ -215,7 +215,7 @@ def make_bundle(python_version: str, host: Packages | None) -> None:
         if host is None:
             assumed = [f"{pin.name}=={pin.version}" for pin in pins if pin.name in left]
             why = "for a host that has none"
-            parts[ASSUMED_PART] = make_part(made / ASSUMED_PART, python_version, assumed, why)
+            parts[ASSUMED_PART] = make_part(staging / ASSUMED_PART, python_version, assumed, why)
         manifest = {
             "host": {"architecture": "x86_64", "system": "Linux", "python": python_version},
             "host_packages": "assumed" if host is None else "listed",
@@ -223,8 +223,8 @@ def make_bundle(python_version: str, host: Packages | None) -> None:
             "left_out": absent,
         }
         text = json.dumps(manifest, indent=2) + "\n"
-        (made / FIRST_PART / "MANIFEST.json").write_text(text, encoding="utf-8")
-        replace(made, DESTINATION, work)
+        (staging / FIRST_PART / "MANIFEST.json").write_text(text, encoding="utf-8")
+        replace(staging, DESTINATION, work)
     for part, listed in parts.items():
         size = sum(int(entry["size"]) for entry in listed)
         say(f"{DESTINATION.relative_to(ROOT) / part}: {len(listed)} wheels, {size / 1e6:.1f} MB")

@@ -1,7 +1,7 @@
-"""The tests that the offline bundle carries, for a GPU host to run.
+"""Tests in the offline bundle, for a GPU host to run.
 
-Those of `tests/gpu` are about GPUs alone. Those of arrays and of the engine run on any device
-(tests/chosen_device.py). The contract of backends is a program: Rust's tests of assay-cuda.
+`tests/gpu` is GPU-only. Tests of arrays and of the engine run on any device
+(tests/chosen_device.py). The contract suite of backends is a Rust test binary of assay-cuda.
 """
 
 import json
@@ -17,7 +17,7 @@ PACKAGES = (
     *("pytest", "iniconfig", "packaging", "pluggy", "pygments"),
     *("hypothesis", "sortedcontainers", "pytest-xdist", "execnet"),
 )
-"""What runs the tests, with all that it needs."""
+"""The test runner with its dependencies."""
 
 FILES = (
     *("tests/conftest.py", "tests/chosen_device.py", "tests/gpu", "tests/runtime"),
@@ -26,13 +26,13 @@ FILES = (
     *("scripts/sanitize_kernels.py", "scripts/few_cases.py"),
 )
 CHOOSE_A_DEVICE = ("from small_models import", "from chosen_device import")
-"""A test of the engine that has one of these runs on a GPU too."""
+"""Imports that mark a test of the engine as runnable on a GPU."""
 
 CONTRACT_SUITE = "contract-suite"
 
 
 def engine_tests(root: Path) -> Iterator[str]:
-    """The tests of the engine that run on the device that is chosen."""
+    """Tests of the engine that run on the chosen device."""
     for path in sorted((root / "tests" / "engine").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         if any(line in text for line in CHOOSE_A_DEVICE):
@@ -40,22 +40,22 @@ def engine_tests(root: Path) -> Iterator[str]:
 
 
 def add_tests(root: Path, folder: Path) -> None:
-    """Puts the tests in Python with what they import, and the scripts that test and measure."""
+    """Copies the Python tests with their imports, and the test and measurement scripts."""
     for name in (*FILES, *engine_tests(root)):
-        source, place = root / name, folder / "gpu-tests" / name
-        place.parent.mkdir(parents=True, exist_ok=True)
+        source, target = root / name, folder / "gpu-tests" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(source, place)
+            shutil.copy(source, target)
     for script in ("run_gpu_tests.sh", "measure_gpu.sh"):
         shutil.copy(root / "scripts" / script, folder)
 
 
 def add_contract_suite(root: Path, folder: Path) -> None:
-    """Builds the contract suite as the wheel is built, and puts it beside the other tests."""
+    """Builds the contract suite with the wheel's compiler, and copies it to the tests."""
     compiler = target_compiler()
-    # The interpreter that a wheel is made with is of no concern here.
+    # The interpreter argument applies to wheels only.
     target = compiler.arguments if compiler.arguments[0] == "--target" else ()
     built = subprocess.run(
         [
@@ -68,13 +68,13 @@ def add_contract_suite(root: Path, folder: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    place = folder / "gpu-tests" / CONTRACT_SUITE
-    shutil.copy(_executable(built.stdout), place)
-    os.chmod(place, 0o755)
+    path = folder / "gpu-tests" / CONTRACT_SUITE
+    shutil.copy(_executable(built.stdout), path)
+    os.chmod(path, 0o755)
 
 
 def _executable(messages: str) -> str:
-    """The test program that cargo says it made."""
-    made = (json.loads(line) for line in messages.splitlines() if line.startswith("{"))
-    (program,) = (one["executable"] for one in made if one.get("executable"))
+    """The test binary in cargo's messages."""
+    parsed = (json.loads(line) for line in messages.splitlines() if line.startswith("{"))
+    (program,) = (one["executable"] for one in parsed if one.get("executable"))
     return str(program)

@@ -2,8 +2,8 @@
 
     PYTHONPATH=python python scripts/fit_collectives.py --write FOLDER
 
-Needs the extra `validate`. Held-out sizes and rank counts are dropped before anything else. All
-systems are fitted at once: what belongs to the library is common to them.
+Needs the extra `validate`. Held-out sizes and rank counts are dropped first. All systems are fitted
+at once, because constants of the library (NCCL) are common to them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from assay.validate.measured_package import PACKAGE, VERSION
 
 Floats = NDArray[np.float64]
 SCALE = 0.05
-"""Errors well above this count by their size, not by its square: they are noise of the machine."""
+"""Scale of the soft-L1 loss: larger errors are noise of the machine and count linearly."""
 
-PULL = 0.02
+PRIOR_WEIGHT = 0.02
 STARTS = 6
 INTERVAL_90 = 1.645
 COMMON = "common"
@@ -46,7 +46,7 @@ OWN = {
     "collectives.exchange_share": (0.75, "1"),
     "collectives.exchange_copy": (0.15, "1"),
 }
-"""Constants of an accelerator: where the search starts, and the unit."""
+"""Constants of an accelerator: starting values and units."""
 
 SHARED = {
     "collectives.eager_latency_ratio": 0.88,
@@ -63,18 +63,18 @@ SHARED = {
 
 DIRECT = {"collectives.direct_start": (4e-6, "s"), "collectives.direct_share": (0.6, "1")}
 WITHOUT_SWITCH = ("a100_sxm",)
-"""Systems whose switch cannot reduce: NVIDIA's third generation is the first that can."""
+"""Systems without NVLS: NVSwitch reduces from its third generation on."""
 
 
 @dataclass
 class Problem:
-    """Log residuals of all systems' rows by the logarithms of common and own constants."""
+    """Log residuals of all rows, as a function of the logarithms of shared and own constants."""
 
     rows: Sequence[Measured]
 
     @property
     def names(self) -> list[str]:
-        """Common constants, then each system's own."""
+        """Shared constants, then those of each system."""
         return [*SHARED, *(f"{r.system}/{name}" for r in self.rows for name in OWN)]
 
     @property
@@ -96,12 +96,12 @@ class Problem:
         return {name: float(value) for name, value in found.items()}
 
     def residuals(self, logs: Floats) -> Floats:
-        """Logarithms of predicted over measured, then a weak pull toward the start."""
+        """Logarithms of predicted over measured, then a weak prior at the starting values."""
         parts = [
             np.log(tables.evaluate(rows, self.values(logs, i)) / rows.seconds)
             for i, rows in enumerate(self.rows)
         ]
-        return np.concatenate([*parts, PULL * (logs - self.center)])
+        return np.concatenate([*parts, PRIOR_WEIGHT * (logs - self.center)])
 
     def jacobian(self, logs: Floats) -> Floats:
         """Derivatives of the residuals, exact."""
@@ -115,7 +115,7 @@ class Problem:
             block[:, : len(SHARED)] = slopes[: len(SHARED)].T
             block[:, first : first + len(OWN)] = slopes[len(SHARED) :].T
             blocks.append(block)
-        return np.vstack([*blocks, PULL * np.eye(len(logs))])
+        return np.vstack([*blocks, PRIOR_WEIGHT * np.eye(len(logs))])
 
     def solve(self, start: Floats) -> tuple[Floats, float]:
         """Minimize from a start."""
@@ -149,12 +149,12 @@ def fit(rows: Sequence[Measured], seed: int = 0) -> tuple[Problem, Floats]:
 
 
 def standard_errors(problem: Problem, logs: Floats) -> Floats:
-    """Logarithmic standard errors; rows of one size and rank count err together."""
+    """Cluster-robust logarithmic standard errors; clusters are pairs of size and rank count."""
     count = sum(len(rows) for rows in problem.rows)
     error, slopes = problem.residuals(logs)[:count], problem.jacobian(logs)
     weight = 1 / np.sqrt(1 + (error / SCALE) ** 2)
     bread = np.linalg.inv(
-        (slopes[:count] * weight[:, None]).T @ slopes[:count] + PULL**2 * np.eye(len(logs))
+        (slopes[:count] * weight[:, None]).T @ slopes[:count] + PRIOR_WEIGHT**2 * np.eye(len(logs))
     )
     groups = np.concatenate(
         [[f"{s:.0f}:{r:.0f}" for s, r in zip(x.size, x.ranks, strict=True)] for x in problem.rows]
@@ -167,7 +167,7 @@ def standard_errors(problem: Problem, logs: Floats) -> Floats:
 
 
 def fit_direct(rows: Measured, values: dict[str, float]) -> dict[str, dict[str, Any]]:
-    """Start and share of one engine's own all-reduce, the rest as fitted."""
+    """Start and bandwidth share of an engine's custom all-reduce; other constants are fixed."""
 
     def residuals(logs: Floats) -> Floats:
         own = dict(zip(DIRECT, map(float, np.exp(logs)), strict=True))
@@ -197,16 +197,16 @@ def _entry(value: float, unit: str, deviation: float | None) -> dict[str, Any]:
     return entry
 
 
-def documents(kept: Sequence[Measured]) -> dict[str, dict[str, Any]]:
-    """One document for what is common and one for each system."""
-    problem, logs = fit(kept)
+def documents(fitted: Sequence[Measured]) -> dict[str, dict[str, Any]]:
+    """One document for the shared constants and one for each system."""
+    problem, logs = fit(fitted)
     deviations = standard_errors(problem, logs)
     found: dict[str, dict[str, Any]] = {COMMON: _document(COMMON)}
     found[COMMON]["constants"] = {
         name: _entry(float(np.exp(log)), "1", float(deviation))
         for name, log, deviation in zip(SHARED, logs, deviations, strict=False)
     }
-    for i, rows in enumerate(kept):
+    for i, rows in enumerate(fitted):
         values = problem.values(logs, i)
         first = len(SHARED) + i * len(OWN)
         own = deviations[first : first + len(OWN)]

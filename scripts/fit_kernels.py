@@ -2,9 +2,9 @@
 
     PYTHONPATH=python:scripts python scripts/fit_kernels.py [SYSTEM ...] --write FOLDER
 
-With `--only OPERATION,...` the rest of the files in the folder stays as it is; `--sample FILE`
-writes the held-out rows that the tests score. Needs the extra `validate`. Rows of held-out shapes
-are dropped before anything else happens.
+`--only OPERATION,...` keeps the other constants of the files in the folder; `--sample FILE` writes
+the held-out rows that the tests score. Needs the extra `validate`. Rows of held-out shapes are
+dropped first.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from assay import json_records
 from assay.validate.kernels.operations import OPERATION_RELATIONS, Prediction, device
 from assay.validate.kernels.tables import FRAMEWORKS, Table, load, write_sample
 from assay.validate.measured_package import PACKAGE, VERSION
-from kernel_priors import FACTS, PRIORS, SYSTEMS
+from kernel_priors import DISCRETE, PRIORS, SYSTEMS
 
 SCALE = {"gemm": 0.01}
-"""Errors well above this count by their size, not by its square: they are other kernels, or noise."""
+"""Scale of the soft-L1 loss: larger errors are other kernels or noise and count linearly."""
 _SCALE = 0.05
 
 PRIOR_WEIGHT = 0.02
 SEARCH_ROWS, FINAL_ROWS = 3000, 16000
-STARTS, KEPT = 5, 1
+STARTS, FINALISTS = 5, 1
 REFINED, REFINEMENTS, FIRST_STEP, TAIL_WEIGHT = ("gemm",), 10, 0.05, 0.05
 INTERVAL_90 = 1.645
 ASSUMED_SPREAD = 0.25
@@ -43,7 +43,7 @@ Logs = NDArray[np.float64]
 
 @dataclass
 class Fit:
-    """Constants found, and how they were found."""
+    """Fitted constants and diagnostics of the fit."""
 
     table: Table
     free: dict[str, float]
@@ -54,7 +54,7 @@ class Fit:
 
 
 class Problem:
-    """Log residuals of a table's rows, and their derivatives by the logarithms of constants."""
+    """Log residuals of a table's rows, and their Jacobian by the logarithms of constants."""
 
     def __init__(
         self, table: Table, fixed: Mapping[str, float], facts: Mapping[str, float]
@@ -75,19 +75,21 @@ class Problem:
         return np.concatenate([np.exp(logs), self.fixed])
 
     def residuals(self, logs: Logs) -> NDArray[np.float64]:
-        """Logarithms of predicted over measured, then a weak pull toward the prior."""
+        """Logarithms of predicted over measured, then a weak prior."""
         time = self.predict(self.values(logs))[0]
-        return np.concatenate([np.log(time) - self.observed, self._pull() * (logs - self.center)])
+        return np.concatenate(
+            [np.log(time) - self.observed, self._prior_weight() * (logs - self.center)]
+        )
 
     def jacobian(self, logs: Logs) -> NDArray[np.float64]:
         """Derivatives of the residuals, exact."""
         values = self.values(logs)
         time = self.predict(values)[0]
         slopes = self.predict.slopes(values, self.names)
-        pull = self._pull() * np.eye(len(logs))
-        return np.vstack([(slopes * np.exp(logs)[:, None] / time).T, pull])
+        prior = self._prior_weight() * np.eye(len(logs))
+        return np.vstack([(slopes * np.exp(logs)[:, None] / time).T, prior])
 
-    def _pull(self) -> float:
+    def _prior_weight(self) -> float:
         return PRIOR_WEIGHT * self.scale * float(np.sqrt(len(self.observed)))
 
     def solve(self, start: Logs, steps: int) -> tuple[Logs, float]:
@@ -101,38 +103,38 @@ class Problem:
         return found.x, float(2 * found.cost / (len(self.observed) * self.scale**2))
 
     def refine(self, logs: Logs) -> Logs:
-        """Search along each constant for the least median error, and a little of its tail.
+        """Coordinate search for the least median error, plus a small weight on p90.
 
-        That is how predictions are judged; the smooth loss before it only gets near.
+        Predictions are scored by the median; the smooth loss only gets near its minimum.
         """
 
-        def judged(at: Logs) -> float:
+        def objective(at: Logs) -> float:
             errors = np.abs(np.expm1(self.residuals(at)[: len(self.observed)]))
             return float(np.median(errors) + TAIL_WEIGHT * np.quantile(errors, 0.9))
 
-        best, least = logs, judged(logs)
+        best, least = logs, objective(logs)
         steps = np.full(len(logs), FIRST_STEP)
         for _ in range(REFINEMENTS):
-            for place in range(len(logs)):
+            for index in range(len(logs)):
                 for sign in (1.0, -1.0):
                     trial = best.copy()
-                    trial[place] += sign * steps[place]
+                    trial[index] += sign * steps[index]
                     trial = np.clip(trial, self.lower, self.upper)
-                    if (found := judged(trial)) < least:
+                    if (found := objective(trial)) < least:
                         best, least = trial, found
-                        steps[place] *= 1.5
+                        steps[index] *= 1.5
                         break
                 else:
-                    steps[place] *= 0.5
+                    steps[index] *= 0.5
         return best
 
     def standard_errors(self, logs: Logs, groups: NDArray[np.str_]) -> NDArray[np.float64]:
-        """Logarithmic standard errors; rows of one weight, or of one set of heads, err together."""
+        """Cluster-robust logarithmic standard errors; clusters are weights or head sets."""
         rows = len(self.observed)
         error, slopes = self.residuals(logs)[:rows], self.jacobian(logs)
-        slopes, pull = slopes[:rows], slopes[rows:]
+        slopes, prior = slopes[:rows], slopes[rows:]
         weight = 1 / np.sqrt(1 + (error / self.scale) ** 2)
-        bread = np.linalg.inv((slopes * weight[:, None]).T @ slopes + pull.T @ pull)
+        bread = np.linalg.inv((slopes * weight[:, None]).T @ slopes + prior.T @ prior)
         _, index = np.unique(groups, return_inverse=True)
         scores = np.zeros((index.max() + 1, len(logs)))
         np.add.at(scores, index, slopes * (weight * error)[:, None])
@@ -140,15 +142,17 @@ class Problem:
 
 
 def fit(table: Table, fixed: Mapping[str, float], facts: Mapping[str, float], seed: int = 0) -> Fit:
-    """Search from several starts on few rows, then refine the best on many."""
+    """Multi-start search on a subset of the rows, then the best start on more rows."""
     random = np.random.default_rng(seed)
-    few = Problem(_some(table, SEARCH_ROWS, random), fixed, facts)
+    few = Problem(_random_rows(table, SEARCH_ROWS, random), fixed, facts)
     starts = [few.center] + [
         few.center + 0.4 * random.standard_normal(len(few.center)) for _ in range(STARTS - 1)
     ]
     found = sorted((few.solve(start, 25) for start in starts), key=lambda pair: pair[1])
-    many = Problem(_some(table, FINAL_ROWS, random), fixed, facts)
-    logs, cost = min((many.solve(logs, 40) for logs, _ in found[:KEPT]), key=lambda pair: pair[1])
+    many = Problem(_random_rows(table, FINAL_ROWS, random), fixed, facts)
+    logs, cost = min(
+        (many.solve(logs, 40) for logs, _ in found[:FINALISTS]), key=lambda pair: pair[1]
+    )
     if table.operation in REFINED:
         logs = many.refine(logs)
     every = Problem(table, fixed, facts)
@@ -163,17 +167,17 @@ def fit(table: Table, fixed: Mapping[str, float], facts: Mapping[str, float], se
     )
 
 
-def _some(table: Table, count: int, random: np.random.Generator) -> Table:
+def _random_rows(table: Table, count: int, random: np.random.Generator) -> Table:
     mask = np.zeros(len(table), dtype=bool)
     mask[random.permutation(len(table))[:count]] = True
     return table.where(mask)
 
 
 def best_fit(table: Table, fixed: Mapping[str, float], facts: Mapping[str, float]) -> Fit:
-    """Fit with the combination of the kernel's facts that does best on few rows."""
-    combinations = FACTS.get(table.operation, [{}])
+    """Fit with the combination of discrete parameters that is best on a subset of the rows."""
+    combinations = DISCRETE.get(table.operation, [{}])
     random = np.random.default_rng(0)
-    few = _some(table, SEARCH_ROWS, random)
+    few = _random_rows(table, SEARCH_ROWS, random)
 
     def cost(combination: Mapping[str, float]) -> float:
         problem = Problem(few, {**fixed, **combination}, facts)
@@ -184,10 +188,10 @@ def best_fit(table: Table, fixed: Mapping[str, float], facts: Mapping[str, float
 
 
 class Document:
-    """What is fitted on one system, as it is written."""
+    """Fitted constants of one system, as written to its file."""
 
     def __init__(self, system: str, before: Mapping[str, Any] | None = None) -> None:
-        """Start with nothing fitted, or with what was fitted before."""
+        """Start empty, or with the constants of an earlier fit."""
         self.system = system
         self.device = device(system)
         before = before or {}
@@ -196,7 +200,7 @@ class Document:
         self.fits: list[dict[str, Any]] = list(before.get("fits", []))
 
     def add(self, operation: str) -> None:
-        """Fit an operation: on the rows of all engines, or of each."""
+        """Fit an operation on the rows of all engines together, or of each engine."""
         table = load(operation, self.system)
         self.fits = [entry for entry in self.fits if entry["operation"] != operation]
         if table is None:
@@ -210,7 +214,7 @@ class Document:
                 self._add(seen.where(mask), engine)
 
     def _assume(self, operation: str) -> None:
-        """What was never measured on this system stays where fits start."""
+        """Use the starting values for an operation that was not measured on this system."""
         self.constants |= {
             name: {"value": prior.value, "unit": prior.unit, "kind": "assumed"}
             for name, prior in PRIORS[operation].items()
@@ -230,7 +234,7 @@ class Document:
         }  # fmt: skip
         entries |= {
             name: {"value": found.fixed[name], "unit": "1", "chosen": "least cost"}
-            for name in FACTS.get(table.operation, [{}])[0]
+            for name in DISCRETE.get(table.operation, [{}])[0]
         }
         size = np.abs(found.log_errors)
         spread = _short(float(np.quantile(size, 0.9)) / INTERVAL_90, 4)
@@ -247,9 +251,9 @@ class Document:
         print(self.system, *self.fits[-1].values(), flush=True)
 
     def _fixed(self, operation: str, engine: str) -> dict[str, float]:
-        """Constants of the same relations that other rows have settled, or do not touch."""
-        narrow = f"{operation}8"
-        fixed = {name: prior.value for name, prior in PRIORS.get(narrow, {}).items()}
+        """Constants of the same relations that are fitted on other rows."""
+        eight_bit = f"{operation}8"
+        fixed = {name: prior.value for name, prior in PRIORS.get(eight_bit, {}).items()}
         if operation in ("gemm8", "experts", "experts8"):
             scopes = (
                 ("kernels.gemm",) if operation == "gemm8" else ("kernels.gemm", "kernels.experts")
@@ -260,7 +264,7 @@ class Document:
                 for name, entry in known.items()
                 if name.rpartition(".")[0] in scopes and not name.endswith("spread")
             }
-        own = {*PRIORS[operation], *FACTS.get(operation, [{}])[0]}
+        own = {*PRIORS[operation], *DISCRETE.get(operation, [{}])[0]}
         return {name: value for name, value in fixed.items() if name not in own}
 
     def data(self) -> dict[str, Any]:
@@ -272,7 +276,7 @@ class Document:
                 "kind": "measured",
                 "source": f"{PACKAGE} {VERSION}, rows of each framework's newest main kernel",
                 "method": "least squares on logarithms, soft_l1, exact derivatives, weak priors; "
-                "products then for the least median",
+                "GEMMs then for the least median",
                 "command": f"python scripts/fit_kernels.py {self.system} --write FOLDER",
                 "held_out": "30 % by hash: of weights (n, k), of head sets, of experts",
                 "date": datetime.date.today().isoformat(),
@@ -289,7 +293,7 @@ SAMPLED = {"gemm": 30, "gemm8": 8, "prefill": 12, "decode": 12, "experts": 6, "p
 
 
 def held_out_rows(system: str) -> list[Table]:
-    """A few rows that no fit has seen, spread over shapes and engines by chance."""
+    """A random sample of held-out rows."""
     tables = []
     for operation, count in SAMPLED.items():
         table = load(operation, system)
@@ -297,7 +301,7 @@ def held_out_rows(system: str) -> list[Table]:
             unseen = table.where(
                 table.held_out & np.isin(table.framework, OPERATION_RELATIONS[operation].engines)
             )
-            tables.append(_some(unseen, count, np.random.default_rng(0)))
+            tables.append(_random_rows(unseen, count, np.random.default_rng(0)))
     return tables
 
 

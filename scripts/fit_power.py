@@ -2,8 +2,8 @@
 
     PYTHONPATH=python python scripts/fit_power.py tests/data/h200_power.json
 
-Only locked clocks and copies enter the fit; the runs under power limits are printed beside what
-the loop predicts for them.
+Only locked clocks and copies enter the fit; the runs under power limits are held out and printed
+with their predictions.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 CLOCK = 1.83e9
 BANDWIDTH = 4.8e12
 KELVIN = 273.15
-PRODUCT_DUTY = 0.05
-"""Operands and results of one product over what the memory could move in its time."""
+GEMM_DUTY = 0.05
+"""Memory traffic of the GEMM as a share of the bandwidth."""
 
 FIXED = {
     "gpu.clock": CLOCK,
@@ -41,7 +41,7 @@ FREE = {
     "hbm.access_energy": 5e-11,
 }
 ACTIVITIES = {"zeros": 0.4, "copies": 0.1}
-"""Where the search starts; random operands have activity 1 by definition."""
+"""Starting values; random operands have activity 1 by definition."""
 
 _POINT = ("gpu.throttle", "gpu.temperature", "gpu.activity", "gpu.memory.duty")
 
@@ -56,7 +56,7 @@ def fit(data: dict[str, Any]) -> tuple[dict[str, float], dict[str, float], Float
     kelvin = np.array([point["celsius"] + KELVIN for point in points])
     watts = np.array([point["watts"] for point in points])
     duty = np.array(
-        [point.get("terabytes_per_second", PRODUCT_DUTY * BANDWIDTH / 1e12) for point in points]
+        [point.get("terabytes_per_second", GEMM_DUTY * BANDWIDTH / 1e12) for point in points]
     ) * (1e12 / BANDWIDTH)
 
     def residuals(logs: Floats) -> Floats:
@@ -100,7 +100,7 @@ def main() -> None:
     given = {
         **FIXED, **constants, "gpu.thermal_resistance": resistance,
         "gpu.coolant_temperature": coolant, "gpu.temperature_limit": 360.0, "gpu.activity": 1.0,
-        "gpu.memory.duty": PRODUCT_DUTY,
+        "gpu.memory.duty": GEMM_DUTY,
     }  # fmt: skip
     shares = [
         registry.resolve("gpu.throttle", {**given, "gpu.power.limit": point["limit"]}).value or 0.0

@@ -45,15 +45,15 @@ MOST_OF_A_KIND = 14
 MOST_APART = 1.3
 SERVER = ("inferencex", "closed_loop")
 CLIENTS = {"": (*SERVER, "offline"), "server": SERVER}
-"""Groups of clients that share a constant: all, and those that stream answers from a server."""
+"""Groups of clients that share a constant: all, and those with a streaming server."""
 
 
 @dataclass(frozen=True)
 class Free:
-    """A constant to fit: what is believed of it for all engines, and how far one strays.
+    """A constant to fit, with a hierarchical prior.
 
-    `value` and `spread` are for all engines together, `own_spread` for one engine's deviation;
-    all spreads are of logarithms. `client` restricts it, `most` bounds it.
+    `value` and `spread` are the prior of all engines together, `own_spread` that of one engine's
+    deviation; all spreads are of logarithms. `client` restricts it, `most` bounds it.
     """
 
     name: str
@@ -84,7 +84,7 @@ SHARED = (
     Free("step_share", 0.1, 0.7, 0.3, "1", "closed_loop", 1.0),
     Free("first_iterations", 2.0, 0.3, 0.2, "1", "closed_loop"),
 )
-"""Constants that every engine has, each with a deviation of its own."""
+"""Constants of every engine, each with a deviation."""
 
 OWN = {
     # Times over 8-bit keys as the decode tables of the three engines have them; InferenceX sets
@@ -102,12 +102,12 @@ OWN = {
         Free("first_iterations", 4.0, 0.7, 0.0, "1", "inferencex"),
     ),
 }
-"""Constants that an engine shares with no other."""
+"""Constants of one engine only."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One figure: which output of which deployment it is, and how well it is believed."""
+    """One figure: the output and deployment it belongs to, its scale and weight."""
 
     deployment: int
     column: int
@@ -118,14 +118,14 @@ class Target:
 
 
 class Problem:
-    """Log residuals of figures by logarithms of constants: of all engines, then deviations."""
+    """Log residuals of figures, as a function of shared log constants and deviations."""
 
     def __init__(self, deployments: Sequence[Deployment]) -> None:
         """Bind the graph to the deployments."""
-        # GPUs that only run prompts are columns of their own, behind the others.
-        apart = [d for d in deployments if d.prompt_values is not None]
-        self.deployments = [*deployments, *apart]
-        self.points = serving.Points(self.deployments, prompts=len(apart))
+        # Prefill GPUs of disaggregated deployments are extra columns at the end.
+        disaggregated = [d for d in deployments if d.prompt_values is not None]
+        self.deployments = [*deployments, *disaggregated]
+        self.points = serving.Points(self.deployments, prompts=len(disaggregated))
         self.targets = _targets(deployments)
         outputs = [f"serving.{name}" for name in serving.FIGURES]
         self.function = registry().compile(inputs=list(self.points.names), outputs=outputs)
@@ -164,7 +164,7 @@ class Problem:
         return errors
 
     def residuals(self, unknowns: Vector) -> Vector:
-        """Weighted errors, then distances from what was believed."""
+        """Weighted errors, then deviations from the prior."""
         own = _shrink(self.errors(unknowns) / self.scale)
         return np.concatenate([self.weight * own, (unknowns - self.center) / self.spread])
 
@@ -188,13 +188,13 @@ class Problem:
         return np.vstack([np.nan_to_num(slope), np.diag(1 / self.spread)])
 
     def solve(self) -> Vector:
-        """The most probable constants."""
+        """The maximum a posteriori constants."""
         found: Vector = least_squares(self.residuals, self.center, jac=self.jacobian, max_nfev=40).x
         return found
 
 
 def _unknowns(uses: Sequence[tuple[Free, str, Vector]]) -> tuple[Vector, Vector, Vector, Vector]:
-    """What is solved for: one value for all engines and a deviation for each, or one's own."""
+    """The unknowns: a shared value and a deviation for each engine, or one value."""
     center: list[float] = []
     spread: list[float] = []
     common: dict[Free, int] = {}
@@ -219,7 +219,7 @@ def _unknowns(uses: Sequence[tuple[Free, str, Vector]]) -> tuple[Vector, Vector,
 
 
 def _shrink(errors: Vector) -> Vector:
-    """Errors whose squares grow linearly beyond one, so that outliers do not rule."""
+    """Soft-L1 residuals: squares grow linearly beyond one, so that outliers do not dominate."""
     found: Vector = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
     return found
 
@@ -231,7 +231,7 @@ def _shrink_slope(errors: Vector) -> Vector:
 
 
 def group_of(deployment: Deployment) -> str:
-    """What is left out together: all names of a model; a table of its own otherwise."""
+    """Group of the cross-validation: the model, or the suite of offline cases."""
     name = str(deployment.case.inputs.get("model", ""))
     if deployment.client == "offline":
         return deployment.case.suite
@@ -262,21 +262,21 @@ def _targets(deployments: Sequence[Deployment]) -> list[Target]:
 
 
 def reproduced(deployments: Sequence[Deployment]) -> list[Deployment]:
-    """Without rows that state the same and differ: something unstated made the difference."""
+    """Without rows that state the same inputs and differ: the cause is not stated."""
     runs: dict[tuple[object, ...], list[Deployment]] = {}
     for d in deployments:
         stated = tuple(sorted(d.values.items()))
         runs.setdefault((d.engine, d.system, d.client, stated), []).append(d)
-    kept = []
+    selected = []
     for same in runs.values():
         pairs = zip(*([figure.observed for figure in d.figures] for d in same), strict=True)
         if all(max(values) < MOST_APART * min(values) for values in pairs):
-            kept += same
-    return kept
+            selected += same
+    return selected
 
 
 def thinned(deployments: Sequence[Deployment]) -> list[Deployment]:
-    """No row twice, and at most so many of one model, engine and client."""
+    """No duplicates, and at most `MOST_OF_A_KIND` rows of one model, engine and client."""
     unique: dict[tuple[object, ...], Deployment] = {}
     for d in reproduced(deployments):
         observed = tuple(figure.observed for figure in d.figures)
@@ -285,11 +285,11 @@ def thinned(deployments: Sequence[Deployment]) -> list[Deployment]:
     kinds: dict[tuple[str, str, str], list[Deployment]] = {}
     for d in unique.values():
         kinds.setdefault((group_of(d), d.engine, d.client), []).append(d)
-    kept = []
+    selected = []
     for members in kinds.values():
         order = random.permutation(len(members))[:MOST_OF_A_KIND]
-        kept += [members[index] for index in sorted(order)]
-    return kept
+        selected += [members[index] for index in sorted(order)]
+    return selected
 
 
 def point_cases(path: Path) -> list[Case]:
@@ -307,7 +307,7 @@ def point_cases(path: Path) -> list[Case]:
 
 
 def read_deployments(cases: Iterable[Case]) -> list[Deployment]:
-    """Cases that can be predicted."""
+    """Deployments of the cases that can be predicted."""
     found = []
     for case in cases:
         try:
@@ -421,7 +421,7 @@ def constants_of(problem: Problem, unknowns: Vector) -> dict[str, Any]:
 
 
 def write(found: dict[str, Any], left: Sequence[tuple[str, str, str, float]], counts: str) -> None:
-    """Put fitted constants and intervals into the calibration file, settings as they are."""
+    """Write fitted constants and intervals to the calibration file; settings are kept."""
     path = Path(engines.__file__).parent / "calibration" / "engines.json"
     data = json.loads(path.read_text())
     for engine, entry in found.items():
@@ -485,7 +485,7 @@ def main() -> None:
 
 
 def _print_coverage(left: Sequence[tuple[str, str, str, float]]) -> None:
-    """Whether an interval from the other groups' errors holds a group's own."""
+    """Coverage of each group by an interval from the errors of the other groups."""
 
     def others_of(group: str, quantity: str) -> list[float]:
         return [abs(e) for g, _, q, e in left if g != group and q == quantity]

@@ -1,9 +1,9 @@
-"""Fit what kernel tables cannot tell of training: software, network and system constants.
+"""Fit training constants that kernel tables do not contain: software, network and system.
 
     PYTHONPATH=python:scripts python scripts/fit_training.py CASES --write FOLDER
 
-Cases of tier A are fitted, every suite with the same weight, as most probable values around stated
-priors; then each suite is predicted by constants that have not seen it.
+Maximum a posteriori fit on cases of tier A, every suite with the same weight; then each suite is
+predicted by constants fitted without it, which are written as folds for `assay validate`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from training_priors import PRIORS
 Array = NDArray[np.float64]
 SCALE = 0.05
 EFFECTIVE_CASES = 30
-"""Errors of one suite come together, so that its cases tell much less than as many others would."""
+"""Effective number of cases: errors within a suite are correlated."""
 ROUNDS = 2
 STEPS = 12
 
 
 @dataclass(frozen=True)
 class Observed:
-    """A job and the seconds of its step, from whatever figure the case states."""
+    """A job and the seconds of its step, from the figure that the case states."""
 
     job: Job
     seconds: float
@@ -104,7 +104,7 @@ class Problem:
         return {**self.table, **override(logs, self.families)}
 
     def residuals(self, logs: Array) -> Array:
-        """Errors whose squares grow linearly beyond one, then distances from the priors."""
+        """Soft-L1 errors, then deviations from the priors."""
         time = training.evaluate(self.at(logs))[training.STEP]
         errors = (np.log(time) - self.observed) * self.weights
         return np.concatenate([_shrunk(errors), (logs - self.mean) / self.spread])
@@ -160,7 +160,7 @@ def _slope(errors: Array) -> Array:
 
 
 def start() -> Array:
-    """Where a fit starts: at the priors."""
+    """Starting point of a fit: the priors."""
     return np.log([prior.value for prior in PRIORS])
 
 
@@ -173,7 +173,7 @@ def tuned(cases: Sequence[Observed], logs: Array) -> list[dict[str, float]]:
 
 
 def fit(cases: Sequence[Observed]) -> Array:
-    """Most probable constants, with layouts left open chosen anew in every round."""
+    """Maximum a posteriori constants; open layouts are chosen again in every round."""
     logs = start()
     upper = np.log([prior.limit for prior in PRIORS])
     for _ in range(ROUNDS):
@@ -245,14 +245,14 @@ def run_yield(everything: Sequence[Case], tiers: str, logs: Array) -> tuple[floa
 
 
 def main() -> None:
-    """Read the cases, fit, print, and write the constants where told."""
+    """Read the cases, fit, print, and write the constants to `--write`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", type=Path)
     parser.add_argument("--write", type=Path, help="folder of calibration files to write")
     parser.add_argument("--quick", action="store_true", help="no suites held out")
     options = parser.parse_args()
     everything = [case for case in read_cases(options.cases) if case.kind == "training"]
-    # Hours of tier A become steps by the yield of other runs, which follows from the constants.
+    # GPU-hours of tier A are converted to steps by the yield of tier B runs.
     cases = observed_steps(everything, "A", run_yield(everything, "B", start())[0])
     report("prior", by_suite(cases, errors(cases, start())))
     cases = observed_steps(everything, "A", run_yield(everything, "B", fit(cases))[0])
@@ -273,16 +273,16 @@ def main() -> None:
 def hold_out(
     everything: Sequence[Case], cases: Sequence[Observed], logs: Array, folder: Path | None
 ) -> None:
-    """Score suites and families of runs that the constants have not seen; write the constants."""
+    """Score held-out suites and families of runs; write constants and folds."""
     without = leave_one_out(cases)
-    held = {
+    held_out_errors = {
         suite: errors([case for case in cases if case.suite == suite], point)
         for suite, point in without.items()
     }
-    report("held out", held)
-    between, within = spreads(held)
+    report("held out", held_out_errors)
+    between, within = spreads(held_out_errors)
     spread = math.hypot(between, within)
-    inside = [float(np.mean(np.abs(group) <= 1.645 * spread)) for group in held.values()]
+    inside = [float(np.mean(np.abs(group) <= 1.645 * spread)) for group in held_out_errors.values()]
     print(f"spread    between suites {between:.4f} within {within:.4f}")
     print(f"interval  +-{1.645 * spread:.3f} covers {np.mean(inside):.3f} (mean over suites)")
     found = training_hours.runs(everything)

@@ -1,4 +1,4 @@
-"""Writes docs/reference/kernels.md and benchmarks.md from the figures kept in bench/results.
+"""Writes docs/reference/kernels.md and benchmarks.md from the results in bench/results.
 
 python scripts/generate_bench_reference.py          # write them
 python scripts/generate_bench_reference.py --check  # exit with 1 if one is out of date
@@ -31,7 +31,7 @@ Figure = dict[str, Any]
 
 
 def benchmarks_page(results: Sequence[tuple[str, Result]]) -> str:
-    """What `assay bench` measured, result after result, as Markdown."""
+    """All results of `assay bench` as Markdown."""
     lines = [
         "# Benchmarks",
         "",
@@ -45,17 +45,17 @@ def benchmarks_page(results: Sequence[tuple[str, Result]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def kept_results(folder: Path) -> list[tuple[str, Result]]:
-    """The results of `assay bench` in a folder; other files are other commands'."""
+def stored_results(folder: Path) -> list[tuple[str, Result]]:
+    """The results of `assay bench` in a folder; other files have another schema."""
     paths = sorted(folder.glob("*.json"))
     is_ours = [path for path in paths if json.loads(path.read_bytes()).get("schema") == SCHEMA]
     return [(path.name, load(path)) for path in is_ours]
 
 
-def kept_checks(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """What `scripts/sanitize_kernels.py` left in a folder, by file."""
+def stored_checks(folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The results of `scripts/sanitize_kernels.py` in a folder, by file."""
     found = [(path.name, json.loads(path.read_bytes())) for path in sorted(folder.glob("*.json"))]
-    return [(name, kept) for name, kept in found if "runs" in kept]
+    return [(name, stored) for name, stored in found if "runs" in stored]
 
 
 def kernels_page(kept: dict[str, Any], checks: Sequence[tuple[str, dict[str, Any]]]) -> str:
@@ -164,8 +164,8 @@ def _checks(checks: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[str]:
 def main(arguments: Sequence[str]) -> int:
     """Writes the pages, or says whether they are up to date."""
     pages = {
-        "kernels.md": kernels_page(json.loads(FIGURES.read_text("utf-8")), kept_checks(RESULTS)),
-        "benchmarks.md": benchmarks_page(kept_results(RESULTS)),
+        "kernels.md": kernels_page(json.loads(FIGURES.read_text("utf-8")), stored_checks(RESULTS)),
+        "benchmarks.md": benchmarks_page(stored_results(RESULTS)),
     }
     if "--check" not in arguments:
         for name, page in pages.items():

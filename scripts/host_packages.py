@@ -1,4 +1,4 @@
-"""Decides which packages a bundle must carry for its host, and which it may leave out."""
+"""Selects the packages that a bundle contains for its host."""
 
 import re
 import subprocess
@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-# Without a list of its packages, the host is taken to run PyTorch beside these: most do, and they are
-# larger than all else, so they travel apart.
+# Without a package list, the host is assumed to have PyTorch and therefore these; they are the largest
+# packages, so they are a separate part.
 ASSUMED = ("numpy", "scipy")
 
-# Packages that a dependency asks for and Assay never reaches, with the reason; and who asks.
+# Packages that a dependency requires and Assay never imports, with the reason; and which dependency.
 UNUSED = {"matplotlib": "SALib needs it only to plot, and Assay draws nothing"}
-ASKS_FOR_UNUSED = {"salib"}
+REQUIRES_UNUSED = {"salib"}
 
 Packages = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Pin:
-    """One package of the resolution: its version and who asked for it."""
+    """One resolved package: its version and the packages that require it."""
 
     name: str
     version: str
@@ -28,7 +28,7 @@ class Pin:
 
 
 def canonical(name: str) -> str:
-    """The one spelling of a package's name that indexes compare."""
+    """The normalized name of a package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -64,14 +64,14 @@ def resolution_command(python_version: str, glibc: int, unused: Path, pins: Path
 
 
 def resolve(root: Path, python_version: str, glibc: int, host: Packages, folder: Path) -> list[Pin]:
-    """Resolves Assay's dependencies for the host, keeping the host's versions where they will do.
+    """Resolves Assay's dependencies for the host, preferring the versions that it has.
 
     Raises:
         subprocess.CalledProcessError: no versions satisfy the requirements.
     """
     unused = folder / "unused.txt"
     unused.write_text("".join(f"{name}\n" for name in UNUSED), encoding="utf-8")
-    # The resolver prefers the versions that it finds in the file it is to write.
+    # The resolver prefers the versions in its output file.
     pins = folder / "pins.txt"
     pins.write_text("".join(f"{n}=={v}\n" for n, v in host.items()), encoding="utf-8")
     command = resolution_command(python_version, glibc, unused, pins)
@@ -80,9 +80,9 @@ def resolve(root: Path, python_version: str, glibc: int, host: Packages, folder:
 
 
 def left_out(pins: Iterable[Pin], host: Packages | None) -> dict[str, str]:
-    """The resolved packages that the host has, or is taken to have, with the reason."""
+    """The resolved packages that the host has, or is assumed to have, with the reason."""
     if host is None:
-        why = "in a part of its own: hosts that run PyTorch have it"
+        why = "in a separate part: hosts with PyTorch have it"
         return {pin.name: why for pin in pins if pin.name in ASSUMED}
     return {
         pin.name: f"on the host: {pin.name} {pin.version}"
@@ -92,17 +92,17 @@ def left_out(pins: Iterable[Pin], host: Packages | None) -> dict[str, str]:
 
 
 def installation_steps(stated: Mapping[str, list[str]]) -> tuple[list[str], list[str]]:
-    """Parts what the host's installer resolves from what it installs without its dependencies.
+    """Splits requirements into those to resolve and those to install without dependencies.
 
-    A package that asks for an unused one cannot be resolved: it is installed alone, and its other
-    requirements stand in its place. `stated` gives the requirements of every wheel by its name.
-    Returns the requirements to resolve and those to install alone, both without Assay itself.
+    A package that requires an unused one cannot be resolved: it is installed with --no-deps, and
+    its other requirements are listed instead. `stated` gives the requirements of every wheel by
+    name. Both lists are without Assay itself.
     """
-    asked = {
+    required = {
         requirement
-        for name in ASKS_FOR_UNUSED | {"assay"}
+        for name in REQUIRES_UNUSED | {"assay"}
         for requirement in stated.get(name, [])
         if "extra ==" not in requirement and requirement_name(requirement) not in UNUSED
     }
-    alone = {r for r in asked if requirement_name(r) in ASKS_FOR_UNUSED}
-    return sorted(asked - alone), sorted(alone)
+    alone = {r for r in required if requirement_name(r) in REQUIRES_UNUSED}
+    return sorted(required - alone), sorted(alone)

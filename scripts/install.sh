@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs Assay from this folder, without network, into $PYTHON (default: python3).
 #
-# Packages that the host has in a version that will do are kept as they are.
-# Put the folder assay-bundle-nvrtc beside this one to install the CUDA compiler library too, and
-# assay-bundle-numpy where the host has no NumPy or SciPy.
+# Packages that the host already has in a compatible version are not replaced.
+# Put the folder assay-bundle-nvrtc next to this one to install the CUDA compiler library too, and
+# assay-bundle-numpy if the host has no NumPy or SciPy.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -13,11 +13,11 @@ python="$(command -v "${PYTHON:-python3}")" || {
   exit 1
 }
 
-wanted="$(<"$here/python-version")"
+required="$(<"$here/python-version")"
 found="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
-if [[ "$found" != "$wanted" ]]; then
-  echo "error: this bundle is for Python $wanted, $python is $found" >&2
-  echo "hint: PYTHON=/path/to/python$wanted $0" >&2
+if [[ "$found" != "$required" ]]; then
+  echo "error: this bundle is for Python $required, $python is $found" >&2
+  echo "hint: PYTHON=/path/to/python$required $0" >&2
   exit 1
 fi
 
@@ -30,7 +30,7 @@ for part in "$here"/../assay-bundle-{nvrtc,numpy}; do
 done
 
 install() {
-  # Progress goes to standard error: the build info is all there is on standard output.
+  # Progress goes to standard error: standard output has only the build info.
   if command -v uv >/dev/null; then
     uv pip install --python "$python" --offline --no-index "${links[@]}" "$@" >&2
   else
@@ -39,9 +39,9 @@ install() {
 }
 
 install "${requirements[@]}"
-# These ask for packages that Assay never uses; what else they ask for is in requirements.txt.
+# These require packages that Assay never uses; their other requirements are in requirements.txt.
 install --no-deps -r "$here/alone.txt"
-# A rebuilt wheel has the version of the one it replaces.
+# A rebuilt wheel has the same version as the one it replaces.
 install --no-deps --force-reinstall "$here"/wheels/assay-*.whl
 
 cd /

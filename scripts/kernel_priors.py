@@ -1,4 +1,4 @@
-"""Where fits of kernel constants start, and how far they may go."""
+"""Starting values and bounds of the kernel constants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Prior:
-    """A start, in base units, and the factor by which the fit may leave it either way."""
+    """A starting value in base units, and the factor that bounds the fit on either side."""
 
     value: float
     unit: str
@@ -17,9 +17,9 @@ class Prior:
 
 
 SYSTEMS = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm")
-"""Accelerators whose tables are whole."""
+"""Accelerators with complete tables."""
 
-FACTS: dict[str, list[dict[str, float]]] = {
+DISCRETE: dict[str, list[dict[str, float]]] = {
     "prefill": [
         {"kernels.prefill.tile_rows": rows, "kernels.prefill.grouped": grouped}
         for rows in (64.0, 128.0, 256.0)
@@ -37,7 +37,7 @@ FACTS: dict[str, list[dict[str, float]]] = {
     ],
     "experts": [{"kernels.experts.tile_rows": rows} for rows in (16.0, 32.0, 64.0, 128.0)],
 }
-"""Facts of a kernel that are not continuous: each combination is fitted, the best kept."""
+"""Discrete parameters of kernels: each combination is tried, the best is used."""
 
 PRIORS: dict[str, dict[str, Prior]] = {
     "gemm": {
@@ -105,4 +105,4 @@ PRIORS: dict[str, dict[str, Prior]] = {
         "kernels.passes.reach_share": Prior(0.7, "1", 5),
     },
 }
-"""Starts of what is fitted on an operation's rows: shares of data-sheet rates and small times."""
+"""Constants fitted on an operation's rows: shares of data-sheet rates, and overheads."""

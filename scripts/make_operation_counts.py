@@ -1,7 +1,7 @@
-"""Lower the stack's FLOPs and bytes of kernels to small tapes that `assay.ops` can read at once.
+"""Compile the stack's FLOP and byte counts of kernels to small tapes for `assay.ops`.
 
-The equations stay in `assay.stack.kernels`: run this after changing them. A test holds the file
-against the registry.
+The equations are in `assay.stack.kernels`: run this after changing them. A test compares the file
+with the registry.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures a GPU host with the Assay that install.sh put into $PYTHON (default: python3): every suite of
-# `assay bench` that has a part for GPUs, then all kernels under compute-sanitizer where that is
-# installed. Results are kept as JSON in the folder $1 (default: results), as bench/results has them.
+# Measures a GPU host with the Assay that install.sh installed into $PYTHON (default: python3): every suite
+# of `assay bench` that runs on GPUs, then all kernels under compute-sanitizer if that is installed. Results
+# are written as JSON to the folder $1 (default: results), in the format of bench/results.
 #
-# Run it alone on the machine: whatever else runs is measured too.
+# Run it alone on the machine: background load disturbs the measurement.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

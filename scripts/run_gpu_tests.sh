@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the GPU tests of this bundle with the Assay that install.sh put into $PYTHON (default: python3):
-# the contract of backends, then the tests in Python, those of arrays and of the engine on
+# Runs the GPU tests of this bundle with the Assay that install.sh installed into $PYTHON (default: python3):
+# the contract suite of backends, then the Python tests, those of arrays and of the engine on
 # $ASSAY_TEST_DEVICE (default: cuda:0).
 #
-# What runs them comes from the bundle where the host has none. Arguments go to pytest: -k linear, -x ...
-# $WORKERS processes share the tests (default: 8); those that measure time run alone, at the end.
+# pytest is installed from the bundle if the host lacks it. Arguments go to pytest: -k linear, -x ...
+# The tests run in $WORKERS processes (default: 8); those that measure time run alone, at the end.
 # Tests whose references need PyTorch are skipped, with that reason, on hosts without it.
 set -euo pipefail
 
@@ -36,7 +36,7 @@ run() {
   local status=0
   "$python" -m pytest -c /dev/null --rootdir "$PWD" -o markers="gpu: needs a GPU" -rs -q \
     -p no:cacheprovider --import-mode=importlib "$@" || status=$?
-  # 5: the arguments chose none of these.
+  # 5: no test was selected.
   [[ $status == 0 || $status == 5 ]]
 }
 alone=(tests/gpu/test_cuda_{scheduling,proofs,known_failures}.py)

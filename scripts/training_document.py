@@ -26,9 +26,9 @@ def write(
     spreads: Mapping[str, float],
     provenance: Mapping[str, Any],
 ) -> None:
-    """Write `training.json` and a file for every accelerator that has priors of its own.
+    """Write `training.json` and a file for every accelerator with its own priors.
 
-    What is fitted for some accelerators only is, for all others, what the newest of them has.
+    Constants fitted for some accelerators only default to those of the H100.
     """
     entries = [
         (prior, _entry(prior, log, error))

@@ -1,4 +1,4 @@
-"""GPU-hours of published runs: each family predicted with constants and a yield from the others."""
+"""GPU-hours of published runs: each family predicted with constants and yield of the others."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True)
 class Run:
-    """A published run, or hours that its authors worked out from a measured step."""
+    """A published run, or hours that its authors extrapolated from a measured step."""
 
     job: Job
     family: str
     hours: float
     tokens: float
-    is_worked_out: bool
+    is_extrapolated: bool
 
 
 def runs(cases: Sequence[Case], tiers: str = "AB") -> list[Run]:
@@ -44,14 +44,14 @@ def runs(cases: Sequence[Case], tiers: str = "AB") -> list[Run]:
         for figure in training.figures(predicted):
             tokens = figure.tokens or predicted.job.total_tokens
             if figure.kind in ("hours", "ideal hours") and tokens:
-                is_worked_out = figure.kind == "ideal hours"
+                is_extrapolated = figure.kind == "ideal hours"
                 job = predicted.job
-                found.append(Run(job, family(job.case), figure.observed, tokens, is_worked_out))
+                found.append(Run(job, family(job.case), figure.observed, tokens, is_extrapolated))
     return found
 
 
 def family(case: Case) -> str:
-    """Runs by the same people with the same software: the model named at the end, or the suite."""
+    """Runs of one team and software: the model named in the id, or the suite."""
     end = case.id.lower().split("-")
     return next((name for name in _MODELS if name in end), case.suite)
 
@@ -59,7 +59,7 @@ def family(case: Case) -> str:
 def ideal_hours(
     found: Sequence[Run], override: Callable[[Sequence[Job]], dict[str, Array]]
 ) -> Array:
-    """GPU-hours if every second were a step."""
+    """GPU-hours at a run yield of one."""
     jobs = [run.job for run in found]
     predicted = training.predict_jobs(jobs, override(jobs))
     return np.array(
@@ -71,15 +71,15 @@ def ideal_hours(
 
 
 def yields(found: Sequence[Run], ideal: Array) -> tuple[float, float]:
-    """Median share of a run's hours that steps account for, each family counting once; its spread."""
+    """Median run yield over families, and its logarithmic spread."""
     logs: dict[str, list[float]] = {}
     for run, hours in zip(found, ideal, strict=True):
-        if not run.is_worked_out:
+        if not run.is_extrapolated:
             logs.setdefault(run.family, []).append(float(np.log(hours / run.hours)))
     medians = np.array([np.median(group) for group in logs.values()])
     middle = float(np.median(medians))
     everything = np.concatenate([np.array(group) - middle for group in logs.values()])
-    # Runs have long tails: the spread is what makes an interval of 90 % hold nine in ten of them.
+    # Heavy tails: the spread is chosen so that the 90 % interval covers 90 % of the runs.
     return float(np.exp(middle)), float(np.quantile(np.abs(everything), 0.9) / 1.645)
 
 
@@ -99,7 +99,7 @@ def report(found: Sequence[Run], ideal: Callable[[str], Array]) -> None:
         for run, value in zip(found, hours, strict=True):
             if run.family != name:
                 continue
-            predicted = value if run.is_worked_out else value / share
+            predicted = value if run.is_extrapolated else value / share
             errors.append((run, predicted / run.hours - 1))
             rules.append(_rule(run) / run.hours - 1)
             print(
@@ -109,7 +109,7 @@ def report(found: Sequence[Run], ideal: Callable[[str], Array]) -> None:
         size = np.abs(values)
         names = np.array([run.family for run, _ in errors])
         by_family = [np.median(size[names == name]) for name in families]
-        real = np.array([not run.is_worked_out for run, _ in errors])
+        real = np.array([not run.is_extrapolated for run, _ in errors])
         print(
             f"hours     {label:8} {len(size)} runs  median {np.median(size):.3f}  mean {size.mean():.3f}"
             f"  median of real runs {np.median(size[real]):.3f}"
@@ -125,5 +125,5 @@ def _rule(run: Run) -> float:
 
 
 def source_systems(jobs: Sequence[Job]) -> list[str]:
-    """Whose constants each job uses."""
+    """The accelerator whose constants each job uses."""
     return [constants.source_system(job.system) for job in jobs]

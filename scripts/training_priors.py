@@ -1,4 +1,4 @@
-"""What is believed of the training constants before any step is seen, and why."""
+"""Priors of the training constants, and their sources."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Prior:
-    """A constant's value, the standard deviation of its logarithm, and where these are from."""
+    """A constant's prior value, the standard deviation of its logarithm, and the source."""
 
     name: str
     value: float
     spread: float
     reason: str
     system: str = ""
-    """The accelerator that it belongs to; empty for all."""
+    """The accelerator; empty for all."""
     limit: float = math.inf
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A constant that steps cannot tell, and why it has its value."""
+    """A constant that step times do not determine, and the reason for its value."""
 
     value: float
     unit: str
@@ -54,4 +54,4 @@ FACTS = {
     "interconnect.oversubscription": Fact(1.0, "1", "training clusters have full networks"),
     "parallelism.reserve": Fact(3e9, "byte/GPU", "driver, libraries and buffers of collectives"),
 }  # fmt: skip
-"""What no step tells."""
+"""Constants that are assumed, not fitted."""
