@@ -4,7 +4,7 @@
     python scripts/fit_serving.py CASES POINTS --no-rows --write-folds
 
 CASES is a file of published cases, POINTS measured decode steps; the rows of the installed
-tables (extra `validate`) are added. Kernel and link constants are taken as they are.
+tables (extra `validate`) are added. Kernel and link constants are fixed.
 `--write-folds` writes the constants of the fits that leave one group of cases out, which
 `assay validate` predicts that group with.
 """

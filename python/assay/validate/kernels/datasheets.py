@@ -78,7 +78,9 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
     if not name:
         raise InputError("the case names no accelerator and no shape")
     entry = accelerators.find(str(name))
-    given = {**entry.given, **_constants(entry.name)}
+    known = registry().variables
+    fitted = constants.given(entry.name)
+    given = {**entry.given, **{name: fitted[name] for name in fitted if name in known}}
 
     def value(variable: str) -> float:
         return solved(variable, given)
@@ -152,13 +154,3 @@ def _close(case: Case, quantity: str, unit: str, observed: float, predicted: flo
         case.id, case.suite, quantity, unit, observed, predicted,
         predicted * (1 - _ROUNDING), predicted * (1 + _ROUNDING),
     )  # fmt: skip
-
-
-def _constants(system: str) -> dict[str, str]:
-    """Fitted constants as `resolve` takes them beside a catalog entry."""
-    variables = registry().variables
-    return {
-        name: f"{value!r} {variables[name].unit.text}"
-        for name, value in constants.given(system).items()
-        if name in variables
-    }
