@@ -394,8 +394,6 @@ class NativeStream:
         """An event that marks the end of everything submitted so far."""
     def begin_capture(self) -> None:
         """From here on, work that this thread submits to the stream is captured instead of run."""
-    def end_capture(self, name: str) -> NativeGraph:
-        """End the capture of this thread and make a graph of it, called `name` in records."""
     def abandon_capture(self) -> None:
         """Give up the capture of this thread, if there is one."""
     def wait(self, event: NativeEvent) -> None:
@@ -416,6 +414,8 @@ class NativeEvent:
 class NativeGraph:
     """Captured work that can be run again and again."""
 
+    def __new__(cls, stream: NativeStream, name: str) -> NativeGraph:
+        """End the capture of this thread; `name` is the graph's in records."""
     @property
     def number(self) -> int:
         """Its number in records."""

@@ -127,7 +127,7 @@ def capture_graph(
         native.abandon_capture()
         raise
     name = str(label or getattr(function, "__name__", "graph"))
-    return Graph(owner, native.end_capture(name), name)
+    return Graph(owner, NativeGraph(native, name), name)
 
 
 def _owner(device: Device | str | None, stream: Stream | None) -> Device:

@@ -10,12 +10,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
-use super::block::Block;
+use super::allocation::Allocation;
+use super::array_operators::{self, Operated};
 use super::buffer::Memory;
+use super::buffer_protocol::{self, ArrayView, format_string};
 use super::errors;
 use super::geometry::Geometry;
-use super::operators;
-use super::view::{self, letters};
 
 /// A strided view of a buffer that speaks the buffer protocol.
 #[pyclass(name = "NativeArray", module = "assay._native", frozen, subclass)]
@@ -29,8 +29,8 @@ pub(super) struct PyArray {
     /// Shape, strides and offset together.
     #[pyo3(get)]
     layout: Py<PyAny>,
-    block: Arc<Block>,
-    /// The block as Python sees it, made when someone looks.
+    allocation: Arc<Allocation>,
+    /// The allocation as Python sees it, made when someone looks.
     buffer: OnceLock<Py<Memory>>,
     geometry: Arc<Geometry>,
     itemsize: ffi::Py_ssize_t,
@@ -38,17 +38,17 @@ pub(super) struct PyArray {
 }
 
 /// What arrays of an operation's results are made as: their type, and the class of Python's.
-pub(super) struct Elements {
+pub(super) struct ResultType {
     dtype: Py<PyAny>,
     kind: Py<PyType>,
     pub element: ElementFormat,
     pub itemsize: isize,
 }
 
-impl Elements {
+impl ResultType {
     pub fn new(py: Python<'_>, dtype: Py<PyAny>, kind: Py<PyType>) -> PyResult<Self> {
         let (element, itemsize) = described(dtype.bind(py))?;
-        Ok(Elements {
+        Ok(ResultType {
             dtype,
             kind,
             element,
@@ -58,16 +58,16 @@ impl Elements {
 }
 
 /// A layout as Python has it and as operations read it.
-pub(super) struct Places {
+pub(super) struct ArrayLayout {
     layout: Py<PyAny>,
     geometry: Arc<Geometry>,
 }
 
-impl Places {
+impl ArrayLayout {
     /// Those of a layout that fills memory of so many bytes.
     pub fn new(py: Python<'_>, layout: Py<PyAny>, itemsize: isize, bytes: u64) -> PyResult<Self> {
         let geometry = Geometry::new(layout.extract(py)?, itemsize, bytes)?;
-        Ok(Places {
+        Ok(ArrayLayout {
             layout,
             geometry: Arc::new(geometry),
         })
@@ -77,7 +77,7 @@ impl Places {
 /// How elements of a type are stored, and in how many bytes.
 fn described(dtype: &Bound<'_, PyAny>) -> PyResult<(ElementFormat, isize)> {
     let code: u32 = dtype.getattr(intern!(dtype.py(), "element"))?.extract()?;
-    let element = ElementFormat::from_code(code).filter(|known| letters(*known).is_some());
+    let element = ElementFormat::from_code(code).filter(|known| format_string(*known).is_some());
     let known = element.and_then(|one| Some((one, one.element_bytes()? as isize)));
     known.ok_or_else(|| {
         errors::invalid(&format!(
@@ -88,13 +88,13 @@ fn described(dtype: &Bound<'_, PyAny>) -> PyResult<(ElementFormat, isize)> {
 
 thread_local! {
     /// An array that is there already, on its way into an object of a class of Python's.
-    static READY: Cell<Option<PyArray>> = const { Cell::new(None) };
+    static PENDING: Cell<Option<PyArray>> = const { Cell::new(None) };
 }
 
 impl PyArray {
     /// The memory that it is a view of.
-    pub fn memory(&self) -> &Arc<Block> {
-        &self.block
+    pub fn memory(&self) -> &Arc<Allocation> {
+        &self.allocation
     }
 
     /// The device as Python has it.
@@ -103,34 +103,34 @@ impl PyArray {
     }
 
     /// An array of this device over fresh memory, whose elements lie as told, or as its own.
-    pub fn beside<'py>(
+    pub fn new_like<'py>(
         &self,
         py: Python<'py>,
-        block: Arc<Block>,
-        result: &Elements,
-        places: Option<&Places>,
+        allocation: Arc<Allocation>,
+        result: &ResultType,
+        places: Option<&ArrayLayout>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (layout, geometry) = match places {
             Some(places) => (&places.layout, &places.geometry),
             None => (&self.layout, &self.geometry),
         };
-        READY.set(Some(PyArray {
+        PENDING.set(Some(PyArray {
             device: self.device.clone_ref(py),
             dtype: result.dtype.clone_ref(py),
             layout: layout.clone_ref(py),
-            block,
+            allocation,
             buffer: OnceLock::new(),
             geometry: Arc::clone(geometry),
             itemsize: result.itemsize,
             element: result.element,
         }));
         let made = result.kind.bind(py).call0();
-        READY.set(None);
+        PENDING.set(None);
         made
     }
 
     /// Whether another array has elements in the same places.
-    pub fn has_places_of(&self, other: &PyArray) -> bool {
+    pub fn has_layout_of(&self, other: &PyArray) -> bool {
         Arc::ptr_eq(&self.geometry, &other.geometry)
             || (self.geometry.offset == other.geometry.offset
                 && self.geometry.shape == other.geometry.shape
@@ -138,7 +138,7 @@ impl PyArray {
     }
 
     /// Whether the elements lie one after the other, from the start of the memory.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_contiguous_from_start(&self) -> bool {
         self.geometry.offset == 0 && self.geometry.in_order
     }
 
@@ -162,11 +162,6 @@ impl PyArray {
         &self.geometry.strides
     }
 
-    /// Where its elements lie.
-    pub fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
     /// Bytes of one element.
     pub fn itemsize(&self) -> isize {
         self.itemsize
@@ -177,16 +172,13 @@ impl PyArray {
     }
 }
 
-/// What an operator gives: an array, or NotImplemented.
-type Operated<'py> = PyResult<Bound<'py, PyAny>>;
-
 #[pymethods]
 impl PyArray {
     #[new]
     #[pyo3(signature = (*parts), text_signature = "(device, buffer, dtype, layout)")]
     fn new(py: Python<'_>, parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
         if parts.is_empty()
-            && let Some(ready) = READY.take()
+            && let Some(ready) = PENDING.take()
         {
             return Ok(ready);
         }
@@ -198,7 +190,7 @@ impl PyArray {
             device,
             dtype,
             layout,
-            block: Arc::clone(buffer.get()),
+            allocation: Arc::clone(buffer.get()),
             buffer: buffer.into(),
             geometry: Arc::new(geometry),
             itemsize,
@@ -212,112 +204,112 @@ impl PyArray {
         if let Some(made) = self.buffer.get() {
             return Ok(made.clone_ref(py));
         }
-        let made = Py::new(py, Memory::new(Arc::clone(&self.block)))?;
+        let made = Py::new(py, Memory::new(Arc::clone(&self.allocation)))?;
         Ok(self.buffer.get_or_init(|| made).clone_ref(py))
     }
 
     fn __add__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "add"), slf, other)
+        array_operators::binary(intern!(slf.py(), "add"), slf, other)
     }
 
     fn __radd__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "add"), other, slf)
+        array_operators::binary(intern!(slf.py(), "add"), other, slf)
     }
 
     fn __sub__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "subtract"), slf, other)
+        array_operators::binary(intern!(slf.py(), "subtract"), slf, other)
     }
 
     fn __rsub__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "subtract"), other, slf)
+        array_operators::binary(intern!(slf.py(), "subtract"), other, slf)
     }
 
     fn __mul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "multiply"), slf, other)
+        array_operators::binary(intern!(slf.py(), "multiply"), slf, other)
     }
 
     fn __rmul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "multiply"), other, slf)
+        array_operators::binary(intern!(slf.py(), "multiply"), other, slf)
     }
 
     fn __truediv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "divide"), slf, other)
+        array_operators::binary(intern!(slf.py(), "divide"), slf, other)
     }
 
     fn __rtruediv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "divide"), other, slf)
+        array_operators::binary(intern!(slf.py(), "divide"), other, slf)
     }
 
     fn __floordiv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "floor_divide"), slf, other)
+        array_operators::binary(intern!(slf.py(), "floor_divide"), slf, other)
     }
 
     fn __rfloordiv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "floor_divide"), other, slf)
+        array_operators::binary(intern!(slf.py(), "floor_divide"), other, slf)
     }
 
     fn __mod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "remainder"), slf, other)
+        array_operators::binary(intern!(slf.py(), "remainder"), slf, other)
     }
 
     fn __rmod__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "remainder"), other, slf)
+        array_operators::binary(intern!(slf.py(), "remainder"), other, slf)
     }
 
     fn __and__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_and"), slf, other)
+        array_operators::binary(intern!(slf.py(), "bitwise_and"), slf, other)
     }
 
     fn __rand__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_and"), other, slf)
+        array_operators::binary(intern!(slf.py(), "bitwise_and"), other, slf)
     }
 
     fn __or__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_or"), slf, other)
+        array_operators::binary(intern!(slf.py(), "bitwise_or"), slf, other)
     }
 
     fn __ror__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_or"), other, slf)
+        array_operators::binary(intern!(slf.py(), "bitwise_or"), other, slf)
     }
 
     fn __xor__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_xor"), slf, other)
+        array_operators::binary(intern!(slf.py(), "bitwise_xor"), slf, other)
     }
 
     fn __rxor__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_xor"), other, slf)
+        array_operators::binary(intern!(slf.py(), "bitwise_xor"), other, slf)
     }
 
     fn __lshift__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_left_shift"), slf, other)
+        array_operators::binary(intern!(slf.py(), "bitwise_left_shift"), slf, other)
     }
 
     fn __rlshift__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_left_shift"), other, slf)
+        array_operators::binary(intern!(slf.py(), "bitwise_left_shift"), other, slf)
     }
 
     fn __rshift__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_right_shift"), slf, other)
+        array_operators::binary(intern!(slf.py(), "bitwise_right_shift"), slf, other)
     }
 
     fn __rrshift__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
-        operators::binary(intern!(slf.py(), "bitwise_right_shift"), other, slf)
+        array_operators::binary(intern!(slf.py(), "bitwise_right_shift"), other, slf)
     }
 
     fn __neg__<'py>(slf: &Bound<'py, Self>) -> Operated<'py> {
-        operators::unary(intern!(slf.py(), "negative"), slf)
+        array_operators::unary(intern!(slf.py(), "negative"), slf)
     }
 
     fn __pos__<'py>(slf: &Bound<'py, Self>) -> Operated<'py> {
-        operators::unary(intern!(slf.py(), "positive"), slf)
+        array_operators::unary(intern!(slf.py(), "positive"), slf)
     }
 
     fn __abs__<'py>(slf: &Bound<'py, Self>) -> Operated<'py> {
-        operators::unary(intern!(slf.py(), "abs"), slf)
+        array_operators::unary(intern!(slf.py(), "abs"), slf)
     }
 
     fn __invert__<'py>(slf: &Bound<'py, Self>) -> Operated<'py> {
-        operators::unary(intern!(slf.py(), "bitwise_invert"), slf)
+        array_operators::unary(intern!(slf.py(), "bitwise_invert"), slf)
     }
 
     /// # Safety
@@ -328,14 +320,22 @@ impl PyArray {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        // SAFETY: Python passes a view to be filled in, which is passed on.
-        unsafe { view::fill(&slf, view, flags) }
+        let array = slf.get();
+        let source = ArrayView {
+            memory: &array.allocation,
+            geometry: &array.geometry,
+            itemsize: array.itemsize,
+            element: array.element,
+        };
+        // SAFETY: Python passes a view to be filled in, which is passed on; the geometry is never
+        // changed and lives as long as the array.
+        unsafe { buffer_protocol::fill(slf.as_any(), &source, view, flags) }
     }
 
     /// # Safety
     ///
     /// Called by Python once for every view that was handed out.
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
-        self.block.unexport();
+        self.allocation.unexport();
     }
 }

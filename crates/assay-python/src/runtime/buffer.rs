@@ -10,50 +10,52 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::barrier::guarded;
-use super::block::{Block, Held, Wanted};
+use super::allocation::{Allocation, AllocationRequest};
+use super::backing::Backing;
 use super::capture;
+use super::device_runtime::DeviceRuntime;
 use super::errors;
-use super::machine::{Machine, outside_operation};
-use super::residence::Pinned;
+use super::panic_guard::guarded;
+use super::reentrancy::refuse_reentry;
+use super::residency::Pinned;
 use super::stream::PyStream;
 
 /// A handle of memory that Python sees.
 #[pyclass(name = "Buffer", module = "assay._native", frozen)]
 pub(super) struct Memory {
-    block: Arc<Block>,
+    allocation: Arc<Allocation>,
 }
 
 impl Deref for Memory {
-    type Target = Arc<Block>;
+    type Target = Arc<Allocation>;
 
-    fn deref(&self) -> &Arc<Block> {
-        &self.block
+    fn deref(&self) -> &Arc<Allocation> {
+        &self.allocation
     }
 }
 
 impl Memory {
-    /// A handle of a block.
-    pub fn new(block: Arc<Block>) -> Self {
-        Memory { block }
+    /// A handle of a allocation.
+    pub fn new(allocation: Arc<Allocation>) -> Self {
+        Memory { allocation }
     }
 
     /// Takes memory from a pool of the device.
-    pub fn allocate(machine: &Arc<Machine>, wanted: &Wanted) -> PyResult<Self> {
-        let block = Block::allocate(machine, wanted)?;
-        Ok(Memory { block })
+    pub fn allocate(runtime: &Arc<DeviceRuntime>, wanted: &AllocationRequest) -> PyResult<Self> {
+        let allocation = Allocation::allocate(runtime, wanted)?;
+        Ok(Memory { allocation })
     }
 
     /// Borrows memory that something else owns.
     pub fn borrow(
-        machine: &Arc<Machine>,
-        held: Held,
+        runtime: &Arc<DeviceRuntime>,
+        held: Backing,
         address: Address,
         bytes: u64,
         writable: bool,
     ) -> Self {
-        let block = Block::borrow(machine, held, address, bytes, writable);
-        Memory { block }
+        let allocation = Allocation::borrow(runtime, held, address, bytes, writable);
+        Memory { allocation }
     }
 }
 
@@ -92,7 +94,7 @@ impl Memory {
     /// Views that other objects hold of it.
     #[getter]
     fn exports(&self) -> usize {
-        self.block.exports()
+        self.allocation.exports()
     }
 
     /// Whether it may leave the device while nothing uses it.
@@ -110,35 +112,35 @@ impl Memory {
     /// Let it leave the device from now on, whenever memory is short and nothing uses it.
     fn allow_eviction(&self, py: Python<'_>) -> PyResult<()> {
         guarded("allow_eviction", || {
-            outside_operation("allow_eviction")?;
-            capture::refuse(self.machine(), "allow_eviction", "a movement of memory")?;
-            py.detach(|| self.block.allow_eviction())
+            refuse_reentry("allow_eviction")?;
+            capture::refuse(self.runtime(), "allow_eviction", "a movement of memory")?;
+            py.detach(|| self.allocation.allow_eviction())
         })
     }
 
     /// Move it to pinned host memory now; the next use brings it back byte for byte.
     fn evict(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<()> {
         guarded("evict", || {
-            outside_operation("evict")?;
-            capture::refuse(self.machine(), "evict", "a movement of memory")?;
-            let id = stream.on(self.machine(), "evict")?;
-            py.detach(|| self.block.evict(id))
+            refuse_reentry("evict")?;
+            capture::refuse(self.runtime(), "evict", "a movement of memory")?;
+            let id = stream.on(self.runtime(), "evict")?;
+            py.detach(|| self.allocation.evict(id))
         })
     }
 
     /// Wait for all work that uses it.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         guarded("synchronize", || {
-            outside_operation("synchronize")?;
+            refuse_reentry("synchronize")?;
             py.detach(|| self.wait())?;
-            self.machine().settle(py);
+            self.runtime().run_deferred(py);
             Ok(())
         })
     }
 
     /// Give the memory back now; refused while other objects hold views of it.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
-        guarded("free", || self.block.free(py))
+        guarded("free", || self.allocation.free(py))
     }
 
     /// # Safety
@@ -161,7 +163,7 @@ impl Memory {
             let _pinned = Pinned::for_host(slf.py(), memory)?;
             let pointer = memory.host_pointer("buffer")?;
             if memory.is_used() {
-                outside_operation("buffer")?;
+                refuse_reentry("buffer")?;
                 slf.py().detach(|| memory.wait())?;
             }
             // SAFETY: Python passes a `Py_buffer` to be filled in; the bytes live until it is

@@ -10,31 +10,32 @@ use assay_runtime::memory::TenantId;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::allocation::AllocationRequest;
 use super::array::PyArray;
-use super::barrier::guarded;
-use super::block::{Held, Wanted};
+use super::backing::Backing;
 use super::buffer::{Memory, contiguous};
+use super::buffer_range::BufferRange;
+use super::device_runtime::{DeviceRuntime, DeviceRuntimeOptions};
 use super::elementwise::{Asked, elementwise};
 use super::errors;
-use super::machine::{Machine, MachineOptions};
 use super::memory::{self, MemoryOptions};
 use super::native_memory::PyMemory;
-use super::operate::{Account, OperandTuple, PyNumber, operate};
-use super::places::Part;
+use super::operation_calls::{OperandTuple, PyNumber, RecordFields, operate};
+use super::panic_guard::guarded;
 use super::records::{self, RecordTuple};
 use super::stream::PyStream;
-use super::submission::{self, Loop};
+use super::stream_operations::{self, Loop};
 use super::transfer;
 
 /// A device with its memory pool, dispatch controller, transfer engine and records.
 #[pyclass(name = "Context", module = "assay._native", frozen)]
 pub(super) struct PyContext {
-    machine: Arc<Machine>,
+    runtime: Arc<DeviceRuntime>,
 }
 
 impl PyContext {
-    pub fn machine(&self) -> &Arc<Machine> {
-        &self.machine
+    pub fn runtime(&self) -> &Arc<DeviceRuntime> {
+        &self.runtime
     }
 }
 
@@ -64,7 +65,7 @@ impl PyContext {
         allow_tf32: bool,
     ) -> PyResult<Self> {
         guarded("device", || {
-            let options = MachineOptions {
+            let options = DeviceRuntimeOptions {
                 memory_bytes,
                 memory: MemoryOptions {
                     pool_bytes,
@@ -76,9 +77,9 @@ impl PyContext {
                 timing,
                 records,
             };
-            let machine = match kind {
-                "cpu" => Machine::cpu(options)?,
-                "sim" => Machine::sim(options)?,
+            let runtime = match kind {
+                "cpu" => DeviceRuntime::cpu(options)?,
+                "sim" => DeviceRuntime::sim(options)?,
                 "cuda" => {
                     let watchdog = watchdog_seconds
                         .map(Duration::try_from_secs_f64)
@@ -92,7 +93,7 @@ impl PyContext {
                         watchdog,
                         allow_tf32,
                     };
-                    py.detach(|| Machine::cuda(options, cuda))?
+                    py.detach(|| DeviceRuntime::cuda(options, cuda))?
                 }
                 other => {
                     return Err(errors::invalid(&format!(
@@ -100,20 +101,20 @@ impl PyContext {
                     )));
                 }
             };
-            Ok(PyContext { machine })
+            Ok(PyContext { runtime })
         })
     }
 
     /// The device's name, as its maker or its profile gives it.
     #[getter]
     fn name(&self) -> &str {
-        &self.machine.backend.properties().name
+        &self.runtime.backend.properties().name
     }
 
     /// What kind of device it is.
     #[getter]
     fn kind(&self) -> &'static str {
-        match self.machine.backend.properties().kind {
+        match self.runtime.backend.properties().kind {
             DeviceKind::Cpu => "cpu",
             DeviceKind::Cuda => "cuda",
             DeviceKind::Sim => "sim",
@@ -123,48 +124,48 @@ impl PyContext {
     /// Device memory in all.
     #[getter]
     fn memory_bytes(&self) -> u64 {
-        self.machine.backend.properties().memory_bytes
+        self.runtime.backend.properties().memory_bytes
     }
 
     /// Every allocation begins at a multiple of this many bytes.
     #[getter]
     fn alignment_bytes(&self) -> u64 {
-        self.machine.backend.properties().alignment_bytes
+        self.runtime.backend.properties().alignment_bytes
     }
 
     /// Whether NumPy can look at the device's memory without a copy.
     #[getter]
     fn host_memory(&self) -> bool {
-        self.machine.is_host_memory()
+        self.runtime.is_host_memory()
     }
 
     /// Whether memory is nobody's in particular: no tenants, and no lines of source noted.
     #[getter]
     fn plain_memory(&self) -> bool {
-        self.machine.is_plain()
+        self.runtime.has_no_accounts()
     }
 
     /// The accounts of the device's memory.
     #[getter]
     fn memory(&self) -> PyMemory {
-        PyMemory::new(&self.machine)
+        PyMemory::new(&self.runtime)
     }
 
     /// Nanoseconds on the device's clock.
     fn now_ns(&self) -> u64 {
-        self.machine.backend.clock().now_ns()
+        self.runtime.backend.clock().now_ns()
     }
 
     /// The stream that always exists.
     fn default_stream(&self) -> PyStream {
-        PyStream::default_of(&self.machine)
+        PyStream::default_of(&self.runtime)
     }
 
     /// Make a stream of priority low, normal or high.
     fn create_stream(&self, py: Python<'_>, priority: &str) -> PyResult<PyStream> {
         guarded("stream", || {
-            self.machine.begin(py, "stream")?;
-            py.detach(|| PyStream::create(&self.machine, priority))
+            self.runtime.begin(py, "stream")?;
+            py.detach(|| PyStream::create(&self.runtime, priority))
         })
     }
 
@@ -182,16 +183,16 @@ impl PyContext {
         evictable: bool,
     ) -> PyResult<Memory> {
         guarded("allocate", || {
-            self.machine.begin(py, "allocate")?;
-            let wanted = Wanted {
+            self.runtime.begin(py, "allocate")?;
+            let wanted = AllocationRequest {
                 space: Space::Device,
                 bytes,
-                stream: stream.on(&self.machine, "allocate")?,
+                stream: stream.on(&self.runtime, "allocate")?,
                 tenant: TenantId(tenant),
                 site: site.map(|(file, line)| memory::call_site(file, line)),
             };
             py.detach(|| {
-                let memory = Memory::allocate(&self.machine, &wanted)?;
+                let memory = Memory::allocate(&self.runtime, &wanted)?;
                 if evictable {
                     memory.allow_eviction()?;
                 }
@@ -208,15 +209,15 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<Memory> {
         guarded("allocate_pinned", || {
-            self.machine.begin(py, "allocate_pinned")?;
-            let wanted = Wanted {
+            self.runtime.begin(py, "allocate_pinned")?;
+            let wanted = AllocationRequest {
                 space: Space::Host,
                 bytes,
-                stream: stream.on(&self.machine, "allocate_pinned")?,
+                stream: stream.on(&self.runtime, "allocate_pinned")?,
                 tenant: TenantId::DEFAULT,
                 site: None,
             };
-            py.detach(|| Memory::allocate(&self.machine, &wanted))
+            py.detach(|| Memory::allocate(&self.runtime, &wanted))
         })
     }
 
@@ -227,10 +228,10 @@ impl PyContext {
             let address = Address::new(Space::Host, buffer.buf_ptr() as u64);
             let bytes = buffer.len_bytes() as u64;
             let writable = !buffer.readonly();
-            let held = Held::Object(buffer);
+            let backing = Backing::Object(buffer);
             Ok(Memory::borrow(
-                &self.machine,
-                held,
+                &self.runtime,
+                backing,
                 address,
                 bytes,
                 writable,
@@ -257,8 +258,8 @@ impl PyContext {
         flops: f64,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.machine.begin(py, name)?;
-            let stream = stream.on(&self.machine, name)?;
+            self.runtime.begin(py, name)?;
+            let stream = stream.on(&self.runtime, name)?;
             let given = Loop {
                 name,
                 function,
@@ -267,7 +268,7 @@ impl PyContext {
                 bytes,
                 flops,
             };
-            submission::run(py, &self.machine, given, stream)
+            stream_operations::run(py, &self.runtime, given, stream)
         })
     }
 
@@ -289,21 +290,21 @@ impl PyContext {
         flops: f64,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.machine.begin(py, name)?;
-            let account = Account {
+            self.runtime.begin(py, name)?;
+            let record = RecordFields {
                 label,
                 bytes,
                 flops,
             };
-            stream.on(&self.machine, name)?;
+            stream.on(&self.runtime, name)?;
             operate(
                 py,
-                &self.machine,
+                &self.runtime,
                 name,
                 &operands,
                 &numbers,
                 &stream,
-                account,
+                record,
             )
         })
     }
@@ -326,15 +327,15 @@ impl PyContext {
         flops: f64,
     ) -> PyResult<()> {
         guarded(label, || {
-            self.machine.begin(py, label)?;
-            let stream = stream.on(&self.machine, label)?;
+            self.runtime.begin(py, label)?;
+            let stream = stream.on(&self.runtime, label)?;
             let asked = Asked {
                 label: label.into(),
                 expression,
                 computed,
                 flops,
             };
-            elementwise(py, &self.machine, asked, inputs, result.get(), stream)
+            elementwise(py, &self.runtime, asked, inputs, result.get(), stream)
         })
     }
 
@@ -352,13 +353,13 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.machine.begin(py, name)?;
-            let stream = stream.on(&self.machine, name)?;
-            let part = Part {
+            self.runtime.begin(py, name)?;
+            let stream = stream.on(&self.runtime, name)?;
+            let part = BufferRange {
                 buffer: &buffer,
                 offset,
             };
-            submission::fill(py, &self.machine, name, part, (value, bytes), stream)
+            stream_operations::fill(py, &self.runtime, name, part, (value, bytes), stream)
         })
     }
 
@@ -379,18 +380,18 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.machine.begin(py, name)?;
-            let stream = stream.on(&self.machine, name)?;
-            let source = Part {
+            self.runtime.begin(py, name)?;
+            let stream = stream.on(&self.runtime, name)?;
+            let source = BufferRange {
                 buffer: &source,
                 offset: source_offset,
             };
-            let destination = Part {
+            let destination = BufferRange {
                 buffer: &destination,
                 offset: destination_offset,
             };
             let parts = (source, destination);
-            submission::copy(py, &self.machine, name, parts, bytes, stream)
+            stream_operations::copy(py, &self.runtime, name, parts, bytes, stream)
         })
     }
 
@@ -404,12 +405,12 @@ impl PyContext {
         offset: u64,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.machine.begin(py, name)?;
-            let part = Part {
+            self.runtime.begin(py, name)?;
+            let part = BufferRange {
                 buffer: &buffer,
                 offset,
             };
-            transfer::upload(py, &self.machine, name, source, part)
+            transfer::upload(py, &self.runtime, name, source, part)
         })
     }
 
@@ -423,12 +424,12 @@ impl PyContext {
         into: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         guarded(name, || {
-            self.machine.begin(py, name)?;
-            let part = Part {
+            self.runtime.begin(py, name)?;
+            let part = BufferRange {
                 buffer: &buffer,
                 offset,
             };
-            transfer::download(py, &self.machine, name, part, into)
+            transfer::download(py, &self.runtime, name, part, into)
         })
     }
 
@@ -436,7 +437,7 @@ impl PyContext {
     fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("totals", || {
             self.take_in(py)?;
-            records::totals(py, self.machine.dispatch.recorder().totals())
+            records::totals(py, self.runtime.dispatch.recorder().totals())
         })
     }
 
@@ -444,7 +445,7 @@ impl PyContext {
     fn take_records(&self, py: Python<'_>) -> PyResult<(Vec<RecordTuple>, u64)> {
         guarded("take_records", || {
             self.take_in(py)?;
-            let taken = self.machine.dispatch.recorder().take();
+            let taken = self.runtime.dispatch.recorder().take();
             let records = taken.records.iter().map(records::record).collect();
             Ok((records, taken.dropped))
         })
@@ -454,8 +455,8 @@ impl PyContext {
 impl PyContext {
     /// Takes finished work into the records.
     fn take_in(&self, py: Python<'_>) -> PyResult<()> {
-        self.machine.begin(py, "records")?;
-        py.detach(|| self.machine.dispatch.poll())
+        self.runtime.begin(py, "records")?;
+        py.detach(|| self.runtime.dispatch.poll())
             .map_err(|error| errors::dispatch(&error))
     }
 }

@@ -1,4 +1,4 @@
-//! CUDA for Python: what the machine has, compiling, and kernels of one's own.
+//! CUDA for Python: what the runtime has, compiling, and kernels of one's own.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use assay_runtime::dispatch::{Work, WorkRequest};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use super::barrier::guarded;
-use super::block::Use;
+use super::allocation::Use;
 use super::buffer::Memory;
 use super::context::PyContext;
+use super::device_runtime::{Device, DeviceRuntime};
 use super::errors;
-use super::machine::{Device, Machine};
-use super::residence::Pinned;
+use super::panic_guard::guarded;
+use super::residency::Pinned;
 use super::stream::PyStream;
 
 fn library<'py>(
@@ -69,7 +69,7 @@ pub(super) fn cuda_cublaslt(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     })
 }
 
-/// What of CUDA this machine has; the first call looks, with these folders of wheels.
+/// What of CUDA this runtime has; the first call looks, with these folders of wheels.
 #[pyfunction]
 pub(super) fn cuda_probe(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, PyDict>> {
     guarded("cuda_probe", || {
@@ -147,7 +147,7 @@ fn borrowed(headers: &[(String, String)]) -> Vec<(&str, &str)> {
         .collect()
 }
 
-impl Machine {
+impl DeviceRuntime {
     /// The GPU, or the error that names the operation.
     pub fn cuda_device(&self, operation: &str) -> PyResult<&Arc<CudaDevice>> {
         match &self.device {
@@ -163,7 +163,7 @@ impl Machine {
 /// A kernel of CUDA C++ on one device.
 #[pyclass(name = "NativeKernel", module = "assay._native", frozen)]
 pub(super) struct PyKernel {
-    machine: Arc<Machine>,
+    runtime: Arc<DeviceRuntime>,
     id: KernelId,
     name: String,
     parameters: Vec<usize>,
@@ -198,8 +198,8 @@ impl PyKernel {
         headers: Vec<(String, String)>,
     ) -> PyResult<Self> {
         guarded("kernel", || {
-            let machine = Arc::clone(context.machine());
-            let device = Arc::clone(machine.cuda_device("kernel")?);
+            let runtime = Arc::clone(context.runtime());
+            let device = Arc::clone(runtime.cuda_device("kernel")?);
             let headers = borrowed(&headers);
             let source = Source {
                 name,
@@ -214,7 +214,7 @@ impl PyKernel {
             });
             let function = function.map_err(|error| errors::load(&error))?;
             Ok(PyKernel {
-                machine,
+                runtime,
                 parameters: function.parameters().to_vec(),
                 id: device.register_function(function),
                 name: kernel.to_owned(),
@@ -247,7 +247,7 @@ impl PyKernel {
         flops: f64,
     ) -> PyResult<()> {
         guarded(label, || {
-            let stream = stream.on(&self.machine, label)?;
+            let stream = stream.on(&self.runtime, label)?;
             let used = arguments.iter().filter_map(|argument| match argument {
                 Argument::Number(..) => None,
                 Argument::Buffer(buffer, _, _, writes) => Some(Use {
@@ -276,7 +276,7 @@ impl PyKernel {
             let mut request = WorkRequest::new(label, stream, work);
             request.bytes = bytes;
             request.flops = flops;
-            py.detach(|| self.machine.submit(request, &uses))
+            py.detach(|| self.runtime.submit(request, &uses))
                 .map(|_| ())
         })
     }
@@ -287,7 +287,7 @@ impl PyKernel {
         buffer.alive(&self.name)?;
         let end = offset.checked_add(reach);
         let inside = end.is_some_and(|end| end <= buffer.bytes());
-        let owned = Arc::ptr_eq(&self.machine, buffer.machine()) && buffer.is_pooled();
+        let owned = Arc::ptr_eq(&self.runtime, buffer.runtime()) && buffer.is_pooled();
         let place = buffer.address().and_then(|address| address.offset(offset));
         match (inside && owned, place) {
             (true, Some(place)) => Ok(DevicePointer(place.value())),
@@ -327,17 +327,6 @@ fn number(kernel: &str, kind: &str, value: &Bound64) -> PyResult<KernelArgument>
     })
 }
 
-/// Passes on what went wrong with the files of compiled kernels; compiling went on without them.
-pub(super) fn tell(py: Python<'_>, notices: &[String]) -> PyResult<()> {
-    let logger = py
-        .import("logging")?
-        .call_method1("getLogger", ("assay",))?;
-    for notice in notices {
-        logger.call_method1("warning", ("%s", notice))?;
-    }
-    Ok(())
-}
-
 /// Nanoseconds of the host for so many bare launches of the driver, of a kernel that does nothing.
 #[pyfunction]
 pub(super) fn cuda_time_launches(
@@ -346,7 +335,7 @@ pub(super) fn cuda_time_launches(
     launches: u32,
 ) -> PyResult<u64> {
     guarded("time_launches", || {
-        let device = context.machine().cuda_device("time_launches")?;
+        let device = context.runtime().cuda_device("time_launches")?;
         let taken = py.detach(|| device.time_launches(launches));
         let taken = taken.map_err(|error| errors::load(&error))?;
         Ok(u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX))

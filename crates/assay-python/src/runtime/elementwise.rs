@@ -8,11 +8,11 @@ use assay_runtime::dispatch::{Work, WorkRequest};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::allocation::Use;
 use super::array::PyArray;
-use super::block::Use;
+use super::device_runtime::DeviceRuntime;
 use super::errors;
-use super::machine::Machine;
-use super::residence::Pinned;
+use super::residency::Pinned;
 
 const NAME: &str = "elementwise";
 /// Inputs and result.
@@ -88,10 +88,14 @@ fn place_steps(
     Ok(())
 }
 
-/// Where an array of this machine begins.
-pub(super) fn place(label: &str, machine: &Arc<Machine>, array: &PyArray) -> PyResult<Operand> {
+/// Where an array of this runtime begins.
+pub(super) fn place(
+    label: &str,
+    runtime: &Arc<DeviceRuntime>,
+    array: &PyArray,
+) -> PyResult<Operand> {
     let memory = array.memory();
-    let owned = Arc::ptr_eq(machine, memory.machine()) && memory.is_on_device();
+    let owned = Arc::ptr_eq(runtime, memory.runtime()) && memory.is_on_device();
     let place = memory
         .address()
         .and_then(|first| first.offset(array.offset()));
@@ -147,7 +151,7 @@ impl Numbers {
 /// Queues the operation.
 fn submit(
     py: Python<'_>,
-    machine: &Arc<Machine>,
+    runtime: &Arc<DeviceRuntime>,
     asked: Asked,
     numbers: &Numbers,
     inputs: &[Input<'_>],
@@ -187,23 +191,23 @@ fn submit(
     let mut places = [None; ARRAYS];
     for (to, array) in places.iter_mut().zip(&arrays) {
         if let Some(array) = array {
-            *to = Some(place(&label, machine, array)?);
+            *to = Some(place(&label, runtime, array)?);
         }
     }
-    let kernel = machine.operations[index];
+    let kernel = runtime.operations[index];
     let launch = encode(signature, kernel, &places, &numbers.0, bytes)
         .map_err(|error| errors::invalid(&error.to_string()))?;
     let mut request = WorkRequest::new(label, stream, Work::Launch(launch));
     request.bytes = bytes;
     request.flops = asked.flops;
-    py.detach(|| machine.submit(request, &uses)).map(|_| ())
+    py.detach(|| runtime.submit(request, &uses)).map(|_| ())
 }
 
 /// Queues the operation; inputs are arrays of at most as many axes as the result, or whole numbers
 /// that are the bits of a plain one.
 pub(super) fn elementwise(
     py: Python<'_>,
-    machine: &Arc<Machine>,
+    runtime: &Arc<DeviceRuntime>,
     asked: Asked,
     inputs: &Bound<'_, PyTuple>,
     result: &PyArray,
@@ -218,5 +222,5 @@ pub(super) fn elementwise(
         });
     }
     let numbers = Numbers::strided(&asked, &read, result)?;
-    submit(py, machine, asked, &numbers, &read, result, stream)
+    submit(py, runtime, asked, &numbers, &read, result, stream)
 }

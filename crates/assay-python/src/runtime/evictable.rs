@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use assay_runtime::backend::{Address, StreamId};
+use assay_runtime::dispatch::DispatchController;
 use assay_runtime::memory::{self, BufferId, Lease, MemoryError, Request, Residency};
-
-use super::machine::Machine;
 
 /// A buffer of the residency, with the lease that keeps it on the device while it is used.
 pub(super) struct Evictable {
@@ -47,7 +46,7 @@ impl Evictable {
     }
 
     /// Lets others have its place; true if it was kept.
-    pub fn let_go(&mut self) -> bool {
+    pub fn end_lease(&mut self) -> bool {
         self.lease.take().is_some()
     }
 
@@ -56,7 +55,7 @@ impl Evictable {
         self.stream
     }
 
-    pub fn is_kept(&self) -> bool {
+    pub fn is_leased(&self) -> bool {
         self.lease.is_some()
     }
 
@@ -71,11 +70,11 @@ impl Evictable {
     }
 
     /// Gives the memory back, wherever it is.
-    pub fn give_back(mut self, machine: &Machine) {
+    pub fn free(mut self, dispatch: &DispatchController) {
         self.lease = None;
         if self.residency.destroy(self.id, self.stream).is_err() {
             // The stream may be gone; the host's own order always is there.
-            let _ = machine.dispatch.poll();
+            let _ = dispatch.poll();
             let _ = self.residency.destroy(self.id, StreamId::HOST);
         }
     }

@@ -5,47 +5,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use assay_runtime::dispatch::{self, Work, WorkRequest};
 use pyo3::prelude::*;
 
-use super::barrier::guarded;
-use super::block::Use;
+use super::allocation::Use;
 use super::capture::{self, Captured};
+use super::device_runtime::DeviceRuntime;
 use super::errors;
-use super::machine::{Machine, outside_operation};
+use super::panic_guard::guarded;
+use super::reentrancy::refuse_reentry;
 use super::stream::PyStream;
 
 /// One node: kind, label, stream it was captured on, bytes, flops, and the operation of the table.
 type NodeTuple = (&'static str, String, u32, u64, f64, Option<&'static str>);
 
-/// The work, and the blocks it uses, which live as long as it can be replayed.
+/// The work, and the allocations it uses, which live as long as it can be replayed.
 struct Live {
     graph: Arc<dispatch::Graph>,
-    blocks: Vec<Captured>,
+    allocations: Vec<Captured>,
 }
 
 /// Captured work that can be run again and again.
 #[pyclass(name = "NativeGraph", module = "assay._native", frozen)]
 pub(super) struct PyGraph {
-    machine: Arc<Machine>,
+    runtime: Arc<DeviceRuntime>,
     name: Arc<str>,
     live: Mutex<Option<Arc<Live>>>,
 }
 
 impl PyGraph {
-    pub fn new(
-        machine: &Arc<Machine>,
-        name: &str,
-        graph: dispatch::Graph,
-        blocks: Vec<Captured>,
-    ) -> Self {
-        PyGraph {
-            machine: Arc::clone(machine),
-            name: Arc::from(name),
-            live: Mutex::new(Some(Arc::new(Live {
-                graph: Arc::new(graph),
-                blocks,
-            }))),
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Live>>> {
         // Nothing under the lock can panic half way.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,16 +43,33 @@ impl PyGraph {
 
     /// What has to hold before the graph can run on the stream.
     fn check(&self, py: Python<'_>, operation: &str, stream: &PyStream) -> PyResult<Arc<Live>> {
-        outside_operation(operation)?;
-        capture::refuse(&self.machine, operation, "a graph")?;
-        stream.on(&self.machine, operation)?;
-        self.machine.settle(py);
+        refuse_reentry(operation)?;
+        capture::refuse(&self.runtime, operation, "a graph")?;
+        stream.on(&self.runtime, operation)?;
+        self.runtime.run_deferred(py);
         self.live(operation)
     }
 }
 
 #[pymethods]
 impl PyGraph {
+    /// End the capture of this thread on a stream's device; `name` is the graph's in records.
+    #[new]
+    fn new(py: Python<'_>, stream: PyRef<'_, PyStream>, name: &str) -> PyResult<Self> {
+        guarded("capture", || {
+            let runtime = stream.runtime();
+            let (graph, allocations) = py.detach(|| capture::end(runtime))?;
+            Ok(PyGraph {
+                runtime: Arc::clone(runtime),
+                name: Arc::from(name),
+                live: Mutex::new(Some(Arc::new(Live {
+                    graph: Arc::new(graph),
+                    allocations,
+                }))),
+            })
+        })
+    }
+
     /// Queue the whole graph on a stream; on the processor's default stream it runs here and now.
     fn replay(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<()> {
         guarded("replay", || {
@@ -76,8 +78,8 @@ impl PyGraph {
             py.detach(|| {
                 let work = Work::Graph(Arc::clone(&live.graph));
                 let request = WorkRequest::new(Arc::clone(&self.name), id, work);
-                let uses: Vec<Use<'_>> = live.blocks.iter().map(Captured::as_use).collect();
-                self.machine.submit(request, &uses).map(|_| ())
+                let uses: Vec<Use<'_>> = live.allocations.iter().map(Captured::as_use).collect();
+                self.runtime.submit(request, &uses).map(|_| ())
             })
         })
     }
@@ -88,10 +90,10 @@ impl PyGraph {
             let live = self.check(py, "profile", &stream)?;
             let id = stream.id;
             py.detach(|| {
-                for captured in &live.blocks {
-                    captured.block.wait()?;
+                for captured in &live.allocations {
+                    captured.allocation.wait()?;
                 }
-                let dispatch = &self.machine.dispatch;
+                let dispatch = &self.runtime.dispatch;
                 let spans = dispatch.replay_timed(&self.name, &live.graph, id);
                 let spans = spans.map_err(|error| errors::dispatch(&error))?;
                 let times = spans.iter().map(|span| (span.start_ns, span.end_ns));
@@ -106,7 +108,7 @@ impl PyGraph {
         let nodes = live.graph.nodes().iter().zip(live.graph.works());
         let told = nodes.map(|(node, work)| {
             let (kind, label) = (node.kind.name(), node.name.to_string());
-            let operation = self.machine.operation_of(work);
+            let operation = self.runtime.operation_of(work);
             (
                 kind,
                 label,

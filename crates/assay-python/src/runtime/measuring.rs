@@ -13,8 +13,8 @@ use assay_runtime::sim::{Contents, SimBackend, SimOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::barrier::guarded;
 use super::errors;
+use super::panic_guard::guarded;
 
 /// Memory of the simulated device that pools are timed on.
 const POOL_BYTES: u64 = 12 << 30;

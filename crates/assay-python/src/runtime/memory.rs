@@ -1,8 +1,8 @@
-//! The memory of a device as it is put together: the pool below, then adaptors, then relief.
+//! The memory of a device as it is put together: the pool below, then adaptors, then pressure.
 //!
 //! From below: pool, counters, a limit, the log and the tracking of call sites where asked for,
-//! records, and at the top relief from shortage. Evictable memory is allocated below the relief,
-//! because relief is what evicts it.
+//! records, and at the top pressure from shortage. Evictable memory is allocated below the pressure,
+//! because pressure is what evicts it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,11 +17,11 @@ use assay_runtime::memory::{
     CallSite, MemoryError, MemoryResource, Pool, PoolOptions, Residency, Result,
 };
 
-use super::relief::Relief;
+use super::memory_pressure::MemoryPressure;
 
 type Resource = Arc<dyn MemoryResource>;
 
-/// How often one request asks for relief before its error goes through.
+/// How often one request asks for pressure before its error goes through.
 const MAX_ATTEMPTS: u32 = 10_000;
 
 /// What the memory of a device is asked to do besides handing itself out.
@@ -62,7 +62,7 @@ pub(super) struct DeviceMemory {
     below: Resource,
     /// What everything else is allocated from.
     top: Resource,
-    pub relief: Arc<Relief>,
+    pub pressure: Arc<MemoryPressure>,
     host_bytes: u64,
     host: OnceLock<Arc<RecordedMemory<Arc<Pool>>>>,
     residency: OnceLock<Arc<Residency>>,
@@ -98,10 +98,10 @@ impl DeviceMemory {
             below = tracking.clone();
         }
         let below: Resource = Arc::new(dispatch.record_memory(below, "array"));
-        let relief = Arc::new(Relief::new(dispatch.clone()));
-        let asked = Arc::clone(&relief);
+        let pressure = Arc::new(MemoryPressure::new(dispatch.clone()));
+        let asked = Arc::clone(&pressure);
         let top = FailureCallbackAdaptor::new(Arc::clone(&below), MAX_ATTEMPTS, move |failure| {
-            asked.relieve(failure)
+            asked.on_failure(failure)
         });
         Ok(DeviceMemory {
             backend: Arc::clone(backend),
@@ -112,7 +112,7 @@ impl DeviceMemory {
             logging,
             below,
             top: Arc::new(top),
-            relief,
+            pressure,
             host_bytes: options.host_bytes.unwrap_or(device_bytes),
             host: OnceLock::new(),
             residency: OnceLock::new(),
@@ -149,7 +149,7 @@ impl DeviceMemory {
         let backend = Arc::clone(&self.backend);
         let residency = Residency::new(backend, Arc::clone(&self.below), host);
         let residency = self.residency.get_or_init(|| residency);
-        self.relief.set_residency(residency);
+        self.pressure.set_residency(residency);
         Ok(residency)
     }
 

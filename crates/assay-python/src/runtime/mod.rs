@@ -3,40 +3,48 @@
 //! Nothing here decides anything: pool, dispatch and transfers of `assay-runtime` do. What is here
 //! carries values across, keeps Python's lock out of waits, and stops panics.
 
+mod allocation;
 mod array;
-mod barrier;
-mod block;
+mod array_operators;
+mod backing;
 mod buffer;
+mod buffer_protocol;
+mod buffer_range;
 mod capture;
+mod capture_state;
+mod captured_streams;
 mod context;
 mod cuda;
+mod device_runtime;
 mod dlpack;
 mod elementwise;
 pub(crate) mod errors;
 mod evictable;
 mod geometry;
 mod graph;
-mod host_call;
-mod machine;
+mod host_function;
+mod kernel_plan;
 mod measuring;
 mod memory;
+mod memory_pressure;
 mod native_memory;
-mod operate;
+mod notices;
+mod operation_calls;
 mod operators;
-mod places;
-mod plan;
+mod panic_guard;
 mod records;
-mod relief;
+mod reentrancy;
 mod replay_log;
-mod residence;
+mod residency;
 mod scheduler;
+mod simulated_operations;
 mod stream;
+mod stream_operations;
 mod stream_tasks;
-mod submission;
+mod submit;
 mod task;
 mod transfer;
 mod uses;
-mod view;
 mod weights;
 
 use pyo3::prelude::*;
@@ -47,13 +55,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<buffer::Memory>()?;
     module.add_class::<array::PyArray>()?;
     module.add_function(wrap_pyfunction!(elementwise::expression, module)?)?;
-    module.add_class::<plan::PyPlan>()?;
-    module.add_class::<plan::PyReduction>()?;
+    module.add_class::<kernel_plan::PyPlan>()?;
+    module.add_class::<kernel_plan::PyReduction>()?;
     module.add_class::<operators::PyOperators>()?;
     module.add_class::<stream::PyStream>()?;
     module.add_class::<stream::PyEvent>()?;
     module.add_class::<graph::PyGraph>()?;
-    operate::register_tables(module)?;
+    operation_calls::register_tables(module)?;
     module.add_function(wrap_pyfunction!(weights::weights_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(weights::pack_weights, module)?)?;
     module.add_function(wrap_pyfunction!(weights::dequantize_weights, module)?)?;
@@ -74,5 +82,5 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;
     measuring::register(module)?;
-    module.add_function(wrap_pyfunction!(barrier::provoke_panic, module)?)
+    module.add_function(wrap_pyfunction!(panic_guard::provoke_panic, module)?)
 }

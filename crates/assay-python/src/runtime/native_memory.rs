@@ -7,13 +7,14 @@ use assay_runtime::memory::{MemoryError, MemoryResource, Reservation, TenantId};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::barrier::guarded;
 use super::buffer::{Memory, contiguous};
+use super::buffer_range::BufferRange;
 use super::capture;
+use super::device_runtime::DeviceRuntime;
 use super::errors;
-use super::machine::{Machine, outside_operation};
-use super::places::Part;
+use super::panic_guard::guarded;
 use super::records;
+use super::reentrancy::refuse_reentry;
 use super::transfer::{Sink, Source};
 
 /// Name, limit, used, peak and reserved bytes of a tenant.
@@ -25,7 +26,7 @@ type OutstandingTuple = (u64, u64, u32, u32, &'static str, u32);
 /// The memory of one device, seen as accounts.
 #[pyclass(name = "NativeMemory", module = "assay._native", frozen)]
 pub(super) struct PyMemory {
-    machine: Arc<Machine>,
+    runtime: Arc<DeviceRuntime>,
 }
 
 fn told<T>(outcome: Result<T, MemoryError>) -> PyResult<T> {
@@ -33,9 +34,9 @@ fn told<T>(outcome: Result<T, MemoryError>) -> PyResult<T> {
 }
 
 impl PyMemory {
-    pub fn new(machine: &Arc<Machine>) -> Self {
+    pub fn new(runtime: &Arc<DeviceRuntime>) -> Self {
         PyMemory {
-            machine: Arc::clone(machine),
+            runtime: Arc::clone(runtime),
         }
     }
 }
@@ -45,9 +46,9 @@ impl PyMemory {
     /// Add a tenant that may use at most so many bytes; returns its number.
     fn add_tenant(&self, py: Python<'_>, name: &str, limit_bytes: u64) -> PyResult<u32> {
         guarded("tenant", || {
-            let pool = &self.machine.memory.pool;
+            let pool = &self.runtime.memory.pool;
             let tenant = told(py.detach(|| pool.add_tenant(name, limit_bytes)))?;
-            self.machine.open_accounts();
+            self.runtime.add_accounts();
             Ok(tenant.0)
         })
     }
@@ -55,7 +56,7 @@ impl PyMemory {
     /// Change what a tenant may use; what it has above it, it keeps.
     fn set_tenant_limit(&self, py: Python<'_>, tenant: u32, limit_bytes: u64) -> PyResult<()> {
         guarded("tenant", || {
-            let pool = &self.machine.memory.pool;
+            let pool = &self.runtime.memory.pool;
             told(py.detach(|| pool.set_tenant_limit(TenantId(tenant), limit_bytes)))
         })
     }
@@ -63,7 +64,7 @@ impl PyMemory {
     /// Name, limit, used, peak and reserved bytes of a tenant.
     fn tenant_usage(&self, py: Python<'_>, tenant: u32) -> PyResult<TenantTuple> {
         guarded("tenant", || {
-            let pool = &self.machine.memory.pool;
+            let pool = &self.runtime.memory.pool;
             let usage = told(py.detach(|| pool.tenant_usage(TenantId(tenant))))?;
             Ok((
                 usage.name,
@@ -78,7 +79,7 @@ impl PyMemory {
     /// Promise a tenant memory until the reservation is released.
     fn reserve(&self, py: Python<'_>, tenant: u32, bytes: u64) -> PyResult<PyReservation> {
         guarded("reserve", || {
-            let pool = &self.machine.memory.pool;
+            let pool = &self.runtime.memory.pool;
             let reservation = py.detach(|| pool.reserve(TenantId(tenant), bytes));
             Ok(PyReservation {
                 bytes,
@@ -91,13 +92,13 @@ impl PyMemory {
     ///
     /// It gets bytes, tenant, attempt and message, and returns whether something was freed.
     fn on_shortage(&self, callback: Option<Py<PyAny>>) {
-        drop(self.machine.memory.relief.set_callback(callback));
+        drop(self.runtime.memory.pressure.set_callback(callback));
     }
 
     /// What is not yet given back, oldest first; none unless the device tracks allocations.
     fn outstanding(&self, py: Python<'_>) -> PyResult<Option<Vec<OutstandingTuple>>> {
         guarded("outstanding", || {
-            let Some(tracking) = &self.machine.memory.tracking else {
+            let Some(tracking) = &self.runtime.memory.tracking else {
                 return Ok(None);
             };
             let outstanding = told(py.detach(|| tracking.outstanding()))?;
@@ -113,7 +114,7 @@ impl PyMemory {
 
     /// The log of allocations since the last call as text; none unless the device keeps one.
     fn take_log(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        guarded("take_log", || match &self.machine.memory.logging {
+        guarded("take_log", || match &self.runtime.memory.logging {
             Some(logging) => Ok(Some(told(py.detach(|| logging.take_log()))?.to_text())),
             None => Ok(None),
         })
@@ -122,13 +123,13 @@ impl PyMemory {
     /// Figures of the device, the pools, the counters and evictable memory.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("memory_report", || {
-            outside_operation("memory_report")?;
-            let memory = &self.machine.memory;
+            refuse_reentry("memory_report")?;
+            let memory = &self.runtime.memory;
             let figures = py.detach(|| -> Result<_, MemoryError> {
                 let host = memory.host_in_use().map(|pool| pool.statistics());
                 let residency = memory.residency_in_use().map(|one| one.usage());
                 Ok((
-                    self.machine.backend.memory_info()?,
+                    self.runtime.backend.memory_info()?,
                     memory.pool.statistics()?,
                     memory.pool.usage()?.capacity_bytes,
                     host.transpose()?,
@@ -158,7 +159,7 @@ impl PyMemory {
     /// Counters of the memory pool.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("statistics", || {
-            let statistics = py.detach(|| self.machine.memory.pool.statistics());
+            let statistics = py.detach(|| self.runtime.memory.pool.statistics());
             records::statistics(py, told(statistics)?)
         })
     }
@@ -166,16 +167,16 @@ impl PyMemory {
     /// Give wholly free memory of the pool back to the device; returns how many bytes.
     fn trim(&self, py: Python<'_>) -> PyResult<u64> {
         guarded("trim", || {
-            self.machine.begin(py, "trim")?;
-            told(py.detach(|| self.machine.memory.pool.trim()))
+            self.runtime.begin(py, "trim")?;
+            told(py.detach(|| self.runtime.memory.pool.trim()))
         })
     }
 
     /// Check the pool's books against each other; slow.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         guarded("verify", || {
-            self.machine.begin(py, "verify")?;
-            told(py.detach(|| self.machine.memory.pool.verify()))
+            self.runtime.begin(py, "verify")?;
+            told(py.detach(|| self.runtime.memory.pool.verify()))
         })
     }
 
@@ -190,9 +191,9 @@ impl PyMemory {
         guarded("write", || {
             let source = Source::new(contiguous(data, "write", false)?);
             let place = self.pinned_place("write", &buffer, offset, source.bytes())?;
-            let (buffer, backend): (&Memory, _) = (&buffer, &self.machine.backend);
+            let (buffer, backend): (&Memory, _) = (&buffer, &self.runtime.backend);
             py.detach(|| {
-                buffer.wait_for_former_owner()?;
+                buffer.wait_for_previous_owner()?;
                 buffer.wait()?;
                 let Some(place) = place else { return Ok(()) };
                 let written = backend.write_host(place, source.as_ref());
@@ -214,7 +215,7 @@ impl PyMemory {
         guarded("read", || {
             let mut sink = Sink::new(contiguous(into, "read", true)?);
             let place = self.pinned_place("read", &buffer, offset, sink.bytes())?;
-            let (buffer, backend): (&Memory, _) = (&buffer, &self.machine.backend);
+            let (buffer, backend): (&Memory, _) = (&buffer, &self.runtime.backend);
             py.detach(|| {
                 buffer.wait()?;
                 let Some(place) = place else { return Ok(()) };
@@ -236,13 +237,13 @@ impl PyMemory {
         offset: u64,
         bytes: u64,
     ) -> PyResult<Option<HostPointer>> {
-        outside_operation(operation)?;
-        capture::refuse(&self.machine, operation, "an access by the host")?;
+        refuse_reentry(operation)?;
+        capture::refuse(&self.runtime, operation, "an access by the host")?;
         if bytes == 0 {
             buffer.alive(operation)?;
             return Ok(None);
         }
-        match (Part { buffer, offset }).place(&self.machine, operation, bytes)? {
+        match (BufferRange { buffer, offset }).place(&self.runtime, operation, bytes)? {
             Address::Host(pointer) => Ok(Some(pointer)),
             Address::Device(_) => Err(errors::invalid(&format!(
                 "{operation}: expected pinned memory, got memory of the device"

@@ -5,47 +5,25 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use assay_runtime::backend::StreamId;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyString};
 
 use super::array::PyArray;
-use super::barrier::guarded;
+use super::array_operators::{self, Operators};
 use super::errors;
-use super::machine::Machine;
-use super::plan::{Input, PyPlan};
-use super::stream::{self, PyStream};
+use super::kernel_plan::{Input, PyPlan};
+use super::panic_guard::guarded;
+use super::stream::current_stream;
 
 /// Plans that are kept; when there are more, all are asked for again.
-const REMEMBERED: usize = 4_096;
+const MAX_CACHED_PLANS: usize = 4_096;
 
-/// Where the operators of arrays go.
+/// The object that the operators of arrays call.
 static SHARED: OnceLock<Py<PyOperators>> = OnceLock::new();
 
-/// What `operator name first second` gives; NotImplemented for what is no operand.
-pub(super) fn binary<'py>(
-    name: &Bound<'py, PyString>,
-    first: &Bound<'py, PyAny>,
-    second: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    shared(name.py())?.binary(name, first, second)
-}
-
-/// What `operator name x` gives.
-pub(super) fn unary<'py>(
-    name: &Bound<'py, PyString>,
-    x: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    shared(name.py())?.unary(name, x)
-}
-
-fn shared(py: Python<'_>) -> PyResult<&'static PyOperators> {
-    if SHARED.get().is_none() {
-        py.import(intern!(py, "assay.runtime.elementwise"))?;
-    }
+fn shared() -> PyResult<&'static PyOperators> {
     let found = SHARED.get().map(Py::get);
     found.ok_or_else(|| errors::invalid("operators: expected them to be there, got none"))
 }
@@ -108,9 +86,9 @@ fn key(name: &Bound<'_, PyString>, first: Operand<'_, '_>, second: Option<Operan
 
 /// Spreads the bits of a key.
 #[derive(Default)]
-struct Spread(u64);
+struct KeyHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -128,7 +106,7 @@ impl Hasher for Spread {
 }
 
 /// A plan, if there is one, and the name that keeps its key good.
-struct Remembered {
+struct CachedPlan {
     plan: Option<Py<PyPlan>>,
     _name: Py<PyString>,
 }
@@ -136,7 +114,7 @@ struct Remembered {
 /// The operations of arrays.
 #[pyclass(name = "NativeOperators", module = "assay._native", frozen)]
 pub(super) struct PyOperators {
-    plans: Mutex<HashMap<Key, Remembered, BuildHasherDefault<Spread>>>,
+    plans: Mutex<HashMap<Key, CachedPlan, BuildHasherDefault<KeyHasher>>>,
     /// Gives the plan for a name and operands, or None.
     plan: Py<PyAny>,
     /// Do what has no plan.
@@ -159,6 +137,10 @@ impl PyOperators {
     /// Have the operators of arrays come here; only the first has a say.
     fn install(slf: Py<Self>) {
         let _ = SHARED.set(slf);
+        array_operators::install(Operators {
+            binary: |name, first, second| shared()?.binary(name, first, second),
+            unary: |name, x| shared()?.unary(name, x),
+        });
     }
 
     /// Apply an elementwise operation of one operand.
@@ -167,7 +149,7 @@ impl PyOperators {
         name: &Bound<'py, PyString>,
         x: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        match self.quickly(name, x, None)? {
+        match self.try_plan(name, x, None)? {
             Some(made) => Ok(made),
             None => self.unary.bind(name.py()).call1((name, x)),
         }
@@ -180,7 +162,7 @@ impl PyOperators {
         first: &Bound<'py, PyAny>,
         second: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        match self.quickly(name, first, Some(second))? {
+        match self.try_plan(name, first, Some(second))? {
             Some(made) => Ok(made),
             None => self.binary.bind(name.py()).call1((name, first, second)),
         }
@@ -189,7 +171,7 @@ impl PyOperators {
 
 impl PyOperators {
     /// The result, where there is a plan for it.
-    fn quickly<'py>(
+    fn try_plan<'py>(
         &self,
         name: &Bound<'py, PyString>,
         first: &Bound<'py, PyAny>,
@@ -207,8 +189,8 @@ impl PyOperators {
         let Some(model) = arrays.0.or(arrays.1) else {
             return Ok(None);
         };
-        let machine = model.memory().machine();
-        if !machine.is_gpu() || !machine.is_plain() {
+        let runtime = model.memory().runtime();
+        if !runtime.is_gpu() || !runtime.has_no_accounts() {
             return Ok(None);
         }
         if let (Some(first), Some(second)) = arrays
@@ -231,8 +213,8 @@ impl PyOperators {
             },
         };
         guarded(plan.label(), || {
-            let stream = current_stream(py, machine, model)?;
-            plan.apply(py, machine, stream, model, [Some(input), next])
+            let stream = current_stream(py, runtime, model.device())?;
+            plan.apply(py, runtime, stream, model, [Some(input), next])
         })
     }
 
@@ -255,10 +237,10 @@ impl PyOperators {
         // A name made by hand may give its address to another.
         if interned.is(name) {
             let mut plans = lock();
-            if plans.len() >= REMEMBERED {
+            if plans.len() >= MAX_CACHED_PLANS {
                 plans.clear();
             }
-            let remembered = Remembered {
+            let remembered = CachedPlan {
                 plan: plan.as_ref().map(|plan| plan.clone_ref(py)),
                 _name: interned.unbind(),
             };
@@ -266,19 +248,4 @@ impl PyOperators {
         }
         Ok(plan)
     }
-}
-
-/// The stream that operations of an array's device go to here and now.
-pub(super) fn current_stream(
-    py: Python<'_>,
-    machine: &Arc<Machine>,
-    array: &PyArray,
-) -> PyResult<StreamId> {
-    if !stream::is_any_entered() {
-        return Ok(machine.backend.default_stream());
-    }
-    let device = array.device().bind(py);
-    let current = device.call_method0(intern!(py, "current_stream"))?;
-    let native = current.getattr(intern!(py, "_native"))?;
-    Ok(native.cast::<PyStream>()?.get().id)
 }

@@ -11,8 +11,8 @@ use assay_runtime::sim::SimProfile;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::barrier::guarded;
 use super::errors;
+use super::panic_guard::guarded;
 
 /// The policy a log is replayed against.
 struct Policy {

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use assay_runtime::memory::TenantId;
 use assay_runtime::scheduler::{
     Class, Deadline, DeadlinePolicy, Decision, Lane, PartitionId, PartitionLane, PartitionOptions,
-    PerLane, PoolTenant, Rate, Scheduler, SchedulerError, SchedulerOptions, TaskId, TaskLane,
-    TaskOptions, TaskSnapshot,
+    PerLane, PoolTenant, Rate, Scheduler, SchedulerOptions, TaskId, TaskLane, TaskOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::barrier::guarded;
 use super::context::PyContext;
+use super::device_runtime::DeviceRuntime;
 use super::errors;
-use super::machine::{Machine, outside_operation};
 use super::memory::DeviceClock;
-use super::task::PyTask;
+use super::panic_guard::guarded;
+use super::reentrancy::refuse_reentry;
+use super::task::{PyTask, lane_named, or_raise, task_to_dict};
 
 /// Units a second and the largest burst, by the name of a lane.
 type Rates = HashMap<String, (u64, u64)>;
@@ -35,20 +35,6 @@ type DecisionTuple = (
     String,
 );
 
-pub(super) fn told<T>(outcome: Result<T, SchedulerError>) -> PyResult<T> {
-    outcome.map_err(|error| errors::scheduler(&error))
-}
-
-/// The lane of this name.
-pub(super) fn lane_named(name: &str) -> PyResult<Lane> {
-    let found = Lane::ALL.into_iter().find(|lane| lane.name() == name);
-    found.ok_or_else(|| {
-        errors::invalid(&format!(
-            "scheduler: expected lane compute, upload or download, got \"{name}\""
-        ))
-    })
-}
-
 fn per_lane(rates: &Rates) -> PyResult<PerLane<Option<Rate>>> {
     let mut lanes = PerLane::default();
     for (name, (units_per_second, burst_units)) in rates {
@@ -63,7 +49,7 @@ fn per_lane(rates: &Rates) -> PyResult<PerLane<Option<Rate>>> {
 /// Admission, grants and decisions for one device.
 #[pyclass(name = "NativeScheduler", module = "assay._native", frozen)]
 pub(super) struct PyScheduler {
-    machine: Arc<Machine>,
+    runtime: Arc<DeviceRuntime>,
     scheduler: Scheduler,
     /// Of the lanes, for partitions that are the whole device.
     options: SchedulerOptions,
@@ -85,7 +71,7 @@ impl PyScheduler {
         decisions: usize,
     ) -> PyResult<Self> {
         guarded("scheduler", || {
-            let machine = Arc::clone(context.machine());
+            let runtime = Arc::clone(context.runtime());
             let mut rates = PerLane::from_fn(|_| 0);
             for (name, rate) in &units_per_second {
                 rates[lane_named(name)?] = *rate;
@@ -99,10 +85,10 @@ impl PyScheduler {
             options.guaranteed.weight = guaranteed;
             options.burstable.weight = burstable;
             options.best_effort.weight = best_effort;
-            let clock = Arc::new(DeviceClock(Arc::clone(&machine.backend)));
+            let clock = Arc::new(DeviceClock(Arc::clone(&runtime.backend)));
             Ok(PyScheduler {
-                machine,
-                scheduler: told(Scheduler::new(options.clone(), clock))?,
+                runtime,
+                scheduler: or_raise(Scheduler::new(options.clone(), clock))?,
                 options,
             })
         })
@@ -140,17 +126,17 @@ impl PyScheduler {
                 *limit = limits[lane];
             }
             if let Some(tenant) = tenant {
-                let pool = Arc::clone(&self.machine.memory.pool);
+                let pool = Arc::clone(&self.runtime.memory.pool);
                 options.memory = Some(Arc::new(PoolTenant::new(pool, TenantId(tenant))));
             }
-            Ok(told(self.scheduler.add_partition(options))?.0)
+            Ok(or_raise(self.scheduler.add_partition(options))?.0)
         })
     }
 
     /// Take a partition without tasks away.
     fn remove_partition(&self, partition: u32) -> PyResult<()> {
         guarded("partition", || {
-            told(self.scheduler.remove_partition(PartitionId(partition)))
+            or_raise(self.scheduler.remove_partition(PartitionId(partition)))
         })
     }
 
@@ -175,7 +161,7 @@ impl PyScheduler {
         assumed_ns: u64,
     ) -> PyResult<PyTask> {
         guarded("task", || {
-            outside_operation("task")?;
+            refuse_reentry("task")?;
             let mut options = TaskOptions::new(name, PartitionId(partition));
             options.class = Class::named(qos).ok_or_else(|| errors::unknown_class(qos))?;
             options.weight = weight;
@@ -195,26 +181,26 @@ impl PyScheduler {
                 },
             });
             let task = py.detach(|| self.scheduler.submit(options));
-            Ok(PyTask::new(&self.machine, told(task)?, assumed_ns))
+            Ok(PyTask::new(&self.runtime, or_raise(task)?, assumed_ns))
         })
     }
 
     /// Let everything happen that is due by now.
     fn poll(&self, py: Python<'_>) -> PyResult<()> {
-        guarded("poll", || told(py.detach(|| self.scheduler.poll())))
+        guarded("poll", || or_raise(py.detach(|| self.scheduler.poll())))
     }
 
     /// When time alone brings something, if it does; for driving virtual time.
     fn next_event_ns(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         guarded("next_event_ns", || {
-            told(py.detach(|| self.scheduler.next_event_ns()))
+            or_raise(py.detach(|| self.scheduler.next_event_ns()))
         })
     }
 
     /// The decisions since the last call, and how many were forgotten meanwhile.
     fn take_decisions(&self, py: Python<'_>) -> PyResult<(Vec<DecisionTuple>, u64)> {
         guarded("take_decisions", || {
-            let taken = told(py.detach(|| self.scheduler.take_decisions()))?;
+            let taken = or_raise(py.detach(|| self.scheduler.take_decisions()))?;
             let rows = taken.records.iter().map(decision).collect();
             Ok((rows, taken.dropped))
         })
@@ -223,11 +209,15 @@ impl PyScheduler {
     /// Tasks, partitions and lanes as they stand.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("snapshot", || {
-            let snapshot = told(py.detach(|| self.scheduler.snapshot()))?;
+            let snapshot = or_raise(py.detach(|| self.scheduler.snapshot()))?;
             let found = PyDict::new(py);
             found.set_item("time_ns", snapshot.time_ns)?;
             found.set_item("idle", snapshot.is_idle())?;
-            let tasks: PyResult<Vec<_>> = snapshot.tasks.iter().map(|one| task(py, one)).collect();
+            let tasks: PyResult<Vec<_>> = snapshot
+                .tasks
+                .iter()
+                .map(|one| task_to_dict(py, one))
+                .collect();
             found.set_item("tasks", tasks?)?;
             let mut partitions = Vec::new();
             for partition in &snapshot.partitions {
@@ -254,7 +244,7 @@ impl PyScheduler {
     /// Cancel a task by its number, whoever holds it.
     fn cancel(&self, py: Python<'_>, task: u64) -> PyResult<()> {
         guarded("cancel", || {
-            told(py.detach(|| self.scheduler.cancel(TaskId(task))))
+            or_raise(py.detach(|| self.scheduler.cancel(TaskId(task))))
         })
     }
 }
@@ -271,33 +261,4 @@ fn decision(decision: &Decision) -> DecisionTuple {
         decision.action.name(),
         decision.reason.to_string(),
     )
-}
-
-/// A task's figures as a dictionary.
-pub(super) fn task<'py>(py: Python<'py>, task: &TaskSnapshot) -> PyResult<Bound<'py, PyDict>> {
-    let row = PyDict::new(py);
-    row.set_item("task", task.task.0)?;
-    row.set_item("name", &task.name)?;
-    row.set_item("partition", task.partition.0)?;
-    row.set_item("qos", task.class.name())?;
-    row.set_item("state", task.state.name())?;
-    row.set_item("ended", task.ended.map(|reason| reason.to_string()))?;
-    row.set_item("message", task.message.as_deref())?;
-    row.set_item("holds_reservation", task.holds_reservation)?;
-    row.set_item("missed_deadline", task.missed_deadline)?;
-    row.set_item("submitted_ns", task.submitted_ns)?;
-    row.set_item("grants_in_flight", task.grants_in_flight)?;
-    let lanes = PyDict::new(py);
-    for lane in Lane::ALL {
-        let figures = &task.lanes[lane];
-        let one = PyDict::new(py);
-        one.set_item("waiting_requests", figures.waiting_requests)?;
-        one.set_item("grants", figures.grants)?;
-        one.set_item("granted_units", figures.granted_units)?;
-        one.set_item("reserved_units", figures.reserved_units)?;
-        one.set_item("measured_units", figures.measured_units)?;
-        lanes.set_item(lane.name(), one)?;
-    }
-    row.set_item("lanes", lanes)?;
-    Ok(row)
 }

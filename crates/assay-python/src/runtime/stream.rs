@@ -4,41 +4,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use assay_runtime::backend::{EventId, StreamId, StreamPriority};
+use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::barrier::guarded;
 use super::capture;
+use super::device_runtime::DeviceRuntime;
 use super::errors;
-use super::graph::PyGraph;
-use super::machine::{Inside, Machine, outside_operation};
+use super::panic_guard::guarded;
+use super::reentrancy::{HostFunctionScope, refuse_reentry};
 
 /// Streams that some thread or task is inside `with` of; as long as there are none, nobody looks
 /// for the one that is current.
-static ENTERED: AtomicUsize = AtomicUsize::new(0);
+static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether anyone is inside `with stream:`.
-pub(super) fn is_any_entered() -> bool {
-    ENTERED.load(Ordering::Acquire) > 0
+fn is_any_active() -> bool {
+    ACTIVE.load(Ordering::Acquire) > 0
 }
 
 /// A queue of work of one device.
 #[pyclass(name = "NativeStream", module = "assay._native", frozen)]
 pub(super) struct PyStream {
-    machine: Arc<Machine>,
+    runtime: Arc<DeviceRuntime>,
     pub(super) id: StreamId,
     owned: bool,
 }
 
 impl PyStream {
-    pub fn default_of(machine: &Arc<Machine>) -> Self {
+    pub fn default_of(runtime: &Arc<DeviceRuntime>) -> Self {
         PyStream {
-            machine: Arc::clone(machine),
-            id: machine.backend.default_stream(),
+            runtime: Arc::clone(runtime),
+            id: runtime.backend.default_stream(),
             owned: false,
         }
     }
 
-    pub fn create(machine: &Arc<Machine>, priority: &str) -> PyResult<Self> {
+    pub fn create(runtime: &Arc<DeviceRuntime>, priority: &str) -> PyResult<Self> {
         let priority = match priority {
             "low" => StreamPriority::Low,
             "normal" => StreamPriority::Normal,
@@ -49,20 +50,24 @@ impl PyStream {
                 )));
             }
         };
-        let id = machine
+        let id = runtime
             .dispatch
             .create_stream(priority)
             .map_err(|error| errors::dispatch(&error))?;
         Ok(PyStream {
-            machine: Arc::clone(machine),
+            runtime: Arc::clone(runtime),
             id,
             owned: true,
         })
     }
 
-    /// Its number, if it belongs to the machine that is to work on it.
-    pub fn on(&self, machine: &Arc<Machine>, operation: &str) -> PyResult<StreamId> {
-        match Arc::ptr_eq(&self.machine, machine) {
+    pub fn runtime(&self) -> &Arc<DeviceRuntime> {
+        &self.runtime
+    }
+
+    /// Its number, if it belongs to the runtime that is to work on it.
+    pub fn on(&self, runtime: &Arc<DeviceRuntime>, operation: &str) -> PyResult<StreamId> {
+        match Arc::ptr_eq(&self.runtime, runtime) {
             true => Ok(self.id),
             false => Err(errors::invalid(&format!(
                 "{operation}: expected a stream of the device, got one of another device"
@@ -71,8 +76,8 @@ impl PyStream {
     }
 
     /// Brings everything submitted so far onto the device, so that an event marks its end.
-    fn bring_on(&self) -> PyResult<()> {
-        let dispatch = &self.machine.dispatch;
+    fn flush(&self) -> PyResult<()> {
+        let dispatch = &self.runtime.dispatch;
         let usage = dispatch
             .usage(self.id)
             .map_err(|error| errors::dispatch(&error))?;
@@ -97,7 +102,7 @@ impl PyStream {
     #[getter]
     fn handle(&self) -> PyResult<u64> {
         guarded("handle", || {
-            let device = self.machine.cuda_device("handle")?;
+            let device = self.runtime.cuda_device("handle")?;
             let handle = device.stream_handle(self.id);
             handle.map_err(|error| errors::backend(&error))
         })
@@ -105,19 +110,19 @@ impl PyStream {
 
     /// Note that a `with` block of it begins.
     fn enter(&self) {
-        ENTERED.fetch_add(1, Ordering::AcqRel);
+        ACTIVE.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Note that a `with` block of it ended.
     fn leave(&self) {
-        ENTERED.fetch_sub(1, Ordering::AcqRel);
+        ACTIVE.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Pieces of work on the device and in line.
     fn usage(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         guarded("usage", || {
-            outside_operation("usage")?;
-            let usage = py.detach(|| self.machine.dispatch.usage(self.id));
+            refuse_reentry("usage")?;
+            let usage = py.detach(|| self.runtime.dispatch.usage(self.id));
             let usage = usage.map_err(|error| errors::dispatch(&error))?;
             Ok((usage.in_flight, usage.waiting))
         })
@@ -126,11 +131,11 @@ impl PyStream {
     /// Wait for everything submitted so far.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         guarded("synchronize", || {
-            outside_operation("synchronize")?;
-            capture::refuse(&self.machine, "synchronize", "a wait")?;
-            py.detach(|| self.machine.dispatch.synchronize(self.id))
+            refuse_reentry("synchronize")?;
+            capture::refuse(&self.runtime, "synchronize", "a wait")?;
+            py.detach(|| self.runtime.dispatch.synchronize(self.id))
                 .map_err(|error| errors::dispatch(&error))?;
-            self.machine.settle(py);
+            self.runtime.run_deferred(py);
             Ok(())
         })
     }
@@ -138,16 +143,16 @@ impl PyStream {
     /// An event that marks the end of everything submitted so far.
     fn record(&self, py: Python<'_>) -> PyResult<PyEvent> {
         guarded("record", || {
-            outside_operation("record")?;
-            capture::refuse(&self.machine, "record", "an event")?;
+            refuse_reentry("record")?;
+            capture::refuse(&self.runtime, "record", "an event")?;
             py.detach(|| {
-                self.bring_on()?;
-                let backend = &self.machine.backend;
+                self.flush()?;
+                let backend = &self.runtime.backend;
                 let id = backend
                     .create_event()
                     .map_err(|error| errors::backend(&error))?;
                 let event = PyEvent {
-                    machine: Arc::clone(&self.machine),
+                    runtime: Arc::clone(&self.runtime),
                     id,
                 };
                 backend
@@ -161,25 +166,15 @@ impl PyStream {
     /// From here on, work that this thread submits to the stream is captured instead of run.
     fn begin_capture(&self, py: Python<'_>) -> PyResult<()> {
         guarded("capture", || {
-            self.machine.begin(py, "capture")?;
-            py.detach(|| capture::begin(&self.machine, self.id))
-        })
-    }
-
-    /// End the capture of this thread and make a graph of it, called `name` in records.
-    fn end_capture(&self, py: Python<'_>, name: &str) -> PyResult<PyGraph> {
-        guarded("capture", || {
-            py.detach(|| {
-                let (graph, blocks) = capture::end(&self.machine)?;
-                Ok(PyGraph::new(&self.machine, name, graph, blocks))
-            })
+            self.runtime.begin(py, "capture")?;
+            py.detach(|| capture::begin(&self.runtime, self.id))
         })
     }
 
     /// Give up the capture of this thread, if there is one.
     fn abandon_capture(&self, py: Python<'_>) -> PyResult<()> {
         guarded("capture", || {
-            py.detach(capture::give_up);
+            py.detach(capture::abandon);
             Ok(())
         })
     }
@@ -187,15 +182,15 @@ impl PyStream {
     /// Have later work come after the event.
     fn wait(&self, py: Python<'_>, event: PyRef<'_, PyEvent>) -> PyResult<()> {
         guarded("wait", || {
-            outside_operation("wait")?;
-            capture::refuse(&self.machine, "wait", "an event")?;
-            if !Arc::ptr_eq(&self.machine, &event.machine) {
+            refuse_reentry("wait")?;
+            capture::refuse(&self.runtime, "wait", "an event")?;
+            if !Arc::ptr_eq(&self.runtime, &event.runtime) {
                 return Err(errors::invalid(
                     "wait: expected an event of the stream's device, got one of another device",
                 ));
             }
-            let (machine, id) = (&self.machine, event.id);
-            py.detach(|| machine.backend.wait_event(self.id, id))
+            let (runtime, id) = (&self.runtime, event.id);
+            py.detach(|| runtime.backend.wait_event(self.id, id))
                 .map_err(|error| errors::backend(&error))
         })
     }
@@ -203,17 +198,17 @@ impl PyStream {
 
 impl Drop for PyStream {
     fn drop(&mut self) {
-        // Inside an operation nothing can be waited for; the stream then lives with its device.
-        if !self.owned || Inside::is_entered() {
+        // HostFunctionScope an operation nothing can be waited for; the stream then lives with its device.
+        if !self.owned || HostFunctionScope::is_active() {
             return;
         }
-        let (machine, id) = (Arc::clone(&self.machine), self.id);
+        let (runtime, id) = (Arc::clone(&self.runtime), self.id);
         Python::attach(|py| {
             py.detach(|| {
                 // Nobody is left to hear of a refusal.
-                let _ = machine.dispatch.synchronize(id);
-                machine.memory.forget_stream(id);
-                let _ = machine.dispatch.destroy_stream(id);
+                let _ = runtime.dispatch.synchronize(id);
+                runtime.memory.forget_stream(id);
+                let _ = runtime.dispatch.destroy_stream(id);
             });
         });
     }
@@ -222,7 +217,7 @@ impl Drop for PyStream {
 /// A mark in a stream.
 #[pyclass(name = "NativeEvent", module = "assay._native", frozen)]
 pub(super) struct PyEvent {
-    machine: Arc<Machine>,
+    runtime: Arc<DeviceRuntime>,
     id: EventId,
 }
 
@@ -231,8 +226,8 @@ impl PyEvent {
     /// Whether the mark has been reached.
     fn query(&self, py: Python<'_>) -> PyResult<bool> {
         guarded("query", || {
-            outside_operation("query")?;
-            py.detach(|| self.machine.backend.query_event(self.id))
+            refuse_reentry("query")?;
+            py.detach(|| self.runtime.backend.query_event(self.id))
                 .map_err(|error| errors::backend(&error))
         })
     }
@@ -240,10 +235,10 @@ impl PyEvent {
     /// Wait until the mark has been reached.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         guarded("synchronize", || {
-            outside_operation("synchronize")?;
-            py.detach(|| self.machine.backend.synchronize_event(self.id))
+            refuse_reentry("synchronize")?;
+            py.detach(|| self.runtime.backend.synchronize_event(self.id))
                 .map_err(|error| errors::backend(&error))?;
-            self.machine.settle(py);
+            self.runtime.run_deferred(py);
             Ok(())
         })
     }
@@ -251,9 +246,9 @@ impl PyEvent {
     /// Nanoseconds of device time since an earlier event.
     fn elapsed_ns(&self, py: Python<'_>, earlier: PyRef<'_, PyEvent>) -> PyResult<u64> {
         guarded("elapsed", || {
-            outside_operation("elapsed")?;
+            refuse_reentry("elapsed")?;
             let first = earlier.id;
-            py.detach(|| self.machine.backend.elapsed_ns(first, self.id))
+            py.detach(|| self.runtime.backend.elapsed_ns(first, self.id))
                 .map_err(|error| errors::backend(&error))
         })
     }
@@ -261,12 +256,28 @@ impl PyEvent {
 
 impl Drop for PyEvent {
     fn drop(&mut self) {
-        // Inside an operation the simulated device is locked; the event then lives with it.
-        if Inside::is_entered() {
+        // HostFunctionScope an operation the simulated device is locked; the event then lives with it.
+        if HostFunctionScope::is_active() {
             return;
         }
-        let (machine, id) = (Arc::clone(&self.machine), self.id);
+        let (runtime, id) = (Arc::clone(&self.runtime), self.id);
         // A thread inside an operation holds the device's lock and needs Python's to go on.
-        Python::attach(|py| py.detach(|| drop(machine.backend.destroy_event(id))));
+        Python::attach(|py| py.detach(|| drop(runtime.backend.destroy_event(id))));
     }
+}
+
+/// The stream that operations of a device go to, `device` being Python's object of it.
+pub(super) fn current_stream(
+    py: Python<'_>,
+    runtime: &Arc<DeviceRuntime>,
+    device: &Py<PyAny>,
+) -> PyResult<StreamId> {
+    if !is_any_active() {
+        return Ok(runtime.backend.default_stream());
+    }
+    let current = device
+        .bind(py)
+        .call_method0(intern!(py, "current_stream"))?;
+    let native = current.getattr(intern!(py, "_native"))?;
+    Ok(native.cast::<PyStream>()?.get().id)
 }

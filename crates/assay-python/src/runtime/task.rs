@@ -2,27 +2,76 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_runtime::scheduler::{Grant, PausePolicy, Task, TaskState};
+use assay_runtime::scheduler::{
+    Grant, Lane, PausePolicy, SchedulerError, Task, TaskSnapshot, TaskState,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::barrier::guarded;
-use super::machine::{Machine, outside_operation};
-use super::scheduler::{lane_named, task, told};
+use super::device_runtime::DeviceRuntime;
+use super::errors;
+use super::panic_guard::guarded;
+use super::reentrancy::refuse_reentry;
 use super::stream::PyStream;
+
+pub(super) fn or_raise<T>(outcome: Result<T, SchedulerError>) -> PyResult<T> {
+    outcome.map_err(|error| errors::scheduler(&error))
+}
+
+/// The lane of this name.
+pub(super) fn lane_named(name: &str) -> PyResult<Lane> {
+    let found = Lane::ALL.into_iter().find(|lane| lane.name() == name);
+    found.ok_or_else(|| {
+        errors::invalid(&format!(
+            "scheduler: expected lane compute, upload or download, got \"{name}\""
+        ))
+    })
+}
+
+/// A task's figures as a dictionary.
+pub(super) fn task_to_dict<'py>(
+    py: Python<'py>,
+    task: &TaskSnapshot,
+) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("task", task.task.0)?;
+    row.set_item("name", &task.name)?;
+    row.set_item("partition", task.partition.0)?;
+    row.set_item("qos", task.class.name())?;
+    row.set_item("state", task.state.name())?;
+    row.set_item("ended", task.ended.map(|reason| reason.to_string()))?;
+    row.set_item("message", task.message.as_deref())?;
+    row.set_item("holds_reservation", task.holds_reservation)?;
+    row.set_item("missed_deadline", task.missed_deadline)?;
+    row.set_item("submitted_ns", task.submitted_ns)?;
+    row.set_item("grants_in_flight", task.grants_in_flight)?;
+    let lanes = PyDict::new(py);
+    for lane in Lane::ALL {
+        let figures = &task.lanes[lane];
+        let one = PyDict::new(py);
+        one.set_item("waiting_requests", figures.waiting_requests)?;
+        one.set_item("grants", figures.grants)?;
+        one.set_item("granted_units", figures.granted_units)?;
+        one.set_item("reserved_units", figures.reserved_units)?;
+        one.set_item("measured_units", figures.measured_units)?;
+        lanes.set_item(lane.name(), one)?;
+    }
+    row.set_item("lanes", lanes)?;
+    Ok(row)
+}
 
 /// A task; it ends with this object at the latest.
 #[pyclass(name = "NativeTask", module = "assay._native", frozen)]
 pub(super) struct PyTask {
-    machine: Arc<Machine>,
+    runtime: Arc<DeviceRuntime>,
     task: Arc<Task>,
     assumed_ns: u64,
 }
 
 impl PyTask {
-    pub fn new(machine: &Arc<Machine>, task: Task, assumed_ns: u64) -> Self {
+    pub fn new(runtime: &Arc<DeviceRuntime>, task: Task, assumed_ns: u64) -> Self {
         PyTask {
-            machine: Arc::clone(machine),
+            runtime: Arc::clone(runtime),
             task: Arc::new(task),
             assumed_ns,
         }
@@ -40,30 +89,29 @@ impl PyTask {
     /// Its state.
     #[getter]
     fn state(&self, py: Python<'_>) -> PyResult<&'static str> {
-        guarded(
-            "state",
-            || Ok(told(py.detach(|| self.task.state()))?.name()),
-        )
+        guarded("state", || {
+            Ok(or_raise(py.detach(|| self.task.state()))?.name())
+        })
     }
 
     /// A snapshot of it.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("snapshot", || {
-            task(py, &told(py.detach(|| self.task.snapshot()))?)
+            task_to_dict(py, &or_raise(py.detach(|| self.task.snapshot()))?)
         })
     }
 
     /// Wait until it is admitted.
     fn wait_admitted(&self, py: Python<'_>) -> PyResult<()> {
         guarded("wait_admitted", || {
-            outside_operation("wait_admitted")?;
-            told(py.detach(|| self.task.wait_admitted()))
+            refuse_reentry("wait_admitted")?;
+            or_raise(py.detach(|| self.task.wait_admitted()))
         })
     }
 
     /// Start it; it must be admitted.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        guarded("start", || told(py.detach(|| self.task.start())))
+        guarded("start", || or_raise(py.detach(|| self.task.start())))
     }
 
     /// Pause its grants; without `keep` its reservation is released.
@@ -72,58 +120,58 @@ impl PyTask {
             true => PausePolicy::Keep,
             false => PausePolicy::Release,
         };
-        guarded("pause", || told(py.detach(|| self.task.pause(policy))))
+        guarded("pause", || or_raise(py.detach(|| self.task.pause(policy))))
     }
 
     /// Resume it; returns its state, pending or admitted if its reservation was released.
     fn resume(&self, py: Python<'_>) -> PyResult<&'static str> {
         guarded("resume", || {
-            Ok(told(py.detach(|| self.task.resume()))?.name())
+            Ok(or_raise(py.detach(|| self.task.resume()))?.name())
         })
     }
 
     /// End it successfully.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        guarded("finish", || told(py.detach(|| self.task.finish())))
+        guarded("finish", || or_raise(py.detach(|| self.task.finish())))
     }
 
     /// End it with an error.
     fn fail(&self, py: Python<'_>, message: &str) -> PyResult<()> {
-        guarded("fail", || told(py.detach(|| self.task.fail(message))))
+        guarded("fail", || or_raise(py.detach(|| self.task.fail(message))))
     }
 
     /// Cancel it.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
-        guarded("cancel", || told(py.detach(|| self.task.cancel())))
+        guarded("cancel", || or_raise(py.detach(|| self.task.cancel())))
     }
 
     /// Whether it has ended.
     #[getter]
     fn ended(&self, py: Python<'_>) -> PyResult<bool> {
         guarded("ended", || {
-            Ok(told(py.detach(|| self.task.state()))?.is_final())
+            Ok(or_raise(py.detach(|| self.task.state()))?.is_final())
         })
     }
 
     /// Have all work of a stream request grants of this task, and be charged to it.
     fn bind(&self, stream: PyRef<'_, PyStream>) -> PyResult<()> {
         guarded("bind", || {
-            let id = stream.on(&self.machine, "bind")?;
-            self.machine.tasks.bind(id, &self.task, self.assumed_ns)
+            let id = stream.on(&self.runtime, "bind")?;
+            self.runtime.tasks.bind(id, &self.task, self.assumed_ns)
         })
     }
 
     /// Let work of a stream run without grants again.
     fn unbind(&self, stream: PyRef<'_, PyStream>) {
-        self.machine.tasks.unbind(stream.id, &self.task);
+        self.runtime.tasks.unbind(stream.id, &self.task);
     }
 
     /// Request a grant of `units` in a lane, and wait for it.
     fn request_grant(&self, py: Python<'_>, lane: &str, units: u64) -> PyResult<PyGrant> {
         guarded("request_grant", || {
-            outside_operation("request_grant")?;
+            refuse_reentry("request_grant")?;
             let lane = lane_named(lane)?;
-            let grant = told(py.detach(|| self.task.request_grant(lane, units)))?;
+            let grant = or_raise(py.detach(|| self.task.request_grant(lane, units)))?;
             Ok(PyGrant {
                 grant: Mutex::new(Some(grant)),
             })
@@ -133,7 +181,7 @@ impl PyTask {
 
 impl Drop for PyTask {
     fn drop(&mut self) {
-        self.machine.tasks.unbind_all(&self.task);
+        self.runtime.tasks.unbind_all(&self.task);
         // Queued work may hold the task longer than Python does.
         if self
             .task

@@ -8,11 +8,11 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 
 use super::buffer::contiguous;
+use super::buffer_range::BufferRange;
 use super::capture;
+use super::device_runtime::{Device, DeviceRuntime};
 use super::errors;
-use super::machine::{Device, Machine};
-use super::places::Part;
-use super::residence::Pinned;
+use super::residency::Pinned;
 
 /// Bytes from which a copy out of a GPU is worth several threads.
 const LONG: u64 = 32 << 20;
@@ -72,24 +72,24 @@ impl AsMut<[u8]> for Sink {
 /// Copies host bytes into a buffer, and waits for it.
 pub(super) fn upload(
     py: Python<'_>,
-    machine: &Arc<Machine>,
+    runtime: &Arc<DeviceRuntime>,
     name: &str,
     source: &Bound<'_, PyAny>,
-    part: Part<'_>,
+    part: BufferRange<'_>,
 ) -> PyResult<()> {
-    capture::refuse(machine, name, "a copy from the host")?;
+    capture::refuse(runtime, name, "a copy from the host")?;
     let source = Source::new(contiguous(source, name, false)?);
     let bytes = source.bytes();
     if bytes == 0 {
         return part.buffer.alive(name);
     }
     let _pinned = Pinned::for_host(py, part.buffer)?;
-    let destination = part.device_place(machine, name, bytes)?;
-    let block: &Arc<_> = part.buffer;
+    let destination = part.device_place(runtime, name, bytes)?;
+    let allocation: &Arc<_> = part.buffer;
     py.detach(|| {
-        block.wait_for_former_owner()?;
-        block.wait()?;
-        let engine = machine.transfers()?;
+        allocation.wait_for_previous_owner()?;
+        allocation.wait()?;
+        let engine = runtime.transfers()?;
         engine
             .upload(
                 name,
@@ -99,8 +99,8 @@ pub(super) fn upload(
             )
             .and_then(|transfer| transfer.wait())
             .map_err(|error| errors::transfer(&error))?;
-        if bytes == block.bytes() {
-            block.set_hollow(false);
+        if bytes == allocation.bytes() {
+            allocation.set_uncomputed(false);
         }
         Ok(())
     })
@@ -124,13 +124,13 @@ impl AsMut<[u8]> for SinkPart {
 
 /// Copies into a sink; a long copy from a GPU in parts, each with a thread that empties slots.
 fn download_parts(
-    machine: &Machine,
+    runtime: &DeviceRuntime,
     name: &str,
     source: DevicePointer,
     sink: &mut Sink,
 ) -> PyResult<()> {
-    let engine = machine.transfers()?;
-    let is_long = sink.bytes() >= LONG && matches!(machine.device, Device::Cuda { .. });
+    let engine = runtime.transfers()?;
+    let is_long = sink.bytes() >= LONG && matches!(runtime.device, Device::Cuda { .. });
     let threads = if is_long { THREADS } else { 1 };
     let whole = sink.as_mut();
     let each = whole.len().div_ceil(threads).next_multiple_of(4096);
@@ -163,25 +163,25 @@ fn download_parts(
 /// Copies bytes of a buffer into a host object, and waits for it.
 pub(super) fn download(
     py: Python<'_>,
-    machine: &Arc<Machine>,
+    runtime: &Arc<DeviceRuntime>,
     name: &str,
-    part: Part<'_>,
+    part: BufferRange<'_>,
     into: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    capture::refuse(machine, name, "a copy to the host")?;
+    capture::refuse(runtime, name, "a copy to the host")?;
     let mut sink = Sink::new(contiguous(into, name, true)?);
     let bytes = sink.bytes();
     if bytes == 0 {
         return part.buffer.alive(name);
     }
     let _pinned = Pinned::for_host(py, part.buffer)?;
-    let source = part.device_place(machine, name, bytes)?;
-    let block: &Arc<_> = part.buffer;
-    block.has_values(name)?;
+    let source = part.device_place(runtime, name, bytes)?;
+    let allocation: &Arc<_> = part.buffer;
+    allocation.require_values(name)?;
     py.detach(|| {
-        block.wait_until_written()?;
-        download_parts(machine, name, source, &mut sink)
+        allocation.wait_until_written()?;
+        download_parts(runtime, name, source, &mut sink)
     })?;
-    machine.settle(py);
+    runtime.run_deferred(py);
     Ok(())
 }

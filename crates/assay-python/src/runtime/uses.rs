@@ -80,14 +80,14 @@ impl Uses {
     }
 
     /// Forgets work that failed, and gives why the first of it that was to write did.
-    pub fn sort_out(
+    pub fn take_failure(
         &mut self,
         failure: impl Fn(WorkId) -> Option<DispatchError>,
     ) -> Option<DispatchError> {
         let writes = self.all().filter_map(|last| last.write);
-        let spoilt = writes.filter_map(&failure).next();
+        let poisoned = writes.filter_map(&failure).next();
         self.retain(|last| failure(last.work).is_none());
-        spoilt
+        poisoned
     }
 
     /// Forgets work that is over.

@@ -9,9 +9,9 @@ use assay_operations::ElementFormat;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 
-use super::barrier::guarded;
 use super::buffer::contiguous;
 use super::errors;
+use super::panic_guard::guarded;
 
 fn refused(error: OpError) -> PyErr {
     errors::invalid(&error.to_string())

@@ -5,10 +5,10 @@ use std::ffi::{CStr, c_void};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::super::barrier::guarded;
 use super::super::buffer::{Memory, same_name};
 use super::super::errors;
-use super::super::residence::Pinned;
+use super::super::panic_guard::guarded;
+use super::super::residency::Pinned;
 use super::structures::{
     CUDA, DlDataType, DlDevice, DlManaged, DlManagedVersioned, DlTensor, DlVersion, IS_COPIED,
     READ_ONLY, UNVERSIONED, VERSIONED,
@@ -29,9 +29,9 @@ struct Exported {
 impl Drop for Exported {
     fn drop(&mut self) {
         let memory = self.buffer.get();
-        if let (Some(consumer), Ok(device)) = (self.consumer, memory.machine().cuda_device("free"))
+        if let (Some(consumer), Ok(device)) = (self.consumer, memory.runtime().cuda_device("free"))
         {
-            let ours = memory.machine().backend.default_stream();
+            let ours = memory.runtime().backend.default_stream();
             // A device that refuses works no more, and then neither order nor memory matter.
             let _ = device.follow(consumer, ours);
         }
@@ -41,14 +41,14 @@ impl Drop for Exported {
 
 /// Has the consumer's stream wait for the work that uses the memory.
 fn lead(memory: &Memory, consumer: u64) -> PyResult<()> {
-    let machine = memory.machine();
-    let device = machine.cuda_device("__dlpack__")?;
+    let runtime = memory.runtime();
+    let device = runtime.cuda_device("__dlpack__")?;
     for stream in memory.streams_in_use() {
-        let usage = machine.dispatch.usage(stream);
+        let usage = runtime.dispatch.usage(stream);
         let usage = usage.map_err(|error| errors::dispatch(&error))?;
         if usage.waiting > 0 {
             // An event marks what is on the device; what stands in line has to get there first.
-            let waited = machine.dispatch.synchronize(stream);
+            let waited = runtime.dispatch.synchronize(stream);
             waited.map_err(|error| errors::dispatch(&error))?;
         }
         let led = device.lead(stream, consumer);

@@ -1,6 +1,6 @@
 //! Memory of other libraries, taken over.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 
 use assay_runtime::backend::{Address, Space};
@@ -8,46 +8,15 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::super::barrier::guarded;
-use super::super::block::Held;
+use super::super::backing::Backing;
 use super::super::buffer::Memory;
 use super::super::context::PyContext;
+use super::super::panic_guard::guarded;
 use super::structures::{
     CPU, CUDA, DlManaged, DlManagedVersioned, READ_ONLY, UNVERSIONED, USED_UNVERSIONED,
     USED_VERSIONED, VERSIONED,
 };
-
-/// A tensor taken over from another library; ended through its own deleter.
-pub(in super::super) struct Tensor {
-    managed: *mut c_void,
-    versioned: bool,
-}
-
-// SAFETY: the pointer is only used in `drop`, under Python's lock, as producers expect.
-unsafe impl Send for Tensor {}
-// SAFETY: as above.
-unsafe impl Sync for Tensor {}
-
-impl Drop for Tensor {
-    fn drop(&mut self) {
-        Python::attach(|_| {
-            // SAFETY: the tensor was taken over, so the deleter is ours to call, once.
-            unsafe {
-                if self.versioned {
-                    let managed = self.managed.cast::<DlManagedVersioned>();
-                    if let Some(deleter) = (*managed).deleter {
-                        deleter(managed);
-                    }
-                } else {
-                    let managed = self.managed.cast::<DlManaged>();
-                    if let Some(deleter) = (*managed).deleter {
-                        deleter(managed);
-                    }
-                }
-            }
-        });
-    }
-}
+use super::tensor::Tensor;
 
 /// A tensor as Python gets it: buffer, byte offset, shape, strides in elements, code and bits.
 type Imported = (Py<Memory>, u64, Vec<i64>, Vec<i64>, (u8, u8));
@@ -95,7 +64,7 @@ fn import(context: &PyContext, capsule: &Bound<'_, PyAny>) -> PyResult<Imported>
         // SAFETY: as above.
         (unsafe { &(*managed.cast::<DlManaged>()).tensor }, false)
     };
-    let space = match context.machine().is_host_memory() {
+    let space = match context.runtime().is_host_memory() {
         true => Space::Host,
         false => Space::Device,
     };
@@ -137,9 +106,9 @@ fn import(context: &PyContext, capsule: &Bound<'_, PyAny>) -> PyResult<Imported>
     if unsafe { ffi::PyCapsule_SetName(object, used) } != 0 {
         return Err(PyErr::fetch(capsule.py()));
     }
-    let held = Held::Tensor(Tensor { managed, versioned });
+    let held = Backing::Tensor(Tensor { managed, versioned });
     let memory = Memory::borrow(
-        &Arc::clone(context.machine()),
+        &Arc::clone(context.runtime()),
         held,
         Address::new(space, data.wrapping_sub(below as usize) as u64),
         bytes,

@@ -6,6 +6,8 @@
 mod export;
 mod import;
 mod structures;
+mod tensor;
 
 pub(super) use export::dlpack_export;
-pub(super) use import::{Tensor, dlpack_import};
+pub(super) use import::dlpack_import;
+pub(super) use tensor::Tensor;

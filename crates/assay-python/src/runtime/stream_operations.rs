@@ -6,19 +6,19 @@ use assay_runtime::backend::{DevicePointer, StreamId};
 use assay_runtime::dispatch::{Work, WorkRequest};
 use pyo3::prelude::*;
 
-use super::block::Use;
+use super::allocation::Use;
 use super::buffer::Memory;
-use super::host_call::{HostCall, Range};
-use super::machine::Machine;
-use super::places::Part;
-use super::residence::Pinned;
+use super::buffer_range::BufferRange;
+use super::device_runtime::DeviceRuntime;
+use super::host_function::{HostFunction, Range};
+use super::residency::Pinned;
 
 /// Sets every byte of a part of a buffer.
 pub(super) fn fill(
     py: Python<'_>,
-    machine: &Arc<Machine>,
+    runtime: &Arc<DeviceRuntime>,
     name: &str,
-    part: Part<'_>,
+    part: BufferRange<'_>,
     (value, bytes): (u8, u64),
     stream: StreamId,
 ) -> PyResult<()> {
@@ -28,14 +28,14 @@ pub(super) fn fill(
     }];
     let _pinned = Pinned::new(py, &uses, stream)?;
     let work = Work::Fill {
-        destination: part.place(machine, name, bytes)?,
+        destination: part.place(runtime, name, bytes)?,
         value,
         bytes,
     };
     let request = WorkRequest::new(name, stream, work);
-    py.detach(|| machine.submit(request, &uses))?;
+    py.detach(|| runtime.submit(request, &uses))?;
     if bytes == part.buffer.bytes() {
-        part.buffer.set_hollow(false);
+        part.buffer.set_uncomputed(false);
     }
     Ok(())
 }
@@ -43,9 +43,9 @@ pub(super) fn fill(
 /// Copies between parts of two buffers that do not overlap.
 pub(super) fn copy(
     py: Python<'_>,
-    machine: &Arc<Machine>,
+    runtime: &Arc<DeviceRuntime>,
     name: &str,
-    (source, destination): (Part<'_>, Part<'_>),
+    (source, destination): (BufferRange<'_>, BufferRange<'_>),
     bytes: u64,
     stream: StreamId,
 ) -> PyResult<()> {
@@ -55,14 +55,14 @@ pub(super) fn copy(
     });
     let _pinned = Pinned::new(py, &uses, stream)?;
     let work = Work::Copy {
-        source: source.place(machine, name, bytes)?,
-        destination: destination.place(machine, name, bytes)?,
+        source: source.place(runtime, name, bytes)?,
+        destination: destination.place(runtime, name, bytes)?,
         bytes,
     };
     let request = WorkRequest::new(name, stream, work);
-    py.detach(|| machine.submit(request, &uses))?;
-    if source.buffer.is_hollow() {
-        destination.buffer.set_hollow(true);
+    py.detach(|| runtime.submit(request, &uses))?;
+    if source.buffer.is_uncomputed() {
+        destination.buffer.set_uncomputed(true);
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ pub(super) struct Loop<'a> {
 /// Runs a Python function as one operation.
 pub(super) fn run(
     py: Python<'_>,
-    machine: &Arc<Machine>,
+    runtime: &Arc<DeviceRuntime>,
     given: Loop<'_>,
     stream: StreamId,
 ) -> PyResult<()> {
@@ -90,19 +90,19 @@ pub(super) fn run(
             let buffer = buffer.get();
             buffer.alive(given.name)?;
             if !writes {
-                buffer.has_values(given.name)?;
+                buffer.require_values(given.name)?;
             }
             uses.push(Use { buffer, writes });
         }
     }
     let _pinned = Pinned::new(py, &uses, stream)?;
-    let simulated = !machine.is_host_memory();
+    let simulated = !runtime.is_host_memory();
     let ranges = uses.iter().filter(|_| simulated).map(|one| Range {
         address: one.buffer.address(),
         bytes: one.buffer.bytes(),
         writes: one.writes,
     });
-    let call = HostCall::new(given.function, ranges.collect());
+    let call = HostFunction::new(given.function, ranges.collect());
     // The work itself is filled in with the call's token.
     let nothing = Work::Fill {
         destination: DevicePointer(0).into(),
@@ -112,5 +112,5 @@ pub(super) fn run(
     let mut request = WorkRequest::new(given.name, stream, nothing);
     request.bytes = given.bytes;
     request.flops = given.flops;
-    py.detach(|| machine.call(request, call, &uses))
+    py.detach(|| runtime.call(request, call, &uses))
 }

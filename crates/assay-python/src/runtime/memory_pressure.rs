@@ -7,14 +7,21 @@ use assay_runtime::memory::adaptors::{Decision, Failure};
 use assay_runtime::memory::{MemoryError, Residency};
 use pyo3::prelude::*;
 
-use super::block::Block;
+/// Evictable memory that a lease keeps on the device after its use.
+pub(super) trait Leased: Send + Sync {
+    /// Ends the lease if nothing uses the memory; true if there was one.
+    fn end_lease(&self) -> bool;
+
+    /// Waits for the work that uses the memory, then ends the lease.
+    fn wait_and_end_lease(&self) -> bool;
+}
 
 /// Who can be asked to give memory up.
-pub(super) struct Relief {
+pub(super) struct MemoryPressure {
     dispatch: DispatchController,
     residency: OnceLock<Arc<Residency>>,
-    /// Evictable blocks; those that are gone are forgotten on the way.
-    blocks: Mutex<Vec<Weak<Block>>>,
+    /// Evictable allocations; those that are gone are forgotten on the way.
+    allocations: Mutex<Vec<Weak<dyn Leased>>>,
     /// Called with bytes, tenant, attempt and message; true means that something was freed.
     callback: Mutex<Option<Py<PyAny>>>,
 }
@@ -24,12 +31,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Relief {
+impl MemoryPressure {
     pub fn new(dispatch: DispatchController) -> Self {
-        Relief {
+        MemoryPressure {
             dispatch,
             residency: OnceLock::new(),
-            blocks: Mutex::new(Vec::new()),
+            allocations: Mutex::new(Vec::new()),
             callback: Mutex::new(None),
         }
     }
@@ -43,32 +50,38 @@ impl Relief {
         std::mem::replace(&mut *lock(&self.callback), callback)
     }
 
-    /// Counts a block among those that can be evicted.
-    pub fn add(&self, block: &Arc<Block>) {
-        lock(&self.blocks).push(Arc::downgrade(block));
+    /// Counts a allocation among those that can be evicted.
+    pub fn add(&self, allocation: Weak<dyn Leased>) {
+        lock(&self.allocations).push(allocation);
     }
 
-    fn blocks(&self) -> Vec<Arc<Block>> {
-        let mut blocks = lock(&self.blocks);
-        blocks.retain(|block| block.strong_count() > 0);
-        blocks.iter().filter_map(Weak::upgrade).collect()
+    fn allocations(&self) -> Vec<Arc<dyn Leased>> {
+        let mut allocations = lock(&self.allocations);
+        allocations.retain(|allocation| allocation.strong_count() > 0);
+        allocations.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Lets memory go that is on the device only because it was used; true if there was any.
     ///
     /// Where all of it is in use, waits for the work of one.
-    pub fn let_go(&self) -> bool {
-        let blocks = self.blocks();
-        let idle = blocks.iter().filter(|block| block.let_go()).count();
-        idle > 0 || blocks.iter().any(|block| block.wait_and_let_go())
+    pub fn end_lease(&self) -> bool {
+        let allocations = self.allocations();
+        let idle = allocations
+            .iter()
+            .filter(|allocation| allocation.end_lease())
+            .count();
+        idle > 0
+            || allocations
+                .iter()
+                .any(|allocation| allocation.wait_and_end_lease())
     }
 
     /// One step against a shortage.
-    pub fn relieve(&self, failure: &Failure<'_>) -> Decision {
-        if self.evict(failure) || self.let_go() {
+    pub fn on_failure(&self, failure: &Failure<'_>) -> Decision {
+        if self.evict(failure) || self.end_lease() {
             return Decision::Retry;
         }
-        match self.ask(failure) {
+        match self.run_callback(failure) {
             true => Decision::Retry,
             false => Decision::GiveUp,
         }
@@ -86,7 +99,7 @@ impl Relief {
     }
 
     /// Asks the program's own callback.
-    fn ask(&self, failure: &Failure<'_>) -> bool {
+    fn run_callback(&self, failure: &Failure<'_>) -> bool {
         let (bytes, tenant) = (failure.request.bytes, failure.request.tenant.0);
         let message = failure.error.to_string();
         Python::attach(|py| {
@@ -107,8 +120,8 @@ impl Relief {
         })
     }
 
-    /// Whether trying again after [`let_go`](Relief::let_go) could help.
-    pub fn helps(&self, error: &MemoryError) -> bool {
-        error.is_pressure() && self.let_go()
+    /// Whether trying again after [`end_lease`](MemoryPressure::end_lease) could help.
+    pub fn retry_helps(&self, error: &MemoryError) -> bool {
+        error.is_pressure() && self.end_lease()
     }
 }

@@ -12,18 +12,18 @@ use assay_runtime::memory::TenantId;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use super::array::{Elements, Places, PyArray};
-use super::barrier::guarded;
-use super::block::{Block, Use, Wanted};
+use super::allocation::{Allocation, AllocationRequest, Use};
+use super::array::{ArrayLayout, PyArray, ResultType};
+use super::device_runtime::DeviceRuntime;
 use super::elementwise::place;
 use super::errors;
-use super::machine::Machine;
-use super::operate::PyNumber;
-use super::operators::current_stream;
-use super::residence::Pinned;
+use super::operation_calls::PyNumber;
+use super::panic_guard::guarded;
+use super::residency::Pinned;
+use super::stream::current_stream;
 
 /// Inputs of an operation with a plan, at most.
-const MOST_INPUTS: usize = 2;
+const MAX_INPUTS: usize = 2;
 
 /// A row of the table, called by a name in records.
 struct Operation {
@@ -63,14 +63,14 @@ impl Call<'_> {
     /// Allocates the result and queues the work, without Python's lock.
     fn submit(
         self,
-        machine: &Arc<Machine>,
+        runtime: &Arc<DeviceRuntime>,
         stream: StreamId,
         operation: &Operation,
-    ) -> PyResult<Arc<Block>> {
+    ) -> PyResult<Arc<Allocation>> {
         let bytes = self.result_bytes;
-        let block = Block::allocate(
-            machine,
-            &Wanted {
+        let allocation = Allocation::allocate(
+            runtime,
+            &AllocationRequest {
                 space: Space::Device,
                 bytes,
                 stream,
@@ -79,14 +79,14 @@ impl Call<'_> {
             },
         )?;
         if let Some(result) = self.operands.last_mut() {
-            *result = block.address().map(|address| Operand {
+            *result = allocation.address().map(|address| Operand {
                 pointer: DevicePointer(address.value()),
                 bytes,
                 format: self.element,
             });
         }
         let moved = self.read_bytes + bytes;
-        let kernel = machine.operations[operation.index];
+        let kernel = runtime.operations[operation.index];
         let launch = encode(
             operation.signature,
             kernel,
@@ -100,14 +100,14 @@ impl Call<'_> {
         request.bytes = moved;
         request.flops = self.flops;
         let result = Use {
-            buffer: &block,
+            buffer: &allocation,
             writes: true,
         };
-        let mut uses = [result; 1 + MOST_INPUTS];
+        let mut uses = [result; 1 + MAX_INPUTS];
         let count = self.reads.len();
         uses[1..=count].copy_from_slice(self.reads);
-        machine.submit(request, &uses[..=count])?;
-        Ok(block)
+        runtime.submit(request, &uses[..=count])?;
+        Ok(allocation)
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) struct PyPlan {
     operation: Operation,
     expression: u32,
     computed: ElementFormat,
-    result: Elements,
+    result: ResultType,
     /// Whether the result's elements are counted as operations.
     counts: bool,
 }
@@ -143,7 +143,7 @@ impl PyPlan {
             operation: Operation::new("map", label)?,
             expression,
             computed,
-            result: Elements::new(py, dtype, kind)?,
+            result: ResultType::new(py, dtype, kind)?,
             counts,
         })
     }
@@ -171,30 +171,30 @@ impl PyPlan {
         &self.operation.label
     }
 
-    /// The operation on arrays of the machine, one of which is `model`, into fresh memory; None
+    /// The operation on arrays of the runtime, one of which is `model`, into fresh memory; None
     /// where they are not of one shape without gaps, or have elements of another size than the
     /// result.
     pub fn apply<'py>(
         &self,
         py: Python<'py>,
-        machine: &Arc<Machine>,
+        runtime: &Arc<DeviceRuntime>,
         stream: StreamId,
         model: &PyArray,
-        inputs: [Option<Input<'_>>; MOST_INPUTS],
+        inputs: [Option<Input<'_>>; MAX_INPUTS],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let itemsize = self.result.itemsize;
         let alike = |input: &Option<Input<'_>>| match input {
-            Some(Input::Array(array)) => array.itemsize() == itemsize && array.has_places_of(model),
+            Some(Input::Array(array)) => array.itemsize() == itemsize && array.has_layout_of(model),
             _ => true,
         };
-        if model.size() == 0 || !model.is_whole() || !inputs.iter().all(alike) {
+        if model.size() == 0 || !model.is_contiguous_from_start() || !inputs.iter().all(alike) {
             return Ok(None);
         }
-        machine.begin(py, self.label())?;
+        runtime.begin(py, self.label())?;
         let mut uses = [Use {
             buffer: model.memory(),
             writes: false,
-        }; MOST_INPUTS];
+        }; MAX_INPUTS];
         let mut count = 0;
         for input in inputs.iter().flatten() {
             if let Input::Array(array) = input {
@@ -208,7 +208,7 @@ impl PyPlan {
         let mut operands = [None; 4];
         for (operand, input) in operands.iter_mut().zip(&inputs) {
             if let Some(Input::Array(array)) = input {
-                *operand = Some(place(self.label(), machine, array)?);
+                *operand = Some(place(self.label(), runtime, array)?);
             }
         }
         let bits = |input: Option<Input<'_>>| input.map_or(Number::Integer(0), Input::bits);
@@ -230,8 +230,8 @@ impl PyPlan {
             element: self.result.element,
             flops: if self.counts { size as f64 } else { 0.0 },
         };
-        let block = py.detach(|| call.submit(machine, stream, &self.operation))?;
-        let made = model.beside(py, block, &self.result, None)?;
+        let allocation = py.detach(|| call.submit(runtime, stream, &self.operation))?;
+        let made = model.new_like(py, allocation, &self.result, None)?;
         Ok(Some(made))
     }
 
@@ -265,9 +265,9 @@ pub(super) struct PyReduction {
     operation: Operation,
     numbers: Vec<Number>,
     source_bytes: u64,
-    result: Elements,
+    result: ResultType,
     result_bytes: u64,
-    places: Places,
+    places: ArrayLayout,
     flops: f64,
 }
 
@@ -287,12 +287,12 @@ impl PyReduction {
         flops: f64,
         kind: Py<PyType>,
     ) -> PyResult<Self> {
-        let result = Elements::new(py, dtype, kind)?;
+        let result = ResultType::new(py, dtype, kind)?;
         Ok(PyReduction {
             operation: Operation::new("reduce", label)?,
-            numbers: numbers.iter().map(PyNumber::told).collect(),
+            numbers: numbers.iter().map(PyNumber::to_number).collect(),
             source_bytes,
-            places: Places::new(py, layout, result.itemsize, nbytes)?,
+            places: ArrayLayout::new(py, layout, result.itemsize, nbytes)?,
             result,
             result_bytes: nbytes,
             flops,
@@ -308,12 +308,12 @@ impl PyReduction {
         let label = &self.operation.label;
         guarded(label, || {
             let source = source.get();
-            let machine = source.memory().machine();
-            if !machine.is_gpu() || !machine.is_plain() {
+            let runtime = source.memory().runtime();
+            if !runtime.is_gpu() || !runtime.has_no_accounts() {
                 return Ok(None);
             }
-            let stream = current_stream(py, machine, source)?;
-            machine.begin(py, label)?;
+            let stream = current_stream(py, runtime, source.device())?;
+            runtime.begin(py, label)?;
             source.memory().alive(label)?;
             let uses = [Use {
                 buffer: source.memory(),
@@ -322,15 +322,15 @@ impl PyReduction {
             let _pinned = Pinned::new(py, &uses, stream)?;
             let call = Call {
                 reads: &uses,
-                operands: &mut [Some(place(label, machine, source)?), None],
+                operands: &mut [Some(place(label, runtime, source)?), None],
                 numbers: &self.numbers,
                 read_bytes: self.source_bytes,
                 result_bytes: self.result_bytes,
                 element: self.result.element,
                 flops: self.flops,
             };
-            let block = py.detach(|| call.submit(machine, stream, &self.operation))?;
-            let made = source.beside(py, block, &self.result, Some(&self.places))?;
+            let allocation = py.detach(|| call.submit(runtime, stream, &self.operation))?;
+            let made = source.new_like(py, allocation, &self.result, Some(&self.places))?;
             Ok(Some(made))
         })
     }

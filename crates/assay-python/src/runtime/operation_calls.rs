@@ -3,20 +3,18 @@
 use std::sync::Arc;
 
 use assay_operations::{
-    Activation, Arguments, ElementFormat, Number, NumberKind, Operand, Signature, TABLE, encode,
-    find,
+    Activation, ElementFormat, Number, NumberKind, Operand, Signature, TABLE, encode, find,
 };
-use assay_runtime::backend::{DevicePointer, KernelArgument, KernelId, Launch};
+use assay_runtime::backend::DevicePointer;
 use assay_runtime::dispatch::{Work, WorkRequest};
-use assay_runtime::sim::{Link, SimKernel};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 
-use super::block::Use;
+use super::allocation::Use;
 use super::buffer::Memory;
+use super::device_runtime::DeviceRuntime;
 use super::errors;
-use super::machine::Machine;
-use super::residence::Pinned;
+use super::residency::Pinned;
 use super::stream::PyStream;
 
 /// Buffer, byte offset, bytes that may be reached from there, and the code of the format.
@@ -30,7 +28,7 @@ pub(super) enum PyNumber {
 
 impl PyNumber {
     /// As calls are told it.
-    pub fn told(&self) -> Number {
+    pub fn to_number(&self) -> Number {
         match self {
             PyNumber::Integer(value) => Number::Integer(*value),
             PyNumber::Float(value) => Number::Float(*value),
@@ -52,15 +50,15 @@ impl<'py> FromPyObject<'_, 'py> for PyNumber {
 }
 
 /// What an operation's record says.
-pub(super) struct Account {
+pub(super) struct RecordFields {
     pub label: String,
     pub bytes: u64,
     pub flops: f64,
 }
 
-/// The place of an operand, inside a pool buffer of this machine.
+/// The place of an operand, inside a pool buffer of this runtime.
 fn place(
-    machine: &Arc<Machine>,
+    runtime: &Arc<DeviceRuntime>,
     signature: &Signature,
     name: &str,
     given: &OperandTuple,
@@ -72,7 +70,7 @@ fn place(
         let text = format!("{operation}: expected a known format of {name}, got code {code}");
         errors::invalid(&text)
     })?;
-    let owned = Arc::ptr_eq(machine, buffer.machine()) && buffer.is_on_device();
+    let owned = Arc::ptr_eq(runtime, buffer.runtime()) && buffer.is_on_device();
     let end = offset.checked_add(*bytes);
     let inside = end.is_some_and(|end| end <= buffer.bytes());
     let place = buffer.address().and_then(|address| address.offset(*offset));
@@ -93,12 +91,12 @@ fn place(
 /// Queues an operation of the table.
 pub(super) fn operate(
     py: Python<'_>,
-    machine: &Arc<Machine>,
+    runtime: &Arc<DeviceRuntime>,
     name: &str,
     operands: &[Option<OperandTuple>],
     numbers: &[PyNumber],
     stream: &PyStream,
-    account: Account,
+    record: RecordFields,
 ) -> PyResult<()> {
     let Some((index, signature)) = find(name) else {
         let known: Vec<_> = TABLE.iter().map(|row| row.name).collect();
@@ -135,43 +133,25 @@ pub(super) fn operate(
     let mut places = Vec::with_capacity(operands.len());
     for (rule, given) in signature.operands.iter().zip(operands) {
         let given = given.as_ref();
-        let found = given.map(|given| place(machine, signature, rule.name, given));
+        let found = given.map(|given| place(runtime, signature, rule.name, given));
         places.push(found.transpose()?);
     }
     // Surplus operands are refused by the encoding, which counts them.
     places.extend(operands.iter().skip(signature.operands.len()).map(|_| None));
-    let numbers: Vec<Number> = numbers.iter().map(PyNumber::told).collect();
-    let kernel = machine.operations[index];
-    let launch = encode(signature, kernel, &places, &numbers, account.bytes)
+    let numbers: Vec<Number> = numbers.iter().map(PyNumber::to_number).collect();
+    let kernel = runtime.operations[index];
+    let launch = encode(signature, kernel, &places, &numbers, record.bytes)
         .map_err(|error| errors::invalid(&error.to_string()))?;
-    let mut request = WorkRequest::new(account.label, stream.id, Work::Launch(launch));
-    request.bytes = account.bytes;
-    request.flops = account.flops;
-    py.detach(|| machine.submit(request, &uses))?;
-    if machine.is_simulated() {
+    let mut request = WorkRequest::new(record.label, stream.id, Work::Launch(launch));
+    request.bytes = record.bytes;
+    request.flops = record.flops;
+    py.detach(|| runtime.submit(request, &uses))?;
+    if runtime.is_simulated() {
         let written = uses.iter().filter(|one| one.writes);
-        written.for_each(|one| one.buffer.set_hollow(true));
+        written.for_each(|one| one.buffer.set_uncomputed(true));
     }
     Ok(())
 }
-
-/// The kernels of a simulated device: they take as long as their bytes take over `link`, and leave
-/// memory as it is; what they were to write cannot be read.
-pub(super) fn simulated(link: Link) -> impl Iterator<Item = SimKernel> {
-    TABLE.iter().map(move |signature| SimKernel {
-        name: signature.name.to_owned(),
-        parameters: signature.parameters(),
-        duration_ns: Box::new(move |launch: &Launch| {
-            let arguments: &[KernelArgument] = &launch.arguments;
-            let call = Arguments::new(signature, arguments);
-            link.duration_ns(call.map_or(0, |call| call.bytes()))
-        }),
-        body: None,
-    })
-}
-
-/// The kernels of all operations, in the order of the table.
-pub(super) type Operations = Vec<KernelId>;
 
 /// Adds the tables of the operations crate: operand and number names of every operation, codes of
 /// formats and of activations, and block sizes.

@@ -1,27 +1,29 @@
-//! Where a block is: pinned while a call uses its address, evictable on request, evicted.
+//! Where a allocation is: pinned while a call uses its address, evictable on request, evicted.
 //!
-//! A call pins the blocks it uses before it looks at their addresses. An evictable block that is
+//! A call pins the allocations it uses before it looks at their addresses. An evictable allocation that is
 //! pinned is brought in and leased, and the lease stays after the call until memory is wanted:
 //! then it is let go of if no call, view, graph or unfinished work holds it. The counters are
 //! written before the flag is read, and the flag before the counters, so that no call can miss
-//! that a block has become evictable.
+//! that a allocation has become evictable.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use assay_runtime::backend::{Space, StreamId};
 use assay_runtime::memory::Request;
 use pyo3::prelude::*;
 
-use super::block::{Block, Held, Use, lock};
+use super::allocation::{Allocation, Use, lock};
+use super::backing::Backing;
 use super::errors;
 use super::evictable::Evictable;
-use super::machine::outside_operation;
+use super::memory_pressure::Leased;
+use super::reentrancy::refuse_reentry;
 
 /// Blocks whose addresses stay as they are while this lives.
 pub(super) enum Pinned<'a> {
     Uses(&'a [Use<'a>]),
-    One(&'a Arc<Block>),
+    One(&'a Arc<Allocation>),
 }
 
 impl<'a> Pinned<'a> {
@@ -32,20 +34,20 @@ impl<'a> Pinned<'a> {
         }
         let pinned = Pinned::Uses(uses);
         if uses.iter().any(|one| one.buffer.is_evictable()) {
-            py.detach(|| uses.iter().try_for_each(|one| one.buffer.bring_in(stream)))?;
+            py.detach(|| uses.iter().try_for_each(|one| one.buffer.restore(stream)))?;
         }
         Ok(pinned)
     }
 
-    /// Pins one block for the host, which can look at it when this returns.
-    pub fn for_host(py: Python<'_>, block: &'a Arc<Block>) -> PyResult<Self> {
-        block.pins.fetch_add(1, Ordering::SeqCst);
-        let pinned = Pinned::One(block);
-        if block.is_evictable() {
-            outside_operation("buffer")?;
+    /// Pins one allocation for the host, which can look at it when this returns.
+    pub fn for_host(py: Python<'_>, allocation: &'a Arc<Allocation>) -> PyResult<Self> {
+        allocation.pins.fetch_add(1, Ordering::SeqCst);
+        let pinned = Pinned::One(allocation);
+        if allocation.is_evictable() {
+            refuse_reentry("buffer")?;
             // Leased to the host, it is there when this returns: nobody else knows of the copy
             // that brought it in.
-            py.detach(|| block.bring_in(StreamId::HOST))?;
+            py.detach(|| allocation.restore(StreamId::HOST))?;
         }
         Ok(pinned)
     }
@@ -53,28 +55,28 @@ impl<'a> Pinned<'a> {
 
 impl Drop for Pinned<'_> {
     fn drop(&mut self) {
-        let unpin = |block: &Block| {
-            block.pins.fetch_sub(1, Ordering::SeqCst);
+        let unpin = |allocation: &Allocation| {
+            allocation.pins.fetch_sub(1, Ordering::SeqCst);
         };
         match self {
             Pinned::Uses(uses) => uses.iter().for_each(|one| unpin(one.buffer)),
-            Pinned::One(block) => unpin(block),
+            Pinned::One(allocation) => unpin(allocation),
         }
     }
 }
 
-impl Block {
+impl Allocation {
     /// Whether the memory may leave the device.
     pub fn is_evictable(&self) -> bool {
         self.evictable.load(Ordering::SeqCst)
     }
 
     /// Brings evictable memory onto the device and keeps it there.
-    fn bring_in(&self, stream: StreamId) -> PyResult<()> {
-        let memory = &self.machine().memory;
+    fn restore(&self, stream: StreamId) -> PyResult<()> {
+        let memory = &self.runtime().memory;
         loop {
-            let outcome = match &mut *lock(&self.held) {
-                Some(Held::Evictable(evictable)) => evictable.lease(stream).map(|address| {
+            let outcome = match &mut *lock(&self.backing) {
+                Some(Backing::Evictable(evictable)) => evictable.lease(stream).map(|address| {
                     self.address.store(address.value(), Ordering::SeqCst);
                 }),
                 _ => return Ok(()),
@@ -82,7 +84,7 @@ impl Block {
             let recorded = memory.record_movements();
             match outcome {
                 Ok(()) => return recorded.map_err(|error| errors::memory(&error)),
-                Err(error) if memory.relief.helps(&error) => {}
+                Err(error) if memory.pressure.retry_helps(&error) => {}
                 Err(error) => return Err(errors::memory(&error)),
             }
         }
@@ -93,33 +95,11 @@ impl Block {
         self.pins.load(Ordering::SeqCst) > 0 || self.exports() > 0
     }
 
-    /// Lets go of memory that nothing uses any more; true if it was kept until now.
-    pub fn let_go(&self) -> bool {
-        let Ok(mut held) = self.held.try_lock() else {
-            return false;
-        };
-        match &mut *held {
-            Some(Held::Evictable(evictable)) if !self.is_held() && self.is_over() => {
-                evictable.let_go()
-            }
-            _ => false,
-        }
-    }
-
-    /// Waits for the work that uses the memory, then lets it go.
-    pub fn wait_and_let_go(&self) -> bool {
-        let kept = match self.held.try_lock() {
-            Ok(held) => matches!(&*held, Some(Held::Evictable(one)) if one.is_kept()),
-            Err(_) => false,
-        };
-        kept && !self.is_held() && self.wait().is_ok() && self.let_go()
-    }
-
     /// Whether all work that uses the memory is over; a failed stream does not touch it again.
     fn is_over(&self) -> bool {
         let mut uses = lock(&self.uses);
         let works = uses.works();
-        let dispatch = &self.machine().dispatch;
+        let dispatch = &self.runtime().dispatch;
         let over = works
             .iter()
             .all(|work| dispatch.is_complete(*work).unwrap_or(true));
@@ -137,14 +117,14 @@ impl Block {
         }
         self.refuse_held("allow_eviction")?;
         self.wait()?;
-        let machine = self.machine();
-        let residency = machine.memory.residency();
+        let runtime = self.runtime();
+        let residency = runtime.memory.residency();
         let residency = residency.map_err(|error| errors::memory(&error))?;
-        let mut held = lock(&self.held);
-        let buffer = match held.take() {
-            Some(Held::Pool(buffer, _)) if is_of_device(&buffer) => buffer,
+        let mut backing = lock(&self.backing);
+        let buffer = match backing.take() {
+            Some(Backing::Pool(buffer, _)) if is_of_device(&buffer) => buffer,
             other => {
-                *held = other;
+                *backing = other;
                 return Err(errors::invalid(
                     "allow_eviction: expected memory of the device's pool, got other memory\n\
                      hint: copy the array first",
@@ -154,10 +134,11 @@ impl Block {
         let request = Request::new(self.bytes(), buffer.stream()).for_tenant(self.tenant());
         let adopted = Evictable::adopt(residency, buffer, &request);
         let adopted = adopted.map_err(|error| errors::memory(&error))?;
-        *held = Some(Held::Evictable(adopted));
+        *backing = Some(Backing::Evictable(adopted));
         self.evictable.store(true, Ordering::SeqCst);
-        drop(held);
-        machine.memory.relief.add(self);
+        drop(backing);
+        let allocation: Weak<Allocation> = Arc::downgrade(self);
+        runtime.memory.pressure.add(allocation);
         Ok(())
     }
 
@@ -181,8 +162,8 @@ impl Block {
             return Ok(());
         }
         self.wait()?;
-        let outcome = match &mut *lock(&self.held) {
-            Some(Held::Evictable(evictable)) => {
+        let outcome = match &mut *lock(&self.backing) {
+            Some(Backing::Evictable(evictable)) => {
                 self.refuse_held("evict")?;
                 evictable.evict(stream).map(|()| {
                     self.address.store(0, Ordering::SeqCst);
@@ -190,7 +171,7 @@ impl Block {
             }
             _ => return Err(errors::freed("evict", "buffer")),
         };
-        let recorded = self.machine().memory.record_movements();
+        let recorded = self.runtime().memory.record_movements();
         outcome
             .and(recorded)
             .map_err(|error| errors::memory(&error))
@@ -198,13 +179,37 @@ impl Block {
 
     /// Whether the memory is on the device, as memory that cannot be evicted always is.
     pub fn is_resident(&self) -> PyResult<bool> {
-        match &*lock(&self.held) {
-            Some(Held::Evictable(evictable)) => evictable
+        match &*lock(&self.backing) {
+            Some(Backing::Evictable(evictable)) => evictable
                 .is_resident()
                 .map_err(|error| errors::memory(&error)),
             Some(_) => Ok(true),
             None => Ok(false),
         }
+    }
+}
+
+impl Leased for Allocation {
+    /// Lets go of memory that nothing uses any more; true if it was kept until now.
+    fn end_lease(&self) -> bool {
+        let Ok(mut backing) = self.backing.try_lock() else {
+            return false;
+        };
+        match &mut *backing {
+            Some(Backing::Evictable(evictable)) if !self.is_held() && self.is_over() => {
+                evictable.end_lease()
+            }
+            _ => false,
+        }
+    }
+
+    /// Waits for the work that uses the memory, then lets it go.
+    fn wait_and_end_lease(&self) -> bool {
+        let kept = match self.backing.try_lock() {
+            Ok(backing) => matches!(&*backing, Some(Backing::Evictable(one)) if one.is_leased()),
+            Err(_) => false,
+        };
+        kept && !self.is_held() && self.wait().is_ok() && self.end_lease()
     }
 }
 

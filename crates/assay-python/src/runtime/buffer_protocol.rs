@@ -2,19 +2,21 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 
 use assay_operations::ElementFormat;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::array::PyArray;
-use super::barrier::guarded;
-use super::machine::outside_operation;
-use super::residence::Pinned;
+use super::allocation::Allocation;
+use super::geometry::Geometry;
+use super::panic_guard::guarded;
+use super::reentrancy::refuse_reentry;
+use super::residency::Pinned;
 
 /// What the buffer protocol calls elements; bfloat16 goes as the integers that store it.
-pub(super) fn letters(element: ElementFormat) -> Option<&'static CStr> {
+pub(super) fn format_string(element: ElementFormat) -> Option<&'static CStr> {
     Some(match element {
         ElementFormat::F32 => c"f",
         ElementFormat::F16 => c"e",
@@ -35,34 +37,42 @@ pub(super) fn letters(element: ElementFormat) -> Option<&'static CStr> {
 }
 
 /// Whether the consumer asked for this, by all of its bits.
-fn asks(flags: c_int, wanted: c_int) -> bool {
+fn requests(flags: c_int, wanted: c_int) -> bool {
     flags & wanted == wanted
+}
+
+/// What a view of an array is made of.
+pub(super) struct ArrayView<'a> {
+    pub memory: &'a Arc<Allocation>,
+    pub geometry: &'a Geometry,
+    pub itemsize: ffi::Py_ssize_t,
+    pub element: ElementFormat,
 }
 
 /// Fills in a view of an array's memory, which then stays until the view is released.
 ///
 /// # Safety
 ///
-/// `view` is Python's to fill in, as the buffer protocol says.
+/// `view` is Python's to fill in, as the buffer protocol says; the geometry is that of the object
+/// `slf`, which never changes it.
 pub(super) unsafe fn fill(
-    slf: &Bound<'_, PyArray>,
+    slf: &Bound<'_, PyAny>,
+    array: &ArrayView<'_>,
     view: *mut ffi::Py_buffer,
     flags: c_int,
 ) -> PyResult<()> {
-    let array = slf.get();
-    let memory = array.memory();
+    let (memory, geometry) = (array.memory, array.geometry);
     guarded("buffer", || {
         memory.alive("buffer")?;
-        if asks(flags, ffi::PyBUF_WRITABLE) && !memory.is_writable() {
+        if requests(flags, ffi::PyBUF_WRITABLE) && !memory.is_writable() {
             return Err(PyBufferError::new_err(
                 "buffer: expected writable memory, got memory borrowed for reading only",
             ));
         }
-        let geometry = array.geometry();
-        let in_columns = || geometry.is_contiguous(array.itemsize(), false);
-        let refused = (asks(flags, ffi::PyBUF_C_CONTIGUOUS) && !geometry.in_order)
-            || (asks(flags, ffi::PyBUF_F_CONTIGUOUS) && !in_columns())
-            || (!asks(flags, ffi::PyBUF_STRIDES) && !geometry.in_order);
+        let in_columns = || geometry.is_contiguous(array.itemsize, false);
+        let refused = (requests(flags, ffi::PyBUF_C_CONTIGUOUS) && !geometry.in_order)
+            || (requests(flags, ffi::PyBUF_F_CONTIGUOUS) && !in_columns())
+            || (!requests(flags, ffi::PyBUF_STRIDES) && !geometry.in_order);
         if refused {
             return Err(PyBufferError::new_err(format!(
                 "buffer: expected contiguous memory, got shape {:?} with strides {:?}",
@@ -72,16 +82,17 @@ pub(super) unsafe fn fill(
         let _pinned = Pinned::for_host(slf.py(), memory)?;
         let pointer = memory.host_pointer("buffer")?;
         if memory.is_used() {
-            outside_operation("buffer")?;
+            refuse_reentry("buffer")?;
             slf.py().detach(|| memory.wait())?;
         }
         let list = |values: &Vec<ffi::Py_ssize_t>, wanted: bool| match wanted {
             true => values.as_ptr().cast_mut(),
             false => ptr::null_mut(),
         };
-        let letters = letters(array.element()).filter(|_| asks(flags, ffi::PyBUF_FORMAT));
-        let format = match letters {
-            Some(letters) => letters.as_ptr().cast_mut(),
+        let format_string =
+            format_string(array.element).filter(|_| requests(flags, ffi::PyBUF_FORMAT));
+        let format = match format_string {
+            Some(format_string) => format_string.as_ptr().cast_mut(),
             None => ptr::null_mut::<c_char>(),
         };
         // SAFETY: Python passes a `Py_buffer` to be filled in. What it points to is never
@@ -89,14 +100,14 @@ pub(super) unsafe fn fill(
         // live as long, because `free` refuses while there are exports.
         unsafe {
             (*view).buf = pointer.wrapping_add(geometry.offset).cast::<c_void>();
-            (*view).obj = slf.clone().into_any().into_ptr();
-            (*view).len = array.size() * array.itemsize();
-            (*view).itemsize = array.itemsize();
+            (*view).obj = slf.clone().into_ptr();
+            (*view).len = geometry.size * array.itemsize;
+            (*view).itemsize = array.itemsize;
             (*view).readonly = c_int::from(!memory.is_writable());
             (*view).ndim = geometry.shape.len() as c_int;
             (*view).format = format;
-            (*view).shape = list(&geometry.shape, asks(flags, ffi::PyBUF_ND));
-            (*view).strides = list(&geometry.strides, asks(flags, ffi::PyBUF_STRIDES));
+            (*view).shape = list(&geometry.shape, requests(flags, ffi::PyBUF_ND));
+            (*view).strides = list(&geometry.strides, requests(flags, ffi::PyBUF_STRIDES));
             (*view).suboffsets = ptr::null_mut();
             (*view).internal = ptr::null_mut();
         }

@@ -5,7 +5,8 @@
 //! and holds the stream while the thread that asked runs the function. On the simulated device
 //! the function runs over copies of the bytes when virtual time reaches it.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use assay_cpu::device::CpuKernel;
@@ -19,15 +20,32 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList};
 
 use super::errors;
-use super::machine::{Inside, Pending};
+use super::reentrancy::HostFunctionScope;
 
 /// How long a thread waits at a gate before it looks whether the stream still lives.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The calls that wait for their work to be reached.
 #[derive(Default)]
-pub(super) struct Calls {
-    pub pending: Pending,
+pub(super) struct PendingFunctions {
+    /// By token, until they run.
+    pending: Mutex<HashMap<u64, Arc<HostFunction>>>,
+}
+
+impl PendingFunctions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<HostFunction>>> {
+        // Nothing under the lock can panic half way.
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, token: u64, call: Arc<HostFunction>) {
+        self.lock().insert(token, call);
+    }
+
+    /// Hands out a call that is about to run; each runs once.
+    pub fn take(&self, token: u64) -> Option<Arc<HostFunction>> {
+        self.lock().remove(&token)
+    }
 }
 
 /// A range of device memory that the function reads, and perhaps writes.
@@ -45,7 +63,7 @@ enum Gate {
 }
 
 /// A Python function that waits to be called as a piece of work.
-pub(super) struct HostCall {
+pub(super) struct HostFunction {
     function: Py<PyAny>,
     /// What a simulated device copies out and back.
     ranges: Vec<Range>,
@@ -54,9 +72,9 @@ pub(super) struct HostCall {
     moved: Condvar,
 }
 
-impl HostCall {
+impl HostFunction {
     pub fn new(function: Py<PyAny>, ranges: Vec<Range>) -> Self {
-        HostCall {
+        HostFunction {
             function,
             ranges,
             raised: Mutex::new(None),
@@ -80,7 +98,7 @@ impl HostCall {
 
     fn run(&self) {
         let outcome = Python::attach(|py| {
-            let _inside = Inside::enter();
+            let _inside = HostFunctionScope::enter();
             self.function.call0(py).map(|_| ())
         });
         self.keep(outcome);
@@ -126,7 +144,7 @@ impl HostCall {
             over.map_err(|error| errors::dispatch(&error))?;
             gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
             if *gate == Gate::Shut {
-                let waited = self.moved.wait_timeout(gate, LOOK_EVERY);
+                let waited = self.moved.wait_timeout(gate, POLL_INTERVAL);
                 gate = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
@@ -159,7 +177,7 @@ impl HostCall {
                 copies.append(PyByteArray::new(py, &bytes))?;
             }
             {
-                let _inside = Inside::enter();
+                let _inside = HostFunctionScope::enter();
                 self.function.call1(py, (&copies,))?;
             }
             let mut written = Vec::new();
@@ -195,7 +213,7 @@ impl HostCall {
                 copies.append(copy)?;
             }
             {
-                let _inside = Inside::enter();
+                let _inside = HostFunctionScope::enter();
                 self.function.call1(py, (&copies,))?;
             }
             for (range, copy) in self.ranges.iter().zip(copies.iter()) {
@@ -226,7 +244,10 @@ fn token(arguments: &[KernelArgument]) -> Option<u64> {
     }
 }
 
-fn find(calls: &Calls, arguments: &[KernelArgument]) -> Result<Arc<HostCall>, BackendError> {
+fn find(
+    calls: &PendingFunctions,
+    arguments: &[KernelArgument],
+) -> Result<Arc<HostFunction>, BackendError> {
     let found = token(arguments).and_then(|token| calls.take(token));
     found.ok_or_else(|| BackendError::Driver {
         operation: Operation::Launch,
@@ -235,7 +256,7 @@ fn find(calls: &Calls, arguments: &[KernelArgument]) -> Result<Arc<HostCall>, Ba
 }
 
 /// The kernel of the processor's default stream: the caller's thread is the one that runs it.
-pub(super) fn cpu_inline(calls: Arc<Calls>) -> CpuKernel {
+pub(super) fn cpu_inline(calls: Arc<PendingFunctions>) -> CpuKernel {
     CpuKernel {
         name: "host_call".to_owned(),
         parameters: 2,
@@ -248,7 +269,7 @@ pub(super) fn cpu_inline(calls: Arc<Calls>) -> CpuKernel {
 }
 
 /// The kernel of the processor's other streams: a worker holds the stream meanwhile.
-pub(super) fn cpu_gated(calls: Arc<Calls>) -> CpuKernel {
+pub(super) fn cpu_gated(calls: Arc<PendingFunctions>) -> CpuKernel {
     CpuKernel {
         name: "host_call".to_owned(),
         parameters: 2,
@@ -261,7 +282,7 @@ pub(super) fn cpu_gated(calls: Arc<Calls>) -> CpuKernel {
 }
 
 /// The kernel of the simulated device: it takes as long as its bytes take over `link`.
-pub(super) fn simulated(calls: Arc<Calls>, link: Link) -> SimKernel {
+pub(super) fn simulated(calls: Arc<PendingFunctions>, link: Link) -> SimKernel {
     SimKernel {
         name: "host_call".to_owned(),
         parameters: 2,

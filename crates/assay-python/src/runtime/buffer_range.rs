@@ -1,4 +1,4 @@
-//! Places inside buffers, checked before a device gets to see them.
+//! ArrayLayout inside buffers, checked before a device gets to see them.
 
 use std::sync::Arc;
 
@@ -6,25 +6,30 @@ use assay_runtime::backend::{Address, DevicePointer};
 use pyo3::prelude::*;
 
 use super::buffer::Memory;
+use super::device_runtime::DeviceRuntime;
 use super::errors;
-use super::machine::Machine;
 
 /// A buffer, and how far into it something begins.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'a> {
+pub(super) struct BufferRange<'a> {
     pub buffer: &'a Memory,
     pub offset: u64,
 }
 
-impl Part<'_> {
-    /// Where `bytes` of it lie, in a pool of this machine; the buffer must be pinned.
-    pub fn place(&self, machine: &Arc<Machine>, operation: &str, bytes: u64) -> PyResult<Address> {
-        let Part { buffer, offset } = *self;
+impl BufferRange<'_> {
+    /// Where `bytes` of it lie, in a pool of this runtime; the buffer must be pinned.
+    pub fn place(
+        &self,
+        runtime: &Arc<DeviceRuntime>,
+        operation: &str,
+        bytes: u64,
+    ) -> PyResult<Address> {
+        let BufferRange { buffer, offset } = *self;
         buffer.alive(operation)?;
         let end = offset.checked_add(bytes);
         let inside = end.is_some_and(|end| end <= buffer.bytes());
         let place = buffer.address().and_then(|address| address.offset(offset));
-        let owned = Arc::ptr_eq(machine, buffer.machine()) && buffer.is_pooled();
+        let owned = Arc::ptr_eq(runtime, buffer.runtime()) && buffer.is_pooled();
         match (inside && owned, place) {
             (true, Some(place)) => Ok(place),
             (false, _) | (true, None) => Err(errors::invalid(&format!(
@@ -38,11 +43,11 @@ impl Part<'_> {
     /// The same, in device memory only.
     pub fn device_place(
         &self,
-        machine: &Arc<Machine>,
+        runtime: &Arc<DeviceRuntime>,
         operation: &str,
         bytes: u64,
     ) -> PyResult<DevicePointer> {
-        match self.place(machine, operation, bytes)? {
+        match self.place(runtime, operation, bytes)? {
             Address::Device(pointer) => Ok(pointer),
             Address::Host(_) => Err(errors::invalid(&format!(
                 "{operation}: expected memory of the device, got pinned host memory\nhint: copy \

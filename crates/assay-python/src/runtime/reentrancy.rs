@@ -1,0 +1,42 @@
+//! Whether the thread is inside an operation's host function, where no call may wait.
+
+use std::cell::Cell;
+
+use pyo3::prelude::*;
+
+use super::errors;
+
+thread_local! {
+    /// Whether this thread is inside an operation's function, under the device's locks.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the thread as inside an operation while it lives.
+pub(super) struct HostFunctionScope;
+
+impl HostFunctionScope {
+    pub fn enter() -> Self {
+        INSIDE.set(true);
+        HostFunctionScope
+    }
+
+    pub fn is_active() -> bool {
+        INSIDE.get()
+    }
+}
+
+impl Drop for HostFunctionScope {
+    fn drop(&mut self) {
+        INSIDE.set(false);
+    }
+}
+
+/// Refuses a call from inside an operation, which would wait for the operation itself.
+pub(super) fn refuse_reentry(operation: &str) -> PyResult<()> {
+    if HostFunctionScope::is_active() {
+        return Err(errors::invalid(&format!(
+            "{operation}: expected a call between operations, got one from inside an operation"
+        )));
+    }
+    Ok(())
+}
