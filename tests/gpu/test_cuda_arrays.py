@@ -136,7 +136,7 @@ MIXED = [("int8", "int32"), ("uint8", "int8"), ("uint32", "int64"), ("float32", 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("first", "second"), MIXED)
-def test_types_join_as_on_the_processor(device: Device, first: str, second: str, size: int) -> None:
+def test_dtype_promotion_matches_cpu(device: Device, first: str, second: str, size: int) -> None:
     (a, a_here), (b, b_here) = (
         both(name, values(name, size, seed), device) for seed, name in enumerate((first, second))
     )
@@ -201,7 +201,7 @@ def test_copies_of_any_type(device: Device, dtype: str) -> None:
     np.testing.assert_array_equal(made.to_numpy(), here.T[::3].to_numpy())
 
 
-def test_setting_parts(device: Device) -> None:
+def test_assigning_slices(device: Device) -> None:
     host = np.arange(48, dtype="float32").reshape(6, 8)
     there, here = both("float32", host, device)
     device.take_records()
@@ -282,7 +282,7 @@ def test_nan_and_infinity_in_reductions(device: Device) -> None:
     "shape", [(1,), (300,), (8193,), (500_000,), (500_001,), (3, 9000), (50, 60)]
 )
 @pytest.mark.parametrize("dtype", ["int8", "int64", "float32", "float64", "bfloat16"])
-def test_running_sums(device: Device, dtype: str, shape: tuple[int, ...]) -> None:
+def test_cumulative_sums(device: Device, dtype: str, shape: tuple[int, ...]) -> None:
     host = np.random.default_rng(7).integers(0, 3, shape)
     there, here = both(dtype, host.astype("float32"), device)
     wide = xp.astype(here, xp.float64)
@@ -339,7 +339,7 @@ def test_sorting_small_integers(device: Device, length: int) -> None:
     same(xp.sort(there, descending=True), xp.sort(here, descending=True))
 
 
-def test_sorting_keeps_the_order_of_equals(device: Device) -> None:
+def test_sort_is_stable(device: Device) -> None:
     host = np.tile(np.asarray([0.0, -0.0, math.nan, 1.0, -math.nan, -math.inf], "float32"), 3000)
     there, here = both("float32", host, device)
     for shape in ((-1,), (9, 2000)):
@@ -351,7 +351,7 @@ def test_sorting_keeps_the_order_of_equals(device: Device) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_taking(device: Device, dtype: str, axis: int) -> None:
+def test_take(device: Device, dtype: str, axis: int) -> None:
     host = np.arange(7 * 9 * 32).reshape(7, 9, 32) % 200
     there, here = both(dtype, host, device)
     order = np.random.default_rng(8).integers(-7, 7, 40)
@@ -378,7 +378,7 @@ def test_indexing_by_integers(device: Device) -> None:
     same_bytes(there[there > 100], host[host > 100])
 
 
-def test_moving_elements(device: Device) -> None:
+def test_manipulation_functions(device: Device) -> None:
     host = np.arange(4 * 6, dtype=np.float32).reshape(4, 6)
     there, here = both("float32", host, device)
     makers = [
@@ -438,7 +438,7 @@ def test_matrix_products(device: Device, dtype: str) -> None:
         np.testing.assert_allclose(xp_values(made), exact, rtol=2 * eps, atol=8 * eps)
 
 
-def test_integers_to_negative_powers_are_refused(device: Device) -> None:
+def test_negative_integer_powers_raise(device: Device) -> None:
     x = xp.asarray(np.arange(5), device=device)
     with pytest.raises(DTypeError, match="exponents of at least 0"):
         _ = x ** xp.asarray(np.asarray([1, 0, -1, 2, 3]), device=device)
@@ -447,7 +447,7 @@ def test_integers_to_negative_powers_are_refused(device: Device) -> None:
     np.testing.assert_array_equal((x**3).to_numpy(), np.arange(5) ** 3)
 
 
-def test_many_axes_are_left_to_numpy(device: Device) -> None:
+def test_arrays_beyond_the_axis_limit_use_numpy(device: Device) -> None:
     host = np.arange(1024, dtype="float32").reshape((2,) * 10)
     there = xp.asarray(host, device=device)
     np.testing.assert_array_equal((there + there).to_numpy(), host + host)

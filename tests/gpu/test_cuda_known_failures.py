@@ -1,7 +1,7 @@
 """What went wrong before on GPUs, each held down by a test.
 
 Kernels of one's own that could not be launched are in test_cuda_runtime.py, operations that ended
-in waiting for the whole device in test_cuda_proofs.py. Speeds are held against others of the same
+in waiting for the whole device in test_cuda_guarantees.py. Speeds are held against others of the same
 GPU in the same run, far enough from them that no clock or neighbor decides.
 """
 
@@ -56,7 +56,7 @@ def product_seconds(device: Device, dtype: object) -> float:
     return seconds(device, lambda: ops.batched_matmul(a, b, out=out))
 
 
-def test_products_of_halves_run_on_the_matrix_units(device: Device) -> None:
+def test_16_bit_gemms_use_tensor_cores(device: Device) -> None:
     """They ran at 4.4 TFLOP/s, less than a tenth of what single precision does without them."""
     if (library := cuda.cublaslt()).missing is not None:
         pytest.skip(library.missing)
@@ -64,7 +64,7 @@ def test_products_of_halves_run_on_the_matrix_units(device: Device) -> None:
     assert halves < singles / 1.5
 
 
-def test_attention_over_a_prompt_is_no_slower_than_its_products(device: Device) -> None:
+def test_prefill_attention_is_no_slower_than_its_gemms(device: Device) -> None:
     """Causal attention took a thousand times as long as it should."""
     if (library := cuda.cublaslt()).missing is not None:
         pytest.skip(library.missing)
@@ -78,7 +78,7 @@ def test_attention_over_a_prompt_is_no_slower_than_its_products(device: Device) 
     assert took < 10 * product_seconds(device, xp.bfloat16)
 
 
-def test_pinned_memory_is_copied_as_fast_as_pytorch_copies_it(device: Device) -> None:
+def test_pinned_copies_match_pytorch_bandwidth(device: Device) -> None:
     """Copies went at 15 GB/s where the link does 55."""
     torch = pytest.importorskip("torch")
     nbytes = 64 << 20
@@ -108,7 +108,7 @@ def test_pinned_memory_is_copied_as_fast_as_pytorch_copies_it(device: Device) ->
         assert max(ratios) > 0.8, ratios
 
 
-def test_kernels_may_use_what_only_hopper_has(device: Device) -> None:
+def test_kernels_can_use_hopper_instructions(device: Device) -> None:
     """Products aborted because code was made for sm_90 and not for sm_90a."""
     if cuda.probe().gpus[0].capability != 90:
         pytest.skip("is about Hopper")
@@ -125,7 +125,7 @@ def child(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_the_installed_program_reaches_the_gpu() -> None:
+def test_installed_program_uses_the_gpu() -> None:
     """A wheel never did, and said nothing."""
     found = json.loads(child("doctor", "--json").stdout)
     works = {one["name"]: one["works"] for one in found["devices"]}

@@ -27,7 +27,7 @@ def device() -> Device:
     return Device("cuda:0", pool_bytes=8 << 30)
 
 
-def test_the_device_is_the_drivers(device: Device) -> None:
+def test_device_properties_match_the_driver(device: Device) -> None:
     gpu = cuda.probe().gpus[0]
     assert device.name == "cuda:0"
     assert device.description == gpu.name
@@ -37,7 +37,7 @@ def test_the_device_is_the_drivers(device: Device) -> None:
 
 @pytest.mark.parametrize("dtype", [xp.float32, xp.bfloat16, xp.int8, xp.float64, xp.bool])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (1000, 777), (3, 5, 7)])
-def test_arrays_travel_there_and_back(
+def test_upload_and_download_round_trip(
     device: Device, dtype: object, shape: tuple[int, ...]
 ) -> None:
     values = (np.random.default_rng(1).normal(size=shape) * 8).astype(np.float32)
@@ -46,7 +46,7 @@ def test_arrays_travel_there_and_back(
     np.testing.assert_array_equal(there.to_numpy(), here.to_numpy())
 
 
-def test_a_large_array_travels_through_the_transfer_engine(device: Device) -> None:
+def test_large_upload_uses_the_transfer_engine(device: Device) -> None:
     values = np.random.default_rng(2).integers(0, 255, 300_000_001, dtype=np.uint8)
     device.take_records()
     there = xp.asarray(values, device=device)
@@ -59,7 +59,7 @@ def test_a_large_array_travels_through_the_transfer_engine(device: Device) -> No
 
 @pytest.mark.parametrize("count", [1, 31, 1024, 32_767, 32_768, 100_003])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
-def test_small_and_large_maps_are_numpys(
+def test_elementwise_kernels_match_numpy_at_all_sizes(
     device: Device, count: int, dtype: type[np.generic]
 ) -> None:
     random = np.random.default_rng(count)
@@ -74,7 +74,7 @@ def test_small_and_large_maps_are_numpys(
                                   hosts[0][: count // 2] + hosts[1][: count // 2])  # fmt: skip
 
 
-def test_a_small_operation_goes_to_the_current_stream(device: Device) -> None:
+def test_small_operation_uses_the_current_stream(device: Device) -> None:
     a = xp.asarray(np.arange(6, dtype=np.float32), device=device)
     stream = device.stream()
     device.synchronize()
@@ -94,7 +94,7 @@ def test_a_small_operation_goes_to_the_current_stream(device: Device) -> None:
     ]
 
 
-def test_a_small_operation_is_charged_to_the_current_tenant() -> None:
+def test_small_operation_charges_the_current_tenant() -> None:
     device = Device("cuda:0", pool_bytes=1 << 26)
     a = xp.asarray(np.zeros(1024, np.float32), device=device)
     tenant = device.tenant("someone", 1 << 20)
@@ -103,14 +103,14 @@ def test_a_small_operation_is_charged_to_the_current_tenant() -> None:
     assert tenant.usage().used_bytes >= kept.nbytes
 
 
-def test_a_freed_operand_is_refused(device: Device) -> None:
+def test_freed_operand_raises(device: Device) -> None:
     a, b = (xp.asarray(np.zeros(8, np.float32), device=device) for _ in range(2))
     b.free()
     with pytest.raises(FreedError, match="add"):
         a + b
 
 
-def test_work_is_timed_where_that_was_asked_for() -> None:
+def test_timing_is_recorded_on_request() -> None:
     for timing in (None, True):
         device = Device("cuda:0", pool_bytes=1 << 26, timing=timing)
         a = xp.asarray(np.zeros(8, np.float32), device=device)
@@ -120,7 +120,7 @@ def test_work_is_timed_where_that_was_asked_for() -> None:
         assert (record.end_ns is not None) is bool(timing)
 
 
-def test_memory_that_is_not_there_is_an_error(device: Device) -> None:
+def test_allocation_beyond_memory_raises(device: Device) -> None:
     with pytest.raises(OutOfMemoryError):
         device.allocate(device.memory_bytes * 2)
 
@@ -133,7 +133,7 @@ extern "C" __global__ void add(const float* a, const float* b, float* out, float
 """
 
 
-def test_a_kernel_of_ones_own_in_two_lines(device: Device) -> None:
+def test_jit_kernel_in_two_lines(device: Device) -> None:
     values = np.random.default_rng(3).normal(size=1_000_003).astype(np.float32)
     a = xp.asarray(values, device=device)
     out = xp.zeros(a.shape, dtype=xp.float32, device=device)
@@ -144,7 +144,7 @@ def test_a_kernel_of_ones_own_in_two_lines(device: Device) -> None:
     np.testing.assert_array_equal(out.to_numpy(), values + np.float32(0.5) * values)
 
 
-def test_a_kernel_with_bf16_and_a_cplusplus_name(device: Device) -> None:
+def test_kernel_with_bf16_and_cpp_linkage(device: Device) -> None:
     source = """
     #include "prelude.cuh"
     __global__ void twice(const bf16* x, bf16* out, unsigned long long n) {
@@ -159,7 +159,7 @@ def test_a_kernel_with_bf16_and_a_cplusplus_name(device: Device) -> None:
     np.testing.assert_array_equal(xp.astype(out, xp.float32).to_numpy(), values * 2)
 
 
-def test_a_kernel_that_does_not_compile_shows_the_line(device: Device) -> None:
+def test_compile_error_shows_the_source_line(device: Device) -> None:
     bad = assay.jit.kernel("__global__ void f(float* x) {\n    x[0] = nowhere;\n}")
     with pytest.raises(CompileError) as caught:
         bad(xp.zeros(1, dtype=xp.float32, device=device))
@@ -167,7 +167,7 @@ def test_a_kernel_that_does_not_compile_shows_the_line(device: Device) -> None:
     assert caught.value.message.rstrip().endswith("^")
 
 
-def test_kernels_are_kept_on_disk_and_damage_is_told(
+def test_kernel_cache_survives_and_damage_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
@@ -188,7 +188,7 @@ def test_kernels_are_kept_on_disk_and_damage_is_told(
         assert len(told) == int(damaged)
 
 
-def test_damaged_files_of_kernels_that_come_with_the_library_are_told_too(
+def test_damaged_cached_library_kernels_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
@@ -208,7 +208,7 @@ def test_damaged_files_of_kernels_that_come_with_the_library_are_told_too(
     assert kept
 
 
-def test_streams_order_by_what_arrays_depend_on(device: Device) -> None:
+def test_streams_are_ordered_by_data_dependencies(device: Device) -> None:
     add = assay.jit.kernel(ADD)
     a = xp.ones(1 << 20, dtype=xp.float32, device=device)
     out = xp.zeros(1 << 20, dtype=xp.float32, device=device)
@@ -227,7 +227,7 @@ def test_streams_order_by_what_arrays_depend_on(device: Device) -> None:
     assert 0 < end.elapsed_ns(begin) < 50_000_000
 
 
-def test_a_graph_replays_what_was_captured(device: Device) -> None:
+def test_graph_replays_captured_work(device: Device) -> None:
     add = assay.jit.kernel(ADD)
     a = xp.ones(1024, dtype=xp.float32, device=device)
     out = xp.zeros(1024, dtype=xp.float32, device=device)
@@ -248,7 +248,7 @@ def test_a_graph_replays_what_was_captured(device: Device) -> None:
     graph.close()
 
 
-def test_a_launch_returns_before_the_work_is_done(device: Device) -> None:
+def test_launch_is_asynchronous(device: Device) -> None:
     spin = assay.jit.kernel(
         """__global__ void spin(long long* out, long long nanoseconds) {
             long long start, now;
@@ -279,7 +279,7 @@ def child(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_kernel_that_traps_is_a_typed_error_and_we_live(device: Device) -> None:
+def test_trapping_kernel_raises_a_typed_error(device: Device) -> None:
     outcome = child("""
         import assay
         from assay import xp
@@ -299,7 +299,7 @@ def test_a_kernel_that_traps_is_a_typed_error_and_we_live(device: Device) -> Non
     assert float(xp.sum(xp.ones(8, dtype=xp.float32, device=device))) == 8.0
 
 
-def test_a_kernel_that_never_ends_is_a_typed_error_and_we_live() -> None:
+def test_hanging_kernel_raises_a_typed_error() -> None:
     outcome = child("""
         import os, time
         import assay
@@ -330,13 +330,13 @@ def test_a_kernel_that_never_ends_is_a_typed_error_and_we_live() -> None:
     assert outcome.stdout.rstrip().endswith("True")
 
 
-def test_a_number_without_a_gpu_is_refused() -> None:
+def test_unknown_gpu_ordinal_raises() -> None:
     with pytest.raises(DeviceError, match="no GPU number 99") as caught:
         Device("cuda:99")
     assert caught.value.code == "no_such_device"
 
 
-def test_a_copy_from_the_host_spoils_no_memory_that_queued_work_still_reads(
+def test_upload_waits_for_queued_reads_of_reused_memory(
     device: Device,
 ) -> None:
     """Freed memory is handed on in the order of its stream; a copy beside the stream must wait."""

@@ -40,7 +40,7 @@ def test_gpu_time_is_shared_by_weight(device: Device) -> None:
 
 
 @pytest.mark.parametrize("as_graph", [True, False])
-def test_a_guaranteed_tenant_keeps_its_pace_beside_a_flood(device: Device, as_graph: bool) -> None:
+def test_guaranteed_tenant_keeps_its_rate_under_contention(device: Device, as_graph: bool) -> None:
     contest = GuaranteedSteps(
         device, passes=24, nbytes=128 * MIB, step_ns=3_000_000, as_graph=as_graph, window_ns=130_000
     )
@@ -77,7 +77,7 @@ def test_records_show_the_gpu_time_of_each_task(device: Device) -> None:
     tenant.close()
 
 
-def test_a_limit_paces_a_tenant_on_an_idle_gpu(device: Device) -> None:
+def test_limit_paces_a_tenant_on_an_idle_gpu(device: Device) -> None:
     scheduler = scheduler_of(device, 1_000_000)
     tenant = Tenant(scheduler, "limited", nbytes=128 * MIB, limit=0.3)
     with flooding([tenant.flood]):
@@ -89,7 +89,7 @@ def test_a_limit_paces_a_tenant_on_an_idle_gpu(device: Device) -> None:
     tenant.close()
 
 
-def test_a_quota_holds_one_tenant_and_not_the_other(device: Device) -> None:
+def test_quota_limits_only_its_tenant(device: Device) -> None:
     small, other = device.tenant("small", 64 * MIB), device.tenant("other", 512 * MIB)
     with small, pytest.raises(OutOfMemoryError, match="small") as caught:
         xp.ones(32 * MIB, dtype=xp.float32, device=device)
@@ -98,7 +98,7 @@ def test_a_quota_holds_one_tenant_and_not_the_other(device: Device) -> None:
         assert float(xp.ones(32 * MIB, dtype=xp.float32, device=device)[9]) == 1.0
 
 
-def test_a_deadline_that_passes_fails_the_task_and_not_the_gpu(device: Device) -> None:
+def test_missed_deadline_fails_the_task_and_not_the_gpu(device: Device) -> None:
     scheduler = scheduler_of(device, 1_000_000)
     tenant = Tenant(
         scheduler, "late", nbytes=256 * MIB, deadline_ns=device.now_ns() + SECOND_NS // 5

@@ -10,7 +10,7 @@ def compile(text: str, architecture: str = "sm_90a", *options: str) -> bytes:
     return cuda.compile(text, architecture, "k.cu", options)
 
 
-def test_the_compiler_comes_from_its_wheel() -> None:
+def test_nvrtc_is_found_in_its_wheel() -> None:
     found = cuda.probe().compiler
     assert found.missing is None, "the extra dev brings nvidia-cuda-nvrtc"
     assert found.version is not None
@@ -18,7 +18,7 @@ def test_the_compiler_comes_from_its_wheel() -> None:
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120"])
-def test_the_prelude_can_be_included(architecture: str) -> None:
+def test_prelude_can_be_included(architecture: str) -> None:
     source = """
     #include "prelude.cuh"
     KERNEL widen(const bf16* x, float* out) { out[threadIdx.x] = to_float(x[threadIdx.x]); }
@@ -38,7 +38,7 @@ def test_errors_show_the_source_line_and_a_caret() -> None:
     assert caught.value.code == "compile"
 
 
-def test_instructions_that_the_assembler_refuses_are_shown_in_the_source() -> None:
+def test_assembler_errors_show_the_source_line() -> None:
     """Without its `a`, an architecture lacks what only Hopper has: an error, and no abort."""
     source = '__global__ void f() {\n    asm volatile("wgmma.fence.sync.aligned;");\n}\n'
     assert compile(source, "sm_90a").startswith(b"\x7fELF")
@@ -49,7 +49,7 @@ def test_instructions_that_the_assembler_refuses_are_shown_in_the_source() -> No
     assert caret.index("^") == line.index("wgmma.fence")
 
 
-def test_options_and_architectures_that_are_not_known_are_named() -> None:
+def test_unknown_options_and_architectures_are_named() -> None:
     with pytest.raises(CompileError, match="no-such-option"):
         compile("__global__ void f() {}", "sm_80", "--no-such-option")
     with pytest.raises(DeviceError, match='got "hopper"'):

@@ -22,7 +22,7 @@ def on_host(a: Any, b: Any, out: Any, by: float, n: int) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim"])
-def test_the_function_for_the_host_runs_as_an_operation(device: str) -> None:
+def test_cpu_function_runs_as_an_operation(device: str) -> None:
     add = assay.jit.kernel(SOURCE, cpu=on_host)
     a = xp.arange(5, dtype=xp.float32, device=device)
     out = xp.zeros(5, dtype=xp.float32, device=device)
@@ -32,7 +32,7 @@ def test_the_function_for_the_host_runs_as_an_operation(device: str) -> None:
     assert "add" in [record.name for record in records]
 
 
-def test_without_one_creation_works_and_launching_raises_the_agreed_error() -> None:
+def test_without_nvrtc_launching_raises_no_nvrtc() -> None:
     add = assay.jit.kernel(SOURCE)
     a = xp.zeros(4, dtype=xp.float32)
     with pytest.raises(DeviceError, match="NVRTC JIT compiler not available") as caught:
@@ -74,7 +74,7 @@ def test_arguments_are_checked_before_anything_is_launched() -> None:
             add(a, a, a, 1.0, 4, **extents)
 
 
-def test_a_kernel_says_what_it_takes_and_refuses_shapes_it_does_not_have() -> None:
+def test_kernel_repr_and_shape_checks() -> None:
     assert repr(assay.jit.kernel("__global__ void f(int* x, float y) {}")) == (
         "Kernel(f(int* x, float y))"
     )

@@ -42,13 +42,13 @@ def test_parameters_are_read_with_their_qualifiers() -> None:
         ("__global__ void f(int) {}", None, 'got "int"'),
     ],
 )
-def test_what_cannot_be_read_is_named(source: str, name: str | None, message: str) -> None:
+def test_unparsable_signatures_raise(source: str, name: str | None, message: str) -> None:
     with pytest.raises(InputError) as caught:
         read(source, name)
     assert message in caught.value.message
 
 
-def test_one_of_several_kernels_is_chosen_by_name() -> None:
+def test_kernel_is_selected_by_name() -> None:
     source = "__global__ void f(int a) {} __global__ void g(float* b) {}"
     assert [one.name for one in read(source, "g").parameters] == ["b"]
     assert read("__global__ void f(void) {}", None).parameters == ()

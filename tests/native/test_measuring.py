@@ -14,7 +14,7 @@ def test_pairs_on_the_pool_take_time() -> None:
         measure_pool(0)
 
 
-def test_guaranteed_task_keeps_its_rate_under_contention_and_the_rest_is_shared_by_weight() -> None:
+def test_guaranteed_rate_holds_and_the_rest_is_shared_by_weight() -> None:
     second = 1_000_000_000
     flood = [("best-effort", weight, 0, 100_000, 32) for weight in (1, 3)]
     found = measure_scheduler(

@@ -90,14 +90,14 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -3.0, 1e300, 5e-324, math.inf, 
 
 
 @pytest.mark.parametrize("op", ["exp", "log", "log2", "log10", "sqrt", "tanh", "floor", "expm1"])
-def test_special_values_as_numpy(op: str) -> None:
+def test_special_values_match_numpy(op: str) -> None:
     values = np.array(SPECIAL)
     with np.errstate(all="ignore"):
         expected = getattr(np, op)(values)
     np.testing.assert_allclose(computed(op, values), expected, rtol=1e-15)
 
 
-def test_special_powers_as_numpy() -> None:
+def test_special_powers_match_numpy() -> None:
     base, exponent = (grid.ravel() for grid in np.meshgrid(SPECIAL, SPECIAL))
     with np.errstate(all="ignore"):
         expected = np.power(base, exponent)
@@ -145,7 +145,7 @@ def test_properties_and_stored_format() -> None:
         Tape.from_bytes(b"nonsense")
 
 
-def test_inputs_and_outputs_of_every_kind() -> None:
+def test_kernel_parameters_of_every_kind() -> None:
     tape = polynomial()
     x = np.arange(4.0)
     expected = [[3.0, 4.0, 7.0, 12.0], [0.0, 1.0, 2.0, 3.0]]
@@ -314,7 +314,7 @@ def test_bad_blocks() -> None:
         kepler(start=[2])
 
 
-def test_threads_run_at_once() -> None:
+def test_threads_run_concurrently() -> None:
     tape = kepler()
     mean = np.linspace(0.1, 3, 2000)
     alone = np.empty((2, 2000))

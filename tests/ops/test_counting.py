@@ -14,7 +14,7 @@ from assay import stack
 from assay.ops import counting
 
 
-def test_the_stored_tapes_are_those_of_the_stack_as_it_is() -> None:
+def test_stored_tapes_match_the_stack() -> None:
     stored = json.loads(resources.files("assay.ops").joinpath("counts.json").read_text("ascii"))
     assert stored == make_operation_counts.counts()
 
@@ -22,9 +22,7 @@ def test_the_stored_tapes_are_those_of_the_stack_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("rows", "columns", "depth"), [(1, 576, 576), (32, 49152, 576), (256, 1, 7)]
 )
-def test_products_are_counted_as_the_registry_resolves_them(
-    rows: int, columns: int, depth: int
-) -> None:
+def test_gemm_counts_match_the_registry(rows: int, columns: int, depth: int) -> None:
     given = {
         "kernels.gemm.rows": rows,
         "kernels.gemm.columns": columns,
@@ -42,7 +40,7 @@ def test_products_are_counted_as_the_registry_resolves_them(
     assert count.bytes == round(size)
 
 
-def test_attention_is_counted_as_the_registry_resolves_it() -> None:
+def test_attention_counts_match_the_registry() -> None:
     registry = stack.registry()
     shared = {"heads": 9, "kv_heads": 3, "width": 64, "value_width": 64, "element": 4,
               "kv_element": 2, "window": 0, "batch": 1}  # fmt: skip

@@ -45,7 +45,7 @@ NO_RESULT: list[tuple[Callable[[], Any], tuple[int, ...]]] = [
 
 
 @pytest.mark.parametrize(("call", "shape"), NO_RESULT)
-def test_an_empty_result_has_its_shape(call: Callable[[], Any], shape: tuple[int, ...]) -> None:
+def test_empty_result_has_its_shape(call: Callable[[], Any], shape: tuple[int, ...]) -> None:
     assert call().shape == shape
 
 

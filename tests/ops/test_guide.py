@@ -10,7 +10,7 @@ from pathlib import Path
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "operations.md"
 
 
-def test_the_programs_of_the_guide_run() -> None:
+def test_guide_programs_run() -> None:
     programs = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(programs) == 2
     code = "\n".join(programs)

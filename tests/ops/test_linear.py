@@ -24,7 +24,7 @@ def kind(format: str) -> object:
 
 @pytest.mark.parametrize("format", BLOCKS)
 @pytest.mark.parametrize("outputs", [1, 16, 37])
-def test_packed_blocks_come_back_as_gguf_reads_them(format: str, outputs: int) -> None:
+def test_packed_blocks_dequantize_like_gguf(format: str, outputs: int) -> None:
     rng = np.random.default_rng(outputs)
     values = rng.standard_normal((outputs, 512)).astype(np.float32)
     blocks = ops.quantize(put(values), format).to_numpy()
@@ -37,7 +37,7 @@ def test_packed_blocks_come_back_as_gguf_reads_them(format: str, outputs: int) -
 
 
 @pytest.mark.parametrize("format", QUANTIZABLE)
-def test_blocks_that_gguf_made_are_taken_as_they_are(format: str) -> None:
+def test_gguf_blocks_are_packed_unchanged(format: str) -> None:
     values = np.random.default_rng(3).standard_normal((20, 96)).astype(np.float32)
     blocks = gguf.quants.quantize(values, kind(format))
     expected = gguf.quants.dequantize(blocks, kind(format))
@@ -47,7 +47,7 @@ def test_blocks_that_gguf_made_are_taken_as_they_are(format: str) -> None:
 @pytest.mark.parametrize("format", ["f32", "f16", "bf16", "int8", *BLOCKS])
 @pytest.mark.parametrize("rows", [1, 3, 4, 9, 33])
 @pytest.mark.parametrize("outputs", [1, 16, 50])
-def test_linear_is_the_product_with_its_own_weights(format: str, rows: int, outputs: int) -> None:
+def test_linear_matches_dequantized_weights(format: str, rows: int, outputs: int) -> None:
     inputs = 512 if format in BLOCKS else 96
     rng = np.random.default_rng(rows * outputs)
     values = rng.standard_normal((outputs, inputs)).astype(np.float32)
@@ -93,9 +93,7 @@ def test_bias_activation_and_residual_are_applied_in_this_order(
 
 @pytest.mark.parametrize("format", ["f32", "bf16", "q4_1", "q8_0"])
 @pytest.mark.parametrize("rows", [1, 5, 40])
-def test_a_norm_before_and_gates_behind_are_those_of_operations_of_their_own(
-    format: str, rows: int
-) -> None:
+def test_fused_norm_and_swiglu_match_separate_operations(format: str, rows: int) -> None:
     rng = np.random.default_rng(6)
     x = rng.standard_normal((rows, 64)).astype(np.float32) * 3
     gain, bias = (rng.standard_normal(count).astype(np.float32) for count in (64, 34))
@@ -115,7 +113,7 @@ def test_a_norm_before_and_gates_behind_are_those_of_operations_of_their_own(
 
 
 @pytest.mark.parametrize("format", ["q8_0", "q4_0", "q4_1", "q4_k", "q6_k", "int8", "f32", "bf16"])
-def test_a_row_gives_the_same_bytes_whatever_is_beside_it(format: str) -> None:
+def test_linear_is_batch_invariant_on_request(format: str) -> None:
     rng = np.random.default_rng(7)
     x = rng.standard_normal((130, 256)).astype(np.float32)
     values = rng.standard_normal((70, 256)).astype(np.float32)
@@ -130,7 +128,7 @@ def test_a_row_gives_the_same_bytes_whatever_is_beside_it(format: str) -> None:
         assert part.tobytes() == whole[:rows].tobytes(), rows
 
 
-def test_linear_writes_to_the_array_given_and_is_recorded_under_its_label() -> None:
+def test_linear_writes_to_out_and_records_its_label() -> None:
     own = Device("cpu")
     weights = ops.pack(np.ones((3, 32), np.float32), "f32", (3, 32), own)
     x = xp.ones((2, 32), dtype=xp.float32, device=own)
@@ -144,7 +142,7 @@ def test_linear_writes_to_the_array_given_and_is_recorded_under_its_label() -> N
     assert (out.to_numpy() == 32).all()
 
 
-def test_not_a_number_shows_in_every_output() -> None:
+def test_nan_propagates_to_every_output() -> None:
     x = np.ones((1, 64), np.float32)
     x[0, 40] = np.nan
     for format in ("f32", "q8_0", "q4_1"):
@@ -152,7 +150,7 @@ def test_not_a_number_shows_in_every_output() -> None:
         assert np.isnan(ops.linear(put(x), weights).to_numpy()).all()
 
 
-def test_no_rows_give_no_rows() -> None:
+def test_zero_rows_give_zero_rows() -> None:
     weights = ops.pack(np.ones((5, 64), np.float32), "q8_0", (5, 64))
     assert ops.linear(put(np.empty((0, 64), np.float32)), weights).shape == (0, 5)
 
@@ -187,21 +185,21 @@ def wrong_calls() -> list[tuple[type[AssayError], str, object]]:
 
 
 @pytest.mark.parametrize("index", range(13))
-def test_wrong_arguments_are_named(index: int) -> None:
+def test_invalid_arguments_are_named(index: int) -> None:
     error, text, call = wrong_calls()[index]
     with pytest.raises(error) as raised:
         call()  # type: ignore[operator]
     assert text in raised.value.message
 
 
-def test_weights_that_were_freed_are_refused() -> None:
+def test_freed_weights_raise() -> None:
     weights = ops.pack(np.ones((4, 32), np.float32), "q8_0", (4, 32))
     weights.free()
     with pytest.raises(AssayError, match="freed"):
         ops.linear(put(np.ones((1, 32), np.float32)), weights)
 
 
-def test_a_simulated_device_takes_time_by_bytes_and_gives_records() -> None:
+def test_sim_time_grows_with_bytes_and_is_recorded() -> None:
     simulated = Device("sim")
     weights = ops.pack(np.ones((64, 32), np.float32), "q8_0", (64, 32), simulated)
     x = xp.ones((4, 32), dtype=xp.float32, device=simulated)

@@ -9,7 +9,7 @@ from assay.errors import DeviceError
 from assay.ops.operands import check_overlap
 
 
-def test_memory_that_is_written_is_not_read() -> None:
+def test_results_must_not_overlap_operands() -> None:
     whole = xp.zeros((8, 4), dtype=xp.float32)
     first, second = whole[:4], whole[4:]
     across = whole[2:6]

@@ -55,7 +55,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("columns", [1, 3, 100, 5003])
 @pytest.mark.parametrize("seeds", [np.int32, np.int64])
-def test_every_row_by_its_own_settings(columns: int, seeds: Any) -> None:
+def test_sampling_parameters_are_per_row(columns: int, seeds: Any) -> None:
     rng = np.random.default_rng(columns)
     rows = 3 * len(SETTINGS)
     logits = 4 * rng.standard_normal((rows, columns)).astype(np.float32)
@@ -81,7 +81,7 @@ def test_every_row_by_its_own_settings(columns: int, seeds: Any) -> None:
     assert agreed >= rows - 1
 
 
-def test_greedy_takes_the_first_of_the_best_and_passes_over_what_is_not_a_number() -> None:
+def test_greedy_takes_the_first_maximum_and_skips_nan() -> None:
     logits = np.array(
         [[1, 7, 7, 2], [np.nan, -5, np.nan, -6], [-np.inf, -np.inf, 3, 1]], np.float32
     )
@@ -110,7 +110,7 @@ def test_frequencies_follow_the_probabilities() -> None:
     "setting",
     [(-1, 0, 1, 0), (1, -1, 1, 0), (1, 0, 0, 0), (1, 0, 1.1, 0), (1, 0, 1, 2), (np.nan, 0, 1, 0)],
 )
-def test_settings_out_of_range_fail_the_call_and_nothing_else(setting: tuple[float, ...]) -> None:
+def test_sampling_parameters_out_of_range_fail_only_their_call(setting: tuple[float, ...]) -> None:
     own = Device("cpu")
     kinds = (xp.float32, xp.int32, xp.float32, xp.float32)
     given = [
@@ -126,7 +126,7 @@ def test_settings_out_of_range_fail_the_call_and_nothing_else(setting: tuple[flo
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_row_of_nothing_but_nan_has_no_token(temperature: float) -> None:
+def test_sampling_a_row_of_nan_gives_no_token(temperature: float) -> None:
     logits = np.full((3, 300), np.nan, np.float32)
     logits[1, 217] = -3.0
     given = [
@@ -165,7 +165,7 @@ def test_penalties(masked: bool) -> None:
     assert np.abs(out - wanted).max() < 1e-6
 
 
-def test_wrong_arguments_are_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     logits = put(np.ones((2, 3), np.float32))
     floats, numbers = put([1, 1], "f4"), put([0, 0], "i4")
     with pytest.raises(ShapeError, match="temperature of shape"):

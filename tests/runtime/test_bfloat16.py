@@ -34,7 +34,7 @@ def test_one_times_two_is_two() -> None:
     assert x.tolist() == [2.0, 4.0, -7.0]
 
 
-def test_every_number_survives_the_way_to_float32_and_back() -> None:
+def test_bfloat16_round_trips_through_float32() -> None:
     back = narrow(widen(BITS))
     is_nan = np.isnan(widen(BITS))
     assert np.array_equal(back[~is_nan], BITS[~is_nan])
@@ -43,7 +43,7 @@ def test_every_number_survives_the_way_to_float32_and_back() -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_rounding_is_to_the_nearest_and_ties_go_to_even(number: float) -> None:
+def test_bfloat16_rounds_to_nearest_even(number: float) -> None:
     bits = int(narrow(np.asarray([number]))[0])
     found = value(bits)
     if math.isinf(found):
@@ -68,7 +68,7 @@ def test_double_precision_is_rounded_once() -> None:
         assert xp.astype(made, xp.float64).tolist() == [153 / 512, -153 / 512]
 
 
-def test_products_are_rounded_once() -> None:
+def test_matmul_rounds_once() -> None:
     ours = xp.asarray(BITS[::17], copy=True)
     left = np.resize(widen(np.asarray(ours)), 512)
     right = np.resize(widen(np.asarray(ours))[::-1], 512)
@@ -91,7 +91,7 @@ def test_products_are_rounded_once() -> None:
         (xp.bfloat16, xp.complex64, xp.complex64),
     ],
 )
-def test_half_precision_joins_upwards(first: Any, second: Any, joined: Any) -> None:
+def test_half_precision_promotes_upward(first: Any, second: Any, joined: Any) -> None:
     assert xp.result_type(first, second) is joined
     sum_ = xp.ones(2, dtype=first) + xp.ones(2, dtype=second)
     assert sum_.dtype is joined
@@ -99,7 +99,7 @@ def test_half_precision_joins_upwards(first: Any, second: Any, joined: Any) -> N
 
 
 @pytest.mark.parametrize("dtype", [xp.float16, xp.bfloat16], ids=str)
-def test_half_precision_goes_through_the_whole_namespace(dtype: Any) -> None:
+def test_namespace_supports_half_precision(dtype: Any) -> None:
     x = xp.asarray([[1.0, 2.0], [3.0, 4.0]], dtype=dtype)
     assert (x @ x).tolist() == [[7.0, 10.0], [15.0, 22.0]]
     assert xp.sum(x).dtype is dtype
@@ -124,7 +124,7 @@ def test_half_precision_goes_through_the_whole_namespace(dtype: Any) -> None:
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (1, 70, 33), (5, 64, 130), (40, 257, 48)])
 @pytest.mark.parametrize("types", ["bb", "fb", "bf"])
 @pytest.mark.parametrize("turned", [False, True])
-def test_products_of_bfloat16_are_those_of_its_values(
+def test_bfloat16_matmul_matches_its_values(
     m: int, k: int, n: int, types: str, turned: bool
 ) -> None:
     generator = np.random.default_rng(m * k * n)
@@ -147,7 +147,7 @@ def test_products_of_bfloat16_are_those_of_its_values(
     assert np.allclose(row.tolist(), exact[0], rtol=rounding, atol=2.0**-20 * scale.max())
 
 
-def test_products_of_odd_views_and_on_streams(own: Device) -> None:
+def test_matmul_of_strided_views_and_on_streams(own: Device) -> None:
     a = xp.reshape(xp.astype(xp.arange(12, device=own), xp.bfloat16), (3, 4))
     expected = [[float(value) for value in row] for row in np.arange(12).reshape(3, 4)]
     stream = own.stream()
@@ -162,7 +162,7 @@ def test_products_of_odd_views_and_on_streams(own: Device) -> None:
 
 
 @pytest.mark.parametrize("dtype", [xp.float16, xp.bfloat16, xp.float32, xp.float64], ids=str)
-def test_limits_are_those_of_the_numbers(dtype: Any) -> None:
+def test_finfo_and_iinfo_limits(dtype: Any) -> None:
     limits = xp.finfo(dtype)
     one = xp.ones((), dtype=dtype)
     assert float(one + limits.eps) - 1.0 == limits.eps

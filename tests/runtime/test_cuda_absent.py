@@ -25,7 +25,7 @@ def missing() -> cuda.Missing:
     return found
 
 
-def test_a_gpu_that_is_asked_for_is_an_error_in_the_agreed_words(missing: cuda.Missing) -> None:
+def test_missing_gpu_raises_the_documented_error(missing: cuda.Missing) -> None:
     assert missing.sentence == WORDS[missing.code]
     for name in ("cuda", "cuda:0"):
         with pytest.raises(DeviceError) as caught:
@@ -35,7 +35,7 @@ def test_a_gpu_that_is_asked_for_is_an_error_in_the_agreed_words(missing: cuda.M
         assert caught.value.hint == missing.hint
 
 
-def test_auto_falls_back_to_the_processor_and_says_so_once(
+def test_auto_falls_back_to_cpu_and_warns_once(
     missing: cuda.Missing, caplog: pytest.LogCaptureFixture
 ) -> None:
     cuda.warn_fallback.cache_clear()
@@ -48,17 +48,17 @@ def test_auto_falls_back_to_the_processor_and_says_so_once(
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0", ""])
-def test_names_that_are_no_devices_are_refused(name: str) -> None:
+def test_unknown_device_names_raise(name: str) -> None:
     with pytest.raises(UnknownNameError, match=f'unknown device "{name}"'):
         device(name)
 
 
-def test_library_folders_are_those_of_the_wheels() -> None:
+def test_library_folders_come_from_wheels() -> None:
     folders = cuda.library_folders()
     assert any("nvidia" in folder for folder in folders), "the extra dev brings nvidia-cuda-nvrtc"
 
 
-def test_the_library_knows_no_call_that_waits_for_the_whole_device() -> None:
+def test_library_never_synchronizes_the_device() -> None:
     library = Path(_native.__file__).read_bytes()
     # A function of the driver is looked up by its name, so a name that is not there is not called.
     assert b"cuEventSynchronize" in library

@@ -13,7 +13,7 @@ from chosen_device import about_processors
 pytestmark = about_processors
 
 
-def test_arrays_are_made_on_the_innermost_device() -> None:
+def test_arrays_are_created_on_the_innermost_device() -> None:
     outer, inner = Device("sim"), Device("cpu")
     assert xp.zeros(3).device is device("cpu")
     with outer:
@@ -30,7 +30,7 @@ def test_arrays_are_made_on_the_innermost_device() -> None:
     assert xp.zeros(3).device is device("cpu")
 
 
-def test_other_threads_keep_their_own() -> None:
+def test_current_device_is_per_thread() -> None:
     seen = []
     with Device("sim"):
         thread = threading.Thread(target=lambda: seen.append(xp.zeros(2).device.name))
@@ -47,7 +47,7 @@ def test_cpu_has_no_array_kernels() -> None:
         x.device._context.elementwise("add", 0, x.dtype.element, (x, x), y, stream, 0.0)
 
 
-def test_layouts_are_not_told_by_hand() -> None:
+def test_operate_refuses_strided_operations() -> None:
     context = device("cpu")._context
     stream = device("cpu").current_stream()._native
     with pytest.raises(AssayError, match="expected an operation of dense operands"):

@@ -69,7 +69,7 @@ class Arrays:
         (lambda a: 1.0 in a.v, AssayError, "in: expected xp.any(x == value)"),
     ],
 )  # fmt: skip
-def test_refusals_name_operation_expectation_and_what_was_got(
+def test_errors_name_operation_expected_and_got(
     call: Callable[[Arrays], Any], kind: type[Exception], message: str
 ) -> None:
     arrays = Arrays()
@@ -78,7 +78,7 @@ def test_refusals_name_operation_expectation_and_what_was_got(
     assert message in str(caught.value)
 
 
-def test_writing_refuses_what_does_not_fit() -> None:
+def test_setitem_raises_for_values_that_do_not_fit() -> None:
     x = xp.zeros((2, 3), dtype=xp.int32)
     for value, message in [
         (xp.ones(4, dtype=xp.int32), "setitem: expected shapes that broadcast"),
@@ -97,7 +97,7 @@ def test_writing_refuses_what_does_not_fit() -> None:
     assert x.tolist() == [[0] * 3] * 2
 
 
-def test_numpy_arrays_do_not_slip_into_expressions() -> None:
+def test_mixing_numpy_arrays_raises() -> None:
     v = xp.ones(4)
     for call in (lambda: v + np.ones(4), lambda: np.ones(4) + v):
         with pytest.raises(TypeError, match=r"add: expected an array of Assay, got numpy.ndarray"):

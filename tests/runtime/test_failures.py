@@ -28,7 +28,7 @@ def integers(device: Device, *values: int) -> Array:
     return xp.asarray(values, dtype=xp.int32, device=device)
 
 
-def test_the_output_of_failed_work_is_never_read_as_good() -> None:
+def test_poisoned_outputs_raise_when_read() -> None:
     device = Device("cpu")
     side, rows = device.stream(), table(device)
     good_ids, bad_ids = integers(device, 0, 2), integers(device, 1, 99)
@@ -59,7 +59,7 @@ def test_the_output_of_failed_work_is_never_read_as_good() -> None:
     side.synchronize()
 
 
-def test_a_failure_outlives_its_stream() -> None:
+def test_failure_is_reported_after_its_stream_is_gone() -> None:
     device = Device("cpu")
     side, rows, bad_ids = device.stream(), table(device), integers(device, 99)
     with side:
@@ -70,7 +70,7 @@ def test_a_failure_outlives_its_stream() -> None:
             spoilt.to_numpy()
 
 
-def test_what_was_queued_behind_a_failure_is_not_done_and_says_so() -> None:
+def test_work_after_a_failure_is_skipped_and_reported() -> None:
     device = Device("cpu")
     side, other, rows = device.stream(), device.stream(), table(device)
     large = xp.ones((4096, 4096), dtype=xp.float32, device=device)
@@ -89,7 +89,7 @@ def test_what_was_queued_behind_a_failure_is_not_done_and_says_so() -> None:
     np.testing.assert_allclose(before.to_numpy()[::512, ::512], 1.0, rtol=1e-4)
 
 
-def test_a_wait_for_the_stream_tells_a_failure_once() -> None:
+def test_synchronize_reports_a_failure_once() -> None:
     device = Device("cpu")
     side, rows, bad_ids = device.stream(), table(device), integers(device, 99)
     with side:
@@ -101,7 +101,7 @@ def test_a_wait_for_the_stream_tells_a_failure_once() -> None:
         assert ops.embedding(integers(device, 3), rows).to_numpy().tolist() == [[1.0] * 4]
 
 
-def test_work_of_another_stream_that_reads_it_is_refused_and_its_stream_goes_on() -> None:
+def test_dependent_work_of_other_streams_fails_without_failing_them() -> None:
     device = Device("cpu")
     side, other, rows = device.stream(), device.stream(), table(device)
     gain = xp.ones(4, dtype=xp.float32, device=device)
@@ -122,7 +122,7 @@ def replay_and_wait(graph: Graph, stream: Stream) -> None:
     stream.synchronize()
 
 
-def test_the_operation_of_a_graph_that_failed_is_named() -> None:
+def test_failed_graph_operation_is_named() -> None:
     device = Device("cpu")
     rows, ids = table(device), xp.asarray([1, 2], dtype=xp.int32, device=device, copy=True)
     out = xp.zeros((2, 4), dtype=xp.float32, device=device)
@@ -147,7 +147,7 @@ def test_the_operation_of_a_graph_that_failed_is_named() -> None:
                 graph.replay(stream)
 
 
-def test_a_function_that_raises_in_virtual_time_spoils_what_it_was_to_write() -> None:
+def test_host_function_error_poisons_its_outputs_on_sim() -> None:
     device = Device("sim")
 
     def refuse(x: npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
@@ -168,7 +168,7 @@ def test_a_function_that_raises_in_virtual_time_spoils_what_it_was_to_write() ->
     device.synchronize()
 
 
-def test_a_failure_leaves_engines_on_the_same_device_alone() -> None:
+def test_failure_does_not_affect_engines_on_the_same_device() -> None:
     device = assay.runtime.device("cpu")
     params = SamplingParams(max_tokens=4, temperature=0.0)
     with assay.Engine.load("synthetic", device=device) as engine:
@@ -181,7 +181,7 @@ def test_a_failure_leaves_engines_on_the_same_device_alone() -> None:
         assert engine.generate(["Once"], params)[0].token_ids == before
 
 
-def test_operations_in_virtual_time_compute_nothing_and_say_so_when_read() -> None:
+def test_sim_operations_compute_nothing_and_reading_raises() -> None:
     device = Device("sim")
     x = xp.ones((2, 4), dtype=xp.float32, device=device)
     gain = xp.ones(4, dtype=xp.float32, device=device)
@@ -197,7 +197,7 @@ def test_operations_in_virtual_time_compute_nothing_and_say_so_when_read() -> No
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_of_random_programs_with_failures_nothing_wrong_can_be_read(seed: int) -> None:
+def test_random_programs_never_expose_poisoned_results(seed: int) -> None:
     """Whatever comes of a failure raises when read; whatever can be read is what NumPy has."""
     random = np.random.default_rng(seed)
     device = Device("cpu")

@@ -32,7 +32,7 @@ def bytes_of(device: Device, *values: int, count: int = 64) -> list[Array]:
     return [xp.full((count,), value, dtype=xp.uint8, device=device) for value in values]
 
 
-def test_a_replay_does_the_captured_work_again_on_memory_as_it_is_then(fresh: Device) -> None:
+def test_replay_reads_current_memory(fresh: Device) -> None:
     a, b, c = bytes_of(fresh, 1, 2, 3)
     fresh.synchronize()
 
@@ -103,7 +103,7 @@ def test_operations_of_the_table_are_captured_under_their_labels(own: Device) ->
         capture_graph(lambda: ops.linear(x, weights), device=own)
 
 
-def test_assigning_one_array_to_another_is_captured(fresh: Device) -> None:
+def test_array_assignment_is_captured(fresh: Device) -> None:
     a, b = bytes_of(fresh, 6, 0)
 
     def step() -> None:
@@ -113,7 +113,7 @@ def test_assigning_one_array_to_another_is_captured(fresh: Device) -> None:
     assert int(b[63]) == 6
 
 
-def test_replays_are_ordered_by_their_data_like_any_work(fresh: Device) -> None:
+def test_replays_are_ordered_by_data_dependencies(fresh: Device) -> None:
     a, b = bytes_of(fresh, 0, 0, count=1 << 16)
     graph = capture_graph(lambda: copy(a, b), device=fresh)
     side = fresh.stream()
@@ -165,9 +165,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_a_replay_could_not_repeat_is_refused_and_the_device_goes_on(
-    fresh: Device, what: str
-) -> None:
+def test_uncapturable_work_raises_and_the_device_survives(fresh: Device, what: str) -> None:
     (x,) = bytes_of(fresh, 1)
     fresh.synchronize()
 
@@ -181,7 +179,7 @@ def test_what_a_replay_could_not_repeat_is_refused_and_the_device_goes_on(
     assert capture_graph(lambda: fill(x, 4), device=fresh).nodes[0].kind == "fill"
 
 
-def test_the_message_names_the_operation_and_what_can_be_captured(cpu: Device) -> None:
+def test_capture_error_names_the_operation(cpu: Device) -> None:
     x = xp.ones(4, device=cpu)
 
     def step() -> None:
@@ -194,7 +192,7 @@ def test_the_message_names_the_operation_and_what_can_be_captured(cpu: Device) -
     assert "assay.ops" in caught.value.hint
 
 
-def test_an_exception_inside_gives_the_capture_up(fresh: Device) -> None:
+def test_exception_abandons_the_capture(fresh: Device) -> None:
     (x,) = bytes_of(fresh, 1)
 
     def step() -> None:
@@ -208,7 +206,7 @@ def test_an_exception_inside_gives_the_capture_up(fresh: Device) -> None:
     fresh.verify()
 
 
-def test_a_graph_holds_its_memory_until_it_is_closed(fresh: Device) -> None:
+def test_graph_keeps_its_memory_until_closed(fresh: Device) -> None:
     def captured() -> Graph:
         source, target = bytes_of(fresh, 5, 0)
         return capture_graph(lambda: copy(source, target), device=fresh)
@@ -230,7 +228,7 @@ def test_a_graph_holds_its_memory_until_it_is_closed(fresh: Device) -> None:
     fresh.verify()
 
 
-def test_memory_of_a_graph_is_not_freed_by_hand(fresh: Device) -> None:
+def test_freeing_memory_of_a_graph_raises(fresh: Device) -> None:
     (x,) = bytes_of(fresh, 1)
     with capture_graph(lambda: fill(x, 2), device=fresh):
         with pytest.raises(DeviceError, match="free: expected a buffer without views") as caught:
@@ -239,7 +237,7 @@ def test_memory_of_a_graph_is_not_freed_by_hand(fresh: Device) -> None:
     x.free()
 
 
-def test_another_thread_does_not_slip_into_a_capture(fresh: Device) -> None:
+def test_capture_excludes_other_threads(fresh: Device) -> None:
     a, b = bytes_of(fresh, 1, 2)
     stream = fresh.stream()
     raised: list[BaseException] = []
@@ -264,7 +262,7 @@ def test_another_thread_does_not_slip_into_a_capture(fresh: Device) -> None:
     assert int(b[0]) == 8
 
 
-def test_the_device_and_the_stream_must_agree(cpu: Device, sim: Device) -> None:
+def test_stream_of_another_device_raises(cpu: Device, sim: Device) -> None:
     with pytest.raises(InputError, match="capture_graph: expected a stream of sim, got one of cpu"):
         capture_graph(lambda: None, device=sim, stream=cpu.stream())
     (x,) = bytes_of(cpu, 1)
@@ -273,7 +271,7 @@ def test_the_device_and_the_stream_must_agree(cpu: Device, sim: Device) -> None:
         graph.replay(sim.default_stream)
 
 
-def test_work_is_captured_on_the_device_that_is_entered(sim: Device) -> None:
+def test_capture_uses_the_current_device(sim: Device) -> None:
     a, b = bytes_of(sim, 1, 2)
     sim.synchronize()
     with sim:
@@ -282,7 +280,7 @@ def test_work_is_captured_on_the_device_that_is_entered(sim: Device) -> None:
     assert len(graph.nodes) == 1
 
 
-def test_an_empty_graph_replays(fresh: Device) -> None:
+def test_empty_graph_replays(fresh: Device) -> None:
     graph = capture_graph(lambda: None, device=fresh)
     graph.replay()
     assert graph.profile() == []

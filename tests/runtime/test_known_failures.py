@@ -19,7 +19,7 @@ from chosen_device import own_device
 MIB = 1 << 20
 
 
-def test_an_extension_that_cannot_be_imported_is_an_error_and_no_fallback(tmp_path: Path) -> None:
+def test_broken_native_extension_raises(tmp_path: Path) -> None:
     """The import error of the native module reaches the user; nothing takes its place."""
     package = Path(assay.__file__).parent
     copy = tmp_path / "assay"
@@ -69,7 +69,7 @@ def test_every_allocation_copy_and_launch_is_in_the_records_of_the_core(fresh: D
     assert totals["allocations"] == totals["frees"] == 3
 
 
-def test_hundreds_of_megabytes_evicted_and_restored_are_the_same_bytes() -> None:
+def test_large_eviction_round_trip() -> None:
     """Evict-then-restore gives back what was there, not zeros, in order of last use."""
     device = own_device(pool_bytes=160 * MIB)
     words = 4 * MIB  # 32 MiB each: ten arrays are twice what the pool holds
@@ -93,7 +93,7 @@ def test_hundreds_of_megabytes_evicted_and_restored_are_the_same_bytes() -> None
     device.verify()
 
 
-def test_reservations_are_released_whatever_happens() -> None:
+def test_reservations_are_always_released() -> None:
     """A thousand task lives with failures in all places leave nothing reserved."""
     device = Device("sim")
     tenant = device.tenant("tasks", 64 * MIB)
@@ -130,7 +130,7 @@ def test_reservations_are_released_whatever_happens() -> None:
     partition.remove()
 
 
-def test_a_slice_of_a_large_array_copies_nothing(own: Device) -> None:
+def test_slicing_a_large_array_copies_nothing(own: Device) -> None:
     """x[0:10] of 256 MB is a view: the same buffer, and no bytes in the records."""
     x = xp.zeros(64 * MIB, dtype=xp.float32, device=own)
     own.synchronize()
@@ -155,7 +155,7 @@ def test_one_times_two_in_bfloat16_is_two(fresh: Device) -> None:
     assert np.asarray((one * 2).to_device("cpu")).view(np.uint16)[0] == 0x4000
 
 
-def test_a_panic_never_crosses_and_the_device_goes_on(fresh: Device) -> None:
+def test_panic_becomes_an_exception_and_the_device_survives(fresh: Device) -> None:
     from assay._native import provoke_panic
 
     with pytest.raises(PanicError, match="provoke_panic: expected the native code to return"):

@@ -24,7 +24,7 @@ def numbers(device: Device, count: int, seed: int) -> tuple[Array, npt.NDArray[n
     return xp.asarray(expected, device=device, copy=True), expected
 
 
-def test_a_tenant_is_charged_and_held_to_its_limit(fresh: Device) -> None:
+def test_tenant_is_charged_and_limited(fresh: Device) -> None:
     small = fresh.tenant("small", 3 * MIB)
     with small:
         x = xp.zeros(2 * MIB, dtype=xp.uint8, device=fresh)
@@ -42,7 +42,7 @@ def test_a_tenant_is_charged_and_held_to_its_limit(fresh: Device) -> None:
     assert small.usage().used_bytes == 0
 
 
-def test_what_is_reserved_nobody_else_can_use_up() -> None:
+def test_reserved_memory_is_unavailable_to_others() -> None:
     device = Device("sim", pool_bytes=10 * MIB)
     first = device.tenant("first", 8 * MIB)
     with first.reserve(8 * MIB) as promise:
@@ -57,7 +57,7 @@ def test_what_is_reserved_nobody_else_can_use_up() -> None:
     xp.zeros(9 * MIB, dtype=xp.uint8, device=device)
 
 
-def test_a_reservation_is_released_by_an_exception(fresh: Device) -> None:
+def test_exception_releases_the_reservation(fresh: Device) -> None:
     tenant = fresh.tenant("t", 8 * MIB)
 
     def fail() -> None:
@@ -73,7 +73,7 @@ def test_a_reservation_is_released_by_an_exception(fresh: Device) -> None:
     assert tenant.usage().reserved_bytes == 0
 
 
-def test_evicted_memory_comes_back_byte_for_byte_when_it_is_used(fresh: Device) -> None:
+def test_evicted_memory_is_restored_on_use(fresh: Device) -> None:
     x, expected = numbers(fresh, 3 * MIB + 17, 1)
     assert x.resident
     before = fresh.memory_report().pool["allocated_bytes"]
@@ -108,7 +108,7 @@ def test_writes_after_a_restore_survive_the_next_eviction(fresh: Device) -> None
     np.testing.assert_array_equal(np.array(x.to_device("cpu")), expected)
 
 
-def test_the_least_recently_used_leaves_first_when_memory_is_short() -> None:
+def test_eviction_is_least_recently_used_first() -> None:
     device = own_device(pool_bytes=8 * MIB)
     arrays = []
     contents = []
@@ -146,7 +146,7 @@ def test_removal_in_the_middle_leaves_the_order_of_the_others() -> None:
     del keep, second, third
 
 
-def test_a_tenant_over_its_quota_spills_its_own() -> None:
+def test_tenant_over_quota_evicts_its_own_memory() -> None:
     device = own_device()
     cache = device.tenant("cache", 4 * MIB, evictable=True)
     with cache:
@@ -156,7 +156,7 @@ def test_a_tenant_over_its_quota_spills_its_own() -> None:
     assert [int(x[MIB - 1]) for x in arrays] == list(range(10))
 
 
-def test_what_is_on_its_way_to_the_host_is_not_overwritten_by_copies_from_there() -> None:
+def test_eviction_in_flight_orders_later_uploads() -> None:
     """A copy goes beside the stream in whose order memory is handed on."""
     device = own_device(pool_bytes=64 * MIB)
     cache = device.tenant("cache", 48 * MIB, evictable=True)
@@ -168,7 +168,7 @@ def test_what_is_on_its_way_to_the_host_is_not_overwritten_by_copies_from_there(
                 np.testing.assert_array_equal(np.array(x.to_numpy()), values + np.uint8(seed))
 
 
-def test_memory_that_someone_looks_at_stays(cpu: Device) -> None:
+def test_exported_memory_is_not_evicted(cpu: Device) -> None:
     x, _ = numbers(cpu, MIB, 1)
     theirs = np.asarray(x)
     with pytest.raises(DeviceError, match="expected memory that nothing looks at"):
@@ -183,7 +183,7 @@ def test_memory_that_someone_looks_at_stays(cpu: Device) -> None:
         xp.asarray(np.zeros(100), device=cpu).allow_eviction()
 
 
-def test_evictable_memory_in_a_graph_stays_where_the_graph_knows_it() -> None:
+def test_graph_pins_evictable_memory() -> None:
     device = own_device(pool_bytes=4 * MIB)
     x = xp.zeros(2 * MIB, dtype=xp.uint8, device=device).allow_eviction()
     stream = device.default_stream._native
@@ -205,7 +205,7 @@ def test_evictable_memory_in_a_graph_stays_where_the_graph_knows_it() -> None:
     assert int(x[2 * MIB - 1]) == 7
 
 
-def test_work_under_way_on_another_stream_is_waited_for_before_memory_leaves() -> None:
+def test_eviction_waits_for_work_of_other_streams() -> None:
     device = own_device(pool_bytes=8 * MIB)
     x = xp.zeros(4 * MIB, dtype=xp.uint8, device=device).allow_eviction()
     stream = device.stream()
@@ -271,13 +271,13 @@ def test_pinned_buffers_copy_straight_to_arrays(fresh: Device) -> None:
         pinned.read(1)
 
 
-def test_kernels_do_not_reach_pinned_memory(own: Device) -> None:
+def test_kernels_refuse_pinned_memory(own: Device) -> None:
     pinned = own.pinned(64)
     with pytest.raises(DeviceError, match="got pinned host memory"):
         own.download("d", pinned._buffer, 0, bytearray(8))
 
 
-def test_the_shortage_callback_can_help_and_its_own_errors_are_not_the_requests(
+def test_shortage_callback_frees_memory_and_its_errors_are_unraisable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device = own_device(pool_bytes=4 * MIB)
@@ -313,7 +313,7 @@ def test_the_shortage_callback_can_help_and_its_own_errors_are_not_the_requests(
     assert int(x[0]) == 0
 
 
-def test_outstanding_allocations_name_the_line_that_asked() -> None:
+def test_outstanding_allocations_name_their_source_line() -> None:
     device = own_device(track_allocations=True)
     x = xp.zeros(1000, dtype=xp.uint8, device=device)
     (one,) = device.outstanding_allocations()
@@ -327,7 +327,7 @@ def test_outstanding_allocations_name_the_line_that_asked() -> None:
         own_device().outstanding_allocations()
 
 
-def test_a_limit_counts_bytes_as_they_were_asked_for() -> None:
+def test_limit_counts_requested_bytes() -> None:
     device = own_device(limit_bytes=1000)
     x = xp.zeros(900, dtype=xp.uint8, device=device)
     with pytest.raises(OutOfMemoryError, match="limit exceeded in allocate") as caught:
@@ -337,7 +337,7 @@ def test_a_limit_counts_bytes_as_they_were_asked_for() -> None:
     xp.zeros(1000, dtype=xp.uint8, device=device)
 
 
-def test_a_log_replays_against_other_policies_with_the_same_figures_every_time() -> None:
+def test_allocation_log_replay_is_deterministic() -> None:
     device = own_device(log_allocations=True)
     generator = np.random.default_rng(3)
     live = []
@@ -371,7 +371,7 @@ def test_a_log_replays_against_other_policies_with_the_same_figures_every_time()
         ("time_ns,action,stream,tenant,bytes,address\n1,steal,0,0,1,1", "allocate, refuse or free"),
     ],
 )
-def test_a_log_that_is_none_is_refused_by_line(text: str, message: str) -> None:
+def test_malformed_allocation_log_names_the_line(text: str, message: str) -> None:
     with pytest.raises(DeviceError, match=message):
         AllocationLog(text).replay(capacity_bytes=MIB)
     with pytest.raises(DeviceError, match="cross_stream"):
@@ -381,7 +381,7 @@ def test_a_log_that_is_none_is_refused_by_line(text: str, message: str) -> None:
         )
 
 
-def test_the_report_reads_as_a_table(fresh: Device) -> None:
+def test_memory_report_formats_as_a_table(fresh: Device) -> None:
     tenant = fresh.tenant("mine", 4 * MIB)
     with tenant:
         x = xp.zeros(MIB, dtype=xp.uint8, device=fresh)

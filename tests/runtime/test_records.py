@@ -24,7 +24,7 @@ def kinds(device: Device) -> Counter[tuple[str, str]]:
     return Counter((record.kind, record.name) for record in taken(device))
 
 
-def test_an_expression_is_an_allocation_and_a_launch_for_each_operator(fresh: Device) -> None:
+def test_each_operator_is_one_allocation_and_one_launch(fresh: Device) -> None:
     x = xp.ones((4, 4), dtype=xp.float32, device=fresh)
     y = xp.zeros((4, 4), dtype=xp.float32, device=fresh)
     kinds(fresh)
@@ -83,7 +83,7 @@ def test_views_allocate_and_launch_nothing(fresh: Device) -> None:
     assert all(view.buffer is x.buffer for view in views)
 
 
-def test_a_slice_of_256_megabytes_is_a_view(cpu: Device) -> None:
+def test_slicing_256_megabytes_copies_nothing(cpu: Device) -> None:
     x = xp.empty(64 << 20, dtype=xp.float32, device=cpu)
     taken(cpu)
     tracemalloc.start()
@@ -96,7 +96,7 @@ def test_a_slice_of_256_megabytes_is_a_view(cpu: Device) -> None:
     assert peak < 1 << 20
 
 
-def test_the_pool_hands_out_what_arrays_hold_and_gets_it_back(own: Device) -> None:
+def test_pool_allocations_follow_array_lifetimes(own: Device) -> None:
     before = own.pool_statistics()
     x = xp.empty(1 << 16, dtype=xp.uint8, device=own)
     held = own.pool_statistics()
@@ -113,7 +113,7 @@ def test_the_pool_hands_out_what_arrays_hold_and_gets_it_back(own: Device) -> No
     own.verify()
 
 
-def test_memory_that_numpy_looks_at_is_kept(cpu: Device) -> None:
+def test_numpy_views_keep_memory_alive(cpu: Device) -> None:
     looked_at = np.asarray(xp.full((1000,), 7, dtype=xp.int32, device=cpu))
     gc.collect()
     other = xp.zeros((1000,), dtype=xp.int32, device=cpu)
@@ -126,7 +126,7 @@ def test_memory_that_numpy_looks_at_is_kept(cpu: Device) -> None:
 
 
 @pytest.mark.parametrize("kind", [NAME] if ON_GPU else ["cpu", "sim"])
-def test_a_full_pool_says_what_was_asked_and_what_there_is(kind: str) -> None:
+def test_out_of_memory_names_request_and_capacity(kind: str) -> None:
     small = Device(kind, pool_bytes=1 << 20)  # type: ignore[arg-type]
     with pytest.raises(OutOfMemoryError, match=r"allocate: expected .* got a request for 2097152"):
         xp.empty(2 << 20, dtype=xp.uint8, device=small)
@@ -135,7 +135,7 @@ def test_a_full_pool_says_what_was_asked_and_what_there_is(kind: str) -> None:
         xp.empty(1 << 40, dtype=xp.uint8, device=small)
 
 
-def test_nothing_leaks_over_many_operations_and_refusals(own: Device) -> None:
+def test_operations_and_errors_leak_nothing(own: Device) -> None:
     x = xp.ones((32, 32), device=own)
     elsewhere = xp.ones((32, 32), device="cpu")
     for _ in range(200):
@@ -148,7 +148,7 @@ def test_nothing_leaks_over_many_operations_and_refusals(own: Device) -> None:
     own.verify()
 
 
-def test_records_beyond_the_limit_are_counted() -> None:
+def test_dropped_records_are_counted() -> None:
     device = own_device(records=8)
     for _ in range(20):
         xp.zeros(4, device=device)

@@ -23,7 +23,7 @@ def scheduler(device: Device, **options: int) -> Scheduler:
     return Scheduler(device, upload_bytes_per_second=GB, download_bytes_per_second=GB, **options)
 
 
-def test_operations_inside_a_task_wait_for_turns_and_are_charged_to_it(fresh: Device) -> None:
+def test_operations_in_a_task_wait_for_grants_and_are_charged(fresh: Device) -> None:
     tasks = scheduler(fresh)
     x = xp.zeros(1000, device=fresh)
     with tasks.task("work") as task:
@@ -47,7 +47,7 @@ def test_operations_inside_a_task_wait_for_turns_and_are_charged_to_it(fresh: De
     assert actions["release"] == 1
 
 
-def test_a_task_can_gate_the_stream_that_work_already_uses(own: Device) -> None:
+def test_task_can_bind_a_stream_in_use(own: Device) -> None:
     tasks = scheduler(own)
     x = xp.zeros(100, device=own)
     task = tasks.task("default stream")
@@ -70,7 +70,7 @@ def test_a_task_can_gate_the_stream_that_work_already_uses(own: Device) -> None:
         tasks.task("third").bind(own.default_stream)
 
 
-def test_decisions_say_why(sim: Device) -> None:
+def test_decisions_have_reasons(sim: Device) -> None:
     tasks = scheduler(sim, memory_bytes=10 * MIB)
     with tasks.task("first", memory_bytes=8 * MIB):
         second = tasks.task("second", memory_bytes=8 * MIB)
@@ -81,9 +81,9 @@ def test_decisions_say_why(sim: Device) -> None:
         (decision.name, decision.action): decision.reason
         for decision in tasks.take_decisions().decisions
     }
-    assert reasons["first", "admit"] == "everything asked for is free"
-    assert reasons["second", "defer"] == (f"{8 * MIB} bytes of memory asked for, {2 * MIB} free")
-    assert reasons["second", "admit"] == "everything asked for is free"
+    assert reasons["first", "admit"] == "everything requested is free"
+    assert reasons["second", "defer"] == (f"{8 * MIB} bytes of memory requested, {2 * MIB} free")
+    assert reasons["second", "admit"] == "everything requested is free"
 
 
 def endings() -> dict[str, tuple[Callable[[Scheduler], None], str]]:
@@ -150,7 +150,7 @@ def test_reservations_are_released_on_every_path(fresh: Device, ending: str) -> 
     partition.remove()
 
 
-def test_memory_of_a_partition_is_promised_by_the_pool() -> None:
+def test_partition_memory_is_reserved_in_the_pool() -> None:
     device = own_device(pool_bytes=8 * MIB)
     tenant = device.tenant("serving", 6 * MIB)
     tasks = scheduler(device)
@@ -164,7 +164,7 @@ def test_memory_of_a_partition_is_promised_by_the_pool() -> None:
     device._context.allocate(8 * MIB, device.default_stream._native).free()
 
 
-def test_a_guaranteed_task_keeps_its_share_of_virtual_time_beside_a_flood(sim: Device) -> None:
+def test_guaranteed_task_keeps_its_share_under_contention_on_sim(sim: Device) -> None:
     tasks = scheduler(sim, windows={"compute": 200_000})  # type: ignore[arg-type]
     pieces = 40
     arrays = {}
@@ -222,7 +222,7 @@ def test_launches_are_paced_by_count(sim: Device) -> None:
     assert 10_000_000 <= took < 11_100_000
 
 
-def test_a_paused_task_gets_no_turns_until_it_is_resumed(own: Device) -> None:
+def test_paused_task_gets_no_grants_until_resumed(own: Device) -> None:
     tasks = scheduler(own)
     x = xp.zeros(64, dtype=xp.uint8, device=own)
     with tasks.task("patient") as task:
@@ -239,7 +239,7 @@ def test_a_paused_task_gets_no_turns_until_it_is_resumed(own: Device) -> None:
     assert other.state == "cancelled"
 
 
-def test_a_turn_by_hand_is_kept_for_the_block(fresh: Device) -> None:
+def test_explicit_grant_lasts_for_the_block(fresh: Device) -> None:
     tasks = scheduler(fresh)
     with tasks.task("by hand") as task:
         with task.request_grant("upload", 1000):
@@ -250,7 +250,7 @@ def test_a_turn_by_hand_is_kept_for_the_block(fresh: Device) -> None:
     assert task.snapshot()["lanes"]["upload"]["granted_units"] == 1000
 
 
-def test_a_deadline_fails_the_task_that_misses_it(sim: Device) -> None:
+def test_missed_deadline_fails_the_task(sim: Device) -> None:
     tasks = scheduler(sim)
     x = xp.zeros(1_000_000, dtype=xp.uint8, device=sim)
     sim.synchronize()
@@ -279,15 +279,13 @@ def test_a_deadline_fails_the_task_that_misses_it(sim: Device) -> None:
         ({"qos": "guaranteed", "reserved": {"upload": 10 * GB}}, "upload"),
     ],
 )
-def test_what_can_never_be_admitted_is_refused(
-    sim: Device, options: dict[str, object], message: str
-) -> None:
+def test_inadmissible_tasks_raise(sim: Device, options: dict[str, object], message: str) -> None:
     tasks = scheduler(sim)
     with pytest.raises(DeviceError, match=message):
         tasks.task("wrong", **options)  # type: ignore[arg-type]
 
 
-def test_a_task_is_entered_once(own: Device) -> None:
+def test_task_is_entered_once(own: Device) -> None:
     tasks = scheduler(own)
     with tasks.task("one") as task, pytest.raises(InputError, match="entered once"), task:
         pass

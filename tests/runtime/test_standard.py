@@ -130,7 +130,7 @@ def _joins(first: dtypes.DType, second: dtypes.DType, kinds: tuple[str, ...]) ->
 
 @pytest.mark.parametrize("first", STANDARD, ids=str)
 @pytest.mark.parametrize("second", STANDARD, ids=str)
-def test_types_join_as_the_standard_says(first: dtypes.DType, second: dtypes.DType) -> None:
+def test_dtype_promotion_follows_the_standard(first: dtypes.DType, second: dtypes.DType) -> None:
     same_kind = {first.kind, second.kind} <= {"int", "uint"} or first.kind == second.kind
     floating = {first.kind, second.kind} <= {"float", "complex"}
     expected = np.promote_types(first.storage, second.storage)
@@ -170,7 +170,7 @@ def test_reductions(name: str, kinds: tuple[str, ...], data: st.DataObject) -> N
 
 @given(data=st.data())
 @few
-def test_sorting_searching_and_sets(data: st.DataObject) -> None:
+def test_sort_search_and_set_functions(data: st.DataObject) -> None:
     dtype = data.draw(of_kind(dtypes.REAL))
     x = data.draw(arrays(dtype, xps.array_shapes(min_dims=1, max_dims=2, max_side=6)))
     base = np.asarray(x)
@@ -195,7 +195,7 @@ def test_sorting_searching_and_sets(data: st.DataObject) -> None:
 
 @given(data=st.data())
 @few
-def test_masks_and_arrays_of_indices(data: st.DataObject) -> None:
+def test_boolean_and_integer_indexing(data: st.DataObject) -> None:
     dtype = data.draw(of_kind(dtypes.ANY))
     x = data.draw(arrays(dtype, xps.array_shapes(min_dims=1, max_dims=3, max_side=4)))
     base = np.array(np.asarray(x))
@@ -212,7 +212,7 @@ def test_masks_and_arrays_of_indices(data: st.DataObject) -> None:
 
 @given(data=st.data())
 @few
-def test_joining_and_repeating(data: st.DataObject) -> None:
+def test_concatenating_and_repeating(data: st.DataObject) -> None:
     dtype = data.draw(of_kind(dtypes.ANY))
     x = data.draw(arrays(dtype, xps.array_shapes(min_dims=1, max_dims=3, max_side=3)))
     base = np.asarray(x)
@@ -310,7 +310,7 @@ def test_creation_agrees_with_numpy() -> None:
             agree(mine, other)
 
 
-def test_every_name_of_the_standard_is_there() -> None:
+def test_namespace_has_every_name_of_the_standard() -> None:
     info = xp.__array_namespace_info__()
     assert xp.__array_api_version__ == "2024.12"
     assert info.capabilities()["data-dependent shapes"] is True

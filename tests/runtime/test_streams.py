@@ -19,7 +19,7 @@ from assay.runtime import Device, cuda, device, devices
 from chosen_device import NAME, ON_GPU, about_processors, about_python_functions
 
 
-def test_operations_go_to_the_stream_that_is_entered(fresh: Device) -> None:
+def test_operations_use_the_current_stream(fresh: Device) -> None:
     stream = fresh.stream()
     with stream:
         assert fresh.current_stream() is stream
@@ -32,7 +32,7 @@ def test_operations_go_to_the_stream_that_is_entered(fresh: Device) -> None:
     assert x.tolist() == [2.0] * 100
 
 
-def test_data_orders_streams_by_itself(fresh: Device) -> None:
+def test_data_dependencies_order_streams(fresh: Device) -> None:
     first, second = fresh.stream(), fresh.stream()
     for round_ in range(20):
         with first:
@@ -45,7 +45,7 @@ def test_data_orders_streams_by_itself(fresh: Device) -> None:
         assert int(xp.max(x)) == int(xp.min(x)) == 3 * round_
 
 
-def test_memory_freed_while_a_stream_uses_it_is_not_handed_out_early(fresh: Device) -> None:
+def test_memory_in_use_is_not_reused_early(fresh: Device) -> None:
     stream = fresh.stream()
     kept = []
     for value in range(50):
@@ -72,7 +72,7 @@ def test_events_order_and_measure(fresh: Device) -> None:
     assert end.elapsed_ns(start) > 0
 
 
-def test_virtual_time_grows_with_bytes_as_the_model_says(sim: Device) -> None:
+def test_sim_time_follows_the_bandwidth_model(sim: Device) -> None:
     def span(count: int) -> int:
         x = xp.zeros(count, dtype=xp.uint8, device=sim)
         sim.synchronize()
@@ -89,7 +89,7 @@ def test_virtual_time_grows_with_bytes_as_the_model_says(sim: Device) -> None:
 
 
 @about_processors
-def test_virtual_time_is_the_same_every_run() -> None:
+def test_sim_time_is_deterministic() -> None:
     def run() -> list[tuple[str, int | None, int | None]]:
         sim = Device("sim")
         x = xp.asarray(np.arange(10_000.0), device=sim)
@@ -100,7 +100,7 @@ def test_virtual_time_is_the_same_every_run() -> None:
     assert run() == run()
 
 
-def test_an_operation_that_raises_on_the_simulated_device_is_heard_of(sim: Device) -> None:
+def test_sim_operation_error_is_reported(sim: Device) -> None:
     x = xp.zeros((2, 2), device=sim)
     with pytest.raises(AssayError, match="inv: singular matrix"):
         xp.linalg.inv(x)
@@ -128,7 +128,7 @@ def test_threads_share_a_device(own: Device) -> None:
 
 
 @pytest.mark.parametrize("kind", [NAME] if ON_GPU else ["cpu", "sim"])
-def test_asking_a_device_never_blocks_the_thread_that_computes_there(kind: str) -> None:
+def test_queries_do_not_deadlock_with_a_computing_thread(kind: str) -> None:
     """A thread inside an operation holds the device's lock and wants Python's: nobody else may."""
     program = f"""
 import threading
@@ -177,7 +177,7 @@ def test_freed_arrays_are_refused_by_name(cpu: Device) -> None:
 
 
 @about_python_functions
-def test_calls_from_inside_an_operation_are_refused_and_do_not_hang(fresh: Device) -> None:
+def test_reentrant_calls_raise_and_do_not_deadlock(fresh: Device) -> None:
     x = xp.ones(4, device=fresh)
     heard: list[str] = []
 
@@ -196,7 +196,7 @@ def test_calls_from_inside_an_operation_are_refused_and_do_not_hang(fresh: Devic
 
 
 @about_processors
-def test_a_simulated_device_with_work_nobody_waits_for_is_given_up() -> None:
+def test_sim_device_with_pending_work_is_collected() -> None:
     device = Device("sim")
     x = xp.ones(100, device=device)
     y = 2 * (x + x) * x
@@ -207,7 +207,7 @@ def test_a_simulated_device_with_work_nobody_waits_for_is_given_up() -> None:
     assert gone() is None
 
 
-def test_a_panic_becomes_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_panic_becomes_an_exception(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(
         PanicError, match=r"provoke_panic: .* got a panic: the books are off"
     ) as caught:
@@ -230,7 +230,7 @@ def test_devices_are_found_by_name() -> None:
         device("cpu").default_stream.wait(device("sim").default_stream.record())
 
 
-def test_a_process_ends_with_work_and_threads_about() -> None:
+def test_process_exits_with_pending_work_and_threads() -> None:
     program = f"""
 import threading
 import weakref
@@ -250,7 +250,7 @@ import time; time.sleep(0.3)
     assert finished.returncode == 0, finished.stderr.decode()
 
 
-def test_arrays_may_be_dropped_by_another_thread(own: Device) -> None:
+def test_arrays_can_be_dropped_by_another_thread(own: Device) -> None:
     held = [xp.ones(1000, device=own) for _ in range(100)]
     thread = threading.Thread(target=held.clear)
     thread.start()

@@ -28,9 +28,7 @@ def odd_views(device: Device) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("name", odd_views(Device("cpu")))
-def test_odd_views_give_what_numpy_gives_before_and_after_eviction(
-    fresh: Device, name: str
-) -> None:
+def test_strided_views_match_numpy_across_eviction(fresh: Device, name: str) -> None:
     view = odd_views(fresh)[name]
     expected = np.array(view.to_device("cpu"))
     assert (view + view).to_device("cpu").tolist() == (expected + expected).tolist()
@@ -41,7 +39,7 @@ def test_odd_views_give_what_numpy_gives_before_and_after_eviction(
     assert int(xp.sum(view)) == int(expected.sum())
 
 
-def test_a_view_and_its_base_share_one_eviction(fresh: Device) -> None:
+def test_view_and_base_are_evicted_together(fresh: Device) -> None:
     base = xp.reshape(xp.arange(24, dtype=xp.int32, device=fresh), (4, 6))
     base = xp.asarray(base, copy=True)
     view = base[1:, ::3]
@@ -55,7 +53,7 @@ def test_a_view_and_its_base_share_one_eviction(fresh: Device) -> None:
 
 
 @pytest.mark.parametrize("shift", [1, 3, 7])
-def test_misaligned_memory_of_others_is_computed_with(own: Device, shift: int) -> None:
+def test_misaligned_borrowed_memory_is_supported(own: Device, shift: int) -> None:
     raw = np.zeros(8 * 9 + shift, dtype=np.uint8)
     theirs = raw[shift : shift + 64].view(np.float64)
     theirs[:] = np.arange(8.0)
@@ -65,7 +63,7 @@ def test_misaligned_memory_of_others_is_computed_with(own: Device, shift: int) -
 
 
 @pytest.mark.parametrize("nbytes", [1 << 50, (1 << 62) - 1])
-def test_a_huge_request_is_refused_and_leaves_nothing(fresh: Device, nbytes: int) -> None:
+def test_oversized_allocation_raises_and_leaks_nothing(fresh: Device, nbytes: int) -> None:
     for call in (fresh.allocate, fresh.pinned):
         with pytest.raises(OutOfMemoryError, match=f"got a request for {nbytes}"):
             call(nbytes)
@@ -96,7 +94,7 @@ FREED: dict[str, Callable[[Array], Any]] = {
 
 @pytest.mark.parametrize("call", FREED)
 @pytest.mark.parametrize("evictable", [False, True])
-def test_what_was_freed_is_refused_everywhere(fresh: Device, call: str, evictable: bool) -> None:
+def test_freed_arrays_raise_everywhere(fresh: Device, call: str, evictable: bool) -> None:
     x = xp.zeros(8, dtype=xp.uint8, device=fresh)
     if evictable:
         x.allow_eviction()
@@ -107,7 +105,7 @@ def test_what_was_freed_is_refused_everywhere(fresh: Device, call: str, evictabl
     assert fresh.pool_statistics()["allocated_bytes"] == 0
 
 
-def test_streams_events_and_buffers_of_another_device_are_refused(fresh: Device) -> None:
+def test_streams_events_and_buffers_of_other_devices_raise(fresh: Device) -> None:
     other = Device(fresh.name)  # type: ignore[arg-type]
     x = xp.zeros(8, dtype=xp.uint8, device=fresh)
     theirs = xp.zeros(8, dtype=xp.uint8, device=other)
@@ -133,7 +131,7 @@ def test_streams_events_and_buffers_of_another_device_are_refused(fresh: Device)
 @pytest.mark.parametrize(
     ("offset", "nbytes"), [(0, 9), (8, 1), (9, 0), (1 << 63, 8), ((1 << 64) - 1, 2)]
 )
-def test_places_past_the_end_are_refused(fresh: Device, offset: int, nbytes: int) -> None:
+def test_ranges_past_the_end_raise(fresh: Device, offset: int, nbytes: int) -> None:
     x = xp.zeros(8, dtype=xp.uint8, device=fresh)
     stream = fresh.default_stream._native
     with pytest.raises(DeviceError, match=f"fill: expected {nbytes} bytes from {offset}"):
@@ -142,7 +140,7 @@ def test_places_past_the_end_are_refused(fresh: Device, offset: int, nbytes: int
         fresh._context.copy("copy", x.buffer, offset, x.buffer, 0, nbytes, stream)
 
 
-def test_overlapping_copies_are_refused_or_done_as_if_copied_first(fresh: Device) -> None:
+def test_overlapping_copies_raise_or_copy_first(fresh: Device) -> None:
     x = xp.arange(16, dtype=xp.uint8, device=fresh)
     with pytest.raises(DeviceError, match="overlap"):
         fresh._context.copy("copy", x.buffer, 0, x.buffer, 4, 8, fresh.default_stream._native)

@@ -26,7 +26,7 @@ def device() -> Device:
     return Device("cuda:0", pool_bytes=8 << 30)
 
 
-def test_a_tensor_over_our_memory(device: Device) -> None:
+def test_pytorch_tensor_over_our_memory(device: Device) -> None:
     values = np.arange(24, dtype=np.float32).reshape(4, 6)
     ours = xp.asarray(values, device=device)
     assert ours.__dlpack_device__() == (2, 0)
@@ -43,7 +43,7 @@ def test_a_tensor_over_our_memory(device: Device) -> None:
 @pytest.mark.parametrize(
     "dtype", ["bool", "uint8", "int16", "int64", "float16", "bfloat16", "float64", "complex64"]
 )
-def test_an_array_over_their_memory(device: Device, dtype: str) -> None:
+def test_array_over_pytorch_memory(device: Device, dtype: str) -> None:
     theirs = (torch.arange(40, device="cuda").reshape(5, 8) % 3).to(getattr(torch, dtype))
     ours = xp.from_dlpack(theirs[:, 2:].T, device=device)
     assert ours.dtype.name == dtype
@@ -55,7 +55,7 @@ def test_an_array_over_their_memory(device: Device, dtype: str) -> None:
     np.testing.assert_array_equal(got.astype(expected.dtype), expected)
 
 
-def test_the_device_is_found_from_the_tensor() -> None:
+def test_from_dlpack_finds_the_device() -> None:
     theirs = torch.ones(3, device="cuda")
     assert xp.from_dlpack(theirs).device.name == "cuda:0"
     assert xp.from_dlpack(torch.ones(3)).device.name == "cpu"
@@ -77,7 +77,7 @@ def test_operations_on_borrowed_memory(device: Device) -> None:
     np.testing.assert_array_equal(theirs.cpu().numpy(), [[0, 1, 2, 3], [7, 7, 7, 7], [0, 0, 0, 0]])
 
 
-def test_their_stream_waits_for_our_work(device: Device) -> None:
+def test_dlpack_export_orders_the_consumer(device: Device) -> None:
     stream = torch.cuda.Stream()
     for _ in range(5):
         ours = xp.zeros((LARGE,), dtype=xp.float32, device=device)
@@ -92,7 +92,7 @@ def test_their_stream_waits_for_our_work(device: Device) -> None:
         assert float(total) == 8.0 * LARGE
 
 
-def test_our_stream_waits_for_their_work(device: Device) -> None:
+def test_dlpack_import_waits_for_the_producer(device: Device) -> None:
     stream = torch.cuda.Stream()
     for _ in range(5):
         with torch.cuda.stream(stream):
@@ -103,7 +103,7 @@ def test_our_stream_waits_for_their_work(device: Device) -> None:
         assert float(xp.sum(ours)) == 8.0 * LARGE
 
 
-def test_memory_is_kept_until_both_are_done(device: Device) -> None:
+def test_shared_memory_lives_until_both_sides_release_it(device: Device) -> None:
     ours = xp.full((LARGE,), 3.0, dtype=xp.float32, device=device)
     theirs = torch.from_dlpack(ours)
     del ours
@@ -124,7 +124,7 @@ def test_memory_is_kept_until_both_are_done(device: Device) -> None:
     assert float(xp.min(doubled)) == 8.0
 
 
-def test_what_the_protocol_leaves_out_is_refused(device: Device) -> None:
+def test_unsupported_dlpack_requests_raise(device: Device) -> None:
     ours = xp.zeros((3,), dtype=xp.float32, device=device)
     with pytest.raises(ArrayBufferError, match="got 0"):
         ours.__dlpack__(stream=0)

@@ -136,7 +136,7 @@ def child(environment: dict[str, str], *words: str) -> subprocess.CompletedProce
     )
 
 
-def test_a_gpu_that_is_asked_for_is_an_error_and_auto_says_once_that_it_falls_back(
+def test_missing_gpu_raises_and_auto_warns_once(
     machine: tuple[Machine, dict[str, str]],
 ) -> None:
     made, environment = machine
@@ -153,14 +153,14 @@ def test_a_gpu_that_is_asked_for_is_an_error_and_auto_says_once_that_it_falls_ba
     ]
 
 
-def test_the_doctor_says_it_too(machine: tuple[Machine, dict[str, str]]) -> None:
+def test_doctor_reports_missing_cuda(machine: tuple[Machine, dict[str, str]]) -> None:
     made, environment = machine
     # Its exit code is about the packages of this interpreter too.
     told = child({**environment, "COLUMNS": "200"}, "-m", "assay", "doctor")
     assert made.sentence in told.stdout, told.stderr
 
 
-def test_a_driver_older_than_the_compiler_is_told_with_what_to_install(tmp_path: Path) -> None:
+def test_driver_older_than_nvrtc_gets_an_install_hint(tmp_path: Path) -> None:
     if (found := cuda.probe().compiler.version) is None or found[0] < 13:
         pytest.skip("NVRTC here is not newer than a driver of CUDA 12")
     make_driver(tmp_path, Machine(0, 0, True, "no_devices", "", 12040))
@@ -170,7 +170,7 @@ def test_a_driver_older_than_the_compiler_is_told_with_what_to_install(tmp_path:
     assert "nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12" in " ".join(told.stdout.split())
 
 
-def test_a_gpu_that_can_be_used_is_found_behind_one_that_is_too_old(tmp_path: Path) -> None:
+def test_usable_gpu_is_found_after_an_unsupported_one(tmp_path: Path) -> None:
     make_driver(tmp_path, Machine(2, 75, True, "old_device", ""))
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
     told = child(environment, "-c", "from assay.runtime import cuda; print(*cuda.names())")

@@ -95,13 +95,13 @@ def operations(device: Device) -> dict[str, Callable[[], Array]]:
     }
 
 
-def test_the_same_bits_a_hundred_times(device: Device) -> None:
+def test_results_are_bitwise_reproducible(device: Device) -> None:
     for name, operation in operations(device).items():
         found = {digest(operation()) for _ in range(100)}
         assert len(found) == 1, name
 
 
-def test_a_deterministic_engine_gives_the_same_bits_a_hundred_times() -> None:
+def test_deterministic_engine_is_bitwise_reproducible() -> None:
     prompt = [int(token) for token in RANDOM.integers(1, 200, 40)]
     with Engine.load("synthetic", device="cuda:0", deterministic=True) as engine:
         found = {hashlib.sha256(engine.logits(prompt).tobytes()).hexdigest() for _ in range(100)}
@@ -133,7 +133,7 @@ def same(got: Array, expected: object, name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-44, err_msg=name)
 
 
-def test_nan_and_infinity_go_where_numpy_has_them(device: Device) -> None:
+def test_nan_and_infinity_match_numpy(device: Device) -> None:
     warnings.simplefilter("ignore", RuntimeWarning)
     one = xp.asarray(ODD, device=device)
     left, right = (xp.asarray(part, device=device) for part in PAIRS)
@@ -161,7 +161,7 @@ def test_nan_and_infinity_go_where_numpy_has_them(device: Device) -> None:
     np.testing.assert_array_equal(xp.sort(one).to_numpy(), np.sort(ODD))
 
 
-def test_neural_operations_pass_nan_on(device: Device) -> None:
+def test_neural_operations_propagate_nan(device: Device) -> None:
     values = RANDOM.normal(size=(3, 256)).astype(np.float32)
     values[1, 17] = np.nan
     x = xp.asarray(values, device=device, copy=True)
@@ -176,7 +176,7 @@ def test_neural_operations_pass_nan_on(device: Device) -> None:
         assert not found[[0, 2]].any(), name
 
 
-def test_single_precision_is_rounded_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tf32_is_used_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     if (library := cuda.cublaslt()).missing is not None:
         pytest.skip(library.missing)
     hosts = [RANDOM.normal(size=(512, 512)).astype(np.float32) for _ in range(2)]
@@ -207,7 +207,7 @@ extern "C" __global__ void spin(long long* out, long long nanoseconds) {
 """
 
 
-def test_no_operation_waits_for_the_whole_device(device: Device) -> None:
+def test_operations_do_not_synchronize_the_device(device: Device) -> None:
     """A kernel that spins on another stream neither ends earlier nor holds any operation up."""
     spin = assay.jit.kernel(SPIN)
     busy = device.stream()
@@ -235,7 +235,7 @@ def test_no_operation_waits_for_the_whole_device(device: Device) -> None:
         spinning.synchronize()
 
 
-def test_memory_that_runs_out_is_an_error_and_the_device_goes_on() -> None:
+def test_out_of_memory_raises_and_the_device_survives() -> None:
     device = Device("cuda:0", pool_bytes=64 << 20)
     kept: list[Array] = []
 

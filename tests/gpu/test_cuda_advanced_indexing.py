@@ -92,7 +92,7 @@ def views(host: np.ndarray, device: Device) -> list[tuple[Array, np.ndarray]]:
 
 
 @pytest.mark.parametrize("number", range(len(KEYS)))
-def test_selecting(device: Device, number: int) -> None:
+def test_advanced_indexing(device: Device, number: int) -> None:
     key = KEYS[number]
     chosen = placed(device, key)
     for there, here in views(HOST, device):
@@ -103,7 +103,7 @@ def test_selecting(device: Device, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(KEYS)))
-def test_writing_what_is_selected(device: Device, number: int) -> None:
+def test_assigning_advanced_indices(device: Device, number: int) -> None:
     key = KEYS[number]
     chosen = placed(device, key)
     shape = HOST[key].shape
@@ -122,7 +122,7 @@ def test_writing_what_is_selected(device: Device, number: int) -> None:
             equal(there, here)
 
 
-def test_the_last_of_several_stays(device: Device) -> None:
+def test_scatter_last_duplicate_wins(device: Device) -> None:
     order = SOURCE.integers(0, 50, 20_000)
     here = np.zeros((50, 3), dtype="float32")
     there = xp.asarray(here, device=device, copy=True)
@@ -132,7 +132,7 @@ def test_the_last_of_several_stays(device: Device) -> None:
     equal(there, here)
 
 
-def test_memory_that_is_read_and_written(device: Device) -> None:
+def test_overlapping_operands_and_results(device: Device) -> None:
     x = xp.asarray(np.arange(6), device=device, copy=True)
     x[x] = x[::-1]
     equal(x, np.arange(6)[::-1])
@@ -142,7 +142,7 @@ def test_memory_that_is_read_and_written(device: Device) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "complex64", "complex128"])
-def test_masks_of_every_type(device: Device, dtype: str) -> None:
+def test_boolean_indexing_of_every_dtype(device: Device, dtype: str) -> None:
     numbers = SOURCE.integers(0, 3, 9000).astype("float32")
     there, here = (xp.asarray(numbers, dtype=dtype, device=one) for one in (device, "cpu"))
     mask, mask_here = (xp.asarray(numbers > 0, device=one) for one in (device, "cpu"))
@@ -155,7 +155,7 @@ def test_masks_of_every_type(device: Device, dtype: str) -> None:
     equal(there, here)
 
 
-def test_what_is_refused(device: Device) -> None:
+def test_invalid_requests_raise(device: Device) -> None:
     x = xp.asarray(HOST, device=device)
 
     def on(values: object) -> Array:
@@ -259,7 +259,7 @@ def test_repeat(device: Device, axis: int | None) -> None:
     equal(made, np.repeat(HOST, counts, axis=axis))
 
 
-def test_what_selects_waits_for_its_own_stream_alone(device: Device) -> None:
+def test_advanced_indexing_synchronizes_only_its_stream(device: Device) -> None:
     x = xp.asarray(np.arange(1 << 24, dtype="float32"), device=device)
     mask = x < 100.0
     # Kernels are compiled before.

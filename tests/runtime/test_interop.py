@@ -18,7 +18,7 @@ NUMPY_TYPES = [dtype for dtype in dtypes.ALL if dtype is not dtypes.bfloat16]
 
 @about_processors
 @pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
-def test_numpy_shares_the_memory_of_an_array(dtype: dtypes.DType) -> None:
+def test_numpy_shares_array_memory(dtype: dtypes.DType) -> None:
     x = xp.zeros((3, 5), dtype=dtype)[::2, 1:]
     seen = np.asarray(x)
     assert seen.dtype == np.dtype(dtype.name)
@@ -36,7 +36,7 @@ def test_numpy_shares_the_memory_of_an_array(dtype: dtypes.DType) -> None:
 @pytest.mark.parametrize(
     "key", [(), (slice(None, None, -1),), (slice(None), slice(1, 3)), (1,), (slice(0, 0),)]
 )
-def test_an_array_shares_the_memory_of_numpy(dtype: dtypes.DType, key: Any) -> None:
+def test_asarray_shares_numpy_memory(dtype: dtypes.DType, key: Any) -> None:
     base = np.arange(12).reshape(3, 4).astype(dtype.name)
     source = base[key]
     x = xp.asarray(source)
@@ -65,7 +65,7 @@ def test_copy_true_never_shares_and_copy_false_never_copies() -> None:
 
 
 @about_processors
-def test_read_only_memory_stays_unwritten() -> None:
+def test_read_only_memory_is_not_written() -> None:
     source = np.arange(4)
     source.flags.writeable = False
     x = xp.asarray(source)
@@ -81,7 +81,7 @@ def test_read_only_memory_stays_unwritten() -> None:
 
 @about_processors
 @pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
-def test_dlpack_goes_both_ways_without_copies(dtype: dtypes.DType) -> None:
+def test_dlpack_round_trip_copies_nothing(dtype: dtypes.DType) -> None:
     x = xp.ones((4, 6), dtype=dtype)[1:, ::-2]
     there = np.from_dlpack(x)
     assert there.ctypes.data == np.asarray(x).ctypes.data
@@ -93,7 +93,7 @@ def test_dlpack_goes_both_ways_without_copies(dtype: dtypes.DType) -> None:
     assert np.asarray(back).ctypes.data == there.ctypes.data
 
 
-def test_dlpack_keeps_the_memory_as_long_as_it_is_used(cpu: Device) -> None:
+def test_dlpack_keeps_memory_alive(cpu: Device) -> None:
     x = xp.full((1000,), 3, dtype=xp.int16, device=cpu)
     there = np.from_dlpack(x)
     del x
@@ -107,7 +107,7 @@ def test_dlpack_keeps_the_memory_as_long_as_it_is_used(cpu: Device) -> None:
 
 
 @about_processors
-def test_a_capsule_is_taken_over_once() -> None:
+def test_dlpack_capsule_is_consumed_once() -> None:
     capsule = xp.ones(3).__dlpack__(max_version=(1, 0))
     assert "dltensor_versioned" in repr(capsule)
 
@@ -124,7 +124,7 @@ def test_a_capsule_is_taken_over_once() -> None:
         xp.from_dlpack(Producer())
 
 
-def test_unused_capsules_give_their_memory_back(cpu: Device) -> None:
+def test_unused_capsules_free_their_memory(cpu: Device) -> None:
     for versions in (None, (1, 0)):
         x = xp.ones(1000, device=cpu)
         capsule = x.__dlpack__(max_version=versions)
@@ -136,7 +136,7 @@ def test_unused_capsules_give_their_memory_back(cpu: Device) -> None:
 
 
 @about_processors
-def test_older_producers_and_consumers_are_served() -> None:
+def test_dlpack_before_1_0_is_supported() -> None:
     class Old:
         def __init__(self, array: np.ndarray[Any, Any]) -> None:
             self.array = array
@@ -153,7 +153,7 @@ def test_older_producers_and_consumers_are_served() -> None:
 
 
 @about_processors
-def test_bfloat16_crosses_as_what_it_is() -> None:
+def test_dlpack_keeps_bfloat16() -> None:
     x = xp.asarray([1.0, -2.5], dtype=xp.bfloat16)
     back = xp.from_dlpack(x)
     assert back.dtype is xp.bfloat16
@@ -161,7 +161,7 @@ def test_bfloat16_crosses_as_what_it_is() -> None:
     assert np.asarray(x).tolist() == [0x3F80, 0xC020]
 
 
-def test_dlpack_refuses_what_it_cannot_do(sim: Device) -> None:
+def test_dlpack_raises_for_unsupported_requests(sim: Device) -> None:
     x = xp.ones(3, device=sim)
     with pytest.raises(
         BufferError, match="__dlpack__: expected a device with a DLPack type, got sim"
@@ -178,7 +178,7 @@ def test_dlpack_refuses_what_it_cannot_do(sim: Device) -> None:
         xp.from_dlpack(3)
 
 
-def test_misaligned_and_foreign_byte_orders_are_read_right() -> None:
+def test_misaligned_and_byte_swapped_arrays_are_converted() -> None:
     raw = np.zeros(33, np.uint8)
     odd = raw[1:].view(np.float64)
     odd[:] = [1.0, 2.0, 3.0, 4.0]
@@ -205,14 +205,14 @@ def test_misaligned_and_foreign_byte_orders_are_read_right() -> None:
         (np.float32(1.5), "float32", 1.5),
     ],
 )
-def test_values_become_arrays(value: Any, dtype: str, values: Any) -> None:
+def test_asarray_of_python_values(value: Any, dtype: str, values: Any) -> None:
     x = xp.asarray(value)
     assert str(x.dtype) == dtype
     assert x.tolist() == values
 
 
 @pytest.mark.parametrize("value", ["text", [[1], [2, 3]], object(), [2**80]])
-def test_what_is_no_array_of_numbers_is_refused(value: Any) -> None:
+def test_asarray_of_non_numbers_raises(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         xp.asarray(value)
 

@@ -48,7 +48,7 @@ def test_gather_rows() -> None:
 
 
 @pytest.mark.parametrize("ids", [[11], [-2], [2**31 - 1]])
-def test_an_id_out_of_range_fails_the_call_and_nothing_else(ids: list[int]) -> None:
+def test_id_out_of_range_fails_only_its_call(ids: list[int]) -> None:
     own = Device("cpu")
     table = xp.ones((11, 4), dtype=xp.float32, device=own)
     given = xp.asarray(ids, dtype=xp.int32, device=own)
@@ -133,7 +133,7 @@ def test_batched_matmul(batch: tuple[int, ...], types: tuple[str, str]) -> None:
     assert np.abs(ops.batched_matmul(a, transposed).to_numpy() - expected).max() < 1e-4
 
 
-def test_products_with_an_empty_axis() -> None:
+def test_matmul_with_an_empty_axis() -> None:
     empty = put(np.empty((2, 3, 0), np.float32))
     out = ops.batched_matmul(empty, put(np.empty((2, 0, 4), np.float32)))
     assert np.array_equal(out.to_numpy(), np.zeros((2, 3, 4)))
@@ -156,7 +156,7 @@ ONE = put([[1.0, 2.0]], "f4")
 
 
 @pytest.mark.parametrize("index", range(len(WRONG)))
-def test_wrong_arguments_are_named(index: int) -> None:
+def test_invalid_arguments_are_named(index: int) -> None:
     error, text, call = WRONG[index]
     with pytest.raises(error) as raised:
         call()
