@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a program, its bytes or its arguments.
+//! Errors of a program, its bytes or its arguments.
 
 use std::fmt;
 
@@ -103,7 +103,7 @@ pub enum TapeError {
         /// The outer block's number.
         block: usize,
     },
-    /// A field of a block that makes no sense.
+    /// An invalid field of a block.
     BadBlock {
         /// The block's number.
         block: usize,

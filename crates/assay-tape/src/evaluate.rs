@@ -1,32 +1,24 @@
-//! Runs a tape over points.
+//! Evaluates a tape at many points.
 
 use std::sync::{Arc, PoisonError};
 
-use super::Tape;
 use super::block::BlockSolver;
 use super::error::TapeError;
-use super::level::Level;
+use super::implicit::ImplicitSolver;
+use super::input::Input;
 use super::machine::Machine;
 use super::op::Op;
-use super::operations::apply;
 use super::plan::Plan;
 use super::program::Instruction;
+use super::scalar_operations::apply;
+use super::simd_level::SimdLevel;
+use super::tape::Tape;
 
-/// Points computed together. Measured on 400 relations: twice as many cost a tenth more, with
-/// inputs and registers that no longer fit the second-level cache together; half as many gain
-/// nothing.
+/// Points per chunk. Measured on 400 relations: twice as many cost a tenth more, because inputs and
+/// registers no longer fit the L2 cache together; half as many gain nothing.
 const CHUNK: usize = 256;
 
-/// One input of an evaluation.
-#[derive(Clone, Copy, Debug)]
-pub enum Input<'a> {
-    /// The same number at every point.
-    Uniform(f64),
-    /// One number per point.
-    Varying(&'a [f64]),
-}
-
-/// What happened during an evaluation.
+/// Result of an evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvaluationReport {
     /// Points evaluated.
@@ -48,21 +40,21 @@ impl EvaluationReport {
 impl Tape {
     /// Computes every output at every point.
     ///
-    /// Each varying input and each output holds one number per point. What depends on uniform
-    /// inputs only is computed once.
+    /// Each varying input and each output holds one number per point. Values that depend on uniform
+    /// inputs only are computed once.
     pub fn evaluate(
         &self,
         inputs: &[Input<'_>],
         points: usize,
         outputs: &mut [&mut [f64]],
     ) -> Result<EvaluationReport, TapeError> {
-        self.evaluate_at(Level::best(), inputs, points, outputs)
+        self.evaluate_at(SimdLevel::best(), inputs, points, outputs)
     }
 
-    /// Like [`Tape::evaluate`], with the kernels of one processor level.
+    /// Like [`Tape::evaluate`], with the kernels of one SIMD level.
     pub(super) fn evaluate_at(
         &self,
-        level: Level,
+        level: SimdLevel,
         inputs: &[Input<'_>],
         points: usize,
         outputs: &mut [&mut [f64]],
@@ -99,8 +91,8 @@ impl Tape {
         Ok(())
     }
 
-    /// The schedule for these varying inputs: the last one again, if it was for the same.
-    fn plan(&self, level: Level, varying: Vec<bool>) -> Arc<Plan> {
+    /// The plan for these varying inputs; the last one is cached.
+    fn plan(&self, level: SimdLevel, varying: Vec<bool>) -> Arc<Plan> {
         let mut last = self
             .last_plan
             .lock()
@@ -118,7 +110,7 @@ impl Tape {
     /// The values that are the same at every point, by value number; zeros for the others.
     fn uniform_values(
         &self,
-        level: Level,
+        level: SimdLevel,
         plan: &Plan,
         inputs: &[Input<'_>],
         points: usize,

@@ -1,18 +1,17 @@
-//! Pairs of operations done in one loop.
+//! Fusion of pairs of operations into one loop.
 //!
-//! Where a sum, difference, product or quotient is read once, by another of them, the two run
-//! together: the number between them stays in the processor instead of going through memory,
-//! and it is rounded as ever.
+//! Where a sum, difference, product or quotient is read once, by another of them, the two are fused:
+//! the intermediate stays in a CPU register instead of going through memory, with the same rounding.
 
 use std::marker::PhantomData;
 
 use super::kernels::{Compile, Loop, Operand, Operands, Varying};
 use super::op::Op;
-use super::operations::{Add, Binary, Div, Mul, Sub};
 use super::program::Program;
+use super::scalar_operations::{Add, Binary, Div, Mul, Sub};
 use super::simplify::for_each_operand;
 
-/// Which instructions run in the loop of another.
+/// Which instructions are fused into another.
 #[derive(Debug)]
 pub(super) struct Fusion {
     /// For each instruction, the earlier one that its loop computes first.
@@ -88,10 +87,10 @@ impl<F: Binary, S: Binary, const SWAPPED: bool, const A: bool, const B: bool, co
         let c = unsafe { Operand::<C>::new(operands.first[2], out.len()) };
         #[allow(clippy::needless_range_loop, reason = "see `kernels`")]
         for lane in 0..out.len() {
-            let between = F::apply(a.at(lane), b.at(lane));
+            let intermediate = F::apply(a.at(lane), b.at(lane));
             out[lane] = match SWAPPED {
-                true => S::apply(c.at(lane), between),
-                false => S::apply(between, c.at(lane)),
+                true => S::apply(c.at(lane), intermediate),
+                false => S::apply(intermediate, c.at(lane)),
             };
         }
     }
@@ -106,25 +105,27 @@ pub(super) fn fused_kernel<K: Compile>(
     varying: Varying,
 ) -> K::Kernel {
     match first {
-        Op::Add => after::<K, Add>(second, swapped, varying),
-        Op::Sub => after::<K, Sub>(second, swapped, varying),
-        Op::Mul => after::<K, Mul>(second, swapped, varying),
-        _ => after::<K, Div>(second, swapped, varying),
+        Op::Add => second_kernel::<K, Add>(second, swapped, varying),
+        Op::Sub => second_kernel::<K, Sub>(second, swapped, varying),
+        Op::Mul => second_kernel::<K, Mul>(second, swapped, varying),
+        _ => second_kernel::<K, Div>(second, swapped, varying),
     }
 }
 
-fn after<K: Compile, F: Binary>(second: Op, swapped: bool, varying: Varying) -> K::Kernel {
+fn second_kernel<K: Compile, F: Binary>(second: Op, swapped: bool, varying: Varying) -> K::Kernel {
     match (second, swapped) {
-        (Op::Add, _) => shaped::<K, F, Add, false>(varying),
-        (Op::Mul, _) => shaped::<K, F, Mul, false>(varying),
-        (Op::Sub, false) => shaped::<K, F, Sub, false>(varying),
-        (Op::Sub, true) => shaped::<K, F, Sub, true>(varying),
-        (_, false) => shaped::<K, F, Div, false>(varying),
-        (_, true) => shaped::<K, F, Div, true>(varying),
+        (Op::Add, _) => varying_kernel::<K, F, Add, false>(varying),
+        (Op::Mul, _) => varying_kernel::<K, F, Mul, false>(varying),
+        (Op::Sub, false) => varying_kernel::<K, F, Sub, false>(varying),
+        (Op::Sub, true) => varying_kernel::<K, F, Sub, true>(varying),
+        (_, false) => varying_kernel::<K, F, Div, false>(varying),
+        (_, true) => varying_kernel::<K, F, Div, true>(varying),
     }
 }
 
-fn shaped<K: Compile, F: Binary, S: Binary, const SWAPPED: bool>(varying: Varying) -> K::Kernel {
+fn varying_kernel<K: Compile, F: Binary, S: Binary, const SWAPPED: bool>(
+    varying: Varying,
+) -> K::Kernel {
     match varying {
         0b001 => K::compile::<FusedLoop<F, S, SWAPPED, true, false, false>>(),
         0b010 => K::compile::<FusedLoop<F, S, SWAPPED, false, true, false>>(),

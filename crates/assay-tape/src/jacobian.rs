@@ -1,10 +1,11 @@
 //! Exact derivatives of a tape's outputs by its inputs.
 
-use super::Tape;
 use super::error::TapeError;
-use super::evaluate::{EvaluationReport, Input, check_length, check_rows};
-use super::level::Level;
+use super::evaluate::{EvaluationReport, check_length, check_rows};
+use super::input::Input;
+use super::simd_level::SimdLevel;
 use super::sweep::{Sweep, add};
+use super::tape::Tape;
 use super::tracer::{Tracer, fill};
 
 impl Tape {
@@ -39,12 +40,12 @@ impl Tape {
             derivatives.len(),
         )?;
         let sweeps = Sweeps::choose(self, wrt);
-        let mut tracer = Tracer::new(self, Level::best(), points);
+        let mut tracer = Tracer::new(self, SimdLevel::best(), points);
         tracer.for_each_chunk(inputs, points, |tracer, start, lanes| {
             if let Some(values) = &mut values {
                 tracer.copy_outputs(values, start, lanes);
             }
-            let mut put = |output: usize, column: usize, seed: Option<&[f64]>| {
+            let mut write = |output: usize, column: usize, seed: Option<&[f64]>| {
                 let row = (output * wrt.len() + column) * points + start;
                 let into = &mut derivatives[row..row + lanes];
                 match seed {
@@ -58,7 +59,7 @@ impl Tape {
                         tracer.seeds.row_mut(input as usize, lanes).fill(1.0);
                         tracer.forward(sweep, lanes);
                         for (output, &value) in self.program.outputs.iter().enumerate() {
-                            put(output, column, tracer.seed(sweep, value, lanes));
+                            write(output, column, tracer.seed(sweep, value, lanes));
                         }
                     }
                 }
@@ -71,7 +72,7 @@ impl Tape {
                         }
                         tracer.backward(sweep, lanes);
                         for (column, &input) in wrt.iter().enumerate() {
-                            put(output, column, tracer.seed(sweep, input, lanes));
+                            write(output, column, tracer.seed(sweep, input, lanes));
                         }
                     }
                 }
@@ -79,7 +80,8 @@ impl Tape {
         })
     }
 
-    /// The change of every output along `tangents`, one per input, at every point.
+    /// Jacobian-vector product (forward mode): the change of every output along `tangents`, one per
+    /// input, at every point.
     pub fn jvp(
         &self,
         inputs: &[Input<'_>],
@@ -94,7 +96,7 @@ impl Tape {
             .filter(|&input| !matches!(tangents[input as usize], Input::Uniform(0.0)))
             .collect();
         let sweep = Sweep::forward(&self.program, &moving);
-        let mut tracer = Tracer::new(self, Level::best(), points);
+        let mut tracer = Tracer::new(self, SimdLevel::best(), points);
         tracer.for_each_chunk(inputs, points, |tracer, start, lanes| {
             for &input in &moving {
                 let row = tracer.seeds.row_mut(input as usize, lanes);
@@ -111,7 +113,8 @@ impl Tape {
         })
     }
 
-    /// The derivative by every input of the outputs weighted by `cotangents`, at every point.
+    /// Vector-Jacobian product (reverse mode): the gradient by every input of the outputs weighted by
+    /// `cotangents`, at every point.
     pub fn vjp(
         &self,
         inputs: &[Input<'_>],
@@ -125,7 +128,7 @@ impl Tape {
         let all: Vec<u32> = (0..self.input_count() as u32).collect();
         let forward = Sweep::forward(&self.program, &all);
         let sweep = forward.backward_from(&self.program, &self.program.outputs);
-        let mut tracer = Tracer::new(self, Level::best(), points);
+        let mut tracer = Tracer::new(self, SimdLevel::best(), points);
         let mut weight = vec![0.0; tracer.width];
         tracer.for_each_chunk(inputs, points, |tracer, start, lanes| {
             tracer.clear(&sweep, lanes);
@@ -178,7 +181,7 @@ fn check_columns(
     Ok(())
 }
 
-/// One sweep per input or one per output, whichever are fewer.
+/// Forward mode with one sweep per input, or reverse mode with one per output, whichever are fewer.
 enum Sweeps {
     Forward(Vec<Sweep>),
     Backward(Vec<Sweep>),

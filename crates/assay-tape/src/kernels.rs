@@ -1,18 +1,18 @@
 //! The inner loops: one operation over many points.
 //!
-//! Everything here is inlined into functions compiled for each processor level (see `level`),
-//! where the compiler turns the loops into vector instructions. Which operands vary is a
-//! compile-time choice, so that a uniform one is loaded once and not once per point.
+//! Everything here is inlined into functions compiled for each SIMD level (see `simd_level`), where
+//! the compiler vectorizes the loops. Which operands vary is a compile-time constant, so that a
+//! uniform one is loaded once and not once per point.
 //!
-//! Loops go by index: all lengths are then the same to the compiler, which otherwise leaves the
-//! last vectors of every call to a loop over single lanes.
+//! Loops run over indices: the compiler then knows that all lengths are equal; otherwise it leaves
+//! the last vectors of every call to a scalar loop.
 #![allow(clippy::needless_range_loop)]
 
 use std::marker::PhantomData;
 
 use super::functions::{self, Double, Ratio, Scaled};
 use super::op::Op;
-use super::operations::{self, Binary, Unary, elementwise};
+use super::scalar_operations::{self, Binary, Unary, elementwise};
 
 /// Where a kernel reads: the first number of each operand, and the `b` field of `powi`.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ impl<const A: bool, const B: bool, const C: bool> Loop for SelectLoop<A, B, C> {
         // SAFETY: the same.
         let c = unsafe { Operand::<C>::new(operands.first[2], out.len()) };
         for lane in 0..out.len() {
-            out[lane] = operations::select(a.at(lane), b.at(lane), c.at(lane));
+            out[lane] = scalar_operations::select(a.at(lane), b.at(lane), c.at(lane));
         }
     }
 }
@@ -144,8 +144,8 @@ const TILE: usize = 64;
 
 /// The general power as if every lane were regular, NaN where it is not.
 ///
-/// In one loop the stages would form a chain longer than a processor looks ahead, and it would
-/// wait for each; in a loop of its own, a stage of one vector runs beside that of the next.
+/// In one loop the stages would form a dependency chain longer than the reorder window of a CPU; in
+/// a loop of its own, a stage of one vector overlaps with that of the next.
 #[inline(always)]
 fn pow_tile<const A: bool, const B: bool>(out: &mut [f64], a: Operand<'_, A>, b: Operand<'_, B>) {
     let lanes = out.len().min(TILE);
@@ -249,11 +249,11 @@ fn powi_in_tiles(out: &mut [f64], a: &[f64], exponent: i32) {
         tile.copy_from_slice(&product);
     }
     for (value, &base) in tiles.into_remainder().iter_mut().zip(sources.remainder()) {
-        *value = operations::powi(base, exponent);
+        *value = scalar_operations::powi(base, exponent);
     }
 }
 
-/// A processor level: how it compiles a loop.
+/// A SIMD level: how it compiles a loop.
 pub(super) trait Compile {
     type Kernel;
     fn compile<L: Loop>() -> Self::Kernel;
@@ -267,8 +267,8 @@ macro_rules! choose {
         /// The kernel of an elementwise operation, at least one of whose operands varies.
         pub(super) fn kernel<C: Compile>(op: Op, varying: Varying) -> C::Kernel {
             match op {
-                $(Op::$unary => C::compile::<UnaryLoop<operations::$unary>>(),)*
-                $(Op::$binary => binary::<C, operations::$binary>(varying),)*
+                $(Op::$unary => C::compile::<UnaryLoop<scalar_operations::$unary>>(),)*
+                $(Op::$binary => binary::<C, scalar_operations::$binary>(varying),)*
                 Op::Pow => match varying & 0b11 {
                     0b01 => C::compile::<PowLoop<true, false>>(),
                     0b10 => C::compile::<PowLoop<false, true>>(),

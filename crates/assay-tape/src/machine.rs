@@ -1,16 +1,17 @@
-//! Runs a plan over chunks of points.
+//! Executes a plan over chunks of points.
 //!
-//! A plan is first resolved: every step becomes a kernel with the addresses it reads and
-//! writes, so that nothing but the calls is left for each chunk.
+//! A plan is first resolved: every step becomes a kernel with the addresses it reads and writes, so
+//! that a chunk costs the kernel calls only.
 
 use super::block::BlockSolver;
-use super::evaluate::Input;
+use super::implicit::ImplicitSolver;
+use super::input::Input;
 use super::kernels::{Operands, Varying};
-use super::level::Kernel;
 use super::plan::{Plan, Source, Step};
 use super::prefetch::Prefetch;
 use super::program::Program;
 use super::rows::Rows;
+use super::simd_level::Kernel;
 
 /// A step with its addresses.
 #[derive(Clone, Copy)]
@@ -236,7 +237,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Rows that are reached by address from kernels and by number from elsewhere.
+/// Registers, accessed by address from kernels and by number from elsewhere.
 struct Registers {
     /// Owns the memory; used through `base` only, so that addresses stay valid.
     _memory: Rows,

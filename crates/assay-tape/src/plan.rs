@@ -1,10 +1,11 @@
-//! Which instructions run once per call, which once per point, and in which registers.
+//! The evaluation plan: which instructions run once per call and which once per point, and register
+//! allocation.
 
 use super::fusion::Fusion;
 use super::kernels::Varying;
-use super::level::{Kernel, Level};
 use super::op::Op;
 use super::program::{Instruction, Program};
+use super::simd_level::{Kernel, SimdLevel};
 use super::simplify::for_each_operand;
 
 /// Where an operand comes from while a chunk of points is computed.
@@ -18,7 +19,7 @@ pub(super) enum Source {
     Register(u32),
 }
 
-/// One action per chunk of points.
+/// One step per chunk of points.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// Compute an operation into a register; sources of operands it does not use are arbitrary.
@@ -40,16 +41,16 @@ pub(super) enum Step {
     Store { register: u32, output: u32 },
 }
 
-/// A schedule for one choice of varying inputs.
+/// A plan for one choice of varying inputs.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// For each input, whether it varies.
     pub(super) varying_inputs: Vec<bool>,
-    /// The processor level of the kernels.
-    pub(super) level: Level,
+    /// The SIMD level of the kernels.
+    pub(super) level: SimdLevel,
     /// Indices of the instructions that are the same at every point, in order.
     pub(super) uniform: Vec<u32>,
-    /// What to do for each chunk of points.
+    /// The steps of each chunk of points.
     pub(super) steps: Vec<Step>,
     /// Outputs that no step stores: their number and source, which is not a register.
     pub(super) direct_outputs: Vec<(u32, Source)>,
@@ -59,8 +60,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Schedules a simplified program.
-    pub(super) fn new(program: &Program, level: Level, varying_inputs: Vec<bool>) -> Plan {
+    /// Plans a simplified program.
+    pub(super) fn new(program: &Program, level: SimdLevel, varying_inputs: Vec<bool>) -> Plan {
         let mut planner = Planner::new(program, level, varying_inputs);
         planner.allocate();
         planner.plan
@@ -72,10 +73,10 @@ struct Planner<'a> {
     first: usize,
     /// For each value, whether it varies.
     varying: Vec<bool>,
-    /// For each varying value, where it is; instructions get theirs as they are scheduled.
+    /// The source of each varying value; those of instructions are set as registers are allocated.
     sources: Vec<Source>,
     fusion: Fusion,
-    /// For each instruction, the index of the last one whose loop reads it.
+    /// For each instruction, the index of the last one whose loop reads it (its live range).
     last_use: Vec<usize>,
     /// Outputs by instruction.
     outputs_of: Vec<Vec<u32>>,
@@ -84,7 +85,7 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(program: &'a Program, level: Level, varying_inputs: Vec<bool>) -> Self {
+    fn new(program: &'a Program, level: SimdLevel, varying_inputs: Vec<bool>) -> Self {
         let first = program.first_instruction();
         let total = first + program.code.len();
         let mut varying = varying_inputs.clone();
@@ -166,7 +167,7 @@ impl<'a> Planner<'a> {
             match instruction.op {
                 Op::Block => {
                     let block = &self.program.blocks[instruction.a as usize];
-                    let sources = (self.all(&block.start), self.all(&block.externals));
+                    let sources = (self.sources(&block.start), self.sources(&block.externals));
                     self.plan.block_sources[instruction.a as usize] = Some(sources);
                     self.plan.steps.push(Step::Solve {
                         block: instruction.a,
@@ -175,7 +176,7 @@ impl<'a> Planner<'a> {
                 Op::Extract => {
                     let executed = self.program.code[instruction.a as usize - self.first];
                     let (block, member) = (executed.a, instruction.b);
-                    let register = self.take_register(index);
+                    let register = self.allocate_register(index);
                     self.plan.steps.push(Step::Extract {
                         block,
                         member,
@@ -204,7 +205,7 @@ impl<'a> Planner<'a> {
                 (level.fused_kernel(first.op, op, swapped, varying), operands)
             }
         };
-        let register = self.take_register(index);
+        let register = self.allocate_register(index);
         self.plan.steps.push(Step::Compute {
             kernel,
             immediate: b,
@@ -213,7 +214,7 @@ impl<'a> Planner<'a> {
         });
     }
 
-    /// Where these values are, and which of them vary.
+    /// The sources of these values, and which of them vary.
     fn operands(&self, values: &[u32]) -> ([Source; 3], Varying) {
         let mut sources = [Source::Uniform(0); 3];
         let mut varying = 0;
@@ -224,15 +225,15 @@ impl<'a> Planner<'a> {
         (sources, varying)
     }
 
-    fn all(&self, values: &[u32]) -> Vec<Source> {
+    fn sources(&self, values: &[u32]) -> Vec<Source> {
         values
             .iter()
             .map(|&value| self.sources[value as usize])
             .collect()
     }
 
-    /// A register for an instruction; never one of its operands', which are still held.
-    fn take_register(&mut self, index: usize) -> u32 {
+    /// Allocates a register for an instruction; never one of its operands', which are still live.
+    fn allocate_register(&mut self, index: usize) -> u32 {
         let register = self.free.pop().unwrap_or_else(|| {
             self.plan.register_count += 1;
             self.plan.register_count as u32 - 1
@@ -241,7 +242,7 @@ impl<'a> Planner<'a> {
         register
     }
 
-    /// Stores what is an output and frees the registers that are read no more.
+    /// Stores outputs and frees registers after their last use.
     fn release(&mut self, index: usize) {
         if let Source::Register(register) = self.sources[self.first + index] {
             for &output in &self.outputs_of[index] {

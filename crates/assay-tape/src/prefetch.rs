@@ -1,12 +1,12 @@
-//! Fetches the inputs of the next chunk while the present one is computed.
+//! Software prefetch: requests the inputs of the next chunk while the current one is computed.
 //!
-//! A chunk touches every varying input at a new address, too briefly for the processor to
-//! notice a pattern; with hundreds of inputs most of the time would go into waiting for memory.
+//! A chunk reads every varying input at a new address, too briefly for the hardware prefetcher to
+//! detect a stream; with hundreds of inputs evaluation would be bound by memory latency.
 
 /// Floats per cache line.
 const LINE: usize = 8;
 
-/// A walk over the lines of a chunk, column by column.
+/// A walk over the cache lines of a chunk, column by column.
 pub(super) struct Prefetch {
     columns: Vec<*const f64>,
     column: usize,
@@ -14,12 +14,12 @@ pub(super) struct Prefetch {
     lines_per_column: usize,
     /// Index of the chunk's first number in each column.
     start: usize,
-    /// Lines to fetch at a time.
-    pace: usize,
+    /// Lines to prefetch per call.
+    lines_per_call: usize,
 }
 
 impl Prefetch {
-    /// Fetches from these columns, once it is told what.
+    /// A prefetcher of these columns; [`Prefetch::begin`] sets the range.
     pub(super) fn new(columns: Vec<*const f64>) -> Prefetch {
         Prefetch {
             columns,
@@ -27,7 +27,7 @@ impl Prefetch {
             line: 0,
             lines_per_column: 0,
             start: 0,
-            pace: 0,
+            lines_per_call: 0,
         }
     }
 
@@ -37,13 +37,13 @@ impl Prefetch {
         self.line = 0;
         self.lines_per_column = lanes.div_ceil(LINE);
         self.start = start;
-        self.pace = (self.columns.len() * self.lines_per_column).div_ceil(calls.max(1));
+        self.lines_per_call = (self.columns.len() * self.lines_per_column).div_ceil(calls.max(1));
     }
 
-    /// Asks for the next lines.
+    /// Prefetches the next lines.
     #[inline]
     pub(super) fn advance(&mut self) {
-        for _ in 0..self.pace {
+        for _ in 0..self.lines_per_call {
             if self.line >= self.lines_per_column {
                 self.line = 0;
                 self.column += 1;

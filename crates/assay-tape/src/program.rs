@@ -1,4 +1,4 @@
-//! What a tape is made from: a flat program in single-assignment form.
+//! Programs in static single-assignment (SSA) form, from which tapes are built.
 
 use super::op::Op;
 
@@ -10,7 +10,7 @@ pub const MAX_INTEGER_POWER: i32 = 64;
 /// Fields that an operation does not use are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Instruction {
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// First operand.
     pub a: u32,
@@ -65,19 +65,19 @@ impl Program {
     }
 }
 
-/// How a block is brought to its solution.
+/// How a block is solved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
-    /// Newton's method on `g(x) - x` with exact derivatives and a backtracking step.
+    /// Newton's method on `g(x) - x` with exact derivatives and backtracking line search.
     Newton,
-    /// Repeated substitution `x <- x + damping * (g(x) - x)`.
+    /// Damped fixed-point iteration `x <- x + damping * (g(x) - x)`.
     FixedPoint {
-        /// Share of the full step taken, in (0, 1].
+        /// Fraction of the full step, in (0, 1].
         damping: f64,
     },
 }
 
-/// Simultaneous relations `x = g(x, p)`, solved at each point.
+/// An implicit block: simultaneous relations `x = g(x, p)`, solved at each point.
 ///
 /// The inner program's inputs are the `m` unknowns, then the externals; its outputs are the
 /// `m` updated unknowns, then any further members computed from the solution. A solution
@@ -87,7 +87,7 @@ pub enum Method {
 pub struct Block {
     /// The relations, without blocks of their own.
     pub inner: Program,
-    /// Values of the outer program that start the search, one per unknown.
+    /// Values of the outer program that the iteration starts from, one per unknown.
     pub start: Vec<u32>,
     /// Values of the outer program that the relations refer to.
     pub externals: Vec<u32>,
@@ -97,11 +97,11 @@ pub struct Block {
     pub relative_tolerance: f64,
     /// Tolerance added to the relative one.
     pub absolute_tolerance: f64,
-    /// Steps after which a point is given up; trying a part of one again does not count.
+    /// Steps after which a point has failed to converge, line-search halvings excluded.
     pub max_iterations: u32,
-    /// Lower bound of each unknown; the search is clipped to it.
+    /// Lower bound of each unknown; the iteration is clipped to it.
     pub lower: Vec<f64>,
-    /// Upper bound of each unknown; the search is clipped to it.
+    /// Upper bound of each unknown; the iteration is clipped to it.
     pub upper: Vec<f64>,
 }
 

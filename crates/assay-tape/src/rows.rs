@@ -15,8 +15,8 @@ pub(super) struct Rows {
 impl Rows {
     /// A table of zeros.
     pub(super) fn new(count: usize, width: usize) -> Rows {
-        // Narrow rows pack tightly; wide ones are padded so that equal columns of different
-        // rows do not compete for the same set of the first-level cache.
+        // Short rows are packed; long ones are padded so that equal columns of different rows do
+        // not map to the same set of the L1 cache.
         let stride = if width < LINE {
             width
         } else {

@@ -1,6 +1,6 @@
-//! Removes what does not reach an output and what is computed twice.
+//! Dead-code elimination and common-subexpression elimination.
 //!
-//! Only rewrites that leave every bit of every output as it was are made.
+//! Only rewrites that leave every bit of every output unchanged are made.
 
 use std::collections::HashMap;
 
@@ -63,15 +63,15 @@ struct Builder<'a> {
     constants: Vec<f64>,
     code: Vec<Instruction>,
     blocks: Vec<Block>,
-    /// New number of each old constant and instruction that was kept.
+    /// New value number of each live constant and instruction.
     renumbered: Vec<u32>,
     known: HashMap<Instruction, u32>,
 }
 
 impl<'a> Builder<'a> {
     fn new(program: &'a Program) -> Self {
-        // A block that nothing executes keeps its number and refers to nothing in particular.
-        let forgotten = |block: &Block| Block {
+        // A dead block keeps its number; its operands are placeholders.
+        let dead = |block: &Block| Block {
             inner: simplify(&block.inner),
             start: vec![0; block.start.len()],
             externals: vec![0; block.externals.len()],
@@ -81,7 +81,7 @@ impl<'a> Builder<'a> {
             program,
             constants: Vec::new(),
             code: Vec::new(),
-            blocks: program.blocks.iter().map(forgotten).collect(),
+            blocks: program.blocks.iter().map(dead).collect(),
             renumbered: vec![0; program.constants.len() + program.code.len()],
             known: HashMap::new(),
         }
@@ -112,7 +112,7 @@ impl<'a> Builder<'a> {
         self.renumbered[self.program.constants.len() + index] = number;
     }
 
-    /// The instruction in new numbers and in the one form that its equals share.
+    /// The instruction with new value numbers, in canonical form.
     fn rename(&mut self, instruction: &Instruction) -> Instruction {
         let Instruction { op, a, b, c } = *instruction;
         match op {
@@ -141,7 +141,7 @@ impl<'a> Builder<'a> {
                     }
                 };
                 let (mut a, mut b, c) = (operand(0, a), operand(1, b), operand(2, c));
-                // Not minimum and maximum: at a tie they return, and differentiate, the first.
+                // Not minimum and maximum: at a tie they return, and differentiate, the first operand.
                 let commutes = matches!(op, Op::Add | Op::Mul | Op::Eq | Op::Ne | Op::And | Op::Or);
                 if commutes && a > b {
                     (a, b) = (b, a);

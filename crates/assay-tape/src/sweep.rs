@@ -1,11 +1,12 @@
-//! Carries derivatives through a program, forward or backward.
+//! Forward- and reverse-mode sweeps over a program.
 
-use super::block::BlockSolver;
-use super::derivative::Link;
-use super::level::Level;
+use super::implicit::ImplicitSolver;
 use super::op::Op;
+use super::partials::PrimalOperands;
 use super::program::{Instruction, Program};
 use super::rows::Rows;
+use super::simd_level::SimdLevel;
+use super::simplify::for_each_operand;
 
 /// An instruction to visit, and which of its operands matter (bit 0 for `a`).
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// All instructions that the given inputs influence, in order.
+    /// Forward mode: all instructions that the given inputs influence, in order.
     pub(super) fn forward(program: &Program, inputs: &[u32]) -> Sweep {
         let first = program.first_instruction();
         let mut influenced = vec![false; first + program.code.len()];
@@ -55,7 +56,7 @@ impl Sweep {
         Sweep { influenced, visits }
     }
 
-    /// The part of a forward sweep that reaches any of the given values, in reverse order.
+    /// Reverse mode: the part of a forward sweep that reaches the given values, in reverse order.
     pub(super) fn backward_from(&self, program: &Program, values: &[u32]) -> Sweep {
         let first = program.first_instruction();
         let mut needed = vec![false; self.influenced.len()];
@@ -69,7 +70,7 @@ impl Sweep {
             }
             visits.push(*visit);
             let instruction = &program.code[visit.instruction as usize];
-            super::simplify::for_each_operand(program, instruction, |value| {
+            for_each_operand(program, instruction, |value| {
                 needed[value as usize] = true;
             });
         }
@@ -88,15 +89,15 @@ impl Sweep {
         self.influenced[value as usize]
     }
 
-    /// Carries tangents from the rows of the chosen inputs, which are set, to all others.
+    /// Propagates tangents from the rows of the chosen inputs, which are set, to all others.
     pub(super) fn run_forward(
         &self,
         program: &Program,
-        level: Level,
+        level: SimdLevel,
         values: &Rows,
         seeds: &mut Rows,
         lanes: usize,
-        solvers: &mut [BlockSolver<'_>],
+        solvers: &mut [impl ImplicitSolver],
     ) {
         let first = program.first_instruction();
         for visit in &self.visits {
@@ -117,11 +118,11 @@ impl Sweep {
                     seeds.row_mut(row, lanes).copy_from_slice(seed);
                 }
                 _ => {
-                    let link = link(instruction, values, row, lanes);
+                    let primal = primal(instruction, values, row, lanes);
                     let (into, others) = seeds.split(row, lanes);
                     into.fill(0.0);
                     for (operand, value) in visited_operands(visit, instruction) {
-                        level.accumulate(&link, operand, others.row(value as usize, lanes), into);
+                        level.accumulate(&primal, operand, others.row(value as usize, lanes), into);
                     }
                 }
             }
@@ -134,7 +135,7 @@ impl Sweep {
         program: &Program,
         seeds: &mut Rows,
         lanes: usize,
-        solvers: &mut [BlockSolver<'_>],
+        solvers: &mut [impl ImplicitSolver],
     ) {
         let first = program.first_instruction();
         for input in 0..program.input_count {
@@ -153,17 +154,17 @@ impl Sweep {
         }
     }
 
-    /// Carries adjoints back to the rows of the chosen inputs.
+    /// Propagates adjoints back to the rows of the chosen inputs.
     ///
-    /// The rows are cleared, and then seeded where the sweep begins.
+    /// The caller clears the rows, then seeds those the sweep begins at.
     pub(super) fn run_backward(
         &self,
         program: &Program,
-        level: Level,
+        level: SimdLevel,
         values: &Rows,
         seeds: &mut Rows,
         lanes: usize,
-        solvers: &mut [BlockSolver<'_>],
+        solvers: &mut [impl ImplicitSolver],
     ) {
         let first = program.first_instruction();
         for visit in &self.visits {
@@ -186,10 +187,10 @@ impl Sweep {
                     solvers[number].add_member_seed(member, seeds.row(row, lanes));
                 }
                 _ => {
-                    let link = link(instruction, values, row, lanes);
+                    let primal = primal(instruction, values, row, lanes);
                     for (operand, value) in visited_operands(visit, instruction) {
                         let (into, others) = seeds.split(value as usize, lanes);
-                        level.accumulate(&link, operand, others.row(row, lanes), into);
+                        level.accumulate(&primal, operand, others.row(row, lanes), into);
                     }
                 }
             }
@@ -216,12 +217,17 @@ fn visited_operands(
         .filter(move |(operand, _)| mask >> operand & 1 == 1)
 }
 
-fn link<'a>(instruction: &Instruction, values: &'a Rows, row: usize, lanes: usize) -> Link<'a> {
+fn primal<'a>(
+    instruction: &Instruction,
+    values: &'a Rows,
+    row: usize,
+    lanes: usize,
+) -> PrimalOperands<'a> {
     let operand = |used: usize, value: u32| match instruction.op.arity() > used {
         true => values.row(value as usize, lanes),
         false => values.row(row, lanes),
     };
-    Link {
+    PrimalOperands {
         op: instruction.op,
         immediate: instruction.b,
         a: operand(0, instruction.a),

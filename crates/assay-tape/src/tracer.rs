@@ -1,22 +1,23 @@
-//! Values of a chunk of points, and derivatives carried through them.
+//! Primal values of a chunk of points, and derivatives propagated through them.
 
-use super::Tape;
 use super::block::BlockSolver;
 use super::error::TapeError;
-use super::evaluate::{EvaluationReport, Input};
-use super::level::Level;
+use super::evaluate::EvaluationReport;
+use super::input::Input;
+use super::primal_values::{compute_values, value_rows};
 use super::rows::Rows;
+use super::simd_level::SimdLevel;
 use super::sweep::Sweep;
-use super::trace::{compute_values, value_rows};
+use super::tape::Tape;
 
-/// Values of a chunk: about a mebibyte of them, and as much of seeds, measured to be best with a
-/// second-level cache of two.
+/// Values per chunk: 1 MiB of them, and as much of seeds, measured to be best with 2 MiB of L2
+/// cache.
 const WORKING_SET: usize = 1 << 17;
 
-/// Lanes that the compiler's loops take at a time; what is left over goes one by one.
+/// Lanes that the compiler's unrolled loops process at a time; the remainder is scalar.
 const UNROLLED: usize = 32;
 
-/// The part of an input that a row covers, from point `start` on.
+/// Copies the part of an input that a row covers, from point `start` on.
 pub(super) fn fill(row: &mut [f64], input: &Input<'_>, start: usize) {
     match input {
         Input::Uniform(value) => row.fill(*value),
@@ -27,7 +28,7 @@ pub(super) fn fill(row: &mut [f64], input: &Input<'_>, start: usize) {
 /// Values and seeds of a chunk of points.
 pub(super) struct Tracer<'a> {
     tape: &'a Tape,
-    level: Level,
+    level: SimdLevel,
     pub(super) width: usize,
     values: Rows,
     pub(super) seeds: Rows,
@@ -35,7 +36,7 @@ pub(super) struct Tracer<'a> {
 }
 
 impl<'a> Tracer<'a> {
-    pub(super) fn new(tape: &'a Tape, level: Level, points: usize) -> Tracer<'a> {
+    pub(super) fn new(tape: &'a Tape, level: SimdLevel, points: usize) -> Tracer<'a> {
         let program = &tape.program;
         let value_count = program.first_instruction() + program.code.len();
         let fitting = (WORKING_SET / value_count.max(1)).next_multiple_of(UNROLLED);
@@ -51,7 +52,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Computes all values of each chunk and hands it to `visit` with its start and length.
+    /// Computes all values of each chunk and calls `visit` with its start and length.
     pub(super) fn for_each_chunk(
         &mut self,
         inputs: &[Input<'_>],

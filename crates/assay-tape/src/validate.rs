@@ -1,10 +1,10 @@
-//! Checks a program once, so that nothing later has to.
+//! Validates a program once, so that evaluation needs no checks.
 
 use super::error::{Place, TapeError};
 use super::op::Op;
 use super::program::{Block, Instruction, MAX_INTEGER_POWER, Method, Program};
 
-/// Returns the first thing wrong with `program`, if anything is.
+/// Returns the first error of `program`, if any.
 pub(super) fn validate(program: &Program) -> Result<(), TapeError> {
     for (index, block) in program.blocks.iter().enumerate() {
         validate_block(index, block)?;
@@ -36,7 +36,7 @@ fn validate_code(program: &Program, block: Option<usize>) -> Result<(), TapeErro
     Ok(())
 }
 
-/// One program with what its instructions are checked against.
+/// One program and the context its instructions are checked in.
 struct Checker<'a> {
     program: &'a Program,
     block: Option<usize>,

@@ -1,20 +1,25 @@
-//! Solves a block at many points, and differentiates the solution.
+//! Solves an implicit block at many points, and differentiates the solution.
 
-mod derivative;
-mod linear;
+mod implicit_solver;
+mod lu;
 mod newton;
 
-use linear::Factored;
-use newton::{Progress, Search};
+use lu::LuFactors;
+use newton::{Iteration, Progress};
 
-use super::evaluate::Input;
-use super::level::Level;
+use super::input::Input;
+use super::primal_values::{compute_values, value_rows};
 use super::program::{Block, Method};
 use super::rows::Rows;
+use super::simd_level::SimdLevel;
 use super::sweep::Sweep;
-use super::trace::{compute_values, value_rows};
 
-/// Working memory for one block over a chunk of points.
+/// The blocks of an inner program: validation admits none.
+fn no_blocks() -> &'static mut [BlockSolver<'static>] {
+    &mut []
+}
+
+/// Solver of one block over a chunk of points, with its working memory.
 #[derive(Debug)]
 pub(super) struct BlockSolver<'a> {
     block: &'a Block,
@@ -26,13 +31,13 @@ pub(super) struct BlockSolver<'a> {
     members: Rows,
     /// Tangents or adjoints of the results, by member.
     member_seeds: Rows,
-    /// Derivatives of every inner output by every unknown, output by output.
+    /// Jacobian of the inner outputs by the unknowns, output by output.
     derivatives: Rows,
-    /// `I - G` at each lane, once it is needed.
-    factored: Vec<Factored>,
-    by_unknown: Vec<Sweep>,
-    by_externals: Sweep,
-    back_to_externals: Sweep,
+    /// LU factors of `I - G` at each lane, computed when first needed.
+    factors: Vec<LuFactors>,
+    unknown_forward: Vec<Sweep>,
+    external_forward: Sweep,
+    external_reverse: Sweep,
 }
 
 impl<'a> BlockSolver<'a> {
@@ -41,7 +46,7 @@ impl<'a> BlockSolver<'a> {
         let unknowns = block.unknown_count() as u32;
         let members = block.member_count();
         let externals: Vec<u32> = (unknowns..inner.input_count as u32).collect();
-        let by_externals = Sweep::forward(inner, &externals);
+        let external_forward = Sweep::forward(inner, &externals);
         let value_count = inner.first_instruction() + inner.code.len();
         BlockSolver {
             block,
@@ -50,52 +55,13 @@ impl<'a> BlockSolver<'a> {
             members: Rows::new(members, width),
             member_seeds: Rows::new(members, width),
             derivatives: Rows::new(members * unknowns as usize, width),
-            factored: Vec::new(),
-            by_unknown: (0..unknowns)
+            factors: Vec::new(),
+            unknown_forward: (0..unknowns)
                 .map(|unknown| Sweep::forward(inner, &[unknown]))
                 .collect(),
-            back_to_externals: by_externals.backward_from(inner, &inner.outputs),
-            by_externals,
+            external_reverse: external_forward.backward_from(inner, &inner.outputs),
+            external_forward,
         }
-    }
-
-    /// A result at each lane.
-    pub(super) fn member(&self, member: usize, lanes: usize) -> &[f64] {
-        self.members.row(member, lanes)
-    }
-
-    /// Solves at each lane; returns how many lanes did not converge.
-    pub(super) fn solve(
-        &mut self,
-        level: Level,
-        start: &[Input<'_>],
-        externals: &[Input<'_>],
-        lanes: usize,
-    ) -> usize {
-        self.factored.clear();
-        self.load(start, 0, lanes);
-        self.load(externals, start.len(), lanes);
-        let failed = self.search(level, lanes);
-        // What the members and their derivatives are computed from, at every lane again.
-        for unknown in 0..start.len() {
-            let found = self.members.row(unknown, lanes);
-            self.values.row_mut(unknown, lanes).copy_from_slice(found);
-        }
-        self.load(externals, start.len(), lanes);
-        self.compute_inner(level, lanes);
-        for member in start.len()..self.block.member_count() {
-            let row = self.block.inner.outputs[member] as usize;
-            let computed = self.values.row(row, lanes);
-            self.members
-                .row_mut(member, lanes)
-                .copy_from_slice(computed);
-        }
-        for &lane in &failed {
-            for member in 0..self.block.member_count() {
-                self.members.row_mut(member, lanes)[lane] = f64::NAN;
-            }
-        }
-        failed.len()
     }
 
     fn load(&mut self, operands: &[Input<'_>], first_row: usize, lanes: usize) {
@@ -108,60 +74,61 @@ impl<'a> BlockSolver<'a> {
         }
     }
 
-    fn compute_inner(&mut self, level: Level, lanes: usize) {
+    fn compute_inner(&mut self, level: SimdLevel, lanes: usize) {
         compute_values(
             &self.block.inner,
             level,
             &mut self.values,
             lanes,
-            &mut [],
+            no_blocks(),
             &mut [],
         );
     }
 
-    /// Leaves the unknowns in `members`, NaN where the search failed; returns those lanes.
-    fn search(&mut self, level: Level, lanes: usize) -> Vec<usize> {
+    /// Iterates to the solution and leaves the unknowns in `members`, NaN where it did not converge;
+    /// returns those lanes.
+    fn search(&mut self, level: SimdLevel, lanes: usize) -> Vec<usize> {
         let unknowns = self.block.unknown_count();
-        let mut searches = vec![Search::default(); lanes];
-        // Lanes still searching fill the first columns of the rows; this is where they belong.
-        let mut places: Vec<usize> = (0..lanes).collect();
+        let mut iterations = vec![Iteration::default(); lanes];
+        // Unconverged lanes are compacted into the first columns of the rows; these are their lanes.
+        let mut active_lanes: Vec<usize> = (0..lanes).collect();
         let mut failed = Vec::new();
         let mut position = vec![0.0; unknowns];
         let mut relations = vec![0.0; unknowns];
         let mut derivatives = vec![0.0; unknowns * unknowns];
         self.clip_start(lanes);
-        // Ends, because every search does: steps and their shares are both limited.
-        while !places.is_empty() {
-            let active = places.len();
+        // Terminates, because iterations and line-search halvings are both limited.
+        while !active_lanes.is_empty() {
+            let active = active_lanes.len();
             self.compute_inner(level, active);
             if self.block.method == Method::Newton {
                 self.differentiate(level, unknowns, active);
             }
-            let mut kept = 0;
-            for lane in 0..active {
-                self.read_lane(
-                    lane,
+            let mut remaining = 0;
+            for column in 0..active {
+                self.read_column(
+                    column,
                     active,
                     &mut position,
                     &mut relations,
                     &mut derivatives,
                 );
-                let place = places[lane];
-                let search = &mut searches[place];
-                match search.advance(self.block, &mut position, &relations, &derivatives) {
+                let lane = active_lanes[column];
+                match iterations[lane].advance(self.block, &mut position, &relations, &derivatives)
+                {
                     Progress::Continue => {
-                        self.move_lane(lane, kept, active, &position);
-                        places[kept] = place;
-                        kept += 1;
+                        self.move_column(column, remaining, active, &position);
+                        active_lanes[remaining] = lane;
+                        remaining += 1;
                     }
-                    Progress::Converged => self.finish(place, lanes, &position),
+                    Progress::Converged => self.finish(lane, lanes, &position),
                     Progress::Failed => {
-                        failed.push(place);
-                        self.finish(place, lanes, &vec![f64::NAN; unknowns]);
+                        failed.push(lane);
+                        self.finish(lane, lanes, &vec![f64::NAN; unknowns]);
                     }
                 }
             }
-            places.truncate(kept);
+            active_lanes.truncate(remaining);
         }
         failed
     }
@@ -175,28 +142,28 @@ impl<'a> BlockSolver<'a> {
         }
     }
 
-    fn read_lane(
+    fn read_column(
         &self,
-        lane: usize,
+        column: usize,
         active: usize,
         position: &mut [f64],
         relations: &mut [f64],
         derivatives: &mut [f64],
     ) {
         for (unknown, value) in position.iter_mut().enumerate() {
-            *value = self.values.row(unknown, active)[lane];
+            *value = self.values.row(unknown, active)[column];
         }
         for (unknown, value) in relations.iter_mut().enumerate() {
             let row = self.block.inner.outputs[unknown] as usize;
-            *value = self.values.row(row, active)[lane];
+            *value = self.values.row(row, active)[column];
         }
         for (index, value) in derivatives.iter_mut().enumerate() {
-            *value = self.derivatives.row(index, active)[lane];
+            *value = self.derivatives.row(index, active)[column];
         }
     }
 
-    /// Puts a lane's next position and its externals into an earlier column.
-    fn move_lane(&mut self, from: usize, to: usize, active: usize, position: &[f64]) {
+    /// Moves a lane's next position and its externals to an earlier column.
+    fn move_column(&mut self, from: usize, to: usize, active: usize, position: &[f64]) {
         for (unknown, value) in position.iter().enumerate() {
             self.values.row_mut(unknown, active)[to] = *value;
         }
@@ -206,19 +173,26 @@ impl<'a> BlockSolver<'a> {
         }
     }
 
-    fn finish(&mut self, place: usize, lanes: usize, position: &[f64]) {
+    fn finish(&mut self, lane: usize, lanes: usize, position: &[f64]) {
         for (unknown, value) in position.iter().enumerate() {
-            self.members.row_mut(unknown, lanes)[place] = *value;
+            self.members.row_mut(unknown, lanes)[lane] = *value;
         }
     }
 
-    /// Fills the derivatives of the first `outputs` inner outputs by every unknown.
-    fn differentiate(&mut self, level: Level, outputs: usize, lanes: usize) {
+    /// Computes the Jacobian of the first `outputs` inner outputs by the unknowns.
+    fn differentiate(&mut self, level: SimdLevel, outputs: usize, lanes: usize) {
         let inner = &self.block.inner;
         let unknowns = self.block.unknown_count();
-        for (unknown, sweep) in self.by_unknown.iter().enumerate() {
+        for (unknown, sweep) in self.unknown_forward.iter().enumerate() {
             self.seeds.row_mut(unknown, lanes).fill(1.0);
-            sweep.run_forward(inner, level, &self.values, &mut self.seeds, lanes, &mut []);
+            sweep.run_forward(
+                inner,
+                level,
+                &self.values,
+                &mut self.seeds,
+                lanes,
+                no_blocks(),
+            );
             for (output, &value) in inner.outputs[..outputs].iter().enumerate() {
                 let into = self.derivatives.row_mut(output * unknowns + unknown, lanes);
                 match sweep.influences(value) {

@@ -1,41 +1,41 @@
-//! One point's search for the solution of a block: what to try next.
+//! Damped Newton and fixed-point iteration of one point of a block.
 
-use super::linear::Factored;
+use super::lu::LuFactors;
 use crate::program::{Block, Method};
 
-/// Whether a point's search goes on.
+/// State of a point's iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Try the new position.
+    /// Evaluate at the new position.
     Continue,
     /// The position is the solution.
     Converged,
-    /// There is no use in going on.
+    /// The iteration cannot continue.
     Failed,
 }
 
-/// Tolerances below this share of a value ask for more than floats hold.
+/// The smallest relative tolerance that 64-bit floats can satisfy.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
-/// Smallest share of a step that is tried.
-const SHORTEST_STEP: f64 = 1.0 / 1_073_741_824.0;
-/// Share of the promised decrease that a step must deliver (Armijo's rule).
-const SUFFICIENT: f64 = 1e-4;
+/// The smallest step length of the line search.
+const MIN_STEP_LENGTH: f64 = 1.0 / 1_073_741_824.0;
+/// Fraction of the predicted decrease that a step must reach (Armijo's rule).
+const ARMIJO: f64 = 1e-4;
 
-/// The search of one point.
+/// The iteration of one point, with backtracking line search for Newton's method.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Search {
+pub(super) struct Iteration {
     /// The last position from which a step was taken.
     base: Vec<f64>,
     step: Vec<f64>,
     scale: Vec<f64>,
     base_norm: f64,
-    /// Share of the step that led to the present position; 0 before the first step.
-    share: f64,
-    /// Steps taken; trying shares of one does not count.
+    /// Length of the step to the current position; 0 before the first step.
+    step_length: f64,
+    /// Steps taken, line-search halvings excluded.
     steps: u32,
 }
 
-impl Search {
+impl Iteration {
     /// Moves `position`, given the relations' values there and their derivatives row by row.
     pub(super) fn advance(
         &mut self,
@@ -47,7 +47,7 @@ impl Search {
         match block.method {
             Method::FixedPoint { damping } => {
                 self.steps += 1;
-                match substitute(block, damping, position, relations) {
+                match fixed_point_step(block, damping, position, relations) {
                     Progress::Continue if self.steps >= block.max_iterations => Progress::Failed,
                     progress => progress,
                 }
@@ -68,11 +68,11 @@ impl Search {
             .zip(&*position)
             .map(|(g, x)| g - x)
             .collect();
-        if self.share > 0.0 {
+        if self.step_length > 0.0 {
             let norm = scaled_norm(&residual, &self.scale);
-            let enough = norm <= (1.0 - SUFFICIENT * self.share) * self.base_norm;
-            if !enough {
-                return self.shorten(block, position);
+            let sufficient = norm <= (1.0 - ARMIJO * self.step_length) * self.base_norm;
+            if !sufficient {
+                return self.backtrack(block, position);
             }
         }
         if residual.iter().any(|value| !value.is_finite()) {
@@ -96,7 +96,7 @@ impl Search {
             .collect();
         self.base_norm = scaled_norm(&residual, &self.scale);
         self.base = position.to_vec();
-        self.share = 1.0;
+        self.step_length = 1.0;
         let mut small = true;
         for (index, x) in position.iter_mut().enumerate() {
             let full = *x + self.step[index];
@@ -109,14 +109,14 @@ impl Search {
         }
     }
 
-    /// Goes back and tries half the step.
-    fn shorten(&mut self, block: &Block, position: &mut [f64]) -> Progress {
-        self.share *= 0.5;
-        if self.share < SHORTEST_STEP {
+    /// Backtracks: halves the step length.
+    fn backtrack(&mut self, block: &Block, position: &mut [f64]) -> Progress {
+        self.step_length *= 0.5;
+        if self.step_length < MIN_STEP_LENGTH {
             return Progress::Failed;
         }
         for (index, x) in position.iter_mut().enumerate() {
-            let shorter = self.base[index] + self.share * self.step[index];
+            let shorter = self.base[index] + self.step_length * self.step[index];
             *x = shorter.clamp(block.lower[index], block.upper[index]);
         }
         Progress::Continue
@@ -142,10 +142,10 @@ fn scaled_norm(residual: &[f64], scale: &[f64]) -> f64 {
     })
 }
 
-/// Solves `(I - G) step = residual`; substitutes plainly where that is singular.
+/// Solves `(I - G) step = residual`; falls back to a fixed-point step where that is singular.
 fn newton_step(residual: &[f64], derivatives: &[f64]) -> Vec<f64> {
     let mut step = residual.to_vec();
-    one_minus(residual.len(), derivatives).solve(&mut step);
+    identity_minus(residual.len(), derivatives).solve(&mut step);
     if step.iter().all(|value| value.is_finite()) {
         step
     } else {
@@ -153,8 +153,8 @@ fn newton_step(residual: &[f64], derivatives: &[f64]) -> Vec<f64> {
     }
 }
 
-/// The factored matrix `I - G`.
-pub(super) fn one_minus(size: usize, derivatives: &[f64]) -> Factored {
+/// LU factors of `I - G`.
+pub(super) fn identity_minus(size: usize, derivatives: &[f64]) -> LuFactors {
     let mut matrix: Vec<f64> = derivatives[..size * size]
         .iter()
         .map(|entry| -entry)
@@ -162,10 +162,16 @@ pub(super) fn one_minus(size: usize, derivatives: &[f64]) -> Factored {
     for index in 0..size {
         matrix[index * size + index] += 1.0;
     }
-    Factored::new(size, matrix)
+    LuFactors::new(size, matrix)
 }
 
-fn substitute(block: &Block, damping: f64, position: &mut [f64], relations: &[f64]) -> Progress {
+/// One damped fixed-point step.
+fn fixed_point_step(
+    block: &Block,
+    damping: f64,
+    position: &mut [f64],
+    relations: &[f64],
+) -> Progress {
     let mut small = true;
     for (index, x) in position.iter_mut().enumerate() {
         let relation = relations[index];

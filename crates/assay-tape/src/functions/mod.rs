@@ -18,8 +18,8 @@ pub(super) use power::{Scaled, pow, pow_irregular};
 /// Four terms of a polynomial, given `x` and its square.
 ///
 /// Longer polynomials are made of these (Estrin's scheme). Horner's takes fewer multiplications,
-/// but each of its steps waits for the one before, and a loop over it leaves a processor's
-/// multipliers idle.
+/// but each of its steps depends on the one before, which leaves the multipliers of a CPU
+/// idle.
 #[inline(always)]
 fn cubic(terms: [f64; 4], x: f64, square: f64) -> f64 {
     (terms[0] + terms[1] * x) + (terms[2] + terms[3] * x) * square

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::derivatives::{backward, differences, forward, outputs};
 use super::programs::{Builder, same};
-use crate::level::Level;
+use crate::simd_level::SimdLevel;
 use crate::{Block, EvaluationReport, Input, Method, Op, Program, Tape};
 
 fn block(inner: Program, start: &[u32], externals: &[u32]) -> Block {
@@ -46,7 +46,7 @@ fn evaluate(tape: &Tape, inputs: &[Input<'_>], points: usize) -> (Vec<Vec<f64>>,
 }
 
 #[test]
-fn newton_and_substitution_find_the_root() {
+fn newton_and_fixed_point_iteration_find_the_root() {
     for method in [
         Method::Newton,
         Method::FixedPoint { damping: 1.0 },
@@ -69,7 +69,7 @@ fn newton_and_substitution_find_the_root() {
 }
 
 #[test]
-fn points_that_fail_are_counted_and_nan() {
+fn unconverged_points_are_counted_and_nan() {
     let tape = Tape::new(&square_root_program()).unwrap();
     // No real root of -2; the start 0 divides by zero.
     let squares = [4.0, -2.0, 9.0, 9.0];
@@ -103,7 +103,7 @@ fn points_that_fail_are_counted_and_nan() {
 }
 
 #[test]
-fn bounds_choose_the_root_and_are_no_root_themselves() {
+fn bounds_select_the_root_and_are_not_roots() {
     // x = x - (x^2 - p): roots at plus and minus sqrt(p).
     let unbounded = single_unknown(&[], |inner| {
         let square = inner.push(Op::Mul, 0, 0, 0);
@@ -136,7 +136,7 @@ fn single_unknown(constants: &[f64], relation: impl Fn(&mut Builder) -> u32) -> 
 }
 
 #[test]
-fn steps_that_overshoot_are_shortened() {
+fn line_search_backtracks_from_overshooting_steps() {
     // x = x - atan(x - p): full Newton steps diverge from starts further than 1.4 from p.
     let program = single_unknown(&[], |inner| {
         let distance = inner.push(Op::Sub, 0, 1, 0);
@@ -151,7 +151,7 @@ fn steps_that_overshoot_are_shortened() {
 }
 
 #[test]
-fn a_solution_at_zero_needs_an_absolute_tolerance() {
+fn solution_at_zero_needs_an_absolute_tolerance() {
     // x = x / 2 halves for ever; no step is small beside x itself.
     let mut program = single_unknown(&[0.5], |inner| inner.push(Op::Mul, 0, 2, 0));
     program.blocks[0].method = Method::FixedPoint { damping: 1.0 };
@@ -164,7 +164,7 @@ fn a_solution_at_zero_needs_an_absolute_tolerance() {
 }
 
 #[test]
-fn a_residual_that_only_rounding_keeps_up_is_a_solution() {
+fn residual_at_rounding_level_counts_as_converged() {
     // x = (x + 30) - 30 + (p - x^2) / 10^6: adding 30 rounds x, more than the slope makes up for.
     let program = single_unknown(&[30.0, 1e-6], |inner| {
         let raised = inner.push(Op::Add, 0, 2, 0);
@@ -187,7 +187,7 @@ fn a_residual_that_only_rounding_keeps_up_is_a_solution() {
 }
 
 #[test]
-fn a_point_is_the_same_alone_and_among_others() {
+fn point_is_bit_identical_alone_and_in_a_batch() {
     let tape = Tape::new(&square_root_program()).unwrap();
     // Starts near and far, so that lanes finish at different iterations.
     let squares: Vec<f64> = (0..1100)
@@ -202,7 +202,7 @@ fn a_point_is_the_same_alone_and_among_others() {
         let alone = outputs(&tape, &[squares[point], starts[point]]);
         assert!(same(alone[0], values[0][point]) && same(alone[1], values[1][point]));
     }
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let mut again = vec![vec![0.0; squares.len()]; 2];
         let mut rows: Vec<&mut [f64]> = again.iter_mut().map(Vec::as_mut_slice).collect();
         tape.evaluate_at(level, &inputs, squares.len(), &mut rows)
@@ -214,7 +214,7 @@ fn a_point_is_the_same_alone_and_among_others() {
 }
 
 #[test]
-fn a_block_that_is_not_read_is_not_solved() {
+fn unused_block_is_not_solved() {
     let mut program = square_root_program();
     program.outputs = vec![0];
     let tape = Tape::new(&program).unwrap();
@@ -305,7 +305,7 @@ proptest! {
 }
 
 #[test]
-fn the_start_has_no_derivative() {
+fn solution_has_no_derivative_by_the_start() {
     let tape = Tape::new(&square_root_program()).unwrap();
     for jacobian in [forward(&tape, &[4.0, 1.0]), backward(&tape, &[4.0, 1.0])] {
         // x = sqrt(p) and h = p + x, by p and by the start.

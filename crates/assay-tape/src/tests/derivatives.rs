@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::programs::{Builder, any_program, interpret, same};
 use super::smooth::smooth_program;
-use crate::derivative::Link;
-use crate::level::Level;
+use crate::partials::PrimalOperands;
+use crate::simd_level::SimdLevel;
 use crate::{Input, Op, Program, Tape};
 
 fn uniform(inputs: &[f64]) -> Vec<Input<'_>> {
@@ -94,7 +94,7 @@ fn magnitudes(program: &Program, inputs: &[f64]) -> Vec<f64> {
             true => std::slice::from_ref(&values[operands[used] as usize]),
             false => &values[..1],
         };
-        let link = Link {
+        let primal = PrimalOperands {
             op: step.op,
             immediate: step.b,
             a: lane(0),
@@ -104,7 +104,7 @@ fn magnitudes(program: &Program, inputs: &[f64]) -> Vec<f64> {
         };
         for (operand, &value) in operands[..step.op.arity()].iter().enumerate() {
             let mut partial = [0.0];
-            Level::best().accumulate(&link, operand, &[1.0], &mut partial);
+            SimdLevel::best().accumulate(&primal, operand, &[1.0], &mut partial);
             let through = paths[value as usize].clone();
             for (sum, term) in paths[result].iter_mut().zip(through) {
                 *sum += partial[0].abs() * term;
@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn smooth_programs(
+    fn derivatives_of_smooth_programs_match_differences(
         program in smooth_program(),
         inputs in prop::collection::vec(-1.5..1.5_f64, 5),
     ) {
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn any_program_is_differentiated_without_panic(
+    fn differentiating_any_program_does_not_panic(
         program in any_program(),
         inputs in prop::collection::vec(super::programs::any_value(), 6),
     ) {
@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn a_batch_is_its_points(
+    fn batched_jacobian_equals_pointwise_jacobians(
         program in smooth_program(),
         points in prop_oneof![1..5_usize, 500..530_usize],
         seeds in prop::collection::vec(-1.5..1.5_f64, 7),
@@ -207,7 +207,7 @@ fn single(op: Op, b: u32) -> Tape {
 }
 
 #[test]
-fn every_operation_against_differences() {
+fn partials_of_every_operation_match_differences() {
     let points = [[0.3, 0.7, 1.0], [1.3, -0.4, 0.0], [2.1, 1.6, -2.0]];
     for &op in Op::ALL {
         if matches!(op, Op::Block | Op::Extract) {
@@ -229,7 +229,7 @@ fn every_operation_against_differences() {
 }
 
 #[test]
-fn kinks_and_edges() {
+fn derivatives_at_kinks_follow_the_convention() {
     const INFINITE: f64 = f64::INFINITY;
     let table = [
         (Op::Abs, [0.0, 0.0], [0.0, 0.0]),
@@ -257,7 +257,7 @@ fn kinks_and_edges() {
 }
 
 #[test]
-fn a_negative_base_has_a_derivative_when_the_exponent_is_fixed() {
+fn power_of_negative_base_has_a_derivative_by_the_base() {
     let mut builder = Builder::new(1, &[3.0]);
     let cube = builder.push(Op::Pow, 0, 1, 0);
     builder.0.outputs = vec![cube];
@@ -270,7 +270,7 @@ fn a_negative_base_has_a_derivative_when_the_exponent_is_fixed() {
 }
 
 #[test]
-fn infinite_slopes_on_paths_that_do_not_count() {
+fn infinite_partials_on_inactive_paths_do_not_propagate() {
     // sqrt(x) in the branch not taken, times zero, and as the larger of two at x = 0.
     let mut builder = Builder::new(1, &[0.0, -1.0]);
     let root = builder.push(Op::Sqrt, 0, 0, 0);
@@ -284,7 +284,7 @@ fn infinite_slopes_on_paths_that_do_not_count() {
 }
 
 #[test]
-fn outputs_that_are_inputs_constants_or_repeated() {
+fn outputs_may_be_inputs_constants_or_repeated() {
     let program = Program {
         input_count: 2,
         constants: vec![5.0],

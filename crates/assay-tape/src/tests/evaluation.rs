@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::programs::{
     Builder, Columns, any_columns, any_program, arithmetic_program, interpret, same,
 };
-use crate::level::Level;
+use crate::simd_level::SimdLevel;
 use crate::{EvaluationReport, Input, Op, Program, Tape};
 
 /// All outputs at all points.
-fn evaluate(tape: &Tape, level: Level, inputs: &[Input<'_>], points: usize) -> Vec<Vec<f64>> {
+fn evaluate(tape: &Tape, level: SimdLevel, inputs: &[Input<'_>], points: usize) -> Vec<Vec<f64>> {
     // Filled with a number that no test computes, so that what is not written shows.
     let mut outputs = vec![vec![123.456_789; points]; tape.output_count()];
     let mut rows: Vec<&mut [f64]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
@@ -45,10 +45,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn every_level_agrees_with_the_interpreter((program, (points, columns)) in case()) {
+    fn every_simd_level_matches_the_interpreter((program, (points, columns)) in case()) {
         let tape = Tape::new(&program).unwrap();
         let inputs = as_inputs(&columns, points);
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let outputs = evaluate(&tape, level, &inputs, points);
             for point in 0..points {
                 let at = |input: &Input<'_>| match input {
@@ -67,16 +67,16 @@ proptest! {
     }
 
     #[test]
-    fn one_point_is_the_same_alone_and_in_a_batch((program, (points, columns)) in case()) {
+    fn point_is_bit_identical_alone_and_in_a_batch((program, (points, columns)) in case()) {
         prop_assume!(points > 0);
         let tape = Tape::new(&program).unwrap();
         let inputs = as_inputs(&columns, points);
-        let batch = evaluate(&tape, Level::best(), &inputs, points);
+        let batch = evaluate(&tape, SimdLevel::best(), &inputs, points);
         let alone: Vec<Input<'_>> = inputs.iter().map(|input| match input {
             Input::Uniform(value) => Input::Uniform(*value),
             Input::Varying(column) => Input::Uniform(column[points - 1]),
         }).collect();
-        let single = evaluate(&tape, Level::best(), &alone, 1);
+        let single = evaluate(&tape, SimdLevel::best(), &alone, 1);
         for (batch, single) in batch.iter().zip(&single) {
             prop_assert!(same(batch[points - 1], single[0]));
         }
@@ -84,17 +84,17 @@ proptest! {
 }
 
 #[test]
-fn no_inputs_no_points_and_plain_outputs() {
+fn programs_without_inputs_points_or_instructions_evaluate() {
     let mut builder = Builder::new(0, &[4.0]);
     let root = builder.push(Op::Sqrt, 0, 0, 0);
     builder.0.outputs = vec![root, 0, root];
     let tape = Tape::new(&builder.0).unwrap();
     assert_eq!(
-        evaluate(&tape, Level::best(), &[], 3),
+        evaluate(&tape, SimdLevel::best(), &[], 3),
         [[2.0; 3], [4.0; 3], [2.0; 3]]
     );
     assert_eq!(
-        evaluate(&tape, Level::best(), &[], 0),
+        evaluate(&tape, SimdLevel::best(), &[], 0),
         vec![Vec::<f64>::new(); 3]
     );
 
@@ -104,12 +104,12 @@ fn no_inputs_no_points_and_plain_outputs() {
         ..Program::default()
     });
     let inputs = [Input::Varying(&[1.0, 2.0]), Input::Uniform(7.0)];
-    let outputs = evaluate(&identity.unwrap(), Level::best(), &inputs, 2);
+    let outputs = evaluate(&identity.unwrap(), SimdLevel::best(), &inputs, 2);
     assert_eq!(outputs, [[7.0, 7.0], [7.0, 7.0], [1.0, 2.0]]);
 }
 
 #[test]
-fn dead_and_repeated_instructions_are_left_out() {
+fn dead_code_and_common_subexpressions_are_eliminated() {
     let mut builder = Builder::new(2, &[3.0, 3.0, 9.0]);
     let sum = builder.push(Op::Add, 0, 1, 0);
     let same_sum = builder.push(Op::Add, 1, 0, 99);
@@ -125,7 +125,7 @@ fn dead_and_repeated_instructions_are_left_out() {
     assert_eq!(tape.instruction_count(), 5);
     let values = evaluate(
         &tape,
-        Level::best(),
+        SimdLevel::best(),
         &[Input::Uniform(0.0), Input::Uniform(-0.0)],
         1,
     );
@@ -133,11 +133,11 @@ fn dead_and_repeated_instructions_are_left_out() {
 }
 
 #[test]
-fn constants_are_told_apart_by_their_bits() {
+fn constants_are_distinguished_by_their_bits() {
     let constants = [0.0, -0.0, 2.0, -2.0, f64::NAN, 2.0];
     let mut program = Builder::new(0, &constants).0;
     program.outputs = (0..6).collect();
-    let values = evaluate(&Tape::new(&program).unwrap(), Level::best(), &[], 1).concat();
+    let values = evaluate(&Tape::new(&program).unwrap(), SimdLevel::best(), &[], 1).concat();
     assert!(
         values
             .iter()
@@ -147,7 +147,7 @@ fn constants_are_told_apart_by_their_bits() {
 }
 
 #[test]
-fn a_branch_not_taken_leaves_no_trace() {
+fn select_ignores_nan_of_the_other_branch() {
     let mut builder = Builder::new(1, &[0.0, 1.0]);
     let positive = builder.push(Op::Gt, 0, 1, 0);
     let logarithm = builder.push(Op::Log, 0, 0, 0);
@@ -156,7 +156,7 @@ fn a_branch_not_taken_leaves_no_trace() {
     let tape = Tape::new(&builder.0).unwrap();
     let outputs = evaluate(
         &tape,
-        Level::best(),
+        SimdLevel::best(),
         &[Input::Varying(&[1.0, -1.0, 0.0])],
         3,
     );
@@ -185,7 +185,7 @@ fn modulo_has_the_sign_of_the_divisor() {
     ] {
         let got = evaluate(
             &tape,
-            Level::best(),
+            SimdLevel::best(),
             &[Input::Uniform(a), Input::Uniform(b)],
             1,
         )[0][0];
@@ -194,7 +194,7 @@ fn modulo_has_the_sign_of_the_divisor() {
 }
 
 #[test]
-fn many_threads_share_a_tape() {
+fn tape_is_shared_by_many_threads() {
     let mut builder = Builder::new(2, &[]);
     let product = builder.push(Op::Mul, 0, 1, 0);
     builder.0.outputs = vec![product];
@@ -211,7 +211,7 @@ fn many_threads_share_a_tape() {
                         0 => [Input::Varying(column), factor],
                         _ => [factor, Input::Varying(column)],
                     };
-                    let outputs = evaluate(tape, Level::best(), &inputs, 2000);
+                    let outputs = evaluate(tape, SimdLevel::best(), &inputs, 2000);
                     assert_eq!(outputs[0][1999], 1999.0 * f64::from(thread));
                 }
             });

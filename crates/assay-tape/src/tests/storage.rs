@@ -23,7 +23,7 @@ fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(program in any_program()) {
+    fn serialization_round_trips(program in any_program()) {
         let tape = Tape::new(&program).unwrap();
         let bytes = tape.to_bytes();
         let again = Tape::from_bytes(&bytes).unwrap();
@@ -31,12 +31,12 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_are_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(Tape::from_bytes(&bytes).is_err());
     }
 
     #[test]
-    fn any_changed_byte_is_noticed(at in any::<prop::sample::Index>(), change in 1..=255_u8) {
+    fn any_changed_byte_is_detected(at in any::<prop::sample::Index>(), change in 1..=255_u8) {
         let mut bytes = Tape::new(&square_root_program()).unwrap().to_bytes();
         let at = at.index(bytes.len());
         bytes[at] ^= change;
@@ -65,7 +65,7 @@ proptest! {
 }
 
 #[test]
-fn a_huge_count_is_refused_before_anything_is_allocated() {
+fn huge_count_is_rejected_before_allocation() {
     let mut bytes = Tape::new(&square_root_program()).unwrap().to_bytes();
     // The number of constants follows the number of inputs.
     bytes[32..40].copy_from_slice(&(u64::MAX / 16).to_le_bytes());
@@ -77,7 +77,7 @@ fn a_huge_count_is_refused_before_anything_is_allocated() {
 }
 
 #[test]
-fn a_huge_number_of_inputs_costs_nothing() {
+fn huge_input_count_allocates_nothing() {
     let mut bytes = Tape::new(&super::programs::Builder::new(0, &[]).0)
         .unwrap()
         .to_bytes();
@@ -89,7 +89,7 @@ fn a_huge_number_of_inputs_costs_nothing() {
 }
 
 #[test]
-fn messages_say_where() {
+fn messages_name_the_byte_offset() {
     let bytes = Tape::new(&square_root_program()).unwrap().to_bytes();
     let message = |bytes: &[u8]| Tape::from_bytes(bytes).unwrap_err().to_string();
     assert_eq!(

@@ -9,7 +9,7 @@ fn refusal(program: &Program) -> String {
 }
 
 #[test]
-fn bad_programs() {
+fn invalid_programs_are_rejected() {
     let with = |op, a, b, c| {
         let mut builder = Builder::new(2, &[1.0]);
         builder.push(op, a, b, c);
@@ -55,7 +55,7 @@ fn bad_programs() {
 }
 
 #[test]
-fn bad_blocks() {
+fn invalid_blocks_are_rejected() {
     type Change = fn(&mut Program);
     let table: [(Change, &str); 16] = [
         (
@@ -144,7 +144,7 @@ fn bad_blocks() {
 }
 
 #[test]
-fn bad_arguments() {
+fn invalid_arguments_are_rejected() {
     let mut builder = Builder::new(2, &[]);
     let sum = builder.push(Op::Add, 0, 1, 0);
     builder.0.outputs = vec![sum];

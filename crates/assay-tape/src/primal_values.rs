@@ -1,14 +1,14 @@
-//! Computes every value of a program and keeps them all, one row per value.
+//! Computes and keeps every value of a program, one row per value.
 //!
-//! Derivatives and the solution of blocks need the intermediate values; plain evaluation,
-//! which does not, goes through a plan instead.
+//! Derivatives and implicit blocks need the intermediate values; evaluation alone does not and
+//! follows a plan instead.
 
-use super::block::BlockSolver;
-use super::evaluate::Input;
-use super::level::Level;
+use super::implicit::ImplicitSolver;
+use super::input::Input;
 use super::op::Op;
 use super::program::{Instruction, Program};
 use super::rows::Rows;
+use super::simd_level::SimdLevel;
 
 /// A table with a row for every value of `program`, constants filled in.
 pub(super) fn value_rows(program: &Program, width: usize) -> Rows {
@@ -25,10 +25,10 @@ pub(super) fn value_rows(program: &Program, width: usize) -> Rows {
 /// Adds to `failed`, by block, the lanes that did not converge.
 pub(super) fn compute_values(
     program: &Program,
-    level: Level,
+    level: SimdLevel,
     values: &mut Rows,
     lanes: usize,
-    solvers: &mut [BlockSolver<'_>],
+    solvers: &mut [impl ImplicitSolver],
     failed: &mut [usize],
 ) {
     let first = program.first_instruction();
@@ -51,7 +51,7 @@ pub(super) fn compute_values(
             }
             _ => {
                 let (out, others) = values.split(first + index, lanes);
-                // Fields that the operation does not use may hold anything; `a` will do.
+                // Fields that the operation does not use are arbitrary; `a` is valid.
                 let row = |used: usize, value: u32| {
                     let value = if op.arity() > used { value } else { a };
                     others.row(value as usize, lanes)

@@ -1,16 +1,18 @@
-//! Derivatives of a block's solution, by the implicit function theorem.
+//! The solution of a block and its derivatives, by the implicit function theorem.
 //!
 //! The solution of `x = g(x, p)` moves with `p` so that `(I - dg/dx) dx = dg/dp dp`.
 
-use super::BlockSolver;
-use super::newton::one_minus;
-use crate::level::Level;
+use super::newton::identity_minus;
+use super::{BlockSolver, no_blocks};
+use crate::implicit::ImplicitSolver;
+use crate::input::Input;
+use crate::simd_level::SimdLevel;
 use crate::sweep::add;
 
 impl BlockSolver<'_> {
-    /// Prepares the derivatives at the solution, once per solution.
-    fn linearize(&mut self, level: Level, lanes: usize) {
-        if !self.factored.is_empty() {
+    /// Computes the Jacobian at the solution and factors `I - G`, once per solution.
+    fn linearize(&mut self, level: SimdLevel, lanes: usize) {
+        if !self.factors.is_empty() {
             return;
         }
         let unknowns = self.block.unknown_count();
@@ -18,34 +20,75 @@ impl BlockSolver<'_> {
         for lane in 0..lanes {
             let entry = |index| self.derivatives.row(index, lanes)[lane];
             let matrix: Vec<f64> = (0..unknowns * unknowns).map(entry).collect();
-            self.factored.push(one_minus(unknowns, &matrix));
+            self.factors.push(identity_minus(unknowns, &matrix));
         }
     }
 
-    /// The tangent of a member after [`BlockSolver::push_forward`].
-    pub(crate) fn member_seed(&self, member: usize, lanes: usize) -> &[f64] {
+    fn derivative(&self, member: usize, unknown: usize, lane: usize, lanes: usize) -> f64 {
+        let index = member * self.block.unknown_count() + unknown;
+        self.derivatives.row(index, lanes)[lane]
+    }
+}
+
+impl ImplicitSolver for BlockSolver<'_> {
+    fn member(&self, member: usize, lanes: usize) -> &[f64] {
+        self.members.row(member, lanes)
+    }
+
+    fn solve(
+        &mut self,
+        level: SimdLevel,
+        start: &[Input<'_>],
+        externals: &[Input<'_>],
+        lanes: usize,
+    ) -> usize {
+        self.factors.clear();
+        self.load(start, 0, lanes);
+        self.load(externals, start.len(), lanes);
+        let failed = self.search(level, lanes);
+        // The search compacted its lanes, so the values are computed again at every lane.
+        for unknown in 0..start.len() {
+            let found = self.members.row(unknown, lanes);
+            self.values.row_mut(unknown, lanes).copy_from_slice(found);
+        }
+        self.load(externals, start.len(), lanes);
+        self.compute_inner(level, lanes);
+        for member in start.len()..self.block.member_count() {
+            let row = self.block.inner.outputs[member] as usize;
+            let computed = self.values.row(row, lanes);
+            self.members
+                .row_mut(member, lanes)
+                .copy_from_slice(computed);
+        }
+        for &lane in &failed {
+            for member in 0..self.block.member_count() {
+                self.members.row_mut(member, lanes)[lane] = f64::NAN;
+            }
+        }
+        failed.len()
+    }
+
+    fn member_seed(&self, member: usize, lanes: usize) -> &[f64] {
         self.member_seeds.row(member, lanes)
     }
 
-    /// The adjoint of an external after [`BlockSolver::pull_backward`].
-    pub(crate) fn external_seed(&self, external: usize, lanes: usize) -> &[f64] {
+    fn external_seed(&self, external: usize, lanes: usize) -> &[f64] {
         self.seeds.row(self.block.unknown_count() + external, lanes)
     }
 
-    pub(crate) fn clear_member_seeds(&mut self, lanes: usize) {
+    fn clear_member_seeds(&mut self, lanes: usize) {
         for member in 0..self.block.member_count() {
             self.member_seeds.row_mut(member, lanes).fill(0.0);
         }
     }
 
-    pub(crate) fn add_member_seed(&mut self, member: usize, seed: &[f64]) {
+    fn add_member_seed(&mut self, member: usize, seed: &[f64]) {
         add(self.member_seeds.row_mut(member, seed.len()), seed);
     }
 
-    /// Tangents of the members from those of the externals, `None` standing for zero.
-    pub(crate) fn push_forward<'s>(
+    fn push_forward<'s>(
         &mut self,
-        level: Level,
+        level: SimdLevel,
         externals: impl Iterator<Item = Option<&'s [f64]>>,
         lanes: usize,
     ) {
@@ -59,8 +102,15 @@ impl BlockSolver<'_> {
                 None => row.fill(0.0),
             }
         }
-        let sweep = &self.by_externals;
-        sweep.run_forward(inner, level, &self.values, &mut self.seeds, lanes, &mut []);
+        let sweep = &self.external_forward;
+        sweep.run_forward(
+            inner,
+            level,
+            &self.values,
+            &mut self.seeds,
+            lanes,
+            no_blocks(),
+        );
         for (member, &value) in inner.outputs.iter().enumerate() {
             let into = self.member_seeds.row_mut(member, lanes);
             match sweep.influences(value) {
@@ -73,7 +123,7 @@ impl BlockSolver<'_> {
             for (unknown, value) in tangent.iter_mut().enumerate() {
                 *value = self.member_seeds.row(unknown, lanes)[lane];
             }
-            self.factored[lane].solve(&mut tangent);
+            self.factors[lane].solve(&mut tangent);
             for (unknown, value) in tangent.iter().enumerate() {
                 self.member_seeds.row_mut(unknown, lanes)[lane] = *value;
             }
@@ -86,13 +136,7 @@ impl BlockSolver<'_> {
         }
     }
 
-    fn derivative(&self, member: usize, unknown: usize, lane: usize, lanes: usize) -> f64 {
-        let index = member * self.block.unknown_count() + unknown;
-        self.derivatives.row(index, lanes)[lane]
-    }
-
-    /// Adjoints of the externals from those of the members.
-    pub(crate) fn pull_backward(&mut self, level: Level, lanes: usize) {
+    fn pull_backward(&mut self, level: SimdLevel, lanes: usize) {
         self.linearize(level, lanes);
         let inner = &self.block.inner;
         let unknowns = self.block.unknown_count();
@@ -107,23 +151,30 @@ impl BlockSolver<'_> {
                     .sum();
                 *value = self.member_seeds.row(unknown, lanes)[lane] + through;
             }
-            self.factored[lane].solve_transposed(&mut adjoint);
+            self.factors[lane].solve_transposed(&mut adjoint);
             for (unknown, value) in adjoint.iter().enumerate() {
                 self.member_seeds.row_mut(unknown, lanes)[lane] = *value;
             }
         }
-        let sweep = &self.back_to_externals;
-        // Externals that reach no output are outside the sweep; their adjoint is zero.
+        let sweep = &self.external_reverse;
+        // Externals that influence no output are outside the sweep; their adjoint is zero.
         for external in unknowns..inner.input_count {
             self.seeds.row_mut(external, lanes).fill(0.0);
         }
-        sweep.clear(inner, &mut self.seeds, lanes, &mut []);
+        sweep.clear(inner, &mut self.seeds, lanes, no_blocks());
         for (member, &value) in inner.outputs.iter().enumerate() {
             if sweep.influences(value) {
                 let seed = self.member_seeds.row(member, lanes);
                 add(self.seeds.row_mut(value as usize, lanes), seed);
             }
         }
-        sweep.run_backward(inner, level, &self.values, &mut self.seeds, lanes, &mut []);
+        sweep.run_backward(
+            inner,
+            level,
+            &self.values,
+            &mut self.seeds,
+            lanes,
+            no_blocks(),
+        );
     }
 }

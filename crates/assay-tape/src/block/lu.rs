@@ -1,18 +1,18 @@
-//! Small dense linear systems, one per point, by elimination with row exchanges.
+//! Small dense linear systems, one per point: LU decomposition with partial pivoting.
 
-/// A factored square matrix.
+/// LU factors of a square matrix.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Factored {
+pub(super) struct LuFactors {
     size: usize,
-    /// Both triangles, row by row; the diagonal belongs to the upper one.
+    /// Both triangles, row by row; the diagonal is that of U, L has ones.
     entries: Vec<f64>,
     /// Row exchanged with row `k` in step `k`.
     pivots: Vec<usize>,
 }
 
-impl Factored {
+impl LuFactors {
     /// Factors a matrix given row by row; a singular one gives infinities or NaN when solved.
-    pub(super) fn new(size: usize, mut entries: Vec<f64>) -> Factored {
+    pub(super) fn new(size: usize, mut entries: Vec<f64>) -> LuFactors {
         let mut pivots = Vec::with_capacity(size);
         for column in 0..size {
             let magnitude = |row: usize, entries: &[f64]| entries[row * size + column].abs();
@@ -31,7 +31,7 @@ impl Factored {
                 }
             }
         }
-        Factored {
+        LuFactors {
             size,
             entries,
             pivots,
@@ -81,13 +81,13 @@ impl Factored {
 
 #[cfg(test)]
 mod tests {
-    use super::Factored;
+    use super::LuFactors;
 
     const MATRIX: [[f64; 3]; 3] = [[0.0, 2.0, -1.0], [4.0, 1.0, 0.5], [2.0, -3.0, 8.0]];
 
     #[test]
-    fn solves_both_ways() {
-        let factored = Factored::new(3, MATRIX.concat());
+    fn solves_plain_and_transposed_systems() {
+        let factored = LuFactors::new(3, MATRIX.concat());
         let solution = [1.5, -2.0, 0.25];
         let mut plain = [0.0; 3];
         let mut transposed = [0.0; 3];
@@ -106,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn singular_gives_no_finite_answer() {
+    fn singular_matrix_gives_no_finite_solution() {
         let mut vector = [1.0, 2.0];
-        Factored::new(2, vec![1.0, 1.0, 1.0, 1.0]).solve(&mut vector);
+        LuFactors::new(2, vec![1.0, 1.0, 1.0, 1.0]).solve(&mut vector);
         assert!(vector.iter().all(|value| !value.is_finite()));
     }
 }

@@ -1,7 +1,7 @@
-//! What each elementwise operation computes at one point: the one home of its meaning.
+//! The definition of each elementwise operation at one point.
 //!
-//! The scalar path and the vector kernels are both made from this table, so that a value is bit
-//! for bit the same whether it is computed once per call or once per point.
+//! The scalar path and the vector kernels are both generated from this table, so that a value is
+//! bit-identical whether it is computed once per call or once per point.
 
 use super::functions;
 use super::op::Op;
@@ -16,7 +16,7 @@ pub(super) trait Binary {
     fn apply(a: f64, b: f64) -> f64;
 }
 
-/// Hands the table to the macro `$use_table`. Truth is any number but zero, NaN included.
+/// Passes the table to the macro `$use_table`. Any number but zero is true, NaN included.
 macro_rules! elementwise {
     ($use_table:ident) => {
         $use_table! {

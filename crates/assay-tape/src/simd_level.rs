@@ -1,26 +1,26 @@
-//! The kernels, compiled for several processor levels; the best is chosen once at run time.
+//! The kernels, compiled for several SIMD levels; the best is selected once at run time.
 //!
-//! Levels differ in vector width only: none contracts a product and a sum into one operation,
-//! so all give the same bits.
+//! Levels differ in vector width only: none contracts a product and a sum into an FMA, so all give
+//! the same bits.
 
 use std::sync::OnceLock;
 
-use super::derivative::{self, Link};
 use super::fusion::fused_kernel;
 use super::kernels::{self, Compile, Loop, Operands, Varying};
 use super::op::Op;
+use super::partials::{self, PrimalOperands};
 
-/// A loop compiled for a processor level.
+/// A loop compiled for a SIMD level.
 ///
 /// # Safety
 ///
-/// The processor has the level, `out` points to `lanes` numbers that nothing else refers to,
+/// The CPU supports the level, `out` points to `lanes` numbers that nothing else refers to,
 /// and the operands are as in [`Loop::run`].
 pub(super) type Kernel = unsafe fn(out: *mut f64, lanes: usize, operands: &Operands);
 
-/// A set of instructions that this processor is known to have.
+/// A SIMD instruction set that this CPU was found to support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Level(Kind);
+pub(super) struct SimdLevel(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -31,28 +31,28 @@ enum Kind {
     Avx512,
 }
 
-impl Level {
-    /// The best level of this processor.
-    pub(super) fn best() -> Level {
-        static BEST: OnceLock<Level> = OnceLock::new();
+impl SimdLevel {
+    /// The best level of this CPU.
+    pub(super) fn best() -> SimdLevel {
+        static BEST: OnceLock<SimdLevel> = OnceLock::new();
         *BEST.get_or_init(|| {
-            let available = Level::available();
+            let available = SimdLevel::available();
             available[available.len() - 1]
         })
     }
 
-    /// All levels of this processor, the best last.
-    pub(super) fn available() -> Vec<Level> {
+    /// All levels of this CPU, the best last.
+    pub(super) fn available() -> Vec<SimdLevel> {
         #[allow(unused_mut)]
-        let mut levels = vec![Level(Kind::Baseline)];
+        let mut levels = vec![SimdLevel(Kind::Baseline)];
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
-            levels.push(Level(Kind::Avx2));
+            levels.push(SimdLevel(Kind::Avx2));
             if is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl")
             {
-                levels.push(Level(Kind::Avx512));
+                levels.push(SimdLevel(Kind::Avx512));
             }
         }
         levels
@@ -69,7 +69,7 @@ impl Level {
         }
     }
 
-    /// The kernel of two operations in a row, as in [`fused_kernel`].
+    /// The fused kernel of two operations, as in [`fused_kernel`].
     pub(super) fn fused_kernel(
         self,
         first: Op,
@@ -100,20 +100,20 @@ impl Level {
     /// Adds `seed` times the derivative by one operand to `into`.
     pub(super) fn accumulate(
         self,
-        link: &Link<'_>,
+        primal: &PrimalOperands<'_>,
         operand: usize,
         seed: &[f64],
         into: &mut [f64],
     ) {
         match self.0 {
-            // SAFETY: every processor has the baseline.
-            Kind::Baseline => unsafe { Baseline::accumulate(link, operand, seed, into) },
+            // SAFETY: every CPU supports the baseline.
+            Kind::Baseline => unsafe { Baseline::accumulate(primal, operand, seed, into) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this level was detected.
-            Kind::Avx2 => unsafe { Avx2::accumulate(link, operand, seed, into) },
+            Kind::Avx2 => unsafe { Avx2::accumulate(primal, operand, seed, into) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this level was detected.
-            Kind::Avx512 => unsafe { Avx512::accumulate(link, operand, seed, into) },
+            Kind::Avx512 => unsafe { Avx512::accumulate(primal, operand, seed, into) },
         }
     }
 }
@@ -134,12 +134,12 @@ macro_rules! level {
 
             $(#[target_feature(enable = $features)])?
             unsafe fn accumulate(
-                link: &Link<'_>,
+                primal: &PrimalOperands<'_>,
                 operand: usize,
                 seed: &[f64],
                 into: &mut [f64],
             ) {
-                derivative::accumulate(link, operand, seed, into);
+                partials::accumulate(primal, operand, seed, into);
             }
         }
 
@@ -154,7 +154,7 @@ macro_rules! level {
 }
 
 level! {
-    /// What every processor of the architecture has: SSE2 on x86_64, NEON on aarch64.
+    /// What every CPU of the architecture supports: SSE2 on x86_64, NEON on aarch64.
     Baseline
 }
 #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,10 @@
-//! The derivatives of every operation, over many points.
+//! Partial derivatives of every operation, over many points.
 //!
-//! One function serves both directions: going forward, `seed` is the tangent of an operand and
-//! `into` that of the result; going backward, `seed` is the adjoint of the result and `into`
-//! that of the operand. Either way `into += seed * partial`.
+//! One function serves both modes: in forward mode, `seed` is the tangent of an operand and `into`
+//! that of the result; in reverse mode, `seed` is the adjoint of the result and `into` that of the
+//! operand. Either way `into += seed * partial`.
 //!
-//! At kinks a derivative is still given: `abs` has slope 0 at 0, `minimum` and `maximum` follow
+//! Kinks have a derivative by convention: `abs` has slope 0 at 0, `minimum` and `maximum` follow
 //! their first argument at a tie, rounding and comparisons have slope 0, and `modulo` has slope
 //! 1 in `a` and `-floor(a / b)` in `b`.
 
@@ -12,12 +12,12 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
 use super::functions;
 use super::op::Op;
-use super::operations::{self, truth};
+use super::scalar_operations::{self, truth};
 
-/// An operation with the values of its operands and of its result, one per lane; operands that
-/// it does not use are arbitrary.
+/// The primal values of an operation, one per lane: operands and result. Unused operands are
+/// arbitrary.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link<'a> {
+pub(super) struct PrimalOperands<'a> {
     pub(super) op: Op,
     /// The `b` field of `powi`.
     pub(super) immediate: u32,
@@ -27,9 +27,9 @@ pub(super) struct Link<'a> {
     pub(super) result: &'a [f64],
 }
 
-/// A product in which zero wins even over infinity and NaN.
+/// A product that is zero if either factor is, even if the other is infinite or NaN.
 ///
-/// A path that contributes nothing must not spoil the sum, whichever end the sweep starts from.
+/// A path that contributes nothing must not spoil the sum, in either mode.
 #[inline(always)]
 fn chain(seed: f64, partial: f64) -> f64 {
     let product = seed * partial;
@@ -73,15 +73,20 @@ fn scaled(seed: &[f64], into: &mut [f64], factor: f64) {
 
 /// Adds `seed` times the derivative by operand number `operand` (0 for `a`) to `into`.
 #[inline(always)]
-pub(super) fn accumulate(link: &Link<'_>, operand: usize, seed: &[f64], into: &mut [f64]) {
-    let Link {
+pub(super) fn accumulate(
+    primal: &PrimalOperands<'_>,
+    operand: usize,
+    seed: &[f64],
+    into: &mut [f64],
+) {
+    let PrimalOperands {
         op,
         immediate,
         a,
         b,
         c,
         result,
-    } = *link;
+    } = *primal;
     match (op, operand) {
         (Op::Add, _) | (Op::Sub, 0) | (Op::Modulo, 0) => scaled(seed, into, 1.0),
         (Op::Sub | Op::Neg, _) => scaled(seed, into, -1.0),
@@ -97,7 +102,7 @@ pub(super) fn accumulate(link: &Link<'_>, operand: usize, seed: &[f64], into: &m
             let exponent = immediate as i32;
             along!(seed, into, a, |a| match exponent {
                 0 => 0.0,
-                _ => f64::from(exponent) * operations::powi(a, exponent - 1),
+                _ => f64::from(exponent) * scalar_operations::powi(a, exponent - 1),
             });
         }
         (Op::Sqrt, _) => along!(seed, into, result, |root| 0.5 / root),

@@ -1,13 +1,13 @@
-//! Tapes as bytes, for a cache on disk.
+//! The binary format of tapes, for a cache on disk.
 //!
 //! Everything is little-endian: a magic word, a version, the length and checksum of the body,
 //! then the program. A reader trusts nothing: counts are checked against the bytes that are
 //! left before anything is allocated, and the program is validated like any other.
 
-use super::Tape;
 use super::error::{Place, TapeError};
 use super::op::Op;
 use super::program::{Block, Instruction, Method, Program};
+use super::tape::Tape;
 
 const MAGIC: [u8; 4] = *b"ASTP";
 const VERSION: u32 = 1;
@@ -213,7 +213,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A count of things that take `size` bytes each, all of which are still to come.
+    /// A count of items of `size` bytes each, checked against the bytes left.
     fn count(&mut self, size: usize) -> Result<usize, TapeError> {
         let left = self.bytes.len() - self.offset;
         let count = self.u64()?;
