@@ -198,7 +198,7 @@ impl PyStream {
 
 impl Drop for PyStream {
     fn drop(&mut self) {
-        // HostFunctionScope an operation nothing can be waited for; the stream then lives with its device.
+        // Inside a host function nothing can wait; the stream then lives as long as its device.
         if !self.owned || HostFunctionScope::is_active() {
             return;
         }
@@ -256,7 +256,7 @@ impl PyEvent {
 
 impl Drop for PyEvent {
     fn drop(&mut self) {
-        // HostFunctionScope an operation the simulated device is locked; the event then lives with it.
+        // Inside a host function the simulated device is locked; the event then lives with it.
         if HostFunctionScope::is_active() {
             return;
         }
