@@ -1,15 +1,14 @@
-//! A call of an operation as the arguments of a launch, and back.
+//! Encodes a call of an operation as the arguments of a launch, and decodes it.
 //!
-//! Every operand takes three arguments (address, bytes that may be reached from it, format), every
-//! number one, and the bytes that the call is counted to move come last, for devices that model
-//! time. An operand left out has the format [`ABSENT`].
+//! An operand takes three arguments (address, accessible bytes, format), a number one. The bytes the
+//! call moves come last, for devices that model time. An omitted operand has the format [`ABSENT`].
 
 use super::format::ElementFormat;
 use super::signature::{MOST_AXES, NumberKind, Signature};
 use assay_runtime::backend::{DevicePointer, KernelArgument, KernelId, Launch};
 use std::fmt;
 
-/// What stands for a format where there is no operand.
+/// The format code of an omitted operand.
 const ABSENT: u32 = u32::MAX;
 
 const PER_OPERAND: usize = 3;
@@ -19,29 +18,29 @@ const PER_OPERAND: usize = 3;
 pub struct Operand {
     /// Its first byte.
     pub pointer: DevicePointer,
-    /// How many bytes from there the call may touch.
+    /// How many bytes from there the call may access.
     pub bytes: u64,
-    /// How its elements are stored.
+    /// The format of its elements.
     pub format: ElementFormat,
 }
 
-/// A number that a call is told.
+/// A number argument of a call.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Number {
-    /// A whole number.
+    /// An integer.
     Integer(i64),
     /// A real number.
     Float(f64),
 }
 
-/// A call that does not fit its operation's row of the table.
+/// A call that does not match its operation's signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallError {
     /// The operation.
     pub operation: &'static str,
-    /// What it would have to be.
+    /// What was expected.
     pub expected: String,
-    /// What it is.
+    /// What was passed.
     pub got: String,
 }
 
@@ -66,7 +65,7 @@ impl Signature {
         }
     }
 
-    /// Whether calls say where strided operands lie; the layout comes last of the numbers.
+    /// Whether calls carry shape and strides; the layout is the last of the numbers.
     pub fn has_layout(&self) -> bool {
         let last = self.numbers.last();
         last.is_some_and(|rule| rule.kind == NumberKind::Layout)
@@ -84,7 +83,7 @@ impl Signature {
     }
 }
 
-/// The launch of a call; `bytes` is what it is counted to move.
+/// Encodes a call as a launch; `bytes` is its memory traffic.
 pub fn encode(
     signature: &Signature,
     kernel: KernelId,
@@ -92,13 +91,13 @@ pub fn encode(
     numbers: &[Number],
     bytes: u64,
 ) -> Result<Launch, CallError> {
-    let (wanted, given) = (signature.operands.len(), operands.len());
-    if wanted != given {
-        return Err(signature.error(format_args!("{wanted} operands"), given));
+    let (expected, got) = (signature.operands.len(), operands.len());
+    if expected != got {
+        return Err(signature.error(format_args!("{expected} operands"), got));
     }
-    let (wanted, given) = (signature.number_count(), numbers.len());
-    if wanted != given {
-        return Err(signature.error(format_args!("{wanted} numbers"), given));
+    let (expected, got) = (signature.number_count(), numbers.len());
+    if expected != got {
+        return Err(signature.error(format_args!("{expected} numbers"), got));
     }
     let mut arguments = Vec::with_capacity(signature.parameters());
     for (rule, operand) in signature.operands.iter().zip(operands) {
@@ -113,7 +112,7 @@ pub fn encode(
             KernelArgument::U32(format),
         ]);
     }
-    // A layout is the last rule, and that of all numbers that follow.
+    // A layout is the last rule and applies to all numbers that follow.
     let last = signature.numbers.last().into_iter().cycle();
     for (rule, number) in signature.numbers.iter().chain(last).zip(numbers) {
         arguments.push(match (rule.kind, *number) {
@@ -137,7 +136,7 @@ pub fn encode(
     })
 }
 
-/// The arguments of a launch, read as a call of an operation.
+/// The arguments of a launch, decoded as a call of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     signature: &'static Signature,
@@ -145,14 +144,14 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Reads arguments as a call; there must be as many as the operation has.
+    /// Decodes a launch's arguments; fails if their count does not match the signature.
     pub fn new(
         signature: &'static Signature,
         arguments: &'a [KernelArgument],
     ) -> Result<Self, CallError> {
-        let (wanted, given) = (signature.parameters(), arguments.len());
-        if wanted != given {
-            return Err(signature.error(format_args!("{wanted} arguments"), given));
+        let (expected, got) = (signature.parameters(), arguments.len());
+        if expected != got {
+            return Err(signature.error(format_args!("{expected} arguments"), got));
         }
         Ok(Arguments {
             signature,
@@ -165,7 +164,7 @@ impl<'a> Arguments<'a> {
         self.signature
     }
 
-    /// The operand at this place of the table's row, if the call has it.
+    /// The operand at this index of the signature, if the call has it.
     pub fn operand_at(&self, index: usize) -> Result<Option<Operand>, CallError> {
         let first = PER_OPERAND * index;
         match self.arguments.get(first..first + PER_OPERAND) {
@@ -205,7 +204,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The number of this name, which is a whole one.
+    /// The integer of this name.
     pub fn integer(&self, name: &str) -> Result<i64, CallError> {
         match self.number(name)? {
             KernelArgument::I64(value) => Ok(*value),
@@ -216,19 +215,19 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The number at this place of the table's row, which is a whole one.
+    /// The integer at this index of the signature.
     pub fn integer_at(&self, index: usize) -> Result<i64, CallError> {
         let first = PER_OPERAND * self.signature.operands.len();
         match self.arguments.get(first + index) {
             Some(KernelArgument::I64(value)) => Ok(*value),
             other => {
-                let what = format_args!("a whole number at place {index}");
+                let what = format_args!("a whole number at index {index}");
                 Err(self.signature.error(what, format_args!("{other:?}")))
             }
         }
     }
 
-    /// The number of this name, which is a real one.
+    /// The float of this name.
     pub fn float(&self, name: &str) -> Result<f64, CallError> {
         match self.number(name)? {
             KernelArgument::F64(value) => Ok(*value),
@@ -258,12 +257,12 @@ impl<'a> Arguments<'a> {
         let numbers = self.arguments[end - count..end].iter();
         numbers.map(|argument| match argument {
             KernelArgument::I64(value) => *value,
-            // What was encoded here is whole.
+            // `encode` writes integers only.
             _ => 0,
         })
     }
 
-    /// The bytes that the call is counted to move.
+    /// The call's memory traffic in bytes.
     pub fn bytes(&self) -> u64 {
         match self.arguments.last() {
             Some(KernelArgument::U64(bytes)) => *bytes,
@@ -286,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_comes_back_as_it_went() {
+    fn call_round_trips() {
         let (_, signature) = find("rms_norm").unwrap();
         let operands = [operand(1), operand(2), None, operand(3)];
         let numbers = [Number::Integer(4), Number::Integer(8), Number::Float(1e-5)];
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_comes_back_as_it_went() {
+    fn layout_round_trips() {
         let (_, signature) = find("elementwise").unwrap();
         let operands = [operand(1), None, None, operand(2)];
         let layout = (0..MOST_AXES as i64 * 5).map(|step| step - 7);
@@ -314,12 +313,12 @@ mod tests {
         assert_eq!(read.integer_at(3).unwrap(), 9);
         assert_eq!(read.bytes(), 12);
         let short = encode(signature, KernelId(7), &operands, &numbers[..44], 12);
-        let told = short.unwrap_err().to_string();
-        assert_eq!(told, "elementwise: expected 45 numbers, got 44");
+        let message = short.unwrap_err().to_string();
+        assert_eq!(message, "elementwise: expected 45 numbers, got 44");
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mismatched_calls_name_the_problem() {
         let (_, signature) = find("swiglu").unwrap();
         let numbers = [Number::Integer(1), Number::Integer(2)];
         let refuse = |operands: &[Option<Operand>], numbers: &[Number]| {

@@ -1,43 +1,43 @@
-//! Expressions of elements, by number: a call carries numbers, a kernel's source the text.
+//! Interned elementwise expressions: a call carries an id, a kernel's source the text.
 //!
-//! The names in an expression are those of the kernels' own table, over `a0`, `a1` and `a2`, such
-//! as `multiply(add(a0,a1),a2)`. Every text has one number in a process.
+//! An expression calls functions of `kernels/expressions.cuh` on `a0`, `a1` and `a2`, such as
+//! `multiply(add(a0,a1),a2)`. Each text has one id per process.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The texts in the order of their numbers, and the numbers by text.
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+/// The interned texts in the order of their ids, and the ids by text.
+static INTERNER: Mutex<Option<Interner>> = Mutex::new(None);
 
 #[derive(Default)]
-struct Known {
+struct Interner {
     texts: Vec<&'static str>,
-    numbers: HashMap<&'static str, u32>,
+    ids: HashMap<&'static str, u32>,
 }
 
-fn with<T>(act: impl FnOnce(&mut Known) -> T) -> T {
-    // Nothing under this lock can panic half way.
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    act(known.get_or_insert_default())
+fn with<T>(work: impl FnOnce(&mut Interner) -> T) -> T {
+    // No code under this lock panics halfway through a change.
+    let mut interner = INTERNER.lock().unwrap_or_else(PoisonError::into_inner);
+    work(interner.get_or_insert_default())
 }
 
-/// The number of an expression. Texts stay to the end of the process, since kernels name them.
+/// The id of an expression. Texts are never freed, since kernels refer to them.
 pub fn number(text: &str) -> u32 {
-    with(|known| match known.numbers.get(text) {
-        Some(number) => *number,
+    with(|interner| match interner.ids.get(text) {
+        Some(id) => *id,
         None => {
-            let kept: &'static str = Box::leak(text.into());
-            let number = known.texts.len() as u32;
-            known.texts.push(kept);
-            known.numbers.insert(kept, number);
-            number
+            let text: &'static str = Box::leak(text.into());
+            let id = interner.texts.len() as u32;
+            interner.texts.push(text);
+            interner.ids.insert(text, id);
+            id
         }
     })
 }
 
-/// The expression of this number.
-pub fn text(number: u32) -> Option<&'static str> {
-    with(|known| known.texts.get(number as usize).copied())
+/// The expression of this id.
+pub fn text(id: u32) -> Option<&'static str> {
+    with(|interner| interner.texts.get(id as usize).copied())
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_keeps_its_number() {
+    fn equal_texts_have_the_same_id() {
         let sum = number("add(a0,a1)");
         let other = number("subtract(a0,a1)");
         assert_ne!(sum, other);

@@ -1,9 +1,9 @@
-//! The operations that backends offer, by name: those of networks, which all have, and those of
-//! arrays, which processors leave to NumPy.
+//! The operations that devices implement, by name: neural-network operations, which all devices
+//! have, and array operations, which CPUs leave to NumPy.
 //!
-//! One table says what each operation reads, writes and is told; one encoding carries a call
-//! through [`Launch`](assay_runtime::backend::Launch). A backend registers one kernel for each row of the
-//! table, so that whoever asks for an operation needs to know neither the device nor its kernels.
+//! One table gives the operands and numbers of each operation; one encoding carries a call through
+//! [`Launch`](assay_runtime::backend::Launch). A backend registers one kernel per row of the table,
+//! so that callers depend neither on the device nor on its kernels.
 
 #![forbid(unsafe_code)]
 

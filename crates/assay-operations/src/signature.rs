@@ -1,18 +1,18 @@
-//! What a row of the table says: how an operation is called, and what it does to its operands.
+//! A row of the table: an operation's operands, how it accesses them, and its numbers.
 
-/// What an operation does to an operand.
+/// How an operation accesses an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Reads it.
+    /// Reads only.
     Read,
-    /// Writes it, whatever was there.
+    /// Overwrites without reading.
     Write,
-    /// Changes parts of it, or reads before it writes.
+    /// Writes in part, or reads before writing.
     ReadWrite,
 }
 
 impl Access {
-    /// Whether the operand may be different afterward.
+    /// Whether the operation may modify the operand.
     pub const fn writes(self) -> bool {
         !matches!(self, Access::Read)
     }
@@ -23,25 +23,25 @@ impl Access {
 pub struct OperandRule {
     /// Its name.
     pub name: &'static str,
-    /// What happens to it.
+    /// How it is accessed.
     pub access: Access,
-    /// Whether a call may leave it out.
+    /// Whether a call may omit it.
     pub optional: bool,
 }
 
 /// The kind of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NumberKind {
-    /// A whole number: an extent, a count, a choice.
+    /// An integer: an extent, a count, an enumeration code.
     Integer,
     /// A real number.
     Float,
-    /// Where strided operands lie: for each of [`MOST_AXES`] axes its extent, then the step of every
-    /// operand in elements. What is left over has extent 1.
+    /// Shape and strides: the extent of each of [`MOST_AXES`] axes, then the strides of every operand
+    /// in elements. Unused axes have extent 1.
     Layout,
 }
 
-/// The most axes that a strided operation goes along; neighbors that can be one count as one.
+/// The most axes of a strided operation, after adjacent axes are merged where strides allow.
 pub const MOST_AXES: usize = 8;
 
 /// One number of an operation.
