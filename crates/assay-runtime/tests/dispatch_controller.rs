@@ -581,7 +581,7 @@ fn guaranteed_tenant_is_isolated_from_a_flood() {
         "{p99} ns beside a flood, {alone} ns alone"
     );
     let served = flood.snapshot().expect("alive").lanes.compute.grants;
-    assert!(served > 1_000, "the flood got only {served} turns");
+    assert!(served > 1_000, "the flood got only {served} grants");
 }
 
 #[test]

@@ -38,12 +38,12 @@ impl Numbers {
 
     fn operation(&mut self) -> Op {
         let total: u32 = MIX.iter().map(|(_, weight)| weight).sum();
-        let mut ticket = self.below(total as usize) as u32;
+        let mut draw = self.below(total as usize) as u32;
         for (op, weight) in MIX {
-            if ticket < weight {
+            if draw < weight {
                 return op;
             }
-            ticket -= weight;
+            draw -= weight;
         }
         Op::Mul
     }

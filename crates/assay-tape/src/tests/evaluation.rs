@@ -205,7 +205,7 @@ fn tape_is_shared_by_many_threads() {
             let (tape, column) = (&tape, &column);
             scope.spawn(move || {
                 for _ in 0..20 {
-                    // Each thread wants another plan, so that they take turns with the last one.
+                    // Each thread needs another plan, so that they keep replacing the cached one.
                     let factor = Input::Uniform(f64::from(thread));
                     let inputs = match thread % 2 {
                         0 => [Input::Varying(column), factor],
