@@ -1,4 +1,4 @@
-//! What of CUDA this machine has, looked for once.
+//! Discovery of the CUDA driver, devices and NVRTC, once per process.
 
 use crate::library::{
     Driver, LibraryProblem, NO_DEVICE, Nvrtc, SUCCESS, nvrtc_builtins, nvrtc_candidates, open_first,
@@ -9,27 +9,27 @@ use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The oldest compute capability that the kernels are written for, as major times ten plus minor.
+/// The oldest supported compute capability, as major times ten plus minor.
 pub const OLDEST_CAPABILITY: u32 = 80;
 
-/// Why there is no CUDA here. Each has one sentence, said in the same words everywhere.
+/// Why CUDA is unavailable. Errors, `assay doctor` and the log use the same message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CudaUnavailable {
     /// No driver could be opened.
     Driver {
-        /// What was looked for, or which function an old driver lacks.
+        /// The paths tried, or the symbol that an old driver lacks.
         problem: LibraryProblem,
     },
-    /// The driver is there and does not start.
+    /// The driver failed to initialize.
     DriverFailed {
-        /// What it said.
+        /// The driver's message.
         message: String,
     },
-    /// The driver has no device to offer.
+    /// The driver has no devices.
     Devices,
-    /// No run-time compiler could be opened.
+    /// NVRTC could not be opened.
     Compiler {
-        /// What was looked for.
+        /// The paths tried.
         problem: LibraryProblem,
     },
     /// The device is older than the kernels.
@@ -39,9 +39,9 @@ pub enum CudaUnavailable {
         /// Its compute capability, as major times ten plus minor.
         capability: u32,
     },
-    /// There is no device of this number.
+    /// There is no device with this ordinal.
     Ordinal {
-        /// The number asked for.
+        /// The requested ordinal.
         ordinal: usize,
         /// How many devices there are.
         count: usize,
@@ -49,7 +49,7 @@ pub enum CudaUnavailable {
 }
 
 impl CudaUnavailable {
-    /// A stable name, for mapping it in other languages.
+    /// A stable error code, for mapping to other languages.
     pub const fn code(&self) -> &'static str {
         match self {
             CudaUnavailable::Driver { .. } => "no_driver",
@@ -61,8 +61,8 @@ impl CudaUnavailable {
         }
     }
 
-    /// The sentence, without detail.
-    pub fn sentence(&self) -> String {
+    /// The message, without details.
+    pub fn message(&self) -> String {
         match self {
             CudaUnavailable::Driver { .. } => "CUDA driver not detected".to_owned(),
             CudaUnavailable::DriverFailed { .. } => "CUDA driver did not start".to_owned(),
@@ -81,7 +81,7 @@ impl CudaUnavailable {
         }
     }
 
-    /// What to do about it.
+    /// The hint.
     pub fn hint(&self) -> String {
         match self {
             CudaUnavailable::Driver { problem } => {
@@ -104,35 +104,35 @@ impl CudaUnavailable {
 
 impl fmt::Display for CudaUnavailable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}\nhint: {}", self.sentence(), self.hint())
+        write!(formatter, "{}\nhint: {}", self.message(), self.hint())
     }
 }
 
 impl std::error::Error for CudaUnavailable {}
 
-/// What the driver says about a GPU.
+/// Properties of a GPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
-    /// Its number at the driver.
+    /// The device ordinal.
     pub ordinal: usize,
     /// Its name.
     pub name: String,
     /// Compute capability, as major times ten plus minor.
     pub capability: u32,
-    /// Memory in all.
+    /// Total memory.
     pub memory_bytes: u64,
-    /// Streaming multiprocessors.
+    /// Streaming multiprocessors (SMs).
     pub multiprocessors: u32,
-    /// Second-level cache.
+    /// L2 cache size.
     pub l2_bytes: u64,
-    /// Shared memory that one block can have when its kernel asks for it.
+    /// Maximum opt-in shared memory per CTA.
     pub shared_bytes: u32,
-    /// Whether the driver can allocate in the order of a stream.
+    /// Whether the driver supports stream-ordered allocation.
     pub memory_pools: bool,
 }
 
 impl DeviceInfo {
-    /// Refuses a device that the kernels do not run on.
+    /// Refuses an unsupported device.
     pub fn check(&self) -> Result<(), CudaUnavailable> {
         if self.capability < OLDEST_CAPABILITY {
             return Err(CudaUnavailable::OldDevice {
@@ -144,7 +144,7 @@ impl DeviceInfo {
     }
 }
 
-/// A library that was opened, under which name, and its version.
+/// The path and version of an opened library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LibraryInfo {
     /// The file or name it was opened under.
@@ -153,20 +153,20 @@ pub struct LibraryInfo {
     pub version: (u32, u32),
 }
 
-/// What was found.
+/// The CUDA installation of this machine.
 pub struct Installation {
     /// The driver.
     pub driver: Result<LibraryInfo, CudaUnavailable>,
     /// The driver's devices; empty without a driver.
     pub devices: Vec<DeviceInfo>,
-    /// The run-time compiler.
+    /// NVRTC.
     pub compiler: Result<LibraryInfo, CudaUnavailable>,
     pub(crate) driver_functions: Option<Driver>,
     pub(crate) compiler_functions: Option<Nvrtc>,
 }
 
 impl Installation {
-    /// What keeps the GPU of this number from being used, if anything.
+    /// Why the GPU with this ordinal cannot be used, if so.
     pub fn missing(&self, ordinal: usize) -> Option<CudaUnavailable> {
         if let Err(missing) = &self.driver {
             return Some(missing.clone());
@@ -183,8 +183,8 @@ impl Installation {
 }
 
 impl Installation {
-    /// What to do where NVRTC is of a newer major than the driver, which may not load its code.
-    pub fn newer_compiler(&self) -> Option<String> {
+    /// A hint where NVRTC's major is newer than the driver's, which may not load its code.
+    pub fn newer_compiler_hint(&self) -> Option<String> {
         let (Ok(driver), Ok(compiler)) = (&self.driver, &self.compiler) else {
             return None;
         };
@@ -198,13 +198,13 @@ impl Installation {
     }
 }
 
-/// What this machine has; the first call looks.
+/// The CUDA installation of this machine; the first call searches.
 pub fn discover() -> &'static Installation {
-    static PROBE: OnceLock<Installation> = OnceLock::new();
-    PROBE.get_or_init(look)
+    static INSTALLATION: OnceLock<Installation> = OnceLock::new();
+    INSTALLATION.get_or_init(search)
 }
 
-fn look() -> Installation {
+fn search() -> Installation {
     let (driver, driver_functions, devices) = match find_driver() {
         Ok((finding, functions, devices)) => (Ok(finding), Some(functions), devices),
         Err(missing) => (Err(missing), None, Vec::new()),
@@ -230,7 +230,7 @@ fn find_driver() -> Result<(LibraryInfo, Driver, Vec<DeviceInfo>), CudaUnavailab
     let failed = |status| CudaUnavailable::DriverFailed {
         message: driver.describe(status),
     };
-    // SAFETY: the driver's start takes no flags.
+    // SAFETY: initialization takes no flags.
     match unsafe { (driver.cuInit)(0) } {
         SUCCESS => {}
         NO_DEVICE => return Err(CudaUnavailable::Devices),
@@ -247,8 +247,9 @@ fn find_driver() -> Result<(LibraryInfo, Driver, Vec<DeviceInfo>), CudaUnavailab
     if let Some(status) = statuses.into_iter().find(|status| *status != SUCCESS) {
         return Err(failed(status));
     }
-    let facts: Result<Vec<DeviceInfo>, u32> =
-        (0..count).map(|number| ask(&driver, number)).collect();
+    let facts: Result<Vec<DeviceInfo>, u32> = (0..count)
+        .map(|number| query_device(&driver, number))
+        .collect();
     let devices = facts.map_err(failed)?;
     let version = u32::try_from(version).unwrap_or(0);
     let finding = LibraryInfo {
@@ -258,8 +259,8 @@ fn find_driver() -> Result<(LibraryInfo, Driver, Vec<DeviceInfo>), CudaUnavailab
     Ok((finding, driver, devices))
 }
 
-/// What the driver says about its device of this number, or the status it refused with.
-fn ask(driver: &Driver, number: c_int) -> Result<DeviceInfo, u32> {
+/// Queries the properties of a device; fails with the driver's status.
+fn query_device(driver: &Driver, number: c_int) -> Result<DeviceInfo, u32> {
     let succeed = |status| match status {
         SUCCESS => Ok(()),
         status => Err(status),
@@ -297,8 +298,8 @@ fn ask(driver: &Driver, number: c_int) -> Result<DeviceInfo, u32> {
 fn find_compiler(driver_major: Option<u32>) -> Result<(LibraryInfo, Nvrtc), LibraryProblem> {
     let opened = open_first(nvrtc_candidates(driver_major))?;
     if let Some(builtins) = nvrtc_builtins(Path::new(&opened.name)) {
-        // NVRTC opens it by name later, and finds the one that is open already. Where this fails,
-        // NVRTC itself says so when it compiles.
+        // NVRTC opens it by name later, and finds the loaded one. If this fails, NVRTC reports it when
+        // it compiles.
         let _ = open_first([builtins]);
     }
     let nvrtc = Nvrtc::load(&opened)?;

@@ -1,8 +1,8 @@
 //! An NVIDIA GPU behind [`assay_runtime::backend::Backend`].
 //!
-//! Only the driver has to be there. NVRTC and cuBLASLt come from wheels, a toolkit or the system;
-//! everything is opened at run time, and what is missing is a value, never a panic. Kernels are
-//! CUDA C++ compiled for the device at hand and kept on disk.
+//! Only the driver is required. NVRTC and cuBLASLt come from wheels, a toolkit or the system. All are
+//! opened at run time, and a missing library is an error value, never a panic. Kernels are CUDA C++,
+//! compiled for the device and cached on disk.
 
 pub mod blas;
 pub mod compiler;

@@ -1,13 +1,13 @@
-//! What went less well than it could and is no error, until somebody asks for it to pass it on.
+//! Notices: problems that are not errors, queued until the caller collects them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Sentences that are still to be told.
+/// Pending notices.
 #[derive(Default, Debug)]
 pub(crate) struct Notices {
     waiting: Mutex<Vec<String>>,
-    /// Whether there are any: asked before every call of a device.
+    /// Whether any are pending: checked on every device call.
     any: AtomicBool,
 }
 
@@ -18,7 +18,7 @@ impl Notices {
         self.any.store(true, Ordering::Release);
     }
 
-    /// What was added since the last call.
+    /// The notices since the last call.
     pub fn take(&self) -> Vec<String> {
         if !self.any.load(Ordering::Acquire) {
             return Vec::new();

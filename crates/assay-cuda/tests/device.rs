@@ -92,7 +92,7 @@ fn what_is_missing_is_told_in_the_agreed_words() {
         "No GPU devices found (cuDeviceGetCount == 0)",
         "GPU too old",
     ];
-    let sentence = missing.sentence();
+    let sentence = missing.message();
     assert!(
         words.iter().any(|word| sentence.starts_with(word)),
         "{sentence}"

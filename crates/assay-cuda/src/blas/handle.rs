@@ -1,7 +1,4 @@
-//! Large matrix products through cuBLASLt.
-//!
-//! Descriptors are made and the heuristic is asked once for each kind of problem; after that a
-//! problem is one call. The library is opened when the first problem asks for it.
+//! The cuBLASLt handle of a device, with its cache of plans.
 
 use super::library::library;
 use super::plan::Plan;
@@ -15,11 +12,11 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// cuBLASLt for one device. Its context is current in whoever calls.
+/// cuBLASLt for one device. The caller has made the device's context current.
 pub(crate) struct BlasHandle {
     functions: &'static CublasLt,
     handle: cublasLtHandle_t,
-    /// Those that the library has no way for are here too, with what it said.
+    /// Plans by problem; unsupported problems with the library's error.
     plans: Mutex<HashMap<GemmProblem, std::result::Result<Arc<Plan>, String>>>,
 }
 
@@ -45,7 +42,7 @@ impl BlasHandle {
         }
     }
 
-    /// Queues a problem on a stream; the workspace is the stream's own.
+    /// Queues a GEMM on a stream; each stream has its own workspace.
     pub fn gemm(
         &self,
         problem: &GemmProblem,
@@ -57,7 +54,7 @@ impl BlasHandle {
         plan.run(self.handle, pointers, workspace, stream)
     }
 
-    /// Whether the library has a way to do this problem.
+    /// Whether the library supports this problem.
     pub fn supports_gemm(&self, problem: &GemmProblem, pointers: &GemmPointers) -> bool {
         self.plan(problem, pointers).is_ok()
     }
@@ -78,7 +75,7 @@ impl Drop for BlasHandle {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
-        // SAFETY: nothing uses it any more.
+        // SAFETY: no plan is left.
         let _ = unsafe { (self.functions.cublasLtDestroy)(self.handle) };
     }
 }

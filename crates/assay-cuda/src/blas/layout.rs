@@ -1,4 +1,4 @@
-//! Where a matrix lies, told to cuBLASLt.
+//! Matrix layout descriptors.
 
 use super::problem::Matrix;
 use super::status::check;
@@ -7,14 +7,14 @@ use assay_runtime::backend::Result;
 use cudarc::cublaslt::sys::{cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t as Lay};
 use std::ptr;
 
-/// One matrix, or one of each of a batch.
+/// The layout of a matrix, or of a strided batch.
 pub(super) struct MatrixLayout {
     functions: &'static CublasLt,
     pub handle: cublasLtMatrixLayout_t,
 }
 
 impl MatrixLayout {
-    /// Rows and columns are those of memory.
+    /// `rows` and `columns` are those of memory.
     pub fn new(
         functions: &'static CublasLt,
         matrix: &Matrix,
@@ -60,7 +60,7 @@ impl MatrixLayout {
 
 impl Drop for MatrixLayout {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and nobody else's.
+        // SAFETY: created by `new` and owned by this value.
         let _ = unsafe { (self.functions.cublasLtMatrixLayoutDestroy)(self.handle) };
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn library() -> std::result::Result<&'static Library, &'static Librar
         .as_ref()
 }
 
-/// Where cuBLASLt is and its version, or why it is not used.
+/// The path and version of cuBLASLt, or why it is unavailable.
 pub fn library_info() -> std::result::Result<(String, (u32, u32)), String> {
     match library() {
         Ok(found) => Ok((found.path.clone(), found.version)),
@@ -50,7 +50,7 @@ pub fn library_info() -> std::result::Result<(String, (u32, u32)), String> {
     }
 }
 
-/// What to say of there being no cuBLASLt; nothing where it was switched off.
+/// Why cuBLASLt is unavailable; `None` where it is disabled on purpose.
 pub(crate) fn unavailable_message() -> Option<String> {
     match library() {
         Ok(_) | Err(LibraryProblem::SwitchedOff { .. }) => None,
@@ -58,7 +58,7 @@ pub(crate) fn unavailable_message() -> Option<String> {
     }
 }
 
-/// Whether there is a cuBLASLt.
+/// Whether cuBLASLt is available.
 pub fn is_available() -> bool {
     library().is_ok()
 }

@@ -1,7 +1,7 @@
-//! One kind of problem: its descriptors, and the algorithm that the heuristic chose for it.
+//! A plan: the descriptors of a GEMM problem, and the algorithm that the heuristic chose.
 //!
-//! Matrices are row-major. To cuBLASLt, which counts columns first, a row-major result is the
-//! transposed result of the transposed matrices in reverse order: it is told b first.
+//! Matrices are row-major and cuBLASLt is column-major: the row-major product a b is the column-major
+//! product of the transposed operands in reverse order, so b is passed first.
 
 use super::layout::MatrixLayout;
 use super::problem::{Element, Epilogue, GemmPointers, GemmProblem};
@@ -27,7 +27,7 @@ const OP_T: u32 = 1;
 
 pub(super) struct Plan {
     functions: &'static CublasLt,
-    /// Holds the pointers of one call, so one call at a time.
+    /// Holds the bias and scale pointers of a call, so only one call at a time.
     description: Mutex<cublasLtMatmulDesc_t>,
     a: MatrixLayout,
     b: MatrixLayout,
@@ -58,14 +58,14 @@ fn describe<T>(
     })
 }
 
-/// Says where the scales of a and b are.
-fn place_scales(
+/// Sets the scale pointers of a and b.
+fn set_scales(
     functions: &CublasLt,
     description: cublasLtMatmulDesc_t,
     (a, b): (DevicePointer, DevicePointer),
 ) -> Result<()> {
     let set =
-        |attribute, place: DevicePointer| describe(functions, description, attribute, &place.0);
+        |attribute, pointer: DevicePointer| describe(functions, description, attribute, &pointer.0);
     set(Describe::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, b)?;
     set(Describe::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a)
 }
@@ -154,14 +154,14 @@ impl Plan {
             set(Describe::CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode)?;
         }
         if let Some(scales) = scales {
-            // The heuristic of scales by row wants to see that there are some.
-            place_scales(functions, description, scales)?;
+            // The heuristic needs scale pointers for per-row scaling.
+            set_scales(functions, description, scales)?;
         }
-        plan.algorithm = plan.choose(handle, description, problem)?;
+        plan.algorithm = plan.choose_algorithm(handle, description, problem)?;
         Ok(plan)
     }
 
-    fn choose(
+    fn choose_algorithm(
         &self,
         handle: cublasLtHandle_t,
         description: cublasLtMatmulDesc_t,
@@ -174,7 +174,7 @@ impl Plan {
             (functions.cublasLtMatmulPreferenceCreate)(&raw mut preference)
         })?;
         let prefer = |attribute, value: *const c_void, bytes| {
-            // SAFETY: copies as many bytes as are said.
+            // SAFETY: copies `bytes` bytes.
             check("a preference", unsafe {
                 (functions.cublasLtMatmulPreferenceSetAttribute)(
                     preference, attribute, value, bytes,
@@ -212,7 +212,7 @@ impl Plan {
         let mut found: cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
         let mut count = 0;
         let chosen = set.and_then(|()| {
-            // SAFETY: everything lives; stores one result at most, and how many.
+            // SAFETY: all handles are valid; stores at most one result, and the count.
             check("every algorithm", unsafe {
                 (functions.cublasLtMatmulAlgoGetHeuristic)(
                     handle,
@@ -228,7 +228,7 @@ impl Plan {
                 )
             })
         });
-        // SAFETY: made above, and nobody else's.
+        // SAFETY: created above and not shared.
         let _ = unsafe { (functions.cublasLtMatmulPreferenceDestroy)(preference) };
         chosen?;
         match count {
@@ -256,13 +256,13 @@ impl Plan {
             set(Describe::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
         }
         if let Some(scales) = pointers.scales {
-            place_scales(functions, *description, scales)?;
+            set_scales(functions, *description, scales)?;
         }
         let (one, beta) = (1.0f32, if pointers.c.is_some() { 1.0f32 } else { 0.0 });
-        let at = |place: DevicePointer| place.0 as *const c_void;
+        let at = |pointer: DevicePointer| pointer.0 as *const c_void;
         let c = pointers.c.unwrap_or(pointers.out);
-        // SAFETY: handle, descriptors and stream live; whoever asks vouches for the matrices, as
-        // with any launch.
+        // SAFETY: handle, descriptors and stream are valid; the caller guarantees the matrices, as with
+        // any launch.
         check("a problem", unsafe {
             (functions.cublasLtMatmul)(
                 handle,
@@ -292,7 +292,7 @@ impl Drop for Plan {
             .description
             .get_mut()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SAFETY: made by `new`, and nobody else's.
+        // SAFETY: created by `new` and owned by this value.
         let _ = unsafe { (self.functions.cublasLtMatmulDescDestroy)(description) };
     }
 }

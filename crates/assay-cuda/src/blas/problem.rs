@@ -1,11 +1,9 @@
-//! What a problem is, as whoever asks for one says it.
-//!
-//! Matrices here are row-major.
+//! GEMM problems over row-major matrices.
 
 use assay_runtime::backend::DevicePointer;
 use cudarc::cublaslt::sys::cudaDataType as Data;
 
-/// What a matrix is made of.
+/// Element types.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Element {
     /// Single precision.
@@ -14,7 +12,7 @@ pub enum Element {
     F16,
     /// bfloat16.
     Bf16,
-    /// 8-bit floats of 4 exponent bits.
+    /// 8-bit floats (e4m3).
     E4m3,
 }
 
@@ -29,36 +27,36 @@ impl Element {
     }
 }
 
-/// A matrix as it lies in memory.
+/// The memory layout of a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Matrix {
-    /// Its elements.
+    /// The element type.
     pub element: Element,
-    /// Whether the rows of memory are the columns of the matrix.
+    /// Whether the matrix is the transpose of what is in memory.
     pub transposed: bool,
-    /// Elements from one row of memory to the next.
+    /// The leading dimension: elements from one row of memory to the next.
     pub stride: u64,
     /// Elements from one matrix of a batch to the next.
     pub batch_stride: u64,
-    /// Bytes that its first element is a multiple of, as a power of two up to 256.
+    /// Alignment in bytes, a power of two up to 256.
     pub alignment: u32,
 }
 
-/// What is done to the result on its way out.
+/// The epilogue of a GEMM.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Epilogue {
     /// Nothing.
     None,
-    /// Negative numbers become zero.
+    /// ReLU.
     Relu,
-    /// The tanh form of GELU.
+    /// GELU, tanh approximation.
     GeluTanh,
 }
 
-/// A kind of problem: out = epilogue(a b + c + bias).
+/// A GEMM problem: out = epilogue(a b + c + bias).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct GemmProblem {
-    /// Products done at once.
+    /// Batch size.
     pub batch: u32,
     /// Rows of the result.
     pub rows: u64,
@@ -72,32 +70,32 @@ pub struct GemmProblem {
     pub b: Matrix,
     /// The result.
     pub out: Matrix,
-    /// Whether something of the result's layout is c.
+    /// Whether there is a c operand, of the layout of the result.
     pub has_c: bool,
-    /// The elements of the bias, if there is one.
+    /// The element type of the bias, if there is one.
     pub bias: Option<Element>,
-    /// What comes last.
+    /// The epilogue.
     pub epilogue: Epilogue,
-    /// Whether single precision may be rounded to 19 bits on the way in.
+    /// Whether `f32` inputs may be rounded to TF32.
     pub tf32: bool,
-    /// Whether sums of 8-bit products may be kept short.
+    /// Whether fp8 products may use fast accumulation.
     pub fast_accumulation: bool,
-    /// Whether there is a scale for each row of a and each column of b, rather than one for either.
+    /// Whether there is a scale per row of a and per column of b, instead of one per matrix.
     pub row_scales: bool,
 }
 
-/// Where the matrices of a problem are.
+/// The operands of a GEMM in device memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GemmPointers {
     /// The left matrix.
     pub a: DevicePointer,
     /// The right matrix.
     pub b: DevicePointer,
-    /// What is c, of the result's layout; may be the result.
+    /// The c operand; may be the result.
     pub c: Option<DevicePointer>,
-    /// One number for each column of the result.
+    /// One element per column of the result.
     pub bias: Option<DevicePointer>,
-    /// Scales of the two matrices, in device memory; for 8-bit floats.
+    /// Scales of a and b, for fp8.
     pub scales: Option<(DevicePointer, DevicePointer)>,
     /// The result.
     pub out: DevicePointer,

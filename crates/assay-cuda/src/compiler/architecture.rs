@@ -1,22 +1,22 @@
-//! What machine code is compiled for.
+//! GPU architectures as compilation targets.
 
 use std::fmt;
 
-/// A compute capability, as major times ten plus minor, and whether to use what only it has.
+/// A compute capability, as major times ten plus minor, and whether to use architecture-specific features.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Architecture {
     /// Such as 90 for Hopper.
     pub capability: u32,
-    /// Whether code may use instructions that later devices lack, such as `wgmma` on 90.
+    /// Whether code may use architecture-specific instructions (`sm_90a`), such as `wgmma`.
     pub specific: bool,
 }
 
-/// Capabilities with instructions that later ones lack. Kernels here use those of 90; kernels of
-/// users may use any.
+/// Capabilities with architecture-specific instructions. Our kernels use those of 90; user kernels
+/// may use any.
 const SPECIFIC: [u32; 3] = [90, 100, 103];
 
 impl Architecture {
-    /// The architecture for a device at hand: with everything that it has.
+    /// The architecture of a device, with its specific instructions.
     pub fn of_device(capability: u32) -> Self {
         Architecture {
             capability,
@@ -24,7 +24,7 @@ impl Architecture {
         }
     }
 
-    /// Reads `80`, `sm_90a` and the like.
+    /// Parses `80`, `sm_90a` and the like.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("sm_").unwrap_or(text);
         let (digits, specific) = match digits.strip_suffix('a') {
@@ -41,8 +41,8 @@ impl Architecture {
         })
     }
 
-    /// What NVRTC is asked for: machine code where it knows the device, else PTX for the newest
-    /// it knows, which the driver finishes.
+    /// The NVRTC target: a cubin where NVRTC supports the device, else PTX for the newest capability it
+    /// supports, which the driver's JIT compiles.
     pub(super) fn target(self, supported: &[u32]) -> Target {
         if supported.is_empty() || supported.contains(&self.capability) {
             return Target::Cubin(self);
@@ -50,7 +50,7 @@ impl Architecture {
         let older = supported.iter().filter(|known| **known <= self.capability);
         match older.max() {
             Some(known) => Target::Ptx(*known),
-            // NVRTC says itself that it does not know it.
+            // NVRTC reports the error.
             None => Target::Cubin(self),
         }
     }
@@ -63,10 +63,10 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// What NVRTC is asked for.
+/// The output of NVRTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
-    /// Machine code.
+    /// A cubin.
     Cubin(Architecture),
     /// PTX for this capability.
     Ptx(u32),
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn architectures_read_and_print() {
+    fn architectures_round_trip_through_text() {
         for text in ["sm_80", "sm_90a", "sm_120"] {
             assert_eq!(Architecture::parse(text).unwrap().to_string(), text);
         }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_newer_than_the_compiler_gets_portable_code() {
+    fn device_newer_than_nvrtc_gets_ptx() {
         let supported = [75, 80, 90];
         let target = |capability| {
             Architecture::of_device(capability)

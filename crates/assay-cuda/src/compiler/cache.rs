@@ -1,8 +1,8 @@
-//! Machine code on disk, one file for each source, options, architecture and compiler.
+//! The cubin cache on disk: one file per source, options, architecture and compiler version.
 //!
-//! A file begins with a line that holds the hash of the rest. Files are for their owner alone:
-//! what is in them runs on the GPU. A file that is not whole, or that others may write, counts as
-//! absent and is made again, and who asks for [`CubinCache::take_notices`] is told.
+//! A file starts with a line that has the hash of the rest. Files are private to their owner, because
+//! their contents run on the GPU. A damaged file, or one that others may write, counts as absent and
+//! is replaced; [`CubinCache::take_notices`] reports it.
 
 use super::architecture::Architecture;
 use super::source::Source;
@@ -16,23 +16,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const MAGIC: &str = "assay-cubin-1";
 
-/// A folder of machine code.
+/// A folder of cubins.
 #[derive(Debug)]
 pub struct CubinCache {
     folder: PathBuf,
     notices: Notices,
-    /// Whether it was told that nothing can be written, which every kernel would tell again.
-    told_refusal: AtomicBool,
+    /// Whether a failed write was reported already; every kernel would repeat it.
+    reported_write_error: AtomicBool,
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The name of what a source compiles to.
+/// The cache key of a source.
 pub(super) fn key(source: &Source<'_>, architecture: Architecture, version: (u32, u32)) -> String {
     let mut hash = Sha256::new();
-    // Each part is preceded by its length, so that no two lists of parts read the same.
+    // Each field is preceded by its length, so that distinct lists hash differently.
     let mut add = |part: &str| {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
@@ -50,22 +50,22 @@ pub(super) fn key(source: &Source<'_>, architecture: Architecture, version: (u32
     hexadecimal(&hash.finalize())
 }
 
-/// The first line of a file with this content.
-fn head(bytes: &[u8]) -> String {
+/// The header line of a file with this content.
+fn header(bytes: &[u8]) -> String {
     format!("{MAGIC} {}\n", hexadecimal(&Sha256::digest(bytes)))
 }
 
 impl CubinCache {
-    /// A cache in this folder, which is made when something is first written to it.
+    /// A cache in this folder, which is created by the first write.
     pub fn new(folder: PathBuf) -> Self {
         CubinCache {
             folder,
             notices: Notices::default(),
-            told_refusal: AtomicBool::new(false),
+            reported_write_error: AtomicBool::new(false),
         }
     }
 
-    /// What went wrong with files since the last call; compiling went on without them.
+    /// Problems with cache files since the last call.
     pub fn take_notices(&self) -> Vec<String> {
         self.notices.take()
     }
@@ -74,15 +74,15 @@ impl CubinCache {
         self.folder.join(format!("{key}.cubin"))
     }
 
-    /// The machine code of this name, if it is there and whole.
+    /// The cubin of this key, if it exists and is intact.
     pub(super) fn read(&self, key: &str) -> Option<Vec<u8>> {
         let path = self.path(key);
-        match read_whole(&path) {
+        match read_verified(&path) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 self.notices.add(format!(
-                    "kernel cache: {} is of no use and is compiled again: {error}",
+                    "kernel cache: {} is unusable and is compiled again: {error}",
                     path.display()
                 ));
                 None
@@ -90,19 +90,19 @@ impl CubinCache {
         }
     }
 
-    /// Keeps machine code under this name: the whole file or none of it.
+    /// Stores a cubin under this key, atomically.
     pub(super) fn write(&self, key: &str, bytes: &[u8]) {
-        if let Err(error) = self.write_whole(key, bytes)
-            && !self.told_refusal.swap(true, Ordering::AcqRel)
+        if let Err(error) = self.write_atomically(key, bytes)
+            && !self.reported_write_error.swap(true, Ordering::AcqRel)
         {
             self.notices.add(format!(
-                "kernel cache: nothing could be written to {}: {error}",
+                "kernel cache: {} cannot be written: {error}",
                 self.folder.display()
             ));
         }
     }
 
-    fn write_whole(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
+    fn write_atomically(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         fs::DirBuilder::new()
             .recursive(true)
@@ -115,7 +115,7 @@ impl CubinCache {
         let written =
             write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, self.path(key)));
         if written.is_err() {
-            // What is left of it is of no use to anybody.
+            // Best effort: a partial temporary file is useless.
             let _ = fs::remove_file(&temporary);
         }
         written
@@ -128,11 +128,11 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(path)?;
-    file.write_all(head(bytes).as_bytes())?;
+    file.write_all(header(bytes).as_bytes())?;
     file.write_all(bytes)
 }
 
-fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+fn read_verified(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o022 != 0 {
@@ -142,7 +142,7 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     file.read_to_end(&mut content)?;
     let end = content.iter().position(|byte| *byte == b'\n');
     let (first, bytes) = content.split_at(end.map_or(0, |end| end + 1));
-    match first == head(bytes).as_bytes() {
+    match first == header(bytes).as_bytes() {
         true => Ok(bytes.to_vec()),
         false => Err(io::Error::other("it is damaged")),
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_comes_back_for_its_owner_alone() {
+    fn cached_cubin_round_trips_and_is_private() {
         let folder = folder("whole");
         let cache = CubinCache::new(folder.join("inner"));
         assert_eq!(cache.read("a"), None);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_and_exposed_files_count_as_absent_and_are_told() {
+    fn damaged_and_writable_files_count_as_absent_with_a_notice() {
         let folder = folder("damaged");
         let cache = CubinCache::new(folder.clone());
         let damages: [fn(&Path); 4] = [
@@ -191,7 +191,7 @@ mod tests {
             damage(&cache.path("a"));
             assert_eq!(cache.read("a"), None);
             assert_eq!(cache.take_notices().len(), 1);
-            // What replaces it is for its owner alone again.
+            // The replacement is private again.
             cache.write("a", b"code");
             assert_eq!(cache.read("a").as_deref(), Some(&b"code"[..]));
         }
@@ -199,20 +199,20 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_told_and_nothing_more() {
+    fn unwritable_folder_gives_one_notice() {
         let folder = folder("refused");
         fs::write(&folder, b"a file").unwrap();
         let cache = CubinCache::new(folder.join("inner"));
         for key in ["a", "b"] {
             cache.write(key, b"code");
         }
-        assert_eq!(cache.take_notices().len(), 1, "two kernels, one sentence");
+        assert_eq!(cache.take_notices().len(), 1, "two kernels, one notice");
         assert_eq!(cache.take_notices(), Vec::<String>::new());
         fs::remove_file(folder).unwrap();
     }
 
     #[test]
-    fn every_part_changes_the_key() {
+    fn every_field_changes_the_key() {
         let options = ["-DROWS=1".to_owned()];
         let plain = Source {
             name: "a.cu",

@@ -7,7 +7,7 @@ use super::program::{self, Program};
 use super::source::{Image, Source};
 use crate::discovery::{Installation, discover};
 
-/// C++17 has `if constexpr` and fold expressions, and every NVRTC of majors 12 and 13 knows it.
+/// C++17 has `if constexpr` and fold expressions, and every NVRTC of majors 12 and 13 supports it.
 const LANGUAGE: &str = "--std=c++17";
 
 /// Compiles for one architecture.
@@ -32,7 +32,7 @@ pub fn compile(source: &Source<'_>, architecture: Architecture) -> Result<Image,
     })
 }
 
-/// Names what a source compiles to here: source, options, architecture and compiler together.
+/// The cache key of a source: a hash of source, options, architecture and compiler version.
 pub fn source_key(source: &Source<'_>, architecture: Architecture) -> Result<String, CompileError> {
     let found = discover();
     match &found.compiler {
@@ -41,7 +41,7 @@ pub fn source_key(source: &Source<'_>, architecture: Architecture) -> Result<Str
     }
 }
 
-/// Compiles, or takes from the disk what was compiled before.
+/// Compiles, or reads the cache.
 pub fn compile_cached(
     source: &Source<'_>,
     architecture: Architecture,
@@ -63,7 +63,7 @@ pub fn compile_cached(
 fn no_compiler(found: &Installation) -> CompileError {
     match &found.compiler {
         Err(missing) => CompileError::NoCompiler(missing.clone()),
-        // The functions are there exactly when the compiler is.
+        // The functions exist exactly when the compiler does.
         Ok(_) => CompileError::Refused {
             name: "NVRTC".to_owned(),
             status: 0,

@@ -1,17 +1,17 @@
-//! What the compiler says, taken apart: where, what, the line of source and the caret below it.
+//! Parsing of NVRTC's diagnostics: location, message, source line and caret.
 
 use std::fmt;
 
-/// One remark of the compiler.
+/// One diagnostic of the compiler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// The file, as the source was named.
+    /// The name of the source.
     pub file: String,
     /// The line, counted from one.
     pub line: u32,
-    /// Whether it kept the source from compiling.
+    /// Whether it is an error; else a warning.
     pub is_error: bool,
-    /// What is wrong.
+    /// The message.
     pub message: String,
     /// The line of source and the caret below it, as the compiler prints them.
     pub excerpt: Vec<String>,
@@ -28,7 +28,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The remarks in a log of NVRTC, errors first.
+/// The diagnostics in a log of NVRTC, errors first.
 ///
 /// ```
 /// let log = "k.cu(2): error: identifier \"x\" is undefined\n      y = x;\n          ^\n\n1 error detected in the compilation of \"k.cu\".\n";
@@ -55,7 +55,7 @@ pub fn diagnostics(log: &str) -> Vec<Diagnostic> {
     found
 }
 
-/// The first line of a remark: `file(line): kind: message`.
+/// The first line of a diagnostic: `file(line): kind: message`.
 fn head(line: &str) -> Option<Diagnostic> {
     let (place, rest) = line.split_once("): ")?;
     let (file, number) = place.rsplit_once('(')?;

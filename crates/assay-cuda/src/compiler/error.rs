@@ -1,44 +1,44 @@
-//! Why source did not become machine code.
+//! Compilation errors.
 
 use super::diagnostics::Diagnostic;
 use crate::discovery::CudaUnavailable;
 use std::fmt;
 
-/// Why source did not become machine code.
+/// Why compilation failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CompileError {
-    /// There is no compiler.
+    /// NVRTC is unavailable.
     NoCompiler(CudaUnavailable),
     /// The source has errors.
     Source {
-        /// What was compiled.
+        /// The name of the source.
         name: String,
-        /// What the compiler said, errors first.
+        /// The diagnostics, errors first.
         diagnostics: Vec<Diagnostic>,
     },
-    /// The compiler does not take the options.
+    /// NVRTC rejects the options.
     Options {
-        /// What was compiled.
+        /// The name of the source.
         name: String,
-        /// What the compiler said.
+        /// NVRTC's message.
         message: String,
     },
-    /// The source holds a zero byte, which would end it.
+    /// The source contains a zero byte.
     ZeroByte {
-        /// What was to be compiled.
+        /// The name of the source.
         name: String,
     },
-    /// The compiler failed without a word.
+    /// NVRTC failed without a message.
     Refused {
-        /// What was compiled.
+        /// The name of the source.
         name: String,
-        /// NVRTC's number for it.
+        /// NVRTC's status.
         status: u32,
     },
 }
 
 impl CompileError {
-    /// A stable name, for mapping it in other languages.
+    /// A stable error code, for mapping to other languages.
     pub const fn code(&self) -> &'static str {
         match self {
             CompileError::NoCompiler(missing) => missing.code(),

@@ -1,4 +1,4 @@
-//! One program in NVRTC's hands.
+//! An NVRTC program.
 
 use super::architecture::Target;
 use super::diagnostics::diagnostics;
@@ -12,10 +12,10 @@ use std::ptr;
 
 /// No error.
 const SUCCESS: u32 = nvrtcResult::NVRTC_SUCCESS as u32;
-/// The source has errors, which the log tells.
+/// The source has errors, listed in the log.
 const COMPILATION: u32 = nvrtcResult::NVRTC_ERROR_COMPILATION as u32;
 
-/// Capabilities that this NVRTC compiles to machine code for.
+/// Capabilities for which this NVRTC generates cubins.
 pub(super) fn supported(nvrtc: &Nvrtc) -> Vec<u32> {
     let mut count = 0;
     // SAFETY: stores one number.
@@ -73,7 +73,7 @@ impl<'a> Program<'a> {
         let (names, bodies) = (pointers(&names), pointers(&bodies));
         let mut handle = ptr::null_mut();
         // SAFETY: every pointer is to a zero-terminated text that outlives the call, in which
-        // NVRTC copies them; both lists have as many entries as are counted.
+        // NVRTC copies them; both lists have `bodies.len()` entries.
         let status = unsafe {
             (nvrtc.nvrtcCreateProgram)(
                 &raw mut handle,
@@ -108,14 +108,14 @@ impl<'a> Program<'a> {
                     diagnostics: found,
                 })
             }
-            // Such as an option it does not know; the log says which.
+            // Such as an unknown option; the log has the details.
             status => {
                 let log = self.log();
                 match log.trim() {
                     "" => refused(source, status),
-                    said => Err(CompileError::Options {
+                    message => Err(CompileError::Options {
                         name: source.name.to_owned(),
-                        message: said.to_owned(),
+                        message: message.to_owned(),
                     }),
                 }
             }
@@ -133,7 +133,7 @@ impl<'a> Program<'a> {
             .to_owned()
     }
 
-    /// The machine code, or PTX with the zero at its end.
+    /// The cubin, or zero-terminated PTX.
     pub fn image(&self, source: &Source<'_>, target: &Target) -> Result<Vec<u8>, CompileError> {
         let fetched = match target {
             Target::Cubin(_) => self.fetch(self.nvrtc.nvrtcGetCUBINSize, self.nvrtc.nvrtcGetCUBIN),

@@ -1,12 +1,12 @@
-//! What the assembler behind NVRTC says of instructions that a source spells out.
+//! Errors of ptxas in inline assembly.
 //!
-//! It knows lines of PTX only. The instruction that it names is looked for in the source, so that
-//! the remark shows the line that the user wrote.
+//! ptxas reports lines of PTX. The instruction that it names is searched in the source, so that the
+//! diagnostic shows the user's line.
 
 use super::diagnostics::Diagnostic;
 use super::source::Source;
 
-/// The errors of the assembler in a log of NVRTC.
+/// The ptxas errors in a log of NVRTC.
 pub(super) fn ptxas_errors(log: &str, source: &Source<'_>) -> Vec<Diagnostic> {
     log.lines().filter_map(|line| error(line, source)).collect()
 }
@@ -41,7 +41,7 @@ fn error(line: &str, source: &Source<'_>) -> Option<Diagnostic> {
     )
 }
 
-/// The line that has a word, from one, with its text and the word's column; none if several have.
+/// The only line with a word: its number from 1, text and column; `None` if several lines have it.
 fn only_line<'s>(text: &'s str, word: &str) -> Option<(u32, &'s str, usize)> {
     let mut lines = text.lines().zip(1..).filter_map(|(line, number)| {
         let at = line.find(word)?;
@@ -55,7 +55,7 @@ fn only_line<'s>(text: &'s str, word: &str) -> Option<(u32, &'s str, usize)> {
 mod tests {
     use super::*;
 
-    fn told(text: &str, log: &str) -> Vec<String> {
+    fn errors_of(text: &str, log: &str) -> Vec<String> {
         let source = Source {
             name: "k.cu",
             text,
@@ -70,9 +70,9 @@ mod tests {
         not supported on .target 'sm_90'\nptxas fatal   : Ptx assembly aborted due to errors\n";
 
     #[test]
-    fn an_instruction_is_shown_where_the_source_has_it() {
+    fn ptxas_error_shows_the_source_line_of_the_instruction() {
         assert_eq!(
-            told("void f() {\n  asm(\"wgmma.fence;\");\n}", LOG),
+            errors_of("void f() {\n  asm(\"wgmma.fence;\");\n}", LOG),
             [
                 "k.cu:2: error: Instruction 'wgmma.fence' not supported on .target 'sm_90'\n  \
                  asm(\"wgmma.fence;\");\n       ^"
@@ -81,10 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn one_that_several_lines_have_or_none_is_told_by_its_line_of_ptx() {
+    fn ambiguous_or_missing_instruction_shows_the_ptx_line() {
         for text in ["", "wgmma.fence\nwgmma.fence"] {
             assert_eq!(
-                told(text, LOG),
+                errors_of(text, LOG),
                 [
                     "k.cu (PTX):27: error: Instruction 'wgmma.fence' not supported on .target 'sm_90'"
                 ]

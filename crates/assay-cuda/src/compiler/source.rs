@@ -1,23 +1,23 @@
-//! What is compiled, and what comes out.
+//! Sources and compiled images.
 
-/// What is compiled.
+/// A CUDA C++ source.
 #[derive(Clone, Debug)]
 pub struct Source<'a> {
-    /// What messages call it, such as `gemv.cu`.
+    /// The name in messages, such as `gemv.cu`.
     pub name: &'a str,
     /// The text.
     pub text: &'a str,
-    /// Files that the text may include, by name.
+    /// Headers that the text may include, by name.
     pub headers: &'a [(&'a str, &'a str)],
     /// Options of NVRTC besides architecture and language version, such as `-DROWS=4`.
     pub options: &'a [String],
 }
 
-/// Machine code that a driver can load: a cubin, or PTX where NVRTC is older than the device.
+/// An image that the driver can load: a cubin, or PTX where NVRTC is older than the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Image {
-    /// The bytes, which for PTX end in a zero.
+    /// The bytes; PTX is zero-terminated.
     pub bytes: Vec<u8>,
-    /// What the compiler remarked, if anything.
+    /// The compiler's log.
     pub log: String,
 }

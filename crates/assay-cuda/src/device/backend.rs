@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 impl CudaDevice {
-    /// Queues the setting of a range that was checked.
+    /// Queues a fill of a checked range.
     pub(super) fn fill_on(
         &self,
         stream: &Stream,
@@ -25,14 +25,14 @@ impl CudaDevice {
         let operation = Operation::Fill;
         let driver = self.context.enter(operation)?;
         let to = destination.value();
-        // SAFETY: the range lies in a live allocation, which outlives what is queued here; the
-        // device reaches pinned memory under the address that the host uses.
+        // SAFETY: the range is in a live allocation, which outlives the queued work; the device
+        // addresses pinned memory as the host does.
         let status =
             unsafe { (driver.cuMemsetD8Async)(to, value, bytes as usize, stream.handle()) };
         stream.check(operation, status)
     }
 
-    /// Queues the copy of a range that was checked to another.
+    /// Queues a copy between checked ranges.
     pub(super) fn copy_on(
         &self,
         stream: &Stream,
@@ -43,13 +43,13 @@ impl CudaDevice {
         let operation = Operation::Copy;
         let driver = self.context.enter(operation)?;
         let (from, to) = (source.value(), destination.value());
-        // SAFETY: both ranges lie in live allocations, which outlive what is queued here; addresses
-        // of the host and the device are of one range, so the driver tells them apart.
+        // SAFETY: both ranges are in live allocations, which outlive the queued work; with unified
+        // addressing the driver infers the direction.
         let status = unsafe { (driver.cuMemcpyAsync)(to, from, bytes as usize, stream.handle()) };
         stream.check(operation, status)
     }
 
-    /// An event that marks a moment; whether it was reached the driver says when it is asked.
+    /// An event recorded on a stream, finished or not.
     fn recorded(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
         match self.state(operation, event)? {
             (found, EventState::Recorded(_)) => Ok(found),
@@ -96,7 +96,7 @@ impl Backend for CudaDevice {
         let operation = Operation::FreeHost;
         self.memory.check_host_start(pointer)?;
         for stream in self.all_streams() {
-            // What a stream captures is not queued; what it was given before has its own state.
+            // Captured work is not queued; `before` covers the work queued before the capture.
             let before = match &*lock(&stream.capture) {
                 Some(member) => {
                     let before = &member.before;
@@ -117,7 +117,7 @@ impl Backend for CudaDevice {
         self.memory
             .check_range(Operation::ReadHost, source.into(), bytes)?;
         let from = ptr::with_exposed_provenance::<u8>(source.0 as usize);
-        // SAFETY: the range lies in a live allocation, and `into` is borrowed for writing.
+        // SAFETY: the range is in a live allocation, and `into` is borrowed for writing.
         unsafe { ptr::copy(from, into.as_mut_ptr(), into.len()) };
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Backend for CudaDevice {
         self.memory
             .check_range(Operation::WriteHost, destination.into(), length)?;
         let to = ptr::with_exposed_provenance_mut::<u8>(destination.0 as usize);
-        // SAFETY: the range lies in a live allocation.
+        // SAFETY: the range is in a live allocation.
         unsafe { ptr::copy(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Backend for CudaDevice {
         if let Some(workspace) = lock(&self.workspaces).remove(&stream) {
             self.memory.free_device(workspace, &[Arc::clone(&found)])?;
         }
-        // Nobody can ask it any more when memory is freed, so that is settled now.
+        // Later frees cannot wait for this stream any more, so order them behind it now.
         self.memory.free_after(&found)
     }
 
@@ -182,7 +182,7 @@ impl Backend for CudaDevice {
     fn recover_stream(&self, stream: StreamId) -> Result<()> {
         let operation = Operation::RecoverStream;
         self.stream(operation, stream)?;
-        // The only way for work to fail here is a fault, and a fault ends the context.
+        // Work only fails by a device fault, and a fault ends the context.
         self.context.enter(operation).map(|_| ())
     }
 
@@ -262,7 +262,7 @@ impl Backend for CudaDevice {
         if let Some(elapsed) = end.driver.elapsed_ns(&start.driver)? {
             return Ok(elapsed);
         }
-        // One of them is not reached; the later one, unless it is the other.
+        // One of them is pending: the first if it is, else the last.
         let event = match self.query_event(first)? {
             true => last,
             false => first,
@@ -374,7 +374,7 @@ impl Backend for CudaDevice {
         let Some(found) = removed else {
             return Err(BackendError::UnknownGraph { operation, graph });
         };
-        // The driver does not say what becomes of launches under way, so they are waited for.
+        // The driver does not specify what happens to running launches, so wait for them.
         for stream in std::mem::take(&mut *lock(&found.launched_on)) {
             if stream.outside_capture(operation).is_ok() {
                 stream.synchronize(operation, &self.watchdog)?;

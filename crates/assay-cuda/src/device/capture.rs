@@ -15,7 +15,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex};
 
 impl CudaDevice {
-    /// Begins a capture on a stream that is in none.
+    /// Begins a capture on a stream that is in no capture.
     pub(super) fn capture_begin(&self, stream: &Arc<Stream>) -> Result<()> {
         let operation = Operation::BeginCapture;
         let mut member = lock(&stream.capture);
@@ -27,8 +27,8 @@ impl CudaDevice {
         }
         let driver = self.context.enter(operation)?;
         let before = self.record_before(stream)?;
-        // Relaxed: what other threads do meanwhile is theirs, and what this one may not do is
-        // refused by the layers above.
+        // Relaxed: calls of other threads do not affect the capture, and the layers above refuse what
+        // this thread may not do.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream lives.
         let status = unsafe { (driver.cuStreamBeginCapture_v2)(stream.handle(), mode) };
@@ -48,7 +48,7 @@ impl CudaDevice {
         Ok(before)
     }
 
-    /// Counts work queued on a stream, if it is captured.
+    /// Advances the clock of a captured stream's branch.
     pub(super) fn note_captured(&self, stream: &Stream) {
         if let Some(member) = &*lock(&stream.capture)
             && let Some(clocks) = &mut *lock(&member.capture)
@@ -161,7 +161,7 @@ impl CudaDevice {
         Ok(id)
     }
 
-    /// What an event stands for, or the error that names the call.
+    /// An event and its state.
     pub(super) fn state(
         &self,
         operation: Operation,

@@ -1,4 +1,4 @@
-//! The driver together with one device's context: every call of the driver goes through here.
+//! The primary context of a device, through which every driver call goes.
 
 use crate::library::{Driver, SUCCESS, is_fault};
 use assay_runtime::backend::{BackendError, Operation, Result, StreamId};
@@ -6,22 +6,22 @@ use cudarc::driver::sys::{CUcontext, CUdevice};
 use std::ptr;
 use std::sync::OnceLock;
 
-/// One device's context, shared with other users of CUDA in the process.
+/// A device's primary context, shared with other users of CUDA in the process.
 pub(crate) struct PrimaryContext {
     pub driver: &'static Driver,
     device: CUdevice,
     context: CUcontext,
-    /// What faulted; nothing works after it.
+    /// The device fault, after which every call fails.
     fault: OnceLock<String>,
 }
 
-// SAFETY: a context may be used from any thread that makes it current, which `enter` does, and
-// the driver guards its own state.
+// SAFETY: a context may be used from any thread that makes it current, which `enter` does, and the
+// driver is thread-safe.
 unsafe impl Send for PrimaryContext {}
 // SAFETY: as above.
 unsafe impl Sync for PrimaryContext {}
 
-/// The stream that a call concerns and the kernel queued on it last, for naming them in a fault.
+/// The stream of a call and the last kernel queued on it, for the message of a fault.
 #[derive(Clone, Copy)]
 pub(crate) struct FaultSite<'a> {
     pub stream: StreamId,
@@ -29,7 +29,7 @@ pub(crate) struct FaultSite<'a> {
 }
 
 impl PrimaryContext {
-    /// Takes hold of the device's primary context.
+    /// Retains the device's primary context.
     pub fn new(driver: &'static Driver, ordinal: usize) -> std::result::Result<Self, String> {
         let mut device = 0;
         let mut context = ptr::null_mut();
@@ -51,7 +51,7 @@ impl PrimaryContext {
         })
     }
 
-    /// Makes the context current in this thread, where another library may have set its own.
+    /// Makes the context current in this thread; another library may have set its own.
     pub fn enter(&self, operation: Operation) -> Result<&'static Driver> {
         if let Some(fault) = self.fault.get() {
             return Err(faulted(operation, fault));
@@ -63,7 +63,7 @@ impl PrimaryContext {
         Ok(self.driver)
     }
 
-    /// Whether the device has stopped working in this process.
+    /// Whether the context is lost to a fault.
     pub fn is_lost(&self) -> bool {
         self.fault.get().is_some()
     }
@@ -113,8 +113,8 @@ fn faulted(operation: Operation, fault: &str) -> BackendError {
 
 impl Drop for PrimaryContext {
     fn drop(&mut self) {
-        // SAFETY: retained once by `new`. At the end of the process the driver may be gone already
-        // and refuses, which is as good.
+        // SAFETY: retained once by `new`. At process exit the driver may be gone already and returns an
+        // error, which is harmless.
         let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
     }
 }

@@ -26,33 +26,33 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-/// How a [`CudaDevice`] is set up.
+/// Options of a [`CudaDevice`].
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CudaOptions {
-    /// Which GPU, as the driver numbers them.
+    /// The device ordinal.
     pub ordinal: usize,
-    /// Where compiled kernels are kept; nowhere where not given.
+    /// The folder of the cubin cache; no cache if not given.
     pub cache_folder: Option<PathBuf>,
-    /// How long a wait for a stream or an event may last; for ever where not given.
+    /// The limit on waits for a stream or an event; none if not given.
     pub watchdog: Option<Duration>,
-    /// Whether products of single precision may round what they read to 19 bits.
+    /// Whether `f32` GEMMs may use TF32.
     pub allow_tf32: bool,
 }
 
-/// The host's side of an operation: reads a launch's arguments and queues what they ask for.
+/// The host code of an operation: reads a launch's arguments and queues kernels.
 pub type OperationBody = Box<dyn Fn(&Queue<'_>, &Launch) -> Result<()> + Send + Sync>;
 
-/// Where an operation's kernels are queued.
+/// The device and stream on which an operation queues its kernels.
 pub struct Queue<'a> {
     pub(super) device: &'a CudaDevice,
     pub(super) stream: &'a Stream,
 }
 
-/// What a [`KernelId`] stands for.
+/// What a [`KernelId`] refers to.
 pub(super) enum Code {
-    /// One kernel, launched as asked.
+    /// One kernel, launched as it is.
     Function(Function),
-    /// An operation that picks kernels and grids itself.
+    /// An operation that selects kernels and grids itself.
     Operation {
         name: String,
         parameters: usize,
@@ -76,24 +76,24 @@ pub struct CudaDevice {
     pub(super) streams: RwLock<HashMap<StreamId, Arc<Stream>>>,
     pub(super) events: RwLock<HashMap<EventId, Arc<Event>>>,
     pub(super) graphs: Mutex<HashMap<GraphId, Arc<Graph>>>,
-    /// By number: a launch looks here every time.
+    /// Indexed by kernel id: every launch looks here.
     pub(super) kernels: RwLock<Vec<Arc<Code>>>,
     pub(super) blas: OnceLock<BlasHandle>,
     pub(super) workspaces: Mutex<HashMap<StreamId, DevicePointer>>,
-    /// Loaded code by the hash of its source.
+    /// Loaded modules by the hash of their source.
     pub(super) modules: Mutex<HashMap<String, Arc<Module>>>,
     pub(super) next_stream: AtomicU32,
     pub(super) next_number: AtomicU64,
-    // Last: memory is freed in the driver's order, and the context goes after everything in it.
+    // Last: fields drop in order, and the context must outlive everything in it.
     pub(super) memory: Memory,
     pub(super) context: Arc<PrimaryContext>,
 }
 
-/// Every allocation begins at a multiple of this: the driver promises 256, pages give more.
+/// Alignment of allocations, guaranteed by the driver.
 const ALIGNMENT_BYTES: u64 = 256;
 
 impl CudaDevice {
-    /// Takes hold of a GPU, if everything that it takes is there.
+    /// Opens a GPU, if driver, NVRTC and device are available.
     pub fn new(options: CudaOptions) -> std::result::Result<Self, DeviceError> {
         let found = discover();
         if let Some(missing) = found.missing(options.ordinal) {
@@ -102,7 +102,7 @@ impl CudaDevice {
         let (Some(driver), Some(facts)) =
             (&found.driver_functions, found.devices.get(options.ordinal))
         else {
-            // Both are there where nothing is missing.
+            // Both exist where nothing is missing.
             return Err(DeviceError::CudaUnavailable(CudaUnavailable::Devices));
         };
         if !facts.memory_pools {
@@ -152,23 +152,23 @@ impl CudaDevice {
         })
     }
 
-    /// What the driver says about the GPU.
+    /// Properties of the GPU.
     pub fn facts(&self) -> &DeviceInfo {
         &self.facts
     }
 
-    /// Whether products of single precision may round what they read to 19 bits.
+    /// Whether `f32` GEMMs may use TF32.
     pub fn allows_tf32(&self) -> bool {
         self.allow_tf32
     }
 
-    /// What kernels are compiled for here.
+    /// The architecture that kernels are compiled for.
     pub fn architecture(&self) -> Architecture {
         Architecture::of_device(self.facts.capability)
     }
 
-    /// What went less well than it could since the last call, and is no error: files of compiled
-    /// kernels that are of no use, products without cuBLASLt.
+    /// Notices since the last call, which are not errors: unusable cubin files, GEMMs without
+    /// cuBLASLt.
     pub fn take_notices(&self) -> Vec<String> {
         let mut taken = self.notices.take();
         if let Some(cache) = &self.cache {
@@ -177,7 +177,7 @@ impl CudaDevice {
         taken
     }
 
-    /// Notes, once, that products of many rows are without cuBLASLt, where nobody asked for that.
+    /// Adds a notice, once, that GEMMs run without cuBLASLt, unless it is disabled on purpose.
     pub(crate) fn note_fallback_gemm(&self) {
         if let Some(sentence) = unavailable_message()
             && !self.noted_fallback_gemm.swap(true, Ordering::AcqRel)
@@ -195,12 +195,12 @@ impl CudaDevice {
         KernelId(kernels.len() as u64 - 1)
     }
 
-    /// Makes a kernel launchable as it is.
+    /// Registers a kernel.
     pub fn register_function(&self, function: Function) -> KernelId {
         self.register(Code::Function(function))
     }
 
-    /// Makes an operation launchable, whose body picks kernels and grids.
+    /// Registers an operation, whose body selects kernels and grids.
     pub fn register_operation(
         &self,
         name: impl Into<String>,
@@ -222,7 +222,7 @@ impl CudaDevice {
         found.cloned().ok_or(BackendError::UnknownKernel { kernel })
     }
 
-    /// cuBLASLt, opened by the first product.
+    /// The cuBLASLt handle, created by the first GEMM.
     pub(super) fn blas(&self) -> Result<&BlasHandle> {
         if let Some(made) = self.blas.get() {
             return Ok(made);
@@ -231,7 +231,7 @@ impl CudaDevice {
         Ok(self.blas.get_or_init(|| made))
     }
 
-    /// Memory that products of a stream work in; products of two streams may run at once.
+    /// The cuBLASLt workspace of a stream; GEMMs of two streams may run concurrently.
     pub(super) fn workspace(&self, stream: StreamId) -> Result<DevicePointer> {
         let mut workspaces = lock(&self.workspaces);
         if let Some(known) = workspaces.get(&stream) {
@@ -246,7 +246,7 @@ impl CudaDevice {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The stream of this name, or the error that names the call.
+    /// The stream with this id.
     pub(super) fn stream(&self, operation: Operation, stream: StreamId) -> Result<Arc<Stream>> {
         if stream == self.default_stream.id {
             return Ok(Arc::clone(&self.default_stream));
@@ -272,7 +272,7 @@ impl CudaDevice {
     }
 }
 
-/// The priority in the middle of the driver's range, in which lower is more urgent.
+/// The middle of the driver's priority range; lower numbers are more urgent.
 pub(super) fn normal(least: i32, most: i32) -> i32 {
     i32::midpoint(least, most)
 }
@@ -280,12 +280,12 @@ pub(super) fn normal(least: i32, most: i32) -> i32 {
 impl Drop for CudaDevice {
     fn drop(&mut self) {
         if self.watchdog.has_expired() || self.context.is_lost() {
-            // What never ends is not waited for; the end of the process is its end.
+            // Work that may never end is not waited for; it ends with the process.
             return;
         }
         for stream in self.all_streams() {
-            // A capture nobody ended is dropped with its stream, and a fault has nothing left to
-            // give back.
+            // An unfinished capture is dropped with its stream, and a fault leaves nothing to
+            // synchronize.
             if self.is_capturing(stream.id) == Ok(false) {
                 let _ = stream.synchronize(Operation::SynchronizeStream, &self.watchdog);
             }

@@ -41,7 +41,7 @@ impl DriverEvent {
     pub fn record_external(&self, operation: Operation, handle: u64) -> Result<()> {
         let driver = self.context.enter(operation)?;
         let stream: CUstream = ptr::with_exposed_provenance_mut(handle as usize);
-        // SAFETY: the event lives; the caller vouches for the stream's handle.
+        // SAFETY: the event lives; the caller guarantees the stream's handle.
         let status = unsafe { (driver.cuEventRecord)(self.handle, stream) };
         self.context.check(operation, status)
     }

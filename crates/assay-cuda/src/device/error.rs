@@ -9,7 +9,7 @@ use std::fmt;
 pub enum DeviceError {
     /// CUDA, or a part of it, is unavailable.
     CudaUnavailable(CudaUnavailable),
-    /// The driver refused.
+    /// A driver call failed.
     Backend(BackendError),
 }
 

@@ -1,17 +1,18 @@
-//! Streams of other libraries in this process, and order between their work and ours.
+//! Ordering between streams of other libraries in this process and ours.
 
 use super::cuda_device::CudaDevice;
 use super::driver_event::DriverEvent;
 use assay_runtime::backend::{Operation, Result, StreamId};
 
 impl CudaDevice {
-    /// The driver's handle of a stream, by which other libraries know it.
+    /// The driver's handle of a stream, for other libraries.
     pub fn stream_handle(&self, stream: StreamId) -> Result<u64> {
         let stream = self.stream(Operation::WaitEvent, stream)?;
         Ok(stream.handle().expose_provenance() as u64)
     }
 
-    /// Has a stream of another library, by its handle, wait for everything queued on one of ours.
+    /// Makes a stream of another library, given by its handle, wait for everything queued on one of
+    /// ours.
     pub fn lead(&self, stream: StreamId, external: u64) -> Result<()> {
         let operation = Operation::WaitEvent;
         let stream = self.stream(operation, stream)?;
@@ -21,7 +22,7 @@ impl CudaDevice {
         event.wait_external(operation, external)
     }
 
-    /// Has one of our streams wait for everything queued on a stream of another library.
+    /// Makes one of our streams wait for everything queued on a stream of another library.
     pub fn follow(&self, external: u64, stream: StreamId) -> Result<()> {
         let operation = Operation::WaitEvent;
         let stream = self.stream(operation, stream)?;

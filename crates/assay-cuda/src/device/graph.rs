@@ -15,7 +15,7 @@ pub(super) struct Graph {
     pub launched_on: Mutex<Vec<Arc<Stream>>>,
 }
 
-// SAFETY: the handle may be used from any thread, one at a time, which the lock sees to.
+// SAFETY: the handle may be used from any thread, one at a time, which the lock guarantees.
 unsafe impl Send for Graph {}
 // SAFETY: as above.
 unsafe impl Sync for Graph {}
@@ -25,7 +25,7 @@ impl Graph {
         let operation = Operation::LaunchGraph;
         let driver = self.context.enter(operation)?;
         let mut launched_on = lock(&self.launched_on);
-        // SAFETY: graph and stream live, and no other thread launches the graph now.
+        // SAFETY: graph and stream are valid, and the lock excludes other launches.
         let status = unsafe { (driver.cuGraphLaunch)(self.handle, stream.handle()) };
         stream.check(operation, status)?;
         if !launched_on.iter().any(|known| Arc::ptr_eq(known, stream)) {
@@ -38,7 +38,7 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         if let Ok(driver) = self.context.enter(Operation::DestroyGraph) {
-            // SAFETY: nobody else holds it, and its launches are over.
+            // SAFETY: this is the last reference, and its launches have finished.
             let _ = unsafe { (driver.cuGraphExecDestroy)(self.handle) };
         }
     }

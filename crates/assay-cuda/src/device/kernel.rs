@@ -1,4 +1,4 @@
-//! Code on the device: modules, their functions, and how they are launched.
+//! Modules, their kernels, and kernel launches.
 
 use super::context::PrimaryContext;
 use super::stream::Stream;
@@ -12,14 +12,14 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-/// More parameters than any kernel here has.
+/// The most parameters of a kernel.
 const MAX_PARAMETERS: usize = 64;
-/// More words of eight bytes than the parameters of any kernel here have.
+/// The most 8-byte words in the parameters of a kernel.
 const MAX_WORDS: usize = 128;
-/// Bytes of a word; a longer parameter is a structure, and takes an argument for each of its words.
+/// Bytes of a word. A longer parameter is a structure, passed as one argument per word.
 const WORD: usize = 8;
 
-/// Loaded machine code.
+/// A loaded module.
 pub struct Module {
     context: Arc<PrimaryContext>,
     handle: CUmodule,
@@ -40,7 +40,7 @@ impl Module {
         let operation = Operation::Launch;
         let driver = context.enter(operation)?;
         let mut handle = ptr::null_mut();
-        // SAFETY: NVRTC made the image; a cubin tells its own length, and PTX ends in a zero.
+        // SAFETY: NVRTC produced the image; a cubin contains its length, and PTX is zero-terminated.
         let status = unsafe { (driver.cuModuleLoadData)(&raw mut handle, image.as_ptr().cast()) };
         context.check(operation, status)?;
         Ok(Module {
@@ -50,7 +50,7 @@ impl Module {
         })
     }
 
-    /// The function of this name, as written in the source: `extern "C"` or not.
+    /// The kernel of this name in the source, with or without `extern "C"`.
     pub fn function(self: &Arc<Self>, name: &str, options: LaunchOptions) -> Result<Function> {
         let operation = Operation::Launch;
         let driver = self.context.enter(operation)?;
@@ -95,7 +95,7 @@ impl Module {
         self.context.check(operation, status)?;
         let most = i32::try_from(self.shared_bytes).unwrap_or(i32::MAX) - fixed;
         let limit = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // SAFETY: changes how much a launch may ask for, no more.
+        // SAFETY: only raises the limit on dynamic shared memory.
         let status = unsafe { (driver.cuFuncSetAttribute)(handle, limit, most) };
         self.context.check(operation, status)?;
         Ok(Function {
@@ -118,7 +118,7 @@ impl Module {
         if status == SUCCESS {
             return Some(handle);
         }
-        // A C++ function is named by its length, its name and its parameter types.
+        // The mangled name of a C++ function has the length, the name and the parameter types.
         let mangled = format!("_Z{}{name}", name.len());
         self.functions(driver).into_iter().find(|function| {
             let mut name: *const c_char = ptr::null();
@@ -153,23 +153,23 @@ impl Module {
 impl Drop for Module {
     fn drop(&mut self) {
         if let Ok(driver) = self.context.enter(Operation::Launch) {
-            // SAFETY: no function of it is left; the driver waits for launches under way.
+            // SAFETY: no function of it is left; the driver waits for running launches.
             let _ = unsafe { (driver.cuModuleUnload)(self.handle) };
         }
     }
 }
 
-/// How every launch of a function is made.
+/// Options of every launch of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LaunchOptions {
-    /// The kernel may begin while the one before it ends; it waits itself where it must
-    /// (`griddepcontrol.wait`).
+    /// Programmatic dependent launch: the kernel may start before the previous one has finished, and
+    /// waits itself (`griddepcontrol.wait`).
     pub programmatic_dependent_launch: bool,
 }
 
 /// A kernel of a module.
 pub struct Function {
-    /// Its name in the source.
+    /// The kernel's name in the source.
     pub name: Arc<str>,
     module: Arc<Module>,
     handle: CUfunction,
@@ -177,7 +177,7 @@ pub struct Function {
     parameters: Vec<usize>,
     /// The size of each argument: one for each word of the parameters.
     words: Vec<usize>,
-    /// Whether no argument is shorter than a word.
+    /// Whether every argument is a whole word.
     whole_words: bool,
     options: LaunchOptions,
 }
@@ -187,7 +187,7 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
-/// How many arguments a parameter of this size takes.
+/// Words of a parameter of this size.
 fn words_of(size: usize) -> usize {
     size.div_ceil(WORD).max(1)
 }
@@ -205,16 +205,16 @@ fn bits(argument: KernelArgument) -> (u64, usize) {
     }
 }
 
-/// How wide a launch is.
+/// The configuration of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaunchConfig {
-    /// Blocks along x, y and z.
+    /// CTAs along x, y and z.
     pub grid: [u32; 3],
-    /// Threads of a block along x, y and z.
+    /// Threads of a CTA along x, y and z.
     pub block: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes.
+    /// Dynamic shared memory of a CTA, in bytes.
     pub shared_bytes: u32,
-    /// Blocks along x that run together and see each other's shared memory; 1 for none.
+    /// CTAs along x of a thread block cluster; 1 for none.
     pub cluster: u32,
 }
 
@@ -235,7 +235,7 @@ impl Function {
         &self.parameters
     }
 
-    fn check(&self, extent: LaunchConfig, arguments: usize) -> Result<()> {
+    fn check(&self, shape: LaunchConfig, arguments: usize) -> Result<()> {
         if arguments != self.words.len() {
             return Err(BackendError::ArgumentCount {
                 kernel: self.name.to_string(),
@@ -243,11 +243,11 @@ impl Function {
                 got: arguments,
             });
         }
-        if extent.grid.contains(&0) || extent.block.contains(&0) {
+        if shape.grid.contains(&0) || shape.block.contains(&0) {
             return Err(BackendError::EmptyLaunch {
                 kernel: self.name.to_string(),
-                grid: extent.grid,
-                block: extent.block,
+                grid: shape.grid,
+                block: shape.block,
             });
         }
         Ok(())
@@ -271,40 +271,40 @@ impl Function {
     pub(super) fn launch(
         &self,
         stream: &Stream,
-        extent: LaunchConfig,
+        shape: LaunchConfig,
         arguments: &[KernelArgument],
     ) -> Result<()> {
-        self.check(extent, arguments.len())?;
+        self.check(shape, arguments.len())?;
         self.check_sizes(arguments)?;
         let mut words = [0; MAX_WORDS];
         for (word, argument) in words.iter_mut().zip(arguments) {
             *word = bits(*argument).0;
         }
-        self.start(stream, extent, &mut words[..arguments.len()], 1)
+        self.start(stream, shape, &mut words[..arguments.len()], 1)
     }
 
     /// As [`Function::launch`], for arguments that are whole words.
     pub(super) fn launch_words(
         &self,
         stream: &Stream,
-        extent: LaunchConfig,
+        shape: LaunchConfig,
         words: &mut [u64],
     ) -> Result<()> {
-        self.check(extent, words.len())?;
+        self.check(shape, words.len())?;
         if !self.whole_words {
             return Err(BackendError::Driver {
                 operation: Operation::Launch,
                 message: format!("kernel {}: expected parameters of whole words", self.name),
             });
         }
-        self.start(stream, extent, words, 1)
+        self.start(stream, shape, words, 1)
     }
 
-    /// Launches it so often, with as many words as it has; they were checked.
+    /// Launches the kernel `times` times, with checked arguments.
     pub(super) fn start(
         &self,
         stream: &Stream,
-        extent: LaunchConfig,
+        shape: LaunchConfig,
         words: &mut [u64],
         times: u32,
     ) -> Result<()> {
@@ -327,29 +327,29 @@ impl Function {
                 .programmaticStreamSerializationAllowed = 1;
             count += 1;
         }
-        if extent.cluster > 1 {
+        if shape.cluster > 1 {
             attributes[count].id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-            attributes[count].value.clusterDim.x = extent.cluster;
+            attributes[count].value.clusterDim.x = shape.cluster;
             attributes[count].value.clusterDim.y = 1;
             attributes[count].value.clusterDim.z = 1;
             count += 1;
         }
         let config = CUlaunchConfig {
-            gridDimX: extent.grid[0],
-            gridDimY: extent.grid[1],
-            gridDimZ: extent.grid[2],
-            blockDimX: extent.block[0],
-            blockDimY: extent.block[1],
-            blockDimZ: extent.block[2],
-            sharedMemBytes: extent.shared_bytes,
+            gridDimX: shape.grid[0],
+            gridDimY: shape.grid[1],
+            gridDimZ: shape.grid[2],
+            blockDimX: shape.block[0],
+            blockDimY: shape.block[1],
+            blockDimZ: shape.block[2],
+            sharedMemBytes: shape.shared_bytes,
             hStream: stream.handle(),
             attrs: attributes.as_mut_ptr(),
             numAttrs: count as u32,
         };
         stream.note_kernel(&self.name);
         for _ in 0..times {
-            // SAFETY: function and stream live; there is a pointer to as many words as each
-            // parameter has, which the driver copies.
+            // SAFETY: function and stream are valid; each parameter has a pointer to its words, which
+            // the driver copies.
             let status = unsafe {
                 (driver.cuLaunchKernelEx)(
                     &raw const config,

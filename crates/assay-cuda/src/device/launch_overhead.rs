@@ -1,4 +1,4 @@
-//! What the driver alone takes to launch, for our own calls to be held against.
+//! The driver's launch overhead, as a baseline for ours.
 
 use super::cuda_device::CudaDevice;
 use super::kernel::{LaunchConfig, LaunchOptions};
@@ -7,14 +7,13 @@ use crate::compiler::Source;
 use assay_runtime::backend::Operation;
 use std::time::{Duration, Instant};
 
-/// A kernel of three addresses, as an addition has, that does nothing.
+/// An empty kernel with three pointers, like an addition.
 const SOURCE: &str = r#"extern "C" __global__ void nothing(const float*, const float*, float*) {}"#;
-const BLOCKS: u32 = 4;
+const CTAS: u32 = 4;
 const THREADS: u32 = 256;
 
 impl CudaDevice {
-    /// How long the host takes for so many launches, one call of the driver after the other, on
-    /// the default stream once nothing else is queued there.
+    /// Host time of `launches` consecutive driver launches on the idle default stream.
     pub fn time_launches(&self, launches: u32) -> Result<Duration, LoadError> {
         let source = Source {
             name: "nothing.cu",
@@ -33,14 +32,14 @@ impl CudaDevice {
         let operation = Operation::SynchronizeStream;
         stream.outside_capture(operation)?;
         stream.synchronize(operation, &self.watchdog)?;
-        let extent = LaunchConfig {
-            grid: [BLOCKS, 1, 1],
+        let config = LaunchConfig {
+            grid: [CTAS, 1, 1],
             block: [THREADS, 1, 1],
             shared_bytes: 0,
             cluster: 1,
         };
         let beginning = Instant::now();
-        function.start(stream, extent, &mut [0; 3], launches)?;
+        function.start(stream, config, &mut [0; 3], launches)?;
         let elapsed = beginning.elapsed();
         stream.synchronize(operation, &self.watchdog)?;
         Ok(elapsed)

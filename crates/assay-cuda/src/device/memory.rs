@@ -1,8 +1,8 @@
-//! Device and pinned memory: where allocations are, and giving them back without stopping anything.
+//! Device and pinned memory: the allocation table, and stream-ordered frees.
 //!
-//! `cuMemFree` waits for the whole device. Device memory therefore comes from a memory pool of the
-//! driver and is freed in the order of a stream of its own, which first waits for every other
-//! stream; no thread waits.
+//! `cuMemFree` synchronizes the whole device. Device memory therefore comes from a memory pool of the
+//! driver and is freed on a dedicated stream, which first waits for every other stream; no thread
+//! blocks.
 
 use super::context::PrimaryContext;
 use super::driver_event::DriverEvent;
@@ -21,7 +21,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Pinned memory that every context can use.
+/// `CU_MEMHOSTALLOC_PORTABLE`: pinned for every context.
 const PORTABLE: u32 = 1;
 
 #[derive(Default)]
@@ -44,10 +44,10 @@ pub(super) struct Memory {
     pool: CUmemoryPool,
     total_bytes: u64,
     allocations: RwLock<AllocationTable>,
-    /// Allocations are made in this one's order, so that they never wait for frees.
+    /// Allocates on a stream of its own, so that allocations never wait for frees.
     allocation_stream: Stream,
     free_stream: Stream,
-    /// One event orders any number of streams, one after the other.
+    /// Orders the free stream behind the other streams, one after the other.
     order: Mutex<DriverEvent>,
 }
 
@@ -72,8 +72,8 @@ impl Memory {
         })?;
         let mut off = 0i32;
         let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
-        // SAFETY: the attribute is a 32-bit number. Were it on, an allocation could be made to wait
-        // for unrelated work.
+        // SAFETY: the attribute is a 32-bit number. Enabled, it would let an allocation wait for
+        // unrelated work.
         context.check(operation, unsafe {
             (driver.cuMemPoolSetAttribute)(pool, attribute, (&raw mut off).cast::<c_void>())
         })?;
@@ -113,7 +113,7 @@ impl Memory {
             .ok_or(BackendError::UnknownAddress { operation, address })
     }
 
-    /// Refuses a range that does not lie in one live allocation.
+    /// Refuses a range that is not inside one live allocation.
     pub fn check_range(&self, operation: Operation, address: Address, bytes: u64) -> Result<()> {
         let allocations = self
             .allocations
@@ -184,7 +184,7 @@ impl Memory {
         };
         let mut status = attempt();
         if status == OUT_OF_MEMORY {
-            // What was freed may still be in use or in the pool's hands: wait for it, then retry.
+            // Freed memory may still be in use or cached by the pool: wait, trim, then retry.
             // SAFETY: the stream and the pool live.
             let settled = unsafe {
                 match (driver.cuStreamSynchronize)(self.free_stream.handle()) {
@@ -199,8 +199,8 @@ impl Memory {
             return refused();
         }
         self.context.check(operation, status)?;
-        // The memory is there for every stream once this one has passed the allocation, and there
-        // is never anything else in it.
+        // Every stream may use the memory once this one has executed the allocation; nothing else is
+        // ever queued on it.
         // SAFETY: the stream lives.
         let status = unsafe { (driver.cuStreamSynchronize)(self.allocation_stream.handle()) };
         self.context.check(operation, status)?;
@@ -208,13 +208,13 @@ impl Memory {
         Ok(DevicePointer(address))
     }
 
-    /// As [`Memory::allocate_device`], set to zero.
+    /// As [`Memory::allocate_device`], zeroed.
     pub fn allocate_zeros(&self, bytes: u64) -> Result<DevicePointer> {
         let operation = Operation::AllocateDevice;
         let pointer = self.allocate_device(bytes)?;
         let driver = self.context.enter(operation)?;
         let stream = self.allocation_stream.handle();
-        // SAFETY: the memory was handed out just now, and the stream lives.
+        // SAFETY: the memory was just allocated, and the stream is valid.
         let status = unsafe {
             match (driver.cuMemsetD8Async)(pointer.0, 0, bytes as usize, stream) {
                 SUCCESS => (driver.cuStreamSynchronize)(stream),
@@ -225,11 +225,11 @@ impl Memory {
         Ok(pointer)
     }
 
-    /// Has what is freed from now on wait for everything queued on the stream so far.
+    /// Makes later frees wait for everything queued on the stream so far.
     pub fn free_after(&self, stream: &Stream) -> Result<()> {
         let operation = Operation::FreeDevice;
         if let Some(member) = &*lock(&stream.capture) {
-            // What it captures is not queued; what was queued before has its own state.
+            // Captured work is not queued; `before` covers the work queued before the capture.
             return self.free_stream.wait(operation, &member.before);
         }
         let order = lock(&self.order);
@@ -244,7 +244,7 @@ impl Memory {
         for stream in streams {
             self.free_after(stream)?;
         }
-        // SAFETY: the address was handed out by the pool and has just left the allocations.
+        // SAFETY: the pool allocated the address, which was just removed from the table.
         let status = unsafe { (driver.cuMemFreeAsync)(pointer.0, self.free_stream.handle()) };
         self.context.check(operation, status)
     }
@@ -270,24 +270,24 @@ impl Memory {
             return Err(refused);
         }
         self.context.check(operation, status)?;
-        // The address is handed out as a number, and comes back as one.
+        // The address leaves as an integer and comes back as one.
         let address = pointer.expose_provenance() as u64;
         self.note(Space::Host, address, bytes);
         Ok(HostPointer(address))
     }
 
-    /// Gives pinned memory back; the caller has waited for all work that may use it.
+    /// Frees pinned memory; the caller has waited for all work that may use it.
     pub fn free_host(&self, pointer: HostPointer) -> Result<()> {
         let operation = Operation::FreeHost;
         self.forget(operation, pointer.into())?;
         let driver = self.context.enter(operation)?;
         let pointer = ptr::with_exposed_provenance_mut(pointer.0 as usize);
-        // SAFETY: the driver handed it out, and it has just left the allocations.
+        // SAFETY: the driver allocated it, and it was just removed from the table.
         let status = unsafe { (driver.cuMemFreeHost)(pointer) };
         self.context.check(operation, status)
     }
 
-    /// Refuses an address at which no pinned allocation begins.
+    /// Refuses an address that is not the start of a pinned allocation.
     pub fn check_host_start(&self, pointer: HostPointer) -> Result<()> {
         let allocations = self
             .allocations
@@ -306,7 +306,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let Ok(driver) = self.context.enter(Operation::FreeDevice) else {
-            // A lost device gives nothing back; the process's end does.
+            // A lost context cannot free; the OS does at process exit.
             return;
         };
         let allocations = std::mem::take(
@@ -315,7 +315,7 @@ impl Drop for Memory {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         for address in allocations.device.into_keys() {
-            // SAFETY: all streams of the device are idle or gone, and the allocations were its last home.
+            // SAFETY: all streams of the device are idle or destroyed, and the table was just emptied.
             let _ = unsafe { (driver.cuMemFreeAsync)(address, self.free_stream.handle()) };
         }
         for address in allocations.host.into_keys() {
@@ -323,8 +323,7 @@ impl Drop for Memory {
             // SAFETY: as above.
             let _ = unsafe { (driver.cuMemFreeHost)(pointer) };
         }
-        // SAFETY: nothing can be allocated from it any more; the driver keeps it for what is
-        // being freed.
+        // SAFETY: no allocation can follow; the driver keeps the pool until pending frees are done.
         let _ = unsafe { (driver.cuMemPoolDestroy)(self.pool) };
     }
 }

@@ -1,4 +1,4 @@
-//! From a source to code that the driver has loaded.
+//! Compiling a source and loading the module.
 
 use super::cuda_device::CudaDevice;
 use super::kernel::Module;
@@ -9,12 +9,12 @@ use assay_runtime::backend::BackendError;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a source did not become a loaded module.
+/// Why a module could not be loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LoadError {
-    /// It did not compile.
+    /// Compilation failed.
     Compile(CompileError),
-    /// The driver did not load it.
+    /// The driver could not load it.
     Backend(BackendError),
 }
 
@@ -36,10 +36,10 @@ impl From<BackendError> for LoadError {
 }
 
 impl CudaDevice {
-    /// Compiles for this GPU, or takes what was compiled before, and loads it.
+    /// Compiles for this GPU, or reads the cache, and loads the module.
     ///
-    /// Loaded code stays to the end of the device: graphs and queued launches may need it, and
-    /// unloading would have to wait for them.
+    /// Modules stay loaded until the device is dropped: graphs and queued launches may need them, and
+    /// unloading would have to wait.
     pub fn compile(&self, source: &Source<'_>) -> std::result::Result<Arc<Module>, LoadError> {
         let key = source_key(source, self.architecture()).map_err(LoadError::Compile)?;
         let mut modules = lock(&self.modules);
@@ -56,9 +56,9 @@ impl CudaDevice {
     }
 }
 
-/// Why the driver did not load what was compiled, with a hint where it is older than the compiler.
+/// A load error, with a hint where the driver is older than NVRTC.
 fn explained(error: BackendError) -> BackendError {
-    match (error, discover().newer_compiler()) {
+    match (error, discover().newer_compiler_hint()) {
         (BackendError::Driver { operation, message }, Some(hint)) => BackendError::Driver {
             operation,
             message: format!("{message}\nhint: {hint}"),

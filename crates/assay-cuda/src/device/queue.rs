@@ -1,4 +1,4 @@
-//! What the body of an operation queues on a stream: kernels, problems, fills and copies.
+//! What an operation queues on its stream: kernels, GEMMs, fills and copies.
 
 use super::cuda_device::{CudaDevice, Queue};
 use super::kernel::{Function, LaunchConfig};
@@ -16,12 +16,12 @@ impl Queue<'_> {
         self.stream.id
     }
 
-    /// Device memory that is there, and zero, for every stream; also while this one is captured.
+    /// Allocates zeroed device memory, usable by every stream; also during a capture.
     pub fn allocate_zeros(&self, bytes: u64) -> Result<DevicePointer> {
         self.device.memory.allocate_zeros(bytes)
     }
 
-    /// Queues a matrix problem of cuBLASLt.
+    /// Queues a GEMM of cuBLASLt.
     pub fn gemm(&self, problem: &GemmProblem, pointers: &GemmPointers) -> Result<()> {
         self.device.context.enter(Operation::Launch)?;
         let workspace = self.device.workspace(self.stream.id)?;
@@ -29,19 +29,19 @@ impl Queue<'_> {
         blas.gemm(problem, pointers, workspace, self.stream.handle())
     }
 
-    /// Whether cuBLASLt has a way to do a problem.
+    /// Whether cuBLASLt supports a problem.
     pub fn supports_gemm(&self, problem: &GemmProblem, pointers: &GemmPointers) -> Result<bool> {
         self.device.context.enter(Operation::Launch)?;
         Ok(self.device.blas()?.supports_gemm(problem, pointers))
     }
 
-    /// Queues the setting of device memory that the call was given.
+    /// Queues a fill of device memory of the call.
     pub fn fill(&self, destination: DevicePointer, value: u8, bytes: u64) -> Result<()> {
         self.device
             .fill_on(self.stream, destination.into(), value, bytes)
     }
 
-    /// Queues a copy between pointers of device memory that do not overlap, which the call was given.
+    /// Queues a copy between disjoint ranges of device memory of the call.
     pub fn copy(
         &self,
         source: DevicePointer,
@@ -56,19 +56,19 @@ impl Queue<'_> {
     pub fn launch(
         &self,
         function: &Function,
-        extent: LaunchConfig,
+        config: LaunchConfig,
         arguments: &[KernelArgument],
     ) -> Result<()> {
-        function.launch(self.stream, extent, arguments)
+        function.launch(self.stream, config, arguments)
     }
 
-    /// Queues a kernel whose parameters are whole words, which are given as they are.
+    /// Queues a kernel whose parameters are whole words.
     pub fn launch_words(
         &self,
         function: &Function,
-        extent: LaunchConfig,
+        config: LaunchConfig,
         words: &mut [u64],
     ) -> Result<()> {
-        function.launch_words(self.stream, extent, words)
+        function.launch_words(self.stream, config, words)
     }
 }

@@ -21,15 +21,15 @@ pub(super) struct CaptureMembership {
     pub before: DriverEvent,
 }
 
-/// No implicit order with the legacy default stream, which would join all streams.
+/// `CU_STREAM_NON_BLOCKING`: no implicit synchronization with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
 
-/// An in-order queue of the driver.
+/// A stream of the driver.
 pub(super) struct Stream {
     pub id: StreamId,
     context: Arc<PrimaryContext>,
     handle: CUstream,
-    /// The capture it belongs to now.
+    /// The capture it currently belongs to.
     pub capture: Mutex<Option<CaptureMembership>>,
     last_kernel: Mutex<Option<Arc<str>>>,
 }
@@ -40,7 +40,7 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    /// Makes a stream of the driver's priority, lower numbers being more urgent.
+    /// Creates a stream with a driver priority; lower numbers are more urgent.
     pub fn new(context: &Arc<PrimaryContext>, id: StreamId, priority: i32) -> Result<Self> {
         let operation = Operation::CreateStream;
         let driver = context.enter(operation)?;
@@ -58,12 +58,12 @@ impl Stream {
         })
     }
 
-    /// The driver's handle, good while this lives.
+    /// The driver's handle, valid while this lives.
     pub fn handle(&self) -> CUstream {
         self.handle
     }
 
-    /// Remembers a kernel, for naming it if the stream fails.
+    /// Notes the last kernel, for the message of a fault.
     pub fn note_kernel(&self, name: &Arc<str>) {
         let mut last = lock(&self.last_kernel);
         if !last.as_ref().is_some_and(|known| Arc::ptr_eq(known, name)) {
@@ -71,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// What a wait for this stream waits for.
+    /// What a wait for this stream waits for, for messages.
     fn describe(&self) -> String {
         match &*lock(&self.last_kernel) {
             Some(kernel) => format!(
@@ -106,7 +106,7 @@ impl Stream {
         }
     }
 
-    /// Whether everything queued so far is over.
+    /// Whether everything queued so far has finished.
     pub fn query(&self, operation: Operation) -> Result<bool> {
         let driver = self.context.enter(operation)?;
         // SAFETY: the stream lives.
@@ -116,7 +116,7 @@ impl Stream {
         }
     }
 
-    /// Waits for everything queued so far.
+    /// Blocks until everything queued so far has finished.
     pub fn synchronize(&self, operation: Operation, watchdog: &Watchdog) -> Result<()> {
         let driver = self.context.enter(operation)?;
         let Some(limit) = watchdog.limit else {
@@ -177,7 +177,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Ok(driver) = self.context.enter(Operation::DestroyStream) {
-            // SAFETY: nobody else holds the handle; work queued on it still runs.
+            // SAFETY: this is the last reference; queued work still runs.
             let _ = unsafe { (driver.cuStreamDestroy_v2)(self.handle) };
         }
     }

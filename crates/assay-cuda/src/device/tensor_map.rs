@@ -1,4 +1,4 @@
-//! Tensor maps: what the copy engine is told of an array, to bring tensor of it to shared memory.
+//! Tensor maps: the TMA descriptors of arrays whose boxes are copied to shared memory.
 
 use super::cuda_device::Queue;
 use assay_runtime::backend::{BackendError, DevicePointer, KernelArgument, Operation, Result};
@@ -8,30 +8,30 @@ use cudarc::driver::sys::{
 };
 use std::ffi::c_void;
 
-/// Arguments of a kernel that one map takes, one for each of its words.
+/// Words of a tensor map, each a kernel argument.
 pub const MAP_WORDS: usize = 16;
-/// The copy engine asks for arrays that begin at a multiple of this.
+/// The alignment that TMA requires of arrays.
 const MAP_ALIGNMENT: u64 = 16;
-/// The same of the map itself.
+/// The alignment that the driver requires of a map.
 #[repr(align(128))]
 struct Aligned(CUtensorMap);
 
-/// An array of numbers of 16 bits and the tensor that are taken from it, innermost extent first.
+/// An array of 16-bit elements and the box that TMA copies, innermost dimension first.
 pub struct TiledTensor<const RANK: usize> {
-    /// Where the array begins.
+    /// The first element.
     pub pointer: DevicePointer,
-    /// Its extents.
+    /// The array's dimensions.
     pub sizes: [u64; RANK],
-    /// From one number to the next along each extent; innermost they lie side by side.
+    /// Strides in elements; the innermost is 1.
     pub strides: [u64; RANK],
-    /// The extents of a box; innermost 64 numbers, the row that is swizzled.
+    /// The dimensions of a box; the innermost is 64 elements, one swizzled row.
     pub box_sizes: [u32; RANK],
 }
 
 impl Queue<'_> {
-    /// The map of an array, whose rows of 128 bytes are swizzled as wgmma reads them.
+    /// Encodes the tensor map of an array, with the 128-byte swizzle that wgmma reads.
     ///
-    /// What lies outside of the array is zero in a box.
+    /// Elements outside of the array are zero in a box.
     pub fn tensor_map<const RANK: usize>(
         &self,
         tensor: &TiledTensor<RANK>,
@@ -53,8 +53,8 @@ impl Queue<'_> {
         let mut map = Aligned(CUtensorMap {
             opaque: [0; MAP_WORDS],
         });
-        // SAFETY: the arrays have as many numbers as the rank says, but for the innermost stride,
-        // which is left out; the map is written and no memory of the device is touched.
+        // SAFETY: the arrays have `RANK` elements, except for the strides, which omit the innermost; only
+        // the map is written.
         let status = unsafe {
             (driver.cuTensorMapEncodeTiled)(
                 &raw mut map.0,

@@ -4,14 +4,14 @@ use assay_runtime::backend::{BackendError, Operation, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Spinning answers at once; after this long a waiter sleeps between looks.
+/// Spins first, for latency; after this long a waiter sleeps between polls.
 const SPIN: Duration = Duration::from_micros(200);
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// How long waits may last.
+/// The limit on waits.
 pub(super) struct Watchdog {
     pub limit: Option<Duration>,
-    /// Something did not finish in time, and may never.
+    /// A wait timed out; the work may never finish.
     expired: AtomicBool,
 }
 
@@ -23,7 +23,7 @@ impl Watchdog {
         }
     }
 
-    /// Whether a wait was given up.
+    /// Whether a wait timed out.
     pub fn has_expired(&self) -> bool {
         self.expired.load(Ordering::Relaxed)
     }

@@ -84,14 +84,14 @@ functions! {
 
 /// No error.
 pub(crate) const SUCCESS: u32 = CUresult::CUDA_SUCCESS as u32;
-/// The work asked about is still under way.
+/// The work is still running.
 pub(crate) const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
-/// The memory is not there.
+/// Out of memory.
 pub(crate) const OUT_OF_MEMORY: u32 = CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32;
-/// The driver has no device to offer.
+/// No CUDA device.
 pub(crate) const NO_DEVICE: u32 = CUresult::CUDA_ERROR_NO_DEVICE as u32;
 
-/// Errors after which the context does no more: the kernel or the hardware faulted.
+/// Sticky errors: the kernel or the hardware faulted, and the context is lost.
 const FAULTS: [CUresult; 11] = [
     CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
     CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -106,13 +106,13 @@ const FAULTS: [CUresult; 11] = [
     CUresult::CUDA_ERROR_LAUNCH_FAILED,
 ];
 
-/// Whether the context does no more after this error.
+/// Whether the error is sticky.
 pub(crate) fn is_fault(status: u32) -> bool {
     FAULTS.iter().any(|fault| *fault as u32 == status)
 }
 
 impl Driver {
-    /// The driver's name and sentence for a status.
+    /// The driver's name and description of a status.
     pub fn describe(&self, status: u32) -> String {
         type Describe = unsafe extern "C" fn(u32, *mut *const c_char) -> u32;
         let text = |function: unsafe extern "C" fn(CUresult, *mut *const c_char) -> u32| {

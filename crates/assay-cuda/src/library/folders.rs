@@ -1,23 +1,22 @@
-//! Where NVRTC and cuBLASLt may be: wheels, then a toolkit, then wherever the system looks.
+//! Search paths of NVRTC and cuBLASLt: wheels, then a toolkit, then the system.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Majors of CUDA whose libraries can be used, newest first.
+/// Supported CUDA majors, newest first.
 const MAJORS: [u32; 2] = [13, 12];
 
 static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
-/// Names the folders in which wheels keep NVIDIA's libraries; only the first call has a say.
-///
-/// A folder is one that holds `libnvrtc.so.*` or `libcublasLt.so.*` itself.
+/// Sets the folders of NVIDIA's wheels, which contain `libnvrtc.so.*` or `libcublasLt.so.*`; only the
+/// first call has an effect.
 pub fn set_library_folders(folders: Vec<PathBuf>) {
     // A later call names the same wheels of the same interpreter.
     let _ = FOLDERS.set(folders);
 }
 
-/// Folders to look in, best first: `ASSAY_CUDA_LIBRARIES`, the wheels, the toolkit.
+/// Folders to search, best first: `ASSAY_CUDA_LIBRARIES`, the wheels, the toolkit.
 fn folders() -> Vec<PathBuf> {
     let chosen = env::var_os("ASSAY_CUDA_LIBRARIES");
     let mut found: Vec<PathBuf> = chosen.iter().flat_map(env::split_paths).collect();
@@ -31,7 +30,7 @@ fn folders() -> Vec<PathBuf> {
     found
 }
 
-/// Majors to try: the driver's own first, since an older driver may not load newer code.
+/// Majors to try: the driver's first, since an older driver may not load newer code.
 fn majors(driver_major: Option<u32>) -> Vec<u32> {
     let mut majors = MAJORS.to_vec();
     if let Some(driver) = driver_major {
@@ -40,7 +39,7 @@ fn majors(driver_major: Option<u32>) -> Vec<u32> {
     majors
 }
 
-/// `name.13` and the like, in every folder and then as the system finds it.
+/// `name.13` and the like, in every folder and then in the system's search path.
 fn candidates(name: &str, folders: &[PathBuf], driver_major: Option<u32>) -> Vec<PathBuf> {
     let names: Vec<String> = majors(driver_major)
         .iter()
@@ -63,7 +62,7 @@ pub(crate) fn cublaslt_candidates(driver_major: Option<u32>) -> Vec<PathBuf> {
     candidates("libcublasLt.so", &folders(), driver_major)
 }
 
-/// The library of built-in functions that NVRTC opens by name, beside NVRTC itself.
+/// NVRTC's builtins library, next to NVRTC.
 pub(crate) fn nvrtc_builtins(nvrtc: &Path) -> Option<PathBuf> {
     let folder = nvrtc.parent().filter(|folder| folder.is_dir())?;
     let listed = std::fs::read_dir(folder).ok()?;
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_drivers_own_major_comes_first_and_newer_ones_last() {
+    fn majors_prefer_the_driver_and_then_older_ones() {
         assert_eq!(majors(None), [13, 12]);
         assert_eq!(majors(Some(13)), [13, 12]);
         assert_eq!(majors(Some(12)), [12, 13]);
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_before_names_and_absent_files_are_left_out() {
+    fn candidates_are_existing_files_then_bare_names() {
         let folder = env::temp_dir().join(format!("assay-cuda-folders-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("libnvrtc.so.12"), b"").unwrap();

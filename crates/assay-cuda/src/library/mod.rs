@@ -1,8 +1,9 @@
-//! Shared libraries opened at run time, with every function looked up when the library is opened.
+//! Dynamic loading of the driver, NVRTC and cuBLASLt; all symbols are resolved when a library is
+//! opened.
 //!
-//! cudarc gives the types and the signatures; its own look-up is not used, because it panics when
-//! a library or a function is missing, picks a library by name rather than by place, and returns
-//! status codes as Rust enums, which a newer driver may step outside of.
+//! cudarc provides types and signatures. Its loader is not used: it panics when a library or a symbol
+//! is missing, finds libraries by name instead of by path, and returns status codes as Rust enums,
+//! for which a newer driver's codes would be undefined behavior.
 
 mod cublaslt;
 mod driver;
@@ -24,19 +25,19 @@ use std::fmt;
 pub enum LibraryProblem {
     /// No file of that name could be opened.
     NotFound {
-        /// The places looked at, in order.
+        /// The paths tried, in order.
         tried: Vec<String>,
     },
-    /// Nobody looked: an environment variable says so.
+    /// Disabled by an environment variable.
     SwitchedOff {
-        /// What it says.
+        /// The setting.
         setting: &'static str,
     },
-    /// The library lacks a function that is needed.
+    /// The library lacks a required symbol.
     TooOld {
         /// The library.
         library: String,
-        /// The function.
+        /// The symbol.
         symbol: &'static str,
     },
 }
@@ -57,7 +58,7 @@ impl fmt::Display for LibraryProblem {
     }
 }
 
-/// A library that stays open to the end of the process, and the name it was opened under.
+/// A library that stays open until the process exits, and the name it was opened under.
 pub(crate) struct Opened {
     pub library: &'static Library,
     pub name: String,
@@ -71,7 +72,7 @@ pub(crate) fn open_first<S: AsRef<OsStr>>(
     for candidate in candidates {
         let name = candidate.as_ref().to_string_lossy().into_owned();
         // SAFETY: these are NVIDIA's libraries, whose initializers only set up their own state;
-        // they are never closed, so nothing that they hand out dangles.
+        // they are never closed, so no pointer into them dangles.
         match unsafe { Library::new(candidate.as_ref()) } {
             Ok(library) => {
                 return Ok(Opened {
@@ -87,8 +88,7 @@ pub(crate) fn open_first<S: AsRef<OsStr>>(
 
 /// Declares a table of functions of one library.
 ///
-/// Each signature is checked against cudarc's when this compiles. The status comes back as the
-/// number that it is.
+/// Each signature is checked against cudarc's at compile time. Functions return the raw status.
 macro_rules! functions {
     (
         $(#[$attribute:meta])*
@@ -111,13 +111,13 @@ macro_rules! functions {
         };
 
         impl $table {
-            /// Looks every function up.
+            /// Resolves every symbol.
             pub fn load(opened: &$crate::library::Opened)
                 -> Result<Self, $crate::library::LibraryProblem> {
                 Ok($table {
                     $(
                         // SAFETY: the signature is the one that cudarc generated from NVIDIA's
-                        // header, but for the status, an unsigned number in C.
+                        // header, except for the status, an unsigned integer in C.
                         $name: unsafe {
                             match opened.library.get(concat!(stringify!($name), "\0").as_bytes()) {
                                 Ok(found) => *found,

@@ -31,7 +31,7 @@ fn library<'py>(
             told.set_item("version", library.version)?;
         }
         Err(missing) => {
-            told.set_item("missing", missing.sentence())?;
+            told.set_item("missing", missing.message())?;
             told.set_item("hint", missing.hint())?;
         }
     }
@@ -83,13 +83,13 @@ pub(super) fn cuda_probe(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Boun
             devices.append(device(py, facts)?)?;
         }
         told.set_item("devices", devices)?;
-        if let Some(hint) = found.newer_compiler() {
+        if let Some(hint) = found.newer_compiler_hint() {
             told.set_item("newer_compiler", hint)?;
         }
         if let Some(missing) = found.missing(0) {
             told.set_item(
                 "missing",
-                (missing.code(), missing.sentence(), missing.hint()),
+                (missing.code(), missing.message(), missing.hint()),
             )?;
         }
         Ok(told)
